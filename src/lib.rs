@@ -1,0 +1,31 @@
+//! boatswain keeps a distributed application's executor pods alive on Kubernetes.
+//!
+//! The map of the house, from the inside out:
+//!
+//! - [`model`]: values and pure functions: ids, pods, entries, snapshots, reasons.
+//! - the actors, one folder each, the decision of each a pure function beside it:
+//!   [`watch_source`], [`poll_source`], [`snapshot_store`], [`pod_allocator`],
+//!   [`lifecycle_manager`], [`driver_backend`], [`record_keeper`].
+//! - [`kubernetes`]: the client, typed calls, what a failure means, how a pod is built.
+//! - [`driver`]: all wiring, in one function.
+//! - [`config`], [`cli`], [`telemetry`]: the edges to people.
+//! - [`devcluster`]: the embedded cluster; it knows nothing of the driver.
+//!
+//! `ARCHITECTURE.md` has the picture and the reasons.
+
+#![forbid(unsafe_code)]
+
+pub mod cli;
+pub mod config;
+pub mod devcluster;
+pub mod driver;
+pub mod driver_backend;
+pub mod kubernetes;
+pub mod lifecycle_manager;
+pub mod model;
+pub mod pod_allocator;
+pub mod poll_source;
+pub mod record_keeper;
+pub mod snapshot_store;
+pub mod telemetry;
+pub mod watch_source;

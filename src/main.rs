@@ -1,0 +1,4 @@
+//! The `boatswain` binary.
+#![forbid(unsafe_code)]
+
+fn main() {}
