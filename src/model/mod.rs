@@ -1,1 +1,20 @@
-//! To come.
+//! Values and pure functions: what an executor is, what is known of it, what counts.
+//!
+//! Nothing here does I/O, reads a clock or knows an actor.
+
+pub mod clock;
+pub mod executor;
+pub mod ids;
+pub mod intervals;
+pub mod news;
+pub mod pod;
+pub mod snapshot;
+pub mod version;
+
+pub use clock::{Now, Tick};
+pub use executor::{Entry, Leaving, State};
+pub use ids::{AppId, Epoch, ExecutorId, Incarnation, PodUid, ProfileName};
+pub use intervals::IdSet;
+pub use pod::{Pod, PodState};
+pub use snapshot::{Batch, Snapshot};
+pub use version::ResourceVersion;

@@ -1,0 +1,277 @@
+//! An executor's entry in the ledger: all that is known of it, and what that counts for (spec E-5, E-6).
+
+use std::sync::Arc;
+
+use super::clock::Tick;
+use super::ids::{Epoch, ExecutorId, Incarnation, PodUid, ProfileName};
+use super::pod::{PendingStage, Pod, PodState};
+
+/// All that is known of one executor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its number.
+    pub id: ExecutorId,
+    /// Its shape.
+    pub profile: ProfileName,
+    /// The start of the driver that asked for it.
+    pub incarnation: Incarnation,
+    /// When its request was fixed, or when it was adopted.
+    pub since: Tick,
+    /// Whether it was found at the start rather than asked for by this incarnation.
+    pub adopted: bool,
+    /// How far it has come.
+    pub state: State,
+    /// That it was chosen to go, by whom and how; a mark never ends (spec A-43).
+    pub leaving: Option<Leaving>,
+    /// Whether its end and the reason were announced (spec E-9).
+    pub told: bool,
+    /// What its session says.
+    pub session: Session,
+}
+
+/// How far an executor has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// The request is in flight for the first time.
+    Sent(Request),
+    /// The request's outcome is unknown.
+    Unknown(Doubt),
+    /// A pod is bound to it.
+    Bound(Bound),
+    /// It is over; the entry stays until every subscriber has seen that (spec S-14).
+    Gone(Gone),
+}
+
+/// A request for a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    /// When it was last sent.
+    pub sent: Tick,
+    /// The API server's history in which it was sent.
+    pub epoch: Epoch,
+}
+
+/// A request whose outcome is unknown (spec A-13).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Doubt {
+    /// The request, as last sent.
+    pub request: Request,
+    /// Since when the outcome has been unknown.
+    pub since: Tick,
+    /// How often it was sent again.
+    pub repeats: u32,
+    /// Whether a repeat is in flight.
+    pub in_flight: bool,
+    /// Whether a look-up was asked for by an answer to a repeat (spec A-14).
+    pub look_up: bool,
+    /// What broke, in words.
+    pub why: Arc<str>,
+}
+
+/// A pod and how well it is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bound {
+    /// The latest accepted news of it.
+    pub pod: Arc<Pod>,
+    /// The history that the pod's version belongs to.
+    pub epoch: Epoch,
+    /// The store's count of news when the uid was bound: a list asked for before does not judge it (spec S-12).
+    pub bound_at: u64,
+    /// When it was first seen running by this driver.
+    pub running_since: Option<Tick>,
+    /// Since when it should be looked up: a full list lacks it, or it left the selector.
+    pub absent: Option<Tick>,
+}
+
+/// An executor that is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gone {
+    /// Its last known pod; `None` where none was ever bound.
+    pub bound: Option<Bound>,
+    /// How that is known.
+    pub how: HowGone,
+    /// When it became known.
+    pub at: Tick,
+}
+
+/// How it is known that an executor is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HowGone {
+    /// Its deletion was seen.
+    Deleted,
+    /// Looked up: there is no such pod (spec L-4).
+    Missing,
+    /// A delete found nothing any more.
+    DeleteFoundNothing,
+    /// A full list lacks it, and it was Terminating, Finished or told before.
+    NoLongerListed,
+    /// Looked up: its labels are not ours any more, and it had ended before.
+    RelabelledAfterEnd,
+    /// Kept, and the inactive label is confirmed (spec L-2).
+    Kept,
+    /// No pod was ever bound (spec ).
+    NotCreated(Arc<str>),
+    /// The record knows it, adoption did not find it (spec L-1).
+    LostBeforeStart,
+}
+
+/// The mark of an executor that was chosen to go (spec L-10).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leaving {
+    /// Who wants that.
+    pub why: Why,
+    /// How it is carried out.
+    pub how: How,
+    /// Since when.
+    pub since: Tick,
+}
+
+/// Why an executor was chosen to go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Why {
+    /// The allocator: there are more than wanted.
+    ScaledDown,
+    /// Its labels no longer say that it is ours; the label that is missing.
+    Mislabelled(Arc<str>),
+    /// The application is over (spec O-11).
+    ApplicationEnded,
+}
+
+/// How a mark is carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// Deleted with the pod's own grace.
+    Delete,
+}
+
+/// What an executor's session says of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Session {
+    /// Whether it has an open account with the driver.
+    pub registered: bool,
+    /// Whether it has nothing to do.
+    pub idle: bool,
+}
+
+/// The rows of the table in spec E-6.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// The request is in flight.
+    Sent,
+    /// Its outcome is unknown.
+    Unknown,
+    /// The pod does not run yet.
+    Pending(PendingStage),
+    /// The pod runs.
+    Running,
+    /// A phase never heard of.
+    Odd,
+    /// Not listed, being looked up.
+    Absent,
+    /// Chosen to go, whatever else it is.
+    Leaving,
+    /// Being deleted.
+    Terminating,
+    /// Ended, the pod still there.
+    Finished,
+    /// Over.
+    Gone,
+}
+
+impl Class {
+    /// Whether it counts towards the target.
+    pub fn is_live(self) -> bool {
+        match self {
+            Class::Sent
+            | Class::Unknown
+            | Class::Pending(_)
+            | Class::Running
+            | Class::Odd
+            | Class::Absent => true,
+            Class::Leaving | Class::Terminating | Class::Finished | Class::Gone => false,
+        }
+    }
+
+    /// Whether the allocator may choose it to go.
+    pub fn may_be_chosen(self) -> bool {
+        matches!(self, Class::Pending(_) | Class::Running)
+    }
+}
+
+impl Entry {
+    /// The entry of an executor whose request is about to be sent (spec A-11).
+    pub fn requested(
+        id: ExecutorId,
+        profile: ProfileName,
+        incarnation: Incarnation,
+        sent: Tick,
+        epoch: Epoch,
+    ) -> Self {
+        Self {
+            id,
+            profile,
+            incarnation,
+            since: sent,
+            adopted: false,
+            state: State::Sent(Request { sent, epoch }),
+            leaving: None,
+            told: false,
+            session: Session::default(),
+        }
+    }
+
+    /// The row of E-6 that it is in.
+    pub fn class(&self) -> Class {
+        match &self.state {
+            State::Gone(_) => Class::Gone,
+            State::Bound(bound) => match bound.pod.state() {
+                PodState::Succeeded | PodState::Failed => Class::Finished,
+                PodState::Terminating => Class::Terminating,
+                _ if self.leaving.is_some() => Class::Leaving,
+                _ if bound.absent.is_some() => Class::Absent,
+                PodState::Pending(stage) => Class::Pending(stage),
+                PodState::Running => Class::Running,
+                PodState::Odd => Class::Odd,
+            },
+            _ if self.leaving.is_some() => Class::Leaving,
+            State::Sent(_) => Class::Sent,
+            State::Unknown(_) => Class::Unknown,
+        }
+    }
+
+    /// What is known of its pod, also of one that is gone.
+    pub fn bound(&self) -> Option<&Bound> {
+        match &self.state {
+            State::Bound(bound) => Some(bound),
+            State::Gone(gone) => gone.bound.as_ref(),
+            State::Sent(_) | State::Unknown(_) => None,
+        }
+    }
+
+    /// Its pod, also one that is gone.
+    pub fn pod(&self) -> Option<&Arc<Pod>> {
+        self.bound().map(|bound| &bound.pod)
+    }
+
+    /// The uid bound to it.
+    pub fn uid(&self) -> Option<&PodUid> {
+        self.pod().map(|pod| &pod.uid)
+    }
+
+    /// Whether it is over.
+    pub fn is_gone(&self) -> bool {
+        matches!(self.state, State::Gone(_))
+    }
+
+    /// Whether its end is known: its pod has ended, or is gone.
+    pub fn has_ended(&self) -> bool {
+        matches!(self.class(), Class::Finished | Class::Gone)
+    }
+
+    /// Whether its end is still to be told: it was bound to a pod, has ended, and nobody was told (spec L-1).
+    pub fn owes_telling(&self) -> bool {
+        let loses_an_executor = self.uid().is_some()
+            || matches!(&self.state, State::Gone(gone) if gone.how == HowGone::LostBeforeStart);
+        self.has_ended() && !self.told && loses_an_executor
+    }
+}

@@ -1,0 +1,448 @@
+//! What is kept of a pod (spec E-14), whose it is, and what state it is in (spec E-11 to E-13).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::ids::{ExecutorId, Incarnation, PodUid, ProfileName};
+use super::version::ResourceVersion;
+
+/// Texts from the cluster are cut to this many bytes, so that an executor costs about 1 KiB at most (spec E-14).
+pub const MAX_TEXT_BYTES: usize = 256;
+
+/// A pod, as far as decisions and explanations need it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pod {
+    /// What Kubernetes calls this pod and no other.
+    pub uid: PodUid,
+    /// Its name, which never changes.
+    pub name: Arc<str>,
+    /// The version of this news of it.
+    pub version: ResourceVersion,
+    /// Whose its labels and name say it is.
+    pub claim: Claim,
+    /// When it was created, by the server's clock.
+    pub created: Option<Timestamp>,
+    /// That and how it is being deleted.
+    pub deletion: Option<Deletion>,
+    /// `status.phase`.
+    pub phase: Phase,
+    /// `status.reason`.
+    pub reason: Option<Arc<str>>,
+    /// `status.message`.
+    pub message: Option<Arc<str>>,
+    /// The node it is bound to.
+    pub node: Option<Arc<str>>,
+    /// How far scheduling has come.
+    pub scheduling: Scheduling,
+    /// The condition DisruptionTarget, where it is true.
+    pub disruption: Option<Disruption>,
+    /// The executor container: by name, else the first.
+    pub executor: ContainerState,
+    /// Another container that ended non-zero, where such ones decide too (`check_all_containers`, spec E-12).
+    pub failed_sidecar: Option<Termination>,
+    /// The annotation `boatswain.dev/deletion-cost`; 0 without one.
+    pub deletion_cost: i32,
+    /// The uid of the application record among its owners, where it has one.
+    pub owner: Option<PodUid>,
+}
+
+/// Whose a pod is, by its labels and its name (spec E-1, E-2).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Claim {
+    /// It says that it is this application's executor.
+    Executor {
+        /// Which one.
+        id: ExecutorId,
+        /// Of which profile; the label may be missing.
+        profile: Option<ProfileName>,
+        /// Which incarnation asked for it; the label may be missing.
+        incarnation: Option<Incarnation>,
+    },
+    /// It bears our labels, but no readable id, or not the name that goes with it (spec E-2).
+    Stranger {
+        /// What does not fit.
+        why: Arc<str>,
+    },
+    /// It is not ours, or not any more.
+    Foreign {
+        /// The label that says so.
+        label: Arc<str>,
+    },
+}
+
+impl Claim {
+    /// The executor it says it is.
+    pub fn executor(&self) -> Option<ExecutorId> {
+        match self {
+            Claim::Executor { id, .. } => Some(*id),
+            Claim::Stranger { .. } | Claim::Foreign { .. } => None,
+        }
+    }
+}
+
+/// A deletionTimestamp.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deletion {
+    /// When the grace ends, by the server's clock: the time of the request plus the grace.
+    pub deadline: Option<Timestamp>,
+    /// How long the pod may take.
+    pub grace: Option<Duration>,
+}
+
+impl Deletion {
+    /// When deletion was asked for, as far as it can be told.
+    pub fn requested(&self) -> Option<Timestamp> {
+        let grace = self.grace.unwrap_or_default();
+        self.deadline.and_then(|at| at.checked_sub(grace).ok())
+    }
+}
+
+/// `status.phase`, compared without case (spec E-11).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Phase {
+    /// Accepted, not all containers started.
+    Pending,
+    /// Bound, and at least one container runs or restarts.
+    Running,
+    /// All containers ended with 0.
+    Succeeded,
+    /// All containers ended, one of them not with 0.
+    Failed,
+    /// Missing, `Unknown`, never heard of, or unreadable (spec E-6, S-15).
+    Odd(Arc<str>),
+}
+
+impl Phase {
+    /// The phase a text stands for.
+    pub fn parse(text: &str) -> Self {
+        if text.eq_ignore_ascii_case("pending") {
+            Phase::Pending
+        } else if text.eq_ignore_ascii_case("running") {
+            Phase::Running
+        } else if text.eq_ignore_ascii_case("succeeded") {
+            Phase::Succeeded
+        } else if text.eq_ignore_ascii_case("failed") {
+            Phase::Failed
+        } else {
+            Phase::Odd(cut(text))
+        }
+    }
+}
+
+/// How far the scheduler has come with a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scheduling {
+    /// Held by a scheduling gate.
+    Gated,
+    /// No node yet, with the scheduler's own words where it gave some.
+    Waiting(Option<Arc<str>>),
+    /// A node was found.
+    Bound,
+}
+
+/// The condition DisruptionTarget.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Disruption {
+    /// Such as PreemptionByScheduler, EvictionByEvictionAPI, DeletionByTaintManager.
+    pub reason: Arc<str>,
+    /// In the cluster's own words.
+    pub message: Option<Arc<str>>,
+}
+
+/// The state of one container.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum ContainerState {
+    /// Nothing is known of it.
+    #[default]
+    Absent,
+    /// It waits to start.
+    Waiting {
+        /// Such as ContainerCreating, ImagePullBackOff.
+        reason: Option<Arc<str>>,
+        /// In the cluster's own words.
+        message: Option<Arc<str>>,
+    },
+    /// It runs.
+    Running {
+        /// Since when, by the node's clock.
+        started: Option<Timestamp>,
+    },
+    /// It ended.
+    Terminated(Termination),
+}
+
+/// How a container ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Termination {
+    /// Its exit code; never invented (spec E-13).
+    pub exit_code: i32,
+    /// Such as Completed, Error, OOMKilled, StartError.
+    pub reason: Option<Arc<str>>,
+    /// In the cluster's own words.
+    pub message: Option<Arc<str>>,
+    /// When it started, by the node's clock.
+    pub started: Option<Timestamp>,
+    /// When it ended, by the node's clock.
+    pub finished: Option<Timestamp>,
+}
+
+/// What state a pod is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PodState {
+    /// Not running yet.
+    Pending(PendingStage),
+    /// The executor runs.
+    Running,
+    /// A phase never heard of, or unreadable.
+    Odd,
+    /// Being deleted, not yet gone.
+    Terminating,
+    /// Ended with 0.
+    Succeeded,
+    /// Ended otherwise.
+    Failed,
+}
+
+/// How far a pending pod has come, in the order in which victims are chosen (spec A-40).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PendingStage {
+    /// Gated, or without a node.
+    Unscheduled,
+    /// It has a node.
+    Scheduled,
+    /// Its containers are being started.
+    Starting,
+}
+
+impl Pod {
+    /// The state of the pod (spec E-11, E-12).
+    pub fn state(&self) -> PodState {
+        match &self.phase {
+            Phase::Succeeded => PodState::Succeeded,
+            Phase::Failed => PodState::Failed,
+            Phase::Running if self.failed_sidecar.is_some() => PodState::Failed,
+            Phase::Running => match &self.executor {
+                ContainerState::Terminated(end) if end.exit_code == 0 => PodState::Succeeded,
+                ContainerState::Terminated(_) => PodState::Failed,
+                _ if self.deletion.is_some() => PodState::Terminating,
+                _ => PodState::Running,
+            },
+            _ if self.deletion.is_some() => PodState::Terminating,
+            Phase::Pending => PodState::Pending(self.pending_stage()),
+            Phase::Odd(_) => PodState::Odd,
+        }
+    }
+
+    /// The exit code of the executor container, or of the sidecar that decided; `None` where there is none (spec E-13).
+    pub fn exit_code(&self) -> Option<i32> {
+        self.termination().map(|end| end.exit_code)
+    }
+
+    /// How the container ended that decides the pod's state.
+    pub fn termination(&self) -> Option<&Termination> {
+        match (&self.executor, &self.failed_sidecar) {
+            (ContainerState::Terminated(end), Some(_)) if end.exit_code != 0 => Some(end),
+            (_, Some(sidecar)) => Some(sidecar),
+            (ContainerState::Terminated(end), None) => Some(end),
+            _ => None,
+        }
+    }
+
+    fn pending_stage(&self) -> PendingStage {
+        match (&self.scheduling, &self.executor) {
+            (Scheduling::Gated | Scheduling::Waiting(_), _) => PendingStage::Unscheduled,
+            (Scheduling::Bound, ContainerState::Absent) => PendingStage::Scheduled,
+            (Scheduling::Bound, _) => PendingStage::Starting,
+        }
+    }
+}
+
+impl PodState {
+    /// Whether the pod has ended, whatever becomes of the object.
+    pub fn is_finished(self) -> bool {
+        matches!(self, PodState::Succeeded | PodState::Failed)
+    }
+}
+
+/// A pod as it came from the API server: read, or as much of it as could be (spec S-15).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sighting {
+    /// It could be read.
+    Read(Arc<Pod>),
+    /// It could not.
+    Unreadable(Unreadable),
+}
+
+/// What could be read of a pod that could not be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unreadable {
+    /// Its name, where that could be read.
+    pub name: Option<Arc<str>>,
+    /// Its uid, where that could be read.
+    pub uid: Option<PodUid>,
+    /// Its version, where that could be read.
+    pub version: Option<ResourceVersion>,
+    /// What is wrong with it, and where.
+    pub error: Arc<str>,
+}
+
+impl Sighting {
+    /// The pod's name, where that could be read.
+    pub fn name(&self) -> Option<&Arc<str>> {
+        match self {
+            Sighting::Read(pod) => Some(&pod.name),
+            Sighting::Unreadable(part) => part.name.as_ref(),
+        }
+    }
+
+    /// The pod's version, where that could be read.
+    pub fn version(&self) -> Option<&ResourceVersion> {
+        match self {
+            Sighting::Read(pod) => Some(&pod.version),
+            Sighting::Unreadable(part) => part.version.as_ref(),
+        }
+    }
+}
+
+/// A text of the cluster's, cut at a character boundary to [`MAX_TEXT_BYTES`].
+pub fn cut(text: &str) -> Arc<str> {
+    if text.len() <= MAX_TEXT_BYTES {
+        return Arc::from(text);
+    }
+    let mut end = MAX_TEXT_BYTES - '…'.len_utf8();
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    Arc::from(format!("{}…", &text[..end]))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A pending pod of executor `id`, for tests.
+    pub(crate) fn pending(prefix: &str, id: u64, uid: &str, version: u64) -> Pod {
+        let id = ExecutorId::new(id).unwrap();
+        Pod {
+            uid: uid.into(),
+            name: super::super::ids::pod_name(prefix, id).into(),
+            version: version.into(),
+            claim: Claim::Executor {
+                id,
+                profile: Some("default".into()),
+                incarnation: Some(Incarnation(1)),
+            },
+            created: None,
+            deletion: None,
+            phase: Phase::Pending,
+            reason: None,
+            message: None,
+            node: None,
+            scheduling: Scheduling::Waiting(None),
+            disruption: None,
+            executor: ContainerState::Absent,
+            failed_sidecar: None,
+            deletion_cost: 0,
+            owner: None,
+        }
+    }
+
+    /// A container that ended so.
+    pub(crate) fn ended(exit_code: i32) -> Termination {
+        Termination {
+            exit_code,
+            reason: None,
+            message: None,
+            started: None,
+            finished: None,
+        }
+    }
+
+    fn deletion() -> Option<Deletion> {
+        Some(Deletion {
+            deadline: None,
+            grace: None,
+        })
+    }
+
+    // spec: E-11
+    #[test]
+    fn phases_compare_without_case_and_a_finished_pod_stays_finished_while_it_is_deleted() {
+        assert_eq!(Phase::parse("RUNNING"), Phase::Running);
+        assert_eq!(Phase::parse("succeeded"), Phase::Succeeded);
+        let with = |phase, deletion| {
+            Pod {
+                phase,
+                deletion,
+                ..pending("a", 1, "u", 1)
+            }
+            .state()
+        };
+        assert_eq!(with(Phase::Failed, deletion()), PodState::Failed);
+        assert_eq!(with(Phase::Succeeded, deletion()), PodState::Succeeded);
+        assert_eq!(with(Phase::Running, deletion()), PodState::Terminating);
+        assert_eq!(with(Phase::Pending, deletion()), PodState::Terminating);
+        assert_eq!(with(Phase::parse("Hibernating"), None), PodState::Odd);
+        assert_eq!(
+            with(Phase::parse("Hibernating"), deletion()),
+            PodState::Terminating
+        );
+    }
+
+    // spec: E-12, E-13
+    #[test]
+    fn the_executor_containers_end_decides_and_a_sidecars_only_where_asked_for() {
+        let running = Pod {
+            phase: Phase::Running,
+            ..pending("a", 1, "u", 1)
+        };
+        let with = |executor, failed_sidecar| Pod {
+            executor,
+            failed_sidecar,
+            ..running.clone()
+        };
+        let up = ContainerState::Running { started: None };
+
+        let done = with(ContainerState::Terminated(ended(0)), None);
+        assert_eq!(
+            (done.state(), done.exit_code()),
+            (PodState::Succeeded, Some(0))
+        );
+        let crashed = with(ContainerState::Terminated(ended(3)), None);
+        assert_eq!(
+            (crashed.state(), crashed.exit_code()),
+            (PodState::Failed, Some(3))
+        );
+        let alive = with(up.clone(), None);
+        assert_eq!(
+            (alive.state(), alive.exit_code()),
+            (PodState::Running, None)
+        );
+        let sidecar = with(up, Some(ended(9)));
+        assert_eq!(
+            (sidecar.state(), sidecar.exit_code()),
+            (PodState::Failed, Some(9))
+        );
+        let both = with(ContainerState::Terminated(ended(3)), Some(ended(9)));
+        assert_eq!(
+            both.exit_code(),
+            Some(3),
+            "the executor's own code is preferred"
+        );
+    }
+
+    // spec: E-14
+    #[test]
+    fn texts_are_cut_so_that_an_executor_stays_small() {
+        assert_eq!(&*cut("short"), "short");
+        let long = cut(&"ü".repeat(10_000));
+        assert!(long.len() <= MAX_TEXT_BYTES && long.ends_with('…'));
+        assert!(
+            size_of::<Pod>() + 6 * MAX_TEXT_BYTES / 2 <= 1_280,
+            "{}",
+            size_of::<Pod>()
+        );
+    }
+}

@@ -1,0 +1,244 @@
+//! Snapshots: immutable views of all that is known, and batches of them (spec S-1 to S-3).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use imbl::OrdMap;
+
+use super::clock::Tick;
+use super::executor::{Class, Entry};
+use super::ids::{Epoch, ExecutorId, PodUid, ProfileName};
+use super::intervals::IdSet;
+use super::version::ResourceVersion;
+
+/// All that is known at one instant; a copy shares everything (spec S-1).
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot {
+    /// Counts the snapshots of this driver.
+    pub seq: u64,
+    /// The API server's history that it belongs to (spec S-13).
+    pub epoch: Epoch,
+    /// Whether the first quorum list is in and what it found was adopted (spec A-2, O-31).
+    pub adopted: bool,
+    /// Every executor that has not ended.
+    pub entries: OrdMap<ExecutorId, Arc<Entry>>,
+    /// Pods that bear our labels and an executor's name but are not its pod (spec E-3).
+    pub ghosts: OrdMap<PodUid, Ghost>,
+    /// Every id that has ended (spec E-9).
+    pub ended: IdSet,
+    /// The highest id that any pod with our labels and name was seen to bear.
+    pub highest_id: Option<ExecutorId>,
+    /// How many executors of each profile are wanted.
+    pub targets: OrdMap<ProfileName, Target>,
+    /// How many entries of each profile are in which class.
+    pub counts: OrdMap<ProfileName, Counts>,
+    /// The last full list (spec S-3).
+    pub full_list: Option<FullList>,
+    /// The application record, while it is known to exist in this epoch (spec K-2).
+    pub record: Option<PodUid>,
+    /// What changed against the snapshot before (spec S-2).
+    pub changes: Arc<Changes>,
+}
+
+/// A pod to be deleted by uid, though it is no executor (spec E-3).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ghost {
+    /// The pod's name.
+    pub name: Arc<str>,
+    /// The latest version seen of it.
+    pub version: ResourceVersion,
+    /// Whether its deletion has begun.
+    pub terminating: bool,
+    /// The history that the version belongs to.
+    pub epoch: Epoch,
+    /// The store's count of news when it was first seen.
+    pub seen_at: u64,
+}
+
+/// A wanted number of executors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Target {
+    /// How many.
+    pub executors: u32,
+    /// Since when it is that many.
+    pub since: Tick,
+}
+
+/// The last full list (spec S-3).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FullList {
+    /// Its resource version.
+    pub version: ResourceVersion,
+    /// When it was asked for.
+    pub asked: Tick,
+}
+
+/// What changed between two snapshots.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Changes {
+    /// Executors whose entry changed, appeared or left.
+    pub executors: Vec<ExecutorId>,
+    /// Ghosts that appeared, changed or left.
+    pub ghosts: Vec<PodUid>,
+    /// Whether anything else did: targets, the record, the epoch, adoption.
+    pub other: bool,
+}
+
+impl Changes {
+    /// How much changed.
+    pub fn len(&self) -> usize {
+        self.executors.len() + self.ghosts.len() + usize::from(self.other)
+    }
+
+    /// Whether nothing changed.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// How many entries of a profile are in which class (spec E-6); kept with the entries, so nobody counts the fleet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Request in flight.
+    pub sent: u32,
+    /// Request's outcome unknown.
+    pub unknown: u32,
+    /// Not running yet.
+    pub pending: u32,
+    /// Running.
+    pub running: u32,
+    /// Odd or absent: live, but not to be chosen.
+    pub doubtful: u32,
+    /// Leaving.
+    pub leaving: u32,
+    /// Terminating.
+    pub terminating: u32,
+    /// Finished, the pod still there.
+    pub finished: u32,
+}
+
+impl Counts {
+    /// How many count towards the target.
+    pub fn live(&self) -> u32 {
+        self.sent + self.unknown + self.pending + self.running + self.doubtful
+    }
+
+    /// How many pods are there or may be.
+    pub fn all(&self) -> u32 {
+        self.live() + self.leaving + self.terminating + self.finished
+    }
+
+    fn slot(&mut self, class: Class) -> Option<&mut u32> {
+        match class {
+            Class::Sent => Some(&mut self.sent),
+            Class::Unknown => Some(&mut self.unknown),
+            Class::Pending(_) => Some(&mut self.pending),
+            Class::Running => Some(&mut self.running),
+            Class::Odd | Class::Absent => Some(&mut self.doubtful),
+            Class::Leaving => Some(&mut self.leaving),
+            Class::Terminating => Some(&mut self.terminating),
+            Class::Finished => Some(&mut self.finished),
+            Class::Gone => None,
+        }
+    }
+}
+
+impl Snapshot {
+    /// The entry of an executor.
+    pub fn entry(&self, id: ExecutorId) -> Option<&Arc<Entry>> {
+        self.entries.get(&id)
+    }
+
+    /// How many executors of this profile are wanted; 0 for a profile without a target.
+    pub fn target(&self, profile: &ProfileName) -> u32 {
+        self.targets
+            .get(profile)
+            .map_or(0, |target| target.executors)
+    }
+
+    /// How many entries of this profile are in which class.
+    pub fn counts(&self, profile: &ProfileName) -> Counts {
+        self.counts.get(profile).copied().unwrap_or_default()
+    }
+
+    /// Puts an entry in its place, or takes it out, and keeps the counts; O(log n).
+    pub fn replace(&mut self, id: ExecutorId, entry: Option<Entry>) {
+        let entry = entry.map(Arc::new);
+        let before = match &entry {
+            Some(new) => self.entries.insert(id, Arc::clone(new)),
+            None => self.entries.remove(&id),
+        };
+        let same_place = match (&before, &entry) {
+            (Some(old), Some(new)) => old.profile == new.profile && old.class() == new.class(),
+            _ => false,
+        };
+        if same_place {
+            return;
+        }
+        if let Some(old) = before {
+            self.count(&old, |n| *n = n.saturating_sub(1));
+        }
+        if let Some(new) = entry {
+            self.count(&new, |n| *n += 1);
+        }
+    }
+
+    fn count(&mut self, entry: &Entry, change: impl FnOnce(&mut u32)) {
+        let mut counts = self.counts(&entry.profile);
+        if let Some(slot) = counts.slot(entry.class()) {
+            change(slot);
+            self.counts.insert(entry.profile.clone(), counts);
+        }
+    }
+}
+
+/// The snapshots since a subscriber's last batch, oldest first; never without at least one.
+#[derive(Debug, Clone)]
+pub struct Batch {
+    snapshots: Vec<Snapshot>,
+    latest: Snapshot,
+}
+
+impl Batch {
+    /// A batch of these snapshots, on top of the one delivered last (which is the latest where none are new).
+    pub fn new(snapshots: Vec<Snapshot>, current: Snapshot) -> Self {
+        Self {
+            snapshots,
+            latest: current,
+        }
+    }
+
+    /// The newest snapshot.
+    pub fn latest(&self) -> &Snapshot {
+        &self.latest
+    }
+
+    /// Each new snapshot, in order.
+    pub fn snapshots(&self) -> &[Snapshot] {
+        &self.snapshots
+    }
+
+    /// Every executor that changed in any of them, once, in order of ids.
+    pub fn changed_executors(&self) -> BTreeSet<ExecutorId> {
+        self.snapshots
+            .iter()
+            .flat_map(|s| s.changes.executors.iter().copied())
+            .collect()
+    }
+
+    /// Every ghost that changed in any of them, once.
+    pub fn changed_ghosts(&self) -> BTreeSet<PodUid> {
+        self.snapshots
+            .iter()
+            .flat_map(|s| s.changes.ghosts.iter().cloned())
+            .collect()
+    }
+}
+
+/// The targets as a plain map.
+pub fn plain_targets(targets: &OrdMap<ProfileName, Target>) -> BTreeMap<ProfileName, u32> {
+    targets
+        .iter()
+        .map(|(profile, target)| (profile.clone(), target.executors))
+        .collect()
+}
