@@ -1,1 +1,6 @@
-//! To come.
+//! SnapshotStore: the ledger, and the batches it hands to its subscribers.
+
+pub mod delivery;
+pub mod ledger;
+pub mod messages;
+pub mod table;
