@@ -1,1 +1,3 @@
-//! To come.
+//! LifecycleManager: how an executor goes, how it ends, and why.
+
+pub mod duties;
