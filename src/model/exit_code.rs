@@ -40,7 +40,7 @@ fn signal_name(signal: i32) -> Option<String> {
         24 => "SIGXCPU",
         25 => "SIGXFSZ",
         31 => "SIGSYS",
-        3..=64 => return Some(format!("signal {signal}")),
+        16..=23 | 26..=30 | 32..=64 => return Some(format!("signal {signal}")),
         _ => return None,
     };
     Some(name.to_owned())
