@@ -79,28 +79,6 @@ impl Kind for Count {
     }
 }
 
-/// A share of all, from 0 to 1.
-pub(super) struct Share;
-
-impl Kind for Share {
-    type Out = f64;
-    fn read(&self, value: &Value) -> Option<f64> {
-        let share = match value {
-            Value::Number(text) => text.parse().ok()?,
-            Value::Whole(0) => 0.0,
-            Value::Whole(1) => 1.0,
-            _ => return None,
-        };
-        (0.0..=1.0).contains(&share).then_some(share)
-    }
-    fn allowed(&self) -> String {
-        "a number from 0 to 1, as 0.05".to_owned()
-    }
-    fn show(&self, value: &f64) -> String {
-        value.to_string()
-    }
-}
-
 /// A duration as people write it: `1h 30m` (spec C-1).
 pub(super) struct Span {
     least: Duration,

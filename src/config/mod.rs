@@ -36,6 +36,8 @@ pub use sections::{
 use document::{Node, Override};
 use reader::{Notes, Section};
 
+use crate::model::ProfileName;
+
 /// All that can be configured, a field a section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
@@ -50,7 +52,7 @@ pub struct Config {
     /// What all executors have in common.
     pub executors: Executors,
     /// The shapes of executors, by name; [`DEFAULT_PROFILE`] is always among them.
-    pub profiles: BTreeMap<String, Profile>,
+    pub profiles: BTreeMap<ProfileName, Profile>,
     /// Being told of changes.
     pub watch: Watch,
     /// Asking for everything.
@@ -79,7 +81,7 @@ impl Default for Config {
             embedded: Embedded::default(),
             driver: Driver::default(),
             executors: Executors::default(),
-            profiles: BTreeMap::from([(DEFAULT_PROFILE.to_owned(), Profile::default())]),
+            profiles: BTreeMap::from([(ProfileName::from(DEFAULT_PROFILE), Profile::default())]),
             watch: Watch::default(),
             poll: Poll::default(),
             allocation: Allocation::default(),
@@ -182,7 +184,7 @@ impl Config {
             embedded: s.section("embedded", Embedded::read),
             driver: s.section("driver", Driver::read),
             executors: s.section("executors", Executors::read),
-            profiles: s.sections("profiles", &[DEFAULT_PROFILE], Profile::read),
+            profiles: s.profiles("profiles", &[DEFAULT_PROFILE], Profile::read),
             watch: s.section("watch", Watch::read),
             poll: s.section("poll", Poll::read),
             allocation: s.section("allocation", Allocation::read),

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use super::document::{Node, Value};
 use super::error::{Mistake, Origin};
 use super::kinds::Kind;
+use crate::model::ProfileName;
 
 /// A key that the configuration has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,14 +88,14 @@ impl<'n> Section<'n> {
         self.inner(key, key, node, read)
     }
 
-    /// Reads the sections in the section `key`, whatever they are called; `names` are read also
+    /// Reads the profiles in the section `key`, whatever they are called; `names` are read also
     /// where they are missing.
-    pub fn sections<T>(
+    pub fn profiles<T>(
         &mut self,
         key: &'static str,
         names: &[&str],
         read: impl Fn(&mut Section<'_>, &str) -> T,
-    ) -> BTreeMap<String, T> {
+    ) -> BTreeMap<ProfileName, T> {
         let node = self.take(key);
         self.inner(key, key, node, |outer| {
             let mut table = std::mem::take(&mut outer.table);
@@ -103,7 +104,7 @@ impl<'n> Section<'n> {
             }
             let read_one = |(name, node): (String, Node)| {
                 let value = outer.inner(&name, "NAME", Some(node), |inner| read(inner, &name));
-                (name, value)
+                (ProfileName::from(name), value)
             };
             table.into_iter().map(read_one).collect()
         })

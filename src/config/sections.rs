@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::kinds::{Choice, Count, Flag, Path, Text, Whole, one_of, seconds, span};
 use super::names::{LONGEST_PREFIX, is_dns_label, is_dns_subdomain, is_label_value};
 use super::reader::Section;
+use crate::model::AppId;
 use crate::telemetry::{LogFormat, is_level};
 
 pub(super) const fn ms(n: u64) -> Duration {
@@ -24,7 +25,7 @@ const DAY: Duration = secs(24 * 3600);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct App {
     /// Its id; `None`: the one in the application record, or a new one that is kept there (spec O-30).
-    pub id: Option<String>,
+    pub id: Option<AppId>,
     /// Its name, for people; the names of its pods begin with it (spec K-7).
     pub name: String,
 }
@@ -46,7 +47,7 @@ impl App {
             allowed: "up to 63 letters, digits, dashes, dots and underscores, as a label's value",
         };
         Self {
-            id: s.option("id", id),
+            id: s.option("id", id).map(AppId::from),
             name: s.value("name", Text::SOME, d.name),
         }
     }
