@@ -52,37 +52,6 @@ fn complain(what: impl std::fmt::Display) {
 mod tests {
     use super::*;
 
-    fn exit_of(arguments: &[&str]) -> Exit {
-        main(arguments.iter().map(OsString::from))
-    }
-
-    // spec: O-2
-    #[test]
-    fn what_is_not_understood_exits_with_64() {
-        for arguments in [
-            &["boatswain"][..],
-            &["boatswain", "sail"],
-            &["boatswain", "run"],
-            &["boatswain", "run", "--config"],
-            &["boatswain", "run", "--config", "a.toml", "--no-such-option"],
-        ] {
-            assert_eq!(exit_of(arguments), Exit::Usage, "{arguments:?}");
-        }
-    }
-
-    #[test]
-    fn help_and_version_are_answers() {
-        assert_eq!(exit_of(&["boatswain", "--version"]), Exit::Clean);
-        assert_eq!(exit_of(&["boatswain", "run", "--help"]), Exit::Clean);
-    }
-
-    // spec: O-2
-    #[test]
-    fn a_configuration_that_cannot_be_used_exits_with_78() {
-        let no_such_file = &["boatswain", "run", "--config", "/no/such/file.toml"];
-        assert_eq!(exit_of(no_such_file), Exit::Configuration);
-    }
-
     #[test]
     fn the_command_line_is_consistent() {
         use clap::CommandFactory;

@@ -1,15 +1,16 @@
 //! The configuration: one TOML file, overrides from the environment and the command line, and a
 //! typed [`Config`] of which nothing has to be checked again (spec C-1 to C-3).
 //!
-//! [`document`] parses into a tree in which every value knows where it came from, [`reader`] takes
-//! the tree apart key by key and notes every mistake, [`sections`] and [`profile`] say which keys
-//! there are, [`check`] refuses what contradicts itself.
+//! `document` parses into a tree in which every value knows where it came from, `reader` takes the
+//! tree apart key by key and notes every mistake, `sections`, `policy` and `profile` say which keys
+//! there are, `check` refuses what contradicts itself.
 
 mod check;
 mod document;
 mod error;
 mod kinds;
 mod names;
+mod policy;
 mod profile;
 mod quantity;
 mod reader;
@@ -25,12 +26,13 @@ pub use error::{ConfigError, Mistake, Origin};
 pub use names::{
     LONGEST_PREFIX, is_dns_label, is_dns_subdomain, is_env_name, is_label_key, is_label_value,
 };
+pub use policy::{Allocation, Backend, Failures, Lifecycle, Poll, Registration, ScaleDown, Watch};
 pub use profile::{DEFAULT_PROFILE, Profile, TaintEffect, Toleration, TolerationOperator};
 pub use quantity::{Quantity, QuantityError};
 pub use reader::KnownKey;
 pub use sections::{
-    Allocation, App, Backend, Cluster, ClusterMode, Driver, Embedded, EmbeddedNode, Executors,
-    Failures, Labels, Lifecycle, Log, OnSignal, Poll, Registration, ScaleDown, Shutdown, Watch,
+    App, Cluster, ClusterMode, Driver, Embedded, EmbeddedNode, Executors, Labels, Log, OnSignal,
+    Shutdown,
 };
 
 use document::{Node, Override};

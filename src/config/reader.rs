@@ -203,7 +203,11 @@ impl<'n> Section<'n> {
         let mut out = Vec::with_capacity(items.len());
         for (n, item) in items.into_iter().enumerate() {
             let item_key = format!("{key}[{n}]");
-            out.extend(self.inner(&item_key, &item_key, Some(item), &read));
+            if matches!(item.value, Value::Table(_)) {
+                out.extend(self.inner(&item_key, &item_key, Some(item), &read));
+            } else {
+                self.wrong(join(&self.path, &item_key), &item, "a section, { … }", None);
+            }
         }
         out
     }
