@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
+pub mod clock;
 pub mod config;
 pub mod devcluster;
 pub mod driver;

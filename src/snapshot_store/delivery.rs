@@ -53,11 +53,13 @@ impl Delivery {
         }
     }
 
-    /// A new snapshot; O(1) but for a merge now and then.
-    pub fn push(&mut self, snapshot: &Snapshot, now: Tick) {
+    /// A new snapshot; O(1) but for a merge now and then. One that is not worth a batch goes with the next (spec S-24).
+    pub fn push(&mut self, snapshot: &Snapshot, worth_a_batch: bool, now: Tick) {
         self.waiting_changes += snapshot.changes.len();
         self.waiting.push(snapshot.clone());
-        self.first_waiting.get_or_insert(now);
+        if worth_a_batch {
+            self.first_waiting.get_or_insert(now);
+        }
         if self.waiting_changes > self.merge_beyond {
             self.merge();
         }
@@ -182,7 +184,7 @@ mod tests {
     #[test]
     fn a_change_after_a_quiet_time_comes_after_the_quiet_latency() {
         let mut delivery = quiet(at(0));
-        delivery.push(&snapshot(2, 1), at(400));
+        delivery.push(&snapshot(2, 1), true, at(400));
         assert_eq!(delivery.due(), Some(at(410)));
     }
 
@@ -190,9 +192,9 @@ mod tests {
     #[test]
     fn under_steady_change_batches_keep_their_gap() {
         let mut delivery = quiet(at(0));
-        delivery.push(&snapshot(2, 1), at(5));
+        delivery.push(&snapshot(2, 1), true, at(5));
         assert_eq!(delivery.due(), Some(at(50)));
-        delivery.push(&snapshot(3, 1), at(20));
+        delivery.push(&snapshot(3, 1), true, at(20));
         assert_eq!(
             delivery.due(),
             Some(at(50)),
@@ -215,10 +217,10 @@ mod tests {
     #[test]
     fn the_next_batch_waits_for_the_last_decision_and_brings_each_snapshot_once_in_order() {
         let mut delivery = quiet(at(0));
-        delivery.push(&snapshot(2, 1), at(100));
+        delivery.push(&snapshot(2, 1), true, at(100));
         let first = delivery.take(&snapshot(2, 1), at(110));
-        delivery.push(&snapshot(3, 2), at(120));
-        delivery.push(&snapshot(4, 3), at(130));
+        delivery.push(&snapshot(3, 2), true, at(120));
+        delivery.push(&snapshot(4, 3), true, at(130));
         assert_eq!(delivery.due(), None);
         delivery.decided();
         assert_eq!(delivery.decided_up_to(), 2);
@@ -233,7 +235,7 @@ mod tests {
     fn past_its_limit_waiting_changes_are_merged_and_none_is_forgotten() {
         let mut delivery = quiet(at(0));
         for n in 2..=40 {
-            delivery.push(&snapshot(n, n % 7 + 1), at(n));
+            delivery.push(&snapshot(n, n % 7 + 1), true, at(n));
             assert!(
                 delivery.waiting.len() <= 11,
                 "{} snapshots wait",
@@ -252,10 +254,22 @@ mod tests {
         let mut merges = 0;
         for n in 2..=2_000 {
             let before = delivery.waiting.len();
-            delivery.push(&snapshot(n, n), at(n));
+            delivery.push(&snapshot(n, n), true, at(n));
             merges += usize::from(delivery.waiting.len() <= before);
         }
         assert!(merges < 12, "{merges} merges");
+    }
+
+    // spec: S-24
+    #[test]
+    fn session_facts_alone_wait_for_the_next_round() {
+        let mut delivery = quiet(at(0));
+        delivery.push(&snapshot(2, 1), false, at(400));
+        assert_eq!(delivery.due(), Some(at(1_000)));
+        assert_eq!(
+            delivery.take(&snapshot(2, 1), at(1_000)).snapshots().len(),
+            1
+        );
     }
 
     // spec: S-24
