@@ -244,6 +244,12 @@ pub(super) trait Choice: Copy + PartialEq + 'static {
     }
 }
 
+/// The word that stands for a value.
+pub(super) fn word_of<C: Choice>(value: C) -> &'static str {
+    let found = C::ALL.iter().find(|(_, choice)| *choice == value);
+    found.map_or("", |(word, _)| word)
+}
+
 /// Reads a [`Choice`].
 pub(super) struct OneOf<C>(std::marker::PhantomData<C>);
 
@@ -266,8 +272,7 @@ impl<C: Choice> Kind for OneOf<C> {
         words.join(" or ")
     }
     fn show(&self, value: &C) -> String {
-        let found = C::ALL.iter().find(|(_, choice)| choice == value);
-        found.map_or_else(String::new, |(word, _)| format!("{word:?}"))
+        format!("{:?}", word_of(*value))
     }
     fn hint(&self, refused: &Value) -> Option<&'static str> {
         match refused {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::kinds::{Amount, Choice, Count, Text, one_of, seconds};
+use super::kinds::{Amount, Choice, Count, Text, one_of, seconds, word_of};
 use super::names::{is_dns_label, is_env_name, is_label_key, is_label_value};
 use super::quantity::Quantity;
 use super::reader::Section;
@@ -155,6 +155,13 @@ pub enum TolerationOperator {
     Exists,
 }
 
+impl TolerationOperator {
+    /// The word that Kubernetes has for it.
+    pub fn as_str(self) -> &'static str {
+        word_of(self)
+    }
+}
+
 impl Choice for TolerationOperator {
     const ALL: &'static [(&'static str, Self)] =
         &[("Equal", Self::Equal), ("Exists", Self::Exists)];
@@ -169,6 +176,13 @@ pub enum TaintEffect {
     PreferNoSchedule,
     /// No pods.
     NoExecute,
+}
+
+impl TaintEffect {
+    /// The word that Kubernetes has for it.
+    pub fn as_str(self) -> &'static str {
+        word_of(self)
+    }
 }
 
 impl Choice for TaintEffect {

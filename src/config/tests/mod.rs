@@ -120,6 +120,8 @@ fn a_profile_is_read_whole() {
         ..Profile::default()
     };
     assert_eq!(config.profiles["large"], expected);
+    assert_eq!(TolerationOperator::Exists.as_str(), "Exists");
+    assert_eq!(TaintEffect::NoExecute.as_str(), "NoExecute");
 }
 
 #[test]
