@@ -205,9 +205,9 @@ impl Allocation {
         }
     }
 
-    /// The record has ids reserved up to this one.
-    pub fn reserved(&mut self, up_to: ExecutorId) {
-        self.reserved = self.reserved.max(Some(up_to));
+    /// The record has ids reserved up to this one; `None` where they could not be, and are asked for again.
+    pub fn reserved(&mut self, up_to: Option<ExecutorId>) {
+        self.reserved = self.reserved.max(up_to);
         self.reserving = false;
     }
 
