@@ -106,7 +106,7 @@ pub(super) struct Machine {
     backoff: Backoff,
     last_serial: Serial,
     /// When the last list was begun.
-    begun: Tick,
+    begun: Option<Tick>,
     listed: bool,
     in_trouble: bool,
 }
@@ -119,7 +119,7 @@ impl Machine {
             rng,
             backoff: Backoff::default(),
             last_serial: Serial::default(),
-            begun: Tick::default(),
+            begun: None,
             listed: false,
             in_trouble: false,
         }
@@ -190,7 +190,7 @@ impl Machine {
     }
 
     fn poll(&mut self, repeated: bool, now: Tick, out: &mut Vec<Effect>) -> Phase {
-        self.begun = now;
+        self.begun = Some(now);
         let call = self.serial();
         // Where nothing was listed yet and no watch will, the first list shows the newest there is (spec W-6).
         let quorum = !self.pace.from_cache || (self.pace.makes_first_list && !self.listed);
@@ -255,7 +255,9 @@ impl Machine {
     }
 
     fn gap(&self, now: Tick) -> Duration {
-        MIN_GAP.saturating_sub(now.since(self.begun))
+        self.begun.map_or(Duration::ZERO, |begun| {
+            MIN_GAP.saturating_sub(now.since(begun))
+        })
     }
 
     fn serial(&mut self) -> Serial {

@@ -5,7 +5,8 @@
 use std::time::Duration;
 
 use actix::{
-    Actor, ActorFutureExt, AsyncContext, Context, Handler, Message, SpawnHandle, WrapFuture,
+    Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, Message, SpawnHandle,
+    WrapFuture,
 };
 use rand::rngs::StdRng;
 use tokio::time::Instant;
@@ -178,6 +179,11 @@ impl Handler<Stop> for PollSource {
 
     fn handle(&mut self, Stop: Stop, ctx: &mut Self::Context) {
         self.step(Event::Stop, ctx);
-        actix::ActorContext::stop(ctx);
+        ctx.stop();
     }
 }
+
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;

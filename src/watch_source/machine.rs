@@ -14,6 +14,10 @@ use crate::model::news::News;
 use crate::model::pod::{Sighting, Unreadable};
 use crate::model::{Epoch, ResourceVersion, Tick};
 
+mod values;
+
+pub(super) use self::values::{Effect, Event, Line, Listing, Report, Serial, Setback, SetbackKind};
+
 /// How long the server is asked to keep a watch open, in seconds; drawn anew each time, so that the watches of
 /// many drivers do not all end together (spec W-3).
 const TIMEOUT_SECONDS: std::ops::RangeInclusive<u32> = 300..=600;
@@ -23,128 +27,9 @@ const SILENCE_WITH_BOOKMARKS: Duration = Duration::from_secs(150);
 const SILENCE_AFTER_TIMEOUT: Duration = Duration::from_secs(10);
 /// A version from the future is silent for ever: after so many silences in a row it is doubted (spec W-3).
 const SILENCES_BEFORE_LIST: u32 = 2;
-
-/// The number of one call or one timer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(super) struct Serial(u64);
-
-/// Why something that was going on is over.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Setback {
-    pub(super) kind: SetbackKind,
-    /// In words.
-    pub(super) error: Arc<str>,
-    /// How long the server asked to be left alone.
-    pub(super) retry_after: Option<Duration>,
-}
-
-/// What a setback means for what comes next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SetbackKind {
-    /// The server ended the watch in good order.
-    Ended,
-    /// Refused, unreachable, broken off.
-    Broke,
-    /// Nothing came for too long.
-    Silent,
-    /// 410: the server no longer knows the version (spec W-2).
-    Expired,
-    /// The list was asked for in an older history (spec S-13).
-    Outdated,
-}
-
-/// A list as the store judged it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Listing {
-    pub(super) version: ResourceVersion,
-    pub(super) epoch: Epoch,
-    pub(super) accepted: bool,
-    pub(super) pods: usize,
-}
-
-/// A line of the watch.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Line {
-    Seen(Sighting),
-    Deleted(Sighting),
-    Bookmark(ResourceVersion),
-    /// Of a type never heard of, or not to be read at all (spec W-5); in words.
-    Garbage(Arc<str>),
-}
-
-/// What happens to the watch.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Event {
-    Begin,
-    Listed {
-        call: Serial,
-        outcome: Result<Listing, Setback>,
-    },
-    Opened {
-        call: Serial,
-    },
-    Line {
-        call: Serial,
-        line: Line,
-    },
-    Ended {
-        call: Serial,
-        why: Setback,
-    },
-    Alarm {
-        timer: Serial,
-    },
-    /// The store learnt of a new history.
-    Anew {
-        epoch: Epoch,
-    },
-    Stop,
-}
-
-/// What is to be done.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Effect {
-    /// Make a quorum list and have the store judge it.
-    List { call: Serial },
-    /// Watch from this version.
-    Watch {
-        call: Serial,
-        from: ResourceVersion,
-        timeout_seconds: u32,
-    },
-    /// Drop the call in flight.
-    Cut,
-    /// Set the timer, in place of the one before.
-    Arm { timer: Serial, after: Duration },
-    /// Tell the store.
-    Tell(News),
-    /// Tell people.
-    Report(Report),
-}
-
-/// What people are told.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Report {
-    /// A list was taken in; `first` of this process.
-    Synced { first: bool, pods: usize },
-    /// An attempt that showed nothing; `first` since something worked.
-    Trouble {
-        first: bool,
-        error: Arc<str>,
-        from: Option<ResourceVersion>,
-        wait: Duration,
-    },
-    /// What worked until now is over, and is taken up again: the normal life of a watch.
-    Again {
-        error: Arc<str>,
-        from: Option<ResourceVersion>,
-        wait: Duration,
-    },
-    /// Something worked again.
-    Recovered,
-    /// A line could not be read; the how-manieth.
-    Unreadable { count: u64, error: Arc<str> },
-}
+/// A watch that opens, shows nothing and breaks may break on what comes next, every time: after so many in a row the
+/// list goes around it.
+const BREAKS_BEFORE_LIST: u32 = 5;
 
 /// The point in history from which to watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -201,6 +86,8 @@ pub(super) struct Machine {
     bookmarks: bool,
     /// Watches in a row that were cut for their silence.
     silences: u32,
+    /// Watches in a row that opened, showed nothing and broke.
+    breaks: u32,
     synced: bool,
     in_trouble: bool,
     unreadable: u64,
@@ -216,6 +103,7 @@ impl Machine {
             epoch: Epoch::default(),
             bookmarks: false,
             silences: 0,
+            breaks: 0,
             synced: false,
             in_trouble: false,
             unreadable: 0,
@@ -265,8 +153,11 @@ impl Machine {
                 self.line(watching, line, now, out)
             }
             (Phase::Watching(watching), Event::Ended { call, why }) if call == watching.call => {
-                let from = watching.from.clone();
-                self.over(why, Some(from), Some(&watching), now, out)
+                if why.kind == SetbackKind::Broke && !watching.showed {
+                    self.breaks += 1;
+                }
+                let resume = (self.breaks < BREAKS_BEFORE_LIST).then(|| watching.from.clone());
+                self.over(why, resume, Some(&watching), now, out)
             }
             (Phase::Watching(watching), Event::Alarm { timer }) if timer == watching.timer => {
                 self.silence(watching, now, out)
@@ -349,6 +240,7 @@ impl Machine {
             self.bookmarks = false;
         }
         self.silences = 0;
+        self.breaks = 0;
         out.push(Effect::Report(Report::Synced {
             first: !self.synced,
             pods: list.pods,
@@ -432,6 +324,7 @@ impl Machine {
             watching.from.version = version;
         }
         watching.showed = true;
+        self.breaks = 0;
         self.backoff.reset();
         if std::mem::take(&mut self.in_trouble) {
             out.push(Effect::Report(Report::Recovered));
@@ -535,5 +428,9 @@ impl Machine {
     }
 }
 
+#[cfg(test)]
+mod driven;
+#[cfg(test)]
+mod properties;
 #[cfg(test)]
 mod tests;

@@ -323,3 +323,6 @@ impl Handler<Stop> for WatchSource {
         ctx.stop();
     }
 }
+
+#[cfg(test)]
+mod tests;

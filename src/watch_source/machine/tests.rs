@@ -1,133 +1,9 @@
-use proptest::prelude::*;
-use rand::SeedableRng;
-
+use super::driven::*;
 use super::*;
 use crate::kubernetes::backoff::FIRST;
 use crate::model::pod::tests::pending;
 
 const S: Duration = Duration::from_secs(1);
-
-fn machine() -> Machine {
-    Machine::new(StdRng::seed_from_u64(11))
-}
-
-fn at(seconds: u64) -> Tick {
-    Tick::after_start(Duration::from_secs(seconds))
-}
-
-fn seen(version: u64) -> Line {
-    Line::Seen(Sighting::Read(Arc::new(pending("a", 1, "u", version))))
-}
-
-fn bookmark(version: u64) -> Line {
-    Line::Bookmark(version.into())
-}
-
-fn setback(kind: SetbackKind) -> Setback {
-    Setback {
-        kind,
-        error: Arc::from("trouble"),
-        retry_after: None,
-    }
-}
-
-fn list(version: u64, epoch: u64) -> Result<Listing, Setback> {
-    Ok(Listing {
-        version: version.into(),
-        epoch: Epoch(epoch),
-        accepted: true,
-        pods: 3,
-    })
-}
-
-/// What the shell knows: the call in flight and the timer that is armed.
-#[derive(Default)]
-struct Shell {
-    call: Option<Serial>,
-    timer: Option<(Serial, Duration)>,
-}
-
-impl Shell {
-    fn carry_out(&mut self, effects: &[Effect]) {
-        for effect in effects {
-            match effect {
-                Effect::List { call } | Effect::Watch { call, .. } => self.call = Some(*call),
-                Effect::Cut => self.call = None,
-                Effect::Arm { timer, after } => self.timer = Some((*timer, *after)),
-                Effect::Tell(_) | Effect::Report(_) => {}
-            }
-        }
-    }
-}
-
-/// A machine with its shell, driven by hand.
-struct Driven {
-    machine: Machine,
-    shell: Shell,
-    now: Tick,
-}
-
-impl Driven {
-    fn begun() -> Self {
-        let mut driven = Self {
-            machine: machine(),
-            shell: Shell::default(),
-            now: at(0),
-        };
-        driven.step(Event::Begin);
-        driven
-    }
-
-    /// Watching from version 10 in epoch 0.
-    fn watching() -> Self {
-        let mut driven = Self::begun();
-        driven.listed(list(10, 0));
-        driven.opened();
-        driven
-    }
-
-    fn step(&mut self, event: Event) -> Vec<Effect> {
-        let effects = self.machine.step(event, self.now);
-        self.shell.carry_out(&effects);
-        effects
-    }
-
-    fn call(&self) -> Serial {
-        self.shell.call.unwrap()
-    }
-
-    fn listed(&mut self, outcome: Result<Listing, Setback>) -> Vec<Effect> {
-        let call = self.call();
-        self.step(Event::Listed { call, outcome })
-    }
-
-    fn opened(&mut self) -> Vec<Effect> {
-        let call = self.call();
-        self.step(Event::Opened { call })
-    }
-
-    fn line(&mut self, line: Line) -> Vec<Effect> {
-        let call = self.call();
-        self.step(Event::Line { call, line })
-    }
-
-    fn ended(&mut self, kind: SetbackKind) -> Vec<Effect> {
-        let call = self.call();
-        let why = setback(kind);
-        self.step(Event::Ended { call, why })
-    }
-
-    /// Lets the time pass until the timer rings.
-    fn alarm(&mut self) -> Vec<Effect> {
-        let (timer, after) = self.shell.timer.unwrap();
-        self.now = self.now + after;
-        self.step(Event::Alarm { timer })
-    }
-
-    fn armed(&self) -> Duration {
-        self.shell.timer.unwrap().1
-    }
-}
 
 /// The version watched from, where that is the only thing done.
 fn watched_from(effects: &[Effect]) -> Option<&ResourceVersion> {
@@ -281,12 +157,12 @@ fn a_connection_alone_does_not_reset_the_backoff_but_an_event_or_a_bookmark_does
     ] {
         let mut driven = Driven::watching();
         for _ in 0..6 {
-            driven.ended(SetbackKind::Broke);
+            driven.ended(SetbackKind::Ended);
             driven.alarm();
             driven.opened();
         }
         driven.line(line);
-        driven.ended(SetbackKind::Broke);
+        driven.ended(SetbackKind::Ended);
         assert_eq!(driven.armed() <= 2 * FIRST, resets);
     }
 }
@@ -303,6 +179,23 @@ fn the_server_may_ask_for_a_longer_wait_up_to_the_longest() {
         assert_eq!(driven.armed(), least * S);
         assert!(lists(&driven.alarm()));
     }
+}
+
+// spec: W-2
+#[test]
+fn a_watch_that_always_breaks_on_what_comes_next_goes_around_it_by_a_list() {
+    let mut driven = Driven::watching();
+    for _ in 1..BREAKS_BEFORE_LIST {
+        driven.ended(SetbackKind::Broke);
+        assert!(watched_from(&driven.alarm()).is_some());
+        driven.opened();
+    }
+    driven.ended(SetbackKind::Broke);
+    assert!(lists(&driven.alarm()));
+    driven.listed(list(20, 0));
+    driven.opened();
+    driven.ended(SetbackKind::Broke);
+    assert_eq!(watched_from(&driven.alarm()), Some(&20.into()));
 }
 
 // spec: W-3
@@ -534,125 +427,5 @@ fn answers_and_alarms_that_are_not_the_current_ones_change_nothing_in_any_state(
     for event in every_event(Serial(1)).split_off(1) {
         assert_eq!(idle.step(event, at(0)), []);
         assert_eq!(idle.phase, Phase::Idle);
-    }
-}
-
-/// What may happen next, as far as the shell could bring it about.
-#[derive(Debug, Clone)]
-enum Happening {
-    Answer(Result<u64, SetbackKind>, bool),
-    Opened,
-    Line(u8, u64),
-    Ended(SetbackKind),
-    Alarm,
-    Anew(u64),
-    Stale(u64),
-    Pass(u64),
-}
-
-fn happenings() -> impl Strategy<Value = Happening> {
-    let kind = prop::sample::select(vec![
-        SetbackKind::Ended,
-        SetbackKind::Broke,
-        SetbackKind::Expired,
-        SetbackKind::Silent,
-    ]);
-    prop_oneof![
-        (
-            prop::result::maybe_ok(0_u64..50, kind.clone()),
-            any::<bool>()
-        )
-            .prop_map(|(outcome, accepted)| Happening::Answer(outcome, accepted)),
-        Just(Happening::Opened),
-        (0_u8..4, 0_u64..50).prop_map(|(line, version)| Happening::Line(line, version)),
-        kind.prop_map(Happening::Ended),
-        Just(Happening::Alarm),
-        (0_u64..4).prop_map(Happening::Anew),
-        (0_u64..200).prop_map(Happening::Stale),
-        (0_u64..200_000).prop_map(Happening::Pass),
-    ]
-}
-
-proptest! {
-    // spec: W-2
-    #[test]
-    fn it_never_ends_and_never_asks_sooner_than_the_backoff_allows(
-        seed: u64,
-        happenings in prop::collection::vec(happenings(), 1..200),
-    ) {
-        let mut driven = Driven::begun();
-        driven.machine = Machine::new(StdRng::seed_from_u64(seed));
-        driven.step(Event::Begin);
-        let mut last_asked = driven.now;
-        let mut rung = None;
-        for happening in happenings {
-            let call = driven.shell.call;
-            let event = match (happening, call) {
-                (Happening::Pass(ms), _) => {
-                    driven.now = driven.now + Duration::from_millis(ms);
-                    continue;
-                }
-                (Happening::Anew(epoch), _) => Event::Anew { epoch: Epoch(epoch) },
-                (Happening::Alarm, _) => match driven.shell.timer {
-                    Some((timer, after)) if rung != Some(timer) => {
-                        rung = Some(timer);
-                        driven.now = driven.now + after;
-                        Event::Alarm { timer }
-                    }
-                    _ => continue,
-                },
-                (Happening::Stale(serial), _)
-                    if Some(Serial(serial)) != call
-                        && driven.shell.timer.is_none_or(|(timer, _)| timer != Serial(serial)) =>
-                {
-                    Event::Ended { call: Serial(serial), why: setback(SetbackKind::Broke) }
-                }
-                (Happening::Answer(outcome, accepted), Some(call)) => Event::Listed {
-                    call,
-                    outcome: outcome
-                        .map(|version| Listing {
-                            version: version.into(),
-                            epoch: driven.machine.epoch,
-                            accepted,
-                            pods: 0,
-                        })
-                        .map_err(setback),
-                },
-                (Happening::Opened, Some(call)) => Event::Opened { call },
-                (Happening::Line(which, version), Some(call)) => Event::Line {
-                    call,
-                    line: match which {
-                        0 => seen(version),
-                        1 => bookmark(version),
-                        2 => Line::Garbage(Arc::from("?")),
-                        _ => Line::Deleted(Sighting::Read(Arc::new(pending("a", 1, "u", version)))),
-                    },
-                },
-                (Happening::Ended(kind), Some(call)) => Event::Ended { call, why: setback(kind) },
-                _ => continue,
-            };
-            let after_a_wait = matches!(event, Event::Alarm { .. });
-            let effects = driven.step(event);
-            let asks = effects
-                .iter()
-                .filter(|effect| matches!(effect, Effect::List { .. } | Effect::Watch { .. }))
-                .count();
-            prop_assert!(asks <= 1, "one call at a time");
-            if asks == 1 {
-                prop_assert!(!after_a_wait || driven.now.since(last_asked) >= FIRST);
-                last_asked = driven.now;
-            }
-            if effects.iter().any(|effect| matches!(effect, Effect::Report(Report::Trouble { .. } | Report::Again { .. }))) {
-                // It was answered, or cut.
-                driven.shell.call = None;
-            }
-            let waiting = matches!(driven.machine.phase, Phase::Waiting { .. });
-            let armed = driven.shell.timer.is_some_and(|(timer, _)| rung != Some(timer));
-            prop_assert_eq!(waiting, driven.shell.call.is_none());
-            prop_assert!(driven.shell.call.is_some() || armed, "a dead state");
-            if matches!(driven.machine.phase, Phase::Watching(_)) {
-                prop_assert!(armed, "a silent connection would never be noticed");
-            }
-        }
     }
 }
