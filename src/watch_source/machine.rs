@@ -67,6 +67,8 @@ struct Watching {
     timeout: Duration,
     opened: Tick,
     last_line: Tick,
+    /// Whether no line came at all.
+    silent: bool,
     /// Whether an event or a bookmark came.
     showed: bool,
     /// Armed for the earliest instant at which the silence may be too long.
@@ -84,7 +86,7 @@ pub(super) struct Machine {
     epoch: Epoch,
     /// Whether this server, in this history, sends bookmarks.
     bookmarks: bool,
-    /// Watches in a row that were cut for their silence.
+    /// Watches in a row that were silent.
     silences: u32,
     /// Watches in a row that opened, showed nothing and broke.
     breaks: u32,
@@ -153,11 +155,8 @@ impl Machine {
                 self.line(watching, line, now, out)
             }
             (Phase::Watching(watching), Event::Ended { call, why }) if call == watching.call => {
-                if why.kind == SetbackKind::Broke && !watching.showed {
-                    self.breaks += 1;
-                }
-                let resume = (self.breaks < BREAKS_BEFORE_LIST).then(|| watching.from.clone());
-                self.over(why, resume, Some(&watching), now, out)
+                self.doubt(&watching, why.kind, now);
+                self.over(why, Some(watching.from.clone()), Some(&watching), now, out)
             }
             (Phase::Watching(watching), Event::Alarm { timer }) if timer == watching.timer => {
                 self.silence(watching, now, out)
@@ -282,6 +281,7 @@ impl Machine {
             timeout,
             opened: now,
             last_line: now,
+            silent: true,
             showed: false,
             timer: self.arm(self.longest_silence(timeout), out),
         })
@@ -295,6 +295,7 @@ impl Machine {
         out: &mut Vec<Effect>,
     ) -> Phase {
         watching.last_line = now;
+        watching.silent = false;
         self.silences = 0;
         let epoch = watching.from.epoch;
         let (version, news) = match line {
@@ -342,14 +343,32 @@ impl Machine {
             return Phase::Watching(watching);
         }
         out.push(Effect::Cut);
-        self.silences += 1;
-        let next = (self.silences < SILENCES_BEFORE_LIST).then(|| watching.from.clone());
+        self.doubt(&watching, SetbackKind::Silent, now);
         let why = Setback {
             kind: SetbackKind::Silent,
             error: Arc::from(format!("nothing came for {} s", silence.as_secs())),
             retry_after: None,
         };
-        self.over(why, next, Some(&watching), now, out)
+        self.over(why, Some(watching.from.clone()), Some(&watching), now, out)
+    }
+
+    /// Counts what speaks against the version that was watched from.
+    fn doubt(&mut self, watching: &Watching, kind: SetbackKind, now: Tick) {
+        let lived = now.since(watching.opened);
+        match kind {
+            SetbackKind::Silent => self.silences += 1,
+            // Where no bookmarks come, the server's own end comes before the silence is too long.
+            SetbackKind::Ended
+                if watching.silent && lived + SILENCE_AFTER_TIMEOUT >= watching.timeout =>
+            {
+                self.silences += 1;
+            }
+            SetbackKind::Broke if !watching.showed => self.breaks += 1,
+            SetbackKind::Ended
+            | SetbackKind::Broke
+            | SetbackKind::Expired
+            | SetbackKind::Outdated => {}
+        }
     }
 
     fn longest_silence(&self, timeout: Duration) -> Duration {
@@ -374,8 +393,10 @@ impl Machine {
         let lived = watched.map_or(Duration::ZERO, |watching| now.since(watching.opened));
         let asked_for = why.retry_after.unwrap_or_default().min(LONGEST);
         let wait = backoff.saturating_sub(lived).max(asked_for);
-        let next =
-            resume.filter(|from| why.kind != SetbackKind::Expired && from.epoch >= self.epoch);
+        let of_no_use = why.kind == SetbackKind::Expired
+            || self.silences >= SILENCES_BEFORE_LIST
+            || self.breaks >= BREAKS_BEFORE_LIST;
+        let next = resume.filter(|from| !of_no_use && from.epoch >= self.epoch);
 
         let from = next.as_ref().map(|from| from.version.clone());
         let showed = watched.is_some_and(|watching| watching.showed);

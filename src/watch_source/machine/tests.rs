@@ -261,6 +261,19 @@ fn silent_twice_in_a_row_begins_with_a_new_list_and_a_line_between_them_prevents
     assert!(watched_from(&driven.alarm()).is_some());
 }
 
+// spec: W-3
+#[test]
+fn a_watch_without_a_line_that_the_server_ends_in_its_time_was_silent_too() {
+    let mut driven = Driven::watching();
+    driven.now = at(600);
+    driven.ended(SetbackKind::Ended);
+    assert!(watched_from(&driven.alarm()).is_some());
+    driven.opened();
+    driven.now = at(1_200);
+    driven.ended(SetbackKind::Ended);
+    assert!(lists(&driven.alarm()));
+}
+
 // spec: W-5
 #[test]
 fn what_cannot_be_read_is_told_counted_and_does_not_end_the_stream() {
