@@ -1,4 +1,5 @@
-//! What the sources are tested between: a store that records, and a server whose every answer the test gives.
+//! What the sources are tested between: a store that records, and the embedded cluster, or, for what a cluster
+//! that is well never does, a server whose every answer the test gives.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -13,7 +14,8 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::lister::Lister;
-use crate::kubernetes::{Calls, CallsSpec, Clients, LabelScheme};
+use crate::devcluster::{self, DevCluster, Options};
+use crate::kubernetes::{Calls, CallsSpec, Clients, LabelScheme, PodBody};
 use crate::model::clock::Tick;
 use crate::model::news::{ListTicket, Listed, News};
 use crate::model::{Epoch, ResourceVersion};
@@ -264,6 +266,7 @@ pub(crate) fn status(code: u16, reason: &str) -> Value {
 pub(crate) fn pod(id: u64, version: u64) -> Value {
     json!({
         "kind": "Pod",
+        "apiVersion": "v1",
         "metadata": {
             "name": format!("a-exec-{id}"),
             "namespace": "default",
@@ -297,4 +300,27 @@ pub(crate) fn versions(hears: &mut mpsc::UnboundedReceiver<Heard>) -> Vec<(char,
         });
     }
     versions
+}
+
+/// An embedded cluster without a node, in which nothing is random.
+pub(crate) fn cluster() -> DevCluster {
+    devcluster::start(Options {
+        wall_clock_start: Some("2026-01-01T00:00:00Z".parse().unwrap()),
+        ..Options::default()
+    })
+}
+
+/// Makes the pod of this executor, and returns its version.
+pub(crate) async fn create(calls: &Calls, id: u64) -> u64 {
+    let mut pod = pod(id, 0);
+    let metadata = pod["metadata"].as_object_mut().unwrap();
+    metadata.remove("resourceVersion");
+    metadata.remove("uid");
+    pod["spec"]["containers"][0]["image"] = json!("busybox");
+    let body = PodBody {
+        name: format!("a-exec-{id}").into(),
+        json: Bytes::from(pod.to_string()),
+    };
+    let pod = calls.create_pod(&body).await.unwrap();
+    pod.version().unwrap().to_string().parse().unwrap()
 }

@@ -1,12 +1,16 @@
 //! The actor between a store that records and a server whose every answer the test gives, under a paused clock.
 
 use actix::Addr;
+use futures::StreamExt;
 use rand::SeedableRng;
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::testing::{BeginEpoch, Heard, Recorder, Server, lister, pod, status, versions};
+use super::testing::{
+    BeginEpoch, Heard, Recorder, Server, cluster, create, lister, pod, status, versions,
+};
 use super::*;
+use crate::kubernetes::Clients;
 use crate::model::Epoch;
 
 const S: Duration = Duration::from_secs(1);
@@ -181,4 +185,30 @@ async fn a_list_may_be_asked_for_and_stop_ends_everything_at_once() {
     asked.page(10, "", &[]);
     rig.server.quiet_for(3_600 * S).await;
     assert_eq!(rig.heard().await, [('?', 0)]);
+}
+
+// spec: P-1
+#[actix::test]
+async fn all_pages_of_a_cluster_make_one_list_as_of_the_first_page() {
+    tokio::time::pause();
+    let cluster = cluster();
+    let (store, mut hears) = Recorder::started();
+    let mut lister = lister(Clients::in_process(cluster.router(), "default"), &store);
+    lister.page_size = 2;
+    for id in 1..=5 {
+        create(&lister.calls, id).await;
+    }
+    let _source = PollSource::new(lister.clone(), ALONE, StdRng::seed_from_u64(3)).start();
+    for round in 0..3 {
+        let list = loop {
+            if let Some(Heard::List(list)) = hears.next().await {
+                break list;
+            }
+        };
+        assert_eq!(list.quorum, round == 0);
+        let listed: Vec<_> = list.items.iter().filter_map(|pod| pod.version()).collect();
+        assert_eq!(listed.len(), 5 + round);
+        assert_eq!(listed.last(), Some(&&list.version));
+        create(&lister.calls, 6 + round as u64).await;
+    }
 }

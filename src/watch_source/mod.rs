@@ -325,4 +325,6 @@ impl Handler<Stop> for WatchSource {
 }
 
 #[cfg(test)]
+mod cluster_tests;
+#[cfg(test)]
 mod tests;
