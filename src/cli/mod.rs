@@ -1,1 +1,3 @@
-//! To come.
+//! The command line.
+
+pub mod dev_cluster;
