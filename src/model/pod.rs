@@ -321,6 +321,14 @@ impl Sighting {
         }
     }
 
+    /// The pod's uid, where that could be read.
+    pub fn uid(&self) -> Option<&PodUid> {
+        match self {
+            Sighting::Read(pod) => Some(&pod.uid),
+            Sighting::Unreadable(part) => part.uid.as_ref(),
+        }
+    }
+
     /// The pod's version, where that could be read.
     pub fn version(&self) -> Option<&ResourceVersion> {
         match self {

@@ -16,7 +16,10 @@ use crate::model::{Epoch, ExecutorId, IdSet, PodUid, ResourceVersion, Tick};
 /// Changes that nobody waits for are gathered this long: acting twice on them would not hurt (spec O-30).
 pub const DEBOUNCE: Duration = Duration::from_secs(5);
 
-const RETRY: Backoff = Backoff { initial: Duration::from_millis(500), max: Duration::from_secs(15) };
+const RETRY: Backoff = Backoff {
+    initial: Duration::from_millis(500),
+    max: Duration::from_secs(15),
+};
 
 /// A call about the record.
 #[derive(Debug, Clone, PartialEq)]
@@ -308,9 +311,19 @@ impl Keeping {
     }
 
     fn confirm(&self) -> Vec<Effect> {
-        let Some((uid, _)) = &self.map else { return Vec::new() };
-        let mut effects = vec![Effect::Seen { uid: uid.clone(), epoch: self.epoch }];
-        effects.extend(self.written.as_ref().and_then(|w| w.reserved).map(Effect::Reserved));
+        let Some((uid, _)) = &self.map else {
+            return Vec::new();
+        };
+        let mut effects = vec![Effect::Seen {
+            uid: uid.clone(),
+            epoch: self.epoch,
+        }];
+        effects.extend(
+            self.written
+                .as_ref()
+                .and_then(|w| w.reserved)
+                .map(Effect::Reserved),
+        );
         if self.written.as_ref() == Some(&self.wanted) {
             effects.push(Effect::Flushed);
         }
@@ -319,10 +332,14 @@ impl Keeping {
 
     fn over(&self, map: &ConfigMap) -> Option<Over> {
         match Record::read_own(map, &self.wanted.app_id) {
-            Ok(record) if record.incarnation > self.wanted.incarnation => Some(match record.finished {
-                Some(code) => Over::Finished(code),
-                None => Over::Superseded { by: record.incarnation.0 },
-            }),
+            Ok(record) if record.incarnation > self.wanted.incarnation => {
+                Some(match record.finished {
+                    Some(code) => Over::Finished(code),
+                    None => Over::Superseded {
+                        by: record.incarnation.0,
+                    },
+                })
+            }
             Ok(_) | Err(RecordError::Unreadable { .. }) => None,
             Err(error @ (RecordError::Newer { .. } | RecordError::AnotherApplication { .. })) => {
                 Some(Over::Foreign(error.to_string()))
@@ -333,8 +350,10 @@ impl Keeping {
     fn failed(&mut self, failure: &Failure, now: Tick) -> Vec<Effect> {
         // What became of the write is found out by reading; a delete is simply repeated.
         self.check = true;
-        let contended =
-            matches!(failure.kind, Kind::Conflict | Kind::AlreadyExists | Kind::NotFound);
+        let contended = matches!(
+            failure.kind,
+            Kind::Conflict | Kind::AlreadyExists | Kind::NotFound
+        );
         if contended && self.failures == 0 {
             self.failures = 1;
             self.not_before = now;
@@ -344,7 +363,10 @@ impl Keeping {
         let wait = RETRY.delay(self.failures);
         self.not_before = now + failure.retry_after.map_or(wait, |told| told.max(wait));
         let first = self.failures == 1;
-        first.then(|| Effect::Troubled(Arc::clone(&failure.message))).into_iter().collect()
+        first
+            .then(|| Effect::Troubled(Arc::clone(&failure.message)))
+            .into_iter()
+            .collect()
     }
 }
 

@@ -54,7 +54,10 @@ fn broken(kind: Kind) -> Answer {
 }
 
 fn seen(uid: &str) -> Effect {
-    Effect::Seen { uid: uid.into(), epoch: Epoch::default() }
+    Effect::Seen {
+        uid: uid.into(),
+        epoch: Epoch::default(),
+    }
 }
 
 // spec: O-30
@@ -64,14 +67,20 @@ fn a_change_is_gathered_and_written_with_the_version_as_precondition() {
     keeping.change(|record| record.ended.insert(ExecutorId::FIRST), at(0));
     assert_eq!(keeping.next(at(4)), None);
     assert_eq!(keeping.next_at(), Some(at(5)));
-    let Some(Op::Replace(json)) = keeping.next(at(5)) else { panic!("{keeping:?}") };
+    let Some(Op::Replace(json)) = keeping.next(at(5)) else {
+        panic!("{keeping:?}")
+    };
     assert_eq!(json["metadata"]["resourceVersion"], "10");
     assert_eq!(keeping.next(at(9)), None, "one call at a time");
     let mut written = record(3);
     written.ended.insert(ExecutorId::FIRST);
     let effects = keeping.answered(Answer::Written(map(&written, "u1", 11)), at(9));
     assert!(effects.contains(&Effect::Flushed), "{effects:?}");
-    assert_eq!((keeping.next(at(99)), keeping.next_at()), (None, None), "then silence");
+    assert_eq!(
+        (keeping.next(at(99)), keeping.next_at()),
+        (None, None),
+        "then silence"
+    );
 }
 
 // spec: O-30
@@ -114,7 +123,11 @@ fn a_higher_incarnation_ends_this_driver_however_it_is_learned_of() {
     reserve(&mut conflicting, 5_000);
     conflicting.next(at(0));
     conflicting.answered(broken(Kind::Conflict), at(0));
-    assert_eq!(conflicting.next(at(0)), Some(Op::Get), "a conflict is looked into at once");
+    assert_eq!(
+        conflicting.next(at(0)),
+        Some(Op::Get),
+        "a conflict is looked into at once"
+    );
     let effects = conflicting.answered(Answer::Got(Some(map(&record(4), "u1", 12))), at(0));
     assert_eq!(effects, [over]);
 }
@@ -148,10 +161,15 @@ fn after_the_server_was_restored_an_older_record_is_written_over_before_it_count
     assert_eq!(keeping.next(at(0)), Some(Op::Get));
     let effects = keeping.answered(Answer::Got(Some(map(&record(2), "u1", 5))), at(0));
     assert_eq!(effects, [], "not seen yet: it is an older incarnation's");
-    let Some(Op::Replace(json)) = keeping.next(at(0)) else { panic!("{keeping:?}") };
+    let Some(Op::Replace(json)) = keeping.next(at(0)) else {
+        panic!("{keeping:?}")
+    };
     assert_eq!(json["data"]["incarnation"], "3");
     let effects = keeping.answered(Answer::Written(map(&record(3), "u1", 6)), at(0));
-    assert!(effects.contains(&Effect::Seen { uid: "u1".into(), epoch: Epoch(1) }));
+    assert!(effects.contains(&Effect::Seen {
+        uid: "u1".into(),
+        epoch: Epoch(1)
+    }));
 }
 
 // spec: O-30
@@ -166,9 +184,14 @@ fn rubbish_in_the_record_is_written_over_and_another_applications_is_left_alone(
     assert!(matches!(mended.next(at(0)), Some(Op::Replace(_))));
 
     let mut foreign = map(&record(3), "u1", 12);
-    foreign.data.insert("app-id".to_owned(), "somebody-else".to_owned());
+    foreign
+        .data
+        .insert("app-id".to_owned(), "somebody-else".to_owned());
     let effects = keeping(3).seen(&foreign);
-    assert!(matches!(&effects[..], [Effect::Over(Over::Foreign(_))]), "{effects:?}");
+    assert!(
+        matches!(&effects[..], [Effect::Over(Over::Foreign(_))]),
+        "{effects:?}"
+    );
 }
 
 #[test]

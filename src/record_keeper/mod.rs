@@ -44,7 +44,10 @@ const WATCH_SECONDS: u32 = 300;
 const WATCH_DEADLINE: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 10);
 
 /// Between watches that end at once; one that lasted this long begins the count anew.
-const REWATCH: Backoff = Backoff { initial: Duration::from_secs(1), max: Duration::from_secs(30) };
+const REWATCH: Backoff = Backoff {
+    initial: Duration::from_secs(1),
+    max: Duration::from_secs(30),
+};
 
 /// Between tries to give executors to a new record.
 const ADOPT_AGAIN: Duration = Duration::from_secs(1);
@@ -106,7 +109,15 @@ struct Wake(Tick);
 impl RecordKeeper {
     /// With the record as it is.
     pub fn new(wiring: Wiring) -> Self {
-        let Wiring { keeping, calls, prefix, clock, timing, store, over } = wiring;
+        let Wiring {
+            keeping,
+            calls,
+            prefix,
+            clock,
+            timing,
+            store,
+            over,
+        } = wiring;
         Self {
             keeping,
             owners: Owners::default(),
@@ -141,7 +152,10 @@ impl RecordKeeper {
         self.adopt(ctx);
         self.rewatch(now.tick, ctx);
         let watch_at = (!self.watch.open).then_some(self.watch.not_before);
-        let next = [self.keeping.next_at(), watch_at].into_iter().flatten().filter(|at| *at > now.tick);
+        let next = [self.keeping.next_at(), watch_at]
+            .into_iter()
+            .flatten()
+            .filter(|at| *at > now.tick);
         if let Some(at) = next.min()
             && self.armed != Some(at)
         {
@@ -152,19 +166,24 @@ impl RecordKeeper {
 
     fn call(&self, op: Op, ctx: &mut Context<Self>) {
         let (calls, name) = (self.calls.clone(), record_name(&self.prefix));
-        let call = async move {
-            let answer = match op {
-                Op::Get => calls.get_config_map(&name).await.map(Answer::Got),
-                Op::Create(map) => calls.create_config_map(&map).await.map(Answer::Written),
-                Op::Replace(map) => calls.replace_config_map(&name, &map).await.map(Answer::Written),
-                Op::Delete(uid) => calls.delete_config_map(&name, &uid).await.map(|deleted| {
-                    match deleted {
-                        Deleted::Accepted(_) | Deleted::NothingThere => Answer::Deleted,
-                    }
-                }),
+        let call =
+            async move {
+                let answer =
+                    match op {
+                        Op::Get => calls.get_config_map(&name).await.map(Answer::Got),
+                        Op::Create(map) => calls.create_config_map(&map).await.map(Answer::Written),
+                        Op::Replace(map) => calls
+                            .replace_config_map(&name, &map)
+                            .await
+                            .map(Answer::Written),
+                        Op::Delete(uid) => calls.delete_config_map(&name, &uid).await.map(
+                            |deleted| match deleted {
+                                Deleted::Accepted(_) | Deleted::NothingThere => Answer::Deleted,
+                            },
+                        ),
+                    };
+                answer.unwrap_or_else(Answer::Failed)
             };
-            answer.unwrap_or_else(Answer::Failed)
-        };
         ctx.spawn(call.into_actor(self).map(|answer, this, ctx| {
             let effects = this.keeping.answered(answer, this.clock.now().tick);
             this.carry_out(effects);
@@ -177,25 +196,31 @@ impl RecordKeeper {
             match effect {
                 Effect::Seen { uid, epoch } => self.record_seen(uid, epoch),
                 Effect::Lost => {
-                    tracing::warn!("the application record is gone: nothing is requested until it is made anew");
+                    tracing::warn!(
+                        "the application record is gone: nothing is requested until it is made anew"
+                    );
                     self.store.do_send(Tell(News::RecordLost));
                 }
                 Effect::Reserved(up_to) => {
                     let waiting = std::mem::take(&mut self.reservations);
-                    let (done, left) = waiting.into_iter().partition(|(wanted, _)| *wanted <= up_to);
+                    let (done, left) = waiting
+                        .into_iter()
+                        .partition(|(wanted, _)| *wanted <= up_to);
                     self.reservations = left;
                     for (_, answer) in Vec::<(ExecutorId, oneshot::Sender<_>)>::from(done) {
                         // Whoever asked may be gone.
                         let _ = answer.send(up_to);
                     }
                 }
-                Effect::Flushed => self.flushes.drain(..).for_each(|done| drop(done.send(()))),
-                Effect::Deleted => self.deletions.drain(..).for_each(|done| drop(done.send(()))),
+                Effect::Flushed => answer_all(&mut self.flushes),
+                Effect::Deleted => answer_all(&mut self.deletions),
                 Effect::Over(over) => self.over.do_send(DriverIsOver(over)),
                 Effect::Troubled(error) => {
                     tracing::warn!(%error, "the application record cannot be read or written: trying again");
                 }
-                Effect::Recovered => tracing::info!("the application record can be read and written again"),
+                Effect::Recovered => {
+                    tracing::info!("the application record can be read and written again")
+                }
             }
         }
     }
@@ -223,12 +248,15 @@ impl RecordKeeper {
 
     /// Gives executors to the record.
     fn adopt(&mut self, ctx: &mut Context<Self>) {
-        let Some(record) = self.keeping.uid() else { return };
+        let Some(record) = self.keeping.uid() else {
+            return;
+        };
         let owner = owner_reference(&self.prefix, record);
         let latest = &self.latest;
         for Adoption { id, name, uid } in self.owners.next(|id| latest.entry(id)) {
             let (calls, epoch) = (self.calls.clone(), self.latest.epoch);
-            let patch = json!({"metadata": {"uid": uid.as_str(), "ownerReferences": [owner.clone()]}});
+            let patch =
+                json!({"metadata": {"uid": uid.as_str(), "ownerReferences": [owner.clone()]}});
             let call = async move { calls.patch_pod(&name, &patch).await };
             ctx.spawn(call.into_actor(self).map(move |answer, this, ctx| {
                 let succeeded = answer.is_ok();
@@ -254,10 +282,16 @@ impl RecordKeeper {
         if self.watch.open || now < self.watch.not_before || !self.keeping.is_settled() {
             return;
         }
-        let Some(version) = self.keeping.version().cloned() else { return };
+        let Some(version) = self.keeping.version().cloned() else {
+            return;
+        };
         (self.watch.open, self.watch.opened) = (true, now);
         let (calls, name) = (self.calls.clone(), record_name(&self.prefix));
-        let open = async move { calls.watch_config_map(&name, Some(&version), WATCH_SECONDS).await };
+        let open = async move {
+            calls
+                .watch_config_map(&name, Some(&version), WATCH_SECONDS)
+                .await
+        };
         ctx.spawn(open.into_actor(self).map(|opened, this, ctx| match opened {
             Ok(lines) => {
                 let deadline = tokio::time::sleep(WATCH_DEADLINE);
@@ -274,16 +308,31 @@ impl RecordKeeper {
     fn watch_ended(&mut self, ctx: &mut Context<Self>) {
         let now = self.clock.now().tick;
         let lasted = now.since(self.watch.opened) >= REWATCH.max;
-        self.watch.failures = if lasted { 1 } else { self.watch.failures.saturating_add(1) };
+        self.watch.failures = if lasted {
+            1
+        } else {
+            self.watch.failures.saturating_add(1)
+        };
         self.watch.open = false;
         self.watch.not_before = now + REWATCH.delay(self.watch.failures);
         self.keeping.check();
         self.pump(ctx);
     }
 
-    fn change(&mut self, change: impl FnOnce(&mut crate::kubernetes::Record), ctx: &mut Context<Self>) {
+    fn change(
+        &mut self,
+        change: impl FnOnce(&mut crate::kubernetes::Record),
+        ctx: &mut Context<Self>,
+    ) {
         self.keeping.change(change, self.clock.now().tick);
         self.pump(ctx);
+    }
+}
+
+fn answer_all(waiting: &mut Vec<oneshot::Sender<()>>) {
+    for done in waiting.drain(..) {
+        // Whoever asked may be gone.
+        let _ = done.send(());
     }
 }
 
@@ -328,7 +377,8 @@ impl Handler<Round> for RecordKeeper {
         }
         if let Some(record) = self.keeping.uid() {
             for id in changed {
-                self.owners.see(id, self.latest.entry(id).map(AsRef::as_ref), record);
+                self.owners
+                    .see(id, self.latest.entry(id).map(AsRef::as_ref), record);
             }
         }
         self.pump(ctx);
@@ -353,7 +403,8 @@ impl Handler<Reserve> for RecordKeeper {
     fn handle(&mut self, Reserve(up_to): Reserve, ctx: &mut Self::Context) -> Self::Result {
         let (answer, reserved) = oneshot::channel();
         self.reservations.push((up_to, answer));
-        self.keeping.change_now(|record| record.reserved = record.reserved.max(Some(up_to)));
+        self.keeping
+            .change_now(|record| record.reserved = record.reserved.max(Some(up_to)));
         self.pump(ctx);
         Box::pin(async move { reserved.await.ok() })
     }
@@ -368,7 +419,10 @@ impl Handler<Keep> for RecordKeeper {
             step: kept.step,
             until: wall_deadline(now, kept.remaining),
         };
-        let backoffs = kept.into_iter().map(|(profile, kept)| (profile, save(kept))).collect();
+        let backoffs = kept
+            .into_iter()
+            .map(|(profile, kept)| (profile, save(kept)))
+            .collect();
         self.change(|record| record.backoffs = backoffs, ctx);
     }
 }

@@ -52,7 +52,11 @@ impl Owners {
         &mut self,
         entry: impl Fn(ExecutorId) -> Option<&'a Arc<Entry>>,
     ) -> Vec<Adoption> {
-        let busy = self.orphans.values().filter(|orphan| orphan.in_flight).count();
+        let busy = self
+            .orphans
+            .values()
+            .filter(|orphan| orphan.in_flight)
+            .count();
         let mut adoptions = Vec::new();
         for (&id, orphan) in &mut self.orphans {
             if busy + adoptions.len() >= MAX_IN_FLIGHT {
@@ -80,12 +84,16 @@ impl Owners {
 
     /// Whether everyone who can be is given to the record.
     pub fn is_settled(&self) -> bool {
-        self.orphans.values().all(|orphan| orphan.tries >= MAX_TRIES && !orphan.in_flight)
+        self.orphans
+            .values()
+            .all(|orphan| orphan.tries >= MAX_TRIES && !orphan.in_flight)
     }
 }
 
 fn is_orphan(entry: &Entry, record: &PodUid) -> bool {
-    let State::Bound(bound) = &entry.state else { return false };
+    let State::Bound(bound) = &entry.state else {
+        return false;
+    };
     let over = bound.pod.state().is_finished() || bound.pod.state() == PodState::Terminating;
     !over && bound.absent.is_none() && bound.pod.owner.as_ref() != Some(record)
 }
@@ -98,7 +106,10 @@ mod tests {
     use crate::model::{Epoch, Incarnation, Pod, Tick};
 
     fn entry(id: u64, owner: Option<&str>) -> Arc<Entry> {
-        let pod = Pod { owner: owner.map(PodUid::from), ..pending("a", id, "u", 1) };
+        let pod = Pod {
+            owner: owner.map(PodUid::from),
+            ..pending("a", id, "u", 1)
+        };
         let id = ExecutorId::new(id).unwrap();
         let (tick, epoch) = (Tick::default(), Epoch::default());
         let mut entry = Entry::requested(id, "default".into(), Incarnation(1), tick, epoch);

@@ -82,6 +82,11 @@ impl Calls {
         &self.at.namespace
     }
 
+    /// The selector of the application's executors.
+    pub fn selector(&self) -> &str {
+        &self.at.selector
+    }
+
     /// How a pod is read.
     pub fn reader(&self) -> &PodReader {
         &self.at.reader
