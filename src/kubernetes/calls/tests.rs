@@ -1,6 +1,10 @@
 //! Whole calls against services that answer badly, slowly or not at all. What a cluster means by its answers is for
 //! the embedded one to show; these are the faults of the way there and back.
 
+mod lists;
+mod maps;
+mod watch;
+
 use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
@@ -73,11 +77,11 @@ fn failing(error: impl Fn() -> io::Error + Clone + Send + 'static) -> Calls {
     calls_to(Clients::in_process(service, "jobs"))
 }
 
+/// Frames that come one by one.
+type Frames = Pin<Box<dyn futures::Stream<Item = Result<Frame<Bytes>, io::Error>> + Send>>;
+
 /// A body of these pieces, and what comes after the last one.
-fn pieces(
-    pieces: Vec<&'static str>,
-    last: Last,
-) -> StreamBody<Pin<Box<dyn futures::Stream<Item = Result<Frame<Bytes>, io::Error>> + Send>>> {
+fn pieces(pieces: Vec<&'static str>, last: Last) -> StreamBody<Frames> {
     let data = futures::stream::iter(pieces)
         .map(|piece| Ok(Frame::data(Bytes::from_static(piece.as_bytes()))));
     let end = match last {
@@ -366,224 +370,6 @@ async fn a_delete_that_finds_another_pod_of_that_name_finds_nothing() {
         delete(200, "<html>".to_owned()).await.unwrap_err().kind,
         Kind::Garbage
     );
-}
-
-// spec: S-15, S-11
-#[tokio::test]
-async fn one_bad_item_spoils_no_list() {
-    let list = format!(
-        r#"{{"kind":"PodList","metadata":{{"resourceVersion":"90","continue":"t"}},"items":[{REAL},7,{{"metadata":{{"name":"x","uid":"u","resourceVersion":"8","labels":7}}}},{REAL}]}}"#
-    );
-    let mut bytes = list.clone().into_bytes();
-    let page = always(200, bytes.clone())
-        .list_pods(&ListQuery::default())
-        .await
-        .unwrap();
-    let readable = |page: &ListPage| {
-        let read = |item: &Sighting| matches!(item, Sighting::Read(_));
-        page.items.iter().map(read).collect::<Vec<_>>()
-    };
-    assert_eq!(readable(&page), [true, false, false, true]);
-    assert_eq!(page.version, ResourceVersion::from(90));
-    assert_eq!(page.continue_token.as_deref(), Some("t"));
-    assert_eq!(page.items[2].name().map(|name| &**name), Some("x"));
-    // A byte that is no UTF-8, in an annotation of the last pod.
-    let at = list.rfind("10.244.1.17/32").unwrap();
-    bytes[at] = 0xff;
-    let page = always(200, bytes)
-        .list_pods(&ListQuery::default())
-        .await
-        .unwrap();
-    assert_eq!(readable(&page), [true, false, false, true]);
-}
-
-// spec: S-11, P-2
-#[tokio::test]
-async fn what_is_no_whole_list_is_a_failure_and_no_empty_list() {
-    for body in [
-        "",
-        "{}",
-        "<html>",
-        r#"{"kind":"PodList","metadata":{"resourceVersion":"9"}}"#,
-        r#"{"kind":"PodList","metadata":{"resourceVersion":""},"items":[]}"#,
-        r#"{"kind":"PodList","items":[]}"#,
-        r#"{"kind":"SecretList","metadata":{"resourceVersion":"9"},"items":[]}"#,
-        r#"{"kind":"PodList","metadata":{"resourceVersion":"9"},"items":[{}"#,
-        r#"{"kind":"Status","status":"Success"}"#,
-    ] {
-        let failure = always(200, body)
-            .list_pods(&ListQuery::default())
-            .await
-            .unwrap_err();
-        assert_eq!(failure.kind, Kind::Garbage, "{body}");
-    }
-    let empty = r#"{"kind":"PodList","metadata":{"resourceVersion":"9"},"items":null}"#;
-    let page = always(200, empty)
-        .list_pods(&ListQuery::default())
-        .await
-        .unwrap();
-    assert_eq!((page.items.len(), page.continue_token), (0, None));
-    let endless = answering(|_| Response::new(Endless));
-    let failure = endless.list_pods(&ListQuery::default()).await.unwrap_err();
-    assert_eq!(failure.kind, Kind::Garbage);
-}
-
-/// A watch's lines in short, after these pieces.
-async fn watched(parts: Vec<&'static str>, last: Last) -> Vec<String> {
-    let calls = answering(move |_| Response::new(pieces(parts.clone(), last)));
-    let lines = calls.watch_pods(&1.into(), 300).await.unwrap();
-    let short = |line: Result<_, Failure>| match line {
-        Ok(WatchLine::Seen(pod)) => format!("seen {}", pod_text(&pod)),
-        Ok(WatchLine::Deleted(pod)) => format!("deleted {}", pod_text(&pod)),
-        Ok(WatchLine::Bookmark(version)) => format!("bookmark {version}"),
-        Ok(WatchLine::Expired) => "expired".to_owned(),
-        Ok(WatchLine::Error(failure)) => format!("error {:?}", failure.kind),
-        Ok(WatchLine::UnknownType(kind)) => format!("unknown {kind}"),
-        Err(failure) => format!("failure {:?}", failure.kind),
-    };
-    lines.map(short).collect().await
-}
-
-fn pod_text(pod: &Sighting) -> String {
-    let name = pod.name().map_or("?", |name| name);
-    match pod {
-        Sighting::Read(_) => name.to_owned(),
-        Sighting::Unreadable(_) => format!("{name} unreadable"),
-    }
-}
-
-const POD: &str = r#"{"metadata":{"name":"p","uid":"u","resourceVersion":"5"}}"#;
-const EXPIRED: &str = r#"{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version: 1 (1000)","reason":"Expired","code":410}}"#;
-const BOOKMARK: &str = r#"{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"6","creationTimestamp":null},"spec":{"containers":null},"status":{}}}"#;
-
-// spec: W-2, W-3, W-5, S-15
-#[tokio::test]
-async fn a_watch_is_read_line_by_line_whatever_the_lines_are() {
-    let parts = vec![
-        r#"{"type":"ADDED","obj"#,
-        "ect\":",
-        POD,
-        "}\n\n",
-        r#"{"type":"MODIFIED","object":{"metadata":{"name":"q","uid":"u","resourceVersion":"7","labels":[]}}}"#,
-        "\n<html>\n",
-        r#"{"type":"DELETED","object":"#,
-        POD,
-        "}\r\n",
-        BOOKMARK,
-        "\n",
-        r#"{"type":"BOOKMARK","object":{}}"#,
-        "\n",
-        r#"{"type":"RENAMED","object":{}}"#,
-        "\n",
-        r#"{"type":"ADDED"}"#,
-        "\n",
-        EXPIRED,
-        "\n",
-        r#"{"type":"ERROR","object":{"kind":"Status","code":500,"reason":"InternalError","message":"m"}}"#,
-        "\n",
-        r#"{"type":"ERROR","object":7}"#,
-        "\n",
-    ];
-    assert_eq!(
-        watched(parts, Last::End).await,
-        [
-            "seen p",
-            "seen q unreadable",
-            "failure Garbage",
-            "deleted p",
-            "bookmark 6",
-            "failure Garbage",
-            "unknown RENAMED",
-            "seen ? unreadable",
-            "expired",
-            "error Server",
-            "error Server",
-        ]
-    );
-}
-
-// spec: W-5
-#[tokio::test]
-async fn half_a_line_at_the_end_is_dropped_and_a_whole_one_is_not() {
-    let half = vec![BOOKMARK, "\n", r#"{"type":"ADDED","object":{"metad"#];
-    assert_eq!(watched(half.clone(), Last::End).await, ["bookmark 6"]);
-    assert_eq!(
-        watched(half, Last::Reset).await,
-        ["bookmark 6", "failure Broken"]
-    );
-    assert_eq!(watched(vec![BOOKMARK], Last::End).await, ["bookmark 6"]);
-    assert_eq!(watched(vec![], Last::End).await, [""; 0]);
-}
-
-// spec: W-5
-#[tokio::test]
-async fn a_line_without_end_ends_the_watch() {
-    let endless = answering(|_| Response::new(Endless));
-    let mut lines = endless.watch_pods(&1.into(), 300).await.unwrap();
-    assert_eq!(lines.next().await.unwrap().unwrap_err().kind, Kind::Garbage);
-    assert!(lines.next().await.is_none());
-}
-
-// spec: W-2
-#[tokio::test]
-async fn a_watch_that_does_not_begin_says_why() {
-    let expired: Value = serde_json::from_str(EXPIRED).unwrap();
-    let calls = always(410, expired["object"].to_string());
-    let failure = calls.watch_pods(&1.into(), 300).await.err().unwrap();
-    assert_eq!(failure.kind, Kind::Expired);
-}
-
-// spec: O-30, W-7, K-2
-#[tokio::test]
-async fn a_config_map_is_read_or_said_to_be_missing_or_a_failure() {
-    let map = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"etl-app","uid":"u","resourceVersion":"5","labels":{"a":"b"}},"data":{"format":"1"}}"#;
-    let read = always(200, map)
-        .get_config_map("etl-app")
-        .await
-        .unwrap()
-        .unwrap();
-    assert_eq!((read.version, read.deleting), (5.into(), false));
-    assert_eq!(read.data["format"], "1");
-    let gone = always(404, not_found("configmaps", "etl-app"));
-    assert_eq!(gone.get_config_map("etl-app").await, Ok(None));
-    let page = always(404, "<html>")
-        .get_config_map("etl-app")
-        .await
-        .unwrap_err();
-    assert_eq!(page.kind, Kind::Garbage);
-    let lost = always(404, not_found("configmaps", "etl-app"))
-        .replace_config_map("etl-app", &json!({}))
-        .await
-        .unwrap_err();
-    assert_eq!(lost.kind, Kind::NotFound);
-    let older = always(409, conflict("the object has been modified"));
-    let failure = older
-        .replace_config_map("etl-app", &json!({}))
-        .await
-        .unwrap_err();
-    assert_eq!(failure.kind, Kind::Conflict);
-    let odd = always(200, r#"{"kind":"ConfigMap","metadata":{"name":7}}"#);
-    assert_eq!(
-        odd.get_config_map("etl-app").await.unwrap_err().kind,
-        Kind::Garbage
-    );
-
-    let lines = format!(
-        "{{\"type\":\"ADDED\",\"object\":{map}}}\n{{\"type\":\"ADDED\",\"object\":{{}}}}\n{{\"type\":\"DELETED\",\"object\":{map}}}\n"
-    );
-    let watch = always(200, lines)
-        .watch_config_map("etl-app", None, 300)
-        .await
-        .unwrap();
-    let kinds: Vec<_> = watch
-        .map(|line| match line {
-            Ok(WatchLine::Seen(map)) => format!("seen {}", map.uid),
-            Ok(WatchLine::Deleted(map)) => format!("deleted {}", map.uid),
-            other => format!("{:?}", other.map_err(|failure| failure.kind)),
-        })
-        .collect()
-        .await;
-    assert_eq!(kinds, ["seen u", "Err(Garbage)", "deleted u"]);
 }
 
 // spec: O-1
