@@ -24,7 +24,8 @@ pub struct Record {
     pub app_id: AppId,
     /// The latest start of a driver.
     pub incarnation: Incarnation,
-    /// How many executors of each profile are wanted.
+    /// How many executors are wanted of each profile whose target was set while a driver ran; the configuration's
+    /// numbers stand for the others.
     pub targets: BTreeMap<ProfileName, u32>,
     /// Ids up to this one may have been used (in blocks, so that no executor costs a write).
     pub reserved: Option<ExecutorId>,
@@ -46,8 +47,6 @@ pub struct SavedBackoff {
     pub step: u32,
     /// Until when nothing is requested.
     pub until: Timestamp,
-    /// Early ends since the last executor that stayed.
-    pub early_ends: u32,
 }
 
 /// Why a ConfigMap is no record of this application.
@@ -144,14 +143,12 @@ mod key {
 
 impl Record {
     /// What a new incarnation writes: one more than the last, and a block of ids beyond all that may have been used.
-    /// Targets that the record knows stand; profiles that are new begin with those of the configuration.
     ///
     /// # Errors
     /// Where the application is over, or its numbers are used up.
     pub fn succeed(
         previous: Option<&Record>,
         app_id: &AppId,
-        configured: &BTreeMap<ProfileName, u32>,
         block: u64,
     ) -> Result<Succession, NoSuccession> {
         let mut record = match previous {
@@ -164,9 +161,6 @@ impl Record {
         };
         let next = record.incarnation.0.checked_add(1);
         record.incarnation = Incarnation(next.ok_or(NoSuccession::NoMoreIncarnations)?);
-        for (profile, target) in configured {
-            record.targets.entry(profile.clone()).or_insert(*target);
-        }
         let used = record.highest_id();
         let first_id = match used {
             Some(id) => id.next().ok_or(NoSuccession::NoMoreIds)?,

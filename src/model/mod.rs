@@ -2,12 +2,16 @@
 //!
 //! Nothing here does I/O, reads a clock or knows an actor.
 
+pub mod backoff;
 pub mod clock;
 pub mod executor;
+pub mod exit_code;
 pub mod ids;
 pub mod intervals;
 pub mod news;
 pub mod pod;
+pub mod reason;
+pub mod reasoning;
 pub mod snapshot;
 pub mod version;
 
@@ -16,5 +20,6 @@ pub use executor::{Entry, Leaving, State};
 pub use ids::{AppId, Epoch, ExecutorId, Incarnation, PodUid, ProfileName};
 pub use intervals::IdSet;
 pub use pod::{Pod, PodState};
+pub use reason::{LossClass, LossReason};
 pub use snapshot::{Batch, Snapshot};
 pub use version::ResourceVersion;

@@ -217,6 +217,30 @@ pub enum PendingStage {
 }
 
 impl Pod {
+    /// A pod of which nothing is known; for filling in.
+    pub fn blank() -> Self {
+        Self {
+            uid: "".into(),
+            name: Arc::from(""),
+            version: ResourceVersion::ZERO,
+            claim: Claim::Foreign {
+                label: Arc::from(""),
+            },
+            created: None,
+            deletion: None,
+            phase: Phase::Pending,
+            reason: None,
+            message: None,
+            node: None,
+            scheduling: Scheduling::Waiting(None),
+            disruption: None,
+            executor: ContainerState::Absent,
+            failed_sidecar: None,
+            deletion_cost: 0,
+            owner: None,
+        }
+    }
+
     /// The state of the pod (spec E-11, E-12).
     pub fn state(&self) -> PodState {
         match &self.phase {
@@ -334,18 +358,7 @@ pub(crate) mod tests {
                 profile: Some("default".into()),
                 incarnation: Some(Incarnation(1)),
             },
-            created: None,
-            deletion: None,
-            phase: Phase::Pending,
-            reason: None,
-            message: None,
-            node: None,
-            scheduling: Scheduling::Waiting(None),
-            disruption: None,
-            executor: ContainerState::Absent,
-            failed_sidecar: None,
-            deletion_cost: 0,
-            owner: None,
+            ..Pod::blank()
         }
     }
 

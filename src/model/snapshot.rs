@@ -26,8 +26,8 @@ pub struct Snapshot {
     pub ghosts: OrdMap<PodUid, Ghost>,
     /// Every id that has ended (spec E-9).
     pub ended: IdSet,
-    /// The highest id that any pod with our labels and name was seen to bear.
-    pub highest_id: Option<ExecutorId>,
+    /// The first id that this incarnation may use: beyond all reserved and all found (spec O-31); set at adoption.
+    pub first_free: Option<ExecutorId>,
     /// How many executors of each profile are wanted.
     pub targets: OrdMap<ProfileName, Target>,
     /// How many entries of each profile are in which class.

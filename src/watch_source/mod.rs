@@ -1,1 +1,3 @@
-//! To come.
+//! WatchSource.
+
+pub mod messages;

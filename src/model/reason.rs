@@ -1,0 +1,102 @@
+//! Why an executor ended: classes and what goes with them (spec L-20).
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+/// Why an executor ended, in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub enum LossClass {
+    /// Its container ended by itself.
+    Exited,
+    /// The kernel ended it for want of memory.
+    OomKilled,
+    /// It never ran: image, configuration, volume.
+    StartFailed,
+    /// The node refused it.
+    Rejected,
+    /// The node evicted it, for something ran short.
+    Evicted,
+    /// The scheduler gave its place to a pod of higher priority.
+    Preempted,
+    /// The cluster ended it for any other reason of its own.
+    Disrupted,
+    /// Its node is gone.
+    NodeLost,
+    /// Somebody else deleted it.
+    Deleted,
+    /// Its labels no longer said that it was ours.
+    Mislabelled,
+    /// The application asked for its end.
+    Killed,
+    /// There were more than wanted.
+    ScaledDown,
+    /// No pod was ever made.
+    NotCreated,
+    /// It is not there any more, and nobody saw it go.
+    Missing,
+    /// It ended while no driver ran.
+    Lost,
+}
+
+impl LossClass {
+    /// Whether the application caused it; an exit of its own always is.
+    pub fn by_application(self) -> bool {
+        use LossClass::*;
+        match self {
+            Exited | OomKilled | StartFailed => true,
+            Rejected | Evicted | Preempted | Disrupted | NodeLost | Deleted | Mislabelled
+            | Killed | ScaledDown | NotCreated | Missing | Lost => false,
+        }
+    }
+
+    /// Whether it counts as a failure; an exit does unless its code is 0.
+    pub fn is_failure(self, exit_code: Option<i32>) -> bool {
+        use LossClass::*;
+        match self {
+            Exited => exit_code != Some(0),
+            OomKilled | StartFailed | Mislabelled => true,
+            Rejected | Evicted | Preempted | Disrupted | NodeLost | Deleted | Killed
+            | ScaledDown | NotCreated | Missing | Lost => false,
+        }
+    }
+}
+
+impl fmt::Display for LossClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// Why an executor ended, for programs and for people.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LossReason {
+    /// In one word.
+    pub class: LossClass,
+    /// The executor container's exit code; never invented (spec E-13).
+    pub exit_code: Option<i32>,
+    /// Whether the application caused it.
+    pub by_application: bool,
+    /// Whether it counts as a failure.
+    pub failure: bool,
+    /// In one line, for people.
+    pub message: String,
+    /// What it was told from.
+    pub evidence: Evidence,
+}
+
+/// What a loss reason was told from.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Evidence {
+    /// The node.
+    pub node: Option<Arc<str>>,
+    /// `status.reason`.
+    pub pod_reason: Option<Arc<str>>,
+    /// `status.message`.
+    pub pod_message: Option<Arc<str>>,
+    /// The state of the executor container.
+    pub container: Option<String>,
+    /// The condition DisruptionTarget: its reason.
+    pub disruption: Option<Arc<str>>,
+}

@@ -1,0 +1,238 @@
+//! From an executor's entry to the reason of its end: whose word counts (spec L-13, L-20).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::clock::Tick;
+use super::executor::{Entry, HowGone, State, Why};
+use super::exit_code;
+use super::pod::{ContainerState, Pod, Termination};
+use super::reason::{Evidence, LossClass, LossReason};
+
+/// The reason of an executor's end, from all that is known of it now.
+pub fn reason_of(entry: &Entry) -> LossReason {
+    let pod = entry.pod().map(Arc::as_ref);
+    let exit_code = pod.and_then(Pod::exit_code);
+    let (class, message) = marked(entry)
+        .or_else(|| pod.and_then(by_disruption))
+        .or_else(|| pod.and_then(by_pod_reason))
+        .or_else(|| pod.and_then(by_memory))
+        .or_else(|| pod.and_then(by_deletion))
+        .or_else(|| pod.and_then(by_container))
+        .unwrap_or_else(|| by_absence(entry));
+    LossReason {
+        class,
+        exit_code,
+        by_application: class.by_application(),
+        failure: class.is_failure(exit_code),
+        message,
+        evidence: pod.map(evidence).unwrap_or_default(),
+    }
+}
+
+/// Whether this end is an early one (spec A-30): by itself before `stable_after` of running, or before it ever ran.
+pub fn ended_early(entry: &Entry, class: LossClass, now: Tick, stable_after: Duration) -> bool {
+    match class {
+        LossClass::Exited | LossClass::OomKilled => {
+            ran_for(entry, now).is_none_or(|ran| ran < stable_after)
+        }
+        LossClass::StartFailed | LossClass::Mislabelled => true,
+        LossClass::Deleted => ran_for(entry, now).is_none(),
+        LossClass::Rejected
+        | LossClass::Evicted
+        | LossClass::Preempted
+        | LossClass::Disrupted
+        | LossClass::NodeLost
+        | LossClass::Killed
+        | LossClass::ScaledDown
+        | LossClass::NotCreated
+        | LossClass::Missing
+        | LossClass::Lost => false,
+    }
+}
+
+/// How long an executor ran; `None` where it never did. By the node's clock where that has both ends, for it also
+/// knows what happened before this driver began; by the driver's own otherwise.
+pub fn ran_for(entry: &Entry, now: Tick) -> Option<Duration> {
+    let bound = entry.bound()?;
+    let by_driver = bound.running_since.map(|since| now.since(since));
+    let by_node = bound.pod.termination().and_then(|end| {
+        let (started, finished) = (end.started?, end.finished?);
+        Duration::try_from(finished.duration_since(started)).ok()
+    });
+    match (by_node, by_driver) {
+        (Some(node), Some(driver)) => Some(node.max(driver)),
+        (node, driver) => node.or(driver),
+    }
+}
+
+fn marked(entry: &Entry) -> Option<(LossClass, String)> {
+    Some(match &entry.leaving.as_ref()?.why {
+        Why::ScaledDown => (
+            LossClass::ScaledDown,
+            "more executors than wanted".to_owned(),
+        ),
+        Why::Mislabelled(label) => (
+            LossClass::Mislabelled,
+            format!("its pod no longer says that it is ours: {label}"),
+        ),
+        Why::ApplicationEnded => (LossClass::Killed, "the application ended".to_owned()),
+    })
+}
+
+fn by_disruption(pod: &Pod) -> Option<(LossClass, String)> {
+    let disruption = pod.disruption.as_ref()?;
+    let class = match &*disruption.reason {
+        "PreemptionByScheduler" => LossClass::Preempted,
+        _ => LossClass::Disrupted,
+    };
+    Some((
+        class,
+        with_detail(&disruption.reason, disruption.message.as_deref()),
+    ))
+}
+
+fn by_pod_reason(pod: &Pod) -> Option<(LossClass, String)> {
+    let reason = pod.reason.as_deref()?;
+    let class = match reason {
+        "Evicted" => LossClass::Evicted,
+        "NodeLost" => LossClass::NodeLost,
+        "Terminated" | "NodeShutdown" | "Shutdown" => LossClass::Disrupted,
+        "UnexpectedAdmissionError" | "NodeAffinity" | "NodePorts" | "TopologyAffinityError" => {
+            LossClass::Rejected
+        }
+        _ if reason.starts_with("OutOf") => LossClass::Rejected,
+        _ => return None,
+    };
+    Some((class, with_detail(reason, pod.message.as_deref())))
+}
+
+fn by_memory(pod: &Pod) -> Option<(LossClass, String)> {
+    let end = pod.termination()?;
+    let killed = end.reason.as_deref() == Some("OOMKilled");
+    killed.then(|| {
+        (
+            LossClass::OomKilled,
+            format!("killed for want of memory, {}", exit_text(end)),
+        )
+    })
+}
+
+/// Deleted by someone else: nobody marked it, and the deletion was asked for before its container ended.
+fn by_deletion(pod: &Pod) -> Option<(LossClass, String)> {
+    let deletion = pod.deletion?;
+    let ended_before = pod
+        .termination()
+        .and_then(|end| end.finished)
+        .zip(deletion.requested())
+        .is_some_and(|(finished, requested)| finished < requested);
+    (!ended_before).then(|| {
+        (
+            LossClass::Deleted,
+            "its pod was deleted by someone else".to_owned(),
+        )
+    })
+}
+
+fn by_container(pod: &Pod) -> Option<(LossClass, String)> {
+    if let Some(end) = pod.termination() {
+        return Some(match end.reason.as_deref() {
+            Some(reason @ ("StartError" | "ContainerCannotRun" | "CreateContainerError")) => (
+                LossClass::StartFailed,
+                with_detail(reason, end.message.as_deref()),
+            ),
+            _ => (LossClass::Exited, exited(end)),
+        });
+    }
+    if !pod.state().is_finished() {
+        return None;
+    }
+    Some(match (&pod.executor, pod.reason.as_deref()) {
+        (ContainerState::Waiting { reason, message }, _) => {
+            let reason = reason.as_deref().unwrap_or("never started");
+            (
+                LossClass::StartFailed,
+                with_detail(reason, message.as_deref()),
+            )
+        }
+        (_, Some(reason)) => (
+            LossClass::Exited,
+            with_detail(reason, pod.message.as_deref()) + ", exit code unknown",
+        ),
+        (_, None) => (LossClass::Exited, "ended, exit code unknown".to_owned()),
+    })
+}
+
+fn by_absence(entry: &Entry) -> (LossClass, String) {
+    match &entry.state {
+        State::Gone(gone) => match &gone.how {
+            HowGone::LostBeforeStart => {
+                (LossClass::Lost, "it ended while no driver ran".to_owned())
+            }
+            HowGone::NotCreated(why) => (LossClass::NotCreated, why.to_string()),
+            HowGone::Deleted | HowGone::DeleteFoundNothing | HowGone::Kept => (
+                LossClass::Deleted,
+                "its pod was deleted by someone else".to_owned(),
+            ),
+            HowGone::Missing | HowGone::NoLongerListed | HowGone::RelabelledAfterEnd => (
+                LossClass::Missing,
+                "its pod is not there any more, and nobody saw it go".to_owned(),
+            ),
+        },
+        _ => (
+            LossClass::Missing,
+            "its end was told before it was known".to_owned(),
+        ),
+    }
+}
+
+fn exited(end: &Termination) -> String {
+    let meaning = end
+        .exit_code
+        .and_then(exit_code::meaning)
+        .map(|m| format!(" ({m})"))
+        .unwrap_or_default();
+    let detail = end
+        .message
+        .as_deref()
+        .map(|m| format!(": {m}"))
+        .unwrap_or_default();
+    format!("ended with {}{meaning}{detail}", exit_text(end))
+}
+
+fn exit_text(end: &Termination) -> String {
+    match end.exit_code {
+        Some(code) => format!("exit {code}"),
+        None => "an unknown exit code".to_owned(),
+    }
+}
+
+fn with_detail(what: &str, detail: Option<&str>) -> String {
+    match detail {
+        Some(detail) => format!("{what}: {detail}"),
+        None => what.to_owned(),
+    }
+}
+
+fn evidence(pod: &Pod) -> Evidence {
+    let container = match &pod.executor {
+        ContainerState::Absent => None,
+        ContainerState::Waiting { reason, .. } => Some(with_detail("waiting", reason.as_deref())),
+        ContainerState::Running { .. } => Some("running".to_owned()),
+        ContainerState::Terminated(end) => {
+            let reason = end.reason.as_deref().unwrap_or("no reason given");
+            Some(format!("terminated: {reason}, {}", exit_text(end)))
+        }
+    };
+    Evidence {
+        node: pod.node.clone(),
+        pod_reason: pod.reason.clone(),
+        pod_message: pod.message.clone(),
+        container,
+        disruption: pod.disruption.as_ref().map(|d| Arc::clone(&d.reason)),
+    }
+}
+
+#[cfg(test)]
+#[path = "reasoning_tests.rs"]
+mod tests;

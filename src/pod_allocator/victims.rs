@@ -1,0 +1,132 @@
+//! Who goes when there are more than wanted (spec ).
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::model::executor::Class;
+use crate::model::pod::PendingStage;
+use crate::model::{Entry, ExecutorId, ProfileName, Snapshot, Tick};
+
+/// How victims are chosen.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// How old a request, and how long the target unchanged, before an executor goes.
+    pub cancel_delay: Duration,
+    /// Whether running executors are spared.
+    pub pending_only: bool,
+}
+
+/// Who goes now, and when more may.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Victims {
+    /// Who goes now.
+    pub ids: Vec<ExecutorId>,
+    /// When one that is too young now will be old enough.
+    pub more_at: Option<Tick>,
+}
+
+/// Chooses the victims of one profile; O(1) where there is no surplus.
+pub fn choose(
+    snapshot: &Snapshot,
+    profile: &ProfileName,
+    settings: &Settings,
+    now: Tick,
+) -> Victims {
+    let counts = snapshot.counts(profile);
+    let target = snapshot.target(profile);
+    if counts.live() <= target {
+        return Victims::default();
+    }
+    let own = || {
+        snapshot
+            .entries
+            .values()
+            .filter(|entry| entry.profile == *profile)
+    };
+    let mut victims = Victims::default();
+    waiting_surplus(own(), counts.live() - target, settings, now, &mut victims);
+    let surplus = counts.running.saturating_sub(target);
+    if surplus > 0 && !settings.pending_only {
+        let since = snapshot
+            .targets
+            .get(profile)
+            .map_or(Tick::default(), |t| t.since);
+        let at = since + settings.cancel_delay;
+        if now >= at {
+            running_surplus(own(), surplus, &mut victims);
+        } else {
+            victims.wait_for(at);
+        }
+    }
+    victims
+}
+
+impl Victims {
+    fn wait_for(&mut self, at: Tick) {
+        self.more_at = Some(self.more_at.map_or(at, |known| known.min(at)));
+    }
+}
+
+/// those that do not run. The choice is made first and age is looked at then, so the share of one that is
+/// too young falls on nobody else.
+fn waiting_surplus<'a>(
+    entries: impl Iterator<Item = &'a Arc<Entry>>,
+    surplus: u32,
+    settings: &Settings,
+    now: Tick,
+    victims: &mut Victims,
+) {
+    let mut pending: Vec<(PendingStage, i32, Reverse<ExecutorId>, Tick)> = entries
+        .filter_map(|entry| match entry.class() {
+            Class::Pending(stage) => {
+                Some((stage, deletion_cost(entry), Reverse(entry.id), entry.since))
+            }
+            _ => None,
+        })
+        .collect();
+    pending.sort_unstable();
+    for (_, _, Reverse(id), since) in pending.into_iter().take(surplus as usize) {
+        let at = since + settings.cancel_delay;
+        if now >= at {
+            victims.ids.push(id);
+        } else {
+            victims.wait_for(at);
+        }
+    }
+}
+
+/// those that run: not registered first, then idle, then busy.
+fn running_surplus<'a>(
+    entries: impl Iterator<Item = &'a Arc<Entry>>,
+    surplus: u32,
+    victims: &mut Victims,
+) {
+    let mut running: Vec<(bool, bool, i32, Reverse<ExecutorId>)> = entries
+        .filter(|entry| entry.class() == Class::Running)
+        .map(|entry| {
+            let session = entry.session;
+            let busy = session.registered && !session.idle;
+            (
+                session.registered,
+                busy,
+                deletion_cost(entry),
+                Reverse(entry.id),
+            )
+        })
+        .collect();
+    running.sort_unstable();
+    let chosen = running
+        .into_iter()
+        .take(surplus as usize)
+        .map(|(.., Reverse(id))| id);
+    victims.ids.extend(chosen);
+}
+
+fn deletion_cost(entry: &Entry) -> i32 {
+    entry.pod().map_or(0, |pod| pod.deletion_cost)
+}
+
+#[cfg(test)]
+#[path = "victims_tests.rs"]
+mod tests;

@@ -1,0 +1,212 @@
+//! Who goes, in which order, and when.
+
+use super::*;
+use crate::model::executor::{Bound, Session, State};
+use crate::model::pod::tests::pending;
+use crate::model::pod::{ContainerState, Phase, Pod, Scheduling};
+use crate::model::snapshot::Target;
+use crate::model::{Epoch, Incarnation};
+
+const SETTINGS: Settings = Settings {
+    cancel_delay: Duration::from_secs(10),
+    pending_only: false,
+};
+
+fn at(seconds: u64) -> Tick {
+    Tick::after_start(Duration::from_secs(seconds))
+}
+
+fn profile() -> ProfileName {
+    "default".into()
+}
+
+struct Fleet(Snapshot);
+
+impl Fleet {
+    fn wanting(executors: u32, since: u64) -> Self {
+        let mut snapshot = Snapshot::default();
+        snapshot.targets.insert(
+            profile(),
+            Target {
+                executors,
+                since: at(since),
+            },
+        );
+        Self(snapshot)
+    }
+
+    fn with(mut self, id: u64, since: u64, pod: Pod) -> Self {
+        self.insert(id, since, Some(pod), Session::default());
+        self
+    }
+
+    fn insert(&mut self, id: u64, since: u64, pod: Option<Pod>, session: Session) {
+        let id = ExecutorId::new(id).unwrap();
+        let mut entry =
+            Entry::requested(id, profile(), Incarnation(1), at(since), Epoch::default());
+        entry.session = session;
+        if let Some(pod) = pod {
+            entry.state = State::Bound(Bound {
+                pod: Arc::new(pod),
+                epoch: Epoch::default(),
+                bound_at: 1,
+                running_since: None,
+                absent: None,
+            });
+        }
+        self.0.replace(id, Some(entry));
+    }
+
+    fn victims(&self, second: u64) -> Vec<u64> {
+        self.choose(second)
+            .ids
+            .into_iter()
+            .map(ExecutorId::get)
+            .collect()
+    }
+
+    fn choose(&self, second: u64) -> Victims {
+        choose(&self.0, &profile(), &SETTINGS, at(second))
+    }
+}
+
+fn unscheduled() -> Pod {
+    pending("a", 1, "u", 1)
+}
+
+fn scheduled() -> Pod {
+    Pod {
+        scheduling: Scheduling::Bound,
+        ..unscheduled()
+    }
+}
+
+fn starting() -> Pod {
+    let executor = ContainerState::Waiting {
+        reason: None,
+        message: None,
+    };
+    Pod {
+        executor,
+        ..scheduled()
+    }
+}
+
+fn running() -> Pod {
+    Pod {
+        phase: Phase::Running,
+        ..starting()
+    }
+}
+
+// spec: A-40
+#[test]
+fn the_least_advanced_goes_first_then_the_cheapest_then_the_newest() {
+    let fleet = |target| {
+        Fleet::wanting(target, 0)
+            .with(1, 0, starting())
+            .with(2, 0, scheduled())
+            .with(3, 0, unscheduled())
+            .with(
+                4,
+                0,
+                Pod {
+                    deletion_cost: -5,
+                    ..scheduled()
+                },
+            )
+            .with(5, 0, scheduled())
+    };
+    assert_eq!(fleet(4).victims(60), [3]);
+    assert_eq!(fleet(3).victims(60), [3, 4]);
+    assert_eq!(fleet(1).victims(60), [3, 4, 5, 2]);
+    assert_eq!(fleet(0).victims(60), [3, 4, 5, 2, 1]);
+    assert_eq!(fleet(5).victims(60), [0u64; 0]);
+}
+
+// spec: A-40
+#[test]
+fn a_young_request_waits_its_time_and_its_share_falls_on_nobody_else() {
+    let fleet = Fleet::wanting(1, 0)
+        .with(1, 0, starting())
+        .with(2, 0, scheduled())
+        .with(3, 55, unscheduled());
+    assert_eq!(
+        fleet.choose(60),
+        Victims {
+            ids: vec![ExecutorId::new(2).unwrap()],
+            more_at: Some(at(65))
+        }
+    );
+    assert_eq!(fleet.victims(65), [3, 2]);
+}
+
+// spec: A-40
+#[test]
+fn a_request_in_flight_is_not_chosen() {
+    let mut fleet = Fleet::wanting(0, 0).with(1, 0, scheduled());
+    fleet.insert(2, 0, None, Session::default());
+    assert_eq!(fleet.victims(60), [1]);
+}
+
+// spec: A-41
+#[test]
+fn running_ones_go_only_beyond_the_target_and_when_it_has_stood_for_a_while() {
+    let fleet = Fleet::wanting(1, 50)
+        .with(1, 0, running())
+        .with(2, 0, running())
+        .with(3, 0, running())
+        .with(4, 0, starting());
+    assert_eq!(
+        fleet.victims(59),
+        [4],
+        "1 wanted, 4 live: the pending one goes at once"
+    );
+    assert_eq!(fleet.choose(59).more_at, Some(at(60)));
+    assert_eq!(fleet.victims(60), [4, 3, 2]);
+}
+
+// spec: A-41
+#[test]
+fn of_the_running_the_unregistered_go_first_then_the_idle_then_the_busy() {
+    let mut fleet = Fleet::wanting(0, 0);
+    let session = |registered, idle| Session { registered, idle };
+    fleet.insert(1, 0, Some(running()), session(false, false));
+    fleet.insert(2, 0, Some(running()), session(true, false));
+    fleet.insert(3, 0, Some(running()), session(true, true));
+    fleet.insert(4, 0, Some(running()), session(true, true));
+    assert_eq!(fleet.victims(60), [1, 4, 3, 2]);
+}
+
+// spec: A-41
+#[test]
+fn pending_only_spares_the_running() {
+    let fleet = Fleet::wanting(0, 0)
+        .with(1, 0, running())
+        .with(2, 0, starting());
+    let settings = Settings {
+        pending_only: true,
+        ..SETTINGS
+    };
+    let victims = choose(&fleet.0, &profile(), &settings, at(60));
+    assert_eq!(victims.ids, [ExecutorId::new(2).unwrap()]);
+}
+
+// spec: A-45
+#[test]
+fn another_profiles_executors_are_never_chosen() {
+    let mut fleet = Fleet::wanting(1, 0)
+        .with(1, 0, running())
+        .with(2, 0, running());
+    let other: ProfileName = "big".into();
+    for id in 3..9 {
+        let id = ExecutorId::new(id).unwrap();
+        let entry = Entry::requested(id, other.clone(), Incarnation(1), at(0), Epoch::default());
+        fleet.0.replace(id, Some(entry));
+    }
+    assert_eq!(fleet.victims(60), [2]);
+    assert!(
+        choose(&fleet.0, &other, &SETTINGS, at(60)).ids.is_empty(),
+        "all in flight"
+    );
+}

@@ -1,0 +1,286 @@
+//! When a subscriber gets its next batch, and what is in it (spec S-20 to S-24).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::model::snapshot::Changes;
+use crate::model::{Batch, Snapshot, Tick};
+
+/// A subscriber's own timer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timing {
+    /// With nothing new, a round this often, so that deadlines fire.
+    pub interval: Duration,
+    /// A change after a quiet time is delivered after this long.
+    pub quiet_latency: Duration,
+    /// Under steady change batches are at least this far apart.
+    pub min_gap: Duration,
+    /// Beyond this many waiting changes they are merged (spec S-23).
+    pub max_buffered: usize,
+}
+
+/// What waits for one subscriber, and until when.
+#[derive(Debug)]
+pub struct Delivery {
+    timing: Timing,
+    /// Snapshots not yet handed out. Bounded by `max_buffered` changes or, where more executors than that have
+    /// changed, by twice their number (spec S-23).
+    waiting: Vec<Snapshot>,
+    waiting_changes: usize,
+    merge_beyond: usize,
+    first_waiting: Option<Tick>,
+    last_round: Tick,
+    round_asked: bool,
+    /// The last snapshot of the batch that is being decided on.
+    deciding: Option<u64>,
+    decided: u64,
+}
+
+impl Delivery {
+    /// For a new subscriber, who is handed the current snapshot at once (spec S-20).
+    pub fn new(timing: Timing, current: Snapshot, now: Tick) -> Self {
+        Self {
+            timing,
+            waiting_changes: current.changes.len(),
+            waiting: vec![current],
+            merge_beyond: timing.max_buffered,
+            first_waiting: Some(now),
+            last_round: now,
+            round_asked: true,
+            deciding: None,
+            decided: 0,
+        }
+    }
+
+    /// A new snapshot; O(1) but for a merge now and then. One that is not worth a batch goes with the next (spec S-24).
+    pub fn push(&mut self, snapshot: &Snapshot, worth_a_batch: bool, now: Tick) {
+        self.waiting_changes += snapshot.changes.len();
+        self.waiting.push(snapshot.clone());
+        if worth_a_batch {
+            self.first_waiting.get_or_insert(now);
+        }
+        if self.waiting_changes > self.merge_beyond {
+            self.merge();
+        }
+    }
+
+    /// A round is wanted now; many askings make one (spec S-24).
+    pub fn ask(&mut self) {
+        self.round_asked = true;
+    }
+
+    /// When the next batch is due; not while the last one is being decided on (spec S-22).
+    pub fn due(&self) -> Option<Tick> {
+        if self.deciding.is_some() {
+            return None;
+        }
+        if self.round_asked {
+            return Some(self.last_round);
+        }
+        let idle = self.last_round + self.timing.interval;
+        Some(match self.first_waiting {
+            Some(first) => idle.min(
+                (first + self.timing.quiet_latency).max(self.last_round + self.timing.min_gap),
+            ),
+            None => idle,
+        })
+    }
+
+    /// The batch that is due.
+    pub fn take(&mut self, current: &Snapshot, now: Tick) -> Batch {
+        self.deciding = Some(current.seq);
+        self.last_round = now;
+        self.round_asked = false;
+        self.first_waiting = None;
+        self.waiting_changes = 0;
+        self.merge_beyond = self.timing.max_buffered;
+        Batch::new(std::mem::take(&mut self.waiting), current.clone())
+    }
+
+    /// The subscriber has decided on its last batch.
+    pub fn decided(&mut self) {
+        if let Some(seq) = self.deciding.take() {
+            self.decided = seq;
+        }
+    }
+
+    /// The last snapshot that the subscriber has decided on.
+    pub fn decided_up_to(&self) -> u64 {
+        self.decided
+    }
+
+    /// Keeps the latest snapshot, with all that changed on the way to it. No end is lost by that: an entry that is
+    /// gone stays in the snapshot until every subscriber has decided on it (spec S-14).
+    fn merge(&mut self) {
+        let mut executors = BTreeSet::new();
+        let mut ghosts = BTreeSet::new();
+        let mut other = false;
+        for snapshot in &self.waiting {
+            executors.extend(snapshot.changes.executors.iter().copied());
+            ghosts.extend(snapshot.changes.ghosts.iter().cloned());
+            other |= snapshot.changes.other;
+        }
+        if let Some(mut latest) = self.waiting.pop() {
+            latest.changes = Arc::new(Changes {
+                executors: executors.into_iter().collect(),
+                ghosts: ghosts.into_iter().collect(),
+                other,
+            });
+            self.waiting_changes = latest.changes.len();
+            self.merge_beyond = self.timing.max_buffered.max(2 * self.waiting_changes);
+            self.waiting = vec![latest];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::ExecutorId;
+
+    const TIMING: Timing = Timing {
+        interval: Duration::from_secs(1),
+        quiet_latency: Duration::from_millis(10),
+        min_gap: Duration::from_millis(50),
+        max_buffered: 10,
+    };
+
+    fn at(millis: u64) -> Tick {
+        Tick::after_start(Duration::from_millis(millis))
+    }
+
+    fn snapshot(seq: u64, executor: u64) -> Snapshot {
+        let executors = vec![ExecutorId::new(executor).unwrap()];
+        let changes = Arc::new(Changes {
+            executors,
+            ..Changes::default()
+        });
+        Snapshot {
+            seq,
+            changes,
+            ..Snapshot::default()
+        }
+    }
+
+    fn quiet(now: Tick) -> Delivery {
+        let mut delivery = Delivery::new(TIMING, snapshot(1, 1), now);
+        delivery.take(&snapshot(1, 1), now);
+        delivery.decided();
+        delivery
+    }
+
+    // spec: S-20
+    #[test]
+    fn a_new_subscriber_is_handed_the_current_snapshot_at_once() {
+        let mut delivery = Delivery::new(TIMING, snapshot(7, 1), at(500));
+        assert_eq!(delivery.due(), Some(at(500)));
+        let batch = delivery.take(&snapshot(7, 1), at(500));
+        assert_eq!(batch.snapshots().len(), 1);
+        assert_eq!(batch.latest().seq, 7);
+    }
+
+    // spec: S-21
+    #[test]
+    fn a_change_after_a_quiet_time_comes_after_the_quiet_latency() {
+        let mut delivery = quiet(at(0));
+        delivery.push(&snapshot(2, 1), true, at(400));
+        assert_eq!(delivery.due(), Some(at(410)));
+    }
+
+    // spec: S-21
+    #[test]
+    fn under_steady_change_batches_keep_their_gap() {
+        let mut delivery = quiet(at(0));
+        delivery.push(&snapshot(2, 1), true, at(5));
+        assert_eq!(delivery.due(), Some(at(50)));
+        delivery.push(&snapshot(3, 1), true, at(20));
+        assert_eq!(
+            delivery.due(),
+            Some(at(50)),
+            "a later change does not put it off"
+        );
+    }
+
+    // spec: S-21
+    #[test]
+    fn with_nothing_new_a_round_runs_each_interval() {
+        let mut delivery = quiet(at(0));
+        assert_eq!(delivery.due(), Some(at(1_000)));
+        let batch = delivery.take(&snapshot(1, 1), at(1_000));
+        assert!(batch.snapshots().is_empty());
+        delivery.decided();
+        assert_eq!(delivery.due(), Some(at(2_000)));
+    }
+
+    // spec: S-22
+    #[test]
+    fn the_next_batch_waits_for_the_last_decision_and_brings_each_snapshot_once_in_order() {
+        let mut delivery = quiet(at(0));
+        delivery.push(&snapshot(2, 1), true, at(100));
+        let first = delivery.take(&snapshot(2, 1), at(110));
+        delivery.push(&snapshot(3, 2), true, at(120));
+        delivery.push(&snapshot(4, 3), true, at(130));
+        assert_eq!(delivery.due(), None);
+        delivery.decided();
+        assert_eq!(delivery.decided_up_to(), 2);
+        assert_eq!(delivery.due(), Some(at(160)));
+        let second = delivery.take(&snapshot(4, 3), at(160));
+        let seqs = |batch: &Batch| batch.snapshots().iter().map(|s| s.seq).collect::<Vec<_>>();
+        assert_eq!((seqs(&first), seqs(&second)), (vec![2], vec![3, 4]));
+    }
+
+    // spec: S-23
+    #[test]
+    fn past_its_limit_waiting_changes_are_merged_and_none_is_forgotten() {
+        let mut delivery = quiet(at(0));
+        for n in 2..=40 {
+            delivery.push(&snapshot(n, n % 7 + 1), true, at(n));
+            assert!(
+                delivery.waiting.len() <= 11,
+                "{} snapshots wait",
+                delivery.waiting.len()
+            );
+        }
+        let batch = delivery.take(&snapshot(40, 1), at(100));
+        assert_eq!(batch.changed_executors().len(), 7);
+        assert_eq!(batch.snapshots().last().unwrap().seq, 40);
+    }
+
+    // spec: S-23
+    #[test]
+    fn merging_does_not_become_the_rule_where_more_executors_change_than_may_wait() {
+        let mut delivery = quiet(at(0));
+        let mut merges = 0;
+        for n in 2..=2_000 {
+            let before = delivery.waiting.len();
+            delivery.push(&snapshot(n, n), true, at(n));
+            merges += usize::from(delivery.waiting.len() <= before);
+        }
+        assert!(merges < 12, "{merges} merges");
+    }
+
+    // spec: S-24
+    #[test]
+    fn session_facts_alone_wait_for_the_next_round() {
+        let mut delivery = quiet(at(0));
+        delivery.push(&snapshot(2, 1), false, at(400));
+        assert_eq!(delivery.due(), Some(at(1_000)));
+        assert_eq!(
+            delivery.take(&snapshot(2, 1), at(1_000)).snapshots().len(),
+            1
+        );
+    }
+
+    // spec: S-24
+    #[test]
+    fn many_askings_make_one_round_now() {
+        let mut delivery = quiet(at(0));
+        delivery.ask();
+        delivery.ask();
+        assert_eq!(delivery.due(), Some(at(0)));
+        delivery.take(&snapshot(1, 1), at(3));
+        delivery.decided();
+        assert_eq!(delivery.due(), Some(at(1_003)));
+    }
+}

@@ -1,0 +1,81 @@
+//! What the store is told and asked, and what it hands out.
+
+use actix::{Message, Recipient};
+
+use crate::model::news::{ListTicket, Listed, News};
+use crate::model::{Batch, Epoch, Snapshot};
+
+use super::delivery::Timing;
+
+/// News for the ledger.
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "()")]
+pub struct Tell(pub News);
+
+/// A list is about to be asked for.
+#[derive(Debug, Clone, Copy, Message)]
+#[rtype(result = "ListTicket")]
+pub struct BeginList;
+
+/// A list came in.
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "ListVerdict")]
+pub struct ListArrived(pub Listed);
+
+/// What became of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListVerdict {
+    /// The history now current: what is watched from this list belongs to it.
+    pub epoch: Epoch,
+    /// Whether it was taken in; where not, it was asked for in an older epoch, and another is needed.
+    pub accepted: bool,
+    /// Whether it was full (spec S-11).
+    pub full: bool,
+}
+
+/// Who subscribes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subscriber {
+    /// PodAllocator.
+    Allocator,
+    /// LifecycleManager.
+    Lifecycle,
+    /// RecordKeeper.
+    Record,
+}
+
+/// Wants batches.
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "()")]
+pub struct Subscribe {
+    /// Who.
+    pub subscriber: Subscriber,
+    /// Its timer.
+    pub timing: Timing,
+    /// Where batches go.
+    pub recipient: Recipient<Round>,
+}
+
+/// One batch to decide on; answered with [`Decided`] after all that the decision tells the store.
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "()")]
+pub struct Round(pub Batch);
+
+/// The subscriber has decided on its batch.
+#[derive(Debug, Clone, Copy, Message)]
+#[rtype(result = "()")]
+pub struct Decided(pub Subscriber);
+
+/// A round is wanted now (spec S-24).
+#[derive(Debug, Clone, Copy, Message)]
+#[rtype(result = "()")]
+pub struct AskRound(pub Subscriber);
+
+/// The current snapshot, for those who only look.
+#[derive(Debug, Clone, Copy, Message)]
+#[rtype(result = "Look")]
+pub struct LookNow;
+
+/// The answer to [`LookNow`].
+#[derive(Debug, Clone, actix::MessageResponse)]
+pub struct Look(pub Snapshot);
