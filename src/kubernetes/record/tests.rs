@@ -10,7 +10,6 @@ fn full() -> Record {
     let backoff = SavedBackoff {
         step: 2,
         until: "2026-03-01T10:15:30Z".parse().unwrap(),
-        early_ends: 5,
     };
     Record {
         app_id: "etl-7f3a".into(),
@@ -62,9 +61,7 @@ fn what_was_written_is_read_again() {
     assert_eq!(Record::read(&stored(&full())), Ok(full()));
     let data = stored(&full()).data;
     assert_eq!((&*data["ended"], &*data["bound"]), ("1-3,7", "4-5"));
-    let empty = Record::succeed(None, &"a".into(), &BTreeMap::new(), 0)
-        .unwrap()
-        .record;
+    let empty = Record::succeed(None, &"a".into(), 0).unwrap().record;
     assert_eq!(Record::read(&stored(&empty)), Ok(empty));
 }
 
@@ -126,7 +123,7 @@ fn rubbish_is_an_error_that_names_the_config_map_and_the_key() {
         ("bound", Some("a few")),
         (
             "backoffs",
-            Some("{\"default\":{\"step\":1,\"until\":\"soon\",\"earlyEnds\":1}}"),
+            Some("{\"default\":{\"step\":1,\"until\":\"soon\"}}"),
         ),
         ("finished", Some("300")),
     ] {
@@ -150,39 +147,36 @@ fn another_applications_record_is_not_taken_over() {
 // spec: O-31
 #[test]
 fn a_successor_counts_on_and_begins_beyond_every_id_that_may_have_been_used() {
-    let configured = BTreeMap::from([("default".into(), 9), ("new".into(), 2)]);
     let previous = Record {
         finished: None,
         ended: [1, 2_000].map(id).into_iter().collect(),
         ..full()
     };
-    let next = Record::succeed(Some(&previous), &previous.app_id, &configured, 100).unwrap();
+    let next = Record::succeed(Some(&previous), &previous.app_id, 100).unwrap();
     assert_eq!(next.record.incarnation, Incarnation(4));
     assert_eq!(
         (next.first_id, next.record.reserved),
         (id(2_001), Some(id(2_100)))
     );
-    let targets = &next.record.targets;
-    assert_eq!((targets["default"], targets["new"]), (5, 2));
+    assert_eq!(next.record.targets, previous.targets);
     assert_eq!(
         (&next.record.ended, &next.record.bound),
         (&previous.ended, &previous.bound)
     );
 
-    let first = Record::succeed(None, &"a".into(), &configured, 100).unwrap();
+    let first = Record::succeed(None, &"a".into(), 100).unwrap();
     assert_eq!(first.record.incarnation, Incarnation(1));
     assert_eq!(
         (first.first_id, first.record.reserved),
         (ExecutorId::FIRST, Some(id(100)))
     );
-    assert_eq!(first.record.targets, configured);
+    assert!(first.record.targets.is_empty(), "the configuration's stand");
 }
 
 // spec: O-11, O-31
 #[test]
 fn an_application_that_is_over_has_no_successor() {
-    let none = BTreeMap::new();
-    let succeed = |record: Record| Record::succeed(Some(&record), &record.app_id, &none, 100);
+    let succeed = |record: Record| Record::succeed(Some(&record), &record.app_id, 100);
     assert_eq!(succeed(full()), Err(NoSuccession::Finished(11)));
     let used_up = Record {
         finished: None,
