@@ -2,6 +2,7 @@
 //!
 //! Nothing here decides anything about executors; it is what the actors reach the cluster by.
 
+pub mod backoff;
 pub mod calls;
 pub mod client;
 pub mod decode;

@@ -11,7 +11,7 @@ use crate::kubernetes::calls::ConfigMap;
 use crate::kubernetes::record::{Record, RecordError, RecordPlace};
 use crate::kubernetes::{Failure, Kind};
 use crate::model::backoff::Backoff;
-use crate::model::{Epoch, ExecutorId, PodUid, ResourceVersion, Tick};
+use crate::model::{Epoch, ExecutorId, IdSet, PodUid, ResourceVersion, Tick};
 
 /// Changes that nobody waits for are gathered this long: acting twice on them would not hurt (spec O-30).
 pub const DEBOUNCE: Duration = Duration::from_secs(5);
@@ -142,10 +142,37 @@ impl Keeping {
         }
     }
 
+    /// Something changed that becomes part of the record when it is written.
+    pub fn gather(&mut self, now: Tick) {
+        self.due.get_or_insert(now + DEBOUNCE);
+    }
+
+    /// Whether what was gathered is to be written now.
+    pub fn wants_intervals(&self, now: Tick) -> bool {
+        self.urgent || self.due.is_some_and(|due| now >= due)
+    }
+
+    /// What was gathered: ids that have ended, and ids that are bound and have not.
+    pub fn set_intervals(&mut self, ended: IdSet, bound: IdSet) {
+        (self.wanted.ended, self.wanted.bound) = (ended, bound);
+        self.settle();
+    }
+
+    /// Whether the record is written as it should be.
+    pub fn is_written(&self) -> bool {
+        !self.busy && !self.check && self.written.as_ref() == Some(&self.wanted)
+    }
+
+    /// Whether the record is known, and no call about it is under way or needed to know it.
+    pub fn is_settled(&self) -> bool {
+        !self.busy && !self.check && self.map.is_some()
+    }
+
     /// Changes the record; somebody waits for it to be written.
     pub fn change_now(&mut self, change: impl FnOnce(&mut Record)) {
         change(&mut self.wanted);
         self.urgent = true;
+        self.settle();
     }
 
     /// The server's history has begun anew: only a record seen in the new one counts (spec K-2).
