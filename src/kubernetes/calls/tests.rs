@@ -1,6 +1,7 @@
 //! Whole calls against services that answer badly, slowly or not at all. What a cluster means by its answers is for
 //! the embedded one to show; these are the faults of the way there and back.
 
+mod cluster;
 mod lists;
 mod maps;
 mod watch;
