@@ -7,6 +7,7 @@ pub mod calls;
 pub mod client;
 pub mod decode;
 pub mod labels;
+pub mod names;
 pub mod pod_template;
 pub mod quantity;
 pub mod record;
@@ -17,6 +18,7 @@ mod wire;
 
 pub use calls::{Calls, CallsSpec, Deleted, ListPage, ListQuery, WatchLine, WatchStream};
 pub use client::{Access, Clients, ConnectError};
+pub use decode::PodReader;
 pub use labels::LabelScheme;
 pub use pod_template::{PodBody, ProfileSpec, Template};
 pub use record::Record;

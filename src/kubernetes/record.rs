@@ -1,7 +1,8 @@
 //! The application record: what Kubernetes cannot tell a successor, as a value and as a ConfigMap (spec O-30).
 
+mod intervals;
+
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -235,8 +236,8 @@ impl Record {
         put(key::APP_ID, self.app_id.to_string());
         put(key::INCARNATION, self.incarnation.to_string());
         put(key::TARGETS, json!(self.targets).to_string());
-        put(key::ENDED, intervals_text(&self.ended));
-        put(key::BOUND, intervals_text(&self.bound));
+        put(key::ENDED, intervals::text(&self.ended));
+        put(key::BOUND, intervals::text(&self.bound));
         put(key::BACKOFFS, json!(self.backoffs).to_string());
         if let Some(reserved) = self.reserved {
             put(key::RESERVED, reserved.to_string());
@@ -340,7 +341,7 @@ impl<'a> Keys<'a> {
 
     fn intervals(&self, key: &'static str) -> Result<IdSet, RecordError> {
         let text = self.get(key).unwrap_or_default();
-        parse_intervals(text).map_err(|why| self.unreadable(key, why))
+        intervals::parse(text).map_err(|why| self.unreadable(key, why))
     }
 
     fn missing(&self, key: &'static str) -> RecordError {
@@ -362,46 +363,5 @@ fn block_end(first: ExecutorId, block: u64) -> ExecutorId {
     ExecutorId::new(last).unwrap_or(ExecutorId::MAX)
 }
 
-/// A set as text: `1-5,7`.
-fn intervals_text(set: &IdSet) -> String {
-    let mut text = String::new();
-    for (first, last) in set.intervals() {
-        if !text.is_empty() {
-            text.push(',');
-        }
-        // Writing to a String never fails.
-        let _ = if first == last {
-            write!(text, "{first}")
-        } else {
-            write!(text, "{first}-{last}")
-        };
-    }
-    text
-}
-
-fn parse_intervals(text: &str) -> Result<IdSet, String> {
-    let mut set = IdSet::new();
-    for part in text
-        .split(',')
-        .map(str::trim)
-        .filter(|part| !part.is_empty())
-    {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let bound = |text: &str| {
-            ExecutorId::parse(text.trim()).map_err(|_| {
-                format!(
-                    "no interval of ids: {:?}",
-                    &*super::refusal::clean(part, 64)
-                )
-            })
-        };
-        let (first, last) = (bound(first)?, bound(last)?);
-        if last < first {
-            return Err(format!(
-                "an interval that ends before it begins: {first}-{last}"
-            ));
-        }
-        set.insert_interval(first, last);
-    }
-    Ok(set)
-}
+#[cfg(test)]
+mod tests;
