@@ -520,7 +520,9 @@ impl Decision {
     }
 
     fn wake_at(&mut self, at: Option<Tick>, now: Tick) {
-        let Some(at) = at.filter(|at| *at > now) else { return };
+        let Some(at) = at.filter(|at| *at > now) else {
+            return;
+        };
         self.wake = Some(self.wake.map_or(at, |known| known.min(at)));
     }
 }
