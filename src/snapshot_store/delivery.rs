@@ -55,9 +55,14 @@ impl Delivery {
 
     /// A new snapshot; O(1) but for a merge now and then.
     pub fn push(&mut self, snapshot: &Snapshot, now: Tick) {
+        self.first_waiting.get_or_insert(now);
+        self.push_quietly(snapshot);
+    }
+
+    /// A new snapshot that is not worth a batch by itself, but part of the next one (spec S-24).
+    pub fn push_quietly(&mut self, snapshot: &Snapshot) {
         self.waiting_changes += snapshot.changes.len();
         self.waiting.push(snapshot.clone());
-        self.first_waiting.get_or_insert(now);
         if self.waiting_changes > self.merge_beyond {
             self.merge();
         }
@@ -256,6 +261,19 @@ mod tests {
             merges += usize::from(delivery.waiting.len() <= before);
         }
         assert!(merges < 12, "{merges} merges");
+    }
+
+    // spec: S-24
+    #[test]
+    fn a_change_of_session_facts_causes_no_batch_and_is_in_the_next_one() {
+        let mut delivery = quiet(at(0));
+        delivery.push_quietly(&snapshot(2, 5));
+        assert_eq!(delivery.due(), Some(at(1_000)));
+        delivery.push(&snapshot(3, 6), at(400));
+        assert_eq!(delivery.due(), Some(at(410)));
+        let batch = delivery.take(&snapshot(3, 6), at(410));
+        assert_eq!(batch.snapshots().len(), 2);
+        assert_eq!(batch.changed_executors().len(), 2);
     }
 
     // spec: S-24

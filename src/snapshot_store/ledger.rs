@@ -191,7 +191,13 @@ impl Ledger {
                 }
             }
             News::Told { id } => self.step(id, &EntryNews::Told, now, &mut draft),
-            News::Retire { ids, why, how } => {
+            News::Retire {
+                ids,
+                targets,
+                why,
+                how,
+            } => {
+                self.retarget(targets, now, &mut draft);
                 for id in ids {
                     self.step(id, &EntryNews::Leave(&why, how), now, &mut draft);
                 }
@@ -253,9 +259,12 @@ impl Ledger {
         let mut executors = draft.executors;
         executors.sort_unstable();
         executors.dedup();
+        let mut ghosts = draft.ghosts;
+        ghosts.sort_unstable();
+        ghosts.dedup();
         let changes = Changes {
             executors,
-            ghosts: draft.ghosts,
+            ghosts,
             other: draft.other,
         };
         if changes.is_empty() {
@@ -302,6 +311,11 @@ impl Ledger {
 
     fn put(&mut self, before: Option<Arc<Entry>>, after: Entry, draft: &mut Draft) {
         let id = after.id;
+        let bound_before = before.as_ref().is_some_and(|entry| entry.uid().is_some());
+        if let Some(uid) = after.uid().filter(|_| !bound_before) {
+            // Seen without the label that says who asked for it, it looked like a ghost until the answer came.
+            self.drop_ghost(uid, draft);
+        }
         self.current.replace(id, Some(after));
         if let Some(after) = self.current.entry(id) {
             draft.notes.push(Note::Changed(before, Arc::clone(after)));

@@ -73,7 +73,7 @@ impl Ledger {
             .copied();
         let last = highest
             .max(self.inheritance.reserved)
-            .max(self.current.ended.last());
+            .max(self.current.ended.last_below(PLAUSIBLE_ID));
         if let Some(last) = last {
             self.close_gaps(last);
         }

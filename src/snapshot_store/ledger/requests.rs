@@ -38,37 +38,29 @@ impl Ledger {
         }
     }
 
-    pub(super) fn created(
-        &mut self,
-        id: ExecutorId,
-        sighting: &Sighting,
-        now: Now,
-        draft: &mut Draft,
-    ) {
-        let Some(entry) = self.current.entry(id).cloned() else {
-            return self.created_too_late(sighting, draft);
-        };
-        let request = match &entry.state {
-            State::Sent(request) => *request,
-            State::Unknown(doubt) => doubt.request,
-            State::Gone(gone) if gone.bound.is_none() => {
-                return self.created_too_late(sighting, draft);
+    fn created(&mut self, id: ExecutorId, sighting: &Sighting, now: Now, draft: &mut Draft) {
+        let state = self.current.entry(id).map(|entry| &entry.state);
+        let request = match state {
+            Some(State::Sent(request)) => *request,
+            Some(State::Unknown(doubt)) => doubt.request,
+            Some(State::Gone(gone)) if gone.bound.is_none() => {
+                return self.created_too_late(id, sighting, draft);
             }
-            State::Bound(_) | State::Gone(_) => {
-                draft
-                    .notes
-                    .push(Note::Ignored("an answer to a request that is settled"));
+            None => return self.created_too_late(id, sighting, draft),
+            Some(State::Bound(_) | State::Gone(_)) => {
+                let note = Note::Ignored("an answer to a request that is settled");
+                draft.notes.push(note);
                 return;
             }
         };
         if let Some(version) = sighting.version() {
-            self.raise(&version.clone(), request.epoch);
+            self.raise(version, request.epoch);
         }
         match sighting {
             Sighting::Read(pod) => self.step(id, &EntryNews::Created(pod), now, draft),
             Sighting::Unreadable(part) => {
                 draft.notes.push(Note::Unreadable(part.clone()));
-                match self.odd_pod(&entry, part) {
+                match self.odd_pod(id, part) {
                     Some(pod) => self.step(id, &EntryNews::Created(&pod), now, draft),
                     None => self.step(id, &EntryNews::Broke(&part.error), now, draft),
                 }
@@ -78,26 +70,31 @@ impl Ledger {
 
     /// The executor was given up before the answer came: the answer's pod is a ghost, whatever labels it was left
     /// with, for we made it (spec E-3).
-    pub(super) fn created_too_late(&mut self, sighting: &Sighting, draft: &mut Draft) {
-        if let Sighting::Read(pod) = sighting
-            && !self.tombstones.contains_key(&pod.uid)
-        {
-            self.haunt(pod, draft);
+    fn created_too_late(&mut self, id: ExecutorId, sighting: &Sighting, draft: &mut Draft) {
+        let pod = match sighting {
+            Sighting::Read(pod) => Some(Arc::clone(pod)),
+            Sighting::Unreadable(part) => {
+                draft.notes.push(Note::Unreadable(part.clone()));
+                self.odd_pod(id, part)
+            }
+        };
+        if let Some(pod) = pod.filter(|pod| !self.tombstones.contains_key(&pod.uid)) {
+            self.haunt(&pod, draft);
         }
     }
 
     /// What is known of a pod that we made and that cannot be read: it is there, and Odd (spec S-15).
-    pub(super) fn odd_pod(&self, entry: &Entry, part: &Unreadable) -> Option<Arc<Pod>> {
+    fn odd_pod(&self, id: ExecutorId, part: &Unreadable) -> Option<Arc<Pod>> {
         let pod = Pod {
             uid: part.uid.clone()?,
-            name: ids::pod_name(&self.identity.prefix, entry.id).into(),
+            name: ids::pod_name(&self.identity.prefix, id).into(),
             version: part.version.clone().unwrap_or(ResourceVersion::ZERO),
             claim: Claim::Executor {
-                id: entry.id,
-                profile: Some(entry.profile.clone()),
-                incarnation: Some(entry.incarnation),
+                id,
+                profile: None,
+                incarnation: Some(self.identity.incarnation),
             },
-            phase: Phase::Odd(Arc::from("unreadable")),
+            phase: Phase::unreadable(),
             ..Pod::blank()
         };
         Some(Arc::new(pod))
@@ -112,9 +109,8 @@ impl Ledger {
         draft: &mut Draft,
     ) {
         let Some(entry) = self.current.entry(id).cloned() else {
-            draft
-                .notes
-                .push(Note::Ignored("a look-up for an executor that has ended"));
+            let note = Note::Ignored("a look-up for an executor that has ended");
+            draft.notes.push(note);
             return;
         };
         let sighting = match found {
@@ -123,21 +119,35 @@ impl Ledger {
             Found::Pod(sighting) => sighting,
         };
         if let Some(version) = sighting.version() {
-            self.raise(&version.clone(), self.current.epoch);
+            self.raise(version, self.current.epoch);
         }
-        let pod = match &sighting {
-            Sighting::Read(pod) => pod,
-            Sighting::Unreadable(part) => return self.unreadable(part, now, draft),
-        };
-        let its_own = match entry.uid() {
-            Some(uid) => *uid == pod.uid,
-            None => self.awaits(pod) == Some(id),
-        };
-        if its_own {
-            self.step(id, &EntryNews::FoundThere(pod), now, draft);
-        } else {
-            self.step(id, &EntryNews::FoundNothing(sent), now, draft);
-            self.sight(pod, Authority::Event, true, now, draft);
+        match &sighting {
+            Sighting::Read(pod) => {
+                let its_own = match entry.uid() {
+                    Some(uid) => *uid == pod.uid,
+                    None => self.awaits(pod) == Some(id),
+                };
+                if its_own {
+                    return self.step(id, &EntryNews::FoundThere(pod, sent), now, draft);
+                }
+                self.step(id, &EntryNews::FoundNothing(sent), now, draft);
+                let may_be_ghost = self.current.adopted;
+                self.sight(pod, Authority::LookUp(sent), may_be_ghost, now, draft);
+            }
+            // It bears the name. Whether it is ours can be told by its uid alone.
+            Sighting::Unreadable(part) => {
+                draft.notes.push(Note::Unreadable(part.clone()));
+                let another = entry
+                    .uid()
+                    .zip(part.uid.as_ref())
+                    .is_some_and(|(a, b)| a != b);
+                let news = if another {
+                    EntryNews::FoundNothing(sent)
+                } else {
+                    EntryNews::SeenUnreadable(part.version.as_ref(), Authority::LookUp(sent))
+                };
+                self.step(id, &news, now, draft);
+            }
         }
     }
 }

@@ -37,21 +37,30 @@ impl Ledger {
 
     pub(super) fn seen(&mut self, pod: &Sighting, epoch: Epoch, now: Now, draft: &mut Draft) {
         if epoch != self.current.epoch {
-            draft
-                .notes
-                .push(Note::Ignored("a pod seen in an earlier epoch"));
+            let note = Note::Ignored("a pod seen in an earlier epoch");
+            draft.notes.push(note);
             return;
         }
         if let Some(version) = pod.version() {
-            self.raise(&version.clone(), epoch);
+            self.raise(version, epoch);
         }
         match pod {
-            Sighting::Read(pod) => self.sight(pod, Authority::Event, true, now, draft),
-            Sighting::Unreadable(part) => self.unreadable(part, now, draft),
+            Sighting::Read(pod) => {
+                let may_be_ghost = self.may_be_ghost(pod);
+                self.sight(pod, Authority::Event, may_be_ghost, now, draft);
+            }
+            Sighting::Unreadable(part) => self.unreadable(part, Authority::Event, now, draft),
         }
     }
 
-    /// A pod that could be read, from whichever source; `may_be_ghost` is false for news of a stale list (spec E-3).
+    /// Whether a pod that an event shows may be a ghost. Before adoption nobody knows whose the pods are (spec O-31);
+    /// and what is older than the last full list is in that list, or has gone since (spec E-3).
+    fn may_be_ghost(&self, pod: &Pod) -> bool {
+        let listed = self.current.full_list.as_ref();
+        self.current.adopted && listed.is_none_or(|list| list.version < pod.version)
+    }
+
+    /// A pod that could be read, from whichever source.
     pub(super) fn sight(
         &mut self,
         pod: &Arc<Pod>,
@@ -73,7 +82,10 @@ impl Ledger {
             Claim::Foreign { .. } => self.drop_ghost(&pod.uid, draft),
             Claim::Stranger { why } => self.meet_stranger(pod, why, draft),
             Claim::Executor { .. } if may_be_ghost => self.haunt(pod, draft),
-            Claim::Executor { .. } => {}
+            Claim::Executor { .. } => {
+                let note = Note::Ignored("a pod of no executor, in news too old to judge it");
+                draft.notes.push(note);
+            }
         }
     }
 
@@ -113,24 +125,23 @@ impl Ledger {
         draft.ghosts.push(pod.uid.clone());
     }
 
-    pub(super) fn unreadable(&mut self, part: &Unreadable, now: Now, draft: &mut Draft) {
+    pub(super) fn unreadable(
+        &mut self,
+        part: &Unreadable,
+        authority: Authority<'_>,
+        now: Now,
+        draft: &mut Draft,
+    ) {
         draft.notes.push(Note::Unreadable(part.clone()));
         let Some(name) = &part.name else { return };
         let Some(id) = ids::id_in_pod_name(&self.identity.prefix, name) else {
             return;
         };
-        let other_pod = self
-            .current
-            .entry(id)
-            .and_then(|entry| entry.uid())
-            .is_none_or(|uid| part.uid.as_ref().is_some_and(|seen| seen != uid));
-        if !other_pod {
-            self.step(
-                id,
-                &EntryNews::SeenUnreadable(part.version.as_ref()),
-                now,
-                draft,
-            );
+        let bound = self.current.entry(id).and_then(|entry| entry.uid());
+        let its_own = bound.is_some_and(|uid| part.uid.as_ref().is_none_or(|seen| seen == uid));
+        if its_own {
+            let news = EntryNews::SeenUnreadable(part.version.as_ref(), authority);
+            self.step(id, &news, now, draft);
         }
     }
 
@@ -142,18 +153,20 @@ impl Ledger {
             return;
         }
         if let Some(version) = pod.version() {
-            self.raise(&version.clone(), epoch);
+            self.raise(version, epoch);
         }
         let pod = match pod {
             Sighting::Read(pod) => pod,
             // Nobody can tell whether it was deleted or left the selector: a look-up can (spec S-15).
             Sighting::Unreadable(part) => {
                 draft.notes.push(Note::Unreadable(part.clone()));
-                let id = part.name.as_ref().zip(part.uid.as_ref());
-                if let Some(id) = id.and_then(|(name, uid)| self.holder(name, uid)) {
-                    self.step(id, &EntryNews::Lacked, now, draft);
+                let Some(uid) = &part.uid else { return };
+                let id = (part.name.as_ref()).and_then(|name| self.holder(name, uid));
+                if let Some(id) = id {
+                    let news = EntryNews::Lacked(part.version.as_ref());
+                    self.step(id, &news, now, draft);
                 }
-                return;
+                return self.drop_ghost(uid, draft);
             }
         };
         if let Some(id) = self
