@@ -32,7 +32,7 @@ const PLAUSIBLE_ID: u64 = 1 << 62;
 const MAX_REMEMBERED_STRANGERS: usize = 1_000;
 
 /// At most this many executors are told as lost at a start: a damaged record must not keep the driver from starting.
-const MAX_LOST: usize = 1_000_000;
+const MAX_LOST: usize = 100_000;
 
 /// What the ledger needs to know of the application.
 #[derive(Debug, Clone)]
@@ -128,6 +128,11 @@ impl Ledger {
     /// The current snapshot.
     pub fn current(&self) -> &Snapshot {
         &self.current
+    }
+
+    /// How many pods are remembered that have ended (spec S-14).
+    pub fn tombstone_count(&self) -> usize {
+        self.tombstones.len()
     }
 
     /// What a list that is about to be asked for must bring back (spec S-11, S-12).

@@ -4,3 +4,6 @@ pub mod delivery;
 pub mod ledger;
 pub mod messages;
 pub mod table;
+
+#[cfg(test)]
+mod tests;
