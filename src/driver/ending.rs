@@ -1,7 +1,7 @@
 //! How a driver ends: the application's end, the hand-over to a successor, and what ends it of itself
 //! (spec O-10, O-11, W-7, A-24).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout, timeout_at};
@@ -172,7 +172,12 @@ impl Actors {
             .collect();
         if !ids.is_empty() {
             let (why, how) = (Why::ApplicationEnded, How::Delete);
-            self.store.do_send(Tell(News::Retire { ids, why, how }));
+            self.store.do_send(Tell(News::Retire {
+                ids,
+                targets: BTreeMap::new(),
+                why,
+                how,
+            }));
         }
     }
 

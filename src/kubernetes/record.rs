@@ -186,7 +186,8 @@ impl Record {
 
     /// The highest id that may have been used.
     pub fn highest_id(&self) -> Option<ExecutorId> {
-        self.reserved.max(self.ended.last()).max(self.bound.last())
+        let last = |ids: &IdSet| ids.last_below(u64::MAX);
+        self.reserved.max(last(&self.ended)).max(last(&self.bound))
     }
 
     /// Reserves a block of ids from `from` on, where it is not reserved yet; whether anything changed.

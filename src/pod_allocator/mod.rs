@@ -154,7 +154,12 @@ impl PodAllocator {
             }
             Action::Retire(ids) => {
                 let (why, how) = (Why::ScaledDown, How::Delete);
-                self.store.do_send(Tell(News::Retire { ids, why, how }));
+                self.store.do_send(Tell(News::Retire {
+                    ids,
+                    targets: BTreeMap::new(),
+                    why,
+                    how,
+                }));
             }
             Action::Reserve(up_to) => {
                 let reserved = self.reserve.send(Reserve(up_to)).into_actor(self);

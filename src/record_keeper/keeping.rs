@@ -103,6 +103,7 @@ pub struct Keeping {
     urgent: bool,
     deleting: bool,
     failures: u32,
+    troubled: bool,
     not_before: Tick,
     sent: Option<Record>,
 }
@@ -122,6 +123,7 @@ impl Keeping {
             urgent: false,
             deleting: false,
             failures: 0,
+            troubled: false,
             not_before: Tick::default(),
             sent: None,
         }
@@ -254,7 +256,7 @@ impl Keeping {
     pub fn answered(&mut self, answer: Answer, now: Tick) -> Vec<Effect> {
         self.busy = false;
         let sent = self.sent.take();
-        let recovered = (self.failures > 0).then_some(Effect::Recovered);
+        let recovered = self.troubled.then_some(Effect::Recovered);
         let mut effects = match answer {
             Answer::Failed(failure) => return self.failed(&failure, now),
             Answer::Got(Some(map)) => self.got(&map, now),
@@ -274,7 +276,7 @@ impl Keeping {
                 vec![Effect::Deleted]
             }
         };
-        (self.failures, self.not_before) = (0, now);
+        (self.failures, self.troubled, self.not_before) = (0, false, now);
         effects.extend(recovered);
         effects
     }
@@ -348,25 +350,24 @@ impl Keeping {
     }
 
     fn failed(&mut self, failure: &Failure, now: Tick) -> Vec<Effect> {
-        // What became of the write is found out by reading; a delete is simply repeated.
+        // What became of a write is found out by reading; a delete is simply repeated.
         self.check = true;
         let contended = matches!(
             failure.kind,
             Kind::Conflict | Kind::AlreadyExists | Kind::NotFound
         );
-        if contended && self.failures == 0 {
-            self.failures = 1;
-            self.not_before = now;
+        self.failures = self.failures.saturating_add(1);
+        let at_once = contended && self.failures == 1;
+        let wait = if at_once {
+            Duration::ZERO
+        } else {
+            RETRY.delay(self.failures)
+        };
+        self.not_before = now + failure.retry_after.map_or(wait, |told| told.max(wait));
+        if contended || std::mem::replace(&mut self.troubled, true) {
             return Vec::new();
         }
-        self.failures = self.failures.saturating_add(1);
-        let wait = RETRY.delay(self.failures);
-        self.not_before = now + failure.retry_after.map_or(wait, |told| told.max(wait));
-        let first = self.failures == 1;
-        first
-            .then(|| Effect::Troubled(Arc::clone(&failure.message)))
-            .into_iter()
-            .collect()
+        vec![Effect::Troubled(Arc::clone(&failure.message))]
     }
 }
 

@@ -117,6 +117,7 @@ mod tests {
             pod: Arc::new(pod),
             epoch,
             bound_at: 1,
+            since: tick,
             running_since: None,
             absent: None,
         });

@@ -105,8 +105,8 @@ fn changed(before: Option<&Entry>, after: &Entry, now: Tick) {
                     adopted,
                     "executor running"
                 );
-            } else if let Some(since) = bound.absent
-                && since == now
+            } else if let Some(absence) = &bound.absent
+                && absence.since == now
             {
                 tracing::info!(executor, profile, pod, "executor not listed, looked up");
             } else {

@@ -76,9 +76,11 @@ impl SnapshotStore {
             return;
         };
         for subscription in self.subscribers.values_mut() {
-            subscription
-                .delivery
-                .push(&snapshot, applied.worth_a_batch, now.tick);
+            if applied.worth_a_batch {
+                subscription.delivery.push(&snapshot, now.tick);
+            } else {
+                subscription.delivery.push_quietly(&snapshot);
+            }
         }
         self.arm(ctx);
     }
@@ -237,3 +239,6 @@ impl Handler<TellOfEpochs> for SnapshotStore {
         self.watch = Some(watch);
     }
 }
+
+#[cfg(test)]
+mod tests;
