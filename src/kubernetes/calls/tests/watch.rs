@@ -1,5 +1,7 @@
 //! Watches.
 
+use proptest::prelude::*;
+
 use super::*;
 
 /// A watch's lines in short, after these pieces.
@@ -105,4 +107,28 @@ async fn a_watch_that_does_not_begin_says_why() {
     let calls = always(410, expired["object"].to_string());
     let failure = calls.watch_pods(&1.into(), 300).await.err().unwrap();
     assert_eq!(failure.kind, Kind::Expired);
+}
+
+proptest! {
+    // spec: W-5, S-15
+    #[test]
+    fn no_line_is_too_odd(
+        kind in "(ADDED|DELETED|BOOKMARK|ERROR|\\PC{0,8})",
+        object in prop::collection::vec(any::<u8>(), 0..80),
+        bytes in prop::collection::vec(any::<u8>(), 0..80),
+    ) {
+        let reader = PodReader {
+            app_id: "etl-7f3a".into(),
+            prefix: "etl".into(),
+            record: "etl-app".into(),
+            labels: LabelScheme::Boatswain,
+            container: "executor".into(),
+            check_all_containers: true,
+        };
+        let mut line = format!("{{\"type\":{kind:?},\"object\":").into_bytes();
+        line.extend(object);
+        line.push(b'}');
+        let _ = read_pod_line(&line, "watch", &reader);
+        let _ = read_pod_line(&bytes, "watch", &reader);
+    }
 }
