@@ -26,6 +26,7 @@ use crate::lifecycle_manager::messages::Ended;
 use crate::model::{ProfileName, Snapshot};
 use crate::pod_allocator::messages::CannotStart;
 use crate::record_keeper::messages::DriverIsOver;
+use crate::telemetry::millis;
 
 /// What a driver runs in.
 pub struct Environment {
@@ -256,10 +257,7 @@ async fn drive(
             return Exit::Configuration;
         }
     };
-    tracing::debug!(
-        duration_ms = started.elapsed().as_millis(),
-        "actors started"
-    );
+    tracing::debug!(duration_ms = millis(started.elapsed()), "actors started");
     loop {
         tokio::select! {
             biased;

@@ -21,6 +21,8 @@ use crate::model::pod::Sighting;
 use crate::model::{AppId, PodUid, ProfileName, ResourceVersion};
 use crate::pod_allocator::allocation::RESERVED_BLOCK;
 
+use crate::telemetry::millis;
+
 use super::Environment;
 
 /// Between tries to reach the cluster.
@@ -103,7 +105,7 @@ pub async fn succeed(
     let version = patience
         .insist("the cluster", || calls.server_version())
         .await?;
-    let duration_ms = began.elapsed().as_millis();
+    let duration_ms = millis(began.elapsed());
     tracing::info!(version, namespace, duration_ms, "cluster reached");
 
     let owner = owner(config, &calls, &patience, &namespace).await?;
@@ -124,7 +126,7 @@ pub async fn succeed(
         app = record.app_id.as_str(),
         incarnation = record.incarnation.0,
         record = record_name(&prefix),
-        duration_ms = began.elapsed().as_millis(),
+        duration_ms = millis(began.elapsed()),
         "application taken over"
     );
     Ok(Application {

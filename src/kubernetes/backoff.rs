@@ -5,12 +5,17 @@ use std::time::Duration;
 use rand::RngExt;
 use rand::rngs::StdRng;
 
+use crate::model::backoff;
+
 /// The shortest wait.
 pub const FIRST: Duration = Duration::from_millis(500);
 /// The longest wait.
 pub const LONGEST: Duration = Duration::from_secs(30);
-/// From this many failures in a row the ceiling is [`LONGEST`]; counting on would say nothing more.
-const STEPS: u32 = 6;
+/// The first ceiling is twice the shortest wait, for waits are drawn from a ceiling's upper half.
+const CEILING: backoff::Backoff = backoff::Backoff {
+    initial: FIRST.saturating_mul(2),
+    max: LONGEST,
+};
 
 /// Exponential backoff with jitter, from [`FIRST`] to [`LONGEST`].
 ///
@@ -24,10 +29,8 @@ pub struct Backoff {
 impl Backoff {
     /// The wait after one more failure.
     pub fn next_wait(&mut self, rng: &mut StdRng) -> Duration {
-        let ceiling = FIRST
-            .saturating_mul(2_u32.pow(self.failures + 1))
-            .min(LONGEST);
-        self.failures = (self.failures + 1).min(STEPS);
+        self.failures = self.failures.saturating_add(1);
+        let ceiling = CEILING.delay(self.failures);
         rng.random_range(ceiling / 2..=ceiling)
     }
 

@@ -12,7 +12,6 @@ pub mod victims;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use actix::{
     Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Recipient, WrapFuture,
@@ -28,6 +27,7 @@ use crate::model::{ExecutorId, PodUid, ProfileName, Tick};
 use crate::snapshot_store::SnapshotStore;
 use crate::snapshot_store::delivery::Timing;
 use crate::snapshot_store::messages::{AskRound, Decided, Round, Subscribe, Subscriber, Tell};
+use crate::telemetry::millis;
 
 use allocation::{Action, Allocation, Answer, Decision, Saying};
 use hold::Kind;
@@ -317,10 +317,6 @@ fn meaning(failure: &Failure) -> (Outcome, Answer) {
         Outcome::Broke(why.clone())
     };
     (outcome, answer)
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl Actor for PodAllocator {

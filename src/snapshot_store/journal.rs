@@ -3,6 +3,8 @@
 use crate::model::executor::{HowGone, Why};
 use crate::model::{Entry, PodState, State, Tick};
 
+use crate::telemetry::millis;
+
 use super::ledger::Note;
 
 /// Unreadable pods are said at warn up to this many times, and at debug from then on.
@@ -94,7 +96,7 @@ fn changed(before: Option<&Entry>, after: &Entry, now: Tick) {
             let node = bound.pod.node.as_deref().unwrap_or("?");
             let pod = &*bound.pod.name;
             if state == PodState::Running && !ran {
-                let duration_ms = millis(after, now);
+                let duration_ms = millis(now.since(after.since));
                 let adopted = after.adopted;
                 tracing::info!(
                     executor,
@@ -114,8 +116,4 @@ fn changed(before: Option<&Entry>, after: &Entry, now: Tick) {
             }
         }
     }
-}
-
-fn millis(entry: &Entry, now: Tick) -> u64 {
-    u64::try_from(now.since(entry.since).as_millis()).unwrap_or(u64::MAX)
 }

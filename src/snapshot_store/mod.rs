@@ -81,6 +81,10 @@ impl SnapshotStore {
             } else {
                 subscription.delivery.push_quietly(&snapshot);
             }
+            // A new target, the first list, the record: rare, and waited for (spec ).
+            if snapshot.changes.other {
+                subscription.delivery.ask();
+            }
         }
         self.arm(ctx);
     }
