@@ -12,9 +12,12 @@
 mod decode;
 mod defaults;
 mod delete;
+mod follow;
+mod gc;
 mod ids;
 mod list;
 mod names;
+mod node;
 mod object;
 mod options;
 mod patch;
@@ -40,6 +43,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use jiff::Timestamp;
+use tokio::sync::watch as signal;
 
 pub use object::{Key, Object};
 pub use options::{NodeKind, Options, ProcessNode, SimulatedNode};
@@ -48,6 +52,7 @@ pub use serve::{ServeError, Server};
 pub use server::WriteRecord;
 pub use store::{FIRST_VERSION, State};
 
+use node::process::StateDir;
 use router::Api;
 use server::{Clock, Command, Store};
 
@@ -56,21 +61,36 @@ use server::{Clock, Command, Store};
 pub struct DevCluster {
     store: Store,
     token: Option<Arc<str>>,
+    /// Whatever runs in the background holds a receiver of this for as long as it runs.
+    tasks: Arc<signal::Sender<()>>,
 }
 
 /// Starts a cluster on the current runtime.
 pub fn start(options: Options) -> DevCluster {
     let Options {
         token,
-        node: _,
+        node,
         seed,
         wall_clock_start,
-        collect_garbage: _,
+        collect_garbage,
         event_log,
     } = options;
     let clock = Clock::starting_at(wall_clock_start.unwrap_or_else(Timestamp::now));
     let store = server::start(seed, event_log, clock);
+    let (tasks, alive) = signal::channel(());
+    match node {
+        NodeKind::None => {}
+        NodeKind::Process(ProcessNode { name, state_dir }) => {
+            let state_dir = StateDir::new(state_dir);
+            tokio::spawn(node::process::run(store.clone(), name, state_dir, alive.clone()));
+        }
+        NodeKind::Simulated(options) => {
+            tokio::spawn(node::simulated::run(store.clone(), options, seed, alive.clone()));
+        }
+    }
+    tokio::spawn(gc::run(store.clone(), collect_garbage, alive));
     DevCluster {
+        tasks: Arc::new(tasks),
         store,
         token: token.map(Into::into),
     }
@@ -134,5 +154,6 @@ impl DevCluster {
     /// Stops it: watches end, and what the node runs.
     pub async fn shutdown(&self) {
         self.store.ask(|reply| Command::Stop { reply }).await;
+        self.tasks.closed().await;
     }
 }

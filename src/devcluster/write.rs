@@ -85,6 +85,11 @@ pub enum Write {
         /// The fields of its status that are new; the others stay.
         status: Value,
     },
+    /// The end of a namespace that is on its way out and empty; not something a client can ask for.
+    FinishNamespace {
+        /// The namespace.
+        key: Key,
+    },
     /// POST of a pod's eviction.
     Evict {
         /// The pod.
@@ -190,6 +195,7 @@ impl State {
                 moment,
             ),
             Write::Bind { key, binding } => self.bind(&key, &binding, moment),
+            Write::FinishNamespace { key } => self.finish_namespace(&key),
             Write::Report { key, uid, status } => self.report(&key, &uid, &status),
             Write::Evict { key, options } => self.evict(&key, &options, moment),
         }
@@ -503,6 +509,18 @@ impl State {
         }
         self.put(key.clone(), new)?;
         Ok(Answer::Status(201, success(201, None)))
+    }
+
+    fn finish_namespace(&mut self, key: &Key) -> Result<Answer, ApiError> {
+        let namespace = self.existing(key)?;
+        let mut content = Resource::ALL.into_iter().flat_map(|r| self.list(r, Some(&key.name)));
+        let waits = !namespace.is_terminating() || namespace.finalizers().next().is_some();
+        if waits || content.next().is_some() {
+            return Err(ApiError::conflict("namespaces", "", &key.name, "it is not empty, or shall stay"));
+        }
+        drop(content);
+        self.remove(key);
+        Ok(Answer::Object(namespace, false))
     }
 
     fn report(&mut self, key: &Key, uid: &str, status: &Value) -> Result<Answer, ApiError> {
