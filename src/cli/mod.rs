@@ -47,7 +47,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
 
 /// Serves the embedded cluster until a signal.
 fn serve(args: dev_cluster::DevClusterArgs) -> Exit {
-    if let Err(error) = telemetry::init(None, "info") {
+    if let Err(error) = telemetry::init(None, "info,apiserver=info") {
         complain(error);
         return Exit::Bug;
     }

@@ -82,10 +82,20 @@ pub fn start(options: Options) -> DevCluster {
         NodeKind::None => {}
         NodeKind::Process(ProcessNode { name, state_dir }) => {
             let state_dir = StateDir::new(state_dir);
-            tokio::spawn(node::process::run(store.clone(), name, state_dir, alive.clone()));
+            tokio::spawn(node::process::run(
+                store.clone(),
+                name,
+                state_dir,
+                alive.clone(),
+            ));
         }
         NodeKind::Simulated(options) => {
-            tokio::spawn(node::simulated::run(store.clone(), options, seed, alive.clone()));
+            tokio::spawn(node::simulated::run(
+                store.clone(),
+                options,
+                seed,
+                alive.clone(),
+            ));
         }
     }
     tokio::spawn(gc::run(store.clone(), collect_garbage, alive));

@@ -16,9 +16,11 @@ use crate::model::pod::Sighting;
 use crate::model::{ExecutorId, Snapshot};
 use crate::pod_allocator::hold::Kind;
 use crate::pod_allocator::messages::{CannotStart, StopRequesting};
+use crate::poll_source;
 use crate::record_keeper::keeping::Over;
 use crate::record_keeper::messages::{DeleteRecord, DriverIsOver, Flush};
 use crate::snapshot_store::messages::{LookNow, Tell};
+use crate::watch_source;
 
 use super::Event;
 use super::wiring::Actors;
@@ -81,10 +83,16 @@ pub(super) fn of_itself(event: Event) -> Exit {
 impl Actors {
     /// Stops in this way; `grace` is how long the application's end may take.
     pub(super) async fn stop(&self, way: OnSignal, grace: Duration) -> Exit {
-        match way {
+        let exit = match way {
             OnSignal::HandOver => self.hand_over().await,
             OnSignal::End => self.end(Instant::now() + grace).await,
+        };
+        // What the cluster does from here on is nobody's news any more.
+        if let Some(watch) = &self.watch {
+            watch.do_send(watch_source::messages::Stop);
         }
+        self.poll.do_send(poll_source::messages::Stop);
+        exit
     }
 
     /// This incarnation is over: requests in flight are waited for, the record is written, nothing is deleted.

@@ -55,6 +55,8 @@ const NO_IMAGE: &str = "none";
 
 /// The actors of a driver that runs.
 pub struct Actors {
+    pub(super) watch: Option<Addr<WatchSource>>,
+    pub(super) poll: Addr<PollSource>,
     pub(super) store: Addr<SnapshotStore>,
     pub(super) allocator: Addr<PodAllocator>,
     pub(super) record: Addr<RecordKeeper>,
@@ -155,11 +157,13 @@ pub(super) fn wire(
         arrived: store.clone().recipient(),
         page_size: poll.page_size,
     };
-    if watch.enabled {
-        let watch = WatchSource::new(lister.clone(), store.clone().recipient(), rng()).start();
-        store.do_send(TellOfEpochs(watch.recipient()));
+    let watching = watch
+        .enabled
+        .then(|| WatchSource::new(lister.clone(), store.clone().recipient(), rng()).start());
+    if let Some(watching) = &watching {
+        store.do_send(TellOfEpochs(watching.clone().recipient()));
     }
-    PollSource::new(lister, poll_pace(&poll, watch.enabled), rng()).start();
+    let polling = PollSource::new(lister, poll_pace(&poll, watch.enabled), rng()).start();
 
     let timing = Timing {
         interval: lifecycle.interval,
@@ -222,6 +226,8 @@ pub(super) fn wire(
     })
     .start();
     Ok(Actors {
+        watch: watching,
+        poll: polling,
         store,
         allocator,
         record: keeper,

@@ -105,8 +105,8 @@ impl LifecycleManager {
             Action::Correct(ending) => {
                 let Ending { entry, reason } = *ending;
                 let (executor, profile) = (entry.id.get(), entry.profile.as_str());
-                let (class, message) = (reason.class, reason.message);
-                tracing::info!(executor, profile, reason = %class, message, "a better reason is known now");
+                let (class, why) = (reason.class, reason.message);
+                tracing::info!(executor, profile, reason = %class, why, "a better reason is known now");
             }
             Action::Call(subject, duty) => self.call(subject, duty, ctx),
         }
@@ -196,7 +196,7 @@ fn say_ended(ending: &Ending) {
     let (class, exit_code, message) = (reason.class, reason.exit_code, reason.message.as_str());
     let failure = reason.failure;
     tracing::info!(
-        executor, profile, pod, node, reason = %class, exit_code, failure, message, "executor ended"
+        executor, profile, pod, node, reason = %class, exit_code, failure, why, "executor ended"
     );
 }
 

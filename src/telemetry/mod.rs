@@ -39,9 +39,9 @@ pub fn millis(duration: std::time::Duration) -> u64 {
 }
 
 /// What libraries say below a warning is of use only to who asks for it, as `info,kube=debug`. kube's client says every
-/// 5xx at error; what it means for the driver is said by the driver.
+/// 5xx at error; what it means for the driver is said by the driver. The embedded cluster's own log is for who serves it.
 const QUIET: &str = "h2=warn,hyper=warn,hyper_util=warn,kube=warn,kube_client=warn,kube_core=warn,\
-                     kube_client::client::builder=off,\
+                     kube_client::client::builder=off,apiserver=off,\
                      rustls=warn,tower=warn,actix=warn,mio=warn";
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];

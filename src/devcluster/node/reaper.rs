@@ -33,7 +33,11 @@ impl Reaper {
     pub(super) fn start() -> Self {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", SCRIPT, "boatswain-reaper"]);
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0);
         match command.spawn() {
             Ok(mut child) => match child.stdin.take() {
                 Some(input) => {
