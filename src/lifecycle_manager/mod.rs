@@ -193,7 +193,7 @@ fn say_ended(ending: &Ending) {
     let (executor, profile) = (entry.id.get(), entry.profile.as_str());
     let pod = entry.pod().map_or("", |pod| &*pod.name);
     let node = reason.evidence.node.as_deref().unwrap_or("");
-    let (class, exit_code, message) = (reason.class, reason.exit_code, reason.message.as_str());
+    let (class, exit_code, why) = (reason.class, reason.exit_code, reason.message.as_str());
     let failure = reason.failure;
     tracing::info!(
         executor, profile, pod, node, reason = %class, exit_code, failure, why, "executor ended"
