@@ -22,6 +22,7 @@ mod object;
 mod options;
 mod patch;
 mod path;
+mod publish;
 mod quantity;
 mod query;
 mod resource;
