@@ -81,6 +81,14 @@ impl Ledger {
         match &pod.claim {
             Claim::Foreign { .. } => self.drop_ghost(&pod.uid, draft),
             Claim::Stranger { why } => self.meet_stranger(pod, why, draft),
+            // A younger driver is at work, and knows what it asked for; this one will hear of it (spec W-7, I-9).
+            Claim::Executor { incarnation, .. }
+                if *incarnation > Some(self.identity.incarnation) =>
+            {
+                self.drop_ghost(&pod.uid, draft);
+                let note = Note::Ignored("a pod that a younger driver asked for");
+                draft.notes.push(note);
+            }
             Claim::Executor { .. } if may_be_ghost => self.haunt(pod, draft),
             Claim::Executor { .. } => {
                 let note = Note::Ignored("a pod of no executor, in news too old to judge it");

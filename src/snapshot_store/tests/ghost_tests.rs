@@ -185,3 +185,19 @@ fn news_older_than_the_last_full_list_makes_no_ghost() {
     store.seen(pod(1, "g", 51));
     assert_eq!(store.ghosts(), vec!["g".to_owned()]);
 }
+
+// spec: E-3, I-9, I-10
+#[test]
+fn what_a_younger_driver_asked_for_is_no_ghost_to_an_older_one_that_has_not_heard_of_it() {
+    let mut store = Store::new();
+    let mut younger = running(2_001, "younger", 40);
+    younger.claim = Claim::Executor {
+        id: id(2_001),
+        profile: None,
+        incarnation: Some(Incarnation(INCARNATION.0 + 1)),
+    };
+    store.seen(younger.clone());
+    store.list(50, vec![younger]);
+    assert_eq!(store.ghosts(), Vec::<String>::new());
+    assert_eq!(store.state(2_001), "–");
+}
