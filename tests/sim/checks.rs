@@ -36,6 +36,8 @@ pub struct Excuses {
 #[derive(Default)]
 struct Seen {
     last: Option<Snapshot>,
+    /// Which application it has taken over.
+    application: u32,
     /// Its number in the record.
     incarnation: Option<u64>,
     /// When it had raised the incarnation.
@@ -64,7 +66,7 @@ pub struct Checks {
     pub excuses: Excuses,
     drivers: BTreeMap<usize, Seen>,
     /// Counts the applications: one that begins anew, as after the server forgot all, may use ids again.
-    application: u32,
+    applications: u32,
     app_id: String,
     /// The one pod that was ever counted for an id.
     counted: BTreeMap<(u32, ExecutorId), PodUid>,
@@ -104,6 +106,10 @@ impl Checks {
         self.killings.retain(|killing| killing.driver != driver);
     }
 
+    fn application_of(&self, driver: usize) -> u32 {
+        (self.drivers.get(&driver)).map_or(0, |seen| seen.application)
+    }
+
     /// Whether one driver has taken over later than another one.
     pub fn is_younger(&self, driver: usize, other: usize) -> bool {
         let began = |driver| self.drivers.get(&driver).and_then(|seen: &Seen| seen.began);
@@ -136,11 +142,10 @@ impl Checks {
                 let id = label(&done.sent, "boatswain.dev/executor-id").parse();
                 let id = id.map_err(|_| format!("I-7: d{} made {}", done.driver, done.sent))?;
                 seen.asked_for.insert(id);
-                (self.requested)
-                    .entry((self.application, id))
-                    .or_insert_with(Instant::now);
+                let key = (seen.application, id);
+                (self.requested).entry(key).or_insert_with(Instant::now);
                 if done.succeeded() {
-                    self.made.insert((self.application, id), Instant::now());
+                    self.made.insert(key, Instant::now());
                 }
                 Ok(())
             }
@@ -166,7 +171,10 @@ impl Checks {
             .max();
         let seen = self.drivers.entry(done.driver).or_default();
         if seen.incarnation.is_none() && highest.is_some_and(|highest| incarnation <= highest) {
-            self.application += 1;
+            self.applications += 1;
+        }
+        if seen.incarnation.is_none() {
+            seen.application = self.applications;
         }
         seen.incarnation = Some(incarnation);
         seen.began.get_or_insert_with(Instant::now);
@@ -206,14 +214,7 @@ impl Checks {
                 .find(|(_, seen)| seen.last.as_ref().is_some_and(|last| claims(last, &uid)))
                 .map(|(other, _)| *other);
             // What an older driver makes when a younger one has begun does not last (spec I-10).
-            let began = self.drivers.get(&driver).and_then(|seen| seen.began);
-            let made = id
-                .parse()
-                .ok()
-                .and_then(|id| self.made.get(&(self.application, id)));
-            let too_late = made.zip(began).is_some_and(|(made, began)| *made >= began);
-            let claimed_by =
-                claimed_by.filter(|other| self.is_younger(*other, driver) || !too_late);
+            let claimed_by = claimed_by.filter(|other| !self.made_too_late(*other, id));
             self.killings.push(Killing {
                 driver,
                 id: named.and_then(ExecutorId::new),
@@ -222,6 +223,21 @@ impl Checks {
             });
         }
         Ok(())
+    }
+
+    /// Whether a younger driver than this one had begun when this one's request for a pod was carried out.
+    fn made_too_late(&self, driver: usize, id: &str) -> bool {
+        let Some(seen) = self.drivers.get(&driver) else {
+            return false;
+        };
+        let made = id
+            .parse()
+            .ok()
+            .and_then(|id| self.made.get(&(seen.application, id)));
+        made.is_some_and(|made| {
+            let mut others = self.drivers.values();
+            others.any(|other| other.began > seen.began && other.began <= Some(*made))
+        })
     }
 
     /// Ends that a driver told.
@@ -333,6 +349,7 @@ impl Checks {
 
     // spec: I-3
     fn live_within_targets(&self, driver: usize, now: &Snapshot) -> Verdict {
+        let application = self.application_of(driver);
         // Pods made by others and adopted, and those of histories that were put back, nobody asked for.
         if self.excuses.planted || self.excuses.rewritten || !self.excuses.relabelled.is_empty() {
             return Ok(());
@@ -343,7 +360,7 @@ impl Checks {
                 .values()
                 .filter(|entry| entry.profile == *profile && entry.class().is_live());
             let oldest = live
-                .filter_map(|entry| self.requested.get(&(self.application, entry.id.get())))
+                .filter_map(|entry| self.requested.get(&(application, entry.id.get())))
                 .min();
             let Some(oldest) = oldest else { continue };
             let history = self.targets.get(profile).map_or(&[][..], Vec::as_slice);
@@ -367,12 +384,13 @@ impl Checks {
 
     // spec: I-1
     fn one_pod_an_id(&mut self, driver: usize, now: &Snapshot) -> Verdict {
+        let application = self.application_of(driver);
         for (id, entry) in &now.entries {
             let Some(uid) = entry.uid() else { continue };
             self.ever_bound.insert(uid.clone());
             let counted = self
                 .counted
-                .entry((self.application, *id))
+                .entry((application, *id))
                 .or_insert_with(|| uid.clone());
             if counted != uid && entry.class().is_live() {
                 return violated!(
