@@ -176,8 +176,10 @@ impl Checks {
         if seen.incarnation.is_none() {
             seen.application = self.applications;
         }
-        seen.incarnation = Some(incarnation);
-        seen.began.get_or_insert_with(Instant::now);
+        if seen.incarnation < Some(incarnation) {
+            seen.incarnation = Some(incarnation);
+            seen.began = Some(Instant::now());
+        }
     }
 
     // spec: I-7
