@@ -3,6 +3,7 @@
 //! Gets batches, asks [`duties`] what is owed, makes the calls and tells their answers to the store. Deletes, labels
 //! and look-ups have a queue of their own, apart from the creates (spec L-11).
 
+pub mod call_queue;
 pub mod duties;
 pub mod messages;
 
@@ -23,7 +24,8 @@ use crate::snapshot_store::SnapshotStore;
 use crate::snapshot_store::delivery::Timing;
 use crate::snapshot_store::messages::{AskRound, Decided, Round, Subscribe, Subscriber, Tell};
 
-use duties::{Action, Duties, Duty, Ending, Subject};
+use call_queue::{Duty, Subject};
+use duties::{Action, Duties, Ending};
 use messages::Ended;
 
 /// Carries out what is owed to each executor.
