@@ -29,7 +29,10 @@ pub(super) enum News {
 
 impl Follower {
     pub(super) fn new(store: &Store) -> Self {
-        Self { published: store.published(), read: None }
+        Self {
+            published: store.published(),
+            read: None,
+        }
     }
 
     /// What comes next; nothing once the cluster is being stopped. May be dropped and called again.

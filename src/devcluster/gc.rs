@@ -65,7 +65,9 @@ pub(super) async fn run(store: Store, collect_garbage: bool, _alive: watch::Rece
 /// Does what is to be done about an object now; whether it is to be looked at again.
 async fn carry_out(store: &Store, key: &Key, collect_garbage: bool, again: bool) -> bool {
     let state = store.state();
-    let Some(object) = state.get(key) else { return false };
+    let Some(object) = state.get(key) else {
+        return false;
+    };
     let todo = examine(&state, object, collect_garbage);
     if todo.later && !again {
         return true;
@@ -93,7 +95,8 @@ fn concerned(state: &State, event: &Event, due: &mut BTreeSet<Key>) {
         due.extend(state.by_uid(before.uid).map(|o| o.key().clone()));
     }
     if event.kind() == EventKind::Added
-        && let Some(namespace) = state.get(&Key::new(Resource::Namespaces, "", &object.key().namespace))
+        && let Some(namespace) =
+            state.get(&Key::new(Resource::Namespaces, "", &object.key().namespace))
         && namespace.is_terminating()
     {
         due.insert(namespace.key().clone());
@@ -110,14 +113,24 @@ struct Todo {
 
 fn examine(state: &State, object: &Object, collect_garbage: bool) -> Todo {
     if object.key().resource == Resource::Namespaces {
-        let writes = if object.is_terminating() { empty_namespace(state, object) } else { Vec::new() };
-        return Todo { writes, later: false };
+        let writes = if object.is_terminating() {
+            empty_namespace(state, object)
+        } else {
+            Vec::new()
+        };
+        return Todo {
+            writes,
+            later: false,
+        };
     }
     if !collect_garbage {
         return Todo::default();
     }
     if object.is_terminating() {
-        return Todo { writes: let_go(state, object), later: false };
+        return Todo {
+            writes: let_go(state, object),
+            later: false,
+        };
     }
     orphaned(state, object)
 }
@@ -128,29 +141,53 @@ fn delete(object: &Object, propagation: Propagation) -> Write {
         propagation: Some(propagation),
         ..DeleteOptions::default()
     };
-    Write::Delete { key: object.key().clone(), options }
+    Write::Delete {
+        key: object.key().clone(),
+        options,
+    }
 }
 
 fn patch_metadata(object: &Object, field: &str, value: Value) -> Write {
     let version = object.resource_version().to_string();
     let patch = json!({"metadata": {"resourceVersion": version, field: value}});
-    Write::Patch { key: object.key().clone(), part: Part::Main, kind: PatchKind::Merge, patch, strict: false }
+    Write::Patch {
+        key: object.key().clone(),
+        part: Part::Main,
+        kind: PatchKind::Merge,
+        patch,
+        strict: false,
+    }
 }
 
 /// Deletes what is in a namespace, and then the namespace.
 fn empty_namespace(state: &State, namespace: &Object) -> Vec<Write> {
     let name = &*namespace.key().name;
-    let content = || Resource::ALL.into_iter().filter(|r| r.traits().namespaced).flat_map(|r| state.list(r, Some(name)));
+    let content = || {
+        Resource::ALL
+            .into_iter()
+            .filter(|r| r.traits().namespaced)
+            .flat_map(|r| state.list(r, Some(name)))
+    };
     if content().next().is_none() {
-        return vec![Write::FinishNamespace { key: namespace.key().clone() }];
+        return vec![Write::FinishNamespace {
+            key: namespace.key().clone(),
+        }];
     }
-    content().filter(|o| !o.is_terminating()).map(|o| delete(o, Propagation::Background)).collect()
+    content()
+        .filter(|o| !o.is_terminating())
+        .map(|o| delete(o, Propagation::Background))
+        .collect()
 }
 
 /// What a terminating object waits for: that its dependents are gone, or name it no more.
 fn let_go(state: &State, object: &Object) -> Vec<Write> {
     let without = |gone: &str| -> Value {
-        object.finalizers().filter(|f| *f != gone).map(Value::from).collect::<Vec<_>>().into()
+        object
+            .finalizers()
+            .filter(|f| *f != gone)
+            .map(Value::from)
+            .collect::<Vec<_>>()
+            .into()
     };
     let mut writes = Vec::new();
     if object.finalizers().any(|f| f == ORPHAN) {
@@ -163,7 +200,9 @@ fn let_go(state: &State, object: &Object) -> Vec<Write> {
     } else if object.finalizers().any(|f| f == FOREGROUND) {
         let blocks = |d: &Object| d.owners().any(|o| o.uid == object.uid() && o.blocks);
         let blocked = state.dependents(object.uid()).any(|d| blocks(d));
-        let going = state.dependents(object.uid()).filter(|d| !d.is_terminating());
+        let going = state
+            .dependents(object.uid())
+            .filter(|d| !d.is_terminating());
         writes.extend(going.map(|d| delete(d, Propagation::Foreground)));
         if !blocked {
             writes.push(patch_metadata(object, "finalizers", without(FOREGROUND)));
@@ -175,18 +214,29 @@ fn let_go(state: &State, object: &Object) -> Vec<Write> {
 /// The object without some of its owners.
 fn without_owners(object: &Object, gone: impl Fn(&str) -> bool) -> Write {
     let owners = super::object::list(object.value(), &["metadata", "ownerReferences"]);
-    let kept: Vec<Value> =
-        owners.iter().filter(|o| !gone(super::object::text(o, &["uid"]))).cloned().collect();
+    let kept: Vec<Value> = owners
+        .iter()
+        .filter(|o| !gone(super::object::text(o, &["uid"])))
+        .cloned()
+        .collect();
     patch_metadata(object, "ownerReferences", kept.into())
 }
 
 /// An object whose owners are all gone goes too; one that has others keeps those.
 fn orphaned(state: &State, object: &Object) -> Todo {
     let is_absent = |uid: &str| {
-        let Some(owner) = object.owners().find(|o| o.uid == uid) else { return false };
+        let Some(owner) = object.owners().find(|o| o.uid == uid) else {
+            return false;
+        };
         // Whether an owner of a kind that is not kept here is gone cannot be told.
-        let Some(resource) = Resource::of_kind(owner.api_version, owner.kind) else { return false };
-        let namespace: &str = if resource.traits().namespaced { &object.key().namespace } else { "" };
+        let Some(resource) = Resource::of_kind(owner.api_version, owner.kind) else {
+            return false;
+        };
+        let namespace: &str = if resource.traits().namespaced {
+            &object.key().namespace
+        } else {
+            ""
+        };
         let found = state.get(&Key::new(resource, namespace, owner.name));
         found.is_none_or(|found| found.uid() != owner.uid)
     };
@@ -198,5 +248,8 @@ fn orphaned(state: &State, object: &Object) -> Todo {
         all if all == owners => vec![delete(object, Propagation::Background)],
         _ => vec![without_owners(object, is_absent)],
     };
-    Todo { writes, later: true }
+    Todo {
+        writes,
+        later: true,
+    }
 }

@@ -513,10 +513,17 @@ impl State {
 
     fn finish_namespace(&mut self, key: &Key) -> Result<Answer, ApiError> {
         let namespace = self.existing(key)?;
-        let mut content = Resource::ALL.into_iter().flat_map(|r| self.list(r, Some(&key.name)));
+        let mut content = Resource::ALL
+            .into_iter()
+            .flat_map(|r| self.list(r, Some(&key.name)));
         let waits = !namespace.is_terminating() || namespace.finalizers().next().is_some();
         if waits || content.next().is_some() {
-            return Err(ApiError::conflict("namespaces", "", &key.name, "it is not empty, or shall stay"));
+            return Err(ApiError::conflict(
+                "namespaces",
+                "",
+                &key.name,
+                "it is not empty, or shall stay",
+            ));
         }
         drop(content);
         self.remove(key);

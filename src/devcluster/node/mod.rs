@@ -49,7 +49,9 @@ fn need(pod: &Object, node: &str) -> Option<Need> {
 
 /// The names of a pod's containers, with their images.
 fn containers(pod: &Value) -> impl Iterator<Item = (&str, &str)> {
-    list(pod, &["spec", "containers"]).iter().map(|c| (text(c, &["name"]), text(c, &["image"])))
+    list(pod, &["spec", "containers"])
+        .iter()
+        .map(|c| (text(c, &["name"]), text(c, &["image"])))
 }
 
 fn bind(pod: &Object, node: &str) -> Write {
@@ -57,13 +59,23 @@ fn bind(pod: &Object, node: &str) -> Write {
         "metadata": {"name": &*pod.key().name, "uid": pod.uid()},
         "target": {"kind": "Node", "name": node},
     });
-    Write::Bind { key: pod.key().clone(), binding }
+    Write::Bind {
+        key: pod.key().clone(),
+        binding,
+    }
 }
 
 /// The end of a pod whose containers have ended.
 fn remove(key: &Key, uid: &str) -> Write {
-    let options = DeleteOptions { grace: Some(0), uid: Some(uid.to_owned()), ..DeleteOptions::default() };
-    Write::Delete { key: key.clone(), options }
+    let options = DeleteOptions {
+        grace: Some(0),
+        uid: Some(uid.to_owned()),
+        ..DeleteOptions::default()
+    };
+    Write::Delete {
+        key: key.clone(),
+        options,
+    }
 }
 
 /// Carries out a write of the node's. What is refused has changed or gone, and the node hears of that as well.
@@ -76,5 +88,6 @@ async fn carry_out(store: &Store, write: Write) {
 /// The pod an event is about, if it is about one.
 fn pod_of(event: &Event) -> Option<(&Object, bool)> {
     let pod = event.object();
-    (pod.key().resource == super::resource::Resource::Pods).then_some((pod, event.kind() == EventKind::Deleted))
+    (pod.key().resource == super::resource::Resource::Pods)
+        .then_some((pod, event.kind() == EventKind::Deleted))
 }

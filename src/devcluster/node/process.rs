@@ -44,7 +44,7 @@ struct Orders {
 }
 
 /// Where working directories and logs are kept.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(in crate::devcluster) struct StateDir {
     path: PathBuf,
     /// Whether it goes when the cluster stops.
@@ -55,14 +55,29 @@ impl StateDir {
     /// The directory chosen, or a temporary one that no other cluster has.
     pub(in crate::devcluster) fn new(chosen: Option<PathBuf>) -> Self {
         match chosen {
-            Some(path) => Self { path, temporary: false },
-            None => Self { path: make_temporary(), temporary: true },
+            Some(path) => Self {
+                path,
+                temporary: false,
+            },
+            None => Self {
+                path: make_temporary(),
+                temporary: true,
+            },
         }
     }
 
     /// Where it is.
     pub(in crate::devcluster) fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+impl Drop for StateDir {
+    fn drop(&mut self) {
+        if self.temporary {
+            // What cannot be removed is left to whatever clears the temporary files.
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
     }
 }
 
@@ -95,7 +110,12 @@ struct Node {
 }
 
 /// Runs until the cluster is stopped, and then until all processes have ended. It holds `_alive` so long.
-pub(in crate::devcluster) async fn run(store: Store, name: String, state_dir: StateDir, _alive: watch::Receiver<()>) {
+pub(in crate::devcluster) async fn run(
+    store: Store,
+    name: String,
+    state_dir: StateDir,
+    _alive: watch::Receiver<()>,
+) {
     let mut follower = Follower::new(&store);
     let mut node = Node {
         store,
@@ -124,16 +144,14 @@ pub(in crate::devcluster) async fn run(store: Store, name: String, state_dir: St
         });
     }
     while node.tasks.join_next().await.is_some() {}
-    if state_dir.temporary {
-        // There may be none, if no pod ever ran.
-        let _ = tokio::fs::remove_dir_all(&state_dir.path).await;
-    }
 }
 
 impl Node {
     async fn start_over(&mut self, state: &State) {
-        let there: BTreeMap<&str, &Arc<Object>> =
-            state.list(Resource::Pods, None).map(|pod| (pod.uid(), pod)).collect();
+        let there: BTreeMap<&str, &Arc<Object>> = state
+            .list(Resource::Pods, None)
+            .map(|pod| (pod.uid(), pod))
+            .collect();
         self.pods.retain(|uid, pod| {
             let stays = there.contains_key(uid.as_str());
             pod.orders.send_modify(|orders| {
@@ -190,7 +208,10 @@ impl Node {
     }
 
     async fn stop(&mut self, pod: &Object) {
-        let grace = pod.deletion_grace().and_then(|s| u64::try_from(s).ok()).unwrap_or(0);
+        let grace = pod
+            .deletion_grace()
+            .and_then(|s| u64::try_from(s).ok())
+            .unwrap_or(0);
         let end_by = Instant::now() + Duration::from_secs(grace.min(u64::from(u32::MAX)));
         match self.pods.get(pod.uid()) {
             Some(known) => known.orders.send_modify(|orders| {
@@ -207,7 +228,10 @@ impl Node {
             return;
         }
         let now = self.store.clock().now();
-        let ending = Ending { reason: "ContainerStatusUnknown", ..Ending::exit(137, now, now) };
+        let ending = Ending {
+            reason: "ContainerStatusUnknown",
+            ..Ending::exit(137, now, now)
+        };
         let count = list(pod.value(), &["spec", "containers"]).len();
         let init = list(pod.value(), &["spec", "initContainers"]).len();
         let report = Report {
@@ -219,7 +243,15 @@ impl Node {
             pod_ip: POD_IP,
         };
         let (key, uid) = (pod.key().clone(), pod.uid().to_owned());
-        carry_out(&self.store, Write::Report { key, uid, status: report.status() }).await;
+        carry_out(
+            &self.store,
+            Write::Report {
+                key,
+                uid,
+                status: report.status(),
+            },
+        )
+        .await;
     }
 }
 
@@ -284,7 +316,11 @@ impl Runner {
         };
         let (key, uid, status) = (self.key.clone(), self.uid.clone(), report.status());
         // A condition keeps the time at which it came to hold.
-        set(&mut self.pod, &["status", "conditions"], status["conditions"].clone());
+        set(
+            &mut self.pod,
+            &["status", "conditions"],
+            status["conditions"].clone(),
+        );
         carry_out(&self.store, Write::Report { key, uid, status }).await;
     }
 
@@ -300,8 +336,12 @@ impl Runner {
                     self.init[i] = Container::Running(running.since);
                     self.tell().await;
                     let mut ended = vec![None];
-                    self.wait(vec![Some(running)], &mut ended, Phase::Init).await;
-                    self.init[i] = ended.pop().flatten().map_or(Container::Waiting, Container::Ended);
+                    self.wait(vec![Some(running)], &mut ended, Phase::Init)
+                        .await;
+                    self.init[i] = ended
+                        .pop()
+                        .flatten()
+                        .map_or(Container::Waiting, Container::Ended);
                 }
                 Err(ending) => self.init[i] = Container::Ended(ending),
             }
@@ -347,15 +387,30 @@ impl Runner {
         let plan = spawn::plan(state, &self.pod, spec).map_err(&failed)?;
         let place = Place::make(&self.directory, text(spec, &["name"]))
             .map_err(|e| failed(format!("failed to make a working directory: {e}")))?;
-        let child = spawn::start(&plan, &place).map_err(|e| failed(format!("failed to start: {e}")))?;
-        let group = child.id().ok_or_else(|| failed("failed to start: it has no id".to_owned()))?;
+        let child =
+            spawn::start(&plan, &place).map_err(|e| failed(format!("failed to start: {e}")))?;
+        let group = child
+            .id()
+            .ok_or_else(|| failed("failed to start: it has no id".to_owned()))?;
         self.reaper.began(group).await;
-        Ok(Running { child, group, since })
+        Ok(Running {
+            child,
+            group,
+            since,
+        })
     }
 
     /// Waits until all have ended, telling of each, and ends them once that is ordered.
-    async fn wait(&mut self, running: Vec<Option<Running>>, ended: &mut [Option<Ending>], phase: Phase) {
-        let groups: Vec<Option<u32>> = running.iter().map(|r| r.as_ref().map(|r| r.group)).collect();
+    async fn wait(
+        &mut self,
+        running: Vec<Option<Running>>,
+        ended: &mut [Option<Ending>],
+        phase: Phase,
+    ) {
+        let groups: Vec<Option<u32>> = running
+            .iter()
+            .map(|r| r.as_ref().map(|r| r.group))
+            .collect();
         let mut left: FuturesUnordered<_> = running
             .into_iter()
             .enumerate()
@@ -368,19 +423,29 @@ impl Runner {
         let (mut terminated, mut abandoned) = (false, false);
         let mut told = self.orders.borrow().tell_again;
         loop {
-            let Orders { end_by, tell_again, .. } = *self.orders.borrow_and_update();
+            let Orders {
+                end_by, tell_again, ..
+            } = *self.orders.borrow_and_update();
             if tell_again > told {
                 told = tell_again;
                 self.tell().await;
             }
             let living = |ended: &[Option<Ending>]| -> Vec<u32> {
-                groups.iter().zip(ended).filter_map(|(g, e)| g.filter(|_| e.is_none())).collect()
+                groups
+                    .iter()
+                    .zip(ended)
+                    .filter_map(|(g, e)| g.filter(|_| e.is_none()))
+                    .collect()
             };
             match end_by {
-                Some(by) if by <= Instant::now() => living(ended).into_iter().for_each(|g| signal(g, Signal::KILL)),
+                Some(by) if by <= Instant::now() => living(ended)
+                    .into_iter()
+                    .for_each(|g| signal(g, Signal::KILL)),
                 Some(_) if !terminated => {
                     terminated = true;
-                    living(ended).into_iter().for_each(|g| signal(g, Signal::TERM));
+                    living(ended)
+                        .into_iter()
+                        .for_each(|g| signal(g, Signal::TERM));
                 }
                 _ => {}
             }
@@ -427,7 +492,9 @@ enum Phase {
 fn exit_code(status: std::io::Result<std::process::ExitStatus>) -> i32 {
     use std::os::unix::process::ExitStatusExt as _;
     match status {
-        Ok(status) => status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)),
+        Ok(status) => status
+            .code()
+            .unwrap_or_else(|| 128 + status.signal().unwrap_or(0)),
         Err(_) => 128,
     }
 }

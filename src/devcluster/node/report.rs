@@ -31,14 +31,22 @@ impl Ending {
     /// The end of a process with that exit code, 128 and the signal's number if a signal ended it.
     pub(super) fn exit(exit_code: i32, started: Timestamp, finished: Timestamp) -> Self {
         let reason = if exit_code == 0 { "Completed" } else { "Error" };
-        Self { exit_code, reason, message: None, started, finished }
+        Self {
+            exit_code,
+            reason,
+            message: None,
+            started,
+            finished,
+        }
     }
 }
 
 /// A pod's whole phase, by how far its containers have come.
 fn phase(containers: &[Container], start_failed: bool) -> &'static str {
     let all_ended = containers.iter().all(|c| matches!(c, Container::Ended(_)));
-    let all_well = containers.iter().all(|c| matches!(c, Container::Ended(e) if e.exit_code == 0));
+    let all_well = containers
+        .iter()
+        .all(|c| matches!(c, Container::Ended(e) if e.exit_code == 0));
     let any_started = containers.iter().any(|c| !matches!(c, Container::Waiting));
     match (all_ended, all_well, any_started) {
         _ if start_failed => "Failed",
@@ -66,13 +74,27 @@ pub(super) struct Report<'a> {
 impl Report<'_> {
     /// The fields of the status.
     pub(super) fn status(&self) -> Value {
-        let init_failed = self.init.iter().any(|c| matches!(c, Container::Ended(e) if e.exit_code != 0));
-        let initialized = self.init.iter().all(|c| matches!(c, Container::Ended(e) if e.exit_code == 0));
-        let ready = self.containers.iter().all(|c| matches!(c, Container::Running(_)));
+        let init_failed = self
+            .init
+            .iter()
+            .any(|c| matches!(c, Container::Ended(e) if e.exit_code != 0));
+        let initialized = self
+            .init
+            .iter()
+            .all(|c| matches!(c, Container::Ended(e) if e.exit_code == 0));
+        let ready = self
+            .containers
+            .iter()
+            .all(|c| matches!(c, Container::Running(_)));
         let phase = phase(self.containers, init_failed);
         let now = Value::from(seconds(self.now));
         let mut pod = json!({"status": {"conditions": list(self.pod, &["status", "conditions"])}});
-        set_condition(&mut pod, "PodReadyToStartContainers", phase == "Running", &now);
+        set_condition(
+            &mut pod,
+            "PodReadyToStartContainers",
+            phase == "Running",
+            &now,
+        );
         set_condition(&mut pod, "Initialized", initialized, &now);
         set_condition(&mut pod, "Ready", ready, &now);
         set_condition(&mut pod, "ContainersReady", ready, &now);
@@ -93,11 +115,19 @@ impl Report<'_> {
 
     fn statuses(&self, kind: &str, containers: &[Container]) -> Value {
         let specs = list(self.pod, &["spec", kind]);
-        specs.iter().zip(containers).map(|(spec, container)| self.container(spec, container)).collect()
+        specs
+            .iter()
+            .zip(containers)
+            .map(|(spec, container)| self.container(spec, container))
+            .collect()
     }
 
     fn container(&self, spec: &Value, container: &Container) -> Value {
-        let id = format!("process://{}/{}", uid(self.pod), spec["name"].as_str().unwrap_or_default());
+        let id = format!(
+            "process://{}/{}",
+            uid(self.pod),
+            spec["name"].as_str().unwrap_or_default()
+        );
         let running = matches!(container, Container::Running(_));
         let state = match container {
             Container::Waiting => json!({"waiting": {"reason": "PodInitializing"}}),
@@ -141,9 +171,16 @@ fn explain(pod: &mut Value, phase: &str) {
         "Failed" => "PodFailed",
         _ => "ContainersNotReady",
     };
-    let conditions = pod.pointer_mut("/status/conditions").and_then(Value::as_array_mut).into_iter().flatten();
+    let conditions = pod
+        .pointer_mut("/status/conditions")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten();
     for condition in conditions {
-        let told = matches!(condition["type"].as_str(), Some("Ready" | "ContainersReady"));
+        let told = matches!(
+            condition["type"].as_str(),
+            Some("Ready" | "ContainersReady")
+        );
         match condition.as_object_mut() {
             Some(fields) if told && fields.get("status").is_some_and(|s| s == "False") => {
                 fields.insert("reason".into(), reason.into());

@@ -61,7 +61,12 @@ struct Node {
 }
 
 /// Runs until the cluster is stopped. It holds `_alive` as long as it runs.
-pub(in crate::devcluster) async fn run(store: Store, options: SimulatedNode, seed: u64, _alive: watch::Receiver<()>) {
+pub(in crate::devcluster) async fn run(
+    store: Store,
+    options: SimulatedNode,
+    seed: u64,
+    _alive: watch::Receiver<()>,
+) {
     let mut follower = Follower::new(&store);
     let mut node = Node {
         store,
@@ -107,20 +112,32 @@ impl Node {
             }
             return;
         }
-        let Some(need) = need(pod, &self.options.name) else { return };
+        let Some(need) = need(pod, &self.options.name) else {
+            return;
+        };
         let known = self.pods.get(pod.uid());
         match need {
             Need::Bind if known.is_none() => self.plan(pod, self.options.bind_delay, Step::Bind),
             Need::Start if known.is_none_or(|k| k.started.is_none()) => {
-                let slow = self.fate(pod.uid(), "start").random_bool(self.options.slow_start_rate.clamp(0.0, 1.0));
-                let delay = if slow { self.options.slow_start_delay } else { self.options.start_delay };
+                let slow = self
+                    .fate(pod.uid(), "start")
+                    .random_bool(self.options.slow_start_rate.clamp(0.0, 1.0));
+                let delay = if slow {
+                    self.options.slow_start_delay
+                } else {
+                    self.options.start_delay
+                };
                 // Told of more than once, but started only once: the first plan stands.
                 if !self.is_planned(pod.uid(), Step::Start) {
                     self.plan(pod, delay, Step::Start);
                 }
             }
             Need::Stop => {
-                let grace = Duration::from_secs(pod.deletion_grace().and_then(|s| s.try_into().ok()).unwrap_or(0));
+                let grace = Duration::from_secs(
+                    pod.deletion_grace()
+                        .and_then(|s| s.try_into().ok())
+                        .unwrap_or(0),
+                );
                 if !self.is_planned(pod.uid(), Step::Stop) || grace < self.options.stop_delay {
                     self.plan(pod, self.options.stop_delay.min(grace), Step::Stop);
                 }
@@ -151,7 +168,8 @@ impl Node {
 
     fn is_planned(&self, uid: &str, step: Step) -> bool {
         let next = self.pods.get(uid).and_then(|pod| pod.next);
-        next.and_then(|next| self.agenda.get(&next)).is_some_and(|(_, planned)| *planned == step)
+        next.and_then(|next| self.agenda.get(&next))
+            .is_some_and(|(_, planned)| *planned == step)
     }
 
     /// Plans the next step of a pod, in place of any other.
@@ -161,20 +179,26 @@ impl Node {
     }
 
     fn plan_step(&mut self, uid: &str, at: Instant, step: Step) {
-        let Some(pod) = self.pods.get_mut(uid) else { return };
+        let Some(pod) = self.pods.get_mut(uid) else {
+            return;
+        };
         if let Some(before) = pod.next.take() {
             self.agenda.remove(&before);
         }
         self.decided += 1;
         pod.next = Some((at, self.decided));
-        self.agenda.insert((at, self.decided), (uid.to_owned(), step));
+        self.agenda
+            .insert((at, self.decided), (uid.to_owned(), step));
     }
 
     /// A random source of the pod's own, so that its fate does not depend on what befalls others.
     fn fate(&self, uid: &str, of: &str) -> StdRng {
-        let mixed = uid.bytes().chain(of.bytes()).fold(self.seed ^ 0xCBF2_9CE4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
-        });
+        let mixed = uid
+            .bytes()
+            .chain(of.bytes())
+            .fold(self.seed ^ 0xCBF2_9CE4_8422_2325, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
+            });
         StdRng::seed_from_u64(mixed)
     }
 
@@ -243,12 +267,20 @@ impl Node {
             };
             report.status()
         };
-        let told = |status| Write::Report { key: key.clone(), uid: uid.to_owned(), status };
+        let told = |status| Write::Report {
+            key: key.clone(),
+            uid: uid.to_owned(),
+            status,
+        };
         match step {
             Step::Bind => Some(vec![bind(pod, &self.options.name)]),
             Step::Start => {
                 known.started = Some(clock);
-                let status = report(vec![Container::Running(clock); count], clock, &known.address);
+                let status = report(
+                    vec![Container::Running(clock); count],
+                    clock,
+                    &known.address,
+                );
                 self.plan_trouble(uid);
                 Some(vec![told(status)])
             }
@@ -256,10 +288,17 @@ impl Node {
                 let started = known.started.unwrap_or(clock);
                 let ending = match trouble {
                     Trouble::Crash => Ending::exit(1, started, clock),
-                    Trouble::OutOfMemory => Ending { reason: "OOMKilled", ..Ending::exit(137, started, clock) },
+                    Trouble::OutOfMemory => Ending {
+                        reason: "OOMKilled",
+                        ..Ending::exit(137, started, clock)
+                    },
                     Trouble::Eviction => Ending::exit(137, started, clock),
                 };
-                let mut status = report(vec![Container::Ended(ending); count], started, &known.address);
+                let mut status = report(
+                    vec![Container::Ended(ending); count],
+                    started,
+                    &known.address,
+                );
                 if trouble == Trouble::Eviction {
                     evicted(&mut status, clock);
                 }
@@ -270,7 +309,11 @@ impl Node {
                 let runs = text(pod.value(), &["status", "phase"]) == "Running";
                 if let Some(started) = known.started.filter(|_| runs) {
                     let ending = Ending::exit(143, started, clock);
-                    writes.push(told(report(vec![Container::Ended(ending); count], started, &known.address)));
+                    writes.push(told(report(
+                        vec![Container::Ended(ending); count],
+                        started,
+                        &known.address,
+                    )));
                 }
                 writes.push(remove(&key, uid));
                 Some(writes)
@@ -283,9 +326,18 @@ impl Node {
 fn evicted(status: &mut Value, now: jiff::Timestamp) {
     let message = "The node was low on resource: memory.";
     let mut pod = json!({"status": status.take()});
-    set_condition(&mut pod, "DisruptionTarget", true, &crate::devcluster::write::seconds(now).into());
-    if let Some(conditions) = pod.pointer_mut("/status/conditions").and_then(Value::as_array_mut)
-        && let Some(condition) = conditions.iter_mut().find(|c| c["type"] == "DisruptionTarget")
+    set_condition(
+        &mut pod,
+        "DisruptionTarget",
+        true,
+        &crate::devcluster::write::seconds(now).into(),
+    );
+    if let Some(conditions) = pod
+        .pointer_mut("/status/conditions")
+        .and_then(Value::as_array_mut)
+        && let Some(condition) = conditions
+            .iter_mut()
+            .find(|c| c["type"] == "DisruptionTarget")
     {
         condition["reason"] = "TerminationByKubelet".into();
         condition["message"] = message.into();

@@ -35,7 +35,9 @@ pub(super) fn plan(state: &State, pod: &Value, container: &Value) -> Result<Plan
     let mut words = words("command").into_iter().chain(words("args"));
     // An image is a name here: there is no entry point to fall back on.
     let Some(program) = words.next() else {
-        return Err("no command specified, and processes have no image to take one from".to_owned());
+        return Err(
+            "no command specified, and processes have no image to take one from".to_owned(),
+        );
     };
     let args = words.collect();
     Ok(Plan { program, args, env })
@@ -66,17 +68,35 @@ fn expand(word: &str, env: &BTreeMap<String, String>) -> String {
     expanded
 }
 
-fn environment(state: &State, pod: &Value, container: &Value) -> Result<BTreeMap<String, String>, String> {
+fn environment(
+    state: &State,
+    pod: &Value,
+    container: &Value,
+) -> Result<BTreeMap<String, String>, String> {
     let mut env = BTreeMap::new();
     // What every container finds, and what a process needs to be found by.
-    env.insert("PATH".to_owned(), std::env::var("PATH").unwrap_or_else(|_| "/usr/bin:/bin".to_owned()));
-    env.insert("HOSTNAME".to_owned(), text(pod, &["metadata", "name"]).to_owned());
+    env.insert(
+        "PATH".to_owned(),
+        std::env::var("PATH").unwrap_or_else(|_| "/usr/bin:/bin".to_owned()),
+    );
+    env.insert(
+        "HOSTNAME".to_owned(),
+        text(pod, &["metadata", "name"]).to_owned(),
+    );
     for source in list(container, &["envFrom"]) {
         let prefix = text(source, &["prefix"]);
         if let Some(from) = source.get("configMapRef") {
             let data = config_map(state, pod, from)?;
-            for (name, value) in data.as_ref().and_then(Value::as_object).into_iter().flatten() {
-                env.insert(format!("{prefix}{name}"), value.as_str().unwrap_or_default().to_owned());
+            for (name, value) in data
+                .as_ref()
+                .and_then(Value::as_object)
+                .into_iter()
+                .flatten()
+            {
+                env.insert(
+                    format!("{prefix}{name}"),
+                    value.as_str().unwrap_or_default().to_owned(),
+                );
             }
         }
     }
@@ -95,7 +115,11 @@ fn environment(state: &State, pod: &Value, container: &Value) -> Result<BTreeMap
 /// The data of a ConfigMap that a container refers to.
 fn config_map(state: &State, pod: &Value, reference: &Value) -> Result<Option<Value>, String> {
     let name = text(reference, &["name"]);
-    let found = state.get(&Key::new(Resource::ConfigMaps, text(pod, &["metadata", "namespace"]), name));
+    let found = state.get(&Key::new(
+        Resource::ConfigMaps,
+        text(pod, &["metadata", "namespace"]),
+        name,
+    ));
     match found {
         Some(map) => Ok(map.value().get("data").cloned()),
         None if reference.get("optional") == Some(&Value::Bool(true)) => Ok(None),
@@ -103,23 +127,38 @@ fn config_map(state: &State, pod: &Value, reference: &Value) -> Result<Option<Va
     }
 }
 
-fn value_from(state: &State, pod: &Value, container: &Value, source: &Value) -> Result<Option<String>, String> {
+fn value_from(
+    state: &State,
+    pod: &Value,
+    container: &Value,
+    source: &Value,
+) -> Result<Option<String>, String> {
     if let Some(field) = source.get("fieldRef") {
         return field_value(pod, text(field, &["fieldPath"])).map(Some);
     }
     if let Some(resource) = source.get("resourceFieldRef") {
         let path = text(resource, &["resource"]);
-        let amount = path.split_once('.').and_then(|(kind, name)| at(container, &["resources", kind, name]));
-        return Ok(Some(amount.and_then(Value::as_str).unwrap_or("0").to_owned()));
+        let amount = path
+            .split_once('.')
+            .and_then(|(kind, name)| at(container, &["resources", kind, name]));
+        return Ok(Some(
+            amount.and_then(Value::as_str).unwrap_or("0").to_owned(),
+        ));
     }
     if let Some(reference) = source.get("configMapKeyRef") {
         let key = text(reference, &["key"]);
         let data = config_map(state, pod, reference)?;
-        let value = data.as_ref().and_then(|data| data.get(key)).and_then(Value::as_str);
+        let value = data
+            .as_ref()
+            .and_then(|data| data.get(key))
+            .and_then(Value::as_str);
         return match value {
             Some(value) => Ok(Some(value.to_owned())),
             None if reference.get("optional") == Some(&Value::Bool(true)) => Ok(None),
-            None => Err(format!("couldn't find key {key} in ConfigMap {}", text(reference, &["name"]))),
+            None => Err(format!(
+                "couldn't find key {key} in ConfigMap {}",
+                text(reference, &["name"])
+            )),
         };
     }
     Err("only fieldRef, resourceFieldRef and configMapKeyRef are served here".to_owned())
@@ -132,11 +171,17 @@ fn field_value(pod: &Value, path: &str) -> Result<String, String> {
         return Ok(text(pod, &["metadata", field, key]).to_owned());
     }
     match path {
-        "metadata.name" | "metadata.namespace" | "metadata.uid" | "spec.nodeName" | "spec.serviceAccountName" => {
+        "metadata.name"
+        | "metadata.namespace"
+        | "metadata.uid"
+        | "spec.nodeName"
+        | "spec.serviceAccountName" => {
             let found = path.split('.').try_fold(pod, |value, name| value.get(name));
             Ok(found.and_then(Value::as_str).unwrap_or_default().to_owned())
         }
-        "status.podIP" | "status.podIPs" | "status.hostIP" | "status.hostIPs" => Ok(POD_IP.to_owned()),
+        "status.podIP" | "status.podIPs" | "status.hostIP" | "status.hostIPs" => {
+            Ok(POD_IP.to_owned())
+        }
         other => Err(format!("unsupported fieldPath: {other}")),
     }
 }
@@ -151,22 +196,39 @@ pub(super) struct Place {
 }
 
 /// Where the containers of a pod have their places.
-pub(in crate::devcluster) fn pod_directory(state_dir: &Path, namespace: &str, name: &str, uid: &str) -> PathBuf {
-    state_dir.join("pods").join(format!("{namespace}_{name}_{uid}"))
+pub(in crate::devcluster) fn pod_directory(
+    state_dir: &Path,
+    namespace: &str,
+    name: &str,
+    uid: &str,
+) -> PathBuf {
+    state_dir
+        .join("pods")
+        .join(format!("{namespace}_{name}_{uid}"))
 }
 
 impl Place {
     /// Makes the place of a container.
     pub(super) fn make(pod_directory: &Path, container: &str) -> io::Result<Self> {
         let directory = pod_directory.join(container);
-        DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
-        Ok(Self { directory, log: pod_directory.join(format!("{container}.log")) })
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&directory)?;
+        Ok(Self {
+            directory,
+            log: pod_directory.join(format!("{container}.log")),
+        })
     }
 }
 
 /// Starts the process, as the leader of a group of its own.
 pub(super) fn start(plan: &Plan, place: &Place) -> io::Result<Child> {
-    let output = OpenOptions::new().create(true).append(true).mode(0o600).open(&place.log)?;
+    let output = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(&place.log)?;
     let errors = output.try_clone()?;
     Command::new(&plan.program)
         .args(&plan.args)
@@ -209,7 +271,10 @@ mod tests {
         assert_eq!(plan.program, "sh");
         assert_eq!(plan.args, ["-c", "echo a-y $(WHO) $(NONE) $HOME"]);
         assert_eq!(plan.env["WHO"], "a-y");
-        assert_eq!((plan.env["IP"].as_str(), plan.env["CPU"].as_str()), ("127.0.0.1", "2"));
+        assert_eq!(
+            (plan.env["IP"].as_str(), plan.env["CPU"].as_str()),
+            ("127.0.0.1", "2")
+        );
     }
 
     #[test]
@@ -220,7 +285,10 @@ mod tests {
             json!({"command": ["x"], "env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "spec.x"}}}]}),
             json!({"command": ["x"], "env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]}),
         ] {
-            assert!(plan(&State::new(1), &pod(), &container).is_err(), "{container}");
+            assert!(
+                plan(&State::new(1), &pod(), &container).is_err(),
+                "{container}"
+            );
         }
     }
 }

@@ -4,13 +4,40 @@ use super::*;
 use proptest::prelude::*;
 
 fn methods() -> impl Strategy<Value = Method> {
-    prop::sample::select(vec![Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::HEAD])
+    prop::sample::select(vec![
+        Method::GET,
+        Method::POST,
+        Method::PUT,
+        Method::PATCH,
+        Method::DELETE,
+        Method::HEAD,
+    ])
 }
 
 fn paths() -> impl Strategy<Value = String> {
     let segment = prop::sample::select(vec![
-        "api", "apis", "v1", "namespaces", "default", "none", "pods", "configmaps", "a", "status", "binding",
-        "eviction", "watch", "coordination.k8s.io", "leases", "services", "%2f", "%zz", "..", "", "readyz", "version",
+        "api",
+        "apis",
+        "v1",
+        "namespaces",
+        "default",
+        "none",
+        "pods",
+        "configmaps",
+        "a",
+        "status",
+        "binding",
+        "eviction",
+        "watch",
+        "coordination.k8s.io",
+        "leases",
+        "services",
+        "%2f",
+        "%zz",
+        "..",
+        "",
+        "readyz",
+        "version",
     ]);
     let known = prop::sample::select(vec![
         "/api/v1/namespaces/default/pods",
@@ -27,18 +54,39 @@ fn paths() -> impl Strategy<Value = String> {
     ]);
     prop_oneof![
         known.prop_map(str::to_owned),
-        prop::collection::vec(segment, 0..8).prop_map(|segments| format!("/{}", segments.join("/"))),
+        prop::collection::vec(segment, 0..8)
+            .prop_map(|segments| format!("/{}", segments.join("/"))),
     ]
 }
 
 fn queries() -> impl Strategy<Value = String> {
     let name = prop::sample::select(vec![
-        "labelSelector", "fieldSelector", "limit", "continue", "resourceVersionMatch", "timeout", "timeoutSeconds",
-        "dryRun", "gracePeriodSeconds", "propagationPolicy", "orphanDependents", "fieldValidation", "force",
+        "labelSelector",
+        "fieldSelector",
+        "limit",
+        "continue",
+        "resourceVersionMatch",
+        "timeout",
+        "timeoutSeconds",
+        "dryRun",
+        "gracePeriodSeconds",
+        "propagationPolicy",
+        "orphanDependents",
+        "fieldValidation",
+        "force",
     ]);
-    let value = prop_oneof!["[a-z0-9=,!()%]{0,12}", Just("All".to_owned()), Just("1".to_owned()), Just("-1".to_owned())];
+    let value = prop_oneof![
+        "[a-z0-9=,!()%]{0,12}",
+        Just("All".to_owned()),
+        Just("1".to_owned()),
+        Just("-1".to_owned())
+    ];
     prop::collection::vec((name, value), 0..4).prop_map(|pairs| {
-        pairs.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("&")
+        pairs
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect::<Vec<_>>()
+            .join("&")
     })
 }
 
@@ -53,10 +101,41 @@ fn json_values() -> impl Strategy<Value = Value> {
         Just(json!("a")),
     ];
     let field = prop::sample::select(vec![
-        "metadata", "name", "namespace", "labels", "annotations", "finalizers", "ownerReferences", "uid", "spec",
-        "containers", "image", "env", "resources", "limits", "cpu", "status", "phase", "conditions", "data", "kind",
-        "apiVersion", "target", "op", "path", "value", "from", "preconditions", "dryRun", "deletionTimestamp",
-        "deletionGracePeriodSeconds", "generation", "terminationGracePeriodSeconds", "volumes", "ports", "$patch",
+        "metadata",
+        "name",
+        "namespace",
+        "labels",
+        "annotations",
+        "finalizers",
+        "ownerReferences",
+        "uid",
+        "spec",
+        "containers",
+        "image",
+        "env",
+        "resources",
+        "limits",
+        "cpu",
+        "status",
+        "phase",
+        "conditions",
+        "data",
+        "kind",
+        "apiVersion",
+        "target",
+        "op",
+        "path",
+        "value",
+        "from",
+        "preconditions",
+        "dryRun",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "terminationGracePeriodSeconds",
+        "volumes",
+        "ports",
+        "$patch",
     ]);
     leaf.prop_recursive(5, 64, 6, move |inner| {
         prop_oneof![
@@ -72,11 +151,15 @@ fn bodies() -> impl Strategy<Value = Vec<u8>> {
         prop::collection::vec(any::<u8>(), 0..64),
         json_values().prop_map(|value| value.to_string().into_bytes()),
         // Changes of an object that would otherwise be taken.
-        (prop::sample::select(vec!["metadata", "spec", "status", "kind", "data"]), json_values()).prop_map(|(field, value)| {
-            let mut pod = pod("b");
-            pod[field] = value;
-            pod.to_string().into_bytes()
-        }),
+        (
+            prop::sample::select(vec!["metadata", "spec", "status", "kind", "data"]),
+            json_values()
+        )
+            .prop_map(|(field, value)| {
+                let mut pod = pod("b");
+                pod[field] = value;
+                pod.to_string().into_bytes()
+            }),
     ]
 }
 

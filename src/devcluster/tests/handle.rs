@@ -14,7 +14,11 @@ async fn a_state_that_was_kept_can_be_put_back() {
     assert_eq!(cluster.state().await.resource_version(), 1_001);
     assert_eq!(get(&cluster, &pods("/b")).await.0, 404);
     let again = create(&cluster, "b").await;
-    assert_eq!(version(&again), "1002", "versions are used again, as on a server put back from a backup");
+    assert_eq!(
+        version(&again),
+        "1002",
+        "versions are used again, as on a server put back from a backup"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -48,8 +52,18 @@ async fn every_write_of_a_client_is_counted_and_no_read() {
     get(&cluster, &pods("")).await;
     assert_eq!(cluster.writes().await, 3);
     let log = cluster.write_log().await;
-    let told: Vec<_> = log.iter().map(|w| (w.verb.as_str(), w.code, w.resource_version)).collect();
-    assert_eq!(told, [("POST", 201, 1_001), ("POST", 409, 1_001), ("POST", 400, 1_001)]);
+    let told: Vec<_> = log
+        .iter()
+        .map(|w| (w.verb.as_str(), w.code, w.resource_version))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("POST", 201, 1_001),
+            ("POST", 409, 1_001),
+            ("POST", 400, 1_001)
+        ]
+    );
     assert_eq!(log[0].path, pods(""));
 }
 
@@ -58,10 +72,22 @@ async fn the_same_seed_gives_the_same_run() {
     let mut runs = Vec::new();
     for _ in 0..2 {
         let cluster = cluster();
-        post(&cluster, &pods(""), &json!({"metadata": {"generateName": "x-"}, "spec": pod("x")["spec"]})).await;
+        post(
+            &cluster,
+            &pods(""),
+            &json!({"metadata": {"generateName": "x-"}, "spec": pod("x")["spec"]}),
+        )
+        .await;
         tokio::time::sleep(Duration::from_secs(3)).await;
         create(&cluster, "a").await;
-        runs.push(cluster.state().await.pods("default").map(Value::to_string).collect::<Vec<_>>());
+        runs.push(
+            cluster
+                .state()
+                .await
+                .pods("default")
+                .map(Value::to_string)
+                .collect::<Vec<_>>(),
+        );
     }
     assert_eq!(runs[0], runs[1]);
     assert!(runs[0][0].contains("2026-01-01T00:00:03Z"));
@@ -85,13 +111,33 @@ async fn a_kube_client_talks_to_the_router_as_to_any_server() {
     let client = kube::Client::new(cluster.router(), "default");
     let api: Api<Pod> = Api::default_namespaced(client.clone());
     let pod: Pod = serde_json::from_value(pod("a")).expect("a pod");
-    let created = api.create(&PostParams::default(), &pod).await.expect("created");
+    let created = api
+        .create(&PostParams::default(), &pod)
+        .await
+        .expect("created");
     assert!(created.metadata.uid.is_some());
-    let error = api.create(&PostParams::default(), &pod).await.expect_err("it is there");
-    assert!(matches!(&error, kube::Error::Api(status) if status.reason == "AlreadyExists"), "{error}");
-    let list = api.list(&ListParams::default().labels("app=demo")).await.expect("a list");
-    assert_eq!((list.items.len(), list.metadata.resource_version.as_deref()), (1, Some("1001")));
-    api.delete("a", &DeleteParams::default()).await.expect("deleted");
+    let error = api
+        .create(&PostParams::default(), &pod)
+        .await
+        .expect_err("it is there");
+    assert!(
+        matches!(&error, kube::Error::Api(status) if status.reason == "AlreadyExists"),
+        "{error}"
+    );
+    let list = api
+        .list(&ListParams::default().labels("app=demo"))
+        .await
+        .expect("a list");
+    assert_eq!(
+        (list.items.len(), list.metadata.resource_version.as_deref()),
+        (1, Some("1001"))
+    );
+    api.delete("a", &DeleteParams::default())
+        .await
+        .expect("deleted");
     assert!(api.get_opt("a").await.expect("an answer").is_none());
-    assert_eq!(client.apiserver_version().await.expect("a version").major, "1");
+    assert_eq!(
+        client.apiserver_version().await.expect("a version").major,
+        "1"
+    );
 }

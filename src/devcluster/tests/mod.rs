@@ -29,7 +29,10 @@ const EPOCH: &str = "2026-01-01T00:00:00Z";
 const SOON: Duration = Duration::from_secs(20);
 
 fn options() -> Options {
-    Options { wall_clock_start: EPOCH.parse().ok(), ..Options::default() }
+    Options {
+        wall_clock_start: EPOCH.parse().ok(),
+        ..Options::default()
+    }
 }
 
 fn cluster() -> DevCluster {
@@ -60,15 +63,28 @@ async fn send(cluster: &DevCluster, method: Method, path: &str, body: Option<&Va
         _ => "application/json",
     };
     let body = body.map_or_else(Body::empty, |body| Body::from(body.to_string()));
-    let request = Request::builder().method(method).uri(path).header("content-type", content_type);
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("content-type", content_type);
     let request = request.body(body).expect("a request");
     cluster.router().oneshot(request).await.expect("an answer")
 }
 
-async fn ask(cluster: &DevCluster, method: Method, path: &str, body: Option<&Value>) -> (u16, Value) {
+async fn ask(
+    cluster: &DevCluster,
+    method: Method,
+    path: &str,
+    body: Option<&Value>,
+) -> (u16, Value) {
     let response = send(cluster, method, path, body).await;
     let code = response.status().as_u16();
-    let bytes = response.into_body().collect().await.expect("a body").to_bytes();
+    let bytes = response
+        .into_body()
+        .collect()
+        .await
+        .expect("a body")
+        .to_bytes();
     (code, serde_json::from_slice(&bytes).unwrap_or_default())
 }
 
@@ -103,7 +119,9 @@ async fn bind(cluster: &DevCluster, name: &str) {
 }
 
 fn version(object: &Value) -> &str {
-    object["metadata"]["resourceVersion"].as_str().expect("a version")
+    object["metadata"]["resourceVersion"]
+        .as_str()
+        .expect("a version")
 }
 
 /// An open watch.
@@ -115,16 +133,23 @@ struct Events {
 async fn watch(cluster: &DevCluster, path: &str) -> Events {
     let response = send(cluster, Method::GET, path, None).await;
     assert_eq!(response.status(), 200);
-    Events { body: response.into_body().into_data_stream(), lines: std::collections::VecDeque::new() }
+    Events {
+        body: response.into_body().into_data_stream(),
+        lines: std::collections::VecDeque::new(),
+    }
 }
 
 impl Events {
     /// The next event, or nothing if the watch has ended.
     async fn next(&mut self) -> Option<Value> {
         while self.lines.is_empty() {
-            let chunk = timeout(SOON * 10, self.body.next()).await.expect("something happens")?.expect("lines");
+            let chunk = timeout(SOON * 10, self.body.next())
+                .await
+                .expect("something happens")?
+                .expect("lines");
             let lines = chunk.split(|b| *b == b'\n').filter(|line| !line.is_empty());
-            self.lines.extend(lines.map(|line| serde_json::from_slice::<Value>(line).expect("JSON")));
+            self.lines
+                .extend(lines.map(|line| serde_json::from_slice::<Value>(line).expect("JSON")));
         }
         self.lines.pop_front()
     }
@@ -133,7 +158,10 @@ impl Events {
     async fn next_named(&mut self) -> (String, String) {
         let event = self.next().await.expect("the watch is open");
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        (text(&event["type"]), text(&event["object"]["metadata"]["name"]))
+        (
+            text(&event["type"]),
+            text(&event["object"]["metadata"]["name"]),
+        )
     }
 
     /// Nothing comes for a while.
@@ -151,6 +179,14 @@ fn named(kind: &str, name: &str) -> (String, String) {
 /// Waits until the pod is as wanted.
 async fn until(cluster: &DevCluster, name: &str, wanted: impl Fn(Option<&Value>) -> bool) {
     let mut published = cluster.store.published();
-    let reached = timeout(SOON, published.wait_for(|p| wanted(p.state.pod("default", name)))).await;
-    assert!(reached.is_ok(), "it did not come to that: {:?}", cluster.state().await.pod("default", name));
+    let reached = timeout(
+        SOON,
+        published.wait_for(|p| wanted(p.state.pod("default", name))),
+    )
+    .await;
+    assert!(
+        reached.is_ok(),
+        "it did not come to that: {:?}",
+        cluster.state().await.pod("default", name)
+    );
 }

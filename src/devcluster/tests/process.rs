@@ -5,7 +5,10 @@ use crate::devcluster::ProcessNode;
 use std::path::Path;
 
 fn node(state_dir: &Path) -> DevCluster {
-    cluster_with(NodeKind::Process(ProcessNode { state_dir: Some(state_dir.to_owned()), ..ProcessNode::default() }))
+    cluster_with(NodeKind::Process(ProcessNode {
+        state_dir: Some(state_dir.to_owned()),
+        ..ProcessNode::default()
+    }))
 }
 
 fn running(name: &str, command: &[&str]) -> Value {
@@ -17,7 +20,10 @@ fn running(name: &str, command: &[&str]) -> Value {
 
 fn ended(pod: Option<&Value>) -> Option<(i64, String)> {
     let ended = pod?.pointer("/status/containerStatuses/0/state/terminated")?;
-    Some((ended["exitCode"].as_i64()?, ended["reason"].as_str()?.to_owned()))
+    Some((
+        ended["exitCode"].as_i64()?,
+        ended["reason"].as_str()?.to_owned(),
+    ))
 }
 
 fn is_running(pod: Option<&Value>) -> bool {
@@ -32,8 +38,13 @@ async fn start(cluster: &DevCluster, pod: &Value) {
 /// What the container of a pod has written so far.
 fn log_of(state_dir: &Path, pod: &Value) -> String {
     let (name, uid) = (&pod["metadata"]["name"], &pod["metadata"]["uid"]);
-    let directory = format!("default_{}_{}", name.as_str().unwrap_or_default(), uid.as_str().unwrap_or_default());
-    std::fs::read_to_string(state_dir.join("pods").join(directory).join("c.log")).unwrap_or_default()
+    let directory = format!(
+        "default_{}_{}",
+        name.as_str().unwrap_or_default(),
+        uid.as_str().unwrap_or_default()
+    );
+    std::fs::read_to_string(state_dir.join("pods").join(directory).join("c.log"))
+        .unwrap_or_default()
 }
 
 // spec: O-70, O-73
@@ -44,13 +55,19 @@ async fn a_pod_is_a_process_and_its_exit_is_told() {
     for (name, script, code, reason, phase) in [
         ("well", "exit 0", 0, "Completed", "Succeeded"),
         ("badly", "exit 3", 3, "Error", "Failed"),
-        ("killed", "kill -9 $$", 137, "Error", "Failed"),
-        ("terminated", "kill -15 $$", 143, "Error", "Failed"),
+        ("killed", "kill -9 $$$$", 137, "Error", "Failed"),
+        ("terminated", "kill -15 $$$$", 143, "Error", "Failed"),
     ] {
         start(&cluster, &running(name, &["sh", "-c", script])).await;
-        until(&cluster, name, |pod| ended(pod) == Some((code, reason.to_owned()))).await;
+        until(&cluster, name, |pod| {
+            ended(pod) == Some((code, reason.to_owned()))
+        })
+        .await;
         let (_, pod) = get(&cluster, &pods(&format!("/{name}"))).await;
-        assert_eq!((&pod["status"]["phase"], &pod["spec"]["nodeName"]), (&json!(phase), &json!("local")));
+        assert_eq!(
+            (&pod["status"]["phase"], &pod["spec"]["nodeName"]),
+            (&json!(phase), &json!("local"))
+        );
         assert_eq!(pod["status"]["podIP"], "127.0.0.1");
     }
     cluster.shutdown().await;
@@ -61,9 +78,15 @@ async fn a_command_that_is_not_there_is_a_start_error() {
     let dir = tempfile::tempdir().expect("a directory");
     let cluster = node(dir.path());
     start(&cluster, &running("a", &["/no/such/program"])).await;
-    until(&cluster, "a", |pod| ended(pod) == Some((128, "StartError".to_owned()))).await;
+    until(&cluster, "a", |pod| {
+        ended(pod) == Some((128, "StartError".to_owned()))
+    })
+    .await;
     start(&cluster, &pod("no-command")).await;
-    until(&cluster, "no-command", |pod| ended(pod) == Some((128, "StartError".to_owned()))).await;
+    until(&cluster, "no-command", |pod| {
+        ended(pod) == Some((128, "StartError".to_owned()))
+    })
+    .await;
     cluster.shutdown().await;
 }
 
@@ -79,7 +102,10 @@ async fn output_goes_to_the_log_and_the_environment_is_as_written() {
     until(&cluster, "a", |pod| ended(pod).is_some()).await;
     let (_, pod) = get(&cluster, &pods("/a")).await;
     let log = log_of(dir.path(), &pod);
-    assert!(log.starts_with("a /") && log.contains("/c\n") && log.ends_with("oops\n"), "{log}");
+    assert!(
+        log.starts_with("a /") && log.contains("/c\n") && log.ends_with("oops\n"),
+        "{log}"
+    );
     cluster.shutdown().await;
 }
 
@@ -87,14 +113,29 @@ async fn output_goes_to_the_log_and_the_environment_is_as_written() {
 async fn a_deleted_pod_is_terminated_and_goes_with_its_exit_code() {
     let dir = tempfile::tempdir().expect("a directory");
     let cluster = node(dir.path());
-    start(&cluster, &running("a", &["sh", "-c", "trap 'exit 7' TERM; echo up; while :; do sleep 0.05; done"])).await;
+    start(
+        &cluster,
+        &running(
+            "a",
+            &[
+                "sh",
+                "-c",
+                "trap 'exit 7' TERM; echo up; while :; do sleep 0.05; done",
+            ],
+        ),
+    )
+    .await;
     until(&cluster, "a", is_running).await;
     let (_, pod) = get(&cluster, &pods("/a")).await;
     // The trap must be set before the signal comes.
     while !log_of(dir.path(), &pod).contains("up") {
         tokio::task::yield_now().await;
     }
-    let mut events = watch(&cluster, &pods(&format!("?watch=1&resourceVersion={}", version(&pod)))).await;
+    let mut events = watch(
+        &cluster,
+        &pods(&format!("?watch=1&resourceVersion={}", version(&pod))),
+    )
+    .await;
     delete(&cluster, &pods("/a")).await;
     let gone = loop {
         let event = events.next().await.expect("an event");
@@ -110,13 +151,28 @@ async fn a_deleted_pod_is_terminated_and_goes_with_its_exit_code() {
 async fn a_process_that_does_not_heed_the_signal_is_killed_after_the_grace() {
     let dir = tempfile::tempdir().expect("a directory");
     let cluster = node(dir.path());
-    start(&cluster, &running("a", &["sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.05; done"])).await;
+    start(
+        &cluster,
+        &running(
+            "a",
+            &[
+                "sh",
+                "-c",
+                "trap '' TERM; echo up; while :; do sleep 0.05; done",
+            ],
+        ),
+    )
+    .await;
     until(&cluster, "a", is_running).await;
     let (_, pod) = get(&cluster, &pods("/a")).await;
     while !log_of(dir.path(), &pod).contains("up") {
         tokio::task::yield_now().await;
     }
-    let mut events = watch(&cluster, &pods(&format!("?watch=1&resourceVersion={}", version(&pod)))).await;
+    let mut events = watch(
+        &cluster,
+        &pods(&format!("?watch=1&resourceVersion={}", version(&pod))),
+    )
+    .await;
     delete(&cluster, &pods("/a?gracePeriodSeconds=1")).await;
     let gone = loop {
         let event = events.next().await.expect("an event");
@@ -124,7 +180,10 @@ async fn a_process_that_does_not_heed_the_signal_is_killed_after_the_grace() {
             break event;
         }
     };
-    assert_eq!(ended(Some(&gone["object"])), Some((137, "Error".to_owned())));
+    assert_eq!(
+        ended(Some(&gone["object"])),
+        Some((137, "Error".to_owned()))
+    );
     cluster.shutdown().await;
 }
 
@@ -141,10 +200,17 @@ fn living(marker: &str) -> usize {
 async fn when_the_cluster_stops_no_process_is_left() {
     let dir = tempfile::tempdir().expect("a directory");
     let cluster = node(dir.path());
-    let marker = format!("boatswain-test-{}", uuid::Uuid::from_u128(u128::from(std::process::id())));
+    let marker = format!(
+        "boatswain-test-{}",
+        uuid::Uuid::from_u128(u128::from(std::process::id()))
+    );
     let script = format!("sh -c 'while :; do sleep 0.05; done; : {marker}' & wait; : {marker}");
     start(&cluster, &running("a", &["sh", "-c", &script])).await;
-    start(&cluster, &running("b", &["sh", "-c", &format!("sleep 60; : {marker}")])).await;
+    start(
+        &cluster,
+        &running("b", &["sh", "-c", &format!("sleep 60; : {marker}")]),
+    )
+    .await;
     until(&cluster, "a", is_running).await;
     until(&cluster, "b", is_running).await;
     while living(&marker) < 3 {
@@ -161,7 +227,18 @@ async fn a_pod_removed_by_force_takes_its_process_with_it() {
     let dir = tempfile::tempdir().expect("a directory");
     let cluster = node(dir.path());
     let marker = format!("boatswain-force-{}", std::process::id());
-    start(&cluster, &running("a", &["sh", "-c", &format!("trap '' TERM; while :; do sleep 0.05; done; : {marker}")])).await;
+    start(
+        &cluster,
+        &running(
+            "a",
+            &[
+                "sh",
+                "-c",
+                &format!("trap '' TERM; while :; do sleep 0.05; done; : {marker}"),
+            ],
+        ),
+    )
+    .await;
     until(&cluster, "a", is_running).await;
     delete(&cluster, &pods("/a?gracePeriodSeconds=0")).await;
     while living(&marker) > 0 {
@@ -176,10 +253,12 @@ async fn init_containers_run_first_and_one_that_fails_is_the_end() {
     let cluster = node(dir.path());
     for (name, code, phase) in [("good", 0, "Succeeded"), ("bad", 1, "Failed")] {
         let mut pod = running(name, &["sh", "-c", "exit 0"]);
-        pod["spec"]["initContainers"] =
-            json!([{"name": "init", "image": "i", "command": ["sh", "-c", format!("exit {code}")]}]);
+        pod["spec"]["initContainers"] = json!([{"name": "init", "image": "i", "command": ["sh", "-c", format!("exit {code}")]}]);
         start(&cluster, &pod).await;
-        until(&cluster, name, |pod| pod.is_some_and(|p| p["status"]["phase"] == phase)).await;
+        until(&cluster, name, |pod| {
+            pod.is_some_and(|p| p["status"]["phase"] == phase)
+        })
+        .await;
     }
     cluster.shutdown().await;
 }

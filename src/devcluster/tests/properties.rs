@@ -25,18 +25,37 @@ fn writes() -> impl Strategy<Value = Write> {
                 object["metadata"]["ownerReferences"] =
                     json!([{"apiVersion": "v1", "kind": "Pod", "name": owner, "uid": owner}]);
             }
-            Write::Create { resource: Resource::Pods, namespace: "default".into(), object }
+            Write::Create {
+                resource: Resource::Pods,
+                namespace: "default".into(),
+                object,
+            }
         }),
         (names(), 0..3_u8).prop_map(move |(name, n)| {
             let mut patch = label.clone();
             patch["metadata"]["labels"]["n"] = n.to_string().into();
             let kind = PatchKind::Merge;
-            Write::Patch { key: key(&name), part: Part::Main, kind, patch, strict: false }
+            Write::Patch {
+                key: key(&name),
+                part: Part::Main,
+                kind,
+                patch,
+                strict: false,
+            }
         }),
         (names(), prop::option::of(0..5_i64)).prop_map(move |(name, grace)| {
-            Write::Delete { key: key(&name), options: DeleteOptions { grace, ..DeleteOptions::default() } }
+            Write::Delete {
+                key: key(&name),
+                options: DeleteOptions {
+                    grace,
+                    ..DeleteOptions::default()
+                },
+            }
         }),
-        names().prop_map(move |name| Write::Bind { key: key(&name), binding: json!({"target": {"name": "n"}}) }),
+        names().prop_map(move |name| Write::Bind {
+            key: key(&name),
+            binding: json!({"target": {"name": "n"}})
+        }),
         Just(Write::DeleteCollection {
             resource: Resource::Pods,
             namespace: Some("default".into()),
@@ -54,7 +73,11 @@ fn store(log: usize) -> (State, Ids) {
 }
 
 fn contents(state: &State) -> Vec<String> {
-    state.objects().values().map(|o| o.value().to_string()).collect()
+    state
+        .objects()
+        .values()
+        .map(|o| o.value().to_string())
+        .collect()
 }
 
 proptest! {
