@@ -9,6 +9,7 @@
 //!
 //! It knows nothing of the driver, nor the driver of it.
 
+mod auth;
 mod decode;
 mod defaults;
 mod delete;
@@ -45,6 +46,7 @@ use axum::Router;
 use jiff::Timestamp;
 use tokio::sync::watch as signal;
 
+pub use auth::USER;
 pub use object::{Key, Object};
 pub use options::{NodeKind, Options, ProcessNode, SimulatedNode};
 pub use resource::Resource;
@@ -52,6 +54,7 @@ pub use serve::{ServeError, Server};
 pub use server::WriteRecord;
 pub use store::{FIRST_VERSION, State};
 
+use auth::Credentials;
 use node::process::StateDir;
 use router::Api;
 use server::{Clock, Command, Store};
@@ -60,7 +63,7 @@ use server::{Clock, Command, Store};
 #[derive(Clone, Debug)]
 pub struct DevCluster {
     store: Store,
-    token: Option<Arc<str>>,
+    credentials: Credentials,
     /// Whatever runs in the background holds a receiver of this for as long as it runs.
     tasks: Arc<signal::Sender<()>>,
 }
@@ -102,7 +105,7 @@ pub fn start(options: Options) -> DevCluster {
     DevCluster {
         tasks: Arc::new(tasks),
         store,
-        token: token.map(Into::into),
+        credentials: Credentials::new(token),
     }
 }
 
@@ -111,7 +114,7 @@ impl DevCluster {
     pub fn router(&self) -> Router {
         router::router(Api {
             store: self.store.clone(),
-            token: self.token.clone(),
+            credentials: self.credentials.clone(),
         })
     }
 

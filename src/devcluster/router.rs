@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::error::Error as _;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -11,12 +10,13 @@ use axum::extract::{Request, State as Shared};
 use axum::response::Response;
 use bytes::Bytes;
 use futures::stream;
-use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderValue, Method, StatusCode};
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
+use super::auth::Credentials;
 use super::decode;
 use super::delete::DeleteOptions;
 use super::list::{self, List};
@@ -44,7 +44,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug)]
 pub(super) struct Api {
     pub(super) store: Store,
-    pub(super) token: Option<Arc<str>>,
+    pub(super) credentials: Credentials,
 }
 
 /// The router.
@@ -57,7 +57,7 @@ async fn handle(Shared(api): Shared<Api>, request: Request) -> Response {
     let is_write = !matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
     let origin = is_write.then(|| origin(&parts));
     let mut reached_store = false;
-    let answer = match api.authenticate(&parts, &Target::of(parts.uri.path())) {
+    let answer = match api.credentials.check(&parts, &Target::of(parts.uri.path())) {
         Ok(()) => {
             api.answer(&parts, body, origin.as_ref(), &mut reached_store)
                 .await
@@ -127,12 +127,6 @@ fn status(error: &ApiError) -> Response {
             .insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
     response
-}
-
-/// Whether two tokens are the same, in a time that does not tell where they differ.
-fn same_token(given: &[u8], token: &[u8]) -> bool {
-    let differences = given.iter().zip(token).fold(0, |all, (a, b)| all | (a ^ b));
-    std::hint::black_box(differences) == 0 && given.len() == token.len()
 }
 
 /// A request, read as far as its head goes.
@@ -231,28 +225,6 @@ impl Api {
                 let write = call.write_object(key, sub.as_deref())?;
                 self.write(&call, write, origin, reached_store).await
             }
-        }
-    }
-
-    /// Who may ask for what: with the token everything, without one whether the server is there and well.
-    fn authenticate(&self, parts: &Parts, target: &Target) -> Result<(), ApiError> {
-        let Some(token) = &self.token else {
-            return Ok(());
-        };
-        let bearer = parts
-            .headers
-            .get(AUTHORIZATION)
-            .map(HeaderValue::as_bytes)
-            .and_then(|header| {
-                let (scheme, token) = header.split_at_checked(7)?;
-                scheme
-                    .eq_ignore_ascii_case(b"Bearer ")
-                    .then(|| token.trim_ascii())
-            });
-        match bearer {
-            Some(given) if same_token(given, token.as_bytes()) => Ok(()),
-            Some(_) => Err(ApiError::unauthorized()),
-            None => anonymous(&parts.method, parts.uri.path(), target),
         }
     }
 
@@ -360,47 +332,6 @@ impl Api {
             } => response(200, list::encode(resource, version, &objects, None, None)),
         })
     }
-}
-
-/// Without a token one is nobody, who may ask whether the server is there and well, and nothing else.
-fn anonymous(method: &Method, path: &str, target: &Target) -> Result<(), ApiError> {
-    const USER: &str = "User \"system:anonymous\" cannot";
-    let verb = method.as_str().to_lowercase();
-    let (resource, name, namespace) = match target {
-        Target::Health | Target::Version => return Ok(()),
-        Target::Collection {
-            resource,
-            namespace,
-        }
-        | Target::OldWatch {
-            resource,
-            namespace,
-            ..
-        } => (*resource, "", namespace.as_deref()),
-        Target::Object { key, .. } => (key.resource, &*key.name, Some(&*key.namespace)),
-        Target::UnknownResource | Target::Nothing | Target::Malformed => {
-            return Err(ApiError::forbidden_path(format!(
-                "forbidden: {USER} {verb} path \"{path}\""
-            )));
-        }
-    };
-    let traits = resource.traits();
-    let verb = match (method, name) {
-        (&Method::GET, "") => "list",
-        (&Method::POST, _) => "create",
-        (&Method::PUT, _) => "update",
-        (&Method::DELETE, "") => "deletecollection",
-        _ => &verb,
-    };
-    let place = match namespace {
-        Some(namespace) if !namespace.is_empty() => format!("in the namespace \"{namespace}\""),
-        _ => "at the cluster scope".to_owned(),
-    };
-    let why = format!(
-        "{USER} {verb} resource \"{}\" in API group \"{}\" {place}",
-        traits.plural, traits.group
-    );
-    Err(ApiError::forbidden(traits.plural, traits.group, name, &why))
 }
 
 fn version() -> Value {

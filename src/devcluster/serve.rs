@@ -40,7 +40,7 @@ impl Server {
         if !address.ip().is_loopback() {
             return Err(ServeError::NotLoopback(address));
         }
-        if cluster.token.is_none() {
+        if !cluster.credentials.are_needed() {
             return Err(ServeError::NoToken);
         }
         let listener = TcpListener::bind(address)

@@ -44,7 +44,7 @@ struct Orders {
 }
 
 /// Where working directories and logs are kept.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(in crate::devcluster) struct StateDir {
     path: PathBuf,
     /// Whether it goes when the cluster stops.
@@ -69,6 +69,15 @@ impl StateDir {
     /// Where it is.
     pub(in crate::devcluster) fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+impl Drop for StateDir {
+    fn drop(&mut self) {
+        if self.temporary {
+            // What cannot be removed is left to whatever clears the temporary files.
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
     }
 }
 
@@ -135,10 +144,6 @@ pub(in crate::devcluster) async fn run(
         });
     }
     while node.tasks.join_next().await.is_some() {}
-    if state_dir.temporary {
-        // There may be none, if no pod ever ran.
-        let _ = tokio::fs::remove_dir_all(&state_dir.path).await;
-    }
 }
 
 impl Node {

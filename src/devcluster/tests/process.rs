@@ -55,8 +55,8 @@ async fn a_pod_is_a_process_and_its_exit_is_told() {
     for (name, script, code, reason, phase) in [
         ("well", "exit 0", 0, "Completed", "Succeeded"),
         ("badly", "exit 3", 3, "Error", "Failed"),
-        ("killed", "kill -9 $$", 137, "Error", "Failed"),
-        ("terminated", "kill -15 $$", 143, "Error", "Failed"),
+        ("killed", "kill -9 $$$$", 137, "Error", "Failed"),
+        ("terminated", "kill -15 $$$$", 143, "Error", "Failed"),
     ] {
         start(&cluster, &running(name, &["sh", "-c", script])).await;
         until(&cluster, name, |pod| {
