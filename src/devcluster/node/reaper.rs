@@ -91,7 +91,12 @@ mod tests {
 
     fn sleeper() -> Child {
         let mut command = Command::new("sleep");
-        command.arg("600").process_group(0).kill_on_drop(true).spawn().expect("a process")
+        command
+            .arg("600")
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()
+            .expect("a process")
     }
 
     #[tokio::test]
@@ -104,6 +109,9 @@ mod tests {
         drop(reaper);
         let status = forgotten.wait().await.expect("it ends");
         assert_eq!(status.signal(), Some(9));
-        assert!(kept.try_wait().expect("it is known").is_none(), "the other runs on");
+        assert!(
+            kept.try_wait().expect("it is known").is_none(),
+            "the other runs on"
+        );
     }
 }
