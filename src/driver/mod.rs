@@ -234,10 +234,11 @@ async fn drive(
     mut commands: mpsc::UnboundedReceiver<Command>,
 ) -> Exit {
     let started = tokio::time::Instant::now();
+    let mut early = Vec::new();
     let succeeded = tokio::select! {
         biased;
         // Nothing was made yet, so there is nothing to end: any way to stop is the same.
-        () = told_to_stop(&mut commands) => return Exit::Clean,
+        () = told_to_stop(&mut commands, &mut early) => return Exit::Clean,
         succeeded = succession::succeed(&config, &environment) => succeeded,
     };
     let application = match succeeded {
@@ -259,6 +260,9 @@ async fn drive(
         }
     };
     tracing::debug!(duration_ms = millis(started.elapsed()), "actors started");
+    for command in early {
+        actors.command(command).await;
+    }
     let way = loop {
         tokio::select! {
             biased;
@@ -285,12 +289,14 @@ async fn drive(
     }
 }
 
-/// Waits for the command to stop; others find nobody who could carry them out yet.
-async fn told_to_stop(commands: &mut mpsc::UnboundedReceiver<Command>) {
+/// Waits for the command to stop. Who looks finds nothing yet; the other commands are kept for the driver that starts,
+/// so that no reader misses an end.
+async fn told_to_stop(commands: &mut mpsc::UnboundedReceiver<Command>, early: &mut Vec<Command>) {
     loop {
         match commands.recv().await {
             Some(Command::Stop(_)) => return,
-            Some(_) => {}
+            Some(Command::Look(_)) => {}
+            Some(command) => early.push(command),
             None => return std::future::pending().await,
         }
     }
