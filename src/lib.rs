@@ -8,7 +8,7 @@
 //!   [`lifecycle_manager`], [`driver_backend`], [`record_keeper`].
 //! - [`kubernetes`]: the client, typed calls, what a failure means, how a pod is built.
 //! - [`driver`]: all wiring, in one function.
-//! - [`config`], [`cli`], [`telemetry`]: the edges to people.
+//! - [`config`], [`cli`], [`exit`], [`telemetry`]: the edges to people.
 //! - [`devcluster`]: the embedded cluster; it knows nothing of the driver.
 //!
 //! `ARCHITECTURE.md` has the picture and the reasons.
@@ -16,10 +16,12 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
+pub mod clock;
 pub mod config;
 pub mod devcluster;
 pub mod driver;
 pub mod driver_backend;
+pub mod exit;
 pub mod kubernetes;
 pub mod lifecycle_manager;
 pub mod model;
@@ -29,3 +31,6 @@ pub mod record_keeper;
 pub mod snapshot_store;
 pub mod telemetry;
 pub mod watch_source;
+
+#[cfg(test)]
+mod testing;

@@ -1,4 +1,8 @@
-//! The `boatswain` binary.
+//! The `boatswain` binary; everything is in the library.
 #![forbid(unsafe_code)]
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    boatswain::cli::main(std::env::args_os()).into()
+}

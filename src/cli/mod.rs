@@ -1,1 +1,81 @@
-//! To come.
+//! The command line.
+
+pub mod dev_cluster;
+mod run;
+
+use std::ffi::OsString;
+
+use clap::error::ErrorKind;
+use clap::{Parser, Subcommand};
+
+use crate::exit::Exit;
+use crate::telemetry;
+
+/// Keeps a distributed application's executor pods alive on Kubernetes.
+#[derive(Debug, Parser)]
+#[command(name = "boatswain", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Drive an application: keep as many executors alive as its configuration wants.
+    Run(run::RunArgs),
+    /// Serve the embedded cluster alone, on loopback, for kubectl and any other client.
+    DevCluster(dev_cluster::DevClusterArgs),
+}
+
+/// Does what the command line says; what it returns is how the process ends.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
+    match Cli::try_parse_from(arguments) {
+        Ok(cli) => match cli.command {
+            Command::Run(args) => run::run(&args),
+            Command::DevCluster(args) => serve(args),
+        },
+        Err(error) => {
+            // Where nobody reads it any more, it need not be said.
+            let _ = error.print();
+            match error.kind() {
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Clean,
+                _ => Exit::Usage,
+            }
+        }
+    }
+}
+
+/// Serves the embedded cluster until a signal.
+fn serve(args: dev_cluster::DevClusterArgs) -> Exit {
+    if let Err(error) = telemetry::init(None, "info,apiserver=info") {
+        complain(error);
+        return Exit::Bug;
+    }
+    telemetry::exit_on_panic();
+    match actix::System::new().block_on(dev_cluster::run(args)) {
+        Ok(()) => Exit::Clean,
+        Err(error) => {
+            complain(error);
+            Exit::Configuration
+        }
+    }
+}
+
+/// Tells people what went wrong and what to do about it. Before logging has begun, and for what
+/// ends the process, this is plainer than a log line.
+fn complain(what: impl std::fmt::Display) {
+    use std::io::Write;
+    // Where nobody reads it any more, it need not be said.
+    let _ = writeln!(std::io::stderr(), "{what}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+}

@@ -1,1 +1,206 @@
-//! To come.
+//! The configuration: one TOML file, overrides from the environment and the command line, and a
+//! typed [`Config`] of which nothing has to be checked again (spec C-1 to C-3).
+//!
+//! `document` parses into a tree in which every value knows where it came from, `reader` takes the
+//! tree apart key by key and notes every mistake, `sections`, `policy` and `profile` say which keys
+//! there are, `check` refuses what contradicts itself.
+
+mod check;
+mod document;
+mod error;
+mod kinds;
+mod names;
+mod policy;
+mod profile;
+mod quantity;
+mod reader;
+mod sections;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+pub use document::ENV_PREFIX;
+pub use error::{ConfigError, Mistake, Origin};
+pub use names::{
+    LONGEST_PREFIX, is_dns_label, is_dns_subdomain, is_env_name, is_label_key, is_label_value,
+};
+pub use policy::{Allocation, Backend, Failures, Lifecycle, Poll, Registration, ScaleDown, Watch};
+pub use profile::{DEFAULT_PROFILE, Profile, TaintEffect, Toleration, TolerationOperator};
+pub use quantity::{Quantity, QuantityError};
+pub use reader::KnownKey;
+pub use sections::{
+    App, Cluster, ClusterMode, Driver, Embedded, EmbeddedNode, Executors, Labels, Log, OnSignal,
+    Shutdown,
+};
+
+use document::{Node, Override};
+use reader::{Notes, Section};
+
+use crate::model::ProfileName;
+
+/// All that can be configured, a field a section.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// The application.
+    pub app: App,
+    /// The cluster.
+    pub cluster: Cluster,
+    /// The embedded cluster.
+    pub embedded: Embedded,
+    /// This process.
+    pub driver: Driver,
+    /// What all executors have in common.
+    pub executors: Executors,
+    /// The shapes of executors, by name; [`DEFAULT_PROFILE`] is always among them.
+    pub profiles: BTreeMap<ProfileName, Profile>,
+    /// Being told of changes.
+    pub watch: Watch,
+    /// Asking for everything.
+    pub poll: Poll,
+    /// How executors are asked for and let go.
+    pub allocation: Allocation,
+    /// What is done about executors that end.
+    pub lifecycle: Lifecycle,
+    /// Executors that do not stay.
+    pub failures: Failures,
+    /// What executors have to do with the driver.
+    pub backend: Backend,
+    /// How this process stops.
+    pub shutdown: Shutdown,
+    /// What is logged.
+    pub log: Log,
+}
+
+impl Default for Config {
+    /// Every default. For a real cluster an image is still missing: [`Config::from_toml`] would
+    /// refuse an empty file.
+    fn default() -> Self {
+        Self {
+            app: App::default(),
+            cluster: Cluster::default(),
+            embedded: Embedded::default(),
+            driver: Driver::default(),
+            executors: Executors::default(),
+            profiles: BTreeMap::from([(ProfileName::from(DEFAULT_PROFILE), Profile::default())]),
+            watch: Watch::default(),
+            poll: Poll::default(),
+            allocation: Allocation::default(),
+            lifecycle: Lifecycle::default(),
+            failures: Failures::default(),
+            backend: Backend::default(),
+            shutdown: Shutdown::default(),
+            log: Log::default(),
+        }
+    }
+}
+
+impl Config {
+    /// Reads a file, then the overrides of the environment, then those of the command line: later
+    /// wins (spec C-3).
+    pub fn load(
+        path: &Path,
+        env: impl IntoIterator<Item = (String, String)>,
+        sets: &[String],
+    ) -> Result<Self, ConfigError> {
+        let file = path.display().to_string();
+        let refuse = |found: String, fix: &str| ConfigError {
+            file: file.clone(),
+            mistakes: vec![Mistake {
+                origin: Origin::Default,
+                key: String::new(),
+                found,
+                fix: fix.to_owned(),
+            }],
+        };
+        let bytes = std::fs::read(path).map_err(|error| {
+            let fix = "name a readable file with --config, as config/local.toml";
+            refuse(format!("cannot be read: {error}"), fix)
+        })?;
+        let text = String::from_utf8(bytes)
+            .map_err(|error| refuse(error.to_string(), "write the file as UTF-8"))?;
+        Self::from_toml(&text, &file, env, sets)
+    }
+
+    /// As [`Config::load`], from a text; `file` is what messages call it.
+    pub fn from_toml(
+        text: &str,
+        file: &str,
+        env: impl IntoIterator<Item = (String, String)>,
+        sets: &[String],
+    ) -> Result<Self, ConfigError> {
+        let (mut root, mut mistakes) = document::parse(text);
+        // In the order of their names, so that the same variables always mean the same.
+        let mut env: Vec<_> = env.into_iter().collect();
+        env.sort();
+        let env = env
+            .iter()
+            .filter_map(|(name, raw)| Override::from_env(name, raw));
+        let sets = sets.iter().map(|argument| Override::from_set(argument));
+        for parsed in env.chain(sets) {
+            match parsed {
+                Ok(parsed) => parsed.apply(&mut root),
+                Err(mistake) => mistakes.push(mistake),
+            }
+        }
+        if mistakes.is_empty() {
+            let (config, notes) = Self::read(root);
+            if notes.mistakes.is_empty() {
+                return Ok(config);
+            }
+            mistakes = notes.mistakes;
+        }
+        mistakes.sort_by_key(|mistake| match mistake.origin {
+            Origin::File { line, column } => (line, column),
+            Origin::Override { .. } | Origin::Default => (usize::MAX, usize::MAX),
+        });
+        Err(ConfigError {
+            file: file.to_owned(),
+            mistakes,
+        })
+    }
+
+    /// Every key there is, with its default (spec C-5).
+    pub fn known_keys() -> Vec<KnownKey> {
+        let (root, _) = document::parse("");
+        Self::read(root).1.known
+    }
+
+    /// What the names of all that the application makes begin with (spec K-7). The driver's
+    /// record is `<prefix>-app`, executor N `<prefix>-exec-N`.
+    pub fn pod_name_prefix(&self) -> String {
+        let fixed = self.executors.pod_name_prefix.clone();
+        // A file whose name gives no prefix is refused; a Config made by hand may have one.
+        fixed
+            .or_else(|| names::prefix_of(&self.app.name))
+            .unwrap_or_else(|| "boatswain".to_owned())
+    }
+
+    fn read(root: Node) -> (Self, Notes) {
+        let mut notes = Notes::default();
+        let mut s = Section::root(root, &mut notes);
+        let mut config = Self {
+            app: s.section("app", App::read),
+            cluster: s.section("cluster", Cluster::read),
+            embedded: s.section("embedded", Embedded::read),
+            driver: s.section("driver", Driver::read),
+            executors: s.section("executors", Executors::read),
+            profiles: s.profiles("profiles", &[DEFAULT_PROFILE], Profile::read),
+            watch: s.section("watch", Watch::read),
+            poll: s.section("poll", Poll::read),
+            allocation: s.section("allocation", Allocation::read),
+            lifecycle: s.section("lifecycle", Lifecycle::read),
+            failures: s.section("failures", Failures::read),
+            backend: s.section("backend", Backend::read),
+            shutdown: s.section("shutdown", Shutdown::read),
+            log: s.section("log", Log::read),
+        };
+        s.refuse_the_rest();
+        // With a default in the place of a mistake, contradictions would be told that are none.
+        if notes.mistakes.is_empty() {
+            check::check(&mut config, &mut notes);
+        }
+        (config, notes)
+    }
+}

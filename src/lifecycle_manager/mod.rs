@@ -1,3 +1,239 @@
 //! LifecycleManager: how an executor goes, how it ends, and why.
+//!
+//! Gets batches, asks [`duties`] what is owed, makes the calls and tells their answers to the store. Deletes, labels
+//! and look-ups have a queue of their own, apart from the creates (spec L-11).
 
+pub mod call_queue;
 pub mod duties;
+pub mod messages;
+
+use std::sync::Arc;
+
+use actix::{
+    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Recipient, WrapFuture,
+};
+use serde_json::json;
+
+use crate::clock::Clock;
+use crate::kubernetes::labels::{INACTIVE, LabelScheme};
+use crate::kubernetes::{Calls, Deleted, Failure};
+use crate::model::ids::pod_name;
+use crate::model::news::{Found, News};
+use crate::model::{Epoch, Tick};
+use crate::snapshot_store::SnapshotStore;
+use crate::snapshot_store::delivery::Timing;
+use crate::snapshot_store::messages::{AskRound, Decided, Round, Subscribe, Subscriber, Tell};
+
+use call_queue::{Duty, Subject};
+use duties::{Action, Duties, Ending};
+use messages::Ended;
+
+/// Carries out what is owed to each executor.
+pub struct LifecycleManager {
+    duties: Duties,
+    calls: Calls,
+    prefix: Arc<str>,
+    labels: LabelScheme,
+    clock: Clock,
+    timing: Timing,
+    store: Addr<SnapshotStore>,
+    backend: Recipient<Ended>,
+    /// The history of the last batch: what is asked now belongs to it.
+    epoch: Epoch,
+    /// What the timer was last armed for.
+    armed: Option<Tick>,
+}
+
+/// What LifecycleManager is made of.
+pub struct Wiring {
+    /// What is owed.
+    pub duties: Duties,
+    /// The API server.
+    pub calls: Calls,
+    /// The prefix of the pods' names.
+    pub prefix: Arc<str>,
+    /// Whose label keys are used.
+    pub labels: LabelScheme,
+    /// The time.
+    pub clock: Clock,
+    /// When batches come.
+    pub timing: Timing,
+    /// Where news goes.
+    pub store: Addr<SnapshotStore>,
+    /// Who is told of every end.
+    pub backend: Recipient<Ended>,
+}
+
+/// The time of a next try has come.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Wake(Tick);
+
+impl LifecycleManager {
+    /// With nothing owed yet.
+    pub fn new(wiring: Wiring) -> Self {
+        let Wiring {
+            duties,
+            calls,
+            prefix,
+            labels,
+            clock,
+            timing,
+            store,
+            backend,
+        } = wiring;
+        Self {
+            duties,
+            calls,
+            prefix,
+            labels,
+            clock,
+            timing,
+            store,
+            backend,
+            epoch: Epoch::default(),
+            armed: None,
+        }
+    }
+
+    fn carry_out(&mut self, action: Action, ctx: &mut Context<Self>) {
+        match action {
+            Action::Tell(ending) => {
+                say_ended(&ending);
+                let id = ending.entry.id;
+                self.backend.do_send(Ended(ending));
+                self.store.do_send(Tell(News::Told { id }));
+            }
+            Action::Correct(ending) => {
+                let Ending { entry, reason } = *ending;
+                let (executor, profile) = (entry.id.get(), entry.profile.as_str());
+                let (class, why) = (reason.class, reason.message);
+                tracing::info!(executor, profile, reason = %class, why, "a better reason is known now");
+            }
+            Action::Call(subject, duty) => self.call(subject, duty, ctx),
+        }
+    }
+
+    fn call(&self, subject: Subject, duty: Duty, ctx: &mut Context<Self>) {
+        let (calls, epoch, sent) = (self.calls.clone(), self.epoch, self.clock.now().tick);
+        let (prefix, labels) = (Arc::clone(&self.prefix), self.labels);
+        let of = subject.clone();
+        let call = async move {
+            match duty {
+                Duty::Delete { name, uid } => match calls.delete_pod(&name, &uid, None).await? {
+                    Deleted::Accepted(pod) => Ok(pod.map(|pod| News::Seen { pod, epoch })),
+                    Deleted::NothingThere => Ok(Some(News::DeleteFoundNothing { uid, name })),
+                },
+                Duty::MarkInactive { name, uid } => {
+                    let patch = json!({"metadata": {
+                        "uid": uid.as_str(),
+                        "labels": {labels.keys().inactive: INACTIVE},
+                    }});
+                    let news = match (calls.patch_pod(&name, &patch).await?, of) {
+                        (None, _) => Some(News::DeleteFoundNothing { uid, name }),
+                        (Some(_), Subject::Executor(id)) => Some(News::Inactive { id, uid }),
+                        (Some(pod), Subject::Ghost(_)) => Some(News::Seen { pod, epoch }),
+                    };
+                    Ok(news)
+                }
+                Duty::LookUp(id) => {
+                    let answer = calls.get_pod(&pod_name(&prefix, id)).await;
+                    let (found, failure) = match answer {
+                        Ok(Some(pod)) => (Found::Pod(pod), None),
+                        Ok(None) => (Found::Nothing, None),
+                        Err(failure) => (Found::NoAnswer, Some(failure)),
+                    };
+                    let news = News::LookedUp {
+                        id,
+                        sent,
+                        epoch,
+                        found,
+                    };
+                    failure.map_or(Ok(Some(news)), Err)
+                }
+            }
+        };
+        let answered =
+            call.into_actor(self)
+                .map(move |answer: Result<Option<News>, Failure>, this, _| {
+                    this.answered(&subject, answer);
+                });
+        ctx.spawn(answered);
+    }
+
+    fn answered(&mut self, subject: &Subject, answer: Result<Option<News>, Failure>) {
+        let succeeded = answer.is_ok();
+        match answer {
+            Ok(Some(news)) => self.store.do_send(Tell(news)),
+            Ok(None) => {}
+            Err(failure) => {
+                let error = &failure.message;
+                tracing::debug!(?subject, %error, "a call failed, it is tried again");
+            }
+        }
+        self.duties
+            .answered(subject, succeeded, self.clock.now().tick);
+        self.store.do_send(AskRound(Subscriber::Lifecycle));
+    }
+
+    /// Asks for a round when the next call is due, if that is before the next round comes anyway.
+    fn arm(&mut self, ctx: &mut Context<Self>) {
+        let now = self.clock.now().tick;
+        let soon = |at: &Tick| *at > now && now.until(*at) < self.timing.interval;
+        if let Some(at) = self.duties.next_try().filter(soon)
+            && self.armed != Some(at)
+        {
+            self.armed = Some(at);
+            ctx.notify_later(Wake(at), now.until(at));
+        }
+    }
+}
+
+/// The line an operator reads (spec O-40).
+fn say_ended(ending: &Ending) {
+    let Ending { entry, reason } = ending;
+    let (executor, profile) = (entry.id.get(), entry.profile.as_str());
+    let pod = entry.pod().map_or("", |pod| &*pod.name);
+    let node = reason.evidence.node.as_deref().unwrap_or("");
+    let (class, exit_code, why) = (reason.class, reason.exit_code, reason.message.as_str());
+    let failure = reason.failure;
+    tracing::info!(
+        executor, profile, pod, node, reason = %class, exit_code, failure, why, "executor ended"
+    );
+}
+
+impl Actor for LifecycleManager {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.store.do_send(Subscribe {
+            subscriber: Subscriber::Lifecycle,
+            timing: self.timing,
+            recipient: ctx.address().recipient(),
+        });
+    }
+}
+
+impl Handler<Round> for LifecycleManager {
+    type Result = ();
+
+    fn handle(&mut self, Round(batch): Round, ctx: &mut Self::Context) {
+        self.epoch = batch.latest().epoch;
+        for action in self.duties.decide(&batch, self.clock.now()) {
+            self.carry_out(action, ctx);
+        }
+        self.store.do_send(Decided(Subscriber::Lifecycle));
+        self.arm(ctx);
+    }
+}
+
+impl Handler<Wake> for LifecycleManager {
+    type Result = ();
+
+    fn handle(&mut self, Wake(at): Wake, _: &mut Self::Context) {
+        if self.armed == Some(at) {
+            self.armed = None;
+            self.store.do_send(AskRound(Subscriber::Lifecycle));
+        }
+    }
+}

@@ -188,8 +188,8 @@ pub enum ContainerState {
 /// How a container ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Termination {
-    /// Its exit code; never invented (spec E-13).
-    pub exit_code: i32,
+    /// Its exit code; `None` where none was reported that could be one: never invented (spec E-13).
+    pub exit_code: Option<i32>,
     /// Such as Completed, Error, OOMKilled, StartError.
     pub reason: Option<Arc<str>>,
     /// In the cluster's own words.
@@ -260,7 +260,7 @@ impl Pod {
             Phase::Failed => PodState::Failed,
             Phase::Running if self.failed_sidecar.is_some() => PodState::Failed,
             Phase::Running => match &self.executor {
-                ContainerState::Terminated(end) if end.exit_code == 0 => PodState::Succeeded,
+                ContainerState::Terminated(end) if end.exit_code == Some(0) => PodState::Succeeded,
                 ContainerState::Terminated(_) => PodState::Failed,
                 _ if self.deletion.is_some() => PodState::Terminating,
                 _ => PodState::Running,
@@ -273,13 +273,13 @@ impl Pod {
 
     /// The exit code of the executor container, or of the sidecar that decided; `None` where there is none (spec E-13).
     pub fn exit_code(&self) -> Option<i32> {
-        self.termination().map(|end| end.exit_code)
+        self.termination().and_then(|end| end.exit_code)
     }
 
     /// How the container ended that decides the pod's state.
     pub fn termination(&self) -> Option<&Termination> {
         match (&self.executor, &self.failed_sidecar) {
-            (ContainerState::Terminated(end), Some(_)) if end.exit_code != 0 => Some(end),
+            (ContainerState::Terminated(end), Some(_)) if end.exit_code != Some(0) => Some(end),
             (_, Some(sidecar)) => Some(sidecar),
             (ContainerState::Terminated(end), None) => Some(end),
             _ => None,
@@ -385,7 +385,7 @@ pub(crate) mod tests {
     /// A container that ended so.
     pub(crate) fn ended(exit_code: i32) -> Termination {
         Termination {
-            exit_code,
+            exit_code: Some(exit_code),
             reason: None,
             message: None,
             started: None,

@@ -113,7 +113,7 @@ fn by_memory(pod: &Pod) -> Option<(LossClass, String)> {
     killed.then(|| {
         (
             LossClass::OomKilled,
-            format!("killed for want of memory, exit {}", end.exit_code),
+            format!("killed for want of memory, {}", exit_text(end)),
         )
     })
 }
@@ -187,8 +187,9 @@ fn by_absence(entry: &Entry) -> (LossClass, String) {
 }
 
 fn exited(end: &Termination) -> String {
-    let code = end.exit_code;
-    let meaning = exit_code::meaning(code)
+    let meaning = end
+        .exit_code
+        .and_then(exit_code::meaning)
         .map(|m| format!(" ({m})"))
         .unwrap_or_default();
     let detail = end
@@ -196,7 +197,14 @@ fn exited(end: &Termination) -> String {
         .as_deref()
         .map(|m| format!(": {m}"))
         .unwrap_or_default();
-    format!("exited with {code}{meaning}{detail}")
+    format!("ended with {}{meaning}{detail}", exit_text(end))
+}
+
+fn exit_text(end: &Termination) -> String {
+    match end.exit_code {
+        Some(code) => format!("exit {code}"),
+        None => "an unknown exit code".to_owned(),
+    }
 }
 
 fn with_detail(what: &str, detail: Option<&str>) -> String {
@@ -213,7 +221,7 @@ fn evidence(pod: &Pod) -> Evidence {
         ContainerState::Running { .. } => Some("running".to_owned()),
         ContainerState::Terminated(end) => {
             let reason = end.reason.as_deref().unwrap_or("no reason given");
-            Some(format!("terminated: {reason}, exit {}", end.exit_code))
+            Some(format!("terminated: {reason}, {}", exit_text(end)))
         }
     };
     Evidence {

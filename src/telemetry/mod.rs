@@ -1,1 +1,182 @@
-//! To come.
+//! Logs: one line an event, JSON or for people, to standard error (spec O-40).
+//!
+//! The same thing has the same field name everywhere: `app`, `executor` (the id), `profile`, `pod`,
+//! `uid`, `node`, `reason`, `exit_code`, `verb`, `attempt`, `count`, `duration_ms`, `error`. What
+//! varies goes into fields, never into the message, so that repeats can be folded and searched for.
+
+mod fold;
+mod format;
+
+use std::io::{IsTerminal, Write};
+
+use tracing_subscriber::EnvFilter;
+
+use crate::exit::Exit;
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// A JSON object a line.
+    Json,
+    /// For people.
+    Pretty,
+}
+
+/// Why logging could not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum TelemetryError {
+    /// The level is neither a level nor a list of directives.
+    #[error("not a log level: {0}")]
+    Level(String),
+    /// Something in this process logs already.
+    #[error("logging has already begun")]
+    Begun,
+}
+
+/// A duration as log lines show it: in `duration_ms` and fields like it.
+pub fn millis(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// What libraries say below a warning is of use only to who asks for it, as `info,kube=debug`. kube's client says every
+/// 5xx at error; what it means for the driver is said by the driver. The embedded cluster's own log is for who serves it.
+const QUIET: &str = "h2=warn,hyper=warn,hyper_util=warn,kube=warn,kube_client=warn,kube_core=warn,\
+                     kube_client::client::builder=off,apiserver=off,\
+                     rustls=warn,tower=warn,actix=warn,mio=warn";
+
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+/// Begins to log, for the whole process. Without a format: pretty on a terminal, else JSON.
+pub fn init(format: Option<LogFormat>, level: &str) -> Result<(), TelemetryError> {
+    let filter = filter(level).ok_or_else(|| TelemetryError::Level(level.to_owned()))?;
+    let terminal = std::io::stderr().is_terminal();
+    let format = format.unwrap_or(if terminal {
+        LogFormat::Pretty
+    } else {
+        LogFormat::Json
+    });
+    let colours = terminal && format == LogFormat::Pretty && std::env::var_os("NO_COLOR").is_none();
+    tracing_subscriber::fmt()
+        // Its own complaint about a standard error that is gone would be a panic.
+        .log_internal_errors(false)
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(colours)
+        .fmt_fields(format::SpanFields)
+        .event_format(format::Lines::new(format))
+        .try_init()
+        .map_err(|_| TelemetryError::Begun)
+}
+
+/// Whether a text says what to log: a level, or directives with commas between them.
+pub fn is_level(text: &str) -> bool {
+    filter(text).is_some()
+}
+
+fn filter(text: &str) -> Option<EnvFilter> {
+    // A lone word that is no level would be taken for a target, and everything else be silent.
+    let known = |part: &str| part.contains('=') || LEVELS.contains(&part);
+    let written = |c: char| c.is_ascii_alphanumeric() || "_:-=[]{}\".,".contains(c);
+    if !text.split(',').all(known) || !text.chars().all(written) {
+        return None;
+    }
+    EnvFilter::builder().parse(format!("{QUIET},{text}")).ok()
+}
+
+/// From now on a panic anywhere is logged and ends the process: there is no half-dead driver
+/// (spec O-12). Actors would otherwise die alone and the process live on.
+pub fn exit_on_panic() {
+    std::panic::set_hook(Box::new(|panic| {
+        let payload = panic.payload();
+        let text = payload.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        let text = text.unwrap_or("no message");
+        let location = panic
+            .location()
+            .map(ToString::to_string)
+            .unwrap_or_default();
+        let thread = std::thread::current();
+        let thread = thread.name().unwrap_or("unnamed");
+        if tracing::dispatcher::has_been_set() {
+            tracing::error!(location, thread, error = text, "panicked, the process ends");
+        } else {
+            // Nobody is left to tell should this fail too.
+            let _ = writeln!(
+                std::io::stderr(),
+                "panicked at {location} in {thread}: {text}"
+            );
+        }
+        std::process::exit(Exit::Bug.code().into());
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    const CHILD_LOGS_IN: &str = "TEST_CHILD_LOGS_IN";
+
+    // spec: O-40
+    #[test]
+    fn a_level_is_a_level_or_directives() {
+        for good in [
+            "info",
+            "off",
+            "debug",
+            "info,boatswain::pod_allocator=trace",
+            "kube=debug,warn",
+        ] {
+            assert!(is_level(good), "{good}");
+        }
+        for bad in ["", "loud", "info,,", "boatswain=loud", "info;kube=debug"] {
+            assert!(!is_level(bad), "{bad}");
+        }
+    }
+
+    /// The other half of the next test, which runs it in a process of its own and says how that
+    /// is to log; does nothing otherwise.
+    #[test]
+    fn child_that_panics() {
+        let format = match std::env::var(CHILD_LOGS_IN).as_deref() {
+            Ok("json") => Some(LogFormat::Json),
+            Ok("pretty") => Some(LogFormat::Pretty),
+            Ok(_) => None,
+            Err(_) => return,
+        };
+        if format.is_some() {
+            init(format, "info").unwrap();
+        }
+        exit_on_panic();
+        let actor = std::thread::Builder::new().name("an-actor".to_owned());
+        let actor = actor.spawn(|| panic!("the sky fell")).unwrap();
+        let _ = actor.join();
+        std::thread::sleep(std::time::Duration::from_secs(60));
+    }
+
+    // spec: O-12
+    #[test]
+    fn a_panic_anywhere_is_logged_and_ends_the_process_with_70() {
+        for format in ["json", "pretty", "none"] {
+            let child = Command::new(std::env::current_exe().unwrap())
+                .args([
+                    "--exact",
+                    "--nocapture",
+                    "telemetry::tests::child_that_panics",
+                ])
+                .env(CHILD_LOGS_IN, format)
+                .output()
+                .unwrap();
+            let log = String::from_utf8_lossy(&child.stderr);
+            assert_eq!(child.status.code(), Some(70), "{log}");
+            for word in ["the sky fell", "src/telemetry/mod.rs", "an-actor"] {
+                assert!(log.contains(word), "{format}: no {word} in {log}");
+            }
+            if format == "json" {
+                let line: serde_json::Value = serde_json::from_str(log.trim()).unwrap();
+                assert_eq!(line["level"], "error");
+            }
+        }
+    }
+}

@@ -79,6 +79,10 @@ impl Ledger {
         match &pod.claim {
             Claim::Foreign { .. } => self.drop_ghost(&pod.uid, draft),
             Claim::Stranger { why } => self.meet_stranger(pod, why, draft),
+            Claim::Executor {
+                incarnation: Some(other),
+                ..
+            } if *other > self.identity.incarnation => self.meet_younger(pod, draft),
             Claim::Executor { .. } if may_be_ghost => self.haunt(pod, draft),
             Claim::Executor { .. } => {
                 let note = Note::Ignored("a pod of no executor, in news too old to judge it");
@@ -94,6 +98,16 @@ impl Ledger {
             draft
                 .notes
                 .push(Note::Stranger(Arc::clone(pod), Arc::clone(why)));
+        }
+    }
+
+    /// A pod that a younger driver asked for, by its label: it is that one's to judge. Nothing is requested until the
+    /// record has been read again and shows who the driver is (spec W-7, I-10).
+    fn meet_younger(&mut self, pod: &Arc<Pod>, draft: &mut Draft) {
+        let room = self.strangers.len() < MAX_REMEMBERED_STRANGERS;
+        if room && self.strangers.insert(pod.uid.clone()) {
+            draft.notes.push(Note::Younger(Arc::clone(pod)));
+            draft.other |= self.current.record.take().is_some();
         }
     }
 

@@ -1,0 +1,98 @@
+//! `boatswain run`: from a configuration to a running driver, and from a signal to its end.
+
+use std::io;
+use std::path::PathBuf;
+use std::pin::pin;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::complain;
+use crate::config::Config;
+use crate::driver;
+use crate::exit::Exit;
+use crate::telemetry;
+
+/// The arguments of `boatswain run`.
+#[derive(Debug, clap::Args)]
+pub(super) struct RunArgs {
+    /// The configuration file; see config/reference.toml for every key.
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Overrides a key, as --set poll.interval=10s; wins over BOATSWAIN__POLL__INTERVAL in the
+    /// environment, which wins over the file.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
+}
+
+/// Runs a driver until it ends.
+pub(super) fn run(args: &RunArgs) -> Exit {
+    // What is not Unicode cannot be an override that means something.
+    let env = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let config = match Config::load(&args.config, env, &args.sets) {
+        Ok(config) => config,
+        Err(error) => {
+            complain(error);
+            return Exit::Configuration;
+        }
+    };
+    if let Err(error) = telemetry::init(config.log.format, &config.log.level) {
+        complain(error);
+        return Exit::Bug;
+    }
+    telemetry::exit_on_panic();
+    actix::System::new().block_on(drive(config))
+}
+
+/// The driver, told to stop by the first signal and left to itself by the second (spec O-11).
+async fn drive(config: Config) -> Exit {
+    let mut signals = match Signals::listen() {
+        Ok(signals) => signals,
+        Err(error) => {
+            tracing::error!(%error, "signals cannot be listened for");
+            return Exit::Bug;
+        }
+    };
+    let (handle, running) = driver::start(config);
+    let mut running = pin!(running);
+    let mut told = false;
+    loop {
+        tokio::select! {
+            biased;
+            exit = &mut running => return exit,
+            signal = signals.next() => {
+                if told {
+                    tracing::warn!(signal, "a second signal, ending at once: what is left is left");
+                    return Exit::Interrupted;
+                }
+                tracing::info!(signal, "stopping; a second signal ends it at once");
+                told = true;
+                handle.stop();
+            }
+        }
+    }
+}
+
+/// The signals that ask a process to stop.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn listen() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    /// The next one's name.
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            biased;
+            _ = self.interrupt.recv() => "SIGINT",
+            _ = self.terminate.recv() => "SIGTERM",
+        }
+    }
+}

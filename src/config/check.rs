@@ -1,0 +1,130 @@
+//! What each key allows by itself but two together do not (spec C-2).
+
+use super::names::prefix_of;
+use super::reader::Notes;
+use super::{ClusterMode, Config, EmbeddedNode};
+
+/// Notes every contradiction; sets the defaults that follow from other keys.
+pub(super) fn check(config: &mut Config, notes: &mut Notes) {
+    sources(config, notes);
+    names(config, notes);
+    timeouts(config, notes);
+    modes(config, notes);
+    programs(config, notes);
+}
+
+/// Without a source nothing would ever be seen (spec W-6).
+fn sources(config: &Config, notes: &mut Notes) {
+    if !config.watch.enabled && !config.poll.enabled {
+        notes.refuse(
+            "poll.enabled",
+            "found false, and watch.enabled is false too",
+            "leave at least one of them on",
+        );
+    }
+}
+
+fn names(config: &Config, notes: &mut Notes) {
+    if config.executors.pod_name_prefix.is_none() && prefix_of(&config.app.name).is_none() {
+        notes.refuse(
+            "app.name",
+            format!(
+                "found {:?}, of which no pod's name can be made",
+                config.app.name
+            ),
+            "use at least one letter or digit of ASCII, or set executors.pod_name_prefix",
+        );
+    }
+}
+
+fn timeouts(config: &mut Config, notes: &mut Notes) {
+    // A look-up proves something only when the request can no longer commit (spec ).
+    let least = config.cluster.request_timeout * 2;
+    let allocation = &mut config.allocation;
+    if allocation.creation_timeout < least {
+        if notes.is_set("allocation.creation_timeout") {
+            let found = humantime::format_duration(allocation.creation_timeout);
+            let least = humantime::format_duration(least);
+            notes.refuse(
+                "allocation.creation_timeout",
+                format!("found {found}, below twice cluster.request_timeout"),
+                format!("allowed: at least {least}"),
+            );
+        }
+        allocation.creation_timeout = least;
+    }
+    let failures = &config.failures;
+    if failures.backoff_initial > failures.backoff_max {
+        let initial = humantime::format_duration(failures.backoff_initial);
+        let most = humantime::format_duration(failures.backoff_max);
+        notes.refuse(
+            "failures.backoff_initial",
+            format!("found {initial}, above failures.backoff_max, which is {most}"),
+            format!("allowed: at most {most}"),
+        );
+    }
+}
+
+/// A key that the chosen mode does not read is a misunderstanding.
+fn modes(config: &Config, notes: &mut Notes) {
+    let embedded = config.cluster.mode == ClusterMode::Embedded;
+    let simulated = config.embedded.node == EmbeddedNode::Simulated;
+    let (of_kubernetes, of_embedded) = (
+        "cluster.mode = \"kubernetes\"",
+        "cluster.mode = \"embedded\"",
+    );
+    let only_for = [
+        ("cluster.kubeconfig", of_kubernetes, !embedded),
+        ("cluster.context", of_kubernetes, !embedded),
+        ("embedded.node", of_embedded, embedded),
+        ("embedded.state_dir", of_embedded, embedded),
+        ("embedded.start_delay", of_embedded, embedded),
+        (
+            "embedded.state_dir",
+            "embedded.node = \"process\"",
+            !embedded || !simulated,
+        ),
+        (
+            "embedded.start_delay",
+            "embedded.node = \"simulated\"",
+            !embedded || simulated,
+        ),
+    ];
+    for (key, mode, fits) in only_for {
+        if !fits && notes.is_set(key) {
+            notes.refuse(
+                key,
+                format!("found, but it is read only with {mode}"),
+                format!("remove it, or set {mode}"),
+            );
+        }
+    }
+}
+
+/// An executor needs something to run.
+fn programs(config: &Config, notes: &mut Notes) {
+    for (name, profile) in &config.profiles {
+        // A profile that nothing is asked of may stay empty, so that one who needs none by the
+        // name of `default` need not describe it.
+        if profile.executors == 0 {
+            continue;
+        }
+        match (config.cluster.mode, config.embedded.node) {
+            (ClusterMode::Kubernetes, _) if profile.image.is_none() => notes.refuse(
+                &format!("profiles.{name}.image"),
+                "missing, and a Kubernetes cluster needs one",
+                format!("name an image, or set profiles.{name}.executors = 0"),
+            ),
+            (ClusterMode::Embedded, EmbeddedNode::Process)
+                if profile.command.is_empty() && profile.args.is_empty() =>
+            {
+                notes.refuse(
+                    &format!("profiles.{name}.command"),
+                    "missing, and there is no image that would have one",
+                    format!("name a program, or set profiles.{name}.executors = 0"),
+                );
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! The parsed file and the overrides as one tree, in which every value knows where it came from.
+
+use std::collections::BTreeMap;
+
+use toml::de::{DeTable, DeValue};
+
+use super::error::{Mistake, Origin};
+
+/// What environment variables that override a key begin with (spec C-3).
+pub const ENV_PREFIX: &str = "BOATSWAIN__";
+
+/// Sections in sections: TOML has no use for more here, and every level is a call.
+const DEEPEST: usize = 16;
+
+/// A value of the tree.
+#[derive(Debug, Clone)]
+pub(super) struct Node {
+    pub value: Value,
+    /// Where the value stands.
+    pub origin: Origin,
+    /// Where its key stands; the same as `origin` in an override.
+    pub key_origin: Origin,
+}
+
+/// What a node holds.
+#[derive(Debug, Clone)]
+pub(super) enum Value {
+    Text(String),
+    /// A whole number; kept as text where it does not fit.
+    Whole(i128),
+    /// A number with a fraction, or one too large, as it was written.
+    Number(String),
+    Flag(bool),
+    Date(String),
+    List(Vec<Node>),
+    Table(BTreeMap<String, Node>),
+}
+
+impl Value {
+    /// What was found, for a message.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Text(text) => {
+                let cut: String = text.chars().take(60).collect();
+                let more = if cut.len() < text.len() { "…" } else { "" };
+                format!("{cut:?}{more}")
+            }
+            Self::Whole(number) => number.to_string(),
+            Self::Number(text) | Self::Date(text) => text.clone(),
+            Self::Flag(flag) => flag.to_string(),
+            Self::List(_) => "a list".to_owned(),
+            Self::Table(_) => "a section".to_owned(),
+        }
+    }
+}
+
+/// Reads a file. Every syntax error is reported.
+pub(super) fn parse(text: &str) -> (Node, Vec<Mistake>) {
+    let lines = Lines::of(text);
+    let (table, errors) = DeTable::parse_recoverable(text);
+    let mistakes = errors
+        .into_iter()
+        .map(|error| Mistake {
+            origin: lines.place(error.span().map_or(0, |span| span.start)),
+            key: String::new(),
+            found: error.message().to_owned(),
+            fix: "write the file as TOML: https://toml.io".to_owned(),
+        })
+        .collect();
+    let origin = Origin::Default;
+    let value = table_of(table.get_ref(), &|at| lines.place(at));
+    let root = Node {
+        value,
+        key_origin: origin.clone(),
+        origin,
+    };
+    (root, mistakes)
+}
+
+fn table_of(table: &DeTable<'_>, place: &dyn Fn(usize) -> Origin) -> Value {
+    let entries = table.iter().map(|(key, value)| {
+        let node = Node {
+            value: value_of(value.get_ref(), place),
+            origin: place(value.span().start),
+            key_origin: place(key.span().start),
+        };
+        (key.get_ref().to_string(), node)
+    });
+    Value::Table(entries.collect())
+}
+
+fn value_of(value: &DeValue<'_>, place: &dyn Fn(usize) -> Origin) -> Value {
+    match value {
+        DeValue::String(text) => Value::Text(text.to_string()),
+        DeValue::Integer(number) => match i128::from_str_radix(number.as_str(), number.radix()) {
+            Ok(whole) => Value::Whole(whole),
+            Err(_) => Value::Number(number.to_string()),
+        },
+        DeValue::Float(number) => Value::Number(number.to_string()),
+        DeValue::Boolean(flag) => Value::Flag(*flag),
+        DeValue::Datetime(date) => Value::Date(date.to_string()),
+        DeValue::Array(items) => Value::List(
+            items
+                .iter()
+                .map(|item| Node {
+                    value: value_of(item.get_ref(), place),
+                    origin: place(item.span().start),
+                    key_origin: place(item.span().start),
+                })
+                .collect(),
+        ),
+        DeValue::Table(table) => table_of(table, place),
+    }
+}
+
+/// One override: what it is called, which key it sets, to what.
+pub(super) struct Override {
+    name: String,
+    path: Vec<String>,
+    raw: String,
+}
+
+impl Override {
+    /// An environment variable, if it is one of ours: `BOATSWAIN__POLL__INTERVAL` is
+    /// `poll.interval` (spec C-3).
+    pub fn from_env(name: &str, raw: &str) -> Option<Result<Self, Mistake>> {
+        let path = name.strip_prefix(ENV_PREFIX)?;
+        let path: Vec<String> = path.split("__").map(str::to_lowercase).collect();
+        if path.iter().any(String::is_empty) || path.len() > DEEPEST {
+            return Some(Err(bad_override(
+                name,
+                raw,
+                "an override that names no key",
+                "write BOATSWAIN__SECTION__KEY, as BOATSWAIN__POLL__INTERVAL",
+            )));
+        }
+        Some(Ok(Self {
+            name: name.to_owned(),
+            path,
+            raw: raw.to_owned(),
+        }))
+    }
+
+    /// `section.key=value` of the command line; a part of the key that is not bare is quoted,
+    /// as in TOML.
+    pub fn from_set(argument: &str) -> Result<Self, Mistake> {
+        let name = format!("--set {argument}");
+        let refuse = |found: &str| {
+            let fix = "write --set section.key=value, as --set poll.interval=10s";
+            Err(bad_override(&name, argument, found, fix))
+        };
+        let Some((key, raw)) = split_outside_quotes(argument) else {
+            return refuse("no `=` in it");
+        };
+        let Some(path) = dotted(key) else {
+            return refuse("an override that names no key");
+        };
+        Ok(Self {
+            name: format!("--set {key}"),
+            path,
+            raw: raw.to_owned(),
+        })
+    }
+
+    /// Puts the value in its place; what stood there is gone.
+    pub fn apply(self, root: &mut Node) {
+        let origin = Origin::Override {
+            name: self.name,
+            raw: self.raw.clone(),
+        };
+        let parsed = DeValue::parse(&self.raw);
+        let value = match &parsed {
+            Ok(value) => value_of(value.get_ref(), &|_| origin.clone()),
+            Err(_) => Value::Text(self.raw.clone()),
+        };
+        let mut place = root;
+        for part in self.path {
+            if !matches!(place.value, Value::Table(_)) {
+                place.value = Value::Table(BTreeMap::new());
+                place.origin = origin.clone();
+            }
+            let Value::Table(table) = &mut place.value else {
+                return;
+            };
+            place = table.entry(part).or_insert_with(|| Node {
+                value: Value::Table(BTreeMap::new()),
+                origin: origin.clone(),
+                key_origin: origin.clone(),
+            });
+        }
+        *place = Node {
+            value,
+            key_origin: origin.clone(),
+            origin,
+        };
+    }
+}
+
+fn bad_override(name: &str, raw: &str, found: &str, fix: &str) -> Mistake {
+    Mistake {
+        origin: Origin::Override {
+            name: name.to_owned(),
+            raw: raw.to_owned(),
+        },
+        key: String::new(),
+        found: found.to_owned(),
+        fix: fix.to_owned(),
+    }
+}
+
+/// Splits at the first `=` that is not inside a quoted part of the key.
+fn split_outside_quotes(argument: &str) -> Option<(&str, &str)> {
+    let mut quote = None;
+    for (at, c) in argument.char_indices() {
+        match (quote, c) {
+            (None, '=') => return Some((argument[..at].trim(), &argument[at + 1..])),
+            (None, '"' | '\'') => quote = Some(c),
+            (Some(open), c) if open == c => quote = None,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// The parts of a dotted key, by TOML's own rules.
+fn dotted(key: &str) -> Option<Vec<String>> {
+    let text = format!("{key} = 0");
+    let document = DeTable::parse(&text).ok()?;
+    let mut path = Vec::new();
+    let mut table = document.get_ref();
+    loop {
+        let mut entries = table.iter();
+        let (part, value) = entries.next()?;
+        if entries.next().is_some() || path.len() == DEEPEST {
+            return None;
+        }
+        path.push(part.get_ref().to_string());
+        match value.get_ref() {
+            DeValue::Table(inner) => table = inner,
+            DeValue::Integer(_) => return Some(path),
+            _ => return None,
+        }
+    }
+}
+
+/// Finds the line and column of a byte.
+struct Lines<'t> {
+    text: &'t str,
+    /// At which byte each line begins.
+    starts: Vec<usize>,
+}
+
+impl<'t> Lines<'t> {
+    fn of(text: &'t str) -> Self {
+        let after_each_break = text.match_indices('\n').map(|(at, _)| at + 1);
+        Self {
+            text,
+            starts: std::iter::once(0).chain(after_each_break).collect(),
+        }
+    }
+
+    fn place(&self, at: usize) -> Origin {
+        let line = self.starts.partition_point(|start| *start <= at).max(1);
+        let start = self.starts.get(line - 1).copied().unwrap_or(0);
+        let before = self.text.get(start..at).unwrap_or("");
+        Origin::File {
+            line,
+            column: before.chars().count() + 1,
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! What Kubernetes accepts as a name, and the pods' prefix (spec K-7).
+
+/// The longest prefix with which `<prefix>-exec-<id>` stays within the 63 characters of a DNS
+/// label for every id: `-exec-` takes 6, an id below 2⁶³ takes 19 (spec K-7).
+pub const LONGEST_PREFIX: usize = 63 - 6 - 19;
+
+/// Whether a text is a DNS label of at most `longest` characters: lowercase letters, digits and
+/// inner dashes.
+pub fn is_dns_label(text: &str, longest: usize) -> bool {
+    let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    (1..=longest).contains(&text.len())
+        && text.bytes().all(inner)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}
+
+/// Whether a text is a DNS subdomain, as a pod's name is: labels joined by dots, at most 253.
+pub fn is_dns_subdomain(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(|label| is_dns_label(label, 63))
+}
+
+/// Whether a text may be the value of a label; the empty one may.
+pub fn is_label_value(text: &str) -> bool {
+    text.is_empty() || is_label_name(text)
+}
+
+/// Whether a text may be the key of a label: a name, with a DNS subdomain and a slash before it
+/// or without.
+pub fn is_label_key(text: &str) -> bool {
+    match text.split_once('/') {
+        Some((domain, name)) => is_dns_subdomain(domain) && is_label_name(name),
+        None => is_label_name(text),
+    }
+}
+
+/// Whether a text may name an environment variable in a pod.
+pub fn is_env_name(text: &str) -> bool {
+    let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
+    !text.is_empty() && text.bytes().all(inner) && !text.as_bytes()[0].is_ascii_digit()
+}
+
+fn is_label_name(text: &str) -> bool {
+    let outer = |b: &u8| b.is_ascii_alphanumeric();
+    let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    let bytes = text.as_bytes();
+    bytes.len() <= 63
+        && text.bytes().all(inner)
+        && bytes.first().is_some_and(outer)
+        && bytes.last().is_some_and(outer)
+}
+
+/// The prefix of all that an application makes, from its name: a DNS label that begins with a
+/// letter and has at most [`LONGEST_PREFIX`] characters (spec K-7). A name that is too long is cut
+/// and ends in a digest of the whole, so that two long names do not meet. `None` where the name
+/// has nothing to make a label of.
+pub fn prefix_of(app_name: &str) -> Option<String> {
+    let mut label = String::new();
+    for c in app_name.chars() {
+        if c.is_ascii_alphanumeric() {
+            label.push(c.to_ascii_lowercase());
+        } else if !label.is_empty() && !label.ends_with('-') {
+            label.push('-');
+        }
+    }
+    let mut label = label.trim_end_matches('-').to_owned();
+    if label.is_empty() {
+        return None;
+    }
+    if label.starts_with(|c: char| c.is_ascii_digit()) {
+        label.insert_str(0, "app-");
+    }
+    if label.len() > LONGEST_PREFIX {
+        let digest = format!("-{:06x}", digest(app_name) & 0xff_ffff);
+        label.truncate(LONGEST_PREFIX - digest.len());
+        label.truncate(label.trim_end_matches('-').len());
+        label.push_str(&digest);
+    }
+    Some(label)
+}
+
+/// FNV-1a: the same on every machine and in every release, which the standard hasher is not.
+fn digest(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    // spec: K-7
+    #[test]
+    fn the_prefix_is_made_from_the_apps_name() {
+        let cases = [
+            ("boatswain", Some("boatswain")),
+            ("Nightly ETL (eu)", Some("nightly-etl-eu")),
+            ("3-body", Some("app-3-body")),
+            ("--", None),
+            ("日本", None),
+        ];
+        for (name, prefix) in cases {
+            assert_eq!(prefix_of(name).as_deref(), prefix, "{name}");
+        }
+    }
+
+    // spec: K-7
+    #[test]
+    fn two_long_names_that_begin_alike_keep_apart() {
+        let long = "a-very-long-name-that-would-not-fit-into-a-label";
+        let one = prefix_of(&format!("{long}-one"));
+        let two = prefix_of(&format!("{long}-two"));
+        assert_ne!(one, two);
+    }
+
+    proptest! {
+        // spec: K-7
+        #[test]
+        fn names_stay_within_63_characters_whatever_the_name_and_the_id(name in ".*", id in 1..=u64::MAX / 2) {
+            if let Some(prefix) = prefix_of(&name) {
+                let pod = format!("{prefix}-exec-{id}");
+                prop_assert!(is_dns_label(&pod, 63), "{pod}");
+                prop_assert!(pod.starts_with(|c: char| c.is_ascii_lowercase()), "{pod}");
+            }
+        }
+    }
+
+    #[test]
+    fn kubernetes_names_are_told_from_others() {
+        assert!(is_dns_label("a-1", 63));
+        for bad in ["", "-a", "a-", "A", "a.b", "a_b", "ä", &"a".repeat(64)] {
+            assert!(!is_dns_label(bad, 63), "{bad}");
+        }
+        assert!(is_dns_subdomain("driver-0.spark.svc"));
+        for bad in ["", "a..b", ".a"] {
+            assert!(!is_dns_subdomain(bad), "{bad}");
+        }
+        assert!(is_label_key("kubernetes.io/arch") && is_label_key("Disk_Type"));
+        for bad in ["", "/a", "a/", "a/b/c", "-a", "a b"] {
+            assert!(!is_label_key(bad), "{bad}");
+        }
+        assert!(is_label_value("") && is_label_value("arm64"));
+        assert!(!is_label_value("a/b"));
+        assert!(is_env_name("PATH") && is_env_name("my.var-1"));
+        for bad in ["", "1A", "A=B", "A B"] {
+            assert!(!is_env_name(bad), "{bad}");
+        }
+    }
+}

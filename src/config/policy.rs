@@ -1,0 +1,243 @@
+//! The sections about seeing and deciding: how executors are watched, asked for and let go.
+
+use std::time::Duration;
+
+use super::kinds::{Choice, Count, Flag, one_of, span};
+use super::reader::Section;
+use super::sections::{DAY, HOUR, ms, secs};
+
+/// `[watch]`: being told of changes (spec W-1).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Watch {
+    /// Whether to watch at all (spec W-6).
+    pub enabled: bool,
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        Self { enabled: true }
+    }
+}
+
+impl Watch {
+    pub(super) fn read(s: &mut Section<'_>) -> Self {
+        let d = Self::default();
+        Self {
+            enabled: s.value("enabled", Flag, d.enabled),
+        }
+    }
+}
+
+/// `[poll]`: asking for everything now and then (spec P-1).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Poll {
+    /// Whether to poll at all (spec P-3).
+    pub enabled: bool,
+    /// From the end of a poll to the next (spec P-2).
+    pub interval: Duration,
+    /// How many pods a page has.
+    pub page_size: u32,
+    /// Whether the server may answer from its cache, as long as that is not older than what was
+    /// seen.
+    pub from_cache: bool,
+}
+
+impl Default for Poll {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            interval: secs(30),
+            page_size: 500,
+            from_cache: true,
+        }
+    }
+}
+
+impl Poll {
+    pub(super) fn read(s: &mut Section<'_>) -> Self {
+        let d = Self::default();
+        Self {
+            enabled: s.value("enabled", Flag, d.enabled),
+            interval: s.value("interval", span(ms(100)..=DAY), d.interval),
+            page_size: s.value("page_size", Count(1..=10_000), d.page_size),
+            from_cache: s.value("from_cache", Flag, d.from_cache),
+        }
+    }
+}
+
+/// What may be chosen to go when there are too many (spec A-41).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ScaleDown {
+    /// Those that do not run yet, then those that do.
+    #[default]
+    Running,
+    /// Only those that do not run yet.
+    PendingOnly,
+}
+
+impl Choice for ScaleDown {
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("running", Self::Running),
+        ("pending-only", Self::PendingOnly),
+    ];
+}
+
+/// `[allocation]`: how executors are asked for and let go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Allocation {
+    /// From round to round when nothing happens (spec S-21).
+    pub interval: Duration,
+    /// From a change after a quiet time to its round (spec S-21).
+    pub quiet_latency: Duration,
+    /// From round to round under steady change (spec S-21).
+    pub min_gap: Duration,
+    /// The most requests that one round decides on (spec A-3).
+    pub batch_size: u32,
+    /// The most requests, and apart from them the most deletes, under way at once (spec A-6, L-11).
+    pub max_in_flight: u32,
+    /// The most requests in a second; `None`: no limit (spec A-3).
+    pub max_rate: Option<u32>,
+    /// How long the outcome of a request may stay unknown before it is looked up (spec A-14).
+    pub creation_timeout: Duration,
+    /// How long an executor, or a lower target, has to stand before one is chosen to go
+    /// (spec ).
+    pub cancel_delay: Duration,
+    /// What may be chosen to go.
+    pub scale_down: ScaleDown,
+}
+
+impl Default for Allocation {
+    fn default() -> Self {
+        Self {
+            interval: secs(1),
+            quiet_latency: ms(10),
+            min_gap: ms(50),
+            batch_size: 500,
+            max_in_flight: 32,
+            max_rate: None,
+            creation_timeout: secs(60),
+            cancel_delay: secs(10),
+            scale_down: ScaleDown::default(),
+        }
+    }
+}
+
+impl Allocation {
+    pub(super) fn read(s: &mut Section<'_>) -> Self {
+        let d = Self::default();
+        Self {
+            interval: s.value("interval", span(ms(10)..=HOUR), d.interval),
+            quiet_latency: s.value("quiet_latency", span(ms(0)..=secs(60)), d.quiet_latency),
+            min_gap: s.value("min_gap", span(ms(0)..=secs(60)), d.min_gap),
+            batch_size: s.value("batch_size", Count(1..=10_000), d.batch_size),
+            max_in_flight: s.value("max_in_flight", Count(1..=1000), d.max_in_flight),
+            max_rate: s.option("max_rate", Count(1..=100_000)),
+            creation_timeout: s.value("creation_timeout", span(ms(200)..=DAY), d.creation_timeout),
+            cancel_delay: s.value("cancel_delay", span(ms(0)..=DAY), d.cancel_delay),
+            scale_down: s.value("scale_down", one_of(), d.scale_down),
+        }
+    }
+}
+
+/// `[lifecycle]`: what is done about executors that end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lifecycle {
+    /// From round to round when nothing happens (spec S-21).
+    pub interval: Duration,
+    /// How many changes may wait for a round before they are merged, an executor's to one
+    /// (spec S-23).
+    pub max_buffered: u32,
+    /// Whether pods that have finished are deleted; otherwise they are kept, labelled inactive
+    /// (spec L-2).
+    pub delete_on_termination: bool,
+    /// Whether any container that fails makes the executor a failed one (spec E-12).
+    pub check_all_containers: bool,
+}
+
+impl Default for Lifecycle {
+    fn default() -> Self {
+        Self {
+            interval: secs(1),
+            max_buffered: 10_000,
+            delete_on_termination: true,
+            check_all_containers: true,
+        }
+    }
+}
+
+impl Lifecycle {
+    pub(super) fn read(s: &mut Section<'_>) -> Self {
+        let d = Self::default();
+        Self {
+            interval: s.value("interval", span(ms(10)..=HOUR), d.interval),
+            max_buffered: s.value("max_buffered", Count(1..=10_000_000), d.max_buffered),
+            delete_on_termination: s.value("delete_on_termination", Flag, d.delete_on_termination),
+            check_all_containers: s.value("check_all_containers", Flag, d.check_all_containers),
+        }
+    }
+}
+
+/// `[failures]`: executors that end again and again soon after they began (spec A-30).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failures {
+    /// An executor that has run so long has stayed.
+    pub stable_after: Duration,
+    /// The first pause of a profile whose executors do not stay.
+    pub backoff_initial: Duration,
+    /// The longest.
+    pub backoff_max: Duration,
+}
+
+impl Default for Failures {
+    fn default() -> Self {
+        Self {
+            stable_after: secs(60),
+            backoff_initial: secs(1),
+            backoff_max: secs(300),
+        }
+    }
+}
+
+impl Failures {
+    pub(super) fn read(s: &mut Section<'_>) -> Self {
+        let d = Self::default();
+        Self {
+            stable_after: s.value("stable_after", span(ms(100)..=DAY), d.stable_after),
+            backoff_initial: s.value("backoff_initial", span(ms(10)..=DAY), d.backoff_initial),
+            backoff_max: s.value("backoff_max", span(ms(10)..=DAY), d.backoff_max),
+        }
+    }
+}
+
+/// Whether executors have to announce themselves to count as working.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Registration {
+    /// An executor works when its pod runs.
+    #[default]
+    Optional,
+}
+
+impl Choice for Registration {
+    const ALL: &'static [(&'static str, Self)] = &[("optional", Self::Optional)];
+
+    fn hint(refused: &str) -> Option<&'static str> {
+        (refused == "required")
+            .then_some("sessions, which \"required\" needs, are not built in yet")
+    }
+}
+
+/// `[backend]`: what executors have to do with the driver.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Backend {
+    /// Whether executors have to announce themselves.
+    pub registration: Registration,
+}
+
+impl Backend {
+    pub(super) fn read(s: &mut Section<'_>) -> Self {
+        let d = Self::default();
+        Self {
+            registration: s.value("registration", one_of(), d.registration),
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The annotated files tell the truth.
+
+use super::*;
+
+/// A line of an annotated file: in which section, which key, its value, whether it is left out.
+struct Shown<'t> {
+    path: String,
+    value: &'t str,
+    left_out: bool,
+}
+
+fn shown(file: &str) -> Vec<Shown<'_>> {
+    let mut section = "";
+    let mut shown = Vec::new();
+    for line in file.lines() {
+        if let Some(header) = line
+            .strip_prefix('[')
+            .and_then(|line| line.strip_suffix(']'))
+        {
+            section = header;
+            continue;
+        }
+        let (line, left_out) = match line.strip_prefix('#') {
+            Some(line) => (line, true),
+            None => (line, false),
+        };
+        let is_key = line.starts_with(|c: char| c.is_ascii_lowercase());
+        if let Some((key, value)) = line.split_once(" = ").filter(|_| is_key) {
+            let path = format!("{section}.{key}").replace("profiles.default", "profiles.NAME");
+            shown.push(Shown {
+                path,
+                value,
+                left_out,
+            });
+        }
+    }
+    shown
+}
+
+fn file(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("config")
+        .join(name);
+    std::fs::read_to_string(path).unwrap()
+}
+
+/// Whether two values are the same, however they are written.
+fn same(a: &str, b: &str) -> bool {
+    let unquoted = |text: &str| text.trim_matches('"').to_owned();
+    match (
+        humantime::parse_duration(&unquoted(a)),
+        humantime::parse_duration(&unquoted(b)),
+    ) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => a == b,
+    }
+}
+
+// spec: C-5
+#[test]
+fn the_reference_lists_every_key_with_its_default() {
+    let text = file("reference.toml");
+    let mut shown = shown(&text);
+    let known = Config::known_keys();
+    // The entries of lists have no line of their own; those of tolerations are told in the text.
+    assert!(known.iter().all(|key| !key.path.contains('[')), "{known:?}");
+    for key in &known {
+        let at = shown.iter().position(|line| line.path == key.path);
+        let line = shown.remove(at.unwrap_or_else(|| panic!("{} is missing", key.path)));
+        if let Some(default) = &key.default {
+            assert!(
+                same(line.value, default),
+                "{}: {} is not {default}",
+                key.path,
+                line.value
+            );
+        }
+    }
+    let rest: Vec<&str> = shown.iter().map(|line| line.path.as_str()).collect();
+    assert_eq!(rest, [""; 0], "no key but those that exist, each once");
+    assert!(read(&text).is_ok());
+}
+
+// spec: C-5
+#[test]
+fn every_line_of_the_reference_could_be_used() {
+    let text = file("reference.toml");
+    // Each by itself: together they would contradict each other.
+    for line in shown(&text).iter().filter(|line| line.left_out) {
+        let path = line.path.replace("NAME", "default");
+        let mut sets = vec![format!("{path}={}", line.value)];
+        if path.starts_with("embedded.") {
+            sets.push("cluster.mode=embedded".to_owned());
+        }
+        if path == "embedded.start_delay" {
+            sets.push("embedded.node=simulated".to_owned());
+        }
+        sets.push("profiles.default.command=[\"sleep\"]".to_owned());
+        let config = Config::from_toml(LEAST, "a.toml", [], &sets);
+        assert!(config.is_ok(), "{}", config.unwrap_err());
+    }
+}
+
+// spec: C-5
+#[test]
+fn the_files_to_start_from_can_be_used_and_show_true_defaults() {
+    let known = Config::known_keys();
+    for name in ["local.toml", "kubernetes.toml"] {
+        let text = file(name);
+        let config = Config::from_toml(&text, name, [], &[]);
+        let config = config.unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(config.profiles["default"].executors, 4);
+        for line in shown(&text).iter().filter(|line| line.left_out) {
+            let key = known.iter().find(|key| key.path == line.path);
+            let default = key.and_then(|key| key.default.as_deref()).unwrap_or("none");
+            assert!(
+                same(line.value, default),
+                "{name}: {}: {default}",
+                line.path
+            );
+        }
+    }
+}

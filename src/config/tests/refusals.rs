@@ -1,0 +1,345 @@
+//! What is refused, and how that is said.
+
+use super::*;
+
+// spec: C-2
+#[test]
+fn a_mistake_is_told_with_its_place_its_path_what_was_found_and_what_is_allowed() {
+    assert_eq!(
+        with("[allocation]\n  batch_size = 0")
+            .unwrap_err()
+            .to_string(),
+        "a.toml:2:16: allocation.batch_size: found 0\n  \
+         allowed: a whole number from 1 to 10000"
+    );
+    assert_eq!(
+        with("[poll]\ninterval = 30").unwrap_err().to_string(),
+        "a.toml:2:12: poll.interval: found 30\n  \
+         allowed: a duration from 100ms to 1day, as \"30s\" or \"1h 30m\"; give the unit, in quotes"
+    );
+    assert_eq!(
+        with("[cluster]\nmode = \"local\"").unwrap_err().to_string(),
+        "a.toml:2:8: cluster.mode: found \"local\"\n  allowed: \"kubernetes\" or \"embedded\""
+    );
+}
+
+// spec: C-2
+#[test]
+fn an_unknown_key_is_told_with_the_nearest_known_one() {
+    assert_eq!(
+        with("[watch]\nenable = true").unwrap_err().to_string(),
+        "a.toml:2:1: watch.enable: no such key\n  did you mean enabled? known here: enabled"
+    );
+    let message = with("[alocation]").unwrap_err().to_string();
+    assert!(
+        message.starts_with("a.toml:1:2: alocation: no such section\n  did you mean allocation? "),
+        "{message}"
+    );
+    let message = with("shutdown = { wait = \"1s\" }")
+        .unwrap_err()
+        .to_string();
+    assert!(
+        message.ends_with("no such key\n  known here: on_signal, grace"),
+        "{message}"
+    );
+}
+
+// spec: C-2
+#[test]
+fn all_mistakes_are_told_at_once_in_the_order_of_the_file() {
+    let text = "[poll]\npage_size = -1\n[log]\nlevel = \"loud\"\n[watch]\nenabled = 1\nx = 1";
+    let error = with(text).unwrap_err();
+    let keys: Vec<&str> = error.mistakes.iter().map(|m| m.key.as_str()).collect();
+    assert_eq!(
+        keys,
+        ["poll.page_size", "log.level", "watch.enabled", "watch.x"]
+    );
+}
+
+// spec: C-2
+#[test]
+fn what_is_not_toml_is_told_with_its_place() {
+    let message = refused("[app]\nname = \n");
+    assert!(message.starts_with("a.toml:2:"), "{message}");
+    let message = refused("[app]\nname = \"a\"\nname = \"b\"\n");
+    assert!(
+        message.starts_with("a.toml:3:1: duplicate key"),
+        "{message}"
+    );
+    assert!(refused(&"[".repeat(100_000)).starts_with("a.toml:1:"));
+    assert!(refused(&format!("a = {}", "[".repeat(100_000))).starts_with("a.toml:1:"));
+}
+
+// spec: C-2
+#[test]
+fn columns_count_characters() {
+    let message = with("app = { name = \"ähm\", nome = 1 }")
+        .unwrap_err()
+        .to_string();
+    assert!(message.starts_with("a.toml:1:23: app.nome: "), "{message}");
+}
+
+/// What is refused, a line each: the text, which key is named, and what the message has in it.
+const IMPOSSIBLE: &[(&str, &str, &str)] = &[
+    ("app = 1", "app", "allowed: a section, [app]"),
+    ("app.id = \"a b\"", "app.id", "label's value"),
+    ("app.id = \"\"", "app.id", "label's value"),
+    ("app.name = \"\"", "app.name", "not empty"),
+    (
+        "cluster.namespace = \"Jobs\"",
+        "cluster.namespace",
+        "lowercase",
+    ),
+    (
+        "cluster.request_timeout = \"0s\"",
+        "cluster.request_timeout",
+        "from 100ms",
+    ),
+    (
+        "cluster.start_timeout = \"9999999999y\"",
+        "cluster.start_timeout",
+        "to 1day",
+    ),
+    (
+        "cluster.connect_timeout = \"soon\"",
+        "cluster.connect_timeout",
+        "as \"30s\"",
+    ),
+    (
+        "driver.pod_name = \"a/b\"",
+        "driver.pod_name",
+        "a pod's name",
+    ),
+    (
+        "driver.seed = -1",
+        "driver.seed",
+        "from 0 to 18446744073709551615",
+    ),
+    (
+        "driver.seed = 18446744073709551616",
+        "driver.seed",
+        "from 0 to",
+    ),
+    ("driver.seed = 1.5", "driver.seed", "found 1.5"),
+    (
+        "executors.pod_name_prefix = \"1a\"",
+        "executors.pod_name_prefix",
+        "a letter first",
+    ),
+    (
+        "executors.pod_name_prefix = \"a-very-long-prefix-that-fits-no-pods-name\"",
+        "executors.pod_name_prefix",
+        "at most 38",
+    ),
+    (
+        "executors.labels = \"flink\"",
+        "executors.labels",
+        "\"boatswain\" or \"spark\"",
+    ),
+    ("watch.enabled = \"yes\"", "watch.enabled", "true or false"),
+    (
+        "watch.enabled = 2026-01-01",
+        "watch.enabled",
+        "found 2026-01-01",
+    ),
+    ("allocation.max_rate = 0", "allocation.max_rate", "from 1"),
+    (
+        "allocation.max_in_flight = []",
+        "allocation.max_in_flight",
+        "found a list",
+    ),
+    (
+        "shutdown.grace = \"1500ms\"",
+        "shutdown.grace",
+        "whole seconds",
+    ),
+    (
+        "backend.registration = \"required\"",
+        "backend.registration",
+        "not built in yet",
+    ),
+    (
+        "log.format = \"xml\"",
+        "log.format",
+        "\"json\" or \"pretty\"",
+    ),
+    (
+        "[profiles.\"a b\"]\nimage = \"a\"",
+        "profiles.\"a b\"",
+        "lowercase letters",
+    ),
+    (
+        "[profiles.a]\nimage = \"a b\"",
+        "profiles.a.image",
+        "an image",
+    ),
+    (
+        "[profiles.a]\nimage = \"a\"\ncommand = \"sleep\"",
+        "profiles.a.command",
+        "a list",
+    ),
+    (
+        "[profiles.a]\nimage = \"a\"\ncommand = [\"a\", 1]",
+        "profiles.a.command[1]",
+        "found 1",
+    ),
+    (
+        "[profiles.a]\nimage = \"a\"\ncommand = [\"\"]",
+        "profiles.a.command",
+        "name a program",
+    ),
+    (
+        "[profiles.a]\nimage = \"a\"\nargs = [\"a\\u0000b\"]",
+        "profiles.a.args[0]",
+        "a text",
+    ),
+    (
+        "[profiles.a]\nimage = \"a\"\nenv = { A = 1 }",
+        "profiles.a.env.A",
+        "found 1",
+    ),
+    (
+        "[profiles.a]\nimage = \"a\"\nenv = { \"A=B\" = \"\" }",
+        "profiles.a.env.\"A=B\"",
+        "no digit first",
+    ),
+    (
+        "[profiles.a]\nimage = \"a\"\nenv = { BOATSWAIN_APP_ID = \"\" }",
+        "profiles.a.env.BOATSWAIN_APP_ID",
+        "boatswain's own",
+    ),
+    (
+        "[profiles.a]\nimage = \"a\"\nenv = []",
+        "profiles.a.env",
+        "a section of names",
+    ),
+    (
+        "[profiles.a]\nimage = \"a\"\ncpu = \"0\"",
+        "profiles.a.cpu",
+        "steps of 1m",
+    ),
+    (
+        "[profiles.a]\nimage = \"a\"\ncpu = \"1u\"",
+        "profiles.a.cpu",
+        "steps of 1m",
+    ),
+    (
+        "[profiles.a]\nimage = \"a\"\nmemory = \"500m\"",
+        "profiles.a.memory",
+        "mebibytes are \"Mi\"",
+    ),
+    (
+        "[profiles.a]\nimage = \"a\"\nmemory = \"1GB\"",
+        "profiles.a.memory",
+        "as \"512Mi\"",
+    ),
+    (
+        "[profiles.a]\nimage = \"a\"\ntermination_grace = \"0s\"",
+        "profiles.a.termination_grace",
+        "from 1s",
+    ),
+    (
+        "[profiles.a]\nimage = \"a\"\nnode_selector = { \"a/b/c\" = \"\" }",
+        "profiles.a.node_selector.\"a/b/c\"",
+        "a label's key",
+    ),
+    (
+        "[profiles.a]\nimage = \"a\"\ntolerations = [1]",
+        "profiles.a.tolerations[0]",
+        "a section",
+    ),
+    (
+        "[profiles.a]\nimage = \"a\"\ntolerations = [{}]",
+        "profiles.a.tolerations[0]",
+        "name the key",
+    ),
+    (
+        "[profiles.a]\nimage = \"a\"\ntolerations = [{ key = \"a\", operator = \"Exists\", value = \"b\" }]",
+        "profiles.a.tolerations[0].value",
+        "leave the value out",
+    ),
+    (
+        "[profiles.a]\nimage = \"a\"\ntolerations = [{ key = \"a\", tolerate_for = \"1s\" }]",
+        "profiles.a.tolerations[0].tolerate_for",
+        "NoExecute",
+    ),
+    (
+        "[profiles.a]\nimage = \"a\"\ntolerations = [{ key = \"a\", efect = \"NoExecute\" }]",
+        "profiles.a.tolerations[0].efect",
+        "did you mean effect?",
+    ),
+];
+
+/// What contradicts itself: the text, which key is named, and what the message has in it.
+const CONTRADICTIONS: &[(&str, &str, &str)] = &[
+    ("app.name = \"日本\"", "app.name", "letter or digit"),
+    (
+        "cluster.request_timeout = \"40s\"\nallocation.creation_timeout = \"1m\"",
+        "allocation.creation_timeout",
+        "at least 1m 20s",
+    ),
+    (
+        "failures.backoff_initial = \"10m\"",
+        "failures.backoff_initial",
+        "at most 5m",
+    ),
+    (
+        "embedded.node = \"process\"",
+        "embedded.node",
+        "only with cluster.mode = \"embedded\"",
+    ),
+    (
+        "cluster.mode = \"embedded\"\ncluster.context = \"a\"\nembedded.node = \"simulated\"",
+        "cluster.context",
+        "only with cluster.mode = \"kubernetes\"",
+    ),
+    (
+        "cluster.mode = \"embedded\"\nembedded = { node = \"simulated\", state_dir = \"/tmp\" }",
+        "embedded.state_dir",
+        "only with embedded.node = \"process\"",
+    ),
+    (
+        "cluster.mode = \"embedded\"\nembedded.start_delay = \"1s\"\nprofiles.default.command = [\"a\"]",
+        "embedded.start_delay",
+        "only with embedded.node = \"simulated\"",
+    ),
+    (
+        "cluster.mode = \"embedded\"",
+        "profiles.default.command",
+        "name a program",
+    ),
+    (
+        "[profiles.a]\nexecutors = 1",
+        "profiles.a.image",
+        "name an image",
+    ),
+    (
+        "[profiles.a]\nimage = \"a\"\ncpu = \"2\"\ncpu_limit = \"1500m\"",
+        "profiles.a.cpu",
+        "above cpu_limit",
+    ),
+    (
+        "[profiles.a]\nimage = \"a\"\nmemory = \"1Gi\"\nmemory_limit = \"1G\"",
+        "profiles.a.memory",
+        "at most 1G",
+    ),
+];
+
+// spec: C-2, K-5, W-6, A-14
+#[test]
+fn impossible_values_and_contradictions_are_refused() {
+    for (text, key, part) in IMPOSSIBLE.iter().chain(CONTRADICTIONS) {
+        // Dotted keys stand before the first section.
+        let default = "[profiles.default]\nimage = \"engine:1\"\n";
+        let whole = if text.contains("profiles.default") {
+            (*text).to_owned()
+        } else {
+            format!("{text}\n{default}")
+        };
+        let error = read(&whole).expect_err(text);
+        let message = error.to_string();
+        assert_eq!(error.mistakes.len(), 1, "{text}\n{message}");
+        assert_eq!(error.mistakes[0].key, *key, "{text}\n{message}");
+        assert!(message.contains(part), "{text}\n{message}");
+    }
+}

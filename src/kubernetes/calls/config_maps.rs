@@ -1,0 +1,159 @@
+//! Calls about ConfigMaps: the application record lives in one (spec O-30).
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use http::Method;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::Calls;
+use super::pods::{Deleted, delete_options, is_another, is_missing, kind_is};
+use super::transport::{Call, JSON, OBJECT_LIMIT, Query, Rejection, answer, garbage};
+use super::watch::Lines;
+use crate::kubernetes::refusal::Failure;
+use crate::model::{PodUid, ResourceVersion};
+
+/// A ConfigMap, as far as it is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigMap {
+    /// Its name.
+    pub name: String,
+    /// What Kubernetes calls it and nothing else. (The ledger's word for a uid, though it is no pod's.)
+    pub uid: PodUid,
+    /// Its version; a replace needs it.
+    pub version: ResourceVersion,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its content.
+    pub data: BTreeMap<String, String>,
+}
+
+/// The lines of a watch on one ConfigMap.
+pub type ConfigMapStream = Lines<ConfigMap>;
+
+const CONFIG_MAPS: &str = "configmaps";
+
+impl Calls {
+    /// Reads a ConfigMap, as the newest there is; `None` where the server says that there is none.
+    ///
+    /// # Errors
+    /// Also for a 404 that does not say so of this very ConfigMap.
+    pub async fn get_config_map(&self, name: &str) -> Result<Option<ConfigMap>, Failure> {
+        let call = self.config_map_call(Method::GET, Some(name), None);
+        match self.config_map(call).await {
+            Ok(map) => Ok(Some(map)),
+            Err(rejection) if is_missing(&rejection, CONFIG_MAPS, name) => Ok(None),
+            Err(rejection) => Err(rejection.failure),
+        }
+    }
+
+    /// Makes a ConfigMap.
+    ///
+    /// # Errors
+    /// [`crate::kubernetes::Kind::AlreadyExists`] where the name is taken.
+    pub async fn create_config_map(&self, map: &Value) -> Result<ConfigMap, Failure> {
+        let call = self.config_map_call(Method::POST, None, Some(map));
+        self.config_map(call).await.map_err(|r| r.failure)
+    }
+
+    /// Replaces a ConfigMap. The `resourceVersion` in the object is the precondition, and so is a `uid`.
+    ///
+    /// # Errors
+    /// [`crate::kubernetes::Kind::Conflict`] where it was changed meanwhile, [`crate::kubernetes::Kind::NotFound`] where it is
+    /// gone.
+    pub async fn replace_config_map(&self, name: &str, map: &Value) -> Result<ConfigMap, Failure> {
+        let call = self.config_map_call(Method::PUT, Some(name), Some(map));
+        self.config_map(call).await.map_err(|r| r.failure)
+    }
+
+    /// Deletes a ConfigMap by name, with its uid as precondition.
+    ///
+    /// # Errors
+    /// Also for a 404 or 409 that is about something else than this ConfigMap.
+    pub async fn delete_config_map(&self, name: &str, uid: &PodUid) -> Result<Deleted, Failure> {
+        let mut call = self.config_map_call(Method::DELETE, Some(name), None);
+        call.body = Some((JSON, delete_options(uid, None)));
+        match answer(&self.clients.reads, self.at.request_timeout, call).await {
+            Ok(_) => Ok(Deleted::Accepted(None)),
+            Err(rejection)
+                if is_missing(&rejection, CONFIG_MAPS, name) || is_another(&rejection) =>
+            {
+                Ok(Deleted::NothingThere)
+            }
+            Err(rejection) => Err(rejection.failure),
+        }
+    }
+
+    /// Watches one ConfigMap (spec W-7); without a version, it begins with what is there.
+    ///
+    /// A ConfigMap that cannot be read is a failure of kind Garbage, and the stream goes on.
+    ///
+    /// # Errors
+    /// As [`Calls::watch_pods`].
+    pub async fn watch_config_map(
+        &self,
+        name: &str,
+        from: Option<&ResourceVersion>,
+        timeout_seconds: u32,
+    ) -> Result<ConfigMapStream, Failure> {
+        let query = Query::default().with("fieldSelector", &format!("metadata.name={name}"));
+        let path = self.core_path(CONFIG_MAPS, None);
+        self.watch(path, query, from, timeout_seconds, read_config_map)
+            .await
+    }
+
+    fn config_map_call(&self, method: Method, name: Option<&str>, body: Option<&Value>) -> Call {
+        Call {
+            query: if method == Method::GET {
+                Query::default()
+            } else {
+                self.write_query()
+            },
+            method,
+            path: self.core_path(CONFIG_MAPS, name),
+            body: body.map(|map| (JSON, Bytes::from(map.to_string()))),
+            limit: OBJECT_LIMIT,
+        }
+    }
+
+    async fn config_map(&self, call: Call) -> Result<ConfigMap, Rejection> {
+        let place = call.place();
+        let body = answer(&self.clients.reads, self.at.request_timeout, call).await?;
+        let text = String::from_utf8_lossy(&body);
+        kind_is(&text, "ConfigMap")
+            .and_then(|()| read_config_map(&text))
+            .map_err(|why| garbage(&place, &why).into())
+    }
+}
+
+fn read_config_map(json: &str) -> Result<ConfigMap, String> {
+    #[derive(Deserialize)]
+    struct MapWire {
+        metadata: MetaWire,
+        data: Option<BTreeMap<String, String>>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct MetaWire {
+        name: String,
+        uid: String,
+        resource_version: String,
+        deletion_timestamp: Option<String>,
+        labels: Option<BTreeMap<String, String>>,
+    }
+    let wire: MapWire = serde_json::from_str(json).map_err(|error| error.to_string())?;
+    let meta = wire.metadata;
+    let version = ResourceVersion::parse(&meta.resource_version)
+        .ok_or("metadata.resourceVersion: no unsigned integer")?;
+    Ok(ConfigMap {
+        name: meta.name,
+        uid: meta.uid.into(),
+        version,
+        deleting: meta.deletion_timestamp.is_some(),
+        labels: meta.labels.unwrap_or_default(),
+        data: wire.data.unwrap_or_default(),
+    })
+}

@@ -1,0 +1,112 @@
+//! The calls that boatswain makes, typed. Each body is read here, bounded and leniently, and each failure classified.
+
+mod config_maps;
+mod lines;
+mod pods;
+mod transport;
+mod watch;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use config_maps::{ConfigMap, ConfigMapStream};
+pub use pods::{Deleted, ListPage, ListQuery};
+pub use watch::{Lines, WatchLine, WatchStream, read_pod_line};
+
+use super::client::Clients;
+use super::decode::PodReader;
+use super::labels::LabelScheme;
+use super::record::record_name;
+use crate::model::AppId;
+
+/// What the calls have to know of the application.
+#[derive(Debug, Clone)]
+pub struct CallsSpec {
+    /// The executors' namespace.
+    pub namespace: String,
+    /// The application.
+    pub app_id: AppId,
+    /// What its pods' names begin with.
+    pub prefix: String,
+    /// Whose label keys are written and read.
+    pub labels: LabelScheme,
+    /// The executor container's name.
+    pub container: String,
+    /// Whether any container that ends non-zero makes a pod Failed (spec E-12).
+    pub check_all_containers: bool,
+    /// How long the server may work on a request (spec A-11). An answer that takes a second more is given up.
+    pub request_timeout: Duration,
+}
+
+/// The calls. A copy costs nothing and shares the connections.
+#[derive(Clone)]
+pub struct Calls {
+    clients: Clients,
+    at: Arc<Place>,
+}
+
+/// What is the same in every call.
+struct Place {
+    namespace: String,
+    selector: String,
+    reader: Arc<PodReader>,
+    request_timeout: Duration,
+}
+
+impl Calls {
+    /// Calls by these clients, for this application.
+    pub fn new(clients: Clients, spec: CallsSpec) -> Self {
+        let reader = PodReader {
+            record: Arc::from(record_name(&spec.prefix)),
+            app_id: spec.app_id,
+            prefix: Arc::from(spec.prefix),
+            labels: spec.labels,
+            container: Arc::from(spec.container),
+            check_all_containers: spec.check_all_containers,
+        };
+        let at = Place {
+            selector: reader.labels.selector(&reader.app_id),
+            namespace: spec.namespace,
+            reader: Arc::new(reader),
+            request_timeout: spec.request_timeout,
+        };
+        Self {
+            clients,
+            at: Arc::new(at),
+        }
+    }
+
+    /// The executors' namespace.
+    pub fn namespace(&self) -> &str {
+        &self.at.namespace
+    }
+
+    /// The selector of the application's executors.
+    pub fn selector(&self) -> &str {
+        &self.at.selector
+    }
+
+    /// How a pod is read.
+    pub fn reader(&self) -> &PodReader {
+        &self.at.reader
+    }
+
+    /// How long the server may work on a request.
+    pub fn request_timeout(&self) -> Duration {
+        self.at.request_timeout
+    }
+}
+
+impl fmt::Debug for Calls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Calls")
+            .field("namespace", &self.at.namespace)
+            .field("selector", &self.at.selector)
+            .field("request_timeout", &self.at.request_timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,229 @@
+//! One request, one answer: sent, waited for, read within bounds.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
+use http::{HeaderMap, Method, Request, Response};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use kube::Client;
+use kube::client::Body;
+
+use crate::kubernetes::refusal::{self, Failure, Kind};
+use crate::kubernetes::transport_error::{chain_text, of_error};
+
+/// A page of 500 pods of 4 kB each is 2 MB; Kubernetes itself stores no object above 1.5 MiB, but a cached list
+/// comes whole, and 10,000 pods are 40 MB.
+pub(super) const LIST_LIMIT: usize = 64 * 1024 * 1024;
+/// Kubernetes stores no object above 1.5 MiB.
+pub(super) const OBJECT_LIMIT: usize = 4 * 1024 * 1024;
+/// A Status with a cause for each field of a template.
+const STATUS_LIMIT: usize = 1024 * 1024;
+
+/// What the way there and back may take beside the server's own time.
+const MARGIN: Duration = Duration::from_secs(1);
+
+const AGENT: &str = concat!("boatswain/", env!("CARGO_PKG_VERSION"));
+
+/// A request.
+pub(super) struct Call {
+    pub(super) method: Method,
+    /// Without the query; it is in every message.
+    pub(super) path: String,
+    pub(super) query: Query,
+    /// The body and its type.
+    pub(super) body: Option<(&'static str, Bytes)>,
+    /// The largest answer that is read.
+    pub(super) limit: usize,
+}
+
+/// The type of a body that is an object.
+pub(super) const JSON: &str = "application/json";
+/// The type of a body that is an RFC 7386 patch.
+pub(super) const MERGE_PATCH: &str = "application/merge-patch+json";
+
+impl Call {
+    /// What is called, for messages: no query in it, and so no page token.
+    pub(super) fn place(&self) -> String {
+        format!("{} {}", self.method, self.path)
+    }
+
+    fn into_request(self) -> Result<Request<Body>, http::Error> {
+        let mut request = Request::builder()
+            .method(self.method)
+            .uri(format!("{}{}", self.path, self.query.0))
+            .header(ACCEPT, JSON)
+            .header(USER_AGENT, AGENT);
+        let body = match self.body {
+            Some((kind, bytes)) => {
+                request = request.header(CONTENT_TYPE, kind);
+                Body::from(bytes)
+            }
+            None => Body::empty(),
+        };
+        request.body(body)
+    }
+}
+
+/// The part of an address after the `?`, escaped.
+#[derive(Default)]
+pub(super) struct Query(String);
+
+impl Query {
+    pub(super) fn with(mut self, key: &str, value: &str) -> Self {
+        self.0.push(if self.0.is_empty() { '?' } else { '&' });
+        self.0.push_str(key);
+        self.0.push('=');
+        escape(value, &mut self.0);
+        self
+    }
+
+    /// The time that the server gives itself: after it a request cannot still commit (spec A-11).
+    pub(super) fn with_timeout(self, timeout: Duration) -> Self {
+        // Go reads "0s" as "no limit of its own".
+        let ms = timeout.as_millis().max(1);
+        let text = match ms % 1000 {
+            0 => format!("{}s", ms / 1000),
+            _ => format!("{ms}ms"),
+        };
+        self.with("timeout", &text)
+    }
+}
+
+/// A path of these segments; a name that is not ours cannot reach beyond its own segment.
+pub(super) fn path(segments: &[&str]) -> String {
+    let mut path = String::new();
+    for segment in segments {
+        path.push('/');
+        escape(segment, &mut path);
+    }
+    path
+}
+
+fn escape(text: &str, into: &mut String) {
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                into.push(char::from(byte));
+            }
+            _ => {
+                // Writing to a String never fails.
+                let _ = write!(into, "%{byte:02X}");
+            }
+        }
+    }
+}
+
+/// Sends a call and waits for its whole answer.
+///
+/// # Errors
+/// For any answer but 2xx, and where there is none.
+pub(super) async fn answer(
+    client: &Client,
+    request_timeout: Duration,
+    call: Call,
+) -> Result<Bytes, Rejection> {
+    let place = call.place();
+    let limit = call.limit;
+    let whole = async {
+        let response = send(client, &place, call).await?;
+        read(response.into_body(), limit)
+            .await
+            .map_err(|why| garbage(&place, &why).into())
+    };
+    within(request_timeout, &place, whole).await
+}
+
+/// Sends a call and waits for the head of its answer, no longer than a whole answer may take.
+///
+/// # Errors
+/// As [`answer`].
+pub(super) async fn opened(
+    client: &Client,
+    request_timeout: Duration,
+    call: Call,
+) -> Result<Response<Body>, Rejection> {
+    let place = call.place();
+    let head = send(client, &place, call);
+    within(request_timeout, &place, head).await
+}
+
+/// A failure, and the status that came with it where one did.
+#[derive(Debug)]
+pub(super) struct Rejection {
+    pub(super) failure: Failure,
+    pub(super) body: Bytes,
+}
+
+impl From<Failure> for Rejection {
+    fn from(failure: Failure) -> Self {
+        Self {
+            failure,
+            body: Bytes::new(),
+        }
+    }
+}
+
+async fn within<T>(
+    request_timeout: Duration,
+    place: &str,
+    work: impl Future<Output = Result<T, Rejection>>,
+) -> Result<T, Rejection> {
+    let limit = request_timeout.saturating_add(MARGIN);
+    match tokio::time::timeout(limit, work).await {
+        Ok(result) => result,
+        Err(_) => {
+            let text = format!("{place}: no answer within {} ms", limit.as_millis());
+            Err(Failure::new(Kind::TimedOut, &text).into())
+        }
+    }
+}
+
+async fn send(client: &Client, place: &str, call: Call) -> Result<Response<Body>, Rejection> {
+    let request = call.into_request().map_err(|error| {
+        Failure::new(
+            Kind::Unreachable,
+            &format!("{place}: no such request can be made: {error}"),
+        )
+    })?;
+    let response = client
+        .send(request)
+        .await
+        .map_err(|error| of_error(place, &error))?;
+    if response.status().is_success() {
+        return Ok(response);
+    }
+    let code = response.status().as_u16();
+    let retry_after = retry_after(response.headers());
+    // Where the body cannot be read, the code alone counts.
+    let body = read(response.into_body(), STATUS_LIMIT)
+        .await
+        .unwrap_or_default();
+    Err(Rejection {
+        failure: refusal::of_answer(place, code, retry_after, &body),
+        body,
+    })
+}
+
+/// Seconds only: no API server sends a date, and the driver's clock may differ from its clock.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?;
+    text.trim().parse().ok().map(Duration::from_secs)
+}
+
+async fn read(body: Body, limit: usize) -> Result<Bytes, String> {
+    match Limited::new(body, limit).collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(format!("more than {limit} bytes")),
+        Err(error) => Err(format!("cut short: {}", chain_text(&*error))),
+    }
+}
+
+/// A failure whose answer came, but is of no use.
+pub(super) fn garbage(place: &str, why: &str) -> Failure {
+    Failure::new(
+        Kind::Garbage,
+        &format!("{place}: the answer cannot be read: {why}"),
+    )
+}

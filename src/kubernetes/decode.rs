@@ -1,0 +1,320 @@
+//! A pod's JSON → what is kept of it (spec E-14), or as much as could be read (spec S-15).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use super::labels::{DELETION_COST, EXECUTOR_ROLE, INACTIVE, LabelScheme, MAX_LABEL_VALUE};
+use super::refusal::clean;
+use super::wire::{
+    ContainerStateWire, ContainerWire, MetaSkeleton, MetaWire, OwnerWire, Pairs, PodWire, Skeleton,
+    SpecWire, StatusWire, TerminatedWire, Text,
+};
+use crate::model::ids::{ExecutorId, Incarnation, PodUid, id_in_pod_name, pod_name};
+use crate::model::pod::{
+    Claim, ContainerState, Deletion, Disruption, Phase, Scheduling, Sighting, Termination,
+    Unreadable, cut,
+};
+use crate::model::{AppId, Pod, ResourceVersion};
+
+/// No name or uid of Kubernetes' is longer; a longer one would only cost memory.
+const MAX_NAME_BYTES: usize = 253;
+
+/// What has to be known to read a pod: whose it would have to be, and which container is the executor.
+#[derive(Debug, Clone)]
+pub struct PodReader {
+    /// The application.
+    pub app_id: AppId,
+    /// What its pods' names begin with.
+    pub prefix: Arc<str>,
+    /// The application record's name, by which it is found among a pod's owners.
+    pub record: Arc<str>,
+    /// Whose label keys are read.
+    pub labels: LabelScheme,
+    /// The executor container's name (spec E-12).
+    pub container: Arc<str>,
+    /// Whether any container that ends non-zero makes the pod Failed (spec E-12).
+    pub check_all_containers: bool,
+}
+
+impl PodReader {
+    /// Reads a pod; whatever the text is, there is something to say about it.
+    pub fn read(&self, json: &str) -> Sighting {
+        match self.try_read(json) {
+            Ok(pod) => Sighting::Read(Arc::new(pod)),
+            Err(why) => Sighting::Unreadable(skeleton(json, &why)),
+        }
+    }
+
+    fn try_read(&self, json: &str) -> Result<Pod, String> {
+        let wire: PodWire<'_> = serde_json::from_str(json).map_err(|_| where_it_fails(json))?;
+        if let Some(kind) = &wire.kind
+            && kind.0 != "Pod"
+        {
+            return Err(format!("it is a {}", clean(&kind.0, 64)));
+        }
+        let meta = wire.metadata.unwrap_or_default();
+        let spec = wire.spec.unwrap_or_default();
+        let status = wire.status.unwrap_or_default();
+        let name = required(&meta.name, "metadata.name")?;
+        let uid = required(&meta.uid, "metadata.uid")?;
+        let version = text(&meta.resource_version)
+            .and_then(ResourceVersion::parse)
+            .ok_or("metadata.resourceVersion: no unsigned integer")?;
+        let labels = meta.labels.as_ref();
+        let annotations = meta.annotations.as_ref();
+        let (executor, failed_sidecar) = self.containers(&spec, &status);
+        Ok(Pod {
+            claim: self.claim(name, labels),
+            uid: PodUid::from(uid),
+            name: Arc::from(name),
+            version,
+            created: time(&meta.creation_timestamp),
+            deletion: deletion(&meta),
+            phase: Phase::parse(text(&status.phase).unwrap_or_default()),
+            reason: kept(&status.reason),
+            message: kept(&status.message),
+            node: kept(&spec.node_name),
+            scheduling: scheduling(&spec, &status),
+            disruption: disruption(&status),
+            executor,
+            failed_sidecar,
+            deletion_cost: annotations
+                .and_then(|pairs| pairs.get(DELETION_COST)?.parse().ok())
+                .unwrap_or_default(),
+            owner: self.owner(meta.owner_references.as_deref().unwrap_or_default()),
+        })
+    }
+
+    /// Whose the pod is, by its labels and its name (spec E-1, E-2).
+    fn claim(&self, name: &str, labels: Option<&Pairs<'_>>) -> Claim {
+        let keys = self.labels.keys();
+        let label = |key| labels.and_then(|pairs| pairs.get(key));
+        let foreign = |key: &str| Claim::Foreign {
+            label: Arc::from(key),
+        };
+        if label(keys.app_id) != Some(self.app_id.as_str()) {
+            return foreign(keys.app_id);
+        }
+        if label(keys.role) != Some(EXECUTOR_ROLE) {
+            return foreign(keys.role);
+        }
+        if label(keys.inactive) == Some(INACTIVE) {
+            return foreign(keys.inactive);
+        }
+        let stranger = |why: String| Claim::Stranger { why: cut(&why) };
+        let Some(id) = label(keys.executor_id) else {
+            return stranger(format!("it has no label {}", keys.executor_id));
+        };
+        let id = match ExecutorId::parse(id) {
+            Ok(id) => id,
+            Err(why) => {
+                return stranger(format!(
+                    "its label {} is {:?}: {why}",
+                    keys.executor_id,
+                    clean(id, 64)
+                ));
+            }
+        };
+        if id_in_pod_name(&self.prefix, name) != Some(id) {
+            return stranger(format!(
+                "its label {} is {id}, but that one's name would be {}",
+                keys.executor_id,
+                pod_name(&self.prefix, id)
+            ));
+        }
+        let short = |key| label(key).filter(|value| value.len() <= MAX_LABEL_VALUE);
+        Claim::Executor {
+            id,
+            profile: short(keys.profile).map(Into::into),
+            incarnation: short(keys.incarnation)
+                .and_then(|value| value.parse().ok())
+                .map(Incarnation),
+        }
+    }
+
+    fn owner(&self, owners: &[OwnerWire<'_>]) -> Option<PodUid> {
+        let record = owners.iter().find(|owner| {
+            text(&owner.kind) == Some("ConfigMap") && text(&owner.name) == Some(&*self.record)
+        })?;
+        text(&record.uid)
+            .filter(|uid| uid.len() <= MAX_NAME_BYTES)
+            .map(PodUid::from)
+    }
+
+    /// The executor container's state, and another one's end where that decides too (spec E-12).
+    fn containers(
+        &self,
+        spec: &SpecWire<'_>,
+        status: &StatusWire<'_>,
+    ) -> (ContainerState, Option<Termination>) {
+        let statuses = status.container_statuses.as_deref().unwrap_or_default();
+        let declared = spec.containers.as_deref().unwrap_or_default();
+        let place = |name: &str| statuses.iter().position(|c| text(&c.name) == Some(name));
+        // Kubelets sort the states by name: the first container is the first one of the spec.
+        let first = declared.first().and_then(|c| text(&c.name));
+        let has_named = declared
+            .iter()
+            .any(|c| text(&c.name) == Some(&*self.container));
+        let executor = match place(&self.container) {
+            Some(at) => Some(at),
+            // It has one, of which nothing was reported yet: another one's state is not its.
+            None if has_named => None,
+            None => match first {
+                Some(name) => place(name),
+                None => (!statuses.is_empty()).then_some(0),
+            },
+        };
+        let state = executor
+            .and_then(|at| statuses.get(at))
+            .map(container_state)
+            .unwrap_or_default();
+        let decides_too = self.check_all_containers && text(&spec.restart_policy) == Some("Never");
+        let sidecar = decides_too
+            .then(|| {
+                let others = statuses.iter().enumerate();
+                others
+                    .filter(|(at, _)| Some(*at) != executor)
+                    .filter_map(|(_, c)| c.state.as_ref()?.terminated.as_ref())
+                    .map(termination)
+                    .find(|end| end.exit_code.is_some_and(|code| code != 0))
+            })
+            .flatten();
+        (state, sidecar)
+    }
+}
+
+fn text<'a>(field: &'a Option<Text<'_>>) -> Option<&'a str> {
+    field.as_ref().map(|text| &*text.0)
+}
+
+fn kept(field: &Option<Text<'_>>) -> Option<Arc<str>> {
+    text(field).filter(|text| !text.is_empty()).map(cut)
+}
+
+fn time(field: &Option<Text<'_>>) -> Option<Timestamp> {
+    text(field)?.parse().ok()
+}
+
+fn required<'a>(field: &'a Option<Text<'_>>, path: &str) -> Result<&'a str, String> {
+    match text(field) {
+        None | Some("") => Err(format!("{path}: missing")),
+        Some(text) if text.len() > MAX_NAME_BYTES => {
+            Err(format!("{path}: {} bytes long", text.len()))
+        }
+        Some(text) => Ok(text),
+    }
+}
+
+/// A deletionTimestamp that cannot be read is one all the same.
+fn deletion(meta: &MetaWire<'_>) -> Option<Deletion> {
+    meta.deletion_timestamp.as_ref().map(|_| Deletion {
+        deadline: time(&meta.deletion_timestamp),
+        grace: meta
+            .deletion_grace_period_seconds
+            .and_then(|seconds| u64::try_from(seconds).ok())
+            .map(Duration::from_secs),
+    })
+}
+
+fn scheduling(spec: &SpecWire<'_>, status: &StatusWire<'_>) -> Scheduling {
+    if text(&spec.node_name).is_some_and(|node| !node.is_empty()) {
+        return Scheduling::Bound;
+    }
+    if spec
+        .scheduling_gates
+        .as_ref()
+        .is_some_and(|gates| !gates.is_empty())
+    {
+        return Scheduling::Gated;
+    }
+    let conditions = status.conditions.as_deref().unwrap_or_default();
+    Scheduling::Waiting(
+        conditions
+            .iter()
+            .find(|c| text(&c.kind) == Some("PodScheduled") && text(&c.status) == Some("False"))
+            .and_then(|c| kept(&c.message).or_else(|| kept(&c.reason))),
+    )
+}
+
+fn disruption(status: &StatusWire<'_>) -> Option<Disruption> {
+    let conditions = status.conditions.as_deref().unwrap_or_default();
+    conditions
+        .iter()
+        .find(|c| text(&c.kind) == Some("DisruptionTarget") && text(&c.status) == Some("True"))
+        .map(|c| Disruption {
+            reason: cut(text(&c.reason).unwrap_or_default()),
+            message: kept(&c.message),
+        })
+}
+
+fn container_state(container: &ContainerWire<'_>) -> ContainerState {
+    match &container.state {
+        Some(ContainerStateWire {
+            terminated: Some(end),
+            ..
+        }) => ContainerState::Terminated(termination(end)),
+        Some(ContainerStateWire {
+            running: Some(run), ..
+        }) => ContainerState::Running {
+            started: time(&run.started_at),
+        },
+        Some(ContainerStateWire {
+            waiting: Some(wait),
+            ..
+        }) => ContainerState::Waiting {
+            reason: kept(&wait.reason),
+            message: kept(&wait.message),
+        },
+        // "If none of them is specified, the default one is waiting", says the API.
+        _ => ContainerState::Waiting {
+            reason: None,
+            message: None,
+        },
+    }
+}
+
+fn termination(end: &TerminatedWire<'_>) -> Termination {
+    Termination {
+        exit_code: end.exit_code.and_then(|code| i32::try_from(code).ok()),
+        reason: kept(&end.reason),
+        message: kept(&end.message),
+        started: time(&end.started_at),
+        finished: time(&end.finished_at),
+    }
+}
+
+/// Reads it once more, slowly, to say which field is wrong.
+fn where_it_fails(json: &str) -> String {
+    let mut slowly = serde_json::Deserializer::from_str(json);
+    match serde_path_to_error::deserialize::<_, PodWire<'_>>(&mut slowly) {
+        Ok(_) => "something follows the object".to_owned(),
+        Err(error) => {
+            let path = error.path().to_string();
+            format!("{}: {}", clean(&path, 96), error.inner())
+        }
+    }
+}
+
+/// What can be read of a pod that cannot be.
+fn skeleton(json: &str, why: &str) -> Unreadable {
+    let meta: MetaSkeleton<'_> = serde_json::from_str::<Skeleton<'_>>(json)
+        .ok()
+        .and_then(|part| serde_json::from_str(part.metadata?.get()).ok())
+        .unwrap_or_default();
+    let part = |raw: Option<&serde_json::value::RawValue>| {
+        let text = Text::deserialize(raw?).ok()?.0.into_owned();
+        (!text.is_empty() && text.len() <= MAX_NAME_BYTES).then_some(text)
+    };
+    Unreadable {
+        name: part(meta.name).map(Arc::from),
+        uid: part(meta.uid).map(PodUid::from),
+        version: part(meta.resource_version).and_then(|text| ResourceVersion::parse(&text)),
+        error: clean(why, 512),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,368 @@
+//! The application record: what Kubernetes cannot tell a successor, as a value and as a ConfigMap (spec O-30).
+
+mod intervals;
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use thiserror::Error;
+
+use super::calls::ConfigMap;
+use super::labels::LabelScheme;
+use super::pod_template::recommended_labels;
+use crate::model::{AppId, ExecutorId, IdSet, Incarnation, PodUid, ProfileName, ResourceVersion};
+
+/// The format that this program writes, and the newest that it reads.
+pub const FORMAT: u32 = 1;
+
+/// What a successor has to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// The application.
+    pub app_id: AppId,
+    /// The latest start of a driver.
+    pub incarnation: Incarnation,
+    /// How many executors are wanted of each profile whose target was set while a driver ran; the configuration's
+    /// numbers stand for the others.
+    pub targets: BTreeMap<ProfileName, u32>,
+    /// Ids up to this one may have been used (in blocks, so that no executor costs a write).
+    pub reserved: Option<ExecutorId>,
+    /// Ids that have ended (spec E-9).
+    pub ended: IdSet,
+    /// Ids that were bound to a pod and have not ended: those that adoption does not find are lost (spec L-1).
+    pub bound: IdSet,
+    /// The backoffs of profiles that crash (spec A-30).
+    pub backoffs: BTreeMap<ProfileName, SavedBackoff>,
+    /// The exit code of an application that is over: a successor exits with it (spec O-11).
+    pub finished: Option<u8>,
+}
+
+/// How far a profile has backed off.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SavedBackoff {
+    /// Which step of the backoff.
+    pub step: u32,
+    /// Until when nothing is requested.
+    pub until: Timestamp,
+}
+
+/// Why a ConfigMap is no record of this application.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum RecordError {
+    /// A newer program wrote it.
+    #[error(
+        "ConfigMap {map}: the record has format {found}, this program reads up to {FORMAT}: a newer boatswain wrote it, use that one"
+    )]
+    Newer {
+        /// The ConfigMap.
+        map: String,
+        /// Its format.
+        found: u32,
+    },
+    /// One of its keys holds something else.
+    #[error("ConfigMap {map}, key {key}: {why}")]
+    Unreadable {
+        /// The ConfigMap.
+        map: String,
+        /// The key.
+        key: &'static str,
+        /// What is wrong.
+        why: String,
+    },
+    /// It is another application's.
+    #[error(
+        "ConfigMap {map} is the record of application {found}, not of {wanted}: choose another prefix"
+    )]
+    AnotherApplication {
+        /// The ConfigMap.
+        map: String,
+        /// Whose it is.
+        found: AppId,
+        /// Whose it should be.
+        wanted: AppId,
+    },
+}
+
+/// Why nobody can succeed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum NoSuccession {
+    /// The application is over.
+    #[error("the application is over, it ended with code {0}")]
+    Finished(u8),
+    /// Every id was used.
+    #[error("the application has used up all executor ids")]
+    NoMoreIds,
+    /// Every incarnation was used.
+    #[error("the application has used up all incarnations")]
+    NoMoreIncarnations,
+}
+
+/// What a new incarnation begins with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Succession {
+    /// The record to be written before anything else is.
+    pub record: Record,
+    /// The first id that it may use; a list may show higher ones still.
+    pub first_id: ExecutorId,
+}
+
+/// The name of an application's record.
+pub fn record_name(prefix: &str) -> String {
+    format!("{prefix}-app")
+}
+
+/// What a record's ConfigMap has beside its content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordPlace {
+    /// The executors' namespace.
+    pub namespace: String,
+    /// What the names of everything begin with.
+    pub prefix: String,
+    /// The application's name, for people.
+    pub app_name: String,
+    /// Whose label keys are written.
+    pub labels: LabelScheme,
+    /// The top of the driver pod's controller chain, as an owner reference; `None` outside the cluster (spec K-2).
+    pub owner: Option<Value>,
+}
+
+mod key {
+    pub(super) const FORMAT: &str = "format";
+    pub(super) const APP_ID: &str = "app-id";
+    pub(super) const INCARNATION: &str = "incarnation";
+    pub(super) const TARGETS: &str = "targets";
+    pub(super) const RESERVED: &str = "reserved";
+    pub(super) const ENDED: &str = "ended";
+    pub(super) const BOUND: &str = "bound";
+    pub(super) const BACKOFFS: &str = "backoffs";
+    pub(super) const FINISHED: &str = "finished";
+}
+
+impl Record {
+    /// What a new incarnation writes: one more than the last, and a block of ids beyond all that may have been used.
+    ///
+    /// # Errors
+    /// Where the application is over, or its numbers are used up.
+    pub fn succeed(
+        previous: Option<&Record>,
+        app_id: &AppId,
+        block: u64,
+    ) -> Result<Succession, NoSuccession> {
+        let mut record = match previous {
+            Some(Record {
+                finished: Some(code),
+                ..
+            }) => return Err(NoSuccession::Finished(*code)),
+            Some(previous) => previous.clone(),
+            None => Record::new(app_id.clone()),
+        };
+        let next = record.incarnation.0.checked_add(1);
+        record.incarnation = Incarnation(next.ok_or(NoSuccession::NoMoreIncarnations)?);
+        let used = record.highest_id();
+        let first_id = match used {
+            Some(id) => id.next().ok_or(NoSuccession::NoMoreIds)?,
+            None => ExecutorId::FIRST,
+        };
+        record.reserved = Some(block_end(first_id, block));
+        Ok(Succession { record, first_id })
+    }
+
+    /// A record of an application that was never started.
+    fn new(app_id: AppId) -> Self {
+        Self {
+            app_id,
+            incarnation: Incarnation(0),
+            targets: BTreeMap::new(),
+            reserved: None,
+            ended: IdSet::new(),
+            bound: IdSet::new(),
+            backoffs: BTreeMap::new(),
+            finished: None,
+        }
+    }
+
+    /// The highest id that may have been used.
+    pub fn highest_id(&self) -> Option<ExecutorId> {
+        let last = |ids: &IdSet| ids.last_below(u64::MAX);
+        self.reserved.max(last(&self.ended)).max(last(&self.bound))
+    }
+
+    /// Reserves a block of ids from `from` on, where it is not reserved yet; whether anything changed.
+    pub fn reserve(&mut self, from: ExecutorId, block: u64) -> bool {
+        let end = Some(block_end(from, block));
+        let changed = end > self.reserved;
+        self.reserved = self.reserved.max(end);
+        changed
+    }
+
+    /// The record as a ConfigMap. `replaces` are the uid and version of the one that it replaces: the preconditions
+    /// of the write.
+    pub fn to_config_map(
+        &self,
+        place: &RecordPlace,
+        replaces: Option<(&PodUid, &ResourceVersion)>,
+    ) -> Value {
+        let mut labels = recommended_labels(&self.app_id, &place.app_name, "record");
+        labels.insert(
+            place.labels.keys().app_id.to_owned(),
+            self.app_id.as_str().into(),
+        );
+        let mut map = json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {
+                "name": record_name(&place.prefix),
+                "namespace": place.namespace,
+                "labels": labels,
+            },
+            "data": self.data(),
+        });
+        if let Some(owner) = &place.owner {
+            map["metadata"]["ownerReferences"] = json!([owner]);
+        }
+        if let Some((uid, version)) = replaces {
+            map["metadata"]["uid"] = uid.as_str().into();
+            map["metadata"]["resourceVersion"] = version.to_string().into();
+        }
+        map
+    }
+
+    fn data(&self) -> Map<String, Value> {
+        let mut data = Map::new();
+        let mut put = |key: &str, text: String| data.insert(key.to_owned(), text.into());
+        put(key::FORMAT, FORMAT.to_string());
+        put(key::APP_ID, self.app_id.to_string());
+        put(key::INCARNATION, self.incarnation.to_string());
+        put(key::TARGETS, json!(self.targets).to_string());
+        put(key::ENDED, intervals::text(&self.ended));
+        put(key::BOUND, intervals::text(&self.bound));
+        put(key::BACKOFFS, json!(self.backoffs).to_string());
+        if let Some(reserved) = self.reserved {
+            put(key::RESERVED, reserved.to_string());
+        }
+        if let Some(code) = self.finished {
+            put(key::FINISHED, code.to_string());
+        }
+        data
+    }
+
+    /// Reads a record. Keys that an older format lacks are empty; unknown keys are nobody's business.
+    ///
+    /// # Errors
+    /// Where a newer program wrote it, or something in it is no part of a record.
+    pub fn read(map: &ConfigMap) -> Result<Self, RecordError> {
+        let keys = Keys { map };
+        let format: u32 = keys
+            .number(key::FORMAT)?
+            .ok_or_else(|| keys.missing(key::FORMAT))?;
+        if format > FORMAT {
+            return Err(RecordError::Newer {
+                map: map.name.clone(),
+                found: format,
+            });
+        }
+        if format == 0 {
+            return Err(keys.unreadable(key::FORMAT, "there is no format 0".to_owned()));
+        }
+        let app_id = keys.get(key::APP_ID).filter(|id| !id.is_empty());
+        let incarnation = keys.number(key::INCARNATION)?;
+        let reserved = match keys.get(key::RESERVED) {
+            None | Some("") => None,
+            Some(text) => Some(
+                ExecutorId::parse(text)
+                    .map_err(|why| keys.unreadable(key::RESERVED, why.to_string()))?,
+            ),
+        };
+        Ok(Self {
+            app_id: app_id.ok_or_else(|| keys.missing(key::APP_ID))?.into(),
+            incarnation: Incarnation(incarnation.ok_or_else(|| keys.missing(key::INCARNATION))?),
+            targets: keys.json(key::TARGETS)?,
+            reserved,
+            ended: keys.intervals(key::ENDED)?,
+            bound: keys.intervals(key::BOUND)?,
+            backoffs: keys.json(key::BACKOFFS)?,
+            finished: keys.number(key::FINISHED)?,
+        })
+    }
+
+    /// As [`Record::read`], and it must be this application's.
+    ///
+    /// # Errors
+    /// Also where it is another application's.
+    pub fn read_own(map: &ConfigMap, wanted: &AppId) -> Result<Self, RecordError> {
+        let record = Self::read(map)?;
+        if record.app_id == *wanted {
+            return Ok(record);
+        }
+        Err(RecordError::AnotherApplication {
+            map: map.name.clone(),
+            found: record.app_id,
+            wanted: wanted.clone(),
+        })
+    }
+}
+
+/// A record's keys, while it is read.
+struct Keys<'a> {
+    map: &'a ConfigMap,
+}
+
+impl<'a> Keys<'a> {
+    fn get(&self, key: &str) -> Option<&'a str> {
+        self.map.data.get(key).map(|text| text.trim())
+    }
+
+    fn number<T: std::str::FromStr<Err = std::num::ParseIntError>>(
+        &self,
+        key: &'static str,
+    ) -> Result<Option<T>, RecordError> {
+        match self.get(key) {
+            None | Some("") => Ok(None),
+            Some(text) => text
+                .parse()
+                .map(Some)
+                .map_err(|why: std::num::ParseIntError| self.unreadable(key, why.to_string())),
+        }
+    }
+
+    fn json<T: Default + serde::de::DeserializeOwned>(
+        &self,
+        key: &'static str,
+    ) -> Result<T, RecordError> {
+        match self.get(key) {
+            None | Some("") => Ok(T::default()),
+            Some(text) => {
+                serde_json::from_str(text).map_err(|why| self.unreadable(key, why.to_string()))
+            }
+        }
+    }
+
+    fn intervals(&self, key: &'static str) -> Result<IdSet, RecordError> {
+        let text = self.get(key).unwrap_or_default();
+        intervals::parse(text).map_err(|why| self.unreadable(key, why))
+    }
+
+    fn missing(&self, key: &'static str) -> RecordError {
+        self.unreadable(key, "missing".to_owned())
+    }
+
+    fn unreadable(&self, key: &'static str, why: String) -> RecordError {
+        RecordError::Unreadable {
+            map: self.map.name.clone(),
+            key,
+            why,
+        }
+    }
+}
+
+/// The last id of a block; fewer than were asked for where ids end.
+fn block_end(first: ExecutorId, block: u64) -> ExecutorId {
+    let last = first.get().saturating_add(block.saturating_sub(1));
+    ExecutorId::new(last).unwrap_or(ExecutorId::MAX)
+}
+
+#[cfg(test)]
+mod tests;

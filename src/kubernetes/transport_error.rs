@@ -1,0 +1,91 @@
+//! What an error of the connection means: never sent, or broken on the way (spec ).
+
+use std::error::Error;
+use std::io;
+
+use hyper_util::client::legacy::Error as HyperError;
+use kube::client::AuthError;
+
+use super::refusal::{Failure, Kind};
+
+/// What an error of the client below means; `place` says what was called.
+pub(super) fn of_error(place: &str, error: &kube::Error) -> Failure {
+    let kind = kind_of(error);
+    let said = match find::<AuthError>(error) {
+        Some(auth) => auth_text(auth),
+        None => chain_text(error),
+    };
+    Failure::new(kind, &format!("{place}: {said}"))
+}
+
+fn kind_of(error: &(dyn Error + 'static)) -> Kind {
+    if find::<AuthError>(error).is_some() {
+        return Kind::Credentials;
+    }
+    // Where hyper was at work, its own word counts alone: an established connection, too, may end with
+    // "no route to host".
+    if let Some(hyper) = find::<HyperError>(error) {
+        return if hyper.is_connect() {
+            Kind::Unreachable
+        } else {
+            Kind::Broken
+        };
+    }
+    match find::<io::Error>(error).map(io::Error::kind) {
+        Some(
+            io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::HostUnreachable
+            | io::ErrorKind::NetworkUnreachable
+            | io::ErrorKind::NetworkDown
+            | io::ErrorKind::AddrNotAvailable,
+        ) => Kind::Unreachable,
+        _ => Kind::Broken,
+    }
+}
+
+/// The outermost error of this type in the chain.
+fn find<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a T> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref::<T>() {
+            return Some(found);
+        }
+        next = error.source();
+    }
+    None
+}
+
+/// The chain in one line; a link that only repeats what the one before it said is left out.
+pub(super) fn chain_text(error: &(dyn Error + 'static)) -> String {
+    let mut text = String::new();
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let said = error.to_string();
+        if text.is_empty() {
+            text = said;
+        } else if !text.contains(&said) {
+            text.push_str(": ");
+            text.push_str(&said);
+        }
+        next = error.source();
+    }
+    text
+}
+
+/// The texts of some of these errors hold what a credential plugin printed, which is a token at worst; they are not used.
+pub(super) fn auth_text(error: &AuthError) -> String {
+    match error {
+        AuthError::ReadTokenFile(why, path) => {
+            format!("the token file {} cannot be read: {why}", path.display())
+        }
+        AuthError::AuthExecStart(why) => format!("the credential plugin does not start: {why}"),
+        AuthError::AuthExecRun { out, .. } => {
+            format!("the credential plugin ended with {}", out.status)
+        }
+        AuthError::AuthExecParse(_) => {
+            "what the credential plugin printed is no ExecCredential".to_owned()
+        }
+        AuthError::MissingCommand => "the credential plugin has no command".to_owned(),
+        _ => "the credentials cannot be obtained or used".to_owned(),
+    }
+}

@@ -1,0 +1,241 @@
+//! The parts of a pod's JSON that are read (spec E-14); everything else is skipped without being looked at.
+//!
+//! Texts are borrowed from the JSON; `null` and a missing field are the same, as they are to Kubernetes.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+/// A text; borrowed unless it holds an escape. (serde borrows inside an `Option` only through a type of one's own.)
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
+
+/// A map of texts, in order; keys that come twice stay twice.
+#[derive(Debug, Default)]
+pub(super) struct Pairs<'a>(Vec<(Text<'a>, Option<Text<'a>>)>);
+
+impl Pairs<'_> {
+    /// The value of a key; of a key that came twice the last one, as Go's decoder has it.
+    pub(super) fn get(&self, key: &str) -> Option<&str> {
+        let (_, value) = self.0.iter().rev().find(|(k, _)| k.0 == key)?;
+        value.as_ref().map(|text| &*text.0)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Pairs<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct PairsVisitor;
+
+        impl<'de> Visitor<'de> for PairsVisitor {
+            type Value = Pairs<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map of texts")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut pairs = Vec::with_capacity(12);
+                while let Some(pair) = map.next_entry()? {
+                    pairs.push(pair);
+                }
+                Ok(Pairs(pairs))
+            }
+        }
+
+        deserializer.deserialize_map(PairsVisitor)
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct PodWire<'a> {
+    #[serde(borrow)]
+    pub(super) kind: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) metadata: Option<MetaWire<'a>>,
+    #[serde(borrow)]
+    pub(super) spec: Option<SpecWire<'a>>,
+    #[serde(borrow)]
+    pub(super) status: Option<StatusWire<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct MetaWire<'a> {
+    #[serde(borrow)]
+    pub(super) name: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) uid: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) resource_version: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) creation_timestamp: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) deletion_timestamp: Option<Text<'a>>,
+    pub(super) deletion_grace_period_seconds: Option<i64>,
+    #[serde(borrow)]
+    pub(super) labels: Option<Pairs<'a>>,
+    #[serde(borrow)]
+    pub(super) annotations: Option<Pairs<'a>>,
+    #[serde(borrow)]
+    pub(super) owner_references: Option<Vec<OwnerWire<'a>>>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct OwnerWire<'a> {
+    #[serde(borrow)]
+    pub(super) kind: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) name: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) uid: Option<Text<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SpecWire<'a> {
+    #[serde(borrow)]
+    pub(super) node_name: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) restart_policy: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) scheduling_gates: Option<Vec<NameWire<'a>>>,
+    #[serde(borrow)]
+    pub(super) containers: Option<Vec<NameWire<'a>>>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct NameWire<'a> {
+    #[serde(borrow)]
+    pub(super) name: Option<Text<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct StatusWire<'a> {
+    #[serde(borrow)]
+    pub(super) phase: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) reason: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) message: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) conditions: Option<Vec<ConditionWire<'a>>>,
+    #[serde(borrow)]
+    pub(super) container_statuses: Option<Vec<ContainerWire<'a>>>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct ConditionWire<'a> {
+    #[serde(borrow, rename = "type")]
+    pub(super) kind: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) status: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) reason: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) message: Option<Text<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct ContainerWire<'a> {
+    #[serde(borrow)]
+    pub(super) name: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) state: Option<ContainerStateWire<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct ContainerStateWire<'a> {
+    #[serde(borrow)]
+    pub(super) waiting: Option<WaitingWire<'a>>,
+    #[serde(borrow)]
+    pub(super) running: Option<RunningWire<'a>>,
+    #[serde(borrow)]
+    pub(super) terminated: Option<TerminatedWire<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct WaitingWire<'a> {
+    #[serde(borrow)]
+    pub(super) reason: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) message: Option<Text<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RunningWire<'a> {
+    #[serde(borrow)]
+    pub(super) started_at: Option<Text<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct TerminatedWire<'a> {
+    pub(super) exit_code: Option<i64>,
+    #[serde(borrow)]
+    pub(super) reason: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) message: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) started_at: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) finished_at: Option<Text<'a>>,
+}
+
+/// What is tried of a pod that cannot be read: each part by itself.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Skeleton<'a> {
+    #[serde(borrow)]
+    pub(super) metadata: Option<&'a RawValue>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct MetaSkeleton<'a> {
+    #[serde(borrow)]
+    pub(super) name: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) uid: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) resource_version: Option<&'a RawValue>,
+}
+
+/// A page of a list; the items are read one by one (spec S-15).
+#[derive(Debug, Deserialize)]
+pub(super) struct ListWire<'a> {
+    #[serde(borrow)]
+    pub(super) kind: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) metadata: Option<ListMetaWire<'a>>,
+    /// Go writes an empty list as `null`; a list without any, though, is no list. (A field with its own function must be
+    /// there, an `Option` by itself need not.)
+    #[serde(borrow, deserialize_with = "present")]
+    pub(super) items: Option<Vec<&'a RawValue>>,
+}
+
+fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
+    T::deserialize(deserializer)
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ListMetaWire<'a> {
+    #[serde(borrow)]
+    pub(super) resource_version: Option<Text<'a>>,
+    #[serde(borrow, rename = "continue")]
+    pub(super) continue_token: Option<Text<'a>>,
+}
+
+/// A line of a watch; the object is read by what the type says.
+#[derive(Debug, Deserialize)]
+pub(super) struct LineWire<'a> {
+    #[serde(borrow, rename = "type")]
+    pub(super) kind: Text<'a>,
+    #[serde(borrow)]
+    pub(super) object: Option<&'a RawValue>,
+}

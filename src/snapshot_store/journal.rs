@@ -1,0 +1,124 @@
+//! What the store's changes look like in the log (spec O-40): an executor's story in a few lines.
+
+use crate::model::executor::{HowGone, Why};
+use crate::model::{Entry, PodState, State, Tick};
+
+use crate::telemetry::millis;
+
+use super::ledger::Note;
+
+/// Unreadable pods are said at warn up to this many times, and at debug from then on.
+const LOUD_UNREADABLE: u64 = 10;
+
+/// Writes the log, and counts what is folded.
+#[derive(Debug, Default)]
+pub struct Journal {
+    unreadable: u64,
+}
+
+impl Journal {
+    /// Says one thing.
+    pub fn note(&mut self, note: &Note, now: Tick) {
+        match note {
+            Note::Changed(before, after) => changed(before.as_deref(), after, now),
+            Note::Stranger(pod, why) => tracing::warn!(
+                pod = &*pod.name,
+                uid = pod.uid.as_str(),
+                %why,
+                "a pod bears this application's labels but is none of its executors: left alone"
+            ),
+            Note::Ghost(pod) => tracing::warn!(
+                pod = &*pod.name,
+                uid = pod.uid.as_str(),
+                "a pod came too late, or is a copy: it is deleted"
+            ),
+            Note::Younger(pod) => tracing::warn!(
+                pod = &*pod.name,
+                uid = pod.uid.as_str(),
+                "a younger driver asked for this pod: left alone, and the application record is read again"
+            ),
+            Note::Unreadable(part) => {
+                self.unreadable += 1;
+                let (pod, error) = (part.name.as_deref().unwrap_or("?"), &part.error);
+                let count = self.unreadable;
+                if count <= LOUD_UNREADABLE {
+                    tracing::warn!(pod, %error, count, "a pod could not be read");
+                } else {
+                    tracing::debug!(pod, %error, count, "a pod could not be read");
+                }
+            }
+            Note::NewEpoch {
+                epoch,
+                version,
+                highest,
+            } => tracing::warn!(
+                %epoch,
+                %version,
+                %highest,
+                "the API server was restored or emptied: its lists are believed from here on"
+            ),
+            Note::StaleList { version, highest } => {
+                tracing::debug!(%version, %highest, "a list is older than what is known");
+            }
+            Note::Adopted { found, lost } => {
+                tracing::info!(found, lost, "executors adopted");
+            }
+            Note::Ignored(why) => tracing::trace!(why, "news that changes nothing"),
+        }
+    }
+}
+
+fn changed(before: Option<&Entry>, after: &Entry, now: Tick) {
+    let (executor, profile) = (after.id.get(), after.profile.as_str());
+    if let Some(leaving) = &after.leaving
+        && before.is_some_and(|before| before.leaving.is_none())
+    {
+        let reason = match &leaving.why {
+            Why::ScaledDown => "more executors than wanted",
+            Why::Mislabelled(_) => "its labels no longer say that it is ours",
+            Why::ApplicationEnded => "the application ended",
+        };
+        tracing::info!(executor, profile, reason, "executor leaving");
+        return;
+    }
+    match &after.state {
+        State::Sent(_) => tracing::info!(executor, profile, "executor requested"),
+        State::Unknown(doubt) => {
+            let (error, repeats) = (&doubt.why, doubt.repeats);
+            tracing::debug!(executor, profile, %error, repeats, "the request's outcome is unknown");
+        }
+        State::Gone(gone) => match &gone.how {
+            HowGone::NotCreated(why) => {
+                tracing::debug!(executor, profile, reason = &**why, "executor not created");
+            }
+            how => tracing::debug!(executor, profile, ?how, "executor gone"),
+        },
+        State::Bound(bound) => {
+            let state = bound.pod.state();
+            let ran = before
+                .and_then(Entry::bound)
+                .is_some_and(|b| b.running_since.is_some());
+            let node = bound.pod.node.as_deref().unwrap_or("?");
+            let pod = &*bound.pod.name;
+            if state == PodState::Running && !ran {
+                let duration_ms = millis(now.since(after.since));
+                let adopted = after.adopted;
+                tracing::info!(
+                    executor,
+                    profile,
+                    pod,
+                    node,
+                    duration_ms,
+                    adopted,
+                    "executor running"
+                );
+            } else if let Some(absence) = &bound.absent
+                && absence.since == now
+            {
+                tracing::info!(executor, profile, pod, "executor not listed, looked up");
+            } else {
+                tracing::debug!(executor, profile, pod, ?state, "executor changed");
+            }
+        }
+    }
+}

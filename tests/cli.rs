@@ -1,0 +1,106 @@
+//! The binary from outside: what it says, where, and how it exits.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::io::Write;
+use std::process::{Command, Output};
+
+fn boatswain(arguments: &[&str], env: &[(&str, &str)]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_boatswain"))
+        .args(arguments)
+        .envs(env.iter().copied())
+        .output()
+        .unwrap()
+}
+
+fn said(output: &Output) -> (String, String) {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    (text(&output.stdout), text(&output.stderr))
+}
+
+fn file(text: &str) -> tempfile::NamedTempFile {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    file
+}
+
+// spec: O-2
+#[test]
+fn a_mistake_in_the_file_exits_with_78_and_says_what_and_how_to_put_it_right() {
+    let file = file("[poll]\ninterval = \"often\"\n");
+    let path = file.path().to_str().unwrap();
+    let output = boatswain(&["run", "--config", path], &[]);
+    assert_eq!(output.status.code(), Some(78));
+    let (stdout, stderr) = said(&output);
+    assert_eq!(stdout, "");
+    let expected = format!(
+        "{path}:2:12: poll.interval: found \"often\"\n  \
+         allowed: a duration from 100ms to 1day, as \"30s\" or \"1h 30m\"\n"
+    );
+    assert_eq!(stderr, expected);
+}
+
+// spec: C-3
+#[test]
+fn the_environment_and_the_command_line_override_the_file() {
+    let file = file("[poll]\ninterval = \"often\"\n");
+    let path = file.path().to_str().unwrap();
+    let env = [("BOATSWAIN__POLL__INTERVAL", "rarely")];
+    let (_, stderr) = said(&boatswain(&["run", "--config", path], &env));
+    assert!(
+        stderr.starts_with("BOATSWAIN__POLL__INTERVAL: poll.interval: found \"rarely\"\n"),
+        "{stderr}"
+    );
+    let set = ["run", "--config", path, "--set", "poll.interval=never"];
+    let (_, stderr) = said(&boatswain(&set, &env));
+    assert!(
+        stderr.starts_with("--set poll.interval: poll.interval: found \"never\"\n"),
+        "{stderr}"
+    );
+}
+
+// spec: O-2
+#[test]
+fn a_file_that_is_not_there_exits_with_78() {
+    let output = boatswain(&["run", "--config", "/no/such/file.toml"], &[]);
+    assert_eq!(output.status.code(), Some(78));
+    let (_, stderr) = said(&output);
+    assert!(
+        stderr.starts_with("/no/such/file.toml: cannot be read: "),
+        "{stderr}"
+    );
+    assert_eq!(
+        stderr.lines().count(),
+        2,
+        "what it is and what to do: {stderr}"
+    );
+}
+
+// spec: O-2
+#[test]
+fn what_is_not_understood_exits_with_64_and_says_what_is() {
+    for arguments in [
+        &[][..],
+        &["sail"],
+        &["run"],
+        &["run", "--config"],
+        &["run", "--config", "a.toml", "--no-such-option"],
+    ] {
+        let output = boatswain(arguments, &[]);
+        assert_eq!(output.status.code(), Some(64), "{arguments:?}");
+        let (stdout, stderr) = said(&output);
+        assert_eq!(stdout, "", "{arguments:?}");
+        assert!(!stderr.is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn help_and_version_are_answers() {
+    let output = boatswain(&["--version"], &[]);
+    assert_eq!(output.status.code(), Some(0));
+    let expected = format!("boatswain {}\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!(said(&output), (expected, String::new()));
+    let output = boatswain(&["run", "--help"], &[]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(said(&output).0.contains("--config <FILE>"));
+}
