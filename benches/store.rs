@@ -14,7 +14,7 @@ use rustix::time::{ClockId, clock_gettime};
 use boatswain::model::news::{Listed, News};
 use boatswain::model::pod::{Claim, Phase, Sighting};
 use boatswain::model::{
-    Epoch, ExecutorId, Incarnation, Now, Pod, ProfileName, ResourceVersion, Tick,
+    Batch, Entry, Epoch, ExecutorId, Incarnation, Now, Pod, ProfileName, ResourceVersion, Tick,
 };
 use boatswain::snapshot_store::delivery::{Delivery, Timing};
 use boatswain::snapshot_store::ledger::{Identity, Inheritance, Ledger};
@@ -96,11 +96,15 @@ impl Fleet {
         }
     }
 
-    /// The next event of the watch; each is of another executor, all over the fleet.
-    fn event(&mut self) -> News {
+    fn next_id(&mut self) -> ExecutorId {
         self.version += 1;
         let number = self.version.wrapping_mul(7_919) % self.executors + 1;
-        let id = ExecutorId::new(number).unwrap_or(ExecutorId::FIRST);
+        ExecutorId::new(number).unwrap_or(ExecutorId::FIRST)
+    }
+
+    /// The next event of the watch; each is of another executor, all over the fleet.
+    fn event(&mut self) -> News {
+        let id = self.next_id();
         News::Seen {
             pod: Sighting::Read(Arc::new(pod(id, self.version))),
             epoch: Epoch::default(),
@@ -117,9 +121,10 @@ impl Fleet {
         black_box(applied);
     }
 
-    /// Both subscribers are handed what waits; one looks at all that changed in it.
-    fn round(&mut self) -> usize {
+    /// Both subscribers are handed what waits, and look at all that changed in it; the batches are theirs to drop.
+    fn round(&mut self) -> Vec<Batch> {
         let mut live = 0;
+        let mut batches = Vec::with_capacity(self.subscribers.len());
         for subscriber in &mut self.subscribers {
             let batch = subscriber.take(self.ledger.current(), self.now.tick);
             let latest = batch.latest();
@@ -129,8 +134,10 @@ impl Fleet {
                     .map_or(0, |entry| usize::from(entry.class().is_live()));
             }
             subscriber.decided();
+            batches.push(batch);
         }
-        live
+        black_box(live);
+        batches
     }
 }
 
@@ -157,28 +164,64 @@ fn updates(criterion: &mut Criterion) {
     group.finish();
 }
 
-fn rounds(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("round over 100 changes");
-    for executors in [1_000, 100_000] {
+/// What no ledger on such a map can be faster than: one entry replaced in it while the map before is kept.
+fn floor(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("floor of an update");
+    for executors in FLEETS {
         let mut fleet = Fleet::new(executors);
+        let mut map = fleet.ledger.current().entries.clone();
         group.bench_function(BenchmarkId::from_parameter(executors), |bencher| {
             bencher.iter_custom(|times| {
-                let mut spent = Duration::ZERO;
-                for _ in 0..times {
-                    for _ in 0..CHANGES {
-                        let news = fleet.event();
-                        fleet.update(news);
+                let mut kept = Vec::with_capacity(times as usize);
+                let ids: Vec<_> = (0..times).map(|_| fleet.next_id()).collect();
+                let began = cpu_time();
+                for id in ids {
+                    if let Some(entry) = map.get(&id).map(|entry| Entry::clone(entry)) {
+                        kept.push(map.clone());
+                        map.insert(id, Arc::new(entry));
                     }
-                    let began = cpu_time();
-                    black_box(fleet.round());
-                    spent += cpu_time() - began;
                 }
-                spent
+                cpu_time() - began
             });
         });
     }
     group.finish();
 }
 
-criterion_group!(benches, updates, rounds);
+/// A round with and without the freeing of the snapshots that only it had kept.
+fn rounds(criterion: &mut Criterion) {
+    for (name, freeing) in [
+        ("round over 100 changes", false),
+        ("round and its freeing", true),
+    ] {
+        let mut group = criterion.benchmark_group(name);
+        for executors in [1_000, 100_000] {
+            let mut fleet = Fleet::new(executors);
+            group.bench_function(BenchmarkId::from_parameter(executors), |bencher| {
+                bencher.iter_custom(|times| {
+                    let mut spent = Duration::ZERO;
+                    for _ in 0..times {
+                        for _ in 0..CHANGES {
+                            let news = fleet.event();
+                            fleet.update(news);
+                        }
+                        let began = cpu_time();
+                        let batches = fleet.round();
+                        if freeing {
+                            drop(batches);
+                            spent += cpu_time() - began;
+                        } else {
+                            spent += cpu_time() - began;
+                            drop(batches);
+                        }
+                    }
+                    spent
+                });
+            });
+        }
+        group.finish();
+    }
+}
+
+criterion_group!(benches, floor, updates, rounds);
 criterion_main!(benches);
