@@ -3,7 +3,7 @@
 use std::error::Error as _;
 use std::time::Duration;
 
-use axum::body::Body;
+use axum::body::{Body, HttpBody as _};
 use bytes::Bytes;
 use http::Method;
 use http::header::{ACCEPT, CONTENT_TYPE};
@@ -32,11 +32,19 @@ pub(super) struct Call<'a> {
     parts: &'a Parts,
     pub(super) query: Query,
     body: Bytes,
+    /// The fields of the object in the body that were dropped, which the client is warned of.
+    pub(super) unknown: Vec<String>,
     /// After this it may not be carried out any more.
     pub(super) deadline: Instant,
 }
 
 async fn read(body: Body, deadline: Instant) -> Result<Bytes, ApiError> {
+    // One who announces too much is not waited for.
+    if body.size_hint().lower() > MAX_BODY as u64 {
+        return Err(ApiError::too_large(format!(
+            "Request entity too large: limit is {MAX_BODY}"
+        )));
+    }
     match tokio::time::timeout_at(deadline, axum::body::to_bytes(body, MAX_BODY)).await {
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(error)) => {
@@ -71,6 +79,7 @@ impl<'a> Call<'a> {
             parts,
             query,
             body,
+            unknown: Vec::new(),
             deadline,
         })
     }
@@ -121,13 +130,21 @@ impl<'a> Call<'a> {
     }
 
     /// The object in the body, as its type has it.
-    fn object(&self, resource: Resource) -> Result<Value, ApiError> {
+    fn object(&mut self, resource: Resource) -> Result<Value, ApiError> {
         let kind = resource.traits().kind;
         self.takes_json_body()?;
         let strict = self.query.strict("CreateOptions")?;
         let decoded = decode::object(resource, decode::parse(kind, &self.body)?)?;
         if strict {
-            refuse_unknown(&decoded.unknown)?;
+            refuse_unknown(&decoded.unknown).map_err(|error| {
+                let version = resource.traits().api_version;
+                let message = error.message;
+                ApiError::bad_request(format!(
+                    "{kind} in version \"{version}\" cannot be handled as a {kind}: {message}"
+                ))
+            })?;
+        } else if self.query.text("fieldValidation") != "Ignore" {
+            self.unknown = decoded.unknown;
         }
         Ok(decoded.object)
     }
@@ -157,7 +174,7 @@ impl<'a> Call<'a> {
 
     /// What a request to a collection, other than to read it, wants done, and whether it is but a dry run.
     pub(super) fn write_collection(
-        &self,
+        &mut self,
         resource: Resource,
         namespace: Option<String>,
     ) -> Result<(Write, bool), ApiError> {
@@ -196,7 +213,7 @@ impl<'a> Call<'a> {
 
     /// What a request to an object, other than to read it, wants done, and whether it is but a dry run.
     pub(super) fn write_object(
-        &self,
+        &mut self,
         key: Key,
         sub: Option<&str>,
     ) -> Result<(Write, bool), ApiError> {

@@ -1,9 +1,9 @@
 //! The embedded cluster: an API server in this process, and a node for its pods.
 //!
-//! - [`store`]: the state, a value: objects, one resource version, a bounded log. `write` and `delete` are what
+//! - `store`: the state, a value: objects, one resource version, a bounded log. `write` and `delete` are what
 //!   writes do to it; both are pure.
 //! - `server`: the one task that owns the state, carries writes out and publishes what became of it.
-//! - `router`: the HTTP API, as a tower service; [`list`] and [`watch`] read what was published.
+//! - `router`: the HTTP API, as a tower service; `list` and `watch` read what was published.
 //! - `gc`: what a controller manager does: what is owned goes after its owner, a namespace's content with it.
 //! - `node`: what runs the pods: processes, or a simulation.
 //!

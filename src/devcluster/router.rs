@@ -11,7 +11,7 @@ use axum::extract::{Request, State as Shared};
 use axum::response::Response;
 use bytes::Bytes;
 use futures::stream;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, USER_AGENT, WARNING};
 use http::request::Parts;
 use http::{HeaderValue, Method, StatusCode};
 use serde_json::Value;
@@ -29,6 +29,9 @@ use super::status::ApiError;
 use super::store::State;
 use super::watch::Watch;
 use super::write::{Answer, Write};
+
+/// A client is warned of so many fields that were dropped; one that has more has seen enough.
+const MAX_WARNINGS: usize = 10;
 
 /// How long a list waits for a version that is yet to come.
 const WAIT_FOR_VERSION: Duration = Duration::from_secs(3);
@@ -132,7 +135,7 @@ impl Api {
         origin: Option<&Origin>,
         reached_store: &mut bool,
     ) -> Result<Response, ApiError> {
-        let call = Call::read(parts, body).await?;
+        let mut call = Call::read(parts, body).await?;
         let target = Target::of(parts.uri.path());
         match target {
             Target::Nothing => Ok(plain(404, "404 page not found\n")),
@@ -290,7 +293,7 @@ impl Api {
             .store
             .write_for(write, dry_run, Some(call.deadline), origin.cloned())
             .await?;
-        Ok(match answer {
+        let mut response = match answer {
             Answer::Object(object, new) => {
                 response(if new { 201 } else { 200 }, object.encoded().clone())
             }
@@ -300,7 +303,19 @@ impl Api {
                 version,
                 objects,
             } => response(200, list::encode(resource, version, &objects, None, None)),
-        })
+        };
+        for field in call.unknown.iter().take(MAX_WARNINGS) {
+            let readable: String = field
+                .chars()
+                .filter(|c| (' '..='~').contains(c) && *c != '"')
+                .collect();
+            if let Ok(warning) =
+                HeaderValue::try_from(format!("299 - \"unknown field \\\"{readable}\\\"\""))
+            {
+                response.headers_mut().append(WARNING, warning);
+            }
+        }
+        Ok(response)
     }
 }
 

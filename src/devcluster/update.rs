@@ -45,10 +45,17 @@ impl State {
         let old = self.existing(key)?;
         let mut new = old.value().clone();
         kind.apply(&mut new, patch)?;
-        let decoded = decode::object(key.resource, new)?;
-        if strict {
-            refuse_unknown(&decoded.unknown)?;
-        }
+        let decoded = decode::object(key.resource, new).and_then(|decoded| {
+            if strict {
+                refuse_unknown(&decoded.unknown)?;
+            }
+            Ok(decoded)
+        });
+        // What a patch leads to is the patch's fault, field by field, unlike a body that is no object.
+        let decoded = decoded.map_err(|error| {
+            let cause = Cause::invalid("patch", &patch.to_string().into(), &error.message);
+            ApiError::invalid("", "", "", vec![cause])
+        })?;
         Ok(Answer::Object(
             self.update(&old, part, decoded.object)?,
             false,
