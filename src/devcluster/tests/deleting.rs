@@ -86,3 +86,12 @@ async fn an_eviction_deletes_and_says_why() {
         "EvictionByEvictionAPI"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_default_namespace_stays() {
+    let cluster = cluster();
+    assert_eq!(
+        refusal(delete(&cluster, "/api/v1/namespaces/default").await),
+        refused(403, "Forbidden")
+    );
+}
