@@ -1,28 +1,33 @@
 //! The embedded cluster: an API server in this process, and a node for its pods.
 //!
-//! - [`store`]: the state, a value: objects, one resource version, a bounded log. `write` and `delete` are what
+//! - `store`: the state, a value: objects, one resource version, a bounded log. `write` and `delete` are what
 //!   writes do to it; both are pure.
 //! - `server`: the one task that owns the state, carries writes out and publishes what became of it.
-//! - `router`: the HTTP API, as a tower service; [`list`] and [`watch`] read what was published.
+//! - `router`: the HTTP API, as a tower service; `list` and `watch` read what was published.
 //! - `gc`: what a controller manager does: what is owned goes after its owner, a namespace's content with it.
 //! - `node`: what runs the pods: processes, or a simulation.
 //!
 //! It knows nothing of the driver, nor the driver of it.
 
 mod auth;
+mod call;
 mod decode;
 mod defaults;
 mod delete;
 mod follow;
 mod gc;
 mod ids;
+mod json_patch;
+mod label_selector;
 mod list;
+mod logs;
 mod names;
 mod node;
 mod object;
 mod options;
 mod patch;
 mod path;
+mod pod;
 mod quantity;
 mod query;
 mod resource;
@@ -32,6 +37,7 @@ mod serve;
 mod server;
 mod status;
 mod store;
+mod update;
 mod validate;
 mod validate_pod;
 mod watch;
@@ -40,6 +46,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use axum::Router;
@@ -64,6 +71,7 @@ use server::{Clock, Command, Store};
 pub struct DevCluster {
     store: Store,
     credentials: Credentials,
+    logs: Option<Arc<Path>>,
     /// Whatever runs in the background holds a receiver of this for as long as it runs.
     tasks: Arc<signal::Sender<()>>,
 }
@@ -81,31 +89,24 @@ pub fn start(options: Options) -> DevCluster {
     let clock = Clock::starting_at(wall_clock_start.unwrap_or_else(Timestamp::now));
     let store = server::start(seed, event_log, clock);
     let (tasks, alive) = signal::channel(());
+    tokio::spawn(gc::run(store.clone(), collect_garbage, alive.clone()));
+    let mut logs = None;
     match node {
         NodeKind::None => {}
         NodeKind::Process(ProcessNode { name, state_dir }) => {
             let state_dir = StateDir::new(state_dir);
-            tokio::spawn(node::process::run(
-                store.clone(),
-                name,
-                state_dir,
-                alive.clone(),
-            ));
+            logs = Some(state_dir.path().into());
+            tokio::spawn(node::process::run(store.clone(), name, state_dir, alive));
         }
         NodeKind::Simulated(options) => {
-            tokio::spawn(node::simulated::run(
-                store.clone(),
-                options,
-                seed,
-                alive.clone(),
-            ));
+            tokio::spawn(node::simulated::run(store.clone(), options, seed, alive));
         }
     }
-    tokio::spawn(gc::run(store.clone(), collect_garbage, alive));
     DevCluster {
-        tasks: Arc::new(tasks),
         store,
         credentials: Credentials::new(token),
+        logs,
+        tasks: Arc::new(tasks),
     }
 }
 
@@ -115,6 +116,7 @@ impl DevCluster {
         router::router(Api {
             store: self.store.clone(),
             credentials: self.credentials.clone(),
+            logs: self.logs.clone(),
         })
     }
 
