@@ -30,6 +30,8 @@ pub(crate) struct Story {
     pub(crate) millis: u64,
     version: u64,
     waiting: Vec<Snapshot>,
+    /// The last snapshot that the subscriber has got.
+    delivered: u64,
 }
 
 impl Story {
@@ -50,6 +52,7 @@ impl Story {
             millis: 0,
             version: 100,
             waiting: Vec::new(),
+            delivered: 0,
         }
     }
 
@@ -91,6 +94,7 @@ impl Story {
     }
 
     pub(crate) fn batch(&mut self) -> Batch {
+        self.delivered = self.current().seq;
         Batch::new(
             std::mem::take(&mut self.waiting),
             self.ledger.current().clone(),
@@ -102,10 +106,9 @@ impl Story {
         !self.waiting.is_empty()
     }
 
-    /// Everyone has decided on all there is: what is gone leaves.
+    /// What is gone and was in the last batch leaves.
     pub(crate) fn release(&mut self) {
-        let seq = self.ledger.current().seq;
-        let applied = self.ledger.release(seq);
+        let applied = self.ledger.release(self.delivered);
         self.waiting.extend(applied.snapshot);
     }
 

@@ -84,9 +84,10 @@ impl Duties {
         if !latest.adopted {
             return actions;
         }
+        let ended = as_they_ended(batch);
         if std::mem::replace(&mut self.begun, true) {
             for id in batch.changed_executors() {
-                self.executor(id, latest, now, &mut actions);
+                self.executor(id, latest, ended.get(&id), now, &mut actions);
             }
             for uid in batch.changed_ghosts() {
                 self.ghost(uid, latest, now);
@@ -94,7 +95,7 @@ impl Duties {
         } else {
             // Whatever changed until adoption was not looked at, and the batch need not name it any more.
             for id in latest.entries.keys() {
-                self.executor(*id, latest, now, &mut actions);
+                self.executor(*id, latest, ended.get(id), now, &mut actions);
             }
             for uid in latest.ghosts.keys() {
                 self.ghost(uid.clone(), latest, now);
@@ -109,12 +110,13 @@ impl Duties {
         &mut self,
         id: ExecutorId,
         latest: &Snapshot,
+        as_it_ended: Option<&Arc<Entry>>,
         now: Tick,
         actions: &mut Vec<Action>,
     ) {
         let entry = latest.entry(id);
         match entry {
-            Some(entry) => self.tell(entry, actions),
+            Some(entry) => self.tell(entry, as_it_ended, actions),
             None => {
                 self.told.remove(&id);
             }
@@ -143,24 +145,26 @@ impl Duties {
         self.queue.next_try()
     }
 
-    fn tell(&mut self, entry: &Arc<Entry>, actions: &mut Vec<Action>) {
+    fn tell(
+        &mut self,
+        entry: &Arc<Entry>,
+        as_it_ended: Option<&Arc<Entry>>,
+        actions: &mut Vec<Action>,
+    ) {
         if entry.owes_telling() {
-            let reason = reason_of(entry);
-            self.told.insert(entry.id, reason.class);
-            actions.push(Action::Tell(Box::new(Ending {
-                entry: Arc::clone(entry),
-                reason,
-            })));
+            let mut ending = Ending::of(entry);
+            if ending.says_little()
+                && let Some(before) = as_it_ended.map(Ending::of)
+                && !before.says_little()
+            {
+                ending = before;
+            }
+            self.told.insert(entry.id, ending.reason.class);
+            actions.push(Action::Tell(Box::new(ending)));
         } else if let Some(told) = self.told.get_mut(&entry.id) {
-            let reason = reason_of(entry);
-            // A kept or deleted pod says less than the container's end that was told.
-            let says_less = matches!(reason.class, LossClass::Deleted | LossClass::Missing);
-            if reason.class != *told && !says_less {
-                *told = reason.class;
-                let ending = Ending {
-                    entry: Arc::clone(entry),
-                    reason,
-                };
+            let ending = Ending::of(entry);
+            if ending.reason.class != *told && !ending.says_little() {
+                *told = ending.reason.class;
                 actions.push(Action::Correct(Box::new(ending)));
             }
         }
@@ -203,6 +207,34 @@ impl Duties {
         let marked = entry.leaving.is_some() && state != PodState::Terminating;
         marked.then_some((Duty::Delete { name, uid }, None))
     }
+}
+
+impl Ending {
+    fn of(entry: &Arc<Entry>) -> Self {
+        Self {
+            entry: Arc::clone(entry),
+            reason: reason_of(entry),
+        }
+    }
+
+    /// That a pod is deleted or gone says less than the end that was seen before.
+    fn says_little(&self) -> bool {
+        matches!(self.reason.class, LossClass::Deleted | LossClass::Missing)
+    }
+}
+
+/// Each executor that ended in this batch, as it was first seen to have: a later snapshot may only show that its pod
+/// is gone (spec L-5).
+fn as_they_ended(batch: &Batch) -> BTreeMap<ExecutorId, Arc<Entry>> {
+    let mut ended = BTreeMap::new();
+    for snapshot in batch.snapshots() {
+        for id in &snapshot.changes.executors {
+            if let Some(entry) = snapshot.entry(*id).filter(|entry| entry.owes_telling()) {
+                ended.entry(*id).or_insert_with(|| Arc::clone(entry));
+            }
+        }
+    }
+    ended
 }
 
 /// What is owed to a ghost.
