@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::watch;
-
+use super::publish::Reader;
 use super::server::{Published, Store};
 use super::store::{Event, State};
 
@@ -13,7 +12,7 @@ const BATCH: usize = 256;
 /// A place in the event log.
 #[derive(Debug)]
 pub(super) struct Follower {
-    published: watch::Receiver<Published>,
+    published: Reader,
     /// The version up to which all was handed over, and in which life of the store; none at the beginning.
     read: Option<(u64, u64)>,
 }

@@ -28,6 +28,7 @@ mod options;
 mod patch;
 mod path;
 mod pod;
+mod publish;
 mod quantity;
 mod query;
 mod resource;

@@ -6,11 +6,12 @@
 use std::collections::VecDeque;
 
 use jiff::{SignedDuration, Timestamp};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::ids::Ids;
 use super::object::Key;
+use super::publish::{self, Publisher, Reader};
 use super::resource::Resource;
 use super::status::ApiError;
 use super::store::State;
@@ -131,7 +132,7 @@ impl Clock {
 #[derive(Clone, Debug)]
 pub struct Store {
     commands: mpsc::Sender<Command>,
-    published: watch::Receiver<Published>,
+    published: Reader,
     clock: Clock,
 }
 
@@ -172,7 +173,7 @@ impl Store {
     }
 
     /// The newest state and all that follows.
-    pub fn published(&self) -> watch::Receiver<Published> {
+    pub fn published(&self) -> Reader {
         self.published.clone()
     }
 
@@ -197,7 +198,7 @@ pub(super) fn start(seed: u64, log_limit: usize, clock: Clock) -> Store {
         resets: 0,
         stopping: false,
     };
-    let (publish, published) = watch::channel(first.clone());
+    let (publish, published) = publish::publish(first.clone());
     let (commands, inbox) = mpsc::channel(QUEUE);
     let task = Task {
         now: first,
@@ -240,7 +241,7 @@ struct Task {
     fresh: State,
     ids: Ids,
     clock: Clock,
-    publish: watch::Sender<Published>,
+    publish: Publisher,
     writes: u64,
     records: VecDeque<WriteRecord>,
 }
@@ -257,7 +258,7 @@ impl Task {
             for command in commands.drain(..) {
                 self.handle(command, &mut answers, &mut done);
             }
-            self.publish.send_replace(self.now.clone());
+            self.publish.put(self.now.clone());
             // A client that has gone away needs no answer.
             for (reply, answer) in answers {
                 let _ = reply.send(answer);

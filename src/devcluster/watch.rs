@@ -7,14 +7,13 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use serde_json::json;
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::object::{Key, Object};
+use super::publish::Reader;
 use super::query::Query;
 use super::resource::Resource;
 use super::selector::Selector;
-use super::server::Published;
 use super::status::{ApiError, Cause};
 use super::store::{Event, EventKind, Objects, range, watch_line};
 
@@ -109,7 +108,7 @@ impl Watch {
     }
 
     /// Begins it.
-    pub fn start(self, mut published: watch::Receiver<Published>) -> Watcher {
+    pub fn start(self, mut published: Reader) -> Watcher {
         let (cursor, initial, cut, version) = {
             let now = published.borrow_and_update();
             let version = now.state.resource_version();
@@ -189,7 +188,7 @@ struct Initial {
 
 /// An open watch.
 pub struct Watcher {
-    published: watch::Receiver<Published>,
+    published: Reader,
     /// How often watches had been cut off when this one began.
     cut: u64,
     /// The version up to which all has been sent.

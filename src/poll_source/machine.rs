@@ -192,8 +192,11 @@ impl Machine {
     fn poll(&mut self, repeated: bool, now: Tick, out: &mut Vec<Effect>) -> Phase {
         self.begun = Some(now);
         let call = self.serial();
-        // Where nothing was listed yet and no watch will, the first list shows the newest there is (spec W-6).
-        let quorum = !self.pace.from_cache || (self.pace.makes_first_list && !self.listed);
+        // Where nothing was listed yet and no watch will, the first list shows the newest there is (spec W-6). And after
+        // a failure: a cache that waits for a version from a history that is no more answers too late (spec S-13).
+        let quorum = !self.pace.from_cache
+            || self.in_trouble
+            || (self.pace.makes_first_list && !self.listed);
         out.push(Effect::Poll { call, quorum });
         Phase::Polling {
             call,

@@ -38,6 +38,8 @@ struct Seen {
     last: Option<Snapshot>,
     /// Its number in the record.
     incarnation: Option<u64>,
+    /// When it had raised the incarnation.
+    began: Option<Instant>,
     /// The ids that it asked for.
     asked_for: BTreeSet<u64>,
     told: BTreeMap<(ExecutorId, Option<PodUid>), LossClass>,
@@ -68,6 +70,8 @@ pub struct Checks {
     counted: BTreeMap<(u32, ExecutorId), PodUid>,
     ever_bound: BTreeSet<PodUid>,
     requested: BTreeMap<(u32, u64), Instant>,
+    /// When their pods were made.
+    made: BTreeMap<(u32, u64), Instant>,
     /// Targets in force, and since when.
     targets: BTreeMap<ProfileName, Vec<(Instant, u32)>>,
     killings: Vec<Killing>,
@@ -100,6 +104,17 @@ impl Checks {
         self.killings.retain(|killing| killing.driver != driver);
     }
 
+    /// Whether one driver has taken over later than another one.
+    pub fn is_younger(&self, driver: usize, other: usize) -> bool {
+        let began = |driver| self.drivers.get(&driver).and_then(|seen: &Seen| seen.began);
+        began(driver) > began(other)
+    }
+
+    /// Whether another driver has taken over since this one has, or may have.
+    pub fn is_superseded(&self, driver: usize) -> bool {
+        (self.drivers.keys()).any(|other| self.is_younger(*other, driver))
+    }
+
     /// The last that was seen of a driver's ledger.
     pub fn last(&self, driver: usize) -> Option<&Snapshot> {
         self.drivers.get(&driver)?.last.as_ref()
@@ -124,6 +139,9 @@ impl Checks {
                 (self.requested)
                     .entry((self.application, id))
                     .or_insert_with(Instant::now);
+                if done.succeeded() {
+                    self.made.insert((self.application, id), Instant::now());
+                }
                 Ok(())
             }
             Kind::Sweep => violated!("L-11: d{} deleted a collection", done.driver),
@@ -151,6 +169,7 @@ impl Checks {
             self.application += 1;
         }
         seen.incarnation = Some(incarnation);
+        seen.began.get_or_insert_with(Instant::now);
     }
 
     // spec: I-7
@@ -170,9 +189,9 @@ impl Checks {
             && name == format!("{PREFIX}-exec-{id}");
         let bound = self.ever_bound.contains(&uid);
         // What was bound may not have been seen by us, but its name and how it was made say so.
-        let made = (name.strip_prefix(PREFIX)).and_then(|name| name.strip_prefix("-exec-"));
-        let made = made.and_then(|id| id.parse().ok());
-        let asked_for = made.is_some_and(|id: u64| {
+        let named = (name.strip_prefix(PREFIX)).and_then(|name| name.strip_prefix("-exec-"));
+        let named = named.and_then(|id| id.parse().ok());
+        let asked_for = named.is_some_and(|id: u64| {
             self.drivers
                 .values()
                 .any(|seen| seen.asked_for.contains(&id))
@@ -186,9 +205,18 @@ impl Checks {
                 .filter(|(other, _)| **other != driver)
                 .find(|(_, seen)| seen.last.as_ref().is_some_and(|last| claims(last, &uid)))
                 .map(|(other, _)| *other);
+            // What an older driver makes when a younger one has begun does not last (spec I-10).
+            let began = self.drivers.get(&driver).and_then(|seen| seen.began);
+            let made = id
+                .parse()
+                .ok()
+                .and_then(|id| self.made.get(&(self.application, id)));
+            let too_late = made.zip(began).is_some_and(|(made, began)| *made >= began);
+            let claimed_by =
+                claimed_by.filter(|other| self.is_younger(*other, driver) || !too_late);
             self.killings.push(Killing {
                 driver,
-                id: made.and_then(ExecutorId::new),
+                id: named.and_then(ExecutorId::new),
                 uid,
                 claimed_by,
             });

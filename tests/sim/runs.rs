@@ -1,5 +1,6 @@
 //! Runs: one, or many at once.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::ops::Range;
 use std::sync::Mutex;
@@ -51,25 +52,28 @@ pub fn run(seed: u64, with_log: bool) -> Run {
     })
 }
 
-/// Runs many seeds on all cores; the first violation ends it.
+/// So many violations end it.
+const ENOUGH: usize = 20;
+
+/// Runs many seeds on all cores, until there are violations enough; the first one's history is told.
 pub fn run_many(seeds: Range<u64>) -> Result<(), String> {
     let began = Instant::now();
     let all = seeds.end - seeds.start;
     let next = AtomicU64::new(seeds.start);
     let simulated = AtomicU64::new(0);
     let said = Mutex::new(Instant::now());
-    let violation = Mutex::new(None);
+    let violated = Mutex::new(BTreeSet::new());
     let work = || {
-        while violation.lock().unwrap().is_none() {
+        while violated.lock().unwrap().len() < ENOUGH {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= seeds.end {
                 return;
             }
             let run = run(seed, false);
             simulated.fetch_add(run.simulated.as_secs(), Ordering::Relaxed);
-            if run.verdict.is_err() {
-                violation.lock().unwrap().get_or_insert(seed);
-                return;
+            if let Err(violation) = run.verdict {
+                let _ = writeln!(io::stderr(), "sim: seed {seed}: {violation}");
+                violated.lock().unwrap().insert(seed);
             }
             let mut said = said.lock().unwrap();
             if said.elapsed() >= SAY_EVERY || seed + 1 == seeds.end {
@@ -92,8 +96,8 @@ pub fn run_many(seeds: Range<u64>) -> Result<(), String> {
             scope.spawn(work);
         }
     });
-    match violation.into_inner().unwrap() {
-        Some(seed) => Err(tell(seed)),
+    match violated.into_inner().unwrap().first() {
+        Some(seed) => Err(tell(*seed)),
         None => Ok(()),
     }
 }

@@ -74,7 +74,7 @@ pub fn note_panics() {
 /// Has the log of all that runs on this thread written into its trace, while `work` is at work.
 pub fn with_log<T>(work: impl FnOnce() -> T) -> T {
     let log = tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::DEBUG)
+        .with_env_filter("warn,boatswain=debug,apiserver=warn")
         .with_target(false)
         .without_time()
         .with_ansi(false)

@@ -135,6 +135,11 @@ impl World {
         if let Some(number) = sprung {
             self.kill(number);
         }
+        let done = std::mem::take(&mut self.network.net().done);
+        self.writes += done.len();
+        for done in &done {
+            self.checks.done(done)?;
+        }
         self.see_exits()?;
         let now = Instant::now();
         for (number, _) in self.resumes.extract_if(.., |(_, at)| *at <= now) {
@@ -150,11 +155,6 @@ impl World {
         let state = self.cluster.state().await;
         self.node.work(&state).await;
         self.network.net().remember(state);
-        let done = std::mem::take(&mut self.network.net().done);
-        self.writes += done.len();
-        for done in &done {
-            self.checks.done(done)?;
-        }
         self.look().await?;
         match trace::panics().first() {
             Some(panic) => Err(format!("O-12: {panic}")),
@@ -267,7 +267,6 @@ impl World {
 
     // spec: I-11, O-2, O-10, W-7
     fn see_exits(&mut self) -> Verdict {
-        let youngest = self.fleet.borrow().len();
         let mut exits = Vec::new();
         for driver in self.fleet.borrow_mut().iter_mut() {
             let exit = driver.take_exit();
@@ -281,7 +280,9 @@ impl World {
                 // Told to stop before it had begun, it has nothing to do.
                 Exit::Clean => told.is_some(),
                 Exit::Superseded => {
-                    told == Some(OnSignal::HandOver) || number < youngest || rewritten
+                    told == Some(OnSignal::HandOver)
+                        || self.checks.is_superseded(number)
+                        || rewritten
                 }
                 Exit::Unreachable => !started,
                 // An older driver of an application that began anew.

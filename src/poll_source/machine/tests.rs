@@ -121,6 +121,19 @@ fn without_the_cache_every_list_is_a_quorum_list() {
     }
 }
 
+// spec: P-1, S-13
+#[test]
+fn after_a_list_that_failed_the_next_one_does_not_come_from_the_cache() {
+    let mut driven = Driven::begun(BESIDE);
+    driven.alarm();
+    for _ in 0..2 {
+        driven.polled(Err(setback()));
+        assert_eq!(quorum(&driven.alarm()), Some(true));
+    }
+    driven.polled(taken_in(true));
+    assert_eq!(quorum(&driven.alarm()), Some(false));
+}
+
 // spec: W-6
 #[test]
 fn without_a_watch_the_poll_begins_with_a_quorum_list_at_once() {

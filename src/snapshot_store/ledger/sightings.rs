@@ -104,6 +104,7 @@ impl Ledger {
     /// A pod that a younger driver asked for, by its label: it is that one's to judge. Nothing is requested until the
     /// record has been read again and shows who the driver is (spec W-7, I-10).
     fn meet_younger(&mut self, pod: &Arc<Pod>, draft: &mut Draft) {
+        self.drop_ghost(&pod.uid, draft);
         let room = self.strangers.len() < MAX_REMEMBERED_STRANGERS;
         if room && self.strangers.insert(pod.uid.clone()) {
             draft.notes.push(Note::Younger(Arc::clone(pod)));

@@ -207,3 +207,19 @@ fn a_younger_drivers_pod_is_no_ghost_and_nothing_is_requested_until_the_record_i
     store.seen(younger);
     assert!(store.snapshot().record.is_some(), "it is asked about once");
 }
+
+// spec: E-3, I-9, I-10
+#[test]
+fn what_a_younger_driver_asked_for_is_no_ghost_to_an_older_one_that_has_not_heard_of_it() {
+    let mut store = Store::new();
+    let mut younger = running(2_001, "younger", 40);
+    younger.claim = Claim::Executor {
+        id: id(2_001),
+        profile: None,
+        incarnation: Some(Incarnation(INCARNATION.0 + 1)),
+    };
+    store.seen(younger.clone());
+    store.list(50, vec![younger]);
+    assert_eq!(store.ghosts(), Vec::<String>::new());
+    assert_eq!(store.state(2_001), "–");
+}
