@@ -8,13 +8,13 @@ use bytes::Bytes;
 use futures::stream::{self, Stream};
 use tokio::fs::File;
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
-use tokio::sync::watch;
+
 use tokio::time::sleep;
 
 use super::node::log_path;
 use super::object::{Key, Object, list, text};
+use super::publish::Reader;
 use super::query::Query;
-use super::server::Published;
 use super::status::ApiError;
 
 /// How much is read at once.
@@ -35,7 +35,7 @@ pub(super) struct Log {
 /// Who follows does so until the container has ended, or the pod or the cluster is gone.
 #[derive(Debug)]
 struct Follow {
-    published: watch::Receiver<Published>,
+    published: Reader,
     key: Key,
     uid: String,
     container: String,
@@ -47,7 +47,7 @@ impl Log {
         pod: &Object,
         query: &Query,
         logs: Option<&Path>,
-        published: watch::Receiver<Published>,
+        published: Reader,
     ) -> Result<Self, ApiError> {
         let name = &pod.key().name;
         let containers: Vec<&str> = ["initContainers", "containers"]
