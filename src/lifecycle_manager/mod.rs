@@ -119,6 +119,7 @@ impl LifecycleManager {
         let (calls, epoch, sent) = (self.calls.clone(), self.epoch, self.clock.now().tick);
         let (prefix, labels) = (Arc::clone(&self.prefix), self.labels);
         let of = subject.clone();
+        let looked_up_at = matches!(duty, Duty::LookUp(_)).then_some(sent);
         let call = async move {
             match duty {
                 Duty::Delete { name, uid } => match calls.delete_pod(&name, &uid, None).await? {
@@ -159,17 +160,22 @@ impl LifecycleManager {
             }
         };
         let answered = call.into_actor(self).map(move |answer, this, _| {
-            this.answered(&subject, answer, sent);
+            this.answered(&subject, answer, looked_up_at);
         });
         ctx.spawn(answered);
     }
 
-    fn answered(&mut self, subject: &Subject, answer: Result<Vec<News>, Failure>, sent: Tick) {
+    fn answered(
+        &mut self,
+        subject: &Subject,
+        answer: Result<Vec<News>, Failure>,
+        looked_up_at: Option<Tick>,
+    ) {
         let succeeded = answer.is_ok();
         let news = answer.unwrap_or_else(|failure| {
             let error = &failure.message;
             tracing::debug!(?subject, %error, "a call failed, it is tried again");
-            self.unanswered(subject, sent)
+            self.unanswered(subject, looked_up_at)
         });
         for news in news {
             self.store.do_send(Tell(news));
@@ -180,10 +186,11 @@ impl LifecycleManager {
     }
 
     /// A look-up without an answer is news as well: it is asked again (spec E-10).
-    fn unanswered(&self, subject: &Subject, sent: Tick) -> Vec<News> {
-        let Subject::Executor(id) = *subject else {
+    fn unanswered(&self, subject: &Subject, looked_up_at: Option<Tick>) -> Vec<News> {
+        let (Subject::Executor(id), Some(sent)) = (subject, looked_up_at) else {
             return Vec::new();
         };
+        let id = *id;
         let (epoch, found) = (self.epoch, Found::NoAnswer);
         vec![News::LookedUp {
             id,
