@@ -31,3 +31,6 @@ pub mod record_keeper;
 pub mod snapshot_store;
 pub mod telemetry;
 pub mod watch_source;
+
+#[cfg(test)]
+mod testing;

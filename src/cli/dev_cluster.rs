@@ -137,7 +137,7 @@ pub async fn run(args: DevClusterArgs) -> Result<(), DevClusterError> {
     let server = Server::bind(cluster.clone(), args.listen).await?;
     let url = server.url();
     if let Some(path) = &args.kubeconfig {
-        write_private(path, kubeconfig(&url, &token).as_bytes()).map_err(|source| {
+        write_private(path, kubeconfig(server.address(), &token).as_bytes()).map_err(|source| {
             DevClusterError::Kubeconfig {
                 path: path.clone(),
                 source,
@@ -256,18 +256,30 @@ fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
     written
 }
 
-fn kubeconfig(url: &str, token: &str) -> String {
+/// The token is there twice: kubectl sends none over plain HTTP, but does send the password in the server's URL.
+fn kubeconfig(address: SocketAddr, token: &str) -> String {
+    let password: String = token
+        .bytes()
+        .map(|b| {
+            if b.is_ascii_alphanumeric() {
+                char::from(b).to_string()
+            } else {
+                format!("%{b:02X}")
+            }
+        })
+        .collect();
+    let user = devcluster::USER;
     format!(
         "apiVersion: v1
 kind: Config
 clusters:
 - name: boatswain
   cluster:
-    server: {url}
+    server: http://{user}:{password}@{address}
 users:
 - name: boatswain
   user:
-    token: {token}
+    token: {token:?}
 contexts:
 - name: boatswain
   context:
@@ -277,4 +289,77 @@ contexts:
 current-context: boatswain
 "
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).expect("a file").permissions().mode() & 0o777
+    }
+
+    // spec: O-72
+    #[test]
+    fn a_token_is_made_for_its_owner_only_and_kept() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("token");
+        let made = token(&path).expect("a token");
+        assert_eq!((made.len(), mode(&path)), (64, 0o600));
+        assert_eq!(token(&path).expect("a token"), made);
+        fs::write(&path, " mine\n").expect("written");
+        assert_eq!(token(&path).expect("a token"), "mine");
+    }
+
+    // spec: O-72
+    #[test]
+    fn a_token_that_others_may_read_or_that_is_none_is_refused() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("token");
+        token(&path).expect("a token");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("changed");
+        let error = token(&path).expect_err("readable by the group");
+        assert!(error.to_string().contains("chmod 600"), "{error}");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("changed");
+        for bad in ["two words", "\u{e4}"] {
+            fs::write(&path, bad).expect("written");
+            assert!(
+                matches!(token(&path), Err(DevClusterError::TokenUnusable { .. })),
+                "{bad}"
+            );
+        }
+        assert!(matches!(
+            token(dir.path()),
+            Err(DevClusterError::TokenFile { .. })
+        ));
+    }
+
+    #[test]
+    fn the_kubeconfig_is_for_its_owner_only_and_replaces_another() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("kubeconfig");
+        fs::write(&path, "old").expect("written");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("changed");
+        let address = "127.0.0.1:1".parse().expect("an address");
+        write_private(&path, kubeconfig(address, "a+b").as_bytes()).expect("written");
+        assert_eq!(mode(&path), 0o600);
+        let text = fs::read_to_string(&path).expect("a file");
+        assert!(
+            text.contains("server: http://boatswain:a%2Bb@127.0.0.1:1\n"),
+            "{text}"
+        );
+        assert_eq!(
+            fs::read_dir(dir.path()).expect("a directory").count(),
+            1,
+            "nothing is left beside it"
+        );
+    }
+
+    #[test]
+    fn a_rate_is_between_none_and_all() {
+        assert_eq!(rate("0.5"), Ok(0.5));
+        for bad in ["-0.1", "1.1", "NaN", "x"] {
+            assert!(rate(bad).is_err(), "{bad}");
+        }
+    }
 }

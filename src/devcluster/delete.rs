@@ -266,15 +266,26 @@ pub(super) fn one(
     Ok(Answer::Status(200, success(200, Some(details))))
 }
 
+/// Namespaces that are always there.
+const IMMORTAL: [&str; 3] = ["default", "kube-public", "kube-system"];
+
 /// A namespace goes once its content is gone.
 fn namespace(state: &mut State, old: &Object, moment: &Moment<'_>) -> Result<Answer, ApiError> {
+    let name = &*old.key().name;
+    if IMMORTAL.contains(&name) {
+        return Err(ApiError::forbidden(
+            "namespaces",
+            "",
+            name,
+            "this namespace may not be deleted",
+        ));
+    }
     let mut new = old.value().clone();
     if !old.is_terminating() {
         set(&mut new, &["metadata", "deletionTimestamp"], moment.text());
         set(&mut new, &["status", "phase"], "Terminating".into());
     }
     if new == *old.value() {
-        let name = &old.key().name;
         let why = "The system is ensuring all content is removed from this namespace.  Upon completion, this \
                    namespace will automatically be purged by the system.";
         return Err(ApiError::conflict("namespaces", "", name, why));

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
@@ -17,6 +18,9 @@ use super::server::Store;
 use super::store::{Event, EventKind, State};
 use super::write::{Part, Write};
 
+/// So long a namespace that was told to go is left alone, as real controllers leave it.
+const NAMESPACE_GRACE: Duration = Duration::from_secs(5);
+
 /// So long an object may name an owner that is not there before it is collected: it may have been created just
 /// before its owner was gone, and a real collector looks twice as well.
 const ABSENT_FOR: Duration = Duration::from_millis(500);
@@ -24,7 +28,8 @@ const ABSENT_FOR: Duration = Duration::from_millis(500);
 /// Collects until the cluster is stopped. It holds `_alive` as long as it runs.
 pub(super) async fn run(store: Store, collect_garbage: bool, _alive: watch::Receiver<()>) {
     let mut follower = Follower::new(&store);
-    // Each object that names an absent owner is here once for each of its writes, until the moment has passed.
+    // Each object that names an absent owner is here once for each of its writes, until the moment has passed; each
+    // namespace that was told to go once for each event of its own or its content.
     let mut later: BTreeSet<(Instant, Key)> = BTreeSet::new();
     loop {
         let next = later.first().map(|(at, _)| *at);
@@ -44,33 +49,40 @@ pub(super) async fn run(store: Store, collect_garbage: bool, _alive: watch::Rece
                     concerned(&state, &event, &mut due);
                 }
             }
-            None => {
-                let now = Instant::now();
-                while let Some((at, _)) = later.first()
-                    && *at <= now
-                    && let Some((_, key)) = later.pop_first()
-                {
-                    carry_out(&store, &key, collect_garbage, true).await;
-                }
-            }
+            None => {}
         }
         for key in due {
-            if carry_out(&store, &key, collect_garbage, false).await {
-                later.insert((Instant::now() + ABSENT_FOR, key));
+            if let Some(wait) = carry_out(&store, &key, collect_garbage, Look::First).await {
+                later.insert((Instant::now() + wait, key));
             }
+        }
+        while later.first().is_some_and(|(at, _)| *at <= Instant::now())
+            && let Some((_, key)) = later.pop_first()
+        {
+            carry_out(&store, &key, collect_garbage, Look::Second).await;
         }
     }
 }
 
-/// Does what is to be done about an object now; whether it is to be looked at again.
-async fn carry_out(store: &Store, key: &Key, collect_garbage: bool, again: bool) -> bool {
+/// How often an object was looked at for the same reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    First,
+    Second,
+}
+
+/// Does what is to be done about an object now, or tells when to look at it again.
+async fn carry_out(
+    store: &Store,
+    key: &Key,
+    collect_garbage: bool,
+    look: Look,
+) -> Option<Duration> {
     let state = store.state();
-    let Some(object) = state.get(key) else {
-        return false;
-    };
-    let todo = examine(&state, object, collect_garbage);
-    if todo.later && !again {
-        return true;
+    let object = state.get(key)?;
+    let todo = examine(&state, object, store.clock().now(), collect_garbage);
+    if look == Look::First && todo.after.is_some() {
+        return todo.after;
     }
     for write in todo.writes {
         // What was refused has changed meanwhile, and the change brings it here again.
@@ -78,7 +90,7 @@ async fn carry_out(store: &Store, key: &Key, collect_garbage: bool, again: bool)
             tracing::debug!(target: "cluster.gc", object = ?key, error = error.message, "not done");
         }
     }
-    false
+    None
 }
 
 /// The objects that may have to go, or may be let go, because of an event.
@@ -107,20 +119,18 @@ fn concerned(state: &State, event: &Event, due: &mut BTreeSet<Key>) {
 #[derive(Debug, Default)]
 struct Todo {
     writes: Vec<Write>,
-    /// Only if it is still so after a while.
-    later: bool,
+    /// Only if it is still to be done after a while.
+    after: Option<Duration>,
 }
 
-fn examine(state: &State, object: &Object, collect_garbage: bool) -> Todo {
+fn examine(state: &State, object: &Object, now: Timestamp, collect_garbage: bool) -> Todo {
     if object.key().resource == Resource::Namespaces {
-        let writes = if object.is_terminating() {
-            empty_namespace(state, object)
-        } else {
-            Vec::new()
-        };
+        if !object.is_terminating() {
+            return Todo::default();
+        }
         return Todo {
-            writes,
-            later: false,
+            writes: empty_namespace(state, object),
+            after: rest_of_grace(object, now),
         };
     }
     if !collect_garbage {
@@ -129,10 +139,20 @@ fn examine(state: &State, object: &Object, collect_garbage: bool) -> Todo {
     if object.is_terminating() {
         return Todo {
             writes: let_go(state, object),
-            later: false,
+            after: None,
         };
     }
     orphaned(state, object)
+}
+
+/// How long a namespace that was told to go is still left alone.
+fn rest_of_grace(namespace: &Object, now: Timestamp) -> Option<Duration> {
+    let told = super::object::text(namespace.value(), &["metadata", "deletionTimestamp"]);
+    let told: Timestamp = told.parse().ok()?;
+    let passed = Duration::try_from(now.duration_since(told)).unwrap_or_default();
+    NAMESPACE_GRACE
+        .checked_sub(passed)
+        .filter(|rest| !rest.is_zero())
 }
 
 fn delete(object: &Object, propagation: Propagation) -> Write {
@@ -250,6 +270,6 @@ fn orphaned(state: &State, object: &Object) -> Todo {
     };
     Todo {
         writes,
-        later: true,
+        after: Some(ABSENT_FOR),
     }
 }

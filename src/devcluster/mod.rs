@@ -1,27 +1,33 @@
 //! The embedded cluster: an API server in this process, and a node for its pods.
 //!
-//! - [`store`]: the state, a value: objects, one resource version, a bounded log. `write` and `delete` are what
+//! - `store`: the state, a value: objects, one resource version, a bounded log. `write` and `delete` are what
 //!   writes do to it; both are pure.
 //! - `server`: the one task that owns the state, carries writes out and publishes what became of it.
-//! - `router`: the HTTP API, as a tower service; [`list`] and [`watch`] read what was published.
+//! - `router`: the HTTP API, as a tower service; `list` and `watch` read what was published.
 //! - `gc`: what a controller manager does: what is owned goes after its owner, a namespace's content with it.
 //! - `node`: what runs the pods: processes, or a simulation.
 //!
 //! It knows nothing of the driver, nor the driver of it.
 
+mod auth;
+mod call;
 mod decode;
 mod defaults;
 mod delete;
 mod follow;
 mod gc;
 mod ids;
+mod json_patch;
+mod label_selector;
 mod list;
+mod logs;
 mod names;
 mod node;
 mod object;
 mod options;
 mod patch;
 mod path;
+mod pod;
 mod publish;
 mod quantity;
 mod query;
@@ -32,6 +38,7 @@ mod serve;
 mod server;
 mod status;
 mod store;
+mod update;
 mod validate;
 mod validate_pod;
 mod watch;
@@ -40,12 +47,14 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use axum::Router;
 use jiff::Timestamp;
 use tokio::sync::watch as signal;
 
+pub use auth::USER;
 pub use object::{Key, Object};
 pub use options::{NodeKind, Options, ProcessNode, SimulatedNode};
 pub use resource::Resource;
@@ -53,6 +62,7 @@ pub use serve::{ServeError, Server};
 pub use server::WriteRecord;
 pub use store::{FIRST_VERSION, State};
 
+use auth::Credentials;
 use node::process::StateDir;
 use router::Api;
 use server::{Clock, Command, Store};
@@ -61,7 +71,8 @@ use server::{Clock, Command, Store};
 #[derive(Clone, Debug)]
 pub struct DevCluster {
     store: Store,
-    token: Option<Arc<str>>,
+    credentials: Credentials,
+    logs: Option<Arc<Path>>,
     /// Whatever runs in the background holds a receiver of this for as long as it runs.
     tasks: Arc<signal::Sender<()>>,
 }
@@ -79,31 +90,24 @@ pub fn start(options: Options) -> DevCluster {
     let clock = Clock::starting_at(wall_clock_start.unwrap_or_else(Timestamp::now));
     let store = server::start(seed, event_log, clock);
     let (tasks, alive) = signal::channel(());
+    tokio::spawn(gc::run(store.clone(), collect_garbage, alive.clone()));
+    let mut logs = None;
     match node {
         NodeKind::None => {}
         NodeKind::Process(ProcessNode { name, state_dir }) => {
             let state_dir = StateDir::new(state_dir);
-            tokio::spawn(node::process::run(
-                store.clone(),
-                name,
-                state_dir,
-                alive.clone(),
-            ));
+            logs = Some(state_dir.path().into());
+            tokio::spawn(node::process::run(store.clone(), name, state_dir, alive));
         }
         NodeKind::Simulated(options) => {
-            tokio::spawn(node::simulated::run(
-                store.clone(),
-                options,
-                seed,
-                alive.clone(),
-            ));
+            tokio::spawn(node::simulated::run(store.clone(), options, seed, alive));
         }
     }
-    tokio::spawn(gc::run(store.clone(), collect_garbage, alive));
     DevCluster {
-        tasks: Arc::new(tasks),
         store,
-        token: token.map(Into::into),
+        credentials: Credentials::new(token),
+        logs,
+        tasks: Arc::new(tasks),
     }
 }
 
@@ -112,7 +116,8 @@ impl DevCluster {
     pub fn router(&self) -> Router {
         router::router(Api {
             store: self.store.clone(),
-            token: self.token.clone(),
+            credentials: self.credentials.clone(),
+            logs: self.logs.clone(),
         })
     }
 

@@ -1,7 +1,7 @@
 //! The API over HTTP: an axum router, which is also a tower service that a client in this process can call.
 
 use std::convert::Infallible;
-use std::error::Error as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,40 +11,38 @@ use axum::extract::{Request, State as Shared};
 use axum::response::Response;
 use bytes::Bytes;
 use futures::stream;
-use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, USER_AGENT, WARNING};
 use http::request::Parts;
 use http::{HeaderValue, Method, StatusCode};
 use serde_json::Value;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
-use super::decode;
-use super::delete::DeleteOptions;
+use super::auth::Credentials;
+use super::call::Call;
 use super::list::{self, List};
-use super::object::{Key, text};
-use super::patch::{PATCH_TYPES, PatchKind};
+use super::logs::Log;
+use super::object::Key;
 use super::path::Target;
-use super::query::Query;
 use super::resource::Resource;
 use super::server::{Origin, Store};
 use super::status::ApiError;
 use super::store::State;
 use super::watch::Watch;
-use super::write::{Answer, Part, Write, refuse_unknown};
+use super::write::{Answer, Write};
 
-/// The largest body taken, as on real servers.
-const MAX_BODY: usize = 3 * 1024 * 1024;
+/// A client is warned of so many fields that were dropped; one that has more has seen enough.
+const MAX_WARNINGS: usize = 10;
 
 /// How long a list waits for a version that is yet to come.
 const WAIT_FOR_VERSION: Duration = Duration::from_secs(3);
-
-/// How long any request but a watch may take, where the client does not say less.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What answers requests.
 #[derive(Clone, Debug)]
 pub(super) struct Api {
     pub(super) store: Store,
-    pub(super) token: Option<Arc<str>>,
+    pub(super) credentials: Credentials,
+    /// Where the node keeps what containers write, if it runs any.
+    pub(super) logs: Option<Arc<Path>>,
 }
 
 /// The router.
@@ -57,7 +55,7 @@ async fn handle(Shared(api): Shared<Api>, request: Request) -> Response {
     let is_write = !matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
     let origin = is_write.then(|| origin(&parts));
     let mut reached_store = false;
-    let answer = match api.authenticate(&parts, &Target::of(parts.uri.path())) {
+    let answer = match api.credentials.check(&parts, &Target::of(parts.uri.path())) {
         Ok(()) => {
             api.answer(&parts, body, origin.as_ref(), &mut reached_store)
                 .await
@@ -129,37 +127,6 @@ fn status(error: &ApiError) -> Response {
     response
 }
 
-/// Whether two tokens are the same, in a time that does not tell where they differ.
-fn same_token(given: &[u8], token: &[u8]) -> bool {
-    let differences = given.iter().zip(token).fold(0, |all, (a, b)| all | (a ^ b));
-    std::hint::black_box(differences) == 0 && given.len() == token.len()
-}
-
-/// A request, read as far as its head goes.
-struct Call<'a> {
-    parts: &'a Parts,
-    query: Query,
-    body: Bytes,
-    deadline: Instant,
-}
-
-async fn read(body: Body, deadline: Instant) -> Result<Bytes, ApiError> {
-    match tokio::time::timeout_at(deadline, axum::body::to_bytes(body, MAX_BODY)).await {
-        Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(error)) => {
-            let too_large = error
-                .source()
-                .is_some_and(|e| e.is::<http_body_util::LengthLimitError>());
-            Err(if too_large {
-                ApiError::too_large(format!("Request entity too large: limit is {MAX_BODY}"))
-            } else {
-                ApiError::bad_request("the body broke off")
-            })
-        }
-        Err(_) => Err(ApiError::deadline_passed()),
-    }
-}
-
 impl Api {
     async fn answer(
         &self,
@@ -168,23 +135,7 @@ impl Api {
         origin: Option<&Origin>,
         reached_store: &mut bool,
     ) -> Result<Response, ApiError> {
-        let began = Instant::now();
-        let query = Query::of(&parts.uri);
-        let asked = query
-            .as_ref()
-            .ok()
-            .and_then(|query| query.timeout().ok().flatten());
-        let deadline = began + asked.map_or(REQUEST_TIMEOUT, |asked| asked.min(REQUEST_TIMEOUT));
-        // Read even if it is not wanted: what is left of it would be taken for the next request.
-        let body = read(body, deadline).await?;
-        let query = query?;
-        query.timeout()?;
-        let call = Call {
-            parts,
-            query,
-            body,
-            deadline,
-        };
+        let mut call = Call::read(parts, body).await?;
         let target = Target::of(parts.uri.path());
         match target {
             Target::Nothing => Ok(plain(404, "404 page not found\n")),
@@ -234,28 +185,6 @@ impl Api {
         }
     }
 
-    /// Who may ask for what: with the token everything, without one whether the server is there and well.
-    fn authenticate(&self, parts: &Parts, target: &Target) -> Result<(), ApiError> {
-        let Some(token) = &self.token else {
-            return Ok(());
-        };
-        let bearer = parts
-            .headers
-            .get(AUTHORIZATION)
-            .map(HeaderValue::as_bytes)
-            .and_then(|header| {
-                let (scheme, token) = header.split_at_checked(7)?;
-                scheme
-                    .eq_ignore_ascii_case(b"Bearer ")
-                    .then(|| token.trim_ascii())
-            });
-        match bearer {
-            Some(given) if same_token(given, token.as_bytes()) => Ok(()),
-            Some(_) => Err(ApiError::unauthorized()),
-            None => anonymous(&parts.method, parts.uri.path(), target),
-        }
-    }
-
     /// The state once it has reached a version, or the error after a while.
     async fn state_at_least(&self, version: u64) -> Result<State, ApiError> {
         let mut published = self.store.published();
@@ -291,6 +220,9 @@ impl Api {
         key: &Key,
         sub: Option<&str>,
     ) -> Result<Response, ApiError> {
+        if sub == Some("log") && key.resource == Resource::Pods {
+            return self.log(call, key).await;
+        }
         call.accepts_json()?;
         if !matches!(sub, None | Some("status"))
             || (sub.is_some() && !key.resource.traits().has_status)
@@ -312,6 +244,19 @@ impl Api {
         };
         let object = self.state_at_least(needed).await?.existing(key)?;
         Ok(response(200, object.encoded().clone()))
+    }
+
+    async fn log(&self, call: &Call<'_>, key: &Key) -> Result<Response, ApiError> {
+        let pod = self.store.state().existing(key)?;
+        let log = Log::parse(
+            &pod,
+            &call.query,
+            self.logs.as_deref(),
+            self.store.published(),
+        )?;
+        let mut response = plain(200, "");
+        *response.body_mut() = Body::from_stream(log.open().await?);
+        Ok(response)
     }
 
     async fn watch(
@@ -348,7 +293,7 @@ impl Api {
             .store
             .write_for(write, dry_run, Some(call.deadline), origin.cloned())
             .await?;
-        Ok(match answer {
+        let mut response = match answer {
             Answer::Object(object, new) => {
                 response(if new { 201 } else { 200 }, object.encoded().clone())
             }
@@ -358,49 +303,20 @@ impl Api {
                 version,
                 objects,
             } => response(200, list::encode(resource, version, &objects, None, None)),
-        })
+        };
+        for field in call.unknown.iter().take(MAX_WARNINGS) {
+            let readable: String = field
+                .chars()
+                .filter(|c| (' '..='~').contains(c) && *c != '"')
+                .collect();
+            if let Ok(warning) =
+                HeaderValue::try_from(format!("299 - \"unknown field \\\"{readable}\\\"\""))
+            {
+                response.headers_mut().append(WARNING, warning);
+            }
+        }
+        Ok(response)
     }
-}
-
-/// Without a token one is nobody, who may ask whether the server is there and well, and nothing else.
-fn anonymous(method: &Method, path: &str, target: &Target) -> Result<(), ApiError> {
-    const USER: &str = "User \"system:anonymous\" cannot";
-    let verb = method.as_str().to_lowercase();
-    let (resource, name, namespace) = match target {
-        Target::Health | Target::Version => return Ok(()),
-        Target::Collection {
-            resource,
-            namespace,
-        }
-        | Target::OldWatch {
-            resource,
-            namespace,
-            ..
-        } => (*resource, "", namespace.as_deref()),
-        Target::Object { key, .. } => (key.resource, &*key.name, Some(&*key.namespace)),
-        Target::UnknownResource | Target::Nothing | Target::Malformed => {
-            return Err(ApiError::forbidden_path(format!(
-                "forbidden: {USER} {verb} path \"{path}\""
-            )));
-        }
-    };
-    let traits = resource.traits();
-    let verb = match (method, name) {
-        (&Method::GET, "") => "list",
-        (&Method::POST, _) => "create",
-        (&Method::PUT, _) => "update",
-        (&Method::DELETE, "") => "deletecollection",
-        _ => &verb,
-    };
-    let place = match namespace {
-        Some(namespace) if !namespace.is_empty() => format!("in the namespace \"{namespace}\""),
-        _ => "at the cluster scope".to_owned(),
-    };
-    let why = format!(
-        "{USER} {verb} resource \"{}\" in API group \"{}\" {place}",
-        traits.plural, traits.group
-    );
-    Err(ApiError::forbidden(traits.plural, traits.group, name, &why))
 }
 
 fn version() -> Value {
@@ -415,224 +331,4 @@ fn version() -> Value {
         "compiler": "rustc",
         "platform": concat!("linux/", "amd64"),
     })
-}
-
-impl Call<'_> {
-    /// Whether the client takes JSON, the only form served.
-    fn accepts_json(&self) -> Result<(), ApiError> {
-        let mut any = false;
-        for header in self.parts.headers.get_all(ACCEPT) {
-            for media in header.to_str().unwrap_or_default().split(',') {
-                let kind = media.split(';').next().unwrap_or_default().trim();
-                if matches!(kind, "application/json" | "application/*" | "*/*" | "") {
-                    return Ok(());
-                }
-                any = true;
-            }
-        }
-        if any {
-            Err(ApiError::not_acceptable())
-        } else {
-            Ok(())
-        }
-    }
-
-    fn content_type(&self) -> &str {
-        let header = self
-            .parts
-            .headers
-            .get(CONTENT_TYPE)
-            .and_then(|v| v.to_str().ok())
-            .unwrap_or_default();
-        header.split(';').next().unwrap_or_default().trim()
-    }
-
-    /// A body of JSON under any name that covers it; what is YAML only is told apart when it is parsed.
-    fn takes_json_body(&self) -> Result<(), ApiError> {
-        match self.content_type() {
-            "" | "application/json" | "application/yaml" => Ok(()),
-            _ => Err(ApiError::unsupported_media_type(&[
-                "application/json",
-                "application/yaml",
-            ])),
-        }
-    }
-
-    fn is_known_subresource(&self, key: &Key, sub: Option<&str>) -> bool {
-        key.resource == Resource::Pods && matches!(sub, Some("binding" | "eviction"))
-    }
-
-    /// The object in the body, as its type has it.
-    fn object(&self, resource: Resource) -> Result<Value, ApiError> {
-        let kind = resource.traits().kind;
-        self.takes_json_body()?;
-        let strict = self.query.strict("CreateOptions")?;
-        let decoded = decode::object(resource, decode::parse(kind, &self.body)?)?;
-        if strict {
-            refuse_unknown(&decoded.unknown)?;
-        }
-        Ok(decoded.object)
-    }
-
-    fn delete_options(&self) -> Result<DeleteOptions, ApiError> {
-        if !self.body.is_empty() {
-            self.takes_json_body()?;
-            let value = decode::parse("DeleteOptions", &self.body)?;
-            let mut options = DeleteOptions::from_value(&value)?;
-            options.dry_run |= self.query.dry_run("DeleteOptions")?;
-            return Ok(options);
-        }
-        let mut options = DeleteOptions {
-            grace: self.query.number("gracePeriodSeconds")?,
-            dry_run: self.query.dry_run("DeleteOptions")?,
-            ..DeleteOptions::default()
-        };
-        match self.query.text("propagationPolicy") {
-            "" => {}
-            policy => options.set_propagation(policy)?,
-        }
-        if let Some(orphan) = self.query.flag("orphanDependents") {
-            options.set_orphan(orphan)?;
-        }
-        Ok(options)
-    }
-
-    fn write_collection(
-        &self,
-        resource: Resource,
-        namespace: Option<String>,
-    ) -> Result<(Write, bool), ApiError> {
-        let placed = namespace.is_some() == resource.traits().namespaced;
-        match self.parts.method {
-            Method::POST if placed => {
-                let object = self.object(resource)?;
-                let namespace = namespace.unwrap_or_default();
-                same_namespace(&object, &namespace)?;
-                Ok((
-                    Write::Create {
-                        resource,
-                        namespace,
-                        object,
-                    },
-                    self.query.dry_run("CreateOptions")?,
-                ))
-            }
-            Method::DELETE if placed && resource.traits().namespaced => {
-                let options = self.delete_options()?;
-                let selector = self.query.selector(resource)?;
-                let dry_run = options.dry_run;
-                Ok((
-                    Write::DeleteCollection {
-                        resource,
-                        namespace,
-                        selector,
-                        options,
-                    },
-                    dry_run,
-                ))
-            }
-            _ => Err(ApiError::method_not_allowed()),
-        }
-    }
-
-    fn write_object(&self, key: Key, sub: Option<&str>) -> Result<(Write, bool), ApiError> {
-        let part = match sub {
-            None => Part::Main,
-            Some("status") if key.resource.traits().has_status => Part::Status,
-            sub if self.is_known_subresource(&key, sub) => return self.write_pod(key, sub),
-            Some(_) => return Err(ApiError::unknown_resource()),
-        };
-        match self.parts.method {
-            Method::PUT => {
-                let object = self.object(key.resource)?;
-                same_namespace(&object, &key.namespace)?;
-                same_name(&object, &key.name)?;
-                let dry_run = self.query.dry_run("UpdateOptions")?;
-                Ok((Write::Update { key, part, object }, dry_run))
-            }
-            Method::PATCH => {
-                let kind = PatchKind::of_content_type(self.content_type())
-                    .ok_or_else(|| ApiError::unsupported_media_type(&PATCH_TYPES))?;
-                let patch = serde_json::from_slice(&self.body)
-                    .map_err(|e| ApiError::bad_request(format!("error decoding patch: {e}")))?;
-                let strict = self.query.strict("PatchOptions")?;
-                let dry_run = self.query.dry_run("PatchOptions")?;
-                Ok((
-                    Write::Patch {
-                        key,
-                        part,
-                        kind,
-                        patch,
-                        strict,
-                    },
-                    dry_run,
-                ))
-            }
-            Method::DELETE if part == Part::Main => {
-                let options = self.delete_options()?;
-                let dry_run = options.dry_run;
-                Ok((Write::Delete { key, options }, dry_run))
-            }
-            _ => Err(ApiError::method_not_allowed()),
-        }
-    }
-
-    /// What can be posted to a pod.
-    fn write_pod(&self, key: Key, sub: Option<&str>) -> Result<(Write, bool), ApiError> {
-        if self.parts.method != Method::POST {
-            return Err(ApiError::method_not_allowed());
-        }
-        self.takes_json_body()?;
-        let dry_run = self.query.dry_run("CreateOptions")?;
-        let kind = if sub == Some("eviction") {
-            "Eviction"
-        } else {
-            "Binding"
-        };
-        let body = decode::parse(kind, &self.body)?;
-        if !matches!(text(&body, &["kind"]), k if k.is_empty() || k == kind) || !body.is_object() {
-            return Err(ApiError::bad_request(format!(
-                "the object provided is unrecognized (must be of type {kind})"
-            )));
-        }
-        same_namespace(&body, &key.namespace)?;
-        if kind == "Binding" {
-            return Ok((Write::Bind { key, binding: body }, dry_run));
-        }
-        same_name(&body, &key.name)?;
-        let options = match body.get("deleteOptions") {
-            None | Some(Value::Null) => DeleteOptions::default(),
-            Some(options) => DeleteOptions::from_value(options)?,
-        };
-        Ok((
-            Write::Evict {
-                key,
-                options: options.clone(),
-            },
-            dry_run || options.dry_run,
-        ))
-    }
-}
-
-fn same_namespace(object: &Value, namespace: &str) -> Result<(), ApiError> {
-    let given = text(object, &["metadata", "namespace"]);
-    if given.is_empty() || given == namespace {
-        return Ok(());
-    }
-    let why =
-        "the namespace of the provided object does not match the namespace sent on the request";
-    Err(ApiError::bad_request(why))
-}
-
-fn same_name(object: &Value, name: &str) -> Result<(), ApiError> {
-    let given = text(object, &["metadata", "name"]);
-    if given.is_empty() {
-        return Err(ApiError::bad_request("name must be provided"));
-    }
-    if given == name {
-        return Ok(());
-    }
-    let why =
-        format!("the name of the object ({given}) does not match the name on the URL ({name})");
-    Err(ApiError::bad_request(why))
 }

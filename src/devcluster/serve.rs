@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 
+use axum::serve::ListenerExt as _;
 use tokio::net::TcpListener;
 
 use super::DevCluster;
@@ -40,7 +41,7 @@ impl Server {
         if !address.ip().is_loopback() {
             return Err(ServeError::NotLoopback(address));
         }
-        if cluster.token.is_none() {
+        if !cluster.credentials.are_needed() {
             return Err(ServeError::NoToken);
         }
         let listener = TcpListener::bind(address)
@@ -71,7 +72,13 @@ impl Server {
             // An error means that the store is gone, which is the end as well.
             let _ = published.wait_for(|p| p.stopping).await;
         };
-        axum::serve(self.listener, self.cluster.router())
+        let listener = self.listener.tap_io(|connection| {
+            // Without it an event of a watch may wait for the client's acknowledgement of the one before.
+            if let Err(error) = connection.set_nodelay(true) {
+                tracing::debug!(target: "apiserver.serve", %error, "a connection keeps its delay");
+            }
+        });
+        axum::serve(listener, self.cluster.router())
             .with_graceful_shutdown(stopping)
             .await?;
         Ok(())

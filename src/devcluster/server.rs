@@ -330,7 +330,7 @@ impl Task {
             user_agent,
         } = origin;
         let resource_version = self.now.state.resource_version();
-        tracing::info!(target: "apiserver.write", verb, path, code, user_agent, resource_version);
+        tracing::info!(target: "apiserver.write", verb, path, code, user_agent, resource_version, "write");
         self.writes += 1;
         if self.records.len() == REMEMBERED_WRITES {
             self.records.pop_front();

@@ -9,6 +9,7 @@ mod wiring;
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::pin::pin;
 
 use actix::{Actor, Context, Handler, Recipient};
 use rand::TryRng;
@@ -262,19 +263,12 @@ async fn drive(
     for command in early {
         actors.command(command).await;
     }
-    loop {
+    let way = loop {
         tokio::select! {
             biased;
             Some(event) = events.recv() => return ending::of_itself(event),
             command = commands.recv() => match command {
-                Some(Command::Stop(way)) => {
-                    let stop = actors.stop(way.unwrap_or(on_signal), grace);
-                    return tokio::select! {
-                        biased;
-                        Some(event) = events.recv() => ending::of_itself(event),
-                        exit = stop => exit,
-                    };
-                }
+                Some(Command::Stop(way)) => break way.unwrap_or(on_signal),
                 Some(command) => actors.command(command).await,
                 // Every handle is gone: nobody will ever stop it, so it goes on.
                 None => return match events.recv().await {
@@ -282,6 +276,15 @@ async fn drive(
                     None => Exit::Bug,
                 },
             },
+        }
+    };
+    let mut stop = pin!(actors.stop(way, grace));
+    loop {
+        tokio::select! {
+            biased;
+            Some(event) = events.recv() => return ending::of_itself(event),
+            exit = &mut stop => return exit,
+            Some(command) = commands.recv() => actors.command(command).await,
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::kubernetes::{Calls, CallsSpec, Failure, Kind, LabelScheme};
 use crate::model::backoff::Backoff;
 use crate::model::pod::Sighting;
 use crate::model::{AppId, PodUid, ProfileName, ResourceVersion};
-use crate::pod_allocator::allocation::RESERVED_BLOCK;
+use crate::pod_allocator::ids::RESERVED_BLOCK;
 
 use crate::telemetry::millis;
 

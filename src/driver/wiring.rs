@@ -50,6 +50,10 @@ const DUTY: Backoff = Backoff {
     max: Duration::from_secs(30),
 };
 
+/// A create may still commit this long after the server's own timeout, counted from when it was sent: as long as it may
+/// have been on its way. One that was on its way for longer makes a ghost (spec E-3).
+const SETTLED_AFTER: Duration = Duration::from_secs(1);
+
 /// The image of an executor where the configuration needs none: the embedded cluster's node runs the command.
 const NO_IMAGE: &str = "none";
 
@@ -139,7 +143,7 @@ pub(super) fn wire(
         app: record.app_id.clone(),
         prefix: Arc::clone(&shared),
         incarnation: record.incarnation,
-        server_timeout: cluster.request_timeout,
+        server_timeout: cluster.request_timeout + SETTLED_AFTER,
         default_profile: ProfileName::from(config::DEFAULT_PROFILE),
     };
     let ledger = Ledger::new(
@@ -267,7 +271,7 @@ fn duty_settings(
     duties::Settings {
         delete_on_termination: lifecycle.delete_on_termination,
         max_in_flight: up.max_in_flight as usize,
-        server_timeout: cluster.request_timeout,
+        server_timeout: cluster.request_timeout + SETTLED_AFTER,
         creation_timeout: up.creation_timeout,
         backoff: DUTY,
     }
@@ -292,7 +296,7 @@ fn allocation_settings(
         },
         repeat_backoff: REPEAT,
         creation_timeout: up.creation_timeout,
-        server_timeout: cluster.request_timeout,
+        server_timeout: cluster.request_timeout + SETTLED_AFTER,
         victims: victims::Settings {
             cancel_delay: up.cancel_delay,
             pending_only: up.scale_down == ScaleDown::PendingOnly,

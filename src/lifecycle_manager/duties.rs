@@ -3,11 +3,10 @@
 //! `(state, batch, now) → actions`, pure. What is owed follows from the entry alone, so a lost answer, a doubled event
 //! or a restart leads to the same duty again and never to a wrong one.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rand::RngExt;
 use rand::rngs::StdRng;
 
 use crate::model::backoff::Backoff;
@@ -16,6 +15,8 @@ use crate::model::snapshot::Ghost;
 use crate::model::{
     Batch, Entry, ExecutorId, LossClass, LossReason, Now, PodState, PodUid, Snapshot, State, Tick,
 };
+
+use super::call_queue::{CallQueue, Duty, Subject};
 
 /// How duties are carried out.
 #[derive(Debug, Clone, Copy)]
@@ -30,36 +31,6 @@ pub struct Settings {
     pub creation_timeout: Duration,
     /// Between tries of the same duty.
     pub backoff: Backoff,
-}
-
-/// Whose pod a duty is about.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Subject {
-    /// An executor's.
-    Executor(ExecutorId),
-    /// A ghost (spec E-3).
-    Ghost(PodUid),
-}
-
-/// A call to the API server that is owed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Duty {
-    /// Delete the pod, by uid (spec L-11).
-    Delete {
-        /// The pod's name.
-        name: Arc<str>,
-        /// Only that one.
-        uid: PodUid,
-    },
-    /// Label the pod inactive (spec L-2).
-    MarkInactive {
-        /// The pod's name.
-        name: Arc<str>,
-        /// Only that one.
-        uid: PodUid,
-    },
-    /// Look the executor up by its pod's name (spec E-10, A-14).
-    LookUp(ExecutorId),
 }
 
 /// What a round decides.
@@ -86,21 +57,11 @@ pub struct Ending {
 #[derive(Debug)]
 pub struct Duties {
     settings: Settings,
-    rng: StdRng,
-    open: BTreeMap<Subject, Open>,
-    /// Open duties that are not in flight, by the time of their next try.
-    queue: BTreeSet<(Tick, Subject)>,
-    in_flight: usize,
+    /// Whether the first snapshot after adoption has been looked at, all of it.
+    begun: bool,
+    queue: CallQueue,
     /// What was told of executors that have not left the snapshot yet.
     told: BTreeMap<ExecutorId, LossClass>,
-}
-
-#[derive(Debug)]
-struct Open {
-    duty: Duty,
-    next_try: Tick,
-    failures: u32,
-    in_flight: bool,
 }
 
 impl Duties {
@@ -108,10 +69,8 @@ impl Duties {
     pub fn new(settings: Settings, rng: StdRng) -> Self {
         Self {
             settings,
-            rng,
-            open: BTreeMap::new(),
-            queue: BTreeSet::new(),
-            in_flight: 0,
+            begun: false,
+            queue: CallQueue::new(settings.max_in_flight, settings.backoff, rng),
             told: BTreeMap::new(),
         }
     }
@@ -119,135 +78,100 @@ impl Duties {
     /// One round; O(changes), and O(log) for each call that is made (spec L-6).
     pub fn decide(&mut self, batch: &Batch, now: Now) -> Vec<Action> {
         let latest = batch.latest();
+        let now = now.tick;
         let mut actions = Vec::new();
-        for id in batch.changed_executors() {
-            let entry = latest.entry(id);
-            match entry {
-                Some(entry) => self.tell(entry, &mut actions),
-                None => {
-                    self.told.remove(&id);
-                }
+        // Before adoption nobody knows whose a pod is.
+        if !latest.adopted {
+            return actions;
+        }
+        let ended = as_they_ended(batch);
+        if std::mem::replace(&mut self.begun, true) {
+            for id in batch.changed_executors() {
+                self.executor(id, latest, ended.get(&id), now, &mut actions);
             }
-            let owed = entry.and_then(|entry| self.owed(entry, now.tick));
-            self.set(Subject::Executor(id), owed);
+            for uid in batch.changed_ghosts() {
+                self.ghost(uid, latest, now);
+            }
+        } else {
+            // Whatever changed until adoption was not looked at, and the batch need not name it any more.
+            for id in latest.entries.keys() {
+                self.executor(*id, latest, ended.get(id), now, &mut actions);
+            }
+            for uid in latest.ghosts.keys() {
+                self.ghost(uid.clone(), latest, now);
+            }
         }
-        for uid in batch.changed_ghosts() {
-            let owed = latest
-                .ghosts
-                .get(&uid)
-                .and_then(|ghost| laying(&uid, ghost, now.tick));
-            self.set(Subject::Ghost(uid), owed);
-        }
-        self.dispatch(now.tick, &mut actions);
+        let calls = self.queue.due(now);
+        actions.extend(calls.map(|(subject, duty)| Action::Call(subject, duty)));
         actions
+    }
+
+    fn executor(
+        &mut self,
+        id: ExecutorId,
+        latest: &Snapshot,
+        as_it_ended: Option<&Arc<Entry>>,
+        now: Tick,
+        actions: &mut Vec<Action>,
+    ) {
+        let entry = latest.entry(id);
+        match entry {
+            Some(entry) => self.tell(entry, as_it_ended, actions),
+            None => {
+                self.told.remove(&id);
+            }
+        }
+        let owed = entry.and_then(|entry| self.owed(entry));
+        self.queue.set(Subject::Executor(id), owed, now);
+    }
+
+    fn ghost(&mut self, uid: PodUid, latest: &Snapshot, now: Tick) {
+        let owed = latest.ghosts.get(&uid).and_then(|g| laying(&uid, g));
+        self.queue.set(Subject::Ghost(uid), owed, now);
     }
 
     /// A call has been answered, or has failed; its news is already on the way to the store.
     pub fn answered(&mut self, subject: &Subject, succeeded: bool, now: Tick) {
-        self.in_flight = self.in_flight.saturating_sub(1);
-        let random = self.rng.random();
-        let Some(open) = self.open.get_mut(subject) else {
-            return;
-        };
-        open.in_flight = false;
-        open.failures = if succeeded {
-            1
-        } else {
-            open.failures.saturating_add(1)
-        };
-        // Also after a success: what it brought about ends the duty with the next batch, or it is tried again.
-        open.next_try = now + self.settings.backoff.jittered(open.failures, random);
-        self.queue.insert((open.next_try, subject.clone()));
+        self.queue.answered(subject, succeeded, now);
     }
 
     /// How many calls wait or are under way.
     pub fn outstanding(&self) -> usize {
-        self.open.len()
+        self.queue.len()
     }
 
     /// When the next call is to be made, if any waits for its time.
     pub fn next_try(&self) -> Option<Tick> {
-        let room = self.in_flight < self.settings.max_in_flight;
-        self.queue.first().filter(|_| room).map(|(at, _)| *at)
+        self.queue.next_try()
     }
 
-    fn tell(&mut self, entry: &Arc<Entry>, actions: &mut Vec<Action>) {
+    fn tell(
+        &mut self,
+        entry: &Arc<Entry>,
+        as_it_ended: Option<&Arc<Entry>>,
+        actions: &mut Vec<Action>,
+    ) {
         if entry.owes_telling() {
-            let reason = reason_of(entry);
-            self.told.insert(entry.id, reason.class);
-            actions.push(Action::Tell(Box::new(Ending {
-                entry: Arc::clone(entry),
-                reason,
-            })));
+            let mut ending = Ending::of(entry);
+            if ending.says_little()
+                && let Some(before) = as_it_ended.map(Ending::of)
+                && !before.says_little()
+            {
+                ending = before;
+            }
+            self.told.insert(entry.id, ending.reason.class);
+            actions.push(Action::Tell(Box::new(ending)));
         } else if let Some(told) = self.told.get_mut(&entry.id) {
-            let reason = reason_of(entry);
-            // A kept or deleted pod says less than the container's end that was told.
-            let says_less = matches!(reason.class, LossClass::Deleted | LossClass::Missing);
-            if reason.class != *told && !says_less {
-                *told = reason.class;
-                let ending = Ending {
-                    entry: Arc::clone(entry),
-                    reason,
-                };
+            let ending = Ending::of(entry);
+            if ending.reason.class != *told && !ending.says_little() {
+                *told = ending.reason.class;
                 actions.push(Action::Correct(Box::new(ending)));
             }
         }
     }
 
-    fn set(&mut self, subject: Subject, owed: Option<(Duty, Tick)>) {
-        let Some((duty, not_before)) = owed else {
-            if let Some(open) = self.open.remove(&subject) {
-                self.queue.remove(&(open.next_try, subject));
-            }
-            return;
-        };
-        match self.open.get_mut(&subject) {
-            Some(open) if open.duty == duty && open.in_flight => {}
-            Some(open) if open.duty == duty => {
-                self.queue.remove(&(open.next_try, subject.clone()));
-                open.next_try = if open.failures == 0 {
-                    not_before
-                } else {
-                    open.next_try.max(not_before)
-                };
-                self.queue.insert((open.next_try, subject));
-            }
-            Some(open) => {
-                self.queue.remove(&(open.next_try, subject.clone()));
-                (open.duty, open.next_try, open.failures) = (duty, not_before, 0);
-                if !open.in_flight {
-                    self.queue.insert((not_before, subject));
-                }
-            }
-            None => {
-                let open = Open {
-                    duty,
-                    next_try: not_before,
-                    failures: 0,
-                    in_flight: false,
-                };
-                self.open.insert(subject.clone(), open);
-                self.queue.insert((not_before, subject));
-            }
-        }
-    }
-
-    fn dispatch(&mut self, now: Tick, actions: &mut Vec<Action>) {
-        while self.in_flight < self.settings.max_in_flight {
-            let due = self.queue.first().is_some_and(|(at, _)| *at <= now);
-            let Some((_, subject)) = due.then(|| self.queue.pop_first()).flatten() else {
-                return;
-            };
-            if let Some(open) = self.open.get_mut(&subject) {
-                open.in_flight = true;
-                self.in_flight += 1;
-                actions.push(Action::Call(subject, open.duty.clone()));
-            }
-        }
-    }
-
-    /// What is owed to an executor, and not before when.
-    fn owed(&self, entry: &Entry, now: Tick) -> Option<(Duty, Tick)> {
+    /// What is owed to an executor, and not before when; `None`: at once.
+    fn owed(&self, entry: &Entry) -> Option<(Duty, Option<Tick>)> {
         let bound = match &entry.state {
             State::Sent(_) | State::Gone(_) => return None,
             State::Unknown(doubt) => {
@@ -260,12 +184,12 @@ impl Duties {
                 } else {
                     settled.max(doubt.since + self.settings.creation_timeout)
                 };
-                return Some((Duty::LookUp(entry.id), wanted));
+                return Some((Duty::LookUp(entry.id), Some(wanted)));
             }
             State::Bound(bound) => bound,
         };
         if bound.absent.is_some() {
-            return Some((Duty::LookUp(entry.id), now));
+            return Some((Duty::LookUp(entry.id), None));
         }
         let (name, uid) = (Arc::clone(&bound.pod.name), bound.pod.uid.clone());
         let state = bound.pod.state();
@@ -278,20 +202,48 @@ impl Duties {
             } else {
                 Duty::MarkInactive { name, uid }
             };
-            return Some((duty, now));
+            return Some((duty, None));
         }
         let marked = entry.leaving.is_some() && state != PodState::Terminating;
-        marked.then_some((Duty::Delete { name, uid }, now))
+        marked.then_some((Duty::Delete { name, uid }, None))
     }
 }
 
+impl Ending {
+    fn of(entry: &Arc<Entry>) -> Self {
+        Self {
+            entry: Arc::clone(entry),
+            reason: reason_of(entry),
+        }
+    }
+
+    /// That a pod is deleted or gone says less than the end that was seen before.
+    fn says_little(&self) -> bool {
+        matches!(self.reason.class, LossClass::Deleted | LossClass::Missing)
+    }
+}
+
+/// Each executor that ended in this batch, as it was first seen to have: a later snapshot may only show that its pod
+/// is gone (spec L-5).
+fn as_they_ended(batch: &Batch) -> BTreeMap<ExecutorId, Arc<Entry>> {
+    let mut ended = BTreeMap::new();
+    for snapshot in batch.snapshots() {
+        for id in &snapshot.changes.executors {
+            if let Some(entry) = snapshot.entry(*id).filter(|entry| entry.owes_telling()) {
+                ended.entry(*id).or_insert_with(|| Arc::clone(entry));
+            }
+        }
+    }
+    ended
+}
+
 /// What is owed to a ghost.
-fn laying(uid: &PodUid, ghost: &Ghost, now: Tick) -> Option<(Duty, Tick)> {
+fn laying(uid: &PodUid, ghost: &Ghost) -> Option<(Duty, Option<Tick>)> {
     let duty = Duty::Delete {
         name: Arc::clone(&ghost.name),
         uid: uid.clone(),
     };
-    (!ghost.terminating).then_some((duty, now))
+    (!ghost.terminating).then_some((duty, None))
 }
 
 /// Whether nothing of this application is left that would have to be deleted, or told of (spec O-11, L-1).
@@ -302,3 +254,7 @@ pub fn nothing_left(snapshot: &Snapshot) -> bool {
     };
     snapshot.entries.values().all(settled) && snapshot.ghosts.values().all(|g| g.terminating)
 }
+
+#[cfg(test)]
+#[path = "duties_tests.rs"]
+mod tests;

@@ -15,11 +15,13 @@ pub struct CrashLoop {
     phase: Phase,
     /// Early ends since the last executor that stayed.
     early: u32,
-    /// Ended executors that were counted and have not left the snapshot; so its size follows the dying.
+    /// Executors that were judged and have not left the snapshot; so its size follows the dying.
     counted: BTreeSet<ExecutorId>,
     /// Executors that run, but not for long yet.
     young: BTreeMap<ExecutorId, Tick>,
     young_order: BTreeSet<(Tick, ExecutorId)>,
+    /// Who had run for long enough by then has stayed, and stays but once.
+    ticked: Tick,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -85,6 +87,7 @@ impl CrashLoop {
                 since: now,
                 until,
             },
+            ticked: now,
             ..Self::default()
         }
     }
@@ -105,13 +108,19 @@ impl CrashLoop {
     }
 
     /// An executor runs, since then.
-    pub fn running(&mut self, id: ExecutorId, since: Tick) {
-        if !self.counted.contains(&id) && self.young.insert(id, since).is_none() {
+    pub fn running(&mut self, id: ExecutorId, since: Tick, stable_after: Duration) {
+        // One that stayed long ago and of which there is news says nothing of those that end early now.
+        let stayed_before = since + stable_after <= self.ticked;
+        if stayed_before || self.counted.contains(&id) {
+            return;
+        }
+        if self.young.insert(id, since).is_none() {
             self.young_order.insert((since, id));
         }
     }
 
-    /// An executor has ended, early or not; each is counted once, however often it is seen.
+    /// An executor does not count any more: it ended, early or not, or is about to. Each is judged once, however
+    /// often it is seen.
     pub fn ended(
         &mut self,
         id: ExecutorId,
@@ -172,6 +181,7 @@ impl CrashLoop {
     /// Time passes: who has run for long enough has stayed.
     pub fn tick(&mut self, stable_after: Duration, now: Tick) -> Option<Change> {
         let mut change = None;
+        self.ticked = now;
         while let Some(&(since, id)) = self.young_order.first()
             && now.since(since) >= stable_after
         {
@@ -207,6 +217,15 @@ impl CrashLoop {
             Phase::BackingOff { until, .. } => Permission::NoneUntil(until),
             Phase::Probing { probe: None, .. } => Permission::OneProbe,
             Phase::Probing { probe: Some(_), .. } => Permission::ProbeIsOut,
+        }
+    }
+
+    /// Whether a request of unknown outcome may be sent again: during a backoff only the probe's.
+    pub fn may_repeat(&self, id: ExecutorId) -> bool {
+        match self.phase {
+            Phase::Open => true,
+            Phase::BackingOff { .. } => false,
+            Phase::Probing { probe, .. } => probe == Some(id),
         }
     }
 
@@ -284,7 +303,7 @@ mod tests {
     fn an_executor_that_stays_forgives_the_early_ends_before_it() {
         let mut looping = CrashLoop::default();
         end_early(&mut looping, 1, 4, 0);
-        looping.running(id(2), at(1));
+        looping.running(id(2), at(1), STABLE);
         looping.tick(STABLE, at(61));
         end_early(&mut looping, 3, 4, 62);
         assert_eq!(looping.permission(), Permission::Free);
@@ -298,7 +317,7 @@ mod tests {
         assert_eq!(looping.permission(), Permission::OneProbe);
         looping.requested(id(3));
         assert_eq!(looping.permission(), Permission::ProbeIsOut);
-        looping.running(id(3), at(2));
+        looping.running(id(3), at(2), STABLE);
         assert_eq!(looping.tick(STABLE, at(61)), None);
         let ended = Some(Change::Ended {
             after: Duration::from_secs(62),

@@ -52,60 +52,70 @@ pub struct Hold {
     /// Until when nothing is asked for.
     pub until: Tick,
     failures: u32,
-    last_step: Tick,
-    trying: bool,
+    /// When the one request left that is tried.
+    trying: Option<Tick>,
 }
 
 impl Hold {
     /// A refusal where there was none.
     pub fn begin(kind: Kind, why: Arc<str>, now: Tick) -> Self {
-        let until = now + wait(kind, 1);
         Self {
             kind,
             why,
             since: now,
-            until,
+            until: now + wait(kind, 1),
             failures: 1,
-            last_step: now,
-            trying: false,
+            trying: None,
         }
     }
 
-    /// Another refusal, of a request that left at `sent`; those that left before the last step are of the same one.
-    pub fn again(&mut self, kind: Kind, why: Arc<str>, sent: Tick, now: Tick) {
-        self.trying = false;
-        if sent < self.last_step {
-            return;
+    /// Another refusal, of a request that left at `sent`; whether it is of another kind. One that left before the
+    /// try says nothing new.
+    pub fn again(&mut self, kind: Kind, why: Arc<str>, sent: Tick, now: Tick) -> bool {
+        if !self.is_answer_to_the_try(sent) {
+            return false;
         }
-        self.failures = if kind == self.kind {
-            self.failures.saturating_add(1)
-        } else {
+        self.trying = None;
+        let another = kind != self.kind;
+        self.failures = if another {
             1
+        } else {
+            self.failures.saturating_add(1)
         };
-        (self.kind, self.why, self.last_step) = (kind, why, now);
+        (self.kind, self.why) = (kind, why);
         self.until = now + wait(kind, self.failures);
+        another
     }
 
-    /// An executor of the profile has ended: a quota may have room now (spec A-21).
+    /// An executor of the profile has ended: a quota may have room now, or in a moment, for it is reckoned anew
+    /// some time after the end (spec A-21).
     pub fn executor_ended(&mut self, now: Tick) {
         if self.kind == Kind::Quota {
             self.until = self.until.min(now);
+            self.failures = 0;
         }
     }
 
     /// Whether one request may be tried now.
     pub fn allows_a_try(&self, now: Tick) -> bool {
-        now >= self.until && !self.trying
+        now >= self.until && self.trying.is_none()
     }
 
     /// One request is tried.
-    pub fn try_one(&mut self) {
-        self.trying = true;
+    pub fn try_one(&mut self, now: Tick) {
+        self.trying = Some(now);
     }
 
-    /// The try was answered in another way than by a refusal of this sort, or not at all.
-    pub fn try_over(&mut self) {
-        self.trying = false;
+    /// Whether a request that left at `sent` is the one that is tried; others left before the refusal.
+    pub fn is_answer_to_the_try(&self, sent: Tick) -> bool {
+        self.trying.is_some_and(|tried| sent >= tried)
+    }
+
+    /// A request that left at `sent` was answered in another way than by a refusal of this sort, or not at all.
+    pub fn try_over(&mut self, sent: Tick) {
+        if self.is_answer_to_the_try(sent) {
+            self.trying = None;
+        }
     }
 }
 
@@ -124,23 +134,38 @@ mod tests {
         Tick::after_start(Duration::from_secs(seconds))
     }
 
+    /// Tries and is refused, at this second.
+    fn refuse(hold: &mut Hold, kind: Kind, second: u64) -> bool {
+        assert!(hold.allows_a_try(at(second)), "{hold:?} at {second}");
+        hold.try_one(at(second));
+        assert!(!hold.allows_a_try(at(second)), "one at a time");
+        hold.again(kind, "no".into(), at(second), at(second))
+    }
+
     // spec: A-21
     #[test]
-    fn a_quota_is_tried_again_after_one_second_doubling_to_a_minute_and_when_an_executor_ends() {
+    fn a_quota_is_tried_again_after_one_second_doubling_to_a_minute() {
         let mut hold = Hold::begin(Kind::Quota, "full".into(), at(0));
-        let mut waits = vec![at(0).until(hold.until).as_secs()];
-        for _ in 0..7 {
-            let now = hold.until;
-            hold.again(Kind::Quota, "full".into(), now, now);
-            waits.push(now.until(hold.until).as_secs());
+        let (mut second, mut waits) = (0, Vec::new());
+        for _ in 0..8 {
+            waits.push(at(second).until(hold.until).as_secs());
+            second += waits.last().unwrap();
+            refuse(&mut hold, Kind::Quota, second);
         }
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
-        let now = hold.last_step + Duration::from_secs(1);
-        assert!(!hold.allows_a_try(now));
-        hold.executor_ended(now);
-        assert!(hold.allows_a_try(now));
-        hold.try_one();
-        assert!(!hold.allows_a_try(now), "one at a time");
+    }
+
+    // spec: A-21
+    #[test]
+    fn a_quota_is_tried_at_once_when_an_executor_ends_and_soon_again() {
+        let mut hold = Hold::begin(Kind::Quota, "full".into(), at(0));
+        for second in [1, 3, 7, 15, 31] {
+            refuse(&mut hold, Kind::Quota, second);
+        }
+        assert!(!hold.allows_a_try(at(40)));
+        hold.executor_ended(at(40));
+        refuse(&mut hold, Kind::Quota, 40);
+        assert_eq!(hold.until, at(41), "the quota is reckoned a moment later");
     }
 
     // spec: A-23
@@ -154,9 +179,25 @@ mod tests {
 
     // spec: A-21
     #[test]
-    fn requests_refused_together_are_one_step() {
+    fn answers_to_requests_that_left_before_the_refusal_say_nothing_new() {
         let mut hold = Hold::begin(Kind::Quota, "full".into(), at(5));
-        (0..31).for_each(|_| hold.again(Kind::Quota, "full".into(), at(4), at(5)));
-        assert_eq!(hold.until, at(6));
+        for _ in 0..31 {
+            assert!(!hold.again(Kind::Blocked, "old".into(), at(5), at(5)));
+        }
+        assert_eq!((hold.kind, hold.until), (Kind::Quota, at(6)));
+        hold.try_one(at(6));
+        hold.try_over(at(5));
+        assert!(!hold.allows_a_try(at(9)), "the try is still out");
+        hold.try_over(at(6));
+        assert!(hold.allows_a_try(at(9)));
+    }
+
+    // spec: A-31
+    #[test]
+    fn another_kind_of_refusal_begins_its_own_wait() {
+        let mut hold = Hold::begin(Kind::Quota, "full".into(), at(0));
+        assert!(!refuse(&mut hold, Kind::Quota, 1));
+        assert!(refuse(&mut hold, Kind::Blocked, 3));
+        assert_eq!(hold.until, at(303));
     }
 }

@@ -4,9 +4,13 @@
 
 pub mod allocation;
 pub mod crash_loop;
+pub mod decision;
+pub mod demand;
 pub mod hold;
+pub mod ids;
 pub mod messages;
 pub mod pace;
+pub mod rate;
 pub mod slots;
 pub mod victims;
 
@@ -29,7 +33,8 @@ use crate::snapshot_store::delivery::Timing;
 use crate::snapshot_store::messages::{AskRound, Decided, Round, Subscribe, Subscriber, Tell};
 use crate::telemetry::millis;
 
-use allocation::{Action, Allocation, Answer, Decision, Saying};
+use allocation::Allocation;
+use decision::{Action, Answer, Decision, Saying};
 use hold::Kind;
 use messages::{CannotStart, Keep, Reserve, StopRequesting};
 

@@ -6,6 +6,8 @@ use std::time::Duration;
 use crate::model::backoff::Backoff;
 use crate::model::{Now, Tick};
 
+use super::rate::Rate;
+
 /// Limits on requests.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
@@ -46,8 +48,7 @@ pub struct Pace {
     in_flight: u32,
     /// How many may be in flight: 1, 2, 4 … as answers come.
     window: u32,
-    tokens: f64,
-    refilled: Tick,
+    rate: Option<Rate>,
     trouble: Option<Trouble>,
 }
 
@@ -55,7 +56,7 @@ pub struct Pace {
 struct Trouble {
     since: Tick,
     failures: u32,
-    /// Answers to requests that were sent before this are of the same failure.
+    /// When the last request failed that had left after the failure before.
     last_step: Tick,
     until: Tick,
 }
@@ -67,8 +68,7 @@ impl Pace {
             limits,
             in_flight: 0,
             window: 1,
-            tokens: f64::from(limits.max_rate.unwrap_or(0)),
-            refilled: now,
+            rate: limits.max_rate.map(|most| Rate::new(most, now)),
             trouble: None,
         }
     }
@@ -82,15 +82,9 @@ impl Pace {
             .window
             .min(self.limits.max_in_flight)
             .saturating_sub(self.in_flight);
-        match self.limits.max_rate {
+        match &mut self.rate {
             None => window,
-            Some(rate) => {
-                let refill = now.since(self.refilled).as_secs_f64() * f64::from(rate);
-                self.tokens = (self.tokens + refill).min(f64::from(rate));
-                self.refilled = now;
-                // Truncation is meant: a part of a token sends nothing.
-                window.min(self.tokens as u32)
-            }
+            Some(rate) => window.min(rate.room(now)),
         }
     }
 
@@ -99,17 +93,15 @@ impl Pace {
         if let Some(trouble) = self.trouble.filter(|trouble| now < trouble.until) {
             return Some(trouble.until);
         }
-        let rate = self.limits.max_rate?;
-        let missing = (1.0 - self.tokens).max(0.0);
-        let free = self.window > self.in_flight && missing > 0.0;
-        free.then(|| now + Duration::from_secs_f64(missing / f64::from(rate.max(1))))
+        let free = self.window > self.in_flight;
+        self.rate.as_ref().filter(|_| free)?.next_room(now)
     }
 
     /// A request leaves.
     pub fn sent(&mut self) {
         self.in_flight += 1;
-        if self.limits.max_rate.is_some() {
-            self.tokens -= 1.0;
+        if let Some(rate) = &mut self.rate {
+            rate.sent();
         }
     }
 
@@ -124,7 +116,13 @@ impl Pace {
     pub fn answered(&mut self, sent: Tick, health: Health, now: Now, random: f64) -> Option<Turn> {
         self.in_flight = self.in_flight.saturating_sub(1);
         let now = now.tick;
+        // During trouble nothing leaves, so what left up to its last failure left before it, and is no sign of its
+        // end; nor of a failure more.
+        let old = self
+            .trouble
+            .is_some_and(|trouble| sent <= trouble.last_step);
         let wait = match health {
+            Health::Works | Health::Refused if old => return None,
             Health::Works | Health::Refused => {
                 let works = health == Health::Works;
                 self.window = if works {
@@ -143,14 +141,13 @@ impl Pace {
         };
         self.window = 1;
         let known = self.trouble;
-        let same_failure = known.is_some_and(|trouble| sent < trouble.last_step);
         let mut trouble = known.unwrap_or(Trouble {
             since: now,
             failures: 0,
             last_step: now,
             until: now,
         });
-        if !same_failure {
+        if !old {
             trouble.failures = trouble.failures.saturating_add(1);
             trouble.last_step = now;
             trouble.until = now + self.limits.backoff.jittered(trouble.failures, random);
@@ -284,21 +281,17 @@ mod tests {
         assert_eq!(pace.next_room(at(20)), Some(at(201)));
     }
 
-    // spec: A-3
+    // spec: A-20
     #[test]
-    fn no_more_than_max_rate_requests_leave_in_a_second() {
-        let mut pace = pace(Some(10));
-        let mut sent = 0;
-        for millis in 0..3_000 {
-            let n = send_all(&mut pace, millis);
-            sent += n;
-            for _ in 0..n {
-                pace.answered(at(millis), Health::Works, now(millis), 0.0);
-            }
+    fn what_left_before_the_server_asked_to_wait_does_not_end_the_wait() {
+        let mut pace = pace(None);
+        (0..20).for_each(|_| pace.sent());
+        let wait = Health::Wait(Some(Duration::from_secs(7)));
+        pace.answered(at(0), wait, now(10), 0.0);
+        for _ in 1..20 {
+            assert_eq!(pace.answered(at(0), Health::Works, now(11), 0.0), None);
         }
-        assert!(
-            (38..=40).contains(&sent),
-            "10 at once and 10 a second: {sent}"
-        );
+        assert_eq!((pace.in_flight(), pace.room(at(7_009))), (0, 0));
+        assert_eq!(pace.room(at(7_010)), 1, "and it begins slowly again");
     }
 }

@@ -26,7 +26,7 @@ pub struct Victims {
     pub more_at: Option<Tick>,
 }
 
-/// Chooses the victims of one profile; O(1) where there is no surplus.
+/// Chooses the victims of one profile; the fleet is looked at only while there is someone to choose.
 pub fn choose(
     snapshot: &Snapshot,
     profile: &ProfileName,
@@ -35,9 +35,6 @@ pub fn choose(
 ) -> Victims {
     let counts = snapshot.counts(profile);
     let target = snapshot.target(profile);
-    if counts.live() <= target {
-        return Victims::default();
-    }
     let own = || {
         snapshot
             .entries
@@ -45,7 +42,10 @@ pub fn choose(
             .filter(|entry| entry.profile == *profile)
     };
     let mut victims = Victims::default();
-    waiting_surplus(own(), counts.live() - target, settings, now, &mut victims);
+    let surplus = counts.live().saturating_sub(target);
+    if surplus > 0 && counts.pending > 0 {
+        waiting_surplus(own(), surplus, settings, now, &mut victims);
+    }
     let surplus = counts.running.saturating_sub(target);
     if surplus > 0 && !settings.pending_only {
         let since = snapshot

@@ -105,7 +105,8 @@ pub struct Keeping {
     failures: u32,
     troubled: bool,
     not_before: Tick,
-    sent: Option<Record>,
+    /// What is under way: the record as it was sent, and the history in which that was.
+    sent: Option<(Record, Epoch)>,
 }
 
 impl Keeping {
@@ -235,7 +236,7 @@ impl Keeping {
         } else {
             return None;
         };
-        self.sent = Some(self.wanted.clone());
+        self.sent = Some((self.wanted.clone(), self.epoch));
         self.busy = true;
         Some(op)
     }
@@ -255,7 +256,12 @@ impl Keeping {
     /// A call was answered.
     pub fn answered(&mut self, answer: Answer, now: Tick) -> Vec<Effect> {
         self.busy = false;
-        let sent = self.sent.take();
+        let (sent, asked_in) = self.sent.take().unzip();
+        if asked_in != Some(self.epoch) && !self.deleting {
+            // The server whose answer this is may be the one from before the restore.
+            self.check = true;
+            return Vec::new();
+        }
         let recovered = self.troubled.then_some(Effect::Recovered);
         let mut effects = match answer {
             Answer::Failed(failure) => return self.failed(&failure, now),

@@ -172,6 +172,18 @@ fn after_the_server_was_restored_an_older_record_is_written_over_before_it_count
     }));
 }
 
+// spec: K-2, S-13
+#[test]
+fn an_answer_from_before_the_restore_confirms_nothing() {
+    let mut keeping = keeping(3);
+    reserve(&mut keeping, 5_000);
+    keeping.next(at(0));
+    keeping.begin_epoch(Epoch(1));
+    let effects = keeping.answered(Answer::Written(map(&record(3), "u1", 11)), at(0));
+    assert_eq!(effects, []);
+    assert_eq!(keeping.next(at(0)), Some(Op::Get));
+}
+
 // spec: O-30
 #[test]
 fn rubbish_in_the_record_is_written_over_and_another_applications_is_left_alone() {

@@ -370,6 +370,9 @@ impl Handler<Round> for RecordKeeper {
         if self.latest.epoch != before.epoch {
             self.keeping.begin_epoch(self.latest.epoch);
         }
+        if self.latest.record.is_none() && before.record.is_some() {
+            self.keeping.check();
+        }
         let changed = batch.changed_executors();
         if !changed.is_empty() {
             self.stale = true;

@@ -80,6 +80,8 @@ pub struct Ledger {
 #[derive(Default)]
 struct Draft {
     executors: Vec<ExecutorId>,
+    /// Those among them that are over.
+    gone: Vec<ExecutorId>,
     ghosts: Vec<PodUid>,
     other: bool,
     session: bool,
@@ -182,8 +184,8 @@ impl Ledger {
             News::DeleteFoundNothing { uid, name } => {
                 if self.current.ghosts.remove(&uid).is_some() {
                     draft.ghosts.push(uid);
-                } else if let Some(id) = self.holder(&name, &uid) {
-                    self.step(id, &EntryNews::DeleteFoundNothing, now, &mut draft);
+                } else if let Some(entry) = self.holder(&name, &uid) {
+                    self.advance(entry, &EntryNews::DeleteFoundNothing, now, &mut draft);
                 }
             }
             News::Inactive { id, uid } => {
@@ -280,10 +282,8 @@ impl Ledger {
         }
         self.current.seq += 1;
         self.current.changes = Arc::new(changes);
-        for id in &self.current.changes.executors {
-            if self.current.entry(*id).is_some_and(|entry| entry.is_gone()) {
-                self.gone.entry(*id).or_insert(self.current.seq);
-            }
+        for id in draft.gone {
+            self.gone.entry(id).or_insert(self.current.seq);
         }
         Applied {
             snapshot: Some(self.current.clone()),
@@ -303,10 +303,14 @@ impl Ledger {
 
     /// One news for one entry, through the table.
     fn step(&mut self, id: ExecutorId, news: &EntryNews<'_>, now: Now, draft: &mut Draft) {
-        let Some(before) = self.current.entry(id).cloned() else {
-            draft.notes.push(Note::Ignored("no such entry"));
-            return;
-        };
+        match self.current.entry(id).cloned() {
+            Some(entry) => self.advance(entry, news, now, draft),
+            None => draft.notes.push(Note::Ignored("no such entry")),
+        }
+    }
+
+    /// The same for an entry that was found already: each finding costs a walk down the tree.
+    fn advance(&mut self, before: Arc<Entry>, news: &EntryNews<'_>, now: Now, draft: &mut Draft) {
         let at = self.at(now, self.current.epoch);
         match table::next(&before, news, &at) {
             Some(after) => self.put(Some(before), after, draft),
@@ -315,17 +319,18 @@ impl Ledger {
     }
 
     fn put(&mut self, before: Option<Arc<Entry>>, after: Entry, draft: &mut Draft) {
-        let id = after.id;
         let bound_before = before.as_ref().is_some_and(|entry| entry.uid().is_some());
         if let Some(uid) = after.uid().filter(|_| !bound_before) {
             // Seen without the label that says who asked for it, it looked like a ghost until the answer came.
             self.drop_ghost(uid, draft);
         }
-        self.current.replace(id, Some(after));
-        if let Some(after) = self.current.entry(id) {
-            draft.notes.push(Note::Changed(before, Arc::clone(after)));
+        if after.is_gone() {
+            draft.gone.push(after.id);
         }
-        draft.executors.push(id);
+        draft.executors.push(after.id);
+        let after = Arc::new(after);
+        self.current.put(Arc::clone(&after));
+        draft.notes.push(Note::Changed(before, after));
     }
 
     fn raise(&mut self, version: &ResourceVersion, epoch: Epoch) {

@@ -88,7 +88,7 @@ pub fn next(entry: &Entry, news: &EntryNews<'_>, at: &At) -> Option<Entry> {
         State::Bound(bound) => return bound::next(entry, bound, news, at),
         State::Gone(_) => return None,
     };
-    Some(Entry {
+    (state != entry.state).then(|| Entry {
         state,
         ..entry.clone()
     })

@@ -5,8 +5,11 @@
 pub(super) mod process;
 mod reaper;
 mod report;
+mod runner;
 pub(super) mod simulated;
 mod spawn;
+
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
@@ -52,6 +55,13 @@ fn containers(pod: &Value) -> impl Iterator<Item = (&str, &str)> {
     list(pod, &["spec", "containers"])
         .iter()
         .map(|c| (text(c, &["name"]), text(c, &["image"])))
+}
+
+/// Where a process node keeps what a container writes.
+pub(super) fn log_path(state_dir: &Path, pod: &Object, container: &str) -> PathBuf {
+    let key = pod.key();
+    let directory = spawn::pod_directory(state_dir, &key.namespace, &key.name, pod.uid());
+    spawn::log_path(&directory, container)
 }
 
 fn bind(pod: &Object, node: &str) -> Write {

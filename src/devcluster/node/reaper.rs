@@ -21,7 +21,7 @@ while read -r sign group; do
         -) case $groups in *" $group "*) groups="${groups%% "$group" *} ${groups#* "$group" }" ;; esac ;;
     esac
 done
-for group in $groups; do kill -KILL -- "-$group" 2>/dev/null; done
+for group in $groups; do kill -s KILL -- "-$group" 2>/dev/null; done
 "#;
 
 /// Where to note which process groups there are.
@@ -81,4 +81,37 @@ async fn write(mut child: Child, mut input: ChildStdin, mut inbox: mpsc::Receive
     }
     drop(input);
     let _ = child.wait().await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+
+    use super::*;
+
+    fn sleeper() -> Child {
+        let mut command = Command::new("sleep");
+        command
+            .arg("600")
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()
+            .expect("a process")
+    }
+
+    #[tokio::test]
+    async fn groups_that_are_not_over_end_with_the_process_that_noted_them() {
+        let reaper = Reaper::start();
+        let (mut kept, mut forgotten) = (sleeper(), sleeper());
+        reaper.began(kept.id().expect("it runs")).await;
+        reaper.began(forgotten.id().expect("it runs")).await;
+        reaper.ended(kept.id().expect("it runs")).await;
+        drop(reaper);
+        let status = forgotten.wait().await.expect("it ends");
+        assert_eq!(status.signal(), Some(9));
+        assert!(
+            kept.try_wait().expect("it is known").is_none(),
+            "the other runs on"
+        );
+    }
 }

@@ -4,7 +4,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::devcluster::object::list;
-use crate::devcluster::write::{seconds, set_condition};
+use crate::devcluster::pod::set_condition;
+use crate::devcluster::write::seconds;
 
 /// How far a container has come.
 #[derive(Clone, Debug, PartialEq, Eq)]

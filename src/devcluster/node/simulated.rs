@@ -15,9 +15,10 @@ use super::{Need, bind, carry_out, containers, need, pod_of, remove};
 use crate::devcluster::follow::{Follower, News};
 use crate::devcluster::object::{Key, Object, text};
 use crate::devcluster::options::SimulatedNode;
+use crate::devcluster::pod::set_condition;
 use crate::devcluster::resource::Resource;
 use crate::devcluster::server::Store;
-use crate::devcluster::write::{Write, set_condition};
+use crate::devcluster::write::Write;
 
 /// How many writes are under way at once: enough that the store carries them out in batches.
 const AT_ONCE: usize = 64;

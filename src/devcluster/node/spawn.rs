@@ -196,15 +196,15 @@ pub(super) struct Place {
 }
 
 /// Where the containers of a pod have their places.
-pub(in crate::devcluster) fn pod_directory(
-    state_dir: &Path,
-    namespace: &str,
-    name: &str,
-    uid: &str,
-) -> PathBuf {
+pub(super) fn pod_directory(state_dir: &Path, namespace: &str, name: &str, uid: &str) -> PathBuf {
     state_dir
         .join("pods")
         .join(format!("{namespace}_{name}_{uid}"))
+}
+
+/// Where the output of a container is kept.
+pub(super) fn log_path(pod_directory: &Path, container: &str) -> PathBuf {
+    pod_directory.join(format!("{container}.log"))
 }
 
 impl Place {
@@ -217,7 +217,7 @@ impl Place {
             .create(&directory)?;
         Ok(Self {
             directory,
-            log: pod_directory.join(format!("{container}.log")),
+            log: log_path(pod_directory, container),
         })
     }
 }

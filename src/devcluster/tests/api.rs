@@ -1,88 +1,5 @@
 use super::*;
 
-/// Code and reason of an answer.
-fn refusal((code, status): (u16, Value)) -> (u16, String) {
-    (
-        code,
-        status["reason"].as_str().unwrap_or_default().to_owned(),
-    )
-}
-
-fn refused(code: u16, reason: &str) -> (u16, String) {
-    (code, reason.to_owned())
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_assigned_pod_is_told_of_its_grace_which_may_only_become_shorter() {
-    let cluster = cluster();
-    create(&cluster, "a").await;
-    bind(&cluster, "a").await;
-    let grace = |answer: (u16, Value)| answer.1["metadata"]["deletionGracePeriodSeconds"].clone();
-    assert_eq!(
-        grace(delete(&cluster, &pods("/a?gracePeriodSeconds=10")).await),
-        10
-    );
-    assert_eq!(grace(delete(&cluster, &pods("/a")).await), 10);
-    assert_eq!(
-        grace(delete(&cluster, &pods("/a?gracePeriodSeconds=60")).await),
-        10
-    );
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    let (_, pod) = delete(&cluster, &pods("/a?gracePeriodSeconds=4")).await;
-    assert_eq!(pod["metadata"]["deletionGracePeriodSeconds"], 4);
-    assert_eq!(
-        pod["metadata"]["deletionTimestamp"], "2026-01-01T00:00:04Z",
-        "counted from the first delete"
-    );
-    assert_eq!(get(&cluster, &pods("/a")).await.0, 200);
-    assert_eq!(
-        delete(&cluster, &pods("/a?gracePeriodSeconds=0")).await.0,
-        200
-    );
-    assert_eq!(get(&cluster, &pods("/a")).await.0, 404);
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_unassigned_or_finished_pod_goes_at_once_whatever_the_grace() {
-    let cluster = cluster();
-    create(&cluster, "unassigned").await;
-    create(&cluster, "finished").await;
-    bind(&cluster, "finished").await;
-    patch(
-        &cluster,
-        &pods("/finished/status"),
-        &json!({"status": {"phase": "Succeeded"}}),
-    )
-    .await;
-    for name in ["unassigned", "finished"] {
-        let (code, pod) = delete(&cluster, &pods(&format!("/{name}?gracePeriodSeconds=60"))).await;
-        assert_eq!(
-            (code, &pod["metadata"]["deletionGracePeriodSeconds"]),
-            (200, &json!(0))
-        );
-        assert_eq!(get(&cluster, &pods(&format!("/{name}"))).await.0, 404);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn preconditions_must_hold_for_a_delete() {
-    let cluster = cluster();
-    let pod = create(&cluster, "a").await;
-    let with =
-        |preconditions: Value| json!({"kind": "DeleteOptions", "preconditions": preconditions});
-    for wrong in [json!({"uid": "other"}), json!({"resourceVersion": "1"})] {
-        let answer = ask(&cluster, Method::DELETE, &pods("/a"), Some(&with(wrong))).await;
-        assert_eq!(refusal(answer), refused(409, "Conflict"));
-    }
-    let right = json!({"uid": pod["metadata"]["uid"], "resourceVersion": version(&pod)});
-    assert_eq!(
-        ask(&cluster, Method::DELETE, &pods("/a"), Some(&with(right)))
-            .await
-            .0,
-        200
-    );
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_write_that_comes_after_its_timeout_is_not_carried_out() {
     let cluster = cluster();
@@ -142,96 +59,6 @@ async fn a_dry_run_answers_and_leaves_no_trace() {
         refused(422, "Invalid")
     );
     assert_eq!(cluster.state().await.resource_version(), 1_001);
-}
-
-#[tokio::test(start_paused = true)]
-async fn pages_are_of_one_version_and_go_on_at_the_newest_where_that_is_gone() {
-    let cluster = cluster();
-    for name in ["a", "b", "c", "d"] {
-        create(&cluster, name).await;
-    }
-    let (_, first) = get(&cluster, &pods("?limit=2")).await;
-    assert_eq!(first["metadata"]["remainingItemCount"], 2);
-    let token = first["metadata"]["continue"].as_str().expect("a token");
-    delete(&cluster, &pods("/c")).await;
-    let names = |list: &Value| -> Vec<Value> {
-        let items = list["items"].as_array().into_iter().flatten();
-        items.map(|item| item["metadata"]["name"].clone()).collect()
-    };
-    let rest = pods(&format!("?limit=2&continue={token}"));
-    let (_, second) = get(&cluster, &rest).await;
-    assert_eq!(names(&second), ["c", "d"]);
-    assert_eq!(
-        second["metadata"]["resourceVersion"],
-        first["metadata"]["resourceVersion"]
-    );
-    cluster.compact().await;
-    let (code, status) = get(&cluster, &rest).await;
-    assert_eq!((code, &status["reason"]), (410, &json!("Expired")));
-    let token = status["metadata"]["continue"].as_str().expect("a token");
-    let (_, second) = get(&cluster, &pods(&format!("?limit=2&continue={token}"))).await;
-    assert_eq!(names(&second), ["d"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_list_is_of_the_version_asked_for() {
-    let cluster = cluster();
-    create(&cluster, "a").await;
-    create(&cluster, "b").await;
-    let count = |list: (u16, Value)| list.1["items"].as_array().map(Vec::len);
-    assert_eq!(
-        count(
-            get(
-                &cluster,
-                &pods("?resourceVersion=1001&resourceVersionMatch=Exact")
-            )
-            .await
-        ),
-        Some(1)
-    );
-    assert_eq!(
-        count(get(&cluster, &pods("?resourceVersion=1001&limit=5")).await),
-        Some(1)
-    );
-    assert_eq!(
-        count(get(&cluster, &pods("?resourceVersion=1001")).await),
-        Some(2)
-    );
-    assert_eq!(
-        count(get(&cluster, &pods("?resourceVersion=0&limit=1")).await),
-        Some(2)
-    );
-    let gone = get(
-        &cluster,
-        &pods("?resourceVersion=5&resourceVersionMatch=Exact"),
-    )
-    .await;
-    assert_eq!(refusal(gone), refused(410, "Expired"));
-    let began = tokio::time::Instant::now();
-    let (code, status) = get(&cluster, &pods("?resourceVersion=2000")).await;
-    assert_eq!(
-        (code, &status["details"]["causes"][0]["reason"]),
-        (504, &json!("ResourceVersionTooLarge"))
-    );
-    assert_eq!(began.elapsed().as_secs(), 3);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_list_of_a_version_to_come_waits_for_it() {
-    let cluster = cluster();
-    let waiting = tokio::spawn({
-        let cluster = cluster.clone();
-        async move {
-            get(
-                &cluster,
-                &pods("?resourceVersion=1001&resourceVersionMatch=NotOlderThan"),
-            )
-            .await
-        }
-    });
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    create(&cluster, "a").await;
-    assert_eq!(waiting.await.expect("no panic").0, 200);
 }
 
 #[tokio::test(start_paused = true)]
@@ -403,17 +230,52 @@ async fn a_lease_is_made_by_a_put_too_and_guarded_by_its_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_eviction_deletes_and_says_why() {
+async fn fields_that_no_pod_has_are_warned_of_or_refused() {
+    let cluster = cluster();
+    let mut odd = pod("a");
+    odd["nonsense"] = json!(1);
+    let response = send(
+        &cluster,
+        Method::POST,
+        &pods("?fieldValidation=Warn&dryRun=All"),
+        Some(&odd),
+    )
+    .await;
+    assert_eq!(
+        response.headers()["warning"],
+        "299 - \"unknown field \\\"nonsense\\\"\""
+    );
+    let response = send(
+        &cluster,
+        Method::POST,
+        &pods("?fieldValidation=Ignore&dryRun=All"),
+        Some(&odd),
+    )
+    .await;
+    assert!(!response.headers().contains_key("warning"));
+    assert_eq!(
+        refusal(post(&cluster, &pods("?fieldValidation=Strict"), &odd).await),
+        refused(400, "BadRequest")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_patch_that_leads_to_no_pod_is_invalid() {
     let cluster = cluster();
     create(&cluster, "a").await;
-    bind(&cluster, "a").await;
-    let eviction =
-        json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}});
-    assert_eq!(post(&cluster, &pods("/a/eviction"), &eviction).await.0, 201);
-    let (_, pod) = get(&cluster, &pods("/a")).await;
-    assert_eq!(pod["metadata"]["deletionGracePeriodSeconds"], 30);
+    for bad in [
+        json!({"metadata": {"labels": {"x": 1}}}),
+        json!({"kind": "ConfigMap"}),
+        json!({"spec": "none"}),
+    ] {
+        assert_eq!(
+            refusal(patch(&cluster, &pods("/a"), &bad).await),
+            refused(422, "Invalid"),
+            "{bad}"
+        );
+    }
     assert_eq!(
-        pod["status"]["conditions"][1]["reason"],
-        "EvictionByEvictionAPI"
+        refusal(patch(&cluster, &pods("/a"), &json!([])).await),
+        refused(400, "BadRequest")
     );
 }

@@ -149,7 +149,7 @@ async fn a_namespace_goes_with_all_its_content_and_takes_no_more() {
         (code, &status["details"]["causes"][0]["reason"]),
         (403, &json!("NamespaceTerminating"))
     );
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    tokio::time::sleep(Duration::from_secs(6)).await;
     assert_eq!(
         get(&cluster, "/api/v1/namespaces/ns/pods/free").await.0,
         404

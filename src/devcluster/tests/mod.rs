@@ -1,9 +1,11 @@
 //! What the embedded cluster does, seen by a client in the same process.
 
 mod api;
+mod deleting;
 mod fuzz;
 mod garbage;
 mod handle;
+mod listing;
 mod process;
 mod properties;
 mod simulated;
@@ -189,4 +191,16 @@ async fn until(cluster: &DevCluster, name: &str, wanted: impl Fn(Option<&Value>)
         "it did not come to that: {:?}",
         cluster.state().await.pod("default", name)
     );
+}
+
+/// Code and reason of an answer.
+fn refusal((code, status): (u16, Value)) -> (u16, String) {
+    (
+        code,
+        status["reason"].as_str().unwrap_or_default().to_owned(),
+    )
+}
+
+fn refused(code: u16, reason: &str) -> (u16, String) {
+    (code, reason.to_owned())
 }

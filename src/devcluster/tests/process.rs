@@ -55,8 +55,8 @@ async fn a_pod_is_a_process_and_its_exit_is_told() {
     for (name, script, code, reason, phase) in [
         ("well", "exit 0", 0, "Completed", "Succeeded"),
         ("badly", "exit 3", 3, "Error", "Failed"),
-        ("killed", "kill -9 $$", 137, "Error", "Failed"),
-        ("terminated", "kill -15 $$", 143, "Error", "Failed"),
+        ("killed", "kill -9 $$$$", 137, "Error", "Failed"),
+        ("terminated", "kill -15 $$$$", 143, "Error", "Failed"),
     ] {
         start(&cluster, &running(name, &["sh", "-c", script])).await;
         until(&cluster, name, |pod| {
@@ -260,5 +260,28 @@ async fn init_containers_run_first_and_one_that_fails_is_the_end() {
         })
         .await;
     }
+    cluster.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_log_is_followed_until_its_container_has_ended() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let cluster = node(dir.path());
+    start(
+        &cluster,
+        &running("a", &["sh", "-c", "echo one; sleep 0.3; echo two"]),
+    )
+    .await;
+    until(&cluster, "a", is_running).await;
+    let response = send(&cluster, Method::GET, &pods("/a/log?follow=true"), None).await;
+    let all = response
+        .into_body()
+        .collect()
+        .await
+        .expect("a body")
+        .to_bytes();
+    assert_eq!(all, "one\ntwo\n");
+    assert_eq!(get(&cluster, &pods("/a/log?container=none")).await.0, 400);
+    assert_eq!(get(&cluster, &pods("/none/log")).await.0, 404);
     cluster.shutdown().await;
 }

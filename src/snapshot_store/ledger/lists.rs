@@ -155,10 +155,8 @@ impl Ledger {
         let lacking: Vec<ExecutorId> = (self.current.entries.iter())
             .filter(|(id, _)| !present.executors.contains(id))
             .filter(|(_, entry)| match &entry.state {
-                State::Bound(bound) => {
-                    let not_newer = bound.epoch < epoch || bound.pod.version <= *version;
-                    bound.bound_at < ticket.begun_at && not_newer
-                }
+                // Whether it is newer than the list is for the table to say.
+                State::Bound(bound) => bound.bound_at < ticket.begun_at,
                 State::Sent(_) | State::Unknown(_) | State::Gone(_) => false,
             })
             .map(|(id, _)| *id)

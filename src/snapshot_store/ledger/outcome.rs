@@ -25,6 +25,8 @@ pub enum Note {
     Stranger(Arc<Pod>, Arc<str>),
     /// A pod that came too late, or a copy (spec E-3).
     Ghost(Arc<Pod>),
+    /// A pod that a younger driver asked for (spec W-7).
+    Younger(Arc<Pod>),
     /// A pod could not be read (spec S-15).
     Unreadable(Unreadable),
     /// The API server was restored or emptied (spec S-13).

@@ -125,7 +125,7 @@ impl Ledger {
             Sighting::Read(pod) => {
                 let its_own = match entry.uid() {
                     Some(uid) => *uid == pod.uid,
-                    None => self.awaits(pod) == Some(id),
+                    None => self.awaits(pod).is_some_and(|entry| entry.id == id),
                 };
                 if its_own {
                     return self.step(id, &EntryNews::FoundThere(pod, sent), now, draft);

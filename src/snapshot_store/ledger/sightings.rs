@@ -5,23 +5,21 @@ use std::sync::Arc;
 use crate::model::ids;
 use crate::model::pod::{Claim, Sighting, Unreadable};
 use crate::model::snapshot::Ghost;
-use crate::model::{Epoch, ExecutorId, Now, Pod, PodUid, State};
+use crate::model::{Entry, Epoch, Now, Pod, PodUid, State};
 
 use super::super::table::{Authority, EntryNews};
 use super::{Draft, Ledger, MAX_REMEMBERED_STRANGERS, Note};
 
 impl Ledger {
     /// The executor whose bound pod this is. Names never change, so a pod's name leads to the entry.
-    pub(super) fn holder(&self, name: &str, uid: &PodUid) -> Option<ExecutorId> {
+    pub(super) fn holder(&self, name: &str, uid: &PodUid) -> Option<Arc<Entry>> {
         let id = ids::id_in_pod_name(&self.identity.prefix, name)?;
-        self.current
-            .entry(id)
-            .filter(|entry| entry.uid() == Some(uid))
-            .map(|entry| entry.id)
+        let entry = self.current.entry(id)?;
+        (entry.uid() == Some(uid)).then(|| Arc::clone(entry))
     }
 
     /// The executor that waits for its pod to be seen for the first time, and may be bound to this one (spec E-1).
-    pub(super) fn awaits(&self, pod: &Pod) -> Option<ExecutorId> {
+    pub(super) fn awaits(&self, pod: &Pod) -> Option<Arc<Entry>> {
         let Claim::Executor {
             id, incarnation, ..
         } = &pod.claim
@@ -32,7 +30,7 @@ impl Ledger {
         let unbound = matches!(entry.state, State::Sent(_) | State::Unknown(_));
         let asked_for_it = entry.incarnation == self.identity.incarnation
             && *incarnation == Some(self.identity.incarnation);
-        (unbound && asked_for_it).then_some(*id)
+        (unbound && asked_for_it).then(|| Arc::clone(entry))
     }
 
     pub(super) fn seen(&mut self, pod: &Sighting, epoch: Epoch, now: Now, draft: &mut Draft) {
@@ -69,26 +67,22 @@ impl Ledger {
         now: Now,
         draft: &mut Draft,
     ) {
-        if let Some(id) = self.holder(&pod.name, &pod.uid) {
-            return self.step(id, &EntryNews::Seen(pod, authority), now, draft);
+        if let Some(entry) = self.holder(&pod.name, &pod.uid) {
+            return self.advance(entry, &EntryNews::Seen(pod, authority), now, draft);
         }
         if self.tombstones.contains_key(&pod.uid) {
             return;
         }
-        if let Some(id) = self.awaits(pod) {
-            return self.step(id, &EntryNews::Seen(pod, authority), now, draft);
+        if let Some(entry) = self.awaits(pod) {
+            return self.advance(entry, &EntryNews::Seen(pod, authority), now, draft);
         }
         match &pod.claim {
             Claim::Foreign { .. } => self.drop_ghost(&pod.uid, draft),
             Claim::Stranger { why } => self.meet_stranger(pod, why, draft),
-            // A younger driver is at work, and knows what it asked for; this one will hear of it (spec W-7, I-9).
-            Claim::Executor { incarnation, .. }
-                if *incarnation > Some(self.identity.incarnation) =>
-            {
-                self.drop_ghost(&pod.uid, draft);
-                let note = Note::Ignored("a pod that a younger driver asked for");
-                draft.notes.push(note);
-            }
+            Claim::Executor {
+                incarnation: Some(other),
+                ..
+            } if *other > self.identity.incarnation => self.meet_younger(pod, draft),
             Claim::Executor { .. } if may_be_ghost => self.haunt(pod, draft),
             Claim::Executor { .. } => {
                 let note = Note::Ignored("a pod of no executor, in news too old to judge it");
@@ -104,6 +98,17 @@ impl Ledger {
             draft
                 .notes
                 .push(Note::Stranger(Arc::clone(pod), Arc::clone(why)));
+        }
+    }
+
+    /// A pod that a younger driver asked for, by its label: it is that one's to judge. Nothing is requested until the
+    /// record has been read again and shows who the driver is (spec W-7, I-10).
+    fn meet_younger(&mut self, pod: &Arc<Pod>, draft: &mut Draft) {
+        self.drop_ghost(&pod.uid, draft);
+        let room = self.strangers.len() < MAX_REMEMBERED_STRANGERS;
+        if room && self.strangers.insert(pod.uid.clone()) {
+            draft.notes.push(Note::Younger(Arc::clone(pod)));
+            draft.other |= self.current.record.take().is_some();
         }
     }
 
@@ -169,19 +174,17 @@ impl Ledger {
             Sighting::Unreadable(part) => {
                 draft.notes.push(Note::Unreadable(part.clone()));
                 let Some(uid) = &part.uid else { return };
-                let id = (part.name.as_ref()).and_then(|name| self.holder(name, uid));
-                if let Some(id) = id {
+                let holder = (part.name.as_ref()).and_then(|name| self.holder(name, uid));
+                if let Some(entry) = holder {
                     let news = EntryNews::Lacked(part.version.as_ref());
-                    self.step(id, &news, now, draft);
+                    self.advance(entry, &news, now, draft);
                 }
                 return self.drop_ghost(uid, draft);
             }
         };
-        if let Some(id) = self
-            .holder(&pod.name, &pod.uid)
-            .or_else(|| self.awaits(pod))
-        {
-            return self.step(id, &EntryNews::Deleted(pod), now, draft);
+        let entry = self.holder(&pod.name, &pod.uid);
+        if let Some(entry) = entry.or_else(|| self.awaits(pod)) {
+            return self.advance(entry, &EntryNews::Deleted(pod), now, draft);
         }
         self.drop_ghost(&pod.uid, draft);
         self.strangers.remove(&pod.uid);

@@ -186,6 +186,28 @@ fn news_older_than_the_last_full_list_makes_no_ghost() {
     assert_eq!(store.ghosts(), vec!["g".to_owned()]);
 }
 
+// spec: W-7, I-10, I-12
+#[test]
+fn a_younger_drivers_pod_is_no_ghost_and_nothing_is_requested_until_the_record_is_read_again() {
+    let mut store = Store::new();
+    let mut younger = pod(7, "theirs", 40);
+    younger.claim = Claim::Executor {
+        id: ExecutorId::new(7).unwrap(),
+        profile: Some("default".into()),
+        incarnation: Some(Incarnation(u64::MAX)),
+    };
+    assert!(store.snapshot().record.is_some());
+    store.seen(younger.clone());
+    assert_eq!(store.ghosts(), Vec::<String>::new());
+    assert_eq!(store.snapshot().record, None);
+    let epoch = store.snapshot().epoch;
+    let uid = "record".into();
+    store.tell(News::RecordSeen { uid, epoch });
+    younger.version = 41.into();
+    store.seen(younger);
+    assert!(store.snapshot().record.is_some(), "it is asked about once");
+}
+
 // spec: E-3, I-9, I-10
 #[test]
 fn what_a_younger_driver_asked_for_is_no_ghost_to_an_older_one_that_has_not_heard_of_it() {

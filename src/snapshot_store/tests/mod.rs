@@ -1,11 +1,14 @@
 //! The ledger told whole histories.
 
 mod adoption_tests;
+mod batch_tests;
 mod end_tests;
 mod epoch_tests;
 mod ghost_tests;
+mod history_tests;
 mod identity_tests;
 mod list_tests;
+mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,0 +1,286 @@
+//! The allocator's rounds on the real ledger: what is asked for, when, under which id, and what is said.
+
+mod crash_loops;
+mod down;
+mod outcomes;
+mod requests;
+mod worlds;
+
+use std::sync::Arc;
+
+use rand::SeedableRng;
+
+use super::*;
+use crate::model::executor::{How, Why};
+use crate::model::news::{News, Outcome};
+use crate::pod_allocator::hold::Kind;
+use crate::testing::{SERVER_TIMEOUT, Story, at, id};
+
+const CREATION_TIMEOUT: Duration = Duration::from_secs(60);
+
+fn settings() -> Settings {
+    let seconds = Duration::from_secs;
+    Settings {
+        batch_size: 500,
+        limits: Limits {
+            max_in_flight: 32,
+            max_rate: None,
+            backoff: Backoff {
+                initial: Duration::from_millis(200),
+                max: seconds(5),
+            },
+        },
+        stable_after: seconds(60),
+        crash_backoff: Backoff {
+            initial: seconds(1),
+            max: seconds(300),
+        },
+        repeat_backoff: Backoff {
+            initial: seconds(1),
+            max: seconds(30),
+        },
+        creation_timeout: CREATION_TIMEOUT,
+        server_timeout: SERVER_TIMEOUT,
+        victims: victims::Settings {
+            cancel_delay: seconds(10),
+            pending_only: false,
+        },
+    }
+}
+
+/// How the test answers a request.
+#[derive(Debug, Clone, Copy)]
+enum Reply {
+    Created,
+    Refused(Kind),
+    NameTaken,
+    /// A 5xx, a timeout: the outcome is unknown.
+    Broke,
+    /// The connection was refused: nothing was sent.
+    Unreachable,
+    /// 429, with Retry-After in seconds.
+    Wait(u64),
+}
+
+/// One request that left and is not answered.
+#[derive(Debug, Clone)]
+struct Flight {
+    profile: ProfileName,
+    sent: Tick,
+}
+
+/// An allocator on its ledger; the test is the API server.
+struct Driver {
+    story: Story,
+    allocation: Allocation,
+    flights: BTreeMap<ExecutorId, Flight>,
+    /// Every request that ever left, repeats included: when, and for which executor.
+    left: Vec<(u64, u64)>,
+    said: Vec<Saying>,
+    reserves: Vec<u64>,
+    keeps: Vec<BTreeMap<ProfileName, Kept>>,
+    retired: Vec<u64>,
+    wake: Option<Tick>,
+    cut_short: bool,
+}
+
+impl Driver {
+    fn new(targets: &[(&str, u32)]) -> Self {
+        Self::with(settings(), Story::new(targets))
+    }
+
+    fn with(settings: Settings, story: Story) -> Self {
+        let rng = StdRng::seed_from_u64(7);
+        let reserved = ExecutorId::new(1_000_000);
+        let kept = BTreeMap::new();
+        let allocation = Allocation::new(settings, rng, reserved, &kept, story.now().tick);
+        Self::of(allocation, story)
+    }
+
+    fn of(allocation: Allocation, story: Story) -> Self {
+        Self {
+            story,
+            allocation,
+            flights: BTreeMap::new(),
+            left: Vec::new(),
+            said: Vec::new(),
+            reserves: Vec::new(),
+            keeps: Vec::new(),
+            retired: Vec::new(),
+            wake: None,
+            cut_short: false,
+        }
+    }
+
+    /// One round, carried out as the actor does; the executors that were asked for in it.
+    fn round(&mut self) -> Vec<u64> {
+        let decision = self
+            .allocation
+            .decide(&self.story.batch(), self.story.now());
+        (self.wake, self.cut_short) = (decision.wake, decision.cut_short);
+        let mut asked = Vec::new();
+        for action in decision.actions {
+            match action {
+                Action::Request { id, profile } => {
+                    let outcome = Outcome::Sent {
+                        profile: profile.clone(),
+                    };
+                    assert!(self.story.current().entry(id).is_none(), "{id} twice");
+                    self.story.tell(News::Requested { id, outcome });
+                    assert!(self.story.current().entry(id).is_some(), "A-11");
+                    self.send(id, profile, &mut asked);
+                }
+                Action::Repeat { id, profile } => {
+                    let outcome = Outcome::SentAgain;
+                    self.story.tell(News::Requested { id, outcome });
+                    self.send(id, profile, &mut asked);
+                }
+                Action::Retire(ids) => {
+                    self.retired.extend(ids.iter().map(|id| id.get()));
+                    let (why, how) = (Why::ScaledDown, How::Delete);
+                    self.story.tell(News::Retire {
+                        ids,
+                        targets: BTreeMap::new(),
+                        why,
+                        how,
+                    });
+                }
+                Action::Reserve(up_to) => self.reserves.push(up_to.get()),
+                Action::Keep(kept) => self.keeps.push(kept),
+                Action::Say(saying) => self.said.push(saying),
+            }
+        }
+        asked
+    }
+
+    fn send(&mut self, id: ExecutorId, profile: ProfileName, asked: &mut Vec<u64>) {
+        asked.push(id.get());
+        self.left.push((self.story.millis, id.get()));
+        let sent = self.story.now().tick;
+        let doubled = self.flights.insert(id, Flight { profile, sent });
+        assert!(doubled.is_none(), "{id} is in flight twice");
+        assert_eq!(
+            self.allocation.in_flight() as usize >= self.flights.len(),
+            true
+        );
+    }
+
+    fn answer(&mut self, n: u64, reply: Reply) {
+        let flight = self.flights.remove(&id(n)).unwrap();
+        let why: Arc<str> = Arc::from("no");
+        let (outcome, answer) = match reply {
+            Reply::Created => {
+                self.story.created(n);
+                (None, Answer::Created)
+            }
+            Reply::Refused(kind) => (
+                Some(Outcome::Refused(why.clone())),
+                Answer::Refused(kind, why),
+            ),
+            Reply::NameTaken => (Some(Outcome::NameTaken), Answer::NameTaken),
+            Reply::Broke => (
+                Some(Outcome::Broke(why.clone())),
+                Answer::Trouble(None, why),
+            ),
+            Reply::Unreachable => (
+                Some(Outcome::Refused(why.clone())),
+                Answer::Trouble(None, why),
+            ),
+            Reply::Wait(seconds) => (
+                Some(Outcome::Refused(why.clone())),
+                Answer::Trouble(Some(Duration::from_secs(seconds)), why),
+            ),
+        };
+        if let Some(outcome) = outcome {
+            self.story.requested(n, outcome);
+        }
+        let Flight { profile, sent } = flight;
+        let now = self.story.now();
+        let said = self.allocation.answered(&profile, sent, &answer, now);
+        self.said.extend(said);
+    }
+
+    fn answer_all(&mut self, reply: impl Fn(u64, &ProfileName) -> Reply) {
+        for (id, flight) in self.flights.clone() {
+            self.answer(id.get(), reply(id.get(), &flight.profile));
+        }
+    }
+
+    /// Rounds, each of whose requests are answered a millisecond later, until one asks for nothing.
+    fn settle(&mut self, reply: impl Fn(u64, &ProfileName) -> Reply) {
+        for _ in 0..10_000 {
+            self.round();
+            if self.flights.is_empty() && !self.story.has_news() {
+                return;
+            }
+            self.story.pass(1);
+            self.answer_all(&reply);
+        }
+        panic!("it does not settle");
+    }
+
+    /// As many executors as are wanted, all of them running.
+    fn fill(&mut self) {
+        self.settle(|_, _| Reply::Created);
+        for n in self.ids_where(|class| matches!(class, Class::Pending(_))) {
+            self.story.runs(n);
+        }
+        self.round();
+    }
+
+    /// Those that run have run for long enough.
+    fn all_stay(&mut self) {
+        self.story.pass(61_000);
+        self.round();
+    }
+
+    /// Time passes as the actor lives it: a round at each wake, at each interval of a second, and whenever
+    /// something was heard. `step` is called before each round.
+    fn live(&mut self, millis: u64, mut step: impl FnMut(&mut Self)) {
+        let end = self.story.millis + millis;
+        while self.story.millis < end {
+            step(self);
+            self.round();
+            let wake = self
+                .wake
+                .map(|wake| u64::try_from(wake.since(at(0)).as_micros().div_ceil(1_000)).unwrap());
+            let next = self.story.millis + 1_000;
+            let next = if self.story.has_news() {
+                self.story.millis + 10
+            } else {
+                wake.map_or(next, |wake| wake.clamp(self.story.millis + 1, next))
+            };
+            self.story.millis = next.min(end);
+        }
+    }
+
+    fn ids_where(&self, of: impl Fn(Class) -> bool) -> Vec<u64> {
+        let entries = self.story.current().entries.values();
+        entries
+            .filter(|entry| of(entry.class()))
+            .map(|entry| entry.id.get())
+            .collect()
+    }
+
+    /// What is over is told and gone, as LifecycleManager would see to.
+    fn bury(&mut self) {
+        for n in self.ids_where(|class| !class.is_live()) {
+            let entry = self.story.entry(n).cloned().unwrap();
+            if entry.uid().is_some() && !entry.is_gone() {
+                self.story.goes(n);
+            }
+            self.story.tell(News::Told { id: id(n) });
+        }
+        self.story.release();
+    }
+
+    fn live_of(&self, profile: &str) -> u32 {
+        self.story.counts(profile).live()
+    }
+
+    /// How many requests left within these milliseconds.
+    fn left_within(&self, from: u64, to: u64) -> usize {
+        let within = |(when, _): &&(u64, u64)| (from..to).contains(when);
+        self.left.iter().filter(within).count()
+    }
+}

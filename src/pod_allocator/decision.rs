@@ -1,0 +1,130 @@
+//! What a round of the allocator decides, what it says to people, and how its requests are answered: values.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::model::{ExecutorId, ProfileName, Tick};
+
+use super::crash_loop::Kept;
+use super::hold::Kind;
+
+/// What a round decides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Ask for this executor, for the first time.
+    Request {
+        /// Under this id.
+        id: ExecutorId,
+        /// Of this profile.
+        profile: ProfileName,
+    },
+    /// Ask for it again, under the same name (spec A-13).
+    Repeat {
+        /// Which one.
+        id: ExecutorId,
+        /// Of this profile.
+        profile: ProfileName,
+    },
+    /// These go (spec L-10).
+    Retire(Vec<ExecutorId>),
+    /// Reserve ids up to this one (spec O-30).
+    Reserve(ExecutorId),
+    /// Keep these backoffs over a restart (spec O-30).
+    Keep(BTreeMap<ProfileName, Kept>),
+    /// Tell people.
+    Say(Saying),
+}
+
+/// Something that people want to read, once when it begins and once when it ends (spec A-31).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Saying {
+    /// A profile's executors end early: it backs off.
+    BackoffBegan {
+        /// Which profile.
+        profile: ProfileName,
+        /// Until the first probe.
+        wait: Duration,
+    },
+    /// Its probe stayed.
+    BackoffEnded {
+        /// Which profile.
+        profile: ProfileName,
+        /// How long it took.
+        after: Duration,
+    },
+    /// A profile's requests are refused.
+    HoldBegan {
+        /// Which profile.
+        profile: ProfileName,
+        /// For what sort of reason.
+        kind: Kind,
+        /// In the server's words.
+        why: Arc<str>,
+        /// How long nothing is asked for.
+        wait: Duration,
+    },
+    /// They are accepted again.
+    HoldEnded {
+        /// Which profile.
+        profile: ProfileName,
+        /// After this long.
+        after: Duration,
+    },
+    /// The API server is in trouble (spec A-26).
+    Degraded {
+        /// What it said.
+        why: Arc<str>,
+    },
+    /// It works again.
+    Recovered {
+        /// After this long.
+        after: Duration,
+    },
+    /// The driver cannot go on: it never had an executor, and never will like this (spec A-24).
+    Fatal {
+        /// For what sort of reason.
+        kind: Kind,
+        /// In the server's words.
+        why: Arc<str>,
+    },
+    /// No ids are left.
+    OutOfIds,
+}
+
+/// How a request was answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// 201.
+    Created,
+    /// 409: the name is taken; the server works.
+    NameTaken,
+    /// It was refused, for a reason of the profile's.
+    Refused(Kind, Arc<str>),
+    /// It was refused or failed, for a reason of the server's; how long to wait, where it said so.
+    Trouble(Option<Duration>, Arc<str>),
+}
+
+/// What a round decided, and when to decide again without any news.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Decision {
+    /// What to do, in this order.
+    pub actions: Vec<Action>,
+    /// A limit cut the round short: the next one should follow at once (spec S-21).
+    pub cut_short: bool,
+    /// A deadline.
+    pub wake: Option<Tick>,
+}
+
+impl Decision {
+    pub(super) fn say(&mut self, saying: Saying) {
+        self.actions.push(Action::Say(saying));
+    }
+
+    pub(super) fn wake_at(&mut self, at: Option<Tick>, now: Tick) {
+        let Some(at) = at.filter(|at| *at > now) else {
+            return;
+        };
+        self.wake = Some(self.wake.map_or(at, |known| known.min(at)));
+    }
+}

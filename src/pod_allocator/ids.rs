@@ -1,0 +1,110 @@
+//! Which ids are given to executors: beyond all that were used, and not beyond what is reserved (spec O-30, O-31).
+
+use std::time::Duration;
+
+use crate::model::{ExecutorId, Tick};
+
+use super::decision::{Action, Decision, Saying};
+
+/// More ids are reserved when fewer than this many are left, so that nobody waits for the record (spec O-30).
+pub const RESERVE_BELOW: u64 = 500;
+
+/// So many ids are reserved at a time (spec O-30).
+pub const RESERVED_BLOCK: u64 = 1_000;
+
+/// No more than this many ids are reserved ahead of need: a target mistyped by six digits must not use up a
+/// million of them.
+pub const MOST_AHEAD: u64 = 10_000;
+
+/// A reservation that failed is asked for again after this long.
+pub const RESERVE_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// The ids still to be given.
+#[derive(Debug)]
+pub struct Ids {
+    next: Option<ExecutorId>,
+    reserved: Option<ExecutorId>,
+    reservation: Reservation,
+    said_out_of_ids: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reservation {
+    None,
+    Asked,
+    Failed,
+    NotBefore(Tick),
+}
+
+impl Ids {
+    /// Ids up to this one are reserved; which is the first is not known before adoption.
+    pub fn reserved(up_to: Option<ExecutorId>) -> Self {
+        Self {
+            next: None,
+            reserved: up_to,
+            reservation: Reservation::None,
+            said_out_of_ids: false,
+        }
+    }
+
+    /// Adoption has found which ids were used: this is the first that was not, where there is one.
+    pub fn begin(&mut self, first_free: Option<ExecutorId>) {
+        self.next = first_free;
+    }
+
+    /// A reservation was written, up to this id; or could not be.
+    pub fn answered(&mut self, up_to: Option<ExecutorId>) {
+        self.reservation = if up_to > self.reserved {
+            Reservation::None
+        } else {
+            Reservation::Failed
+        };
+        self.reserved = self.reserved.max(up_to);
+    }
+
+    /// The next id; it is never given again.
+    pub fn take(&mut self) -> Option<ExecutorId> {
+        let id = self.next.filter(|id| Some(*id) <= self.reserved)?;
+        self.next = id.next();
+        Some(id)
+    }
+
+    /// How many ids may be given now; more are reserved in time.
+    pub fn left(&mut self, wanted: u32, now: Tick, decision: &mut Decision) -> u32 {
+        let Some(next) = self.next else {
+            if !std::mem::replace(&mut self.said_out_of_ids, true) {
+                decision.say(Saying::OutOfIds);
+            }
+            return 0;
+        };
+        let reserved = self.reserved.map_or(0, ExecutorId::get);
+        let left = (reserved + 1).saturating_sub(next.get());
+        let ahead = u64::from(wanted).clamp(RESERVE_BELOW, MOST_AHEAD);
+        if left < ahead {
+            let up_to = (next.get() - 1).saturating_add(ahead + RESERVED_BLOCK);
+            self.reserve(
+                ExecutorId::new(up_to).unwrap_or(ExecutorId::MAX),
+                now,
+                decision,
+            );
+        }
+        u32::try_from(left).unwrap_or(u32::MAX)
+    }
+
+    fn reserve(&mut self, up_to: ExecutorId, now: Tick, decision: &mut Decision) {
+        match self.reservation {
+            Reservation::Asked => return,
+            Reservation::NotBefore(at) if now < at => return decision.wake_at(Some(at), now),
+            Reservation::Failed => {
+                let at = now + RESERVE_AGAIN_AFTER;
+                self.reservation = Reservation::NotBefore(at);
+                return decision.wake_at(Some(at), now);
+            }
+            Reservation::None | Reservation::NotBefore(_) => {}
+        }
+        if Some(up_to) > self.reserved {
+            self.reservation = Reservation::Asked;
+            decision.actions.push(Action::Reserve(up_to));
+        }
+    }
+}
