@@ -143,11 +143,16 @@ impl Api {
             .unwrap();
     }
 
-    /// Puts a status where a node would.
-    pub fn set_pod_status(&self, name: &str, status: &Value) {
+    /// Puts a status where a node would; an error where it is refused.
+    pub fn try_set_pod_status(&self, name: &str, status: &Value) -> Result<Value, kube::Error> {
         let patch = json!({"status": status});
         let path = format!("{}/status", self.at("pods", name));
-        self.call("PATCH", &path, Some(&patch)).unwrap();
+        self.call("PATCH", &path, Some(&patch))
+    }
+
+    /// Puts a status where a node would.
+    pub fn set_pod_status(&self, name: &str, status: &Value) {
+        self.try_set_pod_status(name, status).unwrap();
     }
 
     /// A ConfigMap's data, where it is there.

@@ -13,8 +13,9 @@ use tempfile::TempDir;
 use super::api::{Api, Pod};
 use super::process::{PATIENCE, Program, boatswain, until};
 
-/// How long nothing must have been written for a cluster to be called quiet: longer than anything is put off.
-const QUIET: Duration = Duration::from_secs(3);
+/// How long nothing must have been written for a cluster to be called quiet: longer than the application record, which
+/// is written some seconds after what changes it, and long enough for several polls.
+const QUIET: Duration = Duration::from_millis(6_500);
 
 /// A cluster, or a namespace of one.
 pub struct Cluster {

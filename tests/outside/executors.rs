@@ -15,7 +15,7 @@ const MANY: usize = 50;
 fn what_is_deleted_forced_away_or_relabelled_is_told_and_replaced() {
     let cluster = Cluster::any();
     let mut driver = Driver::start(&cluster, MANY, &[]);
-    let before = cluster.settles(MANY);
+    let before = cluster.converges(MANY);
     for id in [3, 4, 5] {
         cluster.api.delete_pod(&format!("t-exec-{id}"), Grace::Own);
     }
@@ -56,7 +56,7 @@ fn what_is_deleted_forced_away_or_relabelled_is_told_and_replaced() {
 fn a_whole_life_costs_one_create_and_at_most_one_delete() {
     let cluster = Cluster::own();
     let driver = Driver::start(&cluster, MANY, &[]);
-    cluster.settles(MANY);
+    cluster.converges(MANY);
     let gone = cluster.api.pods().into_iter().take(MANY / 2);
     for pod in gone {
         let failed = json!({"phase": "Failed", "containerStatuses": [{

@@ -31,10 +31,10 @@ fn a_quiet_driver_is_silent() {
 fn an_executors_whole_story_is_told_in_six_lines_at_most() {
     let cluster = Cluster::any();
     let mut driver = Driver::start(&cluster, 3, &[]);
-    cluster.settles(3);
+    cluster.converges(3);
     cluster.api.delete_pod("t-exec-2", super::api::Grace::Own);
     driver.end_of(2);
-    cluster.settles(3);
+    cluster.converges(3);
     let log = driver.log();
     let story: Vec<&Value> = log.0.iter().filter(|line| line["executor"] == 2).collect();
     let told: Vec<&str> = story
@@ -54,7 +54,7 @@ fn a_token_is_in_no_log_and_on_no_command_line() {
     let level =
         "log.level=trace,kube=trace,hyper=trace,hyper_util=trace,tower=trace,kube_client=trace";
     let driver = Driver::start(&cluster, 3, &[level]);
-    cluster.settles(3);
+    cluster.converges(3);
     let token = cluster.token();
     for program in [&*driver, cluster.server()] {
         assert!(!program.stderr().contains(&token));

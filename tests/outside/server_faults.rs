@@ -14,7 +14,7 @@ const MANY: usize = 50;
 fn an_api_server_that_freezes_costs_no_executor() {
     let cluster = Cluster::own();
     let driver = Driver::start(&cluster, MANY, &["cluster.request_timeout=1s"]);
-    let before = cluster.settles(MANY);
+    let before = cluster.converges(MANY);
     cluster.freeze();
     thread::sleep(Duration::from_secs(4));
     cluster.thaw();
@@ -54,7 +54,7 @@ fn an_api_server_that_freezes_amid_requests_gets_each_once() {
 fn an_api_server_that_comes_back_empty_gets_everything_anew() {
     let mut cluster = Cluster::own();
     let mut driver = Driver::start(&cluster, MANY, &[]);
-    let before = cluster.settles(MANY);
+    let before = cluster.converges(MANY);
     cluster.empty();
     let after = cluster.settles(MANY);
     assert!(after.is_disjoint(&before));
@@ -78,7 +78,7 @@ fn an_api_server_that_comes_back_empty_gets_everything_anew() {
 fn an_api_server_that_is_away_is_waited_for() {
     let mut cluster = Cluster::own();
     let mut driver = Driver::start(&cluster, 5, &[]);
-    cluster.settles(5);
+    cluster.converges(5);
     cluster.kill();
     thread::sleep(Duration::from_secs(3));
     assert!(driver.is_alive());
@@ -102,7 +102,7 @@ fn an_api_server_that_is_away_is_waited_for() {
 fn a_record_that_is_deleted_is_made_anew_and_owns_what_is_there() {
     let cluster = Cluster::own();
     let mut driver = Driver::start(&cluster, MANY, &[]);
-    let before = cluster.settles(MANY);
+    let before = cluster.converges(MANY);
     let record = cluster.api.config_map(RECORD).unwrap();
     cluster.api.delete_config_map(RECORD);
     let made_anew = until("there is a record again", || cluster.api.config_map(RECORD));

@@ -63,7 +63,7 @@ fn a_cluster_that_comes_up_late_is_waited_for() {
     let mut driver = Driver::start(&cluster, 3, &[]);
     driver.says("the cluster is out of reach, trying again");
     cluster.empty();
-    cluster.settles(3);
+    cluster.converges(3);
 }
 
 // spec: O-2, O-72
@@ -102,7 +102,7 @@ fn a_namespace_that_is_missing_exits_with_78() {
 fn the_record_of_another_application_exits_with_78() {
     let cluster = Cluster::any();
     let mut first = Driver::start(&cluster, 3, &["app.id=one"]);
-    cluster.settles(3);
+    cluster.converges(3);
     first.kill();
     let (code, said) = refused(&cluster, &["app.id=two"]);
     assert_eq!(code, Some(78), "{said}");
@@ -114,7 +114,7 @@ fn the_record_of_another_application_exits_with_78() {
 fn a_record_in_a_newer_format_exits_with_78() {
     let cluster = Cluster::any();
     let mut first = Driver::start(&cluster, 3, &[]);
-    cluster.settles(3);
+    cluster.converges(3);
     first.kill();
     cluster
         .api
@@ -158,7 +158,7 @@ fn a_driver_pod_that_is_there_owns_the_record() {
     });
     cluster.api.create_pod(&pod);
     let _driver = Driver::start(&cluster, 3, &["driver.pod_name=driver-0"]);
-    cluster.settles(4);
+    cluster.converges(4);
     let pods = cluster.api.pods();
     let uid = &pods.iter().find(|pod| pod.name == "driver-0").unwrap().uid;
     let record = cluster.api.config_map(RECORD).unwrap();

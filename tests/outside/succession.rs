@@ -6,6 +6,7 @@ use serde_json::json;
 use super::api::Grace;
 use super::cluster::Cluster;
 use super::driver::{Driver, RECORD};
+use super::process::until;
 
 const MANY: usize = 50;
 
@@ -24,7 +25,7 @@ fn takes_over(cluster: &Cluster, incarnation: u64, found: usize) -> Driver {
 fn a_driver_that_is_killed_is_followed_by_one_that_adopts_every_executor() {
     let cluster = Cluster::any();
     let mut first = Driver::start(&cluster, MANY, &[]);
-    let before = cluster.settles(MANY);
+    let before = cluster.converges(MANY);
     first.kill();
     let second = takes_over(&cluster, 2, MANY);
     assert_eq!(cluster.settles(MANY), before);
@@ -66,15 +67,19 @@ fn a_driver_that_is_killed_amid_its_requests_is_followed_by_one_that_asks_for_th
 fn what_goes_while_no_driver_runs_is_told_by_the_next_one() {
     let cluster = Cluster::own();
     let mut first = Driver::start(&cluster, MANY, &[]);
-    cluster.settles(MANY);
+    cluster.converges(MANY);
+    until("the record names the executors", || {
+        let record = cluster.api.config_map(RECORD)?;
+        (record["data"]["bound"] == "1-50").then_some(())
+    });
     first.kill();
     cluster.api.delete_pod("t-exec-7", Grace::Force);
     cluster
         .api
         .label_pod("t-exec-8", &json!({"unrelated": "label"}));
     let mut second = Driver::start(&cluster, MANY, &[]);
-    cluster.settles(MANY);
     let end = second.end_of(7);
+    cluster.settles(MANY);
     assert_eq!(end["reason"], "Lost");
     assert_eq!(second.log().count("executor ended"), 1);
 }
@@ -84,11 +89,11 @@ fn what_goes_while_no_driver_runs_is_told_by_the_next_one() {
 fn a_driver_hands_over_and_deletes_nothing() {
     let cluster = Cluster::any();
     let mut first = Driver::start(&cluster, MANY, &["shutdown.on_signal=hand-over"]);
-    let before = cluster.settles(MANY);
+    let before = cluster.converges(MANY);
     first.signal(Signal::TERM);
     assert_eq!(first.exit(), Some(75));
     first.says("handed over: executors stay for the successor");
-    assert_eq!(cluster.settles(MANY), before);
+    assert_eq!(cluster.converges(MANY), before);
     let second = takes_over(&cluster, 2, MANY);
     assert_eq!(cluster.settles(MANY), before);
     assert_eq!(second.log().count("executor requested"), 0);
@@ -99,7 +104,7 @@ fn a_driver_hands_over_and_deletes_nothing() {
 fn of_two_drivers_the_older_one_goes() {
     let cluster = Cluster::any();
     let mut first = Driver::start(&cluster, MANY, &[]);
-    let before = cluster.settles(MANY);
+    let before = cluster.converges(MANY);
     let mut second = takes_over(&cluster, 2, MANY);
     assert_eq!(first.exit(), Some(75));
     first.says("another driver has taken over: this one ends, executors stay");
@@ -136,7 +141,7 @@ fn two_drivers_that_start_at_once_end_as_one_with_no_executor_too_many() {
 fn a_successor_with_a_lower_target_lets_the_surplus_go() {
     let cluster = Cluster::any();
     let mut first = Driver::start(&cluster, MANY, &[]);
-    let before = cluster.settles(MANY);
+    let before = cluster.converges(MANY);
     first.kill();
     let second = Driver::start(&cluster, MANY - 10, &["allocation.cancel_delay=1s"]);
     let after = cluster.settles(MANY - 10);
