@@ -19,6 +19,8 @@ pub enum Exit {
     Rights,
     /// The configuration, or the pod it describes, cannot be used: 78.
     Configuration,
+    /// The application was ended before, with this code, which a successor exits with (spec O-11).
+    Finished(u8),
     /// A second signal cut the stop short (spec O-11): 130, as a shell reports an interrupt.
     Interrupted,
 }
@@ -34,6 +36,7 @@ impl Exit {
             Self::Superseded => 75,
             Self::Rights => 77,
             Self::Configuration => 78,
+            Self::Finished(code) => code,
             Self::Interrupted => 130,
         }
     }
@@ -60,6 +63,7 @@ mod tests {
             (Exit::Superseded, 75),
             (Exit::Rights, 77),
             (Exit::Configuration, 78),
+            (Exit::Finished(3), 3),
             (Exit::Interrupted, 130),
         ];
         for (exit, code) in codes {

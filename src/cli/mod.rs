@@ -1,5 +1,6 @@
 //! The command line.
 
+pub mod dev_cluster;
 mod run;
 
 use std::ffi::OsString;
@@ -8,6 +9,7 @@ use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
 use crate::exit::Exit;
+use crate::telemetry;
 
 /// Keeps a distributed application's executor pods alive on Kubernetes.
 #[derive(Debug, Parser)]
@@ -21,6 +23,8 @@ struct Cli {
 enum Command {
     /// Drive an application: keep as many executors alive as its configuration wants.
     Run(run::RunArgs),
+    /// Serve the embedded cluster alone, on loopback, for kubectl and any other client.
+    DevCluster(dev_cluster::DevClusterArgs),
 }
 
 /// Does what the command line says; what it returns is how the process ends.
@@ -28,6 +32,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     match Cli::try_parse_from(arguments) {
         Ok(cli) => match cli.command {
             Command::Run(args) => run::run(&args),
+            Command::DevCluster(args) => serve(args),
         },
         Err(error) => {
             // Where nobody reads it any more, it need not be said.
@@ -36,6 +41,22 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Clean,
                 _ => Exit::Usage,
             }
+        }
+    }
+}
+
+/// Serves the embedded cluster until a signal.
+fn serve(args: dev_cluster::DevClusterArgs) -> Exit {
+    if let Err(error) = telemetry::init(None, "info,apiserver=info") {
+        complain(error);
+        return Exit::Bug;
+    }
+    telemetry::exit_on_panic();
+    match actix::System::new().block_on(dev_cluster::run(args)) {
+        Ok(()) => Exit::Clean,
+        Err(error) => {
+            complain(error);
+            Exit::Configuration
         }
     }
 }

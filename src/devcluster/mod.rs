@@ -1,1 +1,175 @@
-//! To come.
+//! The embedded cluster: an API server in this process, and a node for its pods.
+//!
+//! - `store`: the state, a value: objects, one resource version, a bounded log. `write` and `delete` are what
+//!   writes do to it; both are pure.
+//! - `server`: the one task that owns the state, carries writes out and publishes what became of it.
+//! - `router`: the HTTP API, as a tower service; `list` and `watch` read what was published.
+//! - `gc`: what a controller manager does: what is owned goes after its owner, a namespace's content with it.
+//! - `node`: what runs the pods: processes, or a simulation.
+//!
+//! It knows nothing of the driver, nor the driver of it.
+
+mod auth;
+mod call;
+mod decode;
+mod defaults;
+mod delete;
+mod follow;
+mod gc;
+mod ids;
+mod json_patch;
+mod label_selector;
+mod list;
+mod logs;
+mod names;
+mod node;
+mod object;
+mod options;
+mod patch;
+mod path;
+mod pod;
+mod publish;
+mod quantity;
+mod query;
+mod resource;
+mod router;
+mod selector;
+mod serve;
+mod server;
+mod status;
+mod store;
+mod update;
+mod validate;
+mod validate_pod;
+mod watch;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use axum::Router;
+use jiff::Timestamp;
+use tokio::sync::watch as signal;
+
+pub use auth::USER;
+pub use object::{Key, Object};
+pub use options::{NodeKind, Options, ProcessNode, SimulatedNode};
+pub use resource::Resource;
+pub use serve::{ServeError, Server};
+pub use server::WriteRecord;
+pub use store::{FIRST_VERSION, State};
+
+use auth::Credentials;
+use node::process::StateDir;
+use router::Api;
+use server::{Clock, Command, Store};
+
+/// A running cluster. Clones are handles to the same one.
+#[derive(Clone, Debug)]
+pub struct DevCluster {
+    store: Store,
+    credentials: Credentials,
+    logs: Option<Arc<Path>>,
+    /// Whatever runs in the background holds a receiver of this for as long as it runs.
+    tasks: Arc<signal::Sender<()>>,
+}
+
+/// Starts a cluster on the current runtime.
+pub fn start(options: Options) -> DevCluster {
+    let Options {
+        token,
+        node,
+        seed,
+        wall_clock_start,
+        collect_garbage,
+        event_log,
+    } = options;
+    let clock = Clock::starting_at(wall_clock_start.unwrap_or_else(Timestamp::now));
+    let store = server::start(seed, event_log, clock);
+    let (tasks, alive) = signal::channel(());
+    tokio::spawn(gc::run(store.clone(), collect_garbage, alive.clone()));
+    let mut logs = None;
+    match node {
+        NodeKind::None => {}
+        NodeKind::Process(ProcessNode { name, state_dir }) => {
+            let state_dir = StateDir::new(state_dir);
+            logs = Some(state_dir.path().into());
+            tokio::spawn(node::process::run(store.clone(), name, state_dir, alive));
+        }
+        NodeKind::Simulated(options) => {
+            tokio::spawn(node::simulated::run(store.clone(), options, seed, alive));
+        }
+    }
+    DevCluster {
+        store,
+        credentials: Credentials::new(token),
+        logs,
+        tasks: Arc::new(tasks),
+    }
+}
+
+impl DevCluster {
+    /// The API: a service for HTTP, and for `kube::Client::new` in this process.
+    pub fn router(&self) -> Router {
+        router::router(Api {
+            store: self.store.clone(),
+            credentials: self.credentials.clone(),
+            logs: self.logs.clone(),
+        })
+    }
+
+    /// Everything the server knows now; a copy that is cheap and stays as it is.
+    pub async fn state(&self) -> State {
+        self.store.state()
+    }
+
+    /// Puts the server back to what it was: its version too. All watches end.
+    pub async fn restore(&self, state: State) {
+        let state = Box::new(state);
+        self.store
+            .ask(|reply| Command::Restore { state, reply })
+            .await;
+    }
+
+    /// Makes it a server to which nothing was ever written. All watches end.
+    pub async fn empty(&self) {
+        self.store.ask(|reply| Command::Empty { reply }).await;
+    }
+
+    /// Forgets all history: what asks for an earlier version is told that it is gone.
+    pub async fn compact(&self) {
+        self.store.ask(|reply| Command::Compact { reply }).await;
+    }
+
+    /// Ends every open watch.
+    pub async fn cut_watches(&self) {
+        self.store.ask(|reply| Command::CutWatches { reply }).await;
+    }
+
+    /// How many writes clients asked for, refused ones too; what the node and the collector do is not counted.
+    pub async fn writes(&self) -> u64 {
+        self.store
+            .ask(|reply| Command::Writes { reply })
+            .await
+            .unwrap_or_default()
+            .0
+    }
+
+    /// The last 10,000 of those writes, oldest first.
+    pub async fn write_log(&self) -> Vec<WriteRecord> {
+        self.store
+            .ask(|reply| Command::Writes { reply })
+            .await
+            .unwrap_or_default()
+            .1
+    }
+
+    /// Stops it: watches end, and what the node runs.
+    pub async fn shutdown(&self) {
+        self.store.ask(|reply| Command::Stop { reply }).await;
+        self.tasks.closed().await;
+    }
+}

@@ -182,3 +182,6 @@ fn kubeconfig_text(error: &KubeconfigError) -> String {
         other => chain_text(other),
     }
 }
+
+#[cfg(test)]
+mod tests;

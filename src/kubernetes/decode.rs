@@ -315,3 +315,6 @@ fn skeleton(json: &str, why: &str) -> Unreadable {
         error: clean(why, 512),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,10 +2,12 @@
 //!
 //! Nothing here decides anything about executors; it is what the actors reach the cluster by.
 
+pub mod backoff;
 pub mod calls;
 pub mod client;
 pub mod decode;
 pub mod labels;
+pub mod names;
 pub mod pod_template;
 pub mod quantity;
 pub mod record;
@@ -16,6 +18,7 @@ mod wire;
 
 pub use calls::{Calls, CallsSpec, Deleted, ListPage, ListQuery, WatchLine, WatchStream};
 pub use client::{Access, Clients, ConnectError};
+pub use decode::PodReader;
 pub use labels::LabelScheme;
 pub use pod_template::{PodBody, ProfileSpec, Template};
 pub use record::Record;

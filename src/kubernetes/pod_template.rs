@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use thiserror::Error;
 
 use super::labels::{EXECUTOR_ROLE, LabelScheme, is_label_value, to_label_value};
+use super::names::{MAX_PREFIX, is_prefix};
 use super::quantity::cpu_text;
 use super::record::record_name;
 use crate::model::ids::pod_name;
@@ -22,9 +23,6 @@ pub const EXECUTOR_CONTAINER: &str = "executor";
 
 /// What all of boatswain's own environment variables begin with; a profile may not set such (spec K-4).
 pub const OWNED_ENV_PREFIX: &str = "BOATSWAIN_";
-
-/// A pod's name has 63 characters at most: 38 are left beside `-exec-` and 19 digits (spec K-7).
-pub const MAX_PREFIX: usize = 38;
 
 /// A shape of executor (spec K-5, as far as it goes).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -393,34 +391,5 @@ fn env(common: &Common, profile: &ProfileName, spec: &ProfileSpec, id: &str) -> 
     Value::Array(env)
 }
 
-/// Whether this may be a prefix: a DNS label that leaves room for any executor's number (spec K-7).
-pub fn is_prefix(text: &str) -> bool {
-    let inner = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
-    text.len() <= MAX_PREFIX
-        && text.bytes().all(inner)
-        && text.starts_with(|c: char| c.is_ascii_lowercase())
-        && !text.ends_with('-')
-}
-
-/// The prefix for an application of this name: a DNS label, whatever the name is (spec K-7).
-pub fn prefix_from_app_name(app_name: &str) -> String {
-    let mut prefix = String::with_capacity(MAX_PREFIX);
-    for c in app_name.chars().flat_map(char::to_lowercase) {
-        if prefix.len() == MAX_PREFIX {
-            break;
-        }
-        match c {
-            'a'..='z' => prefix.push(c),
-            // A Service's name begins with a letter, and so does everything that is named like it.
-            '0'..='9' if prefix.is_empty() => prefix.extend(['a', c]),
-            '0'..='9' => prefix.push(c),
-            _ if prefix.is_empty() || prefix.ends_with('-') => {}
-            _ => prefix.push('-'),
-        }
-    }
-    prefix.truncate(prefix.trim_end_matches('-').len());
-    if prefix.is_empty() {
-        prefix.push_str("app");
-    }
-    prefix
-}
+#[cfg(test)]
+mod tests;

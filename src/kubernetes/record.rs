@@ -1,7 +1,8 @@
 //! The application record: what Kubernetes cannot tell a successor, as a value and as a ConfigMap (spec O-30).
 
+mod intervals;
+
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -23,7 +24,8 @@ pub struct Record {
     pub app_id: AppId,
     /// The latest start of a driver.
     pub incarnation: Incarnation,
-    /// How many executors of each profile are wanted.
+    /// How many executors are wanted of each profile whose target was set while a driver ran; the configuration's
+    /// numbers stand for the others.
     pub targets: BTreeMap<ProfileName, u32>,
     /// Ids up to this one may have been used (in blocks, so that no executor costs a write).
     pub reserved: Option<ExecutorId>,
@@ -45,8 +47,6 @@ pub struct SavedBackoff {
     pub step: u32,
     /// Until when nothing is requested.
     pub until: Timestamp,
-    /// Early ends since the last executor that stayed.
-    pub early_ends: u32,
 }
 
 /// Why a ConfigMap is no record of this application.
@@ -143,14 +143,12 @@ mod key {
 
 impl Record {
     /// What a new incarnation writes: one more than the last, and a block of ids beyond all that may have been used.
-    /// Targets that the record knows stand; profiles that are new begin with those of the configuration.
     ///
     /// # Errors
     /// Where the application is over, or its numbers are used up.
     pub fn succeed(
         previous: Option<&Record>,
         app_id: &AppId,
-        configured: &BTreeMap<ProfileName, u32>,
         block: u64,
     ) -> Result<Succession, NoSuccession> {
         let mut record = match previous {
@@ -163,9 +161,6 @@ impl Record {
         };
         let next = record.incarnation.0.checked_add(1);
         record.incarnation = Incarnation(next.ok_or(NoSuccession::NoMoreIncarnations)?);
-        for (profile, target) in configured {
-            record.targets.entry(profile.clone()).or_insert(*target);
-        }
         let used = record.highest_id();
         let first_id = match used {
             Some(id) => id.next().ok_or(NoSuccession::NoMoreIds)?,
@@ -191,7 +186,8 @@ impl Record {
 
     /// The highest id that may have been used.
     pub fn highest_id(&self) -> Option<ExecutorId> {
-        self.reserved.max(self.ended.last()).max(self.bound.last())
+        let last = |ids: &IdSet| ids.last_below(u64::MAX);
+        self.reserved.max(last(&self.ended)).max(last(&self.bound))
     }
 
     /// Reserves a block of ids from `from` on, where it is not reserved yet; whether anything changed.
@@ -241,8 +237,8 @@ impl Record {
         put(key::APP_ID, self.app_id.to_string());
         put(key::INCARNATION, self.incarnation.to_string());
         put(key::TARGETS, json!(self.targets).to_string());
-        put(key::ENDED, intervals_text(&self.ended));
-        put(key::BOUND, intervals_text(&self.bound));
+        put(key::ENDED, intervals::text(&self.ended));
+        put(key::BOUND, intervals::text(&self.bound));
         put(key::BACKOFFS, json!(self.backoffs).to_string());
         if let Some(reserved) = self.reserved {
             put(key::RESERVED, reserved.to_string());
@@ -346,7 +342,7 @@ impl<'a> Keys<'a> {
 
     fn intervals(&self, key: &'static str) -> Result<IdSet, RecordError> {
         let text = self.get(key).unwrap_or_default();
-        parse_intervals(text).map_err(|why| self.unreadable(key, why))
+        intervals::parse(text).map_err(|why| self.unreadable(key, why))
     }
 
     fn missing(&self, key: &'static str) -> RecordError {
@@ -368,46 +364,5 @@ fn block_end(first: ExecutorId, block: u64) -> ExecutorId {
     ExecutorId::new(last).unwrap_or(ExecutorId::MAX)
 }
 
-/// A set as text: `1-5,7`.
-fn intervals_text(set: &IdSet) -> String {
-    let mut text = String::new();
-    for (first, last) in set.intervals() {
-        if !text.is_empty() {
-            text.push(',');
-        }
-        // Writing to a String never fails.
-        let _ = if first == last {
-            write!(text, "{first}")
-        } else {
-            write!(text, "{first}-{last}")
-        };
-    }
-    text
-}
-
-fn parse_intervals(text: &str) -> Result<IdSet, String> {
-    let mut set = IdSet::new();
-    for part in text
-        .split(',')
-        .map(str::trim)
-        .filter(|part| !part.is_empty())
-    {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let bound = |text: &str| {
-            ExecutorId::parse(text.trim()).map_err(|_| {
-                format!(
-                    "no interval of ids: {:?}",
-                    &*super::refusal::clean(part, 64)
-                )
-            })
-        };
-        let (first, last) = (bound(first)?, bound(last)?);
-        if last < first {
-            return Err(format!(
-                "an interval that ends before it begins: {first}-{last}"
-            ));
-        }
-        set.insert_interval(first, last);
-    }
-    Ok(set)
-}
+#[cfg(test)]
+mod tests;

@@ -344,3 +344,6 @@ pub(super) fn clean(text: &str, max_bytes: usize) -> Arc<str> {
     }
     Arc::from(kept)
 }
+
+#[cfg(test)]
+mod tests;

@@ -212,14 +212,15 @@ pub(super) struct ListWire<'a> {
     pub(super) kind: Option<Text<'a>>,
     #[serde(borrow)]
     pub(super) metadata: Option<ListMetaWire<'a>>,
-    #[serde(borrow)]
-    pub(super) items: Items<'a>,
+    /// Go writes an empty list as `null`; a list without any, though, is no list. (A field with its own function must be
+    /// there, an `Option` by itself need not.)
+    #[serde(borrow, deserialize_with = "present")]
+    pub(super) items: Option<Vec<&'a RawValue>>,
 }
 
-/// The items of a list. It must be there, but Go writes an empty list as `null`.
-#[derive(Debug, Deserialize)]
-#[serde(transparent)]
-pub(super) struct Items<'a>(#[serde(borrow)] pub(super) Option<Vec<&'a RawValue>>);
+fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
+    T::deserialize(deserializer)
+}
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -246,11 +246,11 @@ fn laying(uid: &PodUid, ghost: &Ghost) -> Option<(Duty, Option<Tick>)> {
     (!ghost.terminating).then_some((duty, None))
 }
 
-/// Whether nothing of this application is left that would have to be deleted (spec O-11).
+/// Whether nothing of this application is left that would have to be deleted, or told of (spec O-11, L-1).
 pub fn nothing_left(snapshot: &Snapshot) -> bool {
-    let settled = |entry: &Arc<Entry>| match entry.pod() {
-        Some(pod) => entry.is_gone() || pod.deletion.is_some(),
-        None => entry.is_gone(),
+    let settled = |entry: &Arc<Entry>| {
+        let going = entry.pod().is_some_and(|pod| pod.deletion.is_some());
+        (going || entry.is_gone()) && !entry.owes_telling()
     };
     snapshot.entries.values().all(settled) && snapshot.ghosts.values().all(|g| g.terminating)
 }

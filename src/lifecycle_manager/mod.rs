@@ -19,6 +19,7 @@ use crate::kubernetes::labels::{INACTIVE, LabelScheme};
 use crate::kubernetes::{Calls, Deleted, Failure};
 use crate::model::ids::pod_name;
 use crate::model::news::{Found, News};
+use crate::model::pod::Sighting;
 use crate::model::{Epoch, Tick};
 use crate::snapshot_store::SnapshotStore;
 use crate::snapshot_store::delivery::Timing;
@@ -107,8 +108,8 @@ impl LifecycleManager {
             Action::Correct(ending) => {
                 let Ending { entry, reason } = *ending;
                 let (executor, profile) = (entry.id.get(), entry.profile.as_str());
-                let (class, message) = (reason.class, reason.message);
-                tracing::info!(executor, profile, reason = %class, message, "a better reason is known now");
+                let (class, why) = (reason.class, reason.message);
+                tracing::info!(executor, profile, reason = %class, why, "a better reason is known now");
             }
             Action::Call(subject, duty) => self.call(subject, duty, ctx),
         }
@@ -118,62 +119,85 @@ impl LifecycleManager {
         let (calls, epoch, sent) = (self.calls.clone(), self.epoch, self.clock.now().tick);
         let (prefix, labels) = (Arc::clone(&self.prefix), self.labels);
         let of = subject.clone();
+        let looked_up_at = matches!(duty, Duty::LookUp(_)).then_some(sent);
         let call = async move {
             match duty {
                 Duty::Delete { name, uid } => match calls.delete_pod(&name, &uid, None).await? {
-                    Deleted::Accepted(pod) => Ok(pod.map(|pod| News::Seen { pod, epoch })),
-                    Deleted::NothingThere => Ok(Some(News::DeleteFoundNothing { uid, name })),
+                    Deleted::Accepted(pod) => Ok(seen(pod, epoch)),
+                    Deleted::NothingThere => Ok(vec![News::DeleteFoundNothing { uid, name }]),
                 },
                 Duty::MarkInactive { name, uid } => {
                     let patch = json!({"metadata": {
                         "uid": uid.as_str(),
                         "labels": {labels.keys().inactive: INACTIVE},
                     }});
-                    let news = match (calls.patch_pod(&name, &patch).await?, of) {
-                        (None, _) => Some(News::DeleteFoundNothing { uid, name }),
-                        (Some(_), Subject::Executor(id)) => Some(News::Inactive { id, uid }),
-                        (Some(pod), Subject::Ghost(_)) => Some(News::Seen { pod, epoch }),
+                    let Some(pod) = calls.patch_pod(&name, &patch).await? else {
+                        return Ok(vec![News::DeleteFoundNothing { uid, name }]);
                     };
+                    // The answer shows whether the label is really there.
+                    let confirmed =
+                        matches!(&pod, Sighting::Read(pod) if pod.claim.executor().is_none());
+                    let mut news = seen(Some(pod), epoch);
+                    if let Subject::Executor(id) = of
+                        && confirmed
+                    {
+                        news.push(News::Inactive { id, uid });
+                    }
                     Ok(news)
                 }
                 Duty::LookUp(id) => {
-                    let answer = calls.get_pod(&pod_name(&prefix, id)).await;
-                    let (found, failure) = match answer {
-                        Ok(Some(pod)) => (Found::Pod(pod), None),
-                        Ok(None) => (Found::Nothing, None),
-                        Err(failure) => (Found::NoAnswer, Some(failure)),
+                    let found = match calls.get_pod(&pod_name(&prefix, id)).await? {
+                        Some(pod) => Found::Pod(pod),
+                        None => Found::Nothing,
                     };
-                    let news = News::LookedUp {
+                    Ok(vec![News::LookedUp {
                         id,
                         sent,
                         epoch,
                         found,
-                    };
-                    failure.map_or(Ok(Some(news)), Err)
+                    }])
                 }
             }
         };
-        let answered =
-            call.into_actor(self)
-                .map(move |answer: Result<Option<News>, Failure>, this, _| {
-                    this.answered(&subject, answer);
-                });
+        let answered = call.into_actor(self).map(move |answer, this, _| {
+            this.answered(&subject, answer, looked_up_at);
+        });
         ctx.spawn(answered);
     }
 
-    fn answered(&mut self, subject: &Subject, answer: Result<Option<News>, Failure>) {
+    fn answered(
+        &mut self,
+        subject: &Subject,
+        answer: Result<Vec<News>, Failure>,
+        looked_up_at: Option<Tick>,
+    ) {
         let succeeded = answer.is_ok();
-        match answer {
-            Ok(Some(news)) => self.store.do_send(Tell(news)),
-            Ok(None) => {}
-            Err(failure) => {
-                let error = &failure.message;
-                tracing::debug!(?subject, %error, "a call failed, it is tried again");
-            }
+        let news = answer.unwrap_or_else(|failure| {
+            let error = &failure.message;
+            tracing::debug!(?subject, %error, "a call failed, it is tried again");
+            self.unanswered(subject, looked_up_at)
+        });
+        for news in news {
+            self.store.do_send(Tell(news));
         }
         self.duties
             .answered(subject, succeeded, self.clock.now().tick);
         self.store.do_send(AskRound(Subscriber::Lifecycle));
+    }
+
+    /// A look-up without an answer is news as well: it is asked again (spec E-10).
+    fn unanswered(&self, subject: &Subject, looked_up_at: Option<Tick>) -> Vec<News> {
+        let (Subject::Executor(id), Some(sent)) = (subject, looked_up_at) else {
+            return Vec::new();
+        };
+        let id = *id;
+        let (epoch, found) = (self.epoch, Found::NoAnswer);
+        vec![News::LookedUp {
+            id,
+            sent,
+            epoch,
+            found,
+        }]
     }
 
     /// Asks for a round when the next call is due, if that is before the next round comes anyway.
@@ -189,16 +213,23 @@ impl LifecycleManager {
     }
 }
 
+/// The body of an answer is news like any other (spec E-8).
+fn seen(pod: Option<Sighting>, epoch: Epoch) -> Vec<News> {
+    pod.map(|pod| News::Seen { pod, epoch })
+        .into_iter()
+        .collect()
+}
+
 /// The line an operator reads (spec O-40).
 fn say_ended(ending: &Ending) {
     let Ending { entry, reason } = ending;
     let (executor, profile) = (entry.id.get(), entry.profile.as_str());
     let pod = entry.pod().map_or("", |pod| &*pod.name);
     let node = reason.evidence.node.as_deref().unwrap_or("");
-    let (class, exit_code, message) = (reason.class, reason.exit_code, reason.message.as_str());
+    let (class, exit_code, why) = (reason.class, reason.exit_code, reason.message.as_str());
     let failure = reason.failure;
     tracing::info!(
-        executor, profile, pod, node, reason = %class, exit_code, failure, message, "executor ended"
+        executor, profile, pod, node, reason = %class, exit_code, failure, why, "executor ended"
     );
 }
 

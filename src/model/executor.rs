@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::clock::Tick;
 use super::ids::{Epoch, ExecutorId, Incarnation, PodUid, ProfileName};
 use super::pod::{PendingStage, Pod, PodState};
+use super::version::ResourceVersion;
 
 /// All that is known of one executor.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,10 +78,23 @@ pub struct Bound {
     pub epoch: Epoch,
     /// The store's count of news when the uid was bound: a list asked for before does not judge it (spec S-12).
     pub bound_at: u64,
+    /// When the uid was bound: a look-up sent before says nothing about this pod.
+    pub since: Tick,
     /// When it was first seen running by this driver.
     pub running_since: Option<Tick>,
-    /// Since when it should be looked up: a full list lacks it, or it left the selector.
-    pub absent: Option<Tick>,
+    /// That it should be looked up: a full list lacks it, or it left the selector.
+    pub absent: Option<Absence>,
+}
+
+/// That a bound pod is missed where it should be seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Absence {
+    /// Since when.
+    pub since: Tick,
+    /// How far history had come: late news from before does not bring the pod back (spec S-10).
+    pub as_of: ResourceVersion,
+    /// The history that this version belongs to.
+    pub epoch: Epoch,
 }
 
 /// An executor that is over.

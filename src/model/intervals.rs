@@ -77,11 +77,11 @@ impl IdSet {
         self.intervals.is_empty()
     }
 
-    /// The highest id in the set.
-    pub fn last(&self) -> Option<ExecutorId> {
-        self.intervals
-            .get_max()
-            .and_then(|(_, last)| ExecutorId::new(*last))
+    /// The highest id in the set below this number; O(log intervals).
+    pub fn last_below(&self, limit: u64) -> Option<ExecutorId> {
+        let highest = limit.checked_sub(1)?;
+        let (_, last) = self.intervals.get_prev(&highest)?;
+        ExecutorId::new((*last).min(highest))
     }
 }
 

@@ -76,6 +76,8 @@ pub enum News {
     Retire {
         /// Which ones.
         ids: Vec<ExecutorId>,
+        /// The targets that change with that; none where it is done to meet the targets.
+        targets: BTreeMap<ProfileName, u32>,
         /// Why.
         why: Why,
         /// How.

@@ -11,6 +11,8 @@ use super::version::ResourceVersion;
 /// Texts from the cluster are cut to this many bytes, so that an executor costs about 1 KiB at most (spec E-14).
 pub const MAX_TEXT_BYTES: usize = 256;
 
+const UNREADABLE: &str = "unreadable";
+
 /// A pod, as far as decisions and explanations need it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pod {
@@ -128,6 +130,16 @@ impl Phase {
         } else {
             Phase::Odd(cut(text))
         }
+    }
+
+    /// The phase of a pod that is there and cannot be read (spec S-15).
+    pub fn unreadable() -> Self {
+        Phase::Odd(Arc::from(UNREADABLE))
+    }
+
+    /// Whether it stands for a pod that could not be read.
+    pub fn is_unreadable(&self) -> bool {
+        matches!(self, Phase::Odd(text) if **text == *UNREADABLE)
     }
 }
 
@@ -318,6 +330,14 @@ impl Sighting {
         match self {
             Sighting::Read(pod) => Some(&pod.name),
             Sighting::Unreadable(part) => part.name.as_ref(),
+        }
+    }
+
+    /// The pod's uid, where that could be read.
+    pub fn uid(&self) -> Option<&PodUid> {
+        match self {
+            Sighting::Read(pod) => Some(&pod.uid),
+            Sighting::Unreadable(part) => part.uid.as_ref(),
         }
     }
 

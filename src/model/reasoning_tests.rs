@@ -51,6 +51,7 @@ fn bound(pod: Pod) -> Bound {
         pod: Arc::new(pod),
         epoch,
         bound_at: 1,
+        since: tick(0),
         running_since,
         absent: None,
     }

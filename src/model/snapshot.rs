@@ -163,24 +163,28 @@ impl Snapshot {
 
     /// Puts an entry in its place, or takes it out, and keeps the counts; O(log n).
     pub fn replace(&mut self, id: ExecutorId, entry: Option<Entry>) {
-        let entry = entry.map(Arc::new);
-        let before = match &entry {
-            Some(new) => self.entries.insert(id, Arc::clone(new)),
-            None => self.entries.remove(&id),
-        };
-        let same_place = match (&before, &entry) {
-            (Some(old), Some(new)) => old.profile == new.profile && old.class() == new.class(),
-            _ => false,
-        };
+        match entry {
+            Some(entry) => self.put(Arc::new(entry)),
+            None => {
+                if let Some(old) = self.entries.remove(&id) {
+                    self.count(&old, |n| *n = n.saturating_sub(1));
+                }
+            }
+        }
+    }
+
+    /// Puts an entry in its place and keeps the counts; O(log n).
+    pub fn put(&mut self, entry: Arc<Entry>) {
+        let before = self.entries.insert(entry.id, Arc::clone(&entry));
+        let same_place = (before.as_ref())
+            .is_some_and(|old| old.class() == entry.class() && old.profile == entry.profile);
         if same_place {
             return;
         }
         if let Some(old) = before {
             self.count(&old, |n| *n = n.saturating_sub(1));
         }
-        if let Some(new) = entry {
-            self.count(&new, |n| *n += 1);
-        }
+        self.count(&entry, |n| *n += 1);
     }
 
     fn count(&mut self, entry: &Entry, change: impl FnOnce(&mut u32)) {

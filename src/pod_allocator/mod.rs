@@ -16,7 +16,6 @@ pub mod victims;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use actix::{
     Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Recipient, WrapFuture,
@@ -32,6 +31,7 @@ use crate::model::{ExecutorId, PodUid, ProfileName, Tick};
 use crate::snapshot_store::SnapshotStore;
 use crate::snapshot_store::delivery::Timing;
 use crate::snapshot_store::messages::{AskRound, Decided, Round, Subscribe, Subscriber, Tell};
+use crate::telemetry::millis;
 
 use allocation::Allocation;
 use decision::{Action, Answer, Decision, Saying};
@@ -159,7 +159,12 @@ impl PodAllocator {
             }
             Action::Retire(ids) => {
                 let (why, how) = (Why::ScaledDown, How::Delete);
-                self.store.do_send(Tell(News::Retire { ids, why, how }));
+                self.store.do_send(Tell(News::Retire {
+                    ids,
+                    targets: BTreeMap::new(),
+                    why,
+                    how,
+                }));
             }
             Action::Reserve(up_to) => {
                 let reserved = self.reserve.send(Reserve(up_to)).into_actor(self);
@@ -317,10 +322,6 @@ fn meaning(failure: &Failure) -> (Outcome, Answer) {
         Outcome::Broke(why.clone())
     };
     (outcome, answer)
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl Actor for PodAllocator {

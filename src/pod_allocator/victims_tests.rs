@@ -50,6 +50,7 @@ impl Fleet {
                 pod: Arc::new(pod),
                 epoch: Epoch::default(),
                 bound_at: 1,
+                since: at(since),
                 running_since: None,
                 absent: None,
             });

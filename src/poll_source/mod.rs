@@ -1,1 +1,189 @@
-//! To come.
+//! PollSource: a list at each interval, whatever the watch says (spec P-1 to P-3).
+//!
+//! The decision is in `machine`; the actor carries it out and feeds the answers back.
+
+use std::time::Duration;
+
+use actix::{
+    Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, Message, SpawnHandle,
+    WrapFuture,
+};
+use rand::rngs::StdRng;
+use tokio::time::Instant;
+use tracing::{debug, info, warn};
+
+use self::lister::{Freshness, ListError, Lister, TakenIn};
+use self::machine::{Effect, Event, Machine, Polled, Report, Serial, Setback};
+use self::messages::{PollNow, Stop};
+use crate::model::Tick;
+
+pub mod lister;
+mod machine;
+pub mod messages;
+
+/// A poll may take this long even where the interval is shorter: it is many pages, each with its own timeout
+/// (spec P-2).
+const SHORTEST_DEADLINE: Duration = Duration::from_secs(60);
+/// How often everything is listed where the poll is switched off (spec P-3).
+const SWEEP_INTERVAL: Duration = Duration::from_secs(5 * 60);
+
+/// How often and how is listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// From the end of one list to the next one's beginning, ± 10 %.
+    pub interval: Duration,
+    /// Whether the server may answer from its cache (spec P-1).
+    pub from_cache: bool,
+    /// Whether there is no watch, so that the poll makes the first list, and at once (spec W-6).
+    pub makes_first_list: bool,
+}
+
+impl Pace {
+    /// What is done where the poll is switched off, beside a watch: one quorum list each 5 min, so that nothing
+    /// missed stays missed (spec P-3).
+    pub const SWEEP: Pace = Pace {
+        interval: SWEEP_INTERVAL,
+        from_cache: false,
+        makes_first_list: false,
+    };
+}
+
+/// The actor.
+pub struct PollSource {
+    lister: Lister,
+    machine: Machine,
+    deadline: Duration,
+    /// Ticks are reckoned from here.
+    born: Instant,
+    list: Option<SpawnHandle>,
+    timer: Option<SpawnHandle>,
+}
+
+/// The timer rings.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Alarm(Serial);
+
+impl PollSource {
+    /// A poll at this pace; it begins when it is started.
+    pub fn new(lister: Lister, pace: Pace, rng: StdRng) -> Self {
+        Self {
+            lister,
+            machine: Machine::new(pace, rng),
+            deadline: pace.interval.max(SHORTEST_DEADLINE),
+            born: Instant::now(),
+            list: None,
+            timer: None,
+        }
+    }
+
+    fn step(&mut self, event: Event, ctx: &mut Context<Self>) {
+        let now = Tick::after_start(self.born.elapsed());
+        for effect in self.machine.step(event, now) {
+            self.carry_out(effect, ctx);
+        }
+    }
+
+    fn carry_out(&mut self, effect: Effect, ctx: &mut Context<Self>) {
+        match effect {
+            Effect::Poll { call, quorum } => self.poll(call, quorum, ctx),
+            Effect::Cut => {
+                if let Some(list) = self.list.take() {
+                    ctx.cancel_future(list);
+                }
+            }
+            Effect::Arm { timer, after } => {
+                let armed = ctx.notify_later(Alarm(timer), after);
+                if let Some(before) = self.timer.replace(armed) {
+                    ctx.cancel_future(before);
+                }
+            }
+            Effect::Report(report) => log(&report),
+        }
+    }
+
+    fn poll(&mut self, call: Serial, quorum: bool, ctx: &mut Context<Self>) {
+        let lister = self.lister.clone();
+        let deadline = self.deadline;
+        let freshness = if quorum {
+            Freshness::Quorum
+        } else {
+            Freshness::Cached
+        };
+        let list = async move { lister.list(freshness, deadline).await };
+        let list = list.into_actor(self).map(move |outcome, act, ctx| {
+            act.list = None;
+            let outcome = outcome.map(polled).map_err(|error| setback(&error));
+            act.step(Event::Polled { call, outcome }, ctx);
+        });
+        self.list = Some(ctx.spawn(list));
+    }
+}
+
+fn polled(list: TakenIn) -> Polled {
+    Polled {
+        accepted: list.verdict.accepted,
+        pods: list.pods,
+    }
+}
+
+fn setback(error: &ListError) -> Setback {
+    Setback {
+        error: error.text(),
+        retry_after: error.retry_after(),
+    }
+}
+
+fn log(report: &Report) {
+    match report {
+        Report::Listed { first: true, pods } => info!(pods, "first poll is in"),
+        Report::Listed { first: false, pods } => debug!(pods, "poll is in"),
+        Report::Trouble { first, error, wait } => {
+            let backoff_ms = wait.as_millis();
+            if *first {
+                warn!(%error, backoff_ms, "poll failed, the snapshot stays as it is");
+            } else {
+                debug!(%error, backoff_ms, "poll failed again");
+            }
+        }
+        Report::Recovered => info!("poll works again"),
+    }
+}
+
+impl Actor for PollSource {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.step(Event::Begin, ctx);
+    }
+}
+
+impl Handler<Alarm> for PollSource {
+    type Result = ();
+
+    fn handle(&mut self, Alarm(timer): Alarm, ctx: &mut Self::Context) {
+        self.step(Event::Alarm { timer }, ctx);
+    }
+}
+
+impl Handler<PollNow> for PollSource {
+    type Result = ();
+
+    fn handle(&mut self, PollNow: PollNow, ctx: &mut Self::Context) {
+        self.step(Event::PollNow, ctx);
+    }
+}
+
+impl Handler<Stop> for PollSource {
+    type Result = ();
+
+    fn handle(&mut self, Stop: Stop, ctx: &mut Self::Context) {
+        self.step(Event::Stop, ctx);
+        ctx.stop();
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;

@@ -53,13 +53,16 @@ impl Delivery {
         }
     }
 
-    /// A new snapshot; O(1) but for a merge now and then. One that is not worth a batch goes with the next (spec S-24).
-    pub fn push(&mut self, snapshot: &Snapshot, worth_a_batch: bool, now: Tick) {
+    /// A new snapshot; O(1) but for a merge now and then.
+    pub fn push(&mut self, snapshot: &Snapshot, now: Tick) {
+        self.first_waiting.get_or_insert(now);
+        self.push_quietly(snapshot);
+    }
+
+    /// A new snapshot that is not worth a batch by itself, but part of the next one (spec S-24).
+    pub fn push_quietly(&mut self, snapshot: &Snapshot) {
         self.waiting_changes += snapshot.changes.len();
         self.waiting.push(snapshot.clone());
-        if worth_a_batch {
-            self.first_waiting.get_or_insert(now);
-        }
         if self.waiting_changes > self.merge_beyond {
             self.merge();
         }
@@ -184,7 +187,7 @@ mod tests {
     #[test]
     fn a_change_after_a_quiet_time_comes_after_the_quiet_latency() {
         let mut delivery = quiet(at(0));
-        delivery.push(&snapshot(2, 1), true, at(400));
+        delivery.push(&snapshot(2, 1), at(400));
         assert_eq!(delivery.due(), Some(at(410)));
     }
 
@@ -192,9 +195,9 @@ mod tests {
     #[test]
     fn under_steady_change_batches_keep_their_gap() {
         let mut delivery = quiet(at(0));
-        delivery.push(&snapshot(2, 1), true, at(5));
+        delivery.push(&snapshot(2, 1), at(5));
         assert_eq!(delivery.due(), Some(at(50)));
-        delivery.push(&snapshot(3, 1), true, at(20));
+        delivery.push(&snapshot(3, 1), at(20));
         assert_eq!(
             delivery.due(),
             Some(at(50)),
@@ -217,10 +220,10 @@ mod tests {
     #[test]
     fn the_next_batch_waits_for_the_last_decision_and_brings_each_snapshot_once_in_order() {
         let mut delivery = quiet(at(0));
-        delivery.push(&snapshot(2, 1), true, at(100));
+        delivery.push(&snapshot(2, 1), at(100));
         let first = delivery.take(&snapshot(2, 1), at(110));
-        delivery.push(&snapshot(3, 2), true, at(120));
-        delivery.push(&snapshot(4, 3), true, at(130));
+        delivery.push(&snapshot(3, 2), at(120));
+        delivery.push(&snapshot(4, 3), at(130));
         assert_eq!(delivery.due(), None);
         delivery.decided();
         assert_eq!(delivery.decided_up_to(), 2);
@@ -235,7 +238,7 @@ mod tests {
     fn past_its_limit_waiting_changes_are_merged_and_none_is_forgotten() {
         let mut delivery = quiet(at(0));
         for n in 2..=40 {
-            delivery.push(&snapshot(n, n % 7 + 1), true, at(n));
+            delivery.push(&snapshot(n, n % 7 + 1), at(n));
             assert!(
                 delivery.waiting.len() <= 11,
                 "{} snapshots wait",
@@ -254,7 +257,7 @@ mod tests {
         let mut merges = 0;
         for n in 2..=2_000 {
             let before = delivery.waiting.len();
-            delivery.push(&snapshot(n, n), true, at(n));
+            delivery.push(&snapshot(n, n), at(n));
             merges += usize::from(delivery.waiting.len() <= before);
         }
         assert!(merges < 12, "{merges} merges");
@@ -262,14 +265,15 @@ mod tests {
 
     // spec: S-24
     #[test]
-    fn session_facts_alone_wait_for_the_next_round() {
+    fn a_change_of_session_facts_causes_no_batch_and_is_in_the_next_one() {
         let mut delivery = quiet(at(0));
-        delivery.push(&snapshot(2, 1), false, at(400));
+        delivery.push_quietly(&snapshot(2, 5));
         assert_eq!(delivery.due(), Some(at(1_000)));
-        assert_eq!(
-            delivery.take(&snapshot(2, 1), at(1_000)).snapshots().len(),
-            1
-        );
+        delivery.push(&snapshot(3, 6), at(400));
+        assert_eq!(delivery.due(), Some(at(410)));
+        let batch = delivery.take(&snapshot(3, 6), at(410));
+        assert_eq!(batch.snapshots().len(), 2);
+        assert_eq!(batch.changed_executors().len(), 2);
     }
 
     // spec: S-24

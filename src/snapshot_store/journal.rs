@@ -3,6 +3,8 @@
 use crate::model::executor::{HowGone, Why};
 use crate::model::{Entry, PodState, State, Tick};
 
+use crate::telemetry::millis;
+
 use super::ledger::Note;
 
 /// Unreadable pods are said at warn up to this many times, and at debug from then on.
@@ -29,6 +31,11 @@ impl Journal {
                 pod = &*pod.name,
                 uid = pod.uid.as_str(),
                 "a pod came too late, or is a copy: it is deleted"
+            ),
+            Note::Younger(pod) => tracing::warn!(
+                pod = &*pod.name,
+                uid = pod.uid.as_str(),
+                "a younger driver asked for this pod: left alone, and the application record is read again"
             ),
             Note::Unreadable(part) => {
                 self.unreadable += 1;
@@ -94,7 +101,7 @@ fn changed(before: Option<&Entry>, after: &Entry, now: Tick) {
             let node = bound.pod.node.as_deref().unwrap_or("?");
             let pod = &*bound.pod.name;
             if state == PodState::Running && !ran {
-                let duration_ms = millis(after, now);
+                let duration_ms = millis(now.since(after.since));
                 let adopted = after.adopted;
                 tracing::info!(
                     executor,
@@ -105,8 +112,8 @@ fn changed(before: Option<&Entry>, after: &Entry, now: Tick) {
                     adopted,
                     "executor running"
                 );
-            } else if let Some(since) = bound.absent
-                && since == now
+            } else if let Some(absence) = &bound.absent
+                && absence.since == now
             {
                 tracing::info!(executor, profile, pod, "executor not listed, looked up");
             } else {
@@ -114,8 +121,4 @@ fn changed(before: Option<&Entry>, after: &Entry, now: Tick) {
             }
         }
     }
-}
-
-fn millis(entry: &Entry, now: Tick) -> u64 {
-    u64::try_from(now.since(entry.since).as_millis()).unwrap_or(u64::MAX)
 }

@@ -76,9 +76,15 @@ impl SnapshotStore {
             return;
         };
         for subscription in self.subscribers.values_mut() {
-            subscription
-                .delivery
-                .push(&snapshot, applied.worth_a_batch, now.tick);
+            if applied.worth_a_batch {
+                subscription.delivery.push(&snapshot, now.tick);
+            } else {
+                subscription.delivery.push_quietly(&snapshot);
+            }
+            // A new target, the first list, the record: rare, and waited for (spec ).
+            if snapshot.changes.other {
+                subscription.delivery.ask();
+            }
         }
         self.arm(ctx);
     }
@@ -237,3 +243,6 @@ impl Handler<TellOfEpochs> for SnapshotStore {
         self.watch = Some(watch);
     }
 }
+
+#[cfg(test)]
+mod tests;

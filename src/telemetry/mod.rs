@@ -33,8 +33,15 @@ pub enum TelemetryError {
     Begun,
 }
 
-/// What libraries say below a warning is of use only to who asks for it, as `info,kube=debug`.
+/// A duration as log lines show it: in `duration_ms` and fields like it.
+pub fn millis(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// What libraries say below a warning is of use only to who asks for it, as `info,kube=debug`. kube's client says every
+/// 5xx at error; what it means for the driver is said by the driver. The embedded cluster's own log is for who serves it.
 const QUIET: &str = "h2=warn,hyper=warn,hyper_util=warn,kube=warn,kube_client=warn,kube_core=warn,\
+                     kube_client::client::builder=off,apiserver=off,\
                      rustls=warn,tower=warn,actix=warn,mio=warn";
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];

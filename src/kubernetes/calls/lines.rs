@@ -26,6 +26,8 @@ pub(super) enum Next {
     Line(Bytes),
     /// What follows the last end of line; half a line more often than not.
     Rest(Bytes),
+    /// A line beyond the limit; nothing after it is read.
+    TooLong,
     /// It cannot be read any further.
     Broken(String),
     /// That was all.
@@ -44,16 +46,16 @@ impl LineReader {
 
     pub(super) async fn next(&mut self) -> Next {
         loop {
-            if let Some(line) = self.split_line() {
-                return Next::Line(line);
-            }
             if self.ended {
                 return Next::End;
             }
-            if self.buffer.len() > LINE_LIMIT {
-                self.ended = true;
-                self.buffer.clear();
-                return Next::Broken(format!("a line of more than {LINE_LIMIT} bytes"));
+            match self.split_line() {
+                Some(line) if line.len() <= LINE_LIMIT => return Next::Line(line),
+                None if self.buffer.len() <= LINE_LIMIT => {}
+                _ => {
+                    self.end();
+                    return Next::TooLong;
+                }
             }
             match self.body.frame().await {
                 Some(Ok(frame)) => {
@@ -62,8 +64,7 @@ impl LineReader {
                     }
                 }
                 Some(Err(error)) => {
-                    self.ended = true;
-                    self.buffer.clear();
+                    self.end();
                     return Next::Broken(chain_text(&error));
                 }
                 None => {
@@ -75,6 +76,11 @@ impl LineReader {
                 }
             }
         }
+    }
+
+    fn end(&mut self) {
+        self.ended = true;
+        self.buffer = BytesMut::new();
     }
 
     fn split_line(&mut self) -> Option<Bytes> {

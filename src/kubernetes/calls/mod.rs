@@ -12,7 +12,7 @@ use std::time::Duration;
 
 pub use config_maps::{ConfigMap, ConfigMapStream};
 pub use pods::{Deleted, ListPage, ListQuery};
-pub use watch::{Lines, WatchLine, WatchStream};
+pub use watch::{Lines, WatchLine, WatchStream, read_pod_line};
 
 use super::client::Clients;
 use super::decode::PodReader;
@@ -82,6 +82,11 @@ impl Calls {
         &self.at.namespace
     }
 
+    /// The selector of the application's executors.
+    pub fn selector(&self) -> &str {
+        &self.at.selector
+    }
+
     /// How a pod is read.
     pub fn reader(&self) -> &PodReader {
         &self.at.reader
@@ -102,3 +107,6 @@ impl fmt::Debug for Calls {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

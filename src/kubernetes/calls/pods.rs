@@ -93,7 +93,7 @@ impl Calls {
             .resource_version
             .and_then(|text| ResourceVersion::parse(&text.0))
             .ok_or("metadata.resourceVersion: no unsigned integer")?;
-        let items = list.items.0.unwrap_or_default();
+        let items = list.items.unwrap_or_default();
         Ok(ListPage {
             version,
             continue_token: meta

@@ -8,8 +8,9 @@ use http::Method;
 use serde::Deserialize;
 
 use super::Calls;
-use super::lines::{LineReader, Next};
+use super::lines::{LINE_LIMIT, LineReader, Next};
 use super::transport::{Call, OBJECT_LIMIT, Query, opened};
+use crate::kubernetes::decode::PodReader;
 use crate::kubernetes::refusal::{self, Failure, Kind, StatusBody, clean};
 use crate::kubernetes::wire::{LineWire, Text};
 use crate::model::ResourceVersion;
@@ -111,6 +112,12 @@ async fn next_line<T>(
             Next::Line(line) => return Some(read_line(&line, place, read)),
             // Half a line is dropped (spec W-5); a whole one that only lacks its end is not.
             Next::Rest(rest) => return read_line(&rest, place, read).ok().map(Ok),
+            Next::TooLong => {
+                return Some(Err(Failure::new(
+                    Kind::Garbage,
+                    &format!("{place}: ended for a line of more than {LINE_LIMIT} bytes"),
+                )));
+            }
             Next::Broken(why) => {
                 return Some(Err(Failure::new(
                     Kind::Broken,
@@ -122,10 +129,6 @@ async fn next_line<T>(
     }
 }
 
-/// Reads one line of a watch.
-///
-/// # Errors
-/// Where it is no line of a watch at all, or one without what its type needs.
 fn read_line<T>(
     line: &[u8],
     place: &str,
@@ -152,6 +155,19 @@ fn read_line<T>(
         "ERROR" => Ok(error_line(object, place)),
         unknown => Ok(WatchLine::UnknownType(clean(unknown, 64))),
     }
+}
+
+/// Reads one line of a watch on pods; `place` says of which, for messages.
+///
+/// # Errors
+/// Where it is no line of a watch at all, or one without what its type needs. A pod that cannot be read is none
+/// (spec S-15).
+pub fn read_pod_line(
+    line: &[u8],
+    place: &str,
+    reader: &PodReader,
+) -> Result<WatchLine<Sighting>, Failure> {
+    read_line(line, place, &|object| Ok(reader.read(object)))
 }
 
 fn bookmark(object: &str) -> Option<ResourceVersion> {

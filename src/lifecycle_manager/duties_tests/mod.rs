@@ -115,7 +115,12 @@ impl Manager {
 
     fn retire(&mut self, n: u64, why: Why) {
         let (ids, how) = (vec![id(n)], How::Delete);
-        self.story.tell(News::Retire { ids, why, how });
+        self.story.tell(News::Retire {
+            ids,
+            targets: BTreeMap::new(),
+            why,
+            how,
+        });
     }
 
     fn looked_up(&mut self, n: u64, found: Found) {

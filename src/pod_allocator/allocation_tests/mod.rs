@@ -139,7 +139,12 @@ impl Driver {
                 Action::Retire(ids) => {
                     self.retired.extend(ids.iter().map(|id| id.get()));
                     let (why, how) = (Why::ScaledDown, How::Delete);
-                    self.story.tell(News::Retire { ids, why, how });
+                    self.story.tell(News::Retire {
+                        ids,
+                        targets: BTreeMap::new(),
+                        why,
+                        how,
+                    });
                 }
                 Action::Reserve(up_to) => self.reserves.push(up_to.get()),
                 Action::Keep(kept) => self.keeps.push(kept),

@@ -1,0 +1,275 @@
+//! What a controller manager does for the objects kept here: what is owned goes after its owner, and the content of
+//! a namespace with the namespace.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use super::delete::{DeleteOptions, FOREGROUND, ORPHAN, Propagation};
+use super::follow::{Follower, News};
+use super::object::{Key, Object};
+use super::patch::PatchKind;
+use super::resource::Resource;
+use super::server::Store;
+use super::store::{Event, EventKind, State};
+use super::write::{Part, Write};
+
+/// So long a namespace that was told to go is left alone, as real controllers leave it.
+const NAMESPACE_GRACE: Duration = Duration::from_secs(5);
+
+/// So long an object may name an owner that is not there before it is collected: it may have been created just
+/// before its owner was gone, and a real collector looks twice as well.
+const ABSENT_FOR: Duration = Duration::from_millis(500);
+
+/// Collects until the cluster is stopped. It holds `_alive` as long as it runs.
+pub(super) async fn run(store: Store, collect_garbage: bool, _alive: watch::Receiver<()>) {
+    let mut follower = Follower::new(&store);
+    // Each object that names an absent owner is here once for each of its writes, until the moment has passed; each
+    // namespace that was told to go once for each event of its own or its content.
+    let mut later: BTreeSet<(Instant, Key)> = BTreeSet::new();
+    loop {
+        let next = later.first().map(|(at, _)| *at);
+        let news = tokio::select! {
+            biased;
+            news = follower.next() => match news {
+                Some(news) => Some(news),
+                None => return,
+            },
+            () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => None,
+        };
+        let mut due = BTreeSet::new();
+        match news {
+            Some(News::StartOver(state)) => due.extend(state.objects().keys().cloned()),
+            Some(News::Events(events, state)) => {
+                for event in events {
+                    concerned(&state, &event, &mut due);
+                }
+            }
+            None => {}
+        }
+        for key in due {
+            if let Some(wait) = carry_out(&store, &key, collect_garbage, Look::First).await {
+                later.insert((Instant::now() + wait, key));
+            }
+        }
+        while later.first().is_some_and(|(at, _)| *at <= Instant::now())
+            && let Some((_, key)) = later.pop_first()
+        {
+            carry_out(&store, &key, collect_garbage, Look::Second).await;
+        }
+    }
+}
+
+/// How often an object was looked at for the same reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    First,
+    Second,
+}
+
+/// Does what is to be done about an object now, or tells when to look at it again.
+async fn carry_out(
+    store: &Store,
+    key: &Key,
+    collect_garbage: bool,
+    look: Look,
+) -> Option<Duration> {
+    let state = store.state();
+    let object = state.get(key)?;
+    let todo = examine(&state, object, store.clock().now(), collect_garbage);
+    if look == Look::First && todo.after.is_some() {
+        return todo.after;
+    }
+    for write in todo.writes {
+        // What was refused has changed meanwhile, and the change brings it here again.
+        if let Err(error) = store.write(write).await {
+            tracing::debug!(target: "cluster.gc", object = ?key, error = error.message, "not done");
+        }
+    }
+    None
+}
+
+/// The objects that may have to go, or may be let go, because of an event.
+fn concerned(state: &State, event: &Event, due: &mut BTreeSet<Key>) {
+    let object = event.object();
+    if event.kind() == EventKind::Deleted {
+        due.extend(state.dependents(object.uid()).map(|o| o.key().clone()));
+        due.insert(Key::new(Resource::Namespaces, "", &object.key().namespace));
+    } else {
+        due.insert(object.key().clone());
+    }
+    // Owners that wait for this object to be gone, or to name them no more.
+    for before in event.previous().into_iter().flat_map(|p| p.owners()) {
+        due.extend(state.by_uid(before.uid).map(|o| o.key().clone()));
+    }
+    if event.kind() == EventKind::Added
+        && let Some(namespace) =
+            state.get(&Key::new(Resource::Namespaces, "", &object.key().namespace))
+        && namespace.is_terminating()
+    {
+        due.insert(namespace.key().clone());
+    }
+}
+
+/// What is to be done about one object.
+#[derive(Debug, Default)]
+struct Todo {
+    writes: Vec<Write>,
+    /// Only if it is still to be done after a while.
+    after: Option<Duration>,
+}
+
+fn examine(state: &State, object: &Object, now: Timestamp, collect_garbage: bool) -> Todo {
+    if object.key().resource == Resource::Namespaces {
+        if !object.is_terminating() {
+            return Todo::default();
+        }
+        return Todo {
+            writes: empty_namespace(state, object),
+            after: rest_of_grace(object, now),
+        };
+    }
+    if !collect_garbage {
+        return Todo::default();
+    }
+    if object.is_terminating() {
+        return Todo {
+            writes: let_go(state, object),
+            after: None,
+        };
+    }
+    orphaned(state, object)
+}
+
+/// How long a namespace that was told to go is still left alone.
+fn rest_of_grace(namespace: &Object, now: Timestamp) -> Option<Duration> {
+    let told = super::object::text(namespace.value(), &["metadata", "deletionTimestamp"]);
+    let told: Timestamp = told.parse().ok()?;
+    let passed = Duration::try_from(now.duration_since(told)).unwrap_or_default();
+    NAMESPACE_GRACE
+        .checked_sub(passed)
+        .filter(|rest| !rest.is_zero())
+}
+
+fn delete(object: &Object, propagation: Propagation) -> Write {
+    let options = DeleteOptions {
+        uid: Some(object.uid().to_owned()),
+        propagation: Some(propagation),
+        ..DeleteOptions::default()
+    };
+    Write::Delete {
+        key: object.key().clone(),
+        options,
+    }
+}
+
+fn patch_metadata(object: &Object, field: &str, value: Value) -> Write {
+    let version = object.resource_version().to_string();
+    let patch = json!({"metadata": {"resourceVersion": version, field: value}});
+    Write::Patch {
+        key: object.key().clone(),
+        part: Part::Main,
+        kind: PatchKind::Merge,
+        patch,
+        strict: false,
+    }
+}
+
+/// Deletes what is in a namespace, and then the namespace.
+fn empty_namespace(state: &State, namespace: &Object) -> Vec<Write> {
+    let name = &*namespace.key().name;
+    let content = || {
+        Resource::ALL
+            .into_iter()
+            .filter(|r| r.traits().namespaced)
+            .flat_map(|r| state.list(r, Some(name)))
+    };
+    if content().next().is_none() {
+        return vec![Write::FinishNamespace {
+            key: namespace.key().clone(),
+        }];
+    }
+    content()
+        .filter(|o| !o.is_terminating())
+        .map(|o| delete(o, Propagation::Background))
+        .collect()
+}
+
+/// What a terminating object waits for: that its dependents are gone, or name it no more.
+fn let_go(state: &State, object: &Object) -> Vec<Write> {
+    let without = |gone: &str| -> Value {
+        object
+            .finalizers()
+            .filter(|f| *f != gone)
+            .map(Value::from)
+            .collect::<Vec<_>>()
+            .into()
+    };
+    let mut writes = Vec::new();
+    if object.finalizers().any(|f| f == ORPHAN) {
+        for dependent in state.dependents(object.uid()) {
+            writes.push(without_owners(dependent, |uid| uid == object.uid()));
+        }
+        if writes.is_empty() {
+            writes.push(patch_metadata(object, "finalizers", without(ORPHAN)));
+        }
+    } else if object.finalizers().any(|f| f == FOREGROUND) {
+        let blocks = |d: &Object| d.owners().any(|o| o.uid == object.uid() && o.blocks);
+        let blocked = state.dependents(object.uid()).any(|d| blocks(d));
+        let going = state
+            .dependents(object.uid())
+            .filter(|d| !d.is_terminating());
+        writes.extend(going.map(|d| delete(d, Propagation::Foreground)));
+        if !blocked {
+            writes.push(patch_metadata(object, "finalizers", without(FOREGROUND)));
+        }
+    }
+    writes
+}
+
+/// The object without some of its owners.
+fn without_owners(object: &Object, gone: impl Fn(&str) -> bool) -> Write {
+    let owners = super::object::list(object.value(), &["metadata", "ownerReferences"]);
+    let kept: Vec<Value> = owners
+        .iter()
+        .filter(|o| !gone(super::object::text(o, &["uid"])))
+        .cloned()
+        .collect();
+    patch_metadata(object, "ownerReferences", kept.into())
+}
+
+/// An object whose owners are all gone goes too; one that has others keeps those.
+fn orphaned(state: &State, object: &Object) -> Todo {
+    let is_absent = |uid: &str| {
+        let Some(owner) = object.owners().find(|o| o.uid == uid) else {
+            return false;
+        };
+        // Whether an owner of a kind that is not kept here is gone cannot be told.
+        let Some(resource) = Resource::of_kind(owner.api_version, owner.kind) else {
+            return false;
+        };
+        let namespace: &str = if resource.traits().namespaced {
+            &object.key().namespace
+        } else {
+            ""
+        };
+        let found = state.get(&Key::new(resource, namespace, owner.name));
+        found.is_none_or(|found| found.uid() != owner.uid)
+    };
+    let (owners, absent) = object.owners().fold((0, 0), |(all, absent), owner| {
+        (all + 1, absent + usize::from(is_absent(owner.uid)))
+    });
+    let writes = match absent {
+        0 => return Todo::default(),
+        all if all == owners => vec![delete(object, Propagation::Background)],
+        _ => vec![without_owners(object, is_absent)],
+    };
+    Todo {
+        writes,
+        after: Some(ABSENT_FOR),
+    }
+}

@@ -1,0 +1,167 @@
+//! Which names, label keys and label values are well-formed.
+
+/// What a real server says of a name that is no DNS subdomain.
+pub const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
+     and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
+     '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+
+/// What a real server says of a name that is no DNS label.
+pub const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', \
+     and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for \
+     validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+
+/// What a real server says of a service's name.
+pub const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
+     alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for \
+     validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
+
+const QUALIFIED: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
+     alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
+     '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+
+const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', \
+     and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex \
+     used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+
+fn is_dns_word(word: &str) -> bool {
+    let bytes = word.as_bytes();
+    let inner = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-';
+    bytes.iter().all(inner)
+        && !bytes.is_empty()
+        && bytes.first() != Some(&b'-')
+        && bytes.last() != Some(&b'-')
+}
+
+fn is_plain_word(word: &str) -> bool {
+    let bytes = word.as_bytes();
+    let inner = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    let ends = |b: Option<&u8>| b.is_some_and(u8::is_ascii_alphanumeric);
+    bytes.iter().all(inner) && ends(bytes.first()) && ends(bytes.last())
+}
+
+/// What is wrong with a DNS subdomain, the name of most objects.
+pub fn subdomain(name: &str) -> Result<(), &'static str> {
+    if name.len() > 253 {
+        return Err("must be no more than 253 bytes");
+    }
+    if name.split('.').all(is_dns_word) {
+        Ok(())
+    } else {
+        Err(SUBDOMAIN)
+    }
+}
+
+/// What is wrong with a DNS label, the name of a namespace or container.
+pub fn label(name: &str) -> Result<(), &'static str> {
+    if name.len() > 63 {
+        return Err("must be no more than 63 bytes");
+    }
+    if is_dns_word(name) {
+        Ok(())
+    } else {
+        Err(LABEL)
+    }
+}
+
+/// What is wrong with a service's name, which begins with a letter.
+pub fn label_1035(name: &str) -> Result<(), &'static str> {
+    if name.len() > 63 {
+        return Err("must be no more than 63 bytes");
+    }
+    if is_dns_word(name) && name.starts_with(|c: char| c.is_ascii_lowercase()) {
+        Ok(())
+    } else {
+        Err(LABEL_1035)
+    }
+}
+
+/// What is wrong with the key of a label or annotation: a word, perhaps after a domain and a slash.
+pub fn qualified(key: &str) -> Result<(), &'static str> {
+    let word = match key.split_once('/') {
+        Some((_, word)) if word.contains('/') => return Err(QUALIFIED),
+        Some(("", _)) => return Err("prefix part must be non-empty"),
+        Some((domain, word)) => {
+            subdomain(domain)?;
+            word
+        }
+        None => key,
+    };
+    if word.is_empty() {
+        return Err("name part must be non-empty");
+    }
+    if word.len() > 63 {
+        return Err("name part must be no more than 63 bytes");
+    }
+    if is_plain_word(word) {
+        Ok(())
+    } else {
+        Err(QUALIFIED)
+    }
+}
+
+/// What is wrong with a label's value.
+pub fn label_value(value: &str) -> Result<(), &'static str> {
+    if value.len() > 63 {
+        return Err("must be no more than 63 bytes");
+    }
+    if value.is_empty() || is_plain_word(value) {
+        Ok(())
+    } else {
+        Err(LABEL_VALUE)
+    }
+}
+
+/// What is wrong with the key of a ConfigMap or Secret.
+pub fn data_key(key: &str) -> Result<(), &'static str> {
+    if key.is_empty() || key.len() > 253 {
+        return Err("must be no more than 253 bytes");
+    }
+    if key == "." || key == ".." || key.starts_with("..") {
+        return Err("must not be '.' or begin with '..'");
+    }
+    let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    if key.bytes().all(inner) {
+        return Ok(());
+    }
+    Err(
+        "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or \
+         'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_lower_case_dns_subdomains() {
+        for good in ["a", "exec-1", "a.b-c.d", "0"] {
+            assert_eq!(subdomain(good), Ok(()), "{good}");
+        }
+        for bad in [
+            "",
+            "Exec_1",
+            "-a",
+            "a-",
+            "a..b",
+            ".a",
+            "ä",
+            &"a".repeat(254),
+        ] {
+            assert!(subdomain(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn label_keys_may_have_a_domain_and_values_may_be_empty() {
+        for good in ["app", "example.com/App_1", "a/b"] {
+            assert_eq!(qualified(good), Ok(()), "{good}");
+        }
+        for bad in ["", "/a", "a/", "a/b/c", "-a", "Bad_Domain/a"] {
+            assert!(qualified(bad).is_err(), "{bad}");
+        }
+        assert_eq!(label_value(""), Ok(()));
+        assert!(label_value("-").is_err());
+        assert!(label_value(&"x".repeat(64)).is_err());
+    }
+}

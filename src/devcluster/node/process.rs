@@ -1,0 +1,242 @@
+//! A node whose containers are processes on this machine.
+//!
+//! One task a pod runs its containers and tells what becomes of them; this one binds pods, and passes on to each
+//! task when its pod is told to go.
+
+use std::collections::BTreeMap;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::reaper::Reaper;
+use super::report::{Container, Ending, Report};
+use super::runner::{Orders, Runner};
+use super::spawn::{POD_IP, pod_directory};
+use super::{Need, bind, carry_out, need, pod_of, remove};
+use crate::devcluster::follow::{Follower, News};
+use crate::devcluster::object::{Object, list, text};
+use crate::devcluster::resource::Resource;
+use crate::devcluster::server::Store;
+use crate::devcluster::store::State;
+use crate::devcluster::write::Write;
+
+/// When the cluster stops, processes have this long after SIGTERM, or their pod's grace if that is shorter.
+const STOP_GRACE: Duration = Duration::from_secs(5);
+
+/// Where working directories and logs are kept.
+#[derive(Debug)]
+pub(in crate::devcluster) struct StateDir {
+    path: PathBuf,
+    /// Whether it goes when the cluster stops.
+    temporary: bool,
+}
+
+impl StateDir {
+    /// The directory chosen, or a temporary one that no other cluster has.
+    pub(in crate::devcluster) fn new(chosen: Option<PathBuf>) -> Self {
+        match chosen {
+            Some(path) => Self {
+                path,
+                temporary: false,
+            },
+            None => Self {
+                path: make_temporary(),
+                temporary: true,
+            },
+        }
+    }
+
+    /// Where it is.
+    pub(in crate::devcluster) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for StateDir {
+    fn drop(&mut self) {
+        if self.temporary {
+            // What cannot be removed is left to whatever clears the temporary files.
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// Makes a directory for its owner only. Where that is not possible, each container tells why it cannot start.
+fn make_temporary() -> PathBuf {
+    let base = std::env::temp_dir();
+    let mut path = base.clone();
+    for n in 0..u16::MAX {
+        path = base.join(format!("boatswain-{}-{n}", std::process::id()));
+        match DirBuilder::new().mode(0o700).create(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            _ => break,
+        }
+    }
+    path
+}
+
+/// A pod that this node runs, or ran.
+struct Pod {
+    orders: watch::Sender<Orders>,
+}
+
+struct Node {
+    store: Store,
+    name: String,
+    state_dir: Arc<Path>,
+    reaper: Reaper,
+    pods: BTreeMap<String, Pod>,
+    tasks: JoinSet<()>,
+}
+
+/// Runs until the cluster is stopped, and then until all processes have ended. It holds `_alive` so long.
+pub(in crate::devcluster) async fn run(
+    store: Store,
+    name: String,
+    state_dir: StateDir,
+    _alive: watch::Receiver<()>,
+) {
+    let mut follower = Follower::new(&store);
+    let mut node = Node {
+        store,
+        name,
+        state_dir: state_dir.path.as_path().into(),
+        reaper: Reaper::start(),
+        pods: BTreeMap::new(),
+        tasks: JoinSet::new(),
+    };
+    while let Some(news) = follower.next().await {
+        match news {
+            News::StartOver(state) => node.start_over(&state).await,
+            News::Events(events, state) => {
+                for (pod, gone) in events.iter().filter_map(|e| pod_of(e)) {
+                    node.heard(&state, pod, gone).await;
+                }
+            }
+        }
+        while node.tasks.try_join_next().is_some() {}
+    }
+    for pod in node.pods.values() {
+        pod.orders.send_modify(|orders| {
+            let latest = Instant::now() + STOP_GRACE;
+            orders.end_by = Some(orders.end_by.map_or(latest, |by| by.min(latest)));
+            orders.silent = true;
+        });
+    }
+    while node.tasks.join_next().await.is_some() {}
+}
+
+impl Node {
+    async fn start_over(&mut self, state: &State) {
+        let there: BTreeMap<&str, &Arc<Object>> = state
+            .list(Resource::Pods, None)
+            .map(|pod| (pod.uid(), pod))
+            .collect();
+        self.pods.retain(|uid, pod| {
+            let stays = there.contains_key(uid.as_str());
+            pod.orders.send_modify(|orders| {
+                orders.tell_again += 1;
+                if !stays {
+                    orders.end_by = Some(Instant::now());
+                    orders.silent = true;
+                }
+            });
+            stays
+        });
+        for pod in there.values() {
+            self.heard(state, pod, false).await;
+        }
+    }
+
+    async fn heard(&mut self, state: &State, pod: &Object, gone: bool) {
+        if gone {
+            // Removed by force: there is no grace left, and nothing to tell.
+            if let Some(known) = self.pods.remove(pod.uid()) {
+                known.orders.send_modify(|orders| {
+                    orders.end_by = Some(Instant::now());
+                    orders.silent = true;
+                });
+            }
+            return;
+        }
+        match need(pod, &self.name) {
+            Some(Need::Bind) => carry_out(&self.store, bind(pod, &self.name)).await,
+            Some(Need::Start) if !self.pods.contains_key(pod.uid()) => self.start(state, pod),
+            Some(Need::Stop) => self.stop(pod).await,
+            Some(Need::Nothing) if !self.pods.contains_key(pod.uid()) => self.lost(pod).await,
+            Some(Need::Start | Need::Nothing) | None => {}
+        }
+    }
+
+    fn start(&mut self, state: &State, pod: &Object) {
+        let (orders, told) = watch::channel(Orders::default());
+        let key = pod.key();
+        let runner = Runner {
+            store: self.store.clone(),
+            directory: pod_directory(&self.state_dir, &key.namespace, &key.name, pod.uid()),
+            reaper: self.reaper.clone(),
+            uid: pod.uid().to_owned(),
+            key: key.clone(),
+            pod: pod.value().clone(),
+            started: self.store.clock().now(),
+            init: vec![Container::Waiting; list(pod.value(), &["spec", "initContainers"]).len()],
+            containers: vec![Container::Waiting; list(pod.value(), &["spec", "containers"]).len()],
+            orders: told,
+        };
+        self.tasks.spawn(runner.run(state.clone()));
+        self.pods.insert(pod.uid().to_owned(), Pod { orders });
+    }
+
+    async fn stop(&mut self, pod: &Object) {
+        let grace = pod
+            .deletion_grace()
+            .and_then(|s| u64::try_from(s).ok())
+            .unwrap_or(0);
+        let end_by = Instant::now() + Duration::from_secs(grace.min(u64::from(u32::MAX)));
+        match self.pods.get(pod.uid()) {
+            Some(known) => known.orders.send_modify(|orders| {
+                orders.end_by = Some(orders.end_by.map_or(end_by, |by| by.min(end_by)));
+            }),
+            // It was never started here, or by a node before this one, whose processes ended with it.
+            None => carry_out(&self.store, remove(pod.key(), pod.uid())).await,
+        }
+    }
+
+    /// A pod that is said to run here and does not: its processes ended with the node before this one.
+    async fn lost(&self, pod: &Object) {
+        if text(pod.value(), &["status", "phase"]) != "Running" {
+            return;
+        }
+        let now = self.store.clock().now();
+        let ending = Ending {
+            reason: "ContainerStatusUnknown",
+            ..Ending::exit(137, now, now)
+        };
+        let count = list(pod.value(), &["spec", "containers"]).len();
+        let init = list(pod.value(), &["spec", "initContainers"]).len();
+        let report = Report {
+            pod: pod.value(),
+            containers: &vec![Container::Ended(ending); count],
+            init: &vec![Container::Ended(Ending::exit(0, now, now)); init],
+            started: now,
+            now,
+            pod_ip: POD_IP,
+        };
+        let (key, uid) = (pod.key().clone(), pod.uid().to_owned());
+        carry_out(
+            &self.store,
+            Write::Report {
+                key,
+                uid,
+                status: report.status(),
+            },
+        )
+        .await;
+    }
+}

@@ -1,0 +1,117 @@
+//! Ends what is left over if this process is killed and cannot do so itself.
+//!
+//! A shell is told of each process group that begins and ends. When its standard input closes, for whatever reason,
+//! it kills the groups it still knows. It is a group of its own, so that what ends this process does not end it.
+
+use std::process::Stdio;
+
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::sync::mpsc;
+
+/// Notes on their way to the shell; written as soon as they come, so that more than these wait only if the machine
+/// starts processes faster than a pipe takes lines.
+const QUEUE: usize = 1_024;
+
+const SCRIPT: &str = r#"
+groups=' '
+while read -r sign group; do
+    case $sign in
+        +) groups="$groups$group " ;;
+        -) case $groups in *" $group "*) groups="${groups%% "$group" *} ${groups#* "$group" }" ;; esac ;;
+    esac
+done
+for group in $groups; do kill -s KILL -- "-$group" 2>/dev/null; done
+"#;
+
+/// Where to note which process groups there are.
+#[derive(Clone, Debug)]
+pub(super) struct Reaper(Option<mpsc::Sender<String>>);
+
+impl Reaper {
+    /// Starts the shell; without one nothing is noted, which is told once.
+    pub(super) fn start() -> Self {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", SCRIPT, "boatswain-reaper"]);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0);
+        match command.spawn() {
+            Ok(mut child) => match child.stdin.take() {
+                Some(input) => {
+                    let (notes, inbox) = mpsc::channel(QUEUE);
+                    tokio::spawn(write(child, input, inbox));
+                    Self(Some(notes))
+                }
+                None => Self(None),
+            },
+            Err(error) => {
+                tracing::warn!(target: "cluster.node", %error, "no shell to end processes if this one is killed");
+                Self(None)
+            }
+        }
+    }
+
+    /// Notes that a group has begun.
+    pub(super) async fn began(&self, group: u32) {
+        self.note(format!("+ {group}\n")).await;
+    }
+
+    /// Notes that a group has ended.
+    pub(super) async fn ended(&self, group: u32) {
+        self.note(format!("- {group}\n")).await;
+    }
+
+    async fn note(&self, line: String) {
+        if let Some(notes) = &self.0 {
+            // The shell may have been killed; there is nothing else to tell.
+            let _ = notes.send(line).await;
+        }
+    }
+}
+
+/// Passes notes on until nobody makes any, which lets the shell end too.
+async fn write(mut child: Child, mut input: ChildStdin, mut inbox: mpsc::Receiver<String>) {
+    while let Some(line) = inbox.recv().await {
+        if input.write_all(line.as_bytes()).await.is_err() {
+            break;
+        }
+    }
+    drop(input);
+    let _ = child.wait().await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+
+    use super::*;
+
+    fn sleeper() -> Child {
+        let mut command = Command::new("sleep");
+        command
+            .arg("600")
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()
+            .expect("a process")
+    }
+
+    #[tokio::test]
+    async fn groups_that_are_not_over_end_with_the_process_that_noted_them() {
+        let reaper = Reaper::start();
+        let (mut kept, mut forgotten) = (sleeper(), sleeper());
+        reaper.began(kept.id().expect("it runs")).await;
+        reaper.began(forgotten.id().expect("it runs")).await;
+        reaper.ended(kept.id().expect("it runs")).await;
+        drop(reaper);
+        let status = forgotten.wait().await.expect("it ends");
+        assert_eq!(status.signal(), Some(9));
+        assert!(
+            kept.try_wait().expect("it is known").is_none(),
+            "the other runs on"
+        );
+    }
+}

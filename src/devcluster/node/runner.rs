@@ -1,0 +1,283 @@
+//! One pod whose containers are processes: from its first process to its end.
+
+use std::path::PathBuf;
+
+use futures::stream::{FuturesUnordered, StreamExt as _};
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::Value;
+use tokio::process::Child;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use super::reaper::Reaper;
+use super::report::{Container, Ending, Report};
+use super::spawn::{self, POD_IP, Place};
+use super::{carry_out, remove};
+use crate::devcluster::object::{Key, list, set, text};
+use crate::devcluster::server::Store;
+use crate::devcluster::store::State;
+use crate::devcluster::write::Write;
+
+/// What a pod's task is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Orders {
+    /// By when its processes must have ended, once they shall.
+    pub(super) end_by: Option<Instant>,
+    /// Whether nothing is to be told any more, as the pod, or the cluster, is gone.
+    pub(super) silent: bool,
+    /// How often the store was put back, after which all must be told again.
+    pub(super) tell_again: u64,
+}
+
+/// The task of one pod.
+pub(super) struct Runner {
+    pub(super) store: Store,
+    pub(super) directory: PathBuf,
+    pub(super) reaper: Reaper,
+    pub(super) uid: String,
+    pub(super) key: Key,
+    pub(super) pod: Value,
+    pub(super) started: jiff::Timestamp,
+    pub(super) init: Vec<Container>,
+    pub(super) containers: Vec<Container>,
+    pub(super) orders: watch::Receiver<Orders>,
+}
+
+/// A process that runs.
+struct Running {
+    child: Child,
+    group: u32,
+    since: jiff::Timestamp,
+}
+
+impl Runner {
+    /// Runs the pod from its first process to its end.
+    pub(super) async fn run(mut self, state: State) {
+        if self.run_init(&state).await && !self.told_to_go() {
+            self.run_containers(&state).await;
+        }
+        self.tell().await;
+        // What has ended is told again if the store forgets it, until the pod is told to go.
+        while !self.told_to_go() {
+            if self.orders.changed().await.is_err() {
+                return;
+            }
+            self.tell().await;
+        }
+        if !self.is_silent() {
+            carry_out(&self.store, remove(&self.key, &self.uid)).await;
+        }
+    }
+
+    fn is_silent(&self) -> bool {
+        self.orders.borrow().silent
+    }
+
+    fn told_to_go(&self) -> bool {
+        self.orders.borrow().end_by.is_some()
+    }
+
+    async fn tell(&mut self) {
+        if self.is_silent() {
+            return;
+        }
+        let report = Report {
+            pod: &self.pod,
+            containers: &self.containers,
+            init: &self.init,
+            started: self.started,
+            now: self.store.clock().now(),
+            pod_ip: POD_IP,
+        };
+        let (key, uid, status) = (self.key.clone(), self.uid.clone(), report.status());
+        // A condition keeps the time at which it came to hold.
+        set(
+            &mut self.pod,
+            &["status", "conditions"],
+            status["conditions"].clone(),
+        );
+        carry_out(&self.store, Write::Report { key, uid, status }).await;
+    }
+
+    /// Runs the init containers one after the other; whether the others may run.
+    async fn run_init(&mut self, state: &State) -> bool {
+        let specs = list(&self.pod, &["spec", "initContainers"]).to_vec();
+        for (i, spec) in specs.iter().enumerate() {
+            if self.told_to_go() {
+                return false;
+            }
+            match self.start(state, spec).await {
+                Ok(running) => {
+                    self.init[i] = Container::Running(running.since);
+                    self.tell().await;
+                    let mut ended = vec![None];
+                    self.wait(vec![Some(running)], &mut ended, Phase::Init)
+                        .await;
+                    self.init[i] = ended
+                        .pop()
+                        .flatten()
+                        .map_or(Container::Waiting, Container::Ended);
+                }
+                Err(ending) => self.init[i] = Container::Ended(ending),
+            }
+            if !matches!(&self.init[i], Container::Ended(e) if e.exit_code == 0) {
+                return false;
+            }
+        }
+        true
+    }
+
+    async fn run_containers(&mut self, state: &State) {
+        let specs = list(&self.pod, &["spec", "containers"]).to_vec();
+        let mut running = Vec::new();
+        for (i, spec) in specs.iter().enumerate() {
+            running.push(match self.start(state, spec).await {
+                Ok(process) => {
+                    self.containers[i] = Container::Running(process.since);
+                    Some(process)
+                }
+                Err(ending) => {
+                    self.containers[i] = Container::Ended(ending);
+                    None
+                }
+            });
+        }
+        if running.iter().all(Option::is_none) {
+            return;
+        }
+        self.tell().await;
+        let mut ended = vec![None; running.len()];
+        self.wait(running, &mut ended, Phase::Main).await;
+    }
+
+    async fn start(&self, state: &State, spec: &Value) -> Result<Running, Ending> {
+        let since = self.store.clock().now();
+        let failed = |message: String| Ending {
+            exit_code: 128,
+            reason: "StartError",
+            message: Some(message),
+            started: since,
+            finished: since,
+        };
+        let plan = spawn::plan(state, &self.pod, spec).map_err(&failed)?;
+        let place = Place::make(&self.directory, text(spec, &["name"]))
+            .map_err(|e| failed(format!("failed to make a working directory: {e}")))?;
+        let child =
+            spawn::start(&plan, &place).map_err(|e| failed(format!("failed to start: {e}")))?;
+        let group = child
+            .id()
+            .ok_or_else(|| failed("failed to start: it has no id".to_owned()))?;
+        self.reaper.began(group).await;
+        Ok(Running {
+            child,
+            group,
+            since,
+        })
+    }
+
+    /// Waits until all have ended, telling of each, and ends them once that is ordered.
+    async fn wait(
+        &mut self,
+        running: Vec<Option<Running>>,
+        ended: &mut [Option<Ending>],
+        phase: Phase,
+    ) {
+        let groups: Vec<Option<u32>> = running
+            .iter()
+            .map(|r| r.as_ref().map(|r| r.group))
+            .collect();
+        let mut left: FuturesUnordered<_> = running
+            .into_iter()
+            .enumerate()
+            .filter_map(|(i, running)| running.map(|r| (i, r)))
+            .map(|(i, mut running)| async move {
+                let status = running.child.wait().await;
+                (i, running, status)
+            })
+            .collect();
+        let (mut terminated, mut abandoned) = (false, false);
+        let mut told = self.orders.borrow().tell_again;
+        loop {
+            let Orders {
+                end_by, tell_again, ..
+            } = *self.orders.borrow_and_update();
+            if tell_again > told {
+                told = tell_again;
+                self.tell().await;
+            }
+            let living = |ended: &[Option<Ending>]| -> Vec<u32> {
+                groups
+                    .iter()
+                    .zip(ended)
+                    .filter_map(|(g, e)| g.filter(|_| e.is_none()))
+                    .collect()
+            };
+            match end_by {
+                Some(by) if by <= Instant::now() => living(ended)
+                    .into_iter()
+                    .for_each(|g| signal(g, Signal::KILL)),
+                Some(_) if !terminated => {
+                    terminated = true;
+                    living(ended)
+                        .into_iter()
+                        .for_each(|g| signal(g, Signal::TERM));
+                }
+                _ => {}
+            }
+            let kill_at = end_by.filter(|by| *by > Instant::now());
+            let (i, running, status) = tokio::select! {
+                biased;
+                next = left.next() => match next {
+                    Some(next) => next,
+                    None => return,
+                },
+                changed = self.orders.changed(), if !abandoned => {
+                    if changed.is_err() {
+                        // The node has let go of the pod: nobody is left to wait for.
+                        abandoned = true;
+                        living(ended).into_iter().for_each(|g| signal(g, Signal::KILL));
+                    }
+                    continue;
+                }
+                () = sleep_until(kill_at.unwrap_or_else(Instant::now)), if kill_at.is_some() => continue,
+            };
+            // A container's processes end with its first one.
+            signal(running.group, Signal::KILL);
+            self.reaper.ended(running.group).await;
+            let ending = Ending::exit(exit_code(status), running.since, self.store.clock().now());
+            ended[i] = Some(ending.clone());
+            if phase == Phase::Main {
+                self.containers[i] = Container::Ended(ending);
+                if !left.is_empty() {
+                    self.tell().await;
+                }
+            }
+        }
+    }
+}
+
+/// Which containers are waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Init,
+    Main,
+}
+
+/// As shells and kubelets have it: 128 and the number of the signal that ended a process.
+fn exit_code(status: std::io::Result<std::process::ExitStatus>) -> i32 {
+    use std::os::unix::process::ExitStatusExt as _;
+    match status {
+        Ok(status) => status
+            .code()
+            .unwrap_or_else(|| 128 + status.signal().unwrap_or(0)),
+        Err(_) => 128,
+    }
+}
+
+fn signal(group: u32, signal: Signal) {
+    let group = i32::try_from(group).ok().and_then(Pid::from_raw);
+    if let Some(group) = group {
+        // It fails if all of them have ended, which is what it is for.
+        let _ = kill_process_group(group, signal);
+    }
+}

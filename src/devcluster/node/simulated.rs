@@ -1,0 +1,350 @@
+//! A node on which nothing runs: it binds pods, says that they run, and lets befall them what was asked for.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::future::join_all;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use super::report::{Container, Ending, Report};
+use super::{Need, bind, carry_out, containers, need, pod_of, remove};
+use crate::devcluster::follow::{Follower, News};
+use crate::devcluster::object::{Key, Object, text};
+use crate::devcluster::options::SimulatedNode;
+use crate::devcluster::pod::set_condition;
+use crate::devcluster::resource::Resource;
+use crate::devcluster::server::Store;
+use crate::devcluster::write::Write;
+
+/// How many writes are under way at once: enough that the store carries them out in batches.
+const AT_ONCE: usize = 64;
+
+/// What the node does to a pod when its time comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Bind,
+    Start,
+    Suffer(Trouble),
+    Stop,
+}
+
+/// What befalls a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trouble {
+    Crash,
+    OutOfMemory,
+    Eviction,
+}
+
+/// What the node knows of a pod: what it will do next, and when.
+#[derive(Debug)]
+struct Pod {
+    key: Key,
+    next: Option<(Instant, u64)>,
+    started: Option<jiff::Timestamp>,
+    address: String,
+}
+
+/// The simulated node.
+struct Node {
+    store: Store,
+    options: SimulatedNode,
+    seed: u64,
+    pods: BTreeMap<String, Pod>,
+    /// What is to be done, by when and in which order it was decided; one entry a pod, as `Pod::next` says.
+    agenda: BTreeMap<(Instant, u64), (String, Step)>,
+    decided: u64,
+    addresses: u32,
+}
+
+/// Runs until the cluster is stopped. It holds `_alive` as long as it runs.
+pub(in crate::devcluster) async fn run(
+    store: Store,
+    options: SimulatedNode,
+    seed: u64,
+    _alive: watch::Receiver<()>,
+) {
+    let mut follower = Follower::new(&store);
+    let mut node = Node {
+        store,
+        options,
+        seed,
+        pods: BTreeMap::new(),
+        agenda: BTreeMap::new(),
+        decided: 0,
+        addresses: 0,
+    };
+    loop {
+        let next = node.agenda.first_key_value().map(|((at, _), _)| *at);
+        tokio::select! {
+            biased;
+            news = follower.next() => match news {
+                None => return,
+                Some(News::StartOver(state)) => node.start_over(state.list(Resource::Pods, None)),
+                Some(News::Events(events, _)) => {
+                    for (pod, gone) in events.iter().filter_map(|e| pod_of(e)) {
+                        node.heard(pod, gone);
+                    }
+                }
+            },
+            () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {}
+        }
+        node.do_what_is_due().await;
+    }
+}
+
+impl Node {
+    fn start_over<'a>(&mut self, pods: impl Iterator<Item = &'a std::sync::Arc<Object>>) {
+        self.pods.clear();
+        self.agenda.clear();
+        for pod in pods {
+            self.heard(pod, false);
+        }
+    }
+
+    fn heard(&mut self, pod: &Object, gone: bool) {
+        if gone {
+            if let Some(next) = self.pods.remove(pod.uid()).and_then(|known| known.next) {
+                self.agenda.remove(&next);
+            }
+            return;
+        }
+        let Some(need) = need(pod, &self.options.name) else {
+            return;
+        };
+        let known = self.pods.get(pod.uid());
+        match need {
+            Need::Bind if known.is_none() => self.plan(pod, self.options.bind_delay, Step::Bind),
+            Need::Start if known.is_none_or(|k| k.started.is_none()) => {
+                let slow = self
+                    .fate(pod.uid(), "start")
+                    .random_bool(self.options.slow_start_rate.clamp(0.0, 1.0));
+                let delay = if slow {
+                    self.options.slow_start_delay
+                } else {
+                    self.options.start_delay
+                };
+                // Told of more than once, but started only once: the first plan stands.
+                if !self.is_planned(pod.uid(), Step::Start) {
+                    self.plan(pod, delay, Step::Start);
+                }
+            }
+            Need::Stop => {
+                let grace = Duration::from_secs(
+                    pod.deletion_grace()
+                        .and_then(|s| s.try_into().ok())
+                        .unwrap_or(0),
+                );
+                if !self.is_planned(pod.uid(), Step::Stop) || grace < self.options.stop_delay {
+                    self.plan(pod, self.options.stop_delay.min(grace), Step::Stop);
+                }
+            }
+            // After a restart of the store: what runs is left alone, but its fate takes its course.
+            Need::Nothing if known.is_none() => {
+                self.know(pod);
+                self.plan_trouble(pod.uid());
+            }
+            Need::Bind | Need::Start | Need::Nothing => {}
+        }
+    }
+
+    fn know(&mut self, pod: &Object) -> &mut Pod {
+        let addresses = &mut self.addresses;
+        self.pods.entry(pod.uid().to_owned()).or_insert_with(|| {
+            *addresses += 1;
+            let [_, a, b, c] = addresses.to_be_bytes();
+            Pod {
+                key: pod.key().clone(),
+                next: None,
+                // It may have been started before this node began to look.
+                started: text(pod.value(), &["status", "startTime"]).parse().ok(),
+                address: format!("10.{}.{b}.{c}", 128 | (a & 127)),
+            }
+        })
+    }
+
+    fn is_planned(&self, uid: &str, step: Step) -> bool {
+        let next = self.pods.get(uid).and_then(|pod| pod.next);
+        next.and_then(|next| self.agenda.get(&next))
+            .is_some_and(|(_, planned)| *planned == step)
+    }
+
+    /// Plans the next step of a pod, in place of any other.
+    fn plan(&mut self, pod: &Object, after: Duration, step: Step) {
+        self.know(pod);
+        self.plan_step(pod.uid(), Instant::now() + after, step);
+    }
+
+    fn plan_step(&mut self, uid: &str, at: Instant, step: Step) {
+        let Some(pod) = self.pods.get_mut(uid) else {
+            return;
+        };
+        if let Some(before) = pod.next.take() {
+            self.agenda.remove(&before);
+        }
+        self.decided += 1;
+        pod.next = Some((at, self.decided));
+        self.agenda
+            .insert((at, self.decided), (uid.to_owned(), step));
+    }
+
+    /// A random source of the pod's own, so that its fate does not depend on what befalls others.
+    fn fate(&self, uid: &str, of: &str) -> StdRng {
+        let mixed = uid
+            .bytes()
+            .chain(of.bytes())
+            .fold(self.seed ^ 0xCBF2_9CE4_8422_2325, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
+            });
+        StdRng::seed_from_u64(mixed)
+    }
+
+    /// Decides whether something befalls a pod that runs, and when.
+    fn plan_trouble(&mut self, uid: &str) {
+        let mut fate = self.fate(uid, "trouble");
+        let mut draw: f64 = fate.random();
+        let options = &self.options;
+        let troubles = [
+            (options.crash_rate, Trouble::Crash),
+            (options.out_of_memory_rate, Trouble::OutOfMemory),
+            (options.eviction_rate, Trouble::Eviction),
+        ];
+        let within = options.trouble_within;
+        for (rate, trouble) in troubles {
+            if draw < rate {
+                let after = within.mul_f64(fate.random());
+                self.plan_step(uid, Instant::now() + after, Step::Suffer(trouble));
+                return;
+            }
+            draw -= rate;
+        }
+    }
+
+    async fn do_what_is_due(&mut self) {
+        let now = Instant::now();
+        loop {
+            let mut writes = Vec::new();
+            while writes.len() < AT_ONCE
+                && let Some(entry) = self.agenda.first_entry()
+                && entry.key().0 <= now
+            {
+                let (uid, step) = entry.remove();
+                writes.extend(self.step(&uid, step));
+            }
+            if writes.is_empty() {
+                return;
+            }
+            let store = &self.store;
+            join_all(writes.into_iter().map(|writes| async move {
+                for write in writes {
+                    carry_out(store, write).await;
+                }
+            }))
+            .await;
+        }
+    }
+
+    /// The writes of a step, one after the other.
+    fn step(&mut self, uid: &str, step: Step) -> Option<Vec<Write>> {
+        let known = self.pods.get_mut(uid)?;
+        known.next = None;
+        let key = known.key.clone();
+        let state = self.store.state();
+        let pod = state.get(&key).filter(|pod| pod.uid() == uid)?;
+        let clock = self.store.clock().now();
+        let count = containers(pod.value()).count();
+        let report = |containers: Vec<Container>, started, address: &str| {
+            let report = Report {
+                pod: pod.value(),
+                containers: &containers,
+                init: &[],
+                started,
+                now: clock,
+                pod_ip: address,
+            };
+            report.status()
+        };
+        let told = |status| Write::Report {
+            key: key.clone(),
+            uid: uid.to_owned(),
+            status,
+        };
+        match step {
+            Step::Bind => Some(vec![bind(pod, &self.options.name)]),
+            Step::Start => {
+                known.started = Some(clock);
+                let status = report(
+                    vec![Container::Running(clock); count],
+                    clock,
+                    &known.address,
+                );
+                self.plan_trouble(uid);
+                Some(vec![told(status)])
+            }
+            Step::Suffer(trouble) => {
+                let started = known.started.unwrap_or(clock);
+                let ending = match trouble {
+                    Trouble::Crash => Ending::exit(1, started, clock),
+                    Trouble::OutOfMemory => Ending {
+                        reason: "OOMKilled",
+                        ..Ending::exit(137, started, clock)
+                    },
+                    Trouble::Eviction => Ending::exit(137, started, clock),
+                };
+                let mut status = report(
+                    vec![Container::Ended(ending); count],
+                    started,
+                    &known.address,
+                );
+                if trouble == Trouble::Eviction {
+                    evicted(&mut status, clock);
+                }
+                Some(vec![told(status)])
+            }
+            Step::Stop => {
+                let mut writes = Vec::new();
+                let runs = text(pod.value(), &["status", "phase"]) == "Running";
+                if let Some(started) = known.started.filter(|_| runs) {
+                    let ending = Ending::exit(143, started, clock);
+                    writes.push(told(report(
+                        vec![Container::Ended(ending); count],
+                        started,
+                        &known.address,
+                    )));
+                }
+                writes.push(remove(&key, uid));
+                Some(writes)
+            }
+        }
+    }
+}
+
+/// What a kubelet adds when it evicts a pod from a node that runs short.
+fn evicted(status: &mut Value, now: jiff::Timestamp) {
+    let message = "The node was low on resource: memory.";
+    let mut pod = json!({"status": status.take()});
+    set_condition(
+        &mut pod,
+        "DisruptionTarget",
+        true,
+        &crate::devcluster::write::seconds(now).into(),
+    );
+    if let Some(conditions) = pod
+        .pointer_mut("/status/conditions")
+        .and_then(Value::as_array_mut)
+        && let Some(condition) = conditions
+            .iter_mut()
+            .find(|c| c["type"] == "DisruptionTarget")
+    {
+        condition["reason"] = "TerminationByKubelet".into();
+        condition["message"] = message.into();
+    }
+    *status = pod["status"].take();
+    status["phase"] = "Failed".into();
+    status["reason"] = "Evicted".into();
+    status["message"] = message.into();
+}

@@ -1,0 +1,215 @@
+//! One stored object: immutable, encoded once, shared by all who read it.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::resource::Resource;
+
+/// Where an object is kept. The order is that of a list.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    /// What kind of object.
+    pub resource: Resource,
+    /// Its namespace; empty for objects that have none.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+}
+
+impl Key {
+    /// The key of an object of that name.
+    pub fn new(resource: Resource, namespace: &str, name: &str) -> Self {
+        Self {
+            resource,
+            namespace: namespace.into(),
+            name: name.into(),
+        }
+    }
+}
+
+/// An object as it was at one resource version.
+#[derive(Debug)]
+pub struct Object {
+    key: Key,
+    resource_version: u64,
+    value: Value,
+    encoded: Bytes,
+    /// How many bytes of `encoded` are the kind and API version, which items of a list go without.
+    head: usize,
+}
+
+/// An owner that an object names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnerReference<'a> {
+    /// The owner's API version.
+    pub api_version: &'a str,
+    /// The owner's kind.
+    pub kind: &'a str,
+    /// The owner's name.
+    pub name: &'a str,
+    /// The owner's uid.
+    pub uid: &'a str,
+    /// Whether the owner waits for this object when it is deleted in the foreground.
+    pub blocks: bool,
+}
+
+impl Object {
+    /// `value` as it stands at `resource_version`, which is written into it.
+    pub fn new(key: Key, mut value: Value, resource_version: u64) -> Self {
+        set(
+            &mut value,
+            &["metadata", "resourceVersion"],
+            resource_version.to_string().into(),
+        );
+        let (encoded, head) = encode(key.resource, &value);
+        Self {
+            key,
+            resource_version,
+            value,
+            encoded,
+            head,
+        }
+    }
+
+    /// Where it is kept.
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// The version of the write that made it so.
+    pub fn resource_version(&self) -> u64 {
+        self.resource_version
+    }
+
+    /// The whole object.
+    pub fn value(&self) -> &Value {
+        &self.value
+    }
+
+    /// The whole object as JSON.
+    pub fn encoded(&self) -> &Bytes {
+        &self.encoded
+    }
+
+    /// Appends it as an item of a list, which carries no kind and API version.
+    pub fn append_item(&self, out: &mut BytesMut) {
+        out.extend_from_slice(b"{");
+        out.extend_from_slice(&self.encoded[self.head..]);
+    }
+
+    /// Its uid.
+    pub fn uid(&self) -> &str {
+        text(&self.value, &["metadata", "uid"])
+    }
+
+    /// Its labels.
+    pub fn labels(&self) -> Option<&Map<String, Value>> {
+        at(&self.value, &["metadata", "labels"])?.as_object()
+    }
+
+    /// Whether it was asked to go.
+    pub fn is_terminating(&self) -> bool {
+        at(&self.value, &["metadata", "deletionTimestamp"]).is_some()
+    }
+
+    /// The grace its deletion was given.
+    pub fn deletion_grace(&self) -> Option<i64> {
+        at(&self.value, &["metadata", "deletionGracePeriodSeconds"])?.as_i64()
+    }
+
+    /// Those that must let go of it before it can be removed.
+    pub fn finalizers(&self) -> impl Iterator<Item = &str> {
+        list(&self.value, &["metadata", "finalizers"])
+            .iter()
+            .filter_map(Value::as_str)
+    }
+
+    /// The owners it names.
+    pub fn owners(&self) -> impl Iterator<Item = OwnerReference<'_>> {
+        list(&self.value, &["metadata", "ownerReferences"])
+            .iter()
+            .map(|owner| OwnerReference {
+                api_version: text(owner, &["apiVersion"]),
+                kind: text(owner, &["kind"]),
+                name: text(owner, &["name"]),
+                uid: text(owner, &["uid"]),
+                blocks: owner
+                    .get("blockOwnerDeletion")
+                    .and_then(Value::as_bool)
+                    .unwrap_or(false),
+            })
+    }
+}
+
+/// Kind and API version first, as real servers write them, so that an item is a slice of the whole.
+fn encode(resource: Resource, value: &Value) -> (Bytes, usize) {
+    let traits = resource.traits();
+    let prefix = format!(
+        "{{\"kind\":\"{}\",\"apiVersion\":\"{}\"",
+        traits.kind, traits.api_version
+    );
+    let mut out = Vec::with_capacity(2048);
+    out.extend_from_slice(prefix.as_bytes());
+    let head = out.len() + 1;
+    for (name, field) in value.as_object().into_iter().flatten() {
+        if name == "kind" || name == "apiVersion" {
+            continue;
+        }
+        out.push(b',');
+        write_json(&mut out, name);
+        out.push(b':');
+        write_json(&mut out, field);
+    }
+    out.push(b'}');
+    (out.into(), head)
+}
+
+#[expect(
+    clippy::expect_used,
+    reason = "a vector takes any write, and a JSON value has no key that cannot be written"
+)]
+fn write_json<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
+    serde_json::to_writer(out, value).expect("JSON is written into a vector");
+}
+
+/// The value at a path of field names.
+pub fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
+    path.iter().try_fold(value, |value, name| value.get(name))
+}
+
+/// The text at a path; empty if there is none.
+pub fn text<'a>(value: &'a Value, path: &[&str]) -> &'a str {
+    at(value, path).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The list at a path; empty if there is none.
+pub fn list<'a>(value: &'a Value, path: &[&str]) -> &'a [Value] {
+    at(value, path)
+        .and_then(Value::as_array)
+        .map(Vec::as_slice)
+        .unwrap_or_default()
+}
+
+/// Sets the value at a path, making objects on the way where there are none.
+pub fn set(value: &mut Value, path: &[&str], new: Value) {
+    let mut here = value;
+    for name in path {
+        if !here.is_object() {
+            *here = Value::Object(Map::new());
+        }
+        here = &mut here[*name];
+    }
+    *here = new;
+}
+
+/// Takes away the field at a path.
+pub fn unset(value: &mut Value, path: &[&str]) -> Option<Value> {
+    let (last, parents) = path.split_last()?;
+    let parent = parents
+        .iter()
+        .try_fold(value, |value, name| value.get_mut(name))?;
+    parent.as_object_mut()?.remove(*last)
+}

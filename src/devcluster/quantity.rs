@@ -1,0 +1,86 @@
+//! Amounts of a resource, such as `500m` or `1Gi`.
+
+/// The amount in billionths, or nothing if it is no quantity. What is too large counts as the largest.
+pub fn parse(text: &str) -> Option<i128> {
+    const NANO: i128 = 1_000_000_000;
+    let end = text
+        .find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-'))
+        .unwrap_or(text.len());
+    let (number, suffix) = text.split_at(end);
+    let (negative, number) = match number.strip_prefix('-') {
+        Some(number) => (true, number),
+        None => (false, number.strip_prefix('+').unwrap_or(number)),
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
+    if (whole.is_empty() && fraction.is_empty()) || !digits(whole) || !digits(fraction) {
+        return None;
+    }
+    // Longer numbers are beyond any amount; what is left fits without overflow.
+    let whole: i128 = if whole.is_empty() {
+        0
+    } else {
+        whole.parse().unwrap_or(i128::MAX)
+    };
+    let fraction: i128 = format!("{fraction:0<9}").get(..9)?.parse().ok()?;
+    let nano = whole.saturating_mul(NANO).saturating_add(fraction);
+    let amount = match suffix {
+        "n" => nano / NANO,
+        "u" => nano / 1_000_000,
+        "m" => nano / 1_000,
+        "" => nano,
+        "k" => nano.saturating_mul(1_000),
+        "M" => nano.saturating_mul(1_000_000),
+        "G" => nano.saturating_mul(NANO),
+        "T" => nano.saturating_mul(1_000 * NANO),
+        "P" => nano.saturating_mul(1_000_000 * NANO),
+        "E" => nano.saturating_mul(NANO * NANO),
+        "Ki" => nano.saturating_mul(1 << 10),
+        "Mi" => nano.saturating_mul(1 << 20),
+        "Gi" => nano.saturating_mul(1 << 30),
+        "Ti" => nano.saturating_mul(1 << 40),
+        "Pi" => nano.saturating_mul(1 << 50),
+        "Ei" => nano.saturating_mul(1 << 60),
+        _ => exponent(suffix, nano)?,
+    };
+    Some(if negative { -amount } else { amount })
+}
+
+/// `e3` and the like.
+fn exponent(suffix: &str, nano: i128) -> Option<i128> {
+    let power: i32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
+    let factor = 10_i128
+        .checked_pow(power.unsigned_abs())
+        .unwrap_or(i128::MAX);
+    Some(if power < 0 {
+        nano / factor
+    } else {
+        nano.saturating_mul(factor)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn amounts_compare_across_their_suffixes() {
+        assert_eq!(parse("1"), parse("1000m"));
+        assert_eq!(parse("1.5"), parse("1500m"));
+        assert_eq!(parse("1Gi"), parse("1024Mi"));
+        assert_eq!(parse("2e3"), parse("2k"));
+        assert!(parse("-1") < parse("0"));
+        for bad in ["", "abc", "1x", "1.2.3", "--1", "m", "1 "] {
+            assert_eq!(parse(bad), None, "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_an_amount_or_none(text in ".*", number in "[0-9.eEkMGi+-]{0,80}") {
+            parse(&text);
+            parse(&number);
+        }
+    }
+}

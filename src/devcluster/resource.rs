@@ -1,0 +1,147 @@
+//! The kinds of object this server keeps, and how they differ.
+
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, PersistentVolumeClaim, Pod, Service};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// A kind of object this server keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Resource {
+    /// `v1/namespaces`
+    Namespaces,
+    /// `v1/pods`
+    Pods,
+    /// `v1/configmaps`
+    ConfigMaps,
+    /// `v1/services`
+    Services,
+    /// `v1/persistentvolumeclaims`
+    PersistentVolumeClaims,
+    /// `coordination.k8s.io/v1/leases`
+    Leases,
+}
+
+/// What is particular to one kind of object.
+#[derive(Debug)]
+pub struct Traits {
+    /// The API group; empty for the core group.
+    pub group: &'static str,
+    /// The version within the group.
+    pub version: &'static str,
+    /// `apiVersion` of an object.
+    pub api_version: &'static str,
+    /// `kind` of an object.
+    pub kind: &'static str,
+    /// Its name in paths.
+    pub plural: &'static str,
+    /// Whether objects live in a namespace.
+    pub namespaced: bool,
+    /// Whether `/status` is a subresource, and a plain write leaves the status alone.
+    pub has_status: bool,
+    /// Whether a delete answers with the object rather than a `Status`.
+    pub returns_deleted: bool,
+    /// Whether a PUT of an object that is not there creates it.
+    pub creates_on_update: bool,
+}
+
+const fn core(kind: &'static str, plural: &'static str) -> Traits {
+    Traits {
+        group: "",
+        version: "v1",
+        api_version: "v1",
+        kind,
+        plural,
+        namespaced: true,
+        has_status: false,
+        returns_deleted: false,
+        creates_on_update: false,
+    }
+}
+
+static NAMESPACES: Traits = Traits {
+    namespaced: false,
+    has_status: true,
+    returns_deleted: true,
+    ..core("Namespace", "namespaces")
+};
+static PODS: Traits = Traits {
+    has_status: true,
+    returns_deleted: true,
+    ..core("Pod", "pods")
+};
+static CONFIG_MAPS: Traits = core("ConfigMap", "configmaps");
+static SERVICES: Traits = Traits {
+    has_status: true,
+    returns_deleted: true,
+    creates_on_update: true,
+    ..core("Service", "services")
+};
+static CLAIMS: Traits = Traits {
+    has_status: true,
+    returns_deleted: true,
+    ..core("PersistentVolumeClaim", "persistentvolumeclaims")
+};
+static LEASES: Traits = Traits {
+    group: "coordination.k8s.io",
+    api_version: "coordination.k8s.io/v1",
+    creates_on_update: true,
+    ..core("Lease", "leases")
+};
+
+impl Resource {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Namespaces,
+        Self::Pods,
+        Self::ConfigMaps,
+        Self::Services,
+        Self::PersistentVolumeClaims,
+        Self::Leases,
+    ];
+
+    /// What is particular to it.
+    pub fn traits(self) -> &'static Traits {
+        match self {
+            Self::Namespaces => &NAMESPACES,
+            Self::Pods => &PODS,
+            Self::ConfigMaps => &CONFIG_MAPS,
+            Self::Services => &SERVICES,
+            Self::PersistentVolumeClaims => &CLAIMS,
+            Self::Leases => &LEASES,
+        }
+    }
+
+    /// The resource a path names.
+    pub fn find(group: &str, version: &str, plural: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|r| {
+            let t = r.traits();
+            t.group == group && t.version == version && t.plural == plural
+        })
+    }
+
+    /// The resource of an object's `apiVersion` and `kind`.
+    pub fn of_kind(api_version: &str, kind: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|r| {
+            let t = r.traits();
+            t.api_version == api_version && t.kind == kind
+        })
+    }
+
+    /// The object as its type has it: fields that the type lacks are dropped, wrong types refused.
+    pub fn typed(self, object: Value) -> Result<Value, serde_json::Error> {
+        match self {
+            Self::Namespaces => round_trip::<Namespace>(object),
+            Self::Pods => round_trip::<Pod>(object),
+            Self::ConfigMaps => round_trip::<ConfigMap>(object),
+            Self::Services => round_trip::<Service>(object),
+            Self::PersistentVolumeClaims => round_trip::<PersistentVolumeClaim>(object),
+            Self::Leases => round_trip::<Lease>(object),
+        }
+    }
+}
+
+fn round_trip<T: DeserializeOwned + Serialize>(object: Value) -> Result<Value, serde_json::Error> {
+    serde_json::to_value(serde_json::from_value::<T>(object)?)
+}

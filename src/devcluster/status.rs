@@ -1,0 +1,358 @@
+//! The errors an API server answers with, as `Status` objects.
+
+use serde_json::{Value, json};
+
+/// Why a request was refused; becomes a `Status` object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ApiError {
+    /// The HTTP status.
+    pub code: u16,
+    /// The machine-readable reason; empty where a real server gives none.
+    pub reason: &'static str,
+    /// What a person reads.
+    pub message: String,
+    /// `details` of the `Status`, where there are any.
+    pub details: Option<Value>,
+    /// How a paged list whose version is gone may be carried on.
+    pub continue_token: Option<String>,
+}
+
+/// One thing that is wrong with one field.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cause {
+    reason: &'static str,
+    field: String,
+    message: String,
+}
+
+impl Cause {
+    fn new(reason: &'static str, field: impl Into<String>, message: String) -> Self {
+        Self {
+            reason,
+            field: field.into(),
+            message,
+        }
+    }
+
+    /// A field that must be there.
+    pub fn required(field: impl Into<String>, detail: &str) -> Self {
+        let message = if detail.is_empty() {
+            "Required value".to_owned()
+        } else {
+            format!("Required value: {detail}")
+        };
+        Self::new("FieldValueRequired", field, message)
+    }
+
+    /// A field whose value has a form that is not allowed.
+    pub fn invalid(field: impl Into<String>, value: &Value, detail: &str) -> Self {
+        Self::new(
+            "FieldValueInvalid",
+            field,
+            format!("Invalid value: {value}: {detail}"),
+        )
+    }
+
+    /// A field that may not be set or changed here.
+    pub fn forbidden(field: impl Into<String>, detail: &str) -> Self {
+        Self::new("FieldValueForbidden", field, format!("Forbidden: {detail}"))
+    }
+
+    /// A value that is not one of those known.
+    pub fn not_supported(field: impl Into<String>, value: &Value, supported: &[&str]) -> Self {
+        let quoted: Vec<String> = supported.iter().map(|s| format!("\"{s}\"")).collect();
+        Self::new(
+            "FieldValueNotSupported",
+            field,
+            format!(
+                "Unsupported value: {value}: supported values: {}",
+                quoted.join(", ")
+            ),
+        )
+    }
+
+    /// A value that is there twice.
+    pub fn duplicate(field: impl Into<String>, value: &Value) -> Self {
+        Self::new(
+            "FieldValueDuplicate",
+            field,
+            format!("Duplicate value: {value}"),
+        )
+    }
+
+    /// A value that names something that is not there.
+    pub fn not_found(field: impl Into<String>, value: &Value) -> Self {
+        Self::new("FieldValueNotFound", field, format!("Not found: {value}"))
+    }
+
+    /// A value that is longer than allowed.
+    pub fn too_long(field: impl Into<String>, limit: usize) -> Self {
+        Self::new(
+            "FieldValueTooLong",
+            field,
+            format!("Too long: may not be more than {limit} bytes"),
+        )
+    }
+}
+
+/// A resource as errors name it: `pods`, or `leases.coordination.k8s.io`.
+fn qualified(resource: &str, group: &str) -> String {
+    if group.is_empty() {
+        resource.to_owned()
+    } else {
+        format!("{resource}.{group}")
+    }
+}
+
+fn details(kind: &str, group: &str, name: &str) -> Value {
+    let mut details = json!({"kind": kind});
+    if !group.is_empty() {
+        details["group"] = group.into();
+    }
+    if !name.is_empty() {
+        details["name"] = name.into();
+    }
+    details
+}
+
+impl ApiError {
+    fn plain(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            reason,
+            message: message.into(),
+            details: None,
+            continue_token: None,
+        }
+    }
+
+    fn about(code: u16, reason: &'static str, message: String, details: Value) -> Self {
+        Self {
+            code,
+            reason,
+            message,
+            details: Some(details),
+            continue_token: None,
+        }
+    }
+
+    /// 400: the request cannot be understood.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::plain(400, "BadRequest", message)
+    }
+
+    /// 401: who asks is not known.
+    pub fn unauthorized() -> Self {
+        Self::plain(401, "Unauthorized", "Unauthorized")
+    }
+
+    /// 403 for a resource: whoever asks may not.
+    pub fn forbidden(resource: &str, group: &str, name: &str, why: &str) -> Self {
+        let what = qualified(resource, group);
+        let message = if name.is_empty() {
+            format!("{what} is forbidden: {why}")
+        } else {
+            format!("{what} \"{name}\" is forbidden: {why}")
+        };
+        Self::about(403, "Forbidden", message, details(resource, group, name))
+    }
+
+    /// 403 for a path that is no resource.
+    pub fn forbidden_path(message: String) -> Self {
+        Self::about(403, "Forbidden", message, json!({}))
+    }
+
+    /// 403: the namespace of what shall be created is on its way out.
+    pub fn namespace_terminating(resource: &str, group: &str, name: &str, namespace: &str) -> Self {
+        let why = format!(
+            "unable to create new content in namespace {namespace} because it is being terminated"
+        );
+        let mut error = Self::forbidden(resource, group, name, &why);
+        if let Some(details) = &mut error.details {
+            details["causes"] = json!([{
+                "reason": "NamespaceTerminating",
+                "message": format!("namespace {namespace} is being terminated"),
+                "field": "metadata.namespace",
+            }]);
+        }
+        error
+    }
+
+    /// 404 for an object.
+    pub fn not_found(resource: &str, group: &str, name: &str) -> Self {
+        let message = format!("{} \"{name}\" not found", qualified(resource, group));
+        Self::about(404, "NotFound", message, details(resource, group, name))
+    }
+
+    /// 404 for a resource that this server does not serve.
+    pub fn unknown_resource() -> Self {
+        Self::about(
+            404,
+            "NotFound",
+            "the server could not find the requested resource".into(),
+            json!({}),
+        )
+    }
+
+    /// 405: the path is known, the verb is not for it.
+    pub fn method_not_allowed() -> Self {
+        let message = "the server does not allow this method on the requested resource";
+        Self::about(405, "MethodNotAllowed", message.into(), json!({}))
+    }
+
+    /// 406: none of the forms the client would take is served.
+    pub fn not_acceptable() -> Self {
+        Self::plain(
+            406,
+            "NotAcceptable",
+            "only the following media types are accepted: application/json",
+        )
+    }
+
+    /// 409: an object of that name is there.
+    pub fn already_exists(resource: &str, group: &str, name: &str) -> Self {
+        let message = format!("{} \"{name}\" already exists", qualified(resource, group));
+        Self::about(
+            409,
+            "AlreadyExists",
+            message,
+            details(resource, group, name),
+        )
+    }
+
+    /// 409: what the request assumed of the object does not hold.
+    pub fn conflict(resource: &str, group: &str, name: &str, why: &str) -> Self {
+        let message = format!(
+            "Operation cannot be fulfilled on {} \"{name}\": {why}",
+            qualified(resource, group)
+        );
+        Self::about(409, "Conflict", message, details(resource, group, name))
+    }
+
+    /// 409: the object is newer than the version the client sent.
+    pub fn modified(resource: &str, group: &str, name: &str) -> Self {
+        let why = "the object has been modified; please apply your changes to the latest version and try again";
+        Self::conflict(resource, group, name, why)
+    }
+
+    /// 410: the version asked for is not remembered any more.
+    pub fn expired(message: impl Into<String>) -> Self {
+        Self::plain(410, "Expired", message)
+    }
+
+    /// 413: the body is larger than any object may be.
+    pub fn too_large(message: impl Into<String>) -> Self {
+        Self::plain(413, "RequestEntityTooLarge", message)
+    }
+
+    /// 415: the body is of a type that is not understood here.
+    pub fn unsupported_media_type(accepted: &[&str]) -> Self {
+        let message = format!(
+            "the body of the request was in an unknown format - accepted media types include: {}",
+            accepted.join(", ")
+        );
+        Self::plain(415, "UnsupportedMediaType", message)
+    }
+
+    /// 422: the object breaks rules; one cause for each.
+    pub fn invalid(kind: &str, group: &str, name: &str, causes: Vec<Cause>) -> Self {
+        let each: Vec<String> = causes
+            .iter()
+            .map(|c| format!("{}: {}", c.field, c.message))
+            .collect();
+        let why = match each.as_slice() {
+            [one] => one.clone(),
+            many => format!("[{}]", many.join(", ")),
+        };
+        let message = format!("{} \"{name}\" is invalid: {why}", qualified(kind, group));
+        let mut details = details(kind, group, name);
+        details["causes"] = causes
+            .into_iter()
+            .map(|c| json!({"reason": c.reason, "message": c.message, "field": c.field}))
+            .collect();
+        Self::about(422, "Invalid", message, details)
+    }
+
+    /// 422: a JSON patch that could not be carried out.
+    pub fn unprocessable(why: &str) -> Self {
+        let causes = json!([{"reason": "UnexpectedServerResponse", "message": why}]);
+        Self::about(
+            422,
+            "Invalid",
+            "the server rejected our request due to an error in our request".into(),
+            json!({"causes": causes}),
+        )
+    }
+
+    /// 500 without a reason, where a real server lets an error through as it is.
+    pub fn unclassified(message: impl Into<String>) -> Self {
+        Self::plain(500, "", message)
+    }
+
+    /// 504: the version asked for has not been reached within the time a server waits for it.
+    pub fn version_too_large(asked: u64, current: u64) -> Self {
+        let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
+        let details = json!({
+            "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
+            "retryAfterSeconds": 1,
+        });
+        Self::about(504, "Timeout", message, details)
+    }
+
+    /// 504: the time the client gave was over before the request was carried out.
+    pub fn deadline_passed() -> Self {
+        Self::plain(
+            504,
+            "Timeout",
+            "Timeout: request did not complete within requested timeout",
+        )
+    }
+
+    /// 503: the server is being stopped.
+    pub fn stopping() -> Self {
+        Self::plain(503, "ServiceUnavailable", "the server is shutting down")
+    }
+
+    /// The `Status` object.
+    pub fn to_value(&self) -> Value {
+        let mut metadata = json!({});
+        if let Some(token) = &self.continue_token {
+            metadata["continue"] = token.as_str().into();
+        }
+        let mut status = json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": metadata,
+            "status": "Failure",
+            "message": self.message,
+            "code": self.code,
+        });
+        if !self.reason.is_empty() {
+            status["reason"] = self.reason.into();
+        }
+        if let Some(details) = &self.details {
+            status["details"] = details.clone();
+        }
+        status
+    }
+
+    /// After how many seconds the client may ask again, where the answer says so.
+    pub fn retry_after(&self) -> Option<u64> {
+        self.details.as_ref()?.get("retryAfterSeconds")?.as_u64()
+    }
+}
+
+/// The `Status` of something that went well and has no object to show.
+pub fn success(code: u16, details: Option<Value>) -> Value {
+    let mut status = json!({
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+    });
+    match details {
+        Some(details) => status["details"] = details,
+        None => status["code"] = code.into(),
+    }
+    status
+}

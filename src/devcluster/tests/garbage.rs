@@ -1,0 +1,166 @@
+use super::*;
+
+fn owned_by(name: &str, owners: &[(&str, &Value)]) -> Value {
+    let mut owned = pod(name);
+    owned["metadata"]["ownerReferences"] = owners
+        .iter()
+        .map(|(kind, owner)| {
+            json!({
+                "apiVersion": "v1", "kind": kind, "name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"],
+                "blockOwnerDeletion": true,
+            })
+        })
+        .collect();
+    owned
+}
+
+async fn config_map(cluster: &DevCluster, name: &str) -> Value {
+    let map = json!({"metadata": {"name": name}});
+    post(cluster, "/api/v1/namespaces/default/configmaps", &map)
+        .await
+        .1
+}
+
+fn map_path(name: &str) -> String {
+    format!("/api/v1/namespaces/default/configmaps/{name}")
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_owned_goes_after_its_owner() {
+    let cluster = cluster();
+    let owner = config_map(&cluster, "owner").await;
+    post(
+        &cluster,
+        &pods(""),
+        &owned_by("owned", &[("ConfigMap", &owner)]),
+    )
+    .await;
+    create(&cluster, "free").await;
+    delete(&cluster, &map_path("owner")).await;
+    until(&cluster, "owned", |pod| pod.is_none()).await;
+    assert_eq!(get(&cluster, &pods("/free")).await.0, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_names_an_owner_that_is_not_there_is_collected_after_a_moment() {
+    let cluster = cluster();
+    let gone = json!({"metadata": {"name": "gone", "uid": "no-such-uid"}});
+    assert_eq!(
+        post(&cluster, &pods(""), &owned_by("a", &[("ConfigMap", &gone)]))
+            .await
+            .0,
+        201
+    );
+    assert_eq!(get(&cluster, &pods("/a")).await.0, 200);
+    until(&cluster, "a", |pod| pod.is_none()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_another_owner_stays_and_forgets_the_one_that_is_gone() {
+    let cluster = cluster();
+    let (first, second) = (
+        config_map(&cluster, "first").await,
+        config_map(&cluster, "second").await,
+    );
+    let owned = owned_by("a", &[("ConfigMap", &first), ("ConfigMap", &second)]);
+    post(&cluster, &pods(""), &owned).await;
+    delete(&cluster, &map_path("first")).await;
+    let owners = |pod: Option<&Value>| {
+        pod.and_then(|p| p["metadata"]["ownerReferences"].as_array().map(Vec::len))
+    };
+    until(&cluster, "a", |pod| owners(pod) == Some(1)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_of_a_kind_that_is_not_kept_here_is_taken_to_be_there() {
+    let cluster = cluster();
+    let mut owned = pod("a");
+    owned["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u"}]);
+    post(&cluster, &pods(""), &owned).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(get(&cluster, &pods("/a")).await.0, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn orphans_stay_and_a_foreground_delete_takes_what_is_owned_first() {
+    let cluster = cluster();
+    for (policy, stays) in [("Orphan", true), ("Foreground", false)] {
+        let owner = config_map(&cluster, "owner").await;
+        post(
+            &cluster,
+            &pods(""),
+            &owned_by("owned", &[("ConfigMap", &owner)]),
+        )
+        .await;
+        let (code, _) = delete(
+            &cluster,
+            &format!("{}?propagationPolicy={policy}", map_path("owner")),
+        )
+        .await;
+        assert_eq!(code, 200);
+        let mut published = cluster.store.published();
+        let gone = published.wait_for(|p| p.state.config_maps("default").next().is_none());
+        timeout(SOON, gone)
+            .await
+            .expect("it goes")
+            .expect("the store is there");
+        assert_eq!(
+            get(&cluster, &pods("/owned")).await.0 == 200,
+            stays,
+            "{policy}"
+        );
+        delete(&cluster, &pods("/owned")).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_collection_what_is_owned_stays() {
+    let cluster = super::super::start(Options {
+        collect_garbage: false,
+        ..options()
+    });
+    let gone = json!({"metadata": {"name": "gone", "uid": "no-such-uid"}});
+    post(&cluster, &pods(""), &owned_by("a", &[("ConfigMap", &gone)])).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(get(&cluster, &pods("/a")).await.0, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_goes_with_all_its_content_and_takes_no_more() {
+    let cluster = cluster();
+    post(
+        &cluster,
+        "/api/v1/namespaces",
+        &json!({"metadata": {"name": "ns"}}),
+    )
+    .await;
+    let mut held = pod("held");
+    held["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    post(&cluster, "/api/v1/namespaces/ns/pods", &held).await;
+    post(&cluster, "/api/v1/namespaces/ns/pods", &pod("free")).await;
+    let (code, namespace) = delete(&cluster, "/api/v1/namespaces/ns").await;
+    assert_eq!(
+        (code, &namespace["status"]["phase"]),
+        (200, &json!("Terminating"))
+    );
+    let (code, status) = post(&cluster, "/api/v1/namespaces/ns/pods", &pod("late")).await;
+    assert_eq!(
+        (code, &status["details"]["causes"][0]["reason"]),
+        (403, &json!("NamespaceTerminating"))
+    );
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    assert_eq!(
+        get(&cluster, "/api/v1/namespaces/ns/pods/free").await.0,
+        404
+    );
+    assert_eq!(get(&cluster, "/api/v1/namespaces/ns").await.0, 200);
+    patch(
+        &cluster,
+        "/api/v1/namespaces/ns/pods/held",
+        &json!({"metadata": {"finalizers": null}}),
+    )
+    .await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(get(&cluster, "/api/v1/namespaces/ns").await.0, 404);
+}

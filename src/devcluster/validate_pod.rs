@@ -1,0 +1,332 @@
+//! What makes a pod unacceptable.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::names;
+use super::object::{at, list, set, text, unset};
+use super::quantity;
+use super::status::Cause;
+
+/// What is wrong with a pod that shall be stored.
+pub(super) fn pod(pod: &Value, causes: &mut Vec<Cause>) {
+    let spec = pod.get("spec").unwrap_or(&Value::Null);
+    let volumes = volumes(spec, causes);
+    let mut seen = BTreeSet::new();
+    let init = list(spec, &["initContainers"]);
+    for (i, container) in init.iter().enumerate() {
+        self::container(
+            container,
+            &format!("spec.initContainers[{i}]"),
+            &volumes,
+            &mut seen,
+            causes,
+        );
+    }
+    let containers = list(spec, &["containers"]);
+    if containers.is_empty() {
+        causes.push(Cause::required("spec.containers", ""));
+    }
+    for (i, container) in containers.iter().enumerate() {
+        self::container(
+            container,
+            &format!("spec.containers[{i}]"),
+            &volumes,
+            &mut seen,
+            causes,
+        );
+    }
+    one_of(
+        spec,
+        "restartPolicy",
+        "spec.restartPolicy",
+        &["Always", "OnFailure", "Never"],
+        causes,
+    );
+    one_of(
+        spec,
+        "dnsPolicy",
+        "spec.dnsPolicy",
+        &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"],
+        causes,
+    );
+    super::validate::labels(pod, &["spec", "nodeSelector"], "spec.nodeSelector", causes);
+    for field in ["terminationGracePeriodSeconds", "activeDeadlineSeconds"] {
+        if let Some(seconds) = spec
+            .get(field)
+            .filter(|s| s.as_i64().is_some_and(|s| s < 0))
+        {
+            causes.push(Cause::invalid(
+                format!("spec.{field}"),
+                seconds,
+                "must be greater than or equal to 0",
+            ));
+        }
+    }
+    for (field, form) in [
+        (
+            "nodeName",
+            names::subdomain as fn(&str) -> Result<(), &'static str>,
+        ),
+        ("serviceAccountName", names::subdomain),
+        ("hostname", names::label),
+        ("subdomain", names::label),
+    ] {
+        let value = text(spec, &[field]);
+        if let Err(why) = form(value)
+            && !value.is_empty()
+        {
+            causes.push(Cause::invalid(format!("spec.{field}"), &value.into(), why));
+        }
+    }
+}
+
+fn one_of(object: &Value, field: &str, path: &str, allowed: &[&str], causes: &mut Vec<Cause>) {
+    if let Some(value) = object.get(field)
+        && !allowed.contains(&value.as_str().unwrap_or_default())
+    {
+        causes.push(Cause::not_supported(path, value, allowed));
+    }
+}
+
+fn volumes<'a>(spec: &'a Value, causes: &mut Vec<Cause>) -> BTreeSet<&'a str> {
+    let mut seen = BTreeSet::new();
+    for (i, volume) in list(spec, &["volumes"]).iter().enumerate() {
+        let name = text(volume, &["name"]);
+        let field = format!("spec.volumes[{i}].name");
+        if name.is_empty() {
+            causes.push(Cause::required(field, ""));
+        } else if let Err(why) = names::label(name) {
+            causes.push(Cause::invalid(field, &name.into(), why));
+        } else if !seen.insert(name) {
+            causes.push(Cause::duplicate(field, &name.into()));
+        }
+        let sources = volume
+            .as_object()
+            .map_or(0, |fields| fields.len().saturating_sub(1));
+        if sources > 1 {
+            let field = format!("spec.volumes[{i}]");
+            causes.push(Cause::forbidden(
+                field,
+                "may not specify more than 1 volume type",
+            ));
+        }
+    }
+    seen
+}
+
+fn container<'a>(
+    container: &'a Value,
+    path: &str,
+    volumes: &BTreeSet<&str>,
+    seen: &mut BTreeSet<&'a str>,
+    causes: &mut Vec<Cause>,
+) {
+    let name = text(container, &["name"]);
+    let field = format!("{path}.name");
+    if name.is_empty() {
+        causes.push(Cause::required(field, ""));
+    } else if let Err(why) = names::label(name) {
+        causes.push(Cause::invalid(field, &name.into(), why));
+    } else if !seen.insert(name) {
+        causes.push(Cause::duplicate(field, &name.into()));
+    }
+    let image = text(container, &["image"]);
+    if image.is_empty() {
+        causes.push(Cause::required(format!("{path}.image"), ""));
+    } else if image.trim() != image {
+        let detail = "must not have leading or trailing whitespace";
+        causes.push(Cause::invalid(
+            format!("{path}.image"),
+            &image.into(),
+            detail,
+        ));
+    }
+    let field = format!("{path}.imagePullPolicy");
+    one_of(
+        container,
+        "imagePullPolicy",
+        &field,
+        &["Always", "IfNotPresent", "Never"],
+        causes,
+    );
+    for (i, variable) in list(container, &["env"]).iter().enumerate() {
+        environment(variable, &format!("{path}.env[{i}]"), causes);
+    }
+    for (i, port) in list(container, &["ports"]).iter().enumerate() {
+        let number = port
+            .get("containerPort")
+            .and_then(Value::as_i64)
+            .unwrap_or(0);
+        let field = format!("{path}.ports[{i}].containerPort");
+        if number == 0 {
+            causes.push(Cause::required(field, ""));
+        } else if !(1..=65_535).contains(&number) {
+            causes.push(Cause::invalid(
+                field,
+                &number.into(),
+                "must be between 1 and 65535, inclusive",
+            ));
+        }
+    }
+    let mut paths = BTreeSet::new();
+    for (i, mount) in list(container, &["volumeMounts"]).iter().enumerate() {
+        let name = text(mount, &["name"]);
+        let at = text(mount, &["mountPath"]);
+        if name.is_empty() {
+            causes.push(Cause::required(
+                format!("{path}.volumeMounts[{i}].name"),
+                "",
+            ));
+        } else if !volumes.contains(name) {
+            causes.push(Cause::not_found(
+                format!("{path}.volumeMounts[{i}].name"),
+                &name.into(),
+            ));
+        }
+        let field = format!("{path}.volumeMounts[{i}].mountPath");
+        if at.is_empty() {
+            causes.push(Cause::required(field, ""));
+        } else if !paths.insert(at) {
+            causes.push(Cause::invalid(field, &at.into(), "must be unique"));
+        }
+    }
+    resources(container, path, causes);
+}
+
+fn environment(variable: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let name = text(variable, &["name"]);
+    if name.is_empty() {
+        causes.push(Cause::required(format!("{path}.name"), ""));
+    } else if !name
+        .bytes()
+        .all(|b| (b' '..=b'~').contains(&b) && b != b'=')
+    {
+        let detail = "a valid environment variable name must consist only of printable ASCII characters other than '='";
+        causes.push(Cause::invalid(format!("{path}.name"), &name.into(), detail));
+    }
+    if let Some(source) = variable.get("valueFrom") {
+        let field = format!("{path}.valueFrom");
+        match source.as_object().map_or(0, serde_json::Map::len) {
+            0 => {
+                let detail = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`";
+                causes.push(Cause::invalid(field, &"".into(), detail));
+            }
+            1 if text(variable, &["value"]).is_empty() => {}
+            1 => {
+                let detail = "may not be specified when `value` is not empty";
+                causes.push(Cause::invalid(field, &"".into(), detail));
+            }
+            _ => {
+                let detail = "may not have more than one field specified at a time";
+                causes.push(Cause::invalid(field, &"".into(), detail));
+            }
+        }
+    }
+}
+
+fn resources(container: &Value, path: &str, causes: &mut Vec<Cause>) {
+    for kind in ["limits", "requests"] {
+        for (name, amount) in at(container, &["resources", kind])
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+        {
+            let field = format!("{path}.resources.{kind}[{name}]");
+            match quantity::parse(amount.as_str().unwrap_or_default()) {
+                None => causes.push(Cause::invalid(field, amount, "must be a quantity")),
+                Some(amount_in_nano) if amount_in_nano < 0 => {
+                    causes.push(Cause::invalid(
+                        field,
+                        amount,
+                        "must be greater than or equal to 0",
+                    ));
+                }
+                Some(requested) if kind == "requests" => {
+                    let limit =
+                        at(container, &["resources", "limits", name]).and_then(Value::as_str);
+                    if let Some(limit) = limit
+                        && quantity::parse(limit).is_some_and(|limit| requested > limit)
+                    {
+                        let detail =
+                            format!("must be less than or equal to {name} limit of {limit}");
+                        causes.push(Cause::invalid(
+                            format!("{path}.resources.requests"),
+                            amount,
+                            &detail,
+                        ));
+                    }
+                }
+                Some(_) => {}
+            }
+        }
+    }
+}
+
+const MAY_CHANGE: &str = "pod updates may not change fields other than `spec.containers[*].image`,\
+     `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing \
+     tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+
+/// What is wrong with the change of one pod into another: hardly anything of its spec may change.
+pub(super) fn pod_change(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
+    if old.get("spec") == new.get("spec") {
+        return;
+    }
+    let mut as_before = new.get("spec").cloned().unwrap_or_default();
+    let before = old.get("spec").unwrap_or(&Value::Null);
+    for field in ["activeDeadlineSeconds", "tolerations"] {
+        match before.get(field) {
+            Some(value) => set(&mut as_before, &[field], value.clone()),
+            None => {
+                unset(&mut as_before, &[field]);
+            }
+        }
+    }
+    for kind in ["containers", "initContainers"] {
+        let olds = list(before, &[kind]);
+        let news = as_before
+            .get_mut(kind)
+            .and_then(Value::as_array_mut)
+            .into_iter()
+            .flatten();
+        for (old, new) in olds.iter().zip(news) {
+            new["image"] = old["image"].clone();
+        }
+    }
+    let kept = list(before, &["tolerations"]);
+    let now = list(new, &["spec", "tolerations"]);
+    if as_before != *before || !kept.iter().all(|t| now.contains(t)) {
+        causes.push(Cause::forbidden("spec", MAY_CHANGE));
+    }
+}
+
+/// What is wrong with the change of a pod's status: a container that ended for good may not run again.
+pub(super) fn status_change(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
+    if text(old, &["spec", "restartPolicy"]) == "Always" {
+        return;
+    }
+    for before in list(old, &["status", "containerStatuses"]) {
+        let ended = at(before, &["state", "terminated"]);
+        let code = ended
+            .and_then(|t| t.get("exitCode"))
+            .and_then(Value::as_i64);
+        let restarts = text(old, &["spec", "restartPolicy"]) == "OnFailure" && code != Some(0);
+        if ended.is_none() || restarts {
+            continue;
+        }
+        for (i, after) in list(new, &["status", "containerStatuses"])
+            .iter()
+            .enumerate()
+        {
+            if after.get("name") == before.get("name")
+                && at(after, &["state", "terminated"]).is_none()
+            {
+                causes.push(Cause::forbidden(
+                    format!("status.containerStatuses[{i}].state"),
+                    "may not be transitioned to non-terminated state",
+                ));
+            }
+        }
+    }
+}

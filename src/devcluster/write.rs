@@ -1,0 +1,339 @@
+//! What a write does: `(state, write, now) → (state', answer)`, without any I/O.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::defaults;
+use super::delete::{self, DeleteOptions};
+use super::ids::Ids;
+use super::object::{Key, Object, set, text, unset};
+use super::patch::PatchKind;
+use super::resource::Resource;
+use super::selector::Selector;
+use super::status::ApiError;
+use super::store::State;
+use super::validate;
+
+/// What a client wants done.
+#[derive(Clone, Debug)]
+pub enum Write {
+    /// POST of an object, decoded.
+    Create {
+        /// Its kind.
+        resource: Resource,
+        /// The namespace of the path; empty for kinds that have none.
+        namespace: String,
+        /// The object.
+        object: Value,
+    },
+    /// PUT of an object, decoded.
+    Update {
+        /// Which one.
+        key: Key,
+        /// Which part of it.
+        part: Part,
+        /// The object.
+        object: Value,
+    },
+    /// PATCH of an object.
+    Patch {
+        /// Which one.
+        key: Key,
+        /// Which part of it.
+        part: Part,
+        /// How to read the patch.
+        kind: PatchKind,
+        /// The patch.
+        patch: Value,
+        /// Whether fields that the type lacks are refused.
+        strict: bool,
+    },
+    /// DELETE of an object.
+    Delete {
+        /// Which one.
+        key: Key,
+        /// How.
+        options: DeleteOptions,
+    },
+    /// DELETE of all objects that are meant.
+    DeleteCollection {
+        /// Their kind.
+        resource: Resource,
+        /// Their namespace, or all.
+        namespace: Option<String>,
+        /// Which of them.
+        selector: Selector,
+        /// How.
+        options: DeleteOptions,
+    },
+    /// POST of a pod's binding to a node.
+    Bind {
+        /// The pod.
+        key: Key,
+        /// The binding.
+        binding: Value,
+    },
+    /// What a node reports of a pod; not something a client can ask for.
+    Report {
+        /// The pod.
+        key: Key,
+        /// The uid it must have.
+        uid: String,
+        /// The fields of its status that are new; the others stay.
+        status: Value,
+    },
+    /// The end of a namespace that is on its way out and empty; not something a client can ask for.
+    FinishNamespace {
+        /// The namespace.
+        key: Key,
+    },
+    /// POST of a pod's eviction.
+    Evict {
+        /// The pod.
+        key: Key,
+        /// How it shall be deleted.
+        options: DeleteOptions,
+    },
+}
+
+/// The part of an object that a write may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// All but the status, where the kind has one.
+    Main,
+    /// The status, and labels and annotations.
+    Status,
+}
+
+/// What a write answers.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// An object, and whether it is new.
+    Object(Arc<Object>, bool),
+    /// A `Status`, under a code.
+    Status(u16, Value),
+    /// The objects that were to be deleted, as they were before.
+    Deleted {
+        /// Their kind.
+        resource: Resource,
+        /// The version at which they were listed.
+        version: u64,
+        /// The objects.
+        objects: Vec<Arc<Object>>,
+    },
+}
+
+/// What a write depends on beside the state.
+#[derive(Debug)]
+pub struct Moment<'a> {
+    /// The wall clock.
+    pub now: Timestamp,
+    /// Where uids come from.
+    pub ids: &'a mut Ids,
+}
+
+impl Moment<'_> {
+    /// The time as objects have it: whole seconds.
+    pub fn text(&self) -> Value {
+        seconds(self.now).into()
+    }
+}
+
+/// A time in whole seconds, as objects have it.
+pub fn seconds(at: Timestamp) -> String {
+    Timestamp::from_second(at.as_second())
+        .unwrap_or(at)
+        .to_string()
+}
+
+impl State {
+    /// Carries a write out. A refused one, or a dry run, leaves the state as it was.
+    pub fn write(
+        &mut self,
+        write: Write,
+        dry_run: bool,
+        moment: &mut Moment<'_>,
+    ) -> Result<Answer, ApiError> {
+        let mut next = self.clone();
+        let answer = next.carry_out(write, moment)?;
+        if !dry_run {
+            *self = next;
+        }
+        Ok(answer)
+    }
+
+    fn carry_out(&mut self, write: Write, moment: &mut Moment<'_>) -> Result<Answer, ApiError> {
+        match write {
+            Write::Create {
+                resource,
+                namespace,
+                object,
+            } => self.create(resource, &namespace, object, moment),
+            Write::Update { key, part, object } => self.replace(key, part, object, moment),
+            Write::Patch {
+                key,
+                part,
+                kind,
+                patch,
+                strict,
+            } => self.patch(&key, part, kind, &patch, strict),
+            Write::Delete { key, options } => delete::one(self, &key, &options, moment),
+            Write::DeleteCollection {
+                resource,
+                namespace,
+                selector,
+                options,
+            } => delete::collection(
+                self,
+                resource,
+                namespace.as_deref(),
+                &selector,
+                &options,
+                moment,
+            ),
+            Write::Bind { key, binding } => self.bind(&key, &binding, moment),
+            Write::FinishNamespace { key } => self.finish_namespace(&key),
+            Write::Report { key, uid, status } => self.report(&key, &uid, &status),
+            Write::Evict { key, options } => self.evict(&key, &options, moment),
+        }
+    }
+
+    /// The object of that key, or 404.
+    pub(super) fn existing(&self, key: &Key) -> Result<Arc<Object>, ApiError> {
+        let traits = key.resource.traits();
+        self.get(key)
+            .cloned()
+            .ok_or_else(|| ApiError::not_found(traits.plural, traits.group, &key.name))
+    }
+
+    pub(super) fn create(
+        &mut self,
+        resource: Resource,
+        namespace: &str,
+        mut object: Value,
+        moment: &mut Moment<'_>,
+    ) -> Result<Answer, ApiError> {
+        let traits = resource.traits();
+        if !text(&object, &["metadata", "resourceVersion"]).is_empty() {
+            return Err(ApiError::unclassified(
+                "resourceVersion should not be set on objects to be created",
+            ));
+        }
+        if traits.namespaced {
+            self.check_namespace(resource, namespace, text(&object, &["metadata", "name"]))?;
+            set(&mut object, &["metadata", "namespace"], namespace.into());
+        }
+        let base = text(&object, &["metadata", "generateName"]).to_owned();
+        if text(&object, &["metadata", "name"]).is_empty() && !base.is_empty() {
+            let mut name = moment.ids.name(&base);
+            while self.get(&Key::new(resource, namespace, &name)).is_some() {
+                name = moment.ids.name(&base);
+            }
+            set(&mut object, &["metadata", "name"], name.into());
+        }
+        for field in [
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "generation",
+        ] {
+            unset(&mut object, &["metadata", field]);
+        }
+        set(&mut object, &["metadata", "uid"], moment.ids.uid().into());
+        set(
+            &mut object,
+            &["metadata", "creationTimestamp"],
+            moment.text(),
+        );
+        if resource == Resource::Pods {
+            set(&mut object, &["metadata", "generation"], 1.into());
+        }
+        defaults::fill(resource, &mut object);
+        if traits.has_status {
+            unset(&mut object, &["status"]);
+            if let Some(status) = defaults::first_status(resource, &object) {
+                set(&mut object, &["status"], status);
+            }
+        }
+        if resource == Resource::Services {
+            self.give_address(&mut object);
+        }
+        let name = text(&object, &["metadata", "name"]).to_owned();
+        let causes = validate::object(resource, &object);
+        if !causes.is_empty() {
+            return Err(ApiError::invalid(traits.kind, traits.group, &name, causes));
+        }
+        let key = Key::new(resource, namespace, &name);
+        if self.get(&key).is_some() {
+            return Err(ApiError::already_exists(traits.plural, traits.group, &name));
+        }
+        Ok(Answer::Object(self.put(key, object)?, true))
+    }
+
+    /// Nothing is created in a namespace that is not there, or on its way out.
+    fn check_namespace(
+        &self,
+        resource: Resource,
+        namespace: &str,
+        name: &str,
+    ) -> Result<(), ApiError> {
+        let traits = resource.traits();
+        let found = self.get(&Key::new(Resource::Namespaces, "", namespace));
+        match found {
+            None => Err(ApiError::not_found("namespaces", "", namespace)),
+            Some(found) if found.is_terminating() => Err(ApiError::namespace_terminating(
+                traits.plural,
+                traits.group,
+                name,
+                namespace,
+            )),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// A service that is not headless has an address of its own, which nothing answers at here.
+    fn give_address(&self, service: &mut Value) {
+        let kind = text(service, &["spec", "type"]);
+        if kind == "ExternalName" || !text(service, &["spec", "clusterIP"]).is_empty() {
+            return;
+        }
+        let next = self.resource_version() + 1;
+        let address = format!("10.96.{}.{}", next / 254 % 256, next % 254 + 1);
+        set(service, &["spec", "clusterIPs"], json!([address]));
+        set(service, &["spec", "clusterIP"], address.into());
+    }
+    fn finish_namespace(&mut self, key: &Key) -> Result<Answer, ApiError> {
+        let namespace = self.existing(key)?;
+        let mut content = Resource::ALL
+            .into_iter()
+            .flat_map(|r| self.list(r, Some(&key.name)));
+        let waits = !namespace.is_terminating() || namespace.finalizers().next().is_some();
+        if waits || content.next().is_some() {
+            return Err(ApiError::conflict(
+                "namespaces",
+                "",
+                &key.name,
+                "it is not empty, or shall stay",
+            ));
+        }
+        drop(content);
+        self.remove(key);
+        Ok(Answer::Object(namespace, false))
+    }
+}
+
+/// Refuses what the type lacks, where the client asked to be strict.
+pub(super) fn refuse_unknown(unknown: &[String]) -> Result<(), ApiError> {
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let each: Vec<String> = unknown
+        .iter()
+        .map(|field| format!("unknown field \"{field}\""))
+        .collect();
+    Err(ApiError::bad_request(format!(
+        "strict decoding error: {}",
+        each.join(", ")
+    )))
+}

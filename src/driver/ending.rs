@@ -1,0 +1,239 @@
+//! How a driver ends: the application's end, the hand-over to a successor, and what ends it of itself
+//! (spec O-10, O-11, W-7, A-24).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use crate::config::OnSignal;
+use crate::exit::Exit;
+use crate::kubernetes::{Failure, ListQuery};
+use crate::lifecycle_manager::duties::nothing_left;
+use crate::model::executor::{How, Why};
+use crate::model::news::News;
+use crate::model::pod::Sighting;
+use crate::model::{ExecutorId, Snapshot};
+use crate::pod_allocator::hold::Kind;
+use crate::pod_allocator::messages::{CannotStart, StopRequesting};
+use crate::poll_source;
+use crate::record_keeper::keeping::Over;
+use crate::record_keeper::messages::{DeleteRecord, DriverIsOver, Flush};
+use crate::snapshot_store::messages::{LookNow, Tell};
+use crate::watch_source;
+
+use super::Event;
+use super::wiring::Actors;
+
+/// How often the end's progress is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Beyond the server's own timeout, until an answer is given up.
+const MARGIN: Duration = Duration::from_secs(2);
+
+/// How many of those that are left are named.
+const NAMED: usize = 5;
+
+/// The exit of a driver that something else than a command ends.
+pub(super) fn of_itself(event: Event) -> Exit {
+    match event {
+        Event::Over(DriverIsOver(Over::Superseded { by })) => {
+            tracing::warn!(
+                incarnation = by,
+                "another driver has taken over: this one ends, executors stay"
+            );
+            Exit::Superseded
+        }
+        Event::Over(DriverIsOver(Over::Finished(code))) => {
+            tracing::warn!(code, "another driver has ended the application");
+            Exit::Finished(code)
+        }
+        Event::Over(DriverIsOver(Over::Foreign(error))) => {
+            tracing::error!(%error, "the application record is not this driver's any more");
+            Exit::Configuration
+        }
+        Event::CannotStart(CannotStart { kind, why }) => {
+            let (exit, hint) = match kind {
+                Kind::Rights => (
+                    Exit::Rights,
+                    "grant it, or run with an account that has it: see README, \"A real cluster\"",
+                ),
+                Kind::Credentials => (
+                    Exit::Rights,
+                    "look at the kubeconfig's user, or at the pod's service account",
+                ),
+                Kind::Namespace => (
+                    Exit::Configuration,
+                    "create the namespace, or set cluster.namespace",
+                ),
+                Kind::Blocked | Kind::Quota => {
+                    (Exit::Configuration, "mend the profile as the server says")
+                }
+            };
+            tracing::error!(
+                error = why,
+                hint,
+                "no executor can be created: nothing was started, nothing is left"
+            );
+            exit
+        }
+    }
+}
+
+impl Actors {
+    /// Stops in this way; `grace` is how long the application's end may take.
+    pub(super) async fn stop(&self, way: OnSignal, grace: Duration) -> Exit {
+        let exit = match way {
+            OnSignal::HandOver => self.hand_over().await,
+            OnSignal::End => self.end(Instant::now() + grace).await,
+        };
+        // What the cluster does from here on is nobody's news any more.
+        if let Some(watch) = &self.watch {
+            watch.do_send(watch_source::messages::Stop);
+        }
+        self.poll.do_send(poll_source::messages::Stop);
+        exit
+    }
+
+    /// This incarnation is over: requests in flight are waited for, the record is written, nothing is deleted.
+    async fn hand_over(&self) -> Exit {
+        let patience = self.request_timeout + MARGIN;
+        let answered = timeout(patience, async {
+            while self
+                .allocator
+                .send(StopRequesting)
+                .await
+                .is_ok_and(|in_flight| in_flight > 0)
+            {
+                sleep(LOOK_EVERY).await;
+            }
+        });
+        if answered.await.is_err() {
+            tracing::warn!("some requests are unanswered: the successor finds what became of them");
+        }
+        match timeout(patience, self.record.send(Flush)).await {
+            Ok(Ok(())) => tracing::info!("handed over: executors stay for the successor"),
+            _ => tracing::warn!(
+                "the record could not be written in time: the successor lists the executors"
+            ),
+        }
+        Exit::Superseded
+    }
+
+    /// The application is over: every executor goes, then the record. Each step runs whatever the one before did.
+    async fn end(&self, deadline: Instant) -> Exit {
+        // Without the allocator there is nobody who could request anything.
+        let _ = self.allocator.send(StopRequesting).await;
+        let mut told = None;
+        let left = loop {
+            let snapshot = match self.store.send(LookNow).await {
+                Ok(look) => look.0,
+                Err(_) => return Exit::Bug,
+            };
+            self.retire_all(&snapshot);
+            if told.is_none() && snapshot.adopted {
+                let executors = snapshot.entries.len();
+                tracing::info!(
+                    executors,
+                    "ending the application: its executors are deleted"
+                );
+                told = Some(());
+            }
+            if snapshot.adopted && nothing_left(&snapshot) {
+                match timeout_at(deadline, self.list_left()).await {
+                    Ok(Ok(left)) if left.is_empty() => break Some(left),
+                    Ok(Ok(left)) if Instant::now() >= deadline => break Some(left),
+                    Ok(Ok(_)) => {}
+                    Ok(Err(error)) => tracing::debug!(%error, "what is left could not be listed"),
+                    Err(_) => break None,
+                }
+            }
+            if Instant::now() >= deadline {
+                break timeout(MARGIN, self.list_left())
+                    .await
+                    .ok()
+                    .and_then(Result::ok);
+            }
+            sleep(LOOK_EVERY).await;
+        };
+        let record = timeout_at(
+            deadline.max(Instant::now() + MARGIN),
+            self.record.send(DeleteRecord),
+        );
+        let record_deleted = matches!(record.await, Ok(Ok(())));
+        match left {
+            Some(left) if left.is_empty() && record_deleted => {
+                tracing::info!("the application has ended, nothing is left");
+                Exit::Clean
+            }
+            left => {
+                self.say_left(left, record_deleted);
+                Exit::Unreachable
+            }
+        }
+    }
+
+    fn retire_all(&self, snapshot: &Snapshot) {
+        let ids: Vec<ExecutorId> = (snapshot.entries.values())
+            .filter(|entry| entry.leaving.is_none() && !entry.is_gone())
+            .map(|entry| entry.id)
+            .collect();
+        if !ids.is_empty() {
+            let (why, how) = (Why::ApplicationEnded, How::Delete);
+            self.store.do_send(Tell(News::Retire {
+                ids,
+                targets: BTreeMap::new(),
+                why,
+                how,
+            }));
+        }
+    }
+
+    /// The executors that the API server still has and that nobody is deleting.
+    async fn list_left(&self) -> Result<BTreeSet<String>, Failure> {
+        let mut left = BTreeSet::new();
+        let mut query = ListQuery {
+            limit: Some(self.page_size),
+            ..ListQuery::default()
+        };
+        loop {
+            let page = self.calls.list_pods(&query).await?;
+            left.extend(page.items.iter().filter_map(still_wanted));
+            match page.continue_token {
+                Some(token) => query.continue_token = Some(token),
+                None => return Ok(left),
+            }
+        }
+    }
+
+    fn say_left(&self, left: Option<BTreeSet<String>>, record_deleted: bool) {
+        let namespace = self.calls.namespace();
+        let selector = self.calls.selector();
+        let clean = format!("kubectl -n {namespace} delete pods -l '{selector}'");
+        let (count, names) = match &left {
+            Some(left) => {
+                let names: Vec<&str> = left.iter().map(String::as_str).take(NAMED).collect();
+                (Some(left.len()), names.join(", "))
+            }
+            None => (None, "unknown".to_owned()),
+        };
+        tracing::error!(
+            count,
+            pods = names,
+            record_deleted,
+            clean,
+            "the time to end is over and not everything is gone"
+        );
+    }
+}
+
+/// The name of an executor's pod that nobody has begun to delete.
+fn still_wanted(pod: &Sighting) -> Option<String> {
+    match pod {
+        Sighting::Read(pod) => {
+            let ours = pod.claim.executor().is_some();
+            (ours && pod.deletion.is_none()).then(|| pod.name.to_string())
+        }
+        Sighting::Unreadable(part) => part.name.as_ref().map(ToString::to_string),
+    }
+}

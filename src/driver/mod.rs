@@ -1,0 +1,303 @@
+//! The driver: from a configuration to actors that run, until one of the ways in which it ends.
+//!
+//! - [`start`]: a driver that reaches its cluster as the configuration says.
+//! - [`start_in`]: the same driver in a given environment: the simulator's, a test's.
+
+mod ending;
+mod succession;
+mod wiring;
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::pin;
+
+use actix::{Actor, Context, Handler, Recipient};
+use rand::TryRng;
+use rand::rngs::SysRng;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::clock::Clock;
+use crate::config::{ClusterMode, Config, EmbeddedNode, OnSignal};
+use crate::devcluster::{self, DevCluster, NodeKind, ProcessNode, SimulatedNode};
+use crate::driver_backend::messages::UnknownProfile;
+use crate::exit::Exit;
+use crate::kubernetes::client::Limits;
+use crate::kubernetes::{Access, Clients};
+use crate::lifecycle_manager::messages::Ended;
+use crate::model::{ProfileName, Snapshot};
+use crate::pod_allocator::messages::CannotStart;
+use crate::record_keeper::messages::DriverIsOver;
+use crate::telemetry::millis;
+
+/// What a driver runs in.
+pub struct Environment {
+    /// How the cluster is reached.
+    pub clients: Clients,
+    /// The time.
+    pub clock: Clock,
+    /// Where jitter and new ids begin.
+    pub seed: u64,
+}
+
+/// What a driver that runs can be told. It reads them one after the other between other work; they come from people
+/// and programs that wait for an answer, so the queue needs no limit.
+enum Command {
+    Stop(Option<OnSignal>),
+    SetTargets(
+        BTreeMap<ProfileName, u32>,
+        oneshot::Sender<Result<(), UnknownProfile>>,
+    ),
+    Look(oneshot::Sender<Snapshot>),
+    HearOfEnds(Recipient<Ended>),
+}
+
+/// Speaks to a driver that runs.
+#[derive(Clone)]
+pub struct Handle {
+    commands: mpsc::UnboundedSender<Command>,
+}
+
+impl Handle {
+    /// Tells it to stop, as `shutdown.on_signal` says (spec O-10).
+    pub fn stop(&self) {
+        self.tell(Command::Stop(None));
+    }
+
+    /// Tells it to stop in this way (spec O-10).
+    pub fn stop_by(&self, way: OnSignal) {
+        self.tell(Command::Stop(Some(way)));
+    }
+
+    /// Sets targets; `None` where the driver has ended.
+    pub async fn set_targets(
+        &self,
+        targets: BTreeMap<ProfileName, u32>,
+    ) -> Option<Result<(), UnknownProfile>> {
+        let (answer, answered) = oneshot::channel();
+        self.tell(Command::SetTargets(targets, answer));
+        answered.await.ok()
+    }
+
+    /// What is known now; `None` where the driver has ended, or does not run yet.
+    pub async fn look(&self) -> Option<Snapshot> {
+        let (answer, answered) = oneshot::channel();
+        self.tell(Command::Look(answer));
+        answered.await.ok()
+    }
+
+    /// Has this one told of every end from now on.
+    pub fn hear_of_ends(&self, reader: Recipient<Ended>) {
+        self.tell(Command::HearOfEnds(reader));
+    }
+
+    fn tell(&self, command: Command) {
+        // One that has ended by itself need not be told.
+        let _ = self.commands.send(command);
+    }
+}
+
+/// What ends a driver from within.
+enum Event {
+    CannotStart(CannotStart),
+    Over(DriverIsOver),
+}
+
+/// Hands the actors' reports to the driver's own task.
+struct Reporter(mpsc::UnboundedSender<Event>);
+
+impl Actor for Reporter {
+    type Context = Context<Self>;
+}
+
+impl Handler<CannotStart> for Reporter {
+    type Result = ();
+
+    fn handle(&mut self, report: CannotStart, _: &mut Self::Context) {
+        // Where nobody listens any more, the driver has ended already.
+        let _ = self.0.send(Event::CannotStart(report));
+    }
+}
+
+impl Handler<DriverIsOver> for Reporter {
+    type Result = ();
+
+    fn handle(&mut self, report: DriverIsOver, _: &mut Self::Context) {
+        let _ = self.0.send(Event::Over(report));
+    }
+}
+
+/// Starts a driver: a handle to it, and what it does until it ends, to be awaited where actors can run.
+pub fn start(config: Config) -> (Handle, impl Future<Output = Exit>) {
+    let (commands, commanded) = mpsc::unbounded_channel();
+    let running = async move {
+        let seed = match config.driver.seed.map_or_else(|| SysRng.try_next_u64(), Ok) {
+            Ok(seed) => seed,
+            Err(error) => {
+                tracing::error!(%error, "the system gives no randomness: set driver.seed");
+                return Exit::Bug;
+            }
+        };
+        let clock = Clock::system();
+        match config.cluster.mode {
+            ClusterMode::Embedded => {
+                let cluster = embedded(&config, seed);
+                let namespace = config.cluster.namespace.as_deref().unwrap_or("default");
+                let clients = Clients::in_process(cluster.router(), namespace);
+                let exit = drive(
+                    config,
+                    Environment {
+                        clients,
+                        clock,
+                        seed,
+                    },
+                    commanded,
+                )
+                .await;
+                cluster.shutdown().await;
+                exit
+            }
+            ClusterMode::Kubernetes => {
+                let calls_at_once = 2 * config.allocation.max_in_flight as usize;
+                let limits = Limits {
+                    creates: calls_at_once,
+                    deletes: calls_at_once,
+                };
+                match access(&config).connect(limits).await {
+                    Ok(clients) => {
+                        drive(
+                            config,
+                            Environment {
+                                clients,
+                                clock,
+                                seed,
+                            },
+                            commanded,
+                        )
+                        .await
+                    }
+                    Err(error) => {
+                        tracing::error!(
+                            %error,
+                            "the cluster cannot be spoken to: look at cluster.kubeconfig and cluster.context, \
+                             or at the service account of the pod that this runs in"
+                        );
+                        Exit::Configuration
+                    }
+                }
+            }
+        }
+    };
+    (Handle { commands }, running)
+}
+
+/// Starts a driver in this environment.
+pub fn start_in(config: Config, environment: Environment) -> (Handle, impl Future<Output = Exit>) {
+    let (commands, commanded) = mpsc::unbounded_channel();
+    (Handle { commands }, drive(config, environment, commanded))
+}
+
+/// Where the configuration says that the cluster is.
+fn access(config: &Config) -> Access {
+    let (path, context) = (
+        config.cluster.kubeconfig.clone(),
+        config.cluster.context.clone(),
+    );
+    match (&path, &context) {
+        (None, None) => Access::Infer,
+        _ => Access::Kubeconfig { path, context },
+    }
+}
+
+/// The cluster inside this process (spec O-70).
+fn embedded(config: &Config, seed: u64) -> DevCluster {
+    let node = match config.embedded.node {
+        EmbeddedNode::Process => NodeKind::Process(ProcessNode {
+            state_dir: config.embedded.state_dir.clone(),
+            ..ProcessNode::default()
+        }),
+        EmbeddedNode::Simulated => NodeKind::Simulated(SimulatedNode {
+            start_delay: config.embedded.start_delay,
+            ..SimulatedNode::default()
+        }),
+    };
+    devcluster::start(devcluster::Options {
+        node,
+        seed,
+        ..devcluster::Options::default()
+    })
+}
+
+/// From the first call to the exit code.
+async fn drive(
+    config: Config,
+    environment: Environment,
+    mut commands: mpsc::UnboundedReceiver<Command>,
+) -> Exit {
+    let started = tokio::time::Instant::now();
+    let mut early = Vec::new();
+    let succeeded = tokio::select! {
+        biased;
+        // Nothing was made yet, so there is nothing to end: any way to stop is the same.
+        () = told_to_stop(&mut commands, &mut early) => return Exit::Clean,
+        succeeded = succession::succeed(&config, &environment) => succeeded,
+    };
+    let application = match succeeded {
+        Ok(application) => application,
+        Err(error) => {
+            tracing::error!(exit = error.exit.code(), "{error}");
+            return error.exit;
+        }
+    };
+    let (reports, mut events) = mpsc::unbounded_channel();
+    let reporter = Reporter(reports).start();
+    let on_signal = config.shutdown.on_signal;
+    let grace = config.shutdown.grace;
+    let actors = match wiring::wire(config, environment, application, &reporter) {
+        Ok(actors) => actors,
+        Err(error) => {
+            tracing::error!(%error, "the executors' pods cannot be made as configured");
+            return Exit::Configuration;
+        }
+    };
+    tracing::debug!(duration_ms = millis(started.elapsed()), "actors started");
+    for command in early {
+        actors.command(command).await;
+    }
+    let way = loop {
+        tokio::select! {
+            biased;
+            Some(event) = events.recv() => return ending::of_itself(event),
+            command = commands.recv() => match command {
+                Some(Command::Stop(way)) => break way.unwrap_or(on_signal),
+                Some(command) => actors.command(command).await,
+                // Every handle is gone: nobody will ever stop it, so it goes on.
+                None => return match events.recv().await {
+                    Some(event) => ending::of_itself(event),
+                    None => Exit::Bug,
+                },
+            },
+        }
+    };
+    let mut stop = pin!(actors.stop(way, grace));
+    loop {
+        tokio::select! {
+            biased;
+            Some(event) = events.recv() => return ending::of_itself(event),
+            exit = &mut stop => return exit,
+            Some(command) = commands.recv() => actors.command(command).await,
+        }
+    }
+}
+
+/// Waits for the command to stop. Who looks finds nothing yet; the other commands are kept for the driver that starts,
+/// so that no reader misses an end.
+async fn told_to_stop(commands: &mut mpsc::UnboundedReceiver<Command>, early: &mut Vec<Command>) {
+    loop {
+        match commands.recv().await {
+            Some(Command::Stop(_)) => return,
+            Some(Command::Look(_)) => {}
+            Some(command) => early.push(command),
+            None => return std::future::pending().await,
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! The one way to start: as successor (spec O-31). The record is read or made, its incarnation raised.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rand::RngExt;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use serde_json::json;
+use thiserror::Error;
+use tokio::time::Instant;
+
+use crate::config::Config;
+use crate::exit::Exit;
+use crate::kubernetes::calls::ConfigMap;
+use crate::kubernetes::pod_template::EXECUTOR_CONTAINER;
+use crate::kubernetes::record::{NoSuccession, Record, RecordError, RecordPlace, record_name};
+use crate::kubernetes::{Calls, CallsSpec, Failure, Kind, LabelScheme};
+use crate::model::backoff::Backoff;
+use crate::model::pod::Sighting;
+use crate::model::{AppId, PodUid, ProfileName, ResourceVersion};
+use crate::pod_allocator::ids::RESERVED_BLOCK;
+
+use crate::telemetry::millis;
+
+use super::Environment;
+
+/// Between tries to reach the cluster.
+const RETRY: Backoff = Backoff {
+    initial: Duration::from_millis(100),
+    max: Duration::from_secs(5),
+};
+
+/// The application as this incarnation found it.
+pub struct Application {
+    /// The calls, for this application's executors.
+    pub calls: Calls,
+    /// The namespace that everything is in.
+    pub namespace: String,
+    /// What the names of all that is made begin with.
+    pub prefix: String,
+    /// Whose label keys are used.
+    pub labels: LabelScheme,
+    /// The record as this incarnation has written it.
+    pub record: Record,
+    /// What it was before: what earlier incarnations knew.
+    pub inherited: Option<Record>,
+    /// What a record's ConfigMap has beside its content.
+    pub place: RecordPlace,
+    /// The record's uid.
+    pub uid: PodUid,
+    /// The record's version.
+    pub version: ResourceVersion,
+}
+
+/// Why there is no start.
+#[derive(Debug, Error)]
+#[error("{message}")]
+pub struct StartError {
+    /// The exit code that says which kind of trouble it is (spec O-2).
+    pub exit: Exit,
+    message: String,
+}
+
+impl StartError {
+    fn new(exit: Exit, message: String) -> Self {
+        Self { exit, message }
+    }
+}
+
+/// Reaches the cluster and takes the application over.
+pub async fn succeed(
+    config: &Config,
+    environment: &Environment,
+) -> Result<Application, StartError> {
+    let began = Instant::now();
+    let namespace = config
+        .cluster
+        .namespace
+        .clone()
+        .unwrap_or_else(|| environment.clients.default_namespace.clone());
+    let prefix = config.pod_name_prefix();
+    let labels = match config.executors.labels {
+        crate::config::Labels::Boatswain => LabelScheme::Boatswain,
+        crate::config::Labels::Spark => LabelScheme::Spark,
+    };
+    let calls_for = |app_id: AppId| {
+        let spec = CallsSpec {
+            namespace: namespace.clone(),
+            app_id,
+            prefix: prefix.clone(),
+            labels,
+            container: EXECUTOR_CONTAINER.to_owned(),
+            check_all_containers: config.lifecycle.check_all_containers,
+            request_timeout: config.cluster.request_timeout,
+        };
+        Calls::new(environment.clients.clone(), spec)
+    };
+    // Which application it is may be for the record to say; reading the record needs none.
+    let calls = calls_for(config.app.id.clone().unwrap_or_else(|| AppId::from("")));
+    let patience = Patience {
+        until: began + config.cluster.start_timeout,
+    };
+
+    let version = patience
+        .insist("the cluster", || calls.server_version())
+        .await?;
+    let duration_ms = millis(began.elapsed());
+    tracing::info!(version, namespace, duration_ms, "cluster reached");
+
+    let owner = owner(config, &calls, &patience, &namespace).await?;
+    let place = RecordPlace {
+        namespace: namespace.clone(),
+        prefix: prefix.clone(),
+        app_name: config.app.name.clone(),
+        labels,
+        owner,
+    };
+    let taken = take_over(config, &calls, &patience, &place, environment.seed).await?;
+    let Taken {
+        record,
+        inherited,
+        map,
+    } = taken;
+    tracing::info!(
+        app = record.app_id.as_str(),
+        incarnation = record.incarnation.0,
+        record = record_name(&prefix),
+        duration_ms = millis(began.elapsed()),
+        "application taken over"
+    );
+    Ok(Application {
+        calls: calls_for(record.app_id.clone()),
+        namespace,
+        prefix,
+        labels,
+        record,
+        inherited,
+        place,
+        uid: map.uid,
+        version: map.version,
+    })
+}
+
+/// How many executors of each profile are wanted: as configured, unless that was changed while a driver ran.
+pub fn targets(config: &Config, record: &Record) -> BTreeMap<ProfileName, u32> {
+    (config.profiles.iter())
+        .map(|(name, profile)| {
+            let set = record.targets.get(name).copied();
+            (name.clone(), set.unwrap_or(profile.executors))
+        })
+        .collect()
+}
+
+/// The driver's pod, as the record's owner; nothing outside a cluster (spec K-2).
+async fn owner(
+    config: &Config,
+    calls: &Calls,
+    patience: &Patience,
+    namespace: &str,
+) -> Result<Option<serde_json::Value>, StartError> {
+    let Some(name) = &config.driver.pod_name else {
+        return Ok(None);
+    };
+    let pod = patience
+        .insist("the driver's own pod", || calls.get_pod(name))
+        .await?;
+    let Some(uid) = pod.as_ref().and_then(Sighting::uid) else {
+        return Err(StartError::new(
+            Exit::Configuration,
+            format!(
+                "the driver's own pod {name} is not in namespace {namespace}: driver.pod_name has to be the name of \
+                 the pod that this process runs in, and cluster.namespace its namespace"
+            ),
+        ));
+    };
+    Ok(Some(json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": name,
+        "uid": uid.as_str(),
+    })))
+}
+
+/// The record as it was written, and as it was before.
+struct Taken {
+    record: Record,
+    inherited: Option<Record>,
+    map: ConfigMap,
+}
+
+/// Reads the record or makes it, and raises the incarnation: with the version as precondition, so that of two
+/// drivers that start at once each gets a number of its own.
+async fn take_over(
+    config: &Config,
+    calls: &Calls,
+    patience: &Patience,
+    place: &RecordPlace,
+    seed: u64,
+) -> Result<Taken, StartError> {
+    let name = record_name(&place.prefix);
+    let mut failures = 0;
+    loop {
+        let found = patience
+            .insist("the application record", || calls.get_config_map(&name))
+            .await?;
+        let inherited = match &found {
+            None => None,
+            Some(map) => Some(read(map, config.app.id.as_ref())?),
+        };
+        let app_id = (inherited.as_ref().map(|record| record.app_id.clone()))
+            .or_else(|| config.app.id.clone())
+            .unwrap_or_else(|| new_app_id(&place.prefix, seed));
+        let succession = Record::succeed(inherited.as_ref(), &app_id, RESERVED_BLOCK)
+            .map_err(|why| no_succession(why, &name))?;
+        let record = succession.record;
+        let written = match &found {
+            None => {
+                calls
+                    .create_config_map(&record.to_config_map(place, None))
+                    .await
+            }
+            Some(map) => {
+                let replaces = Some((&map.uid, &map.version));
+                calls
+                    .replace_config_map(&name, &record.to_config_map(place, replaces))
+                    .await
+            }
+        };
+        match written {
+            Ok(map) => {
+                return Ok(Taken {
+                    record,
+                    inherited,
+                    map,
+                });
+            }
+            // Somebody else wrote it, or nobody knows: it is read again, and what it says then counts.
+            Err(failure) => {
+                failures += 1;
+                patience
+                    .wait("the application record", failures, &failure)
+                    .await?;
+            }
+        }
+    }
+}
+
+fn read(map: &ConfigMap, wanted: Option<&AppId>) -> Result<Record, StartError> {
+    let record = match wanted {
+        Some(app_id) => Record::read_own(map, app_id),
+        None => Record::read(map),
+    };
+    record.map_err(|error| {
+        let hint = match &error {
+            RecordError::Newer { .. } | RecordError::AnotherApplication { .. } => "",
+            RecordError::Unreadable { .. } => {
+                ": mend it, or delete the ConfigMap where no executor of the application is left"
+            }
+        };
+        StartError::new(Exit::Configuration, format!("{error}{hint}"))
+    })
+}
+
+fn no_succession(why: NoSuccession, record: &str) -> StartError {
+    match why {
+        NoSuccession::Finished(code) => StartError::new(
+            Exit::Finished(code),
+            format!("{why}: delete ConfigMap {record} to run it anew"),
+        ),
+        NoSuccession::NoMoreIds | NoSuccession::NoMoreIncarnations => StartError::new(
+            Exit::Configuration,
+            format!("{why}: choose another app.id and executors.pod_name_prefix"),
+        ),
+    }
+}
+
+/// A new application's id: the prefix, and what makes it its own.
+fn new_app_id(prefix: &str, seed: u64) -> AppId {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let suffix: String = (0..8)
+        .map(|_| char::from(b"bcdfghjklmnpqrstvwxz2456789"[rng.random_range(0..27)]))
+        .collect();
+    AppId::from(format!("{prefix}-{suffix}"))
+}
+
+/// How long a cluster may be out of reach at the start (spec O-2).
+struct Patience {
+    until: Instant,
+}
+
+impl Patience {
+    /// Makes a call until it is answered, as long as there is patience.
+    async fn insist<T, F>(&self, what: &str, mut call: impl FnMut() -> F) -> Result<T, StartError>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
+        let mut failures = 0;
+        loop {
+            match call().await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => {
+                    failures += 1;
+                    self.wait(what, failures, &failure).await?;
+                }
+            }
+        }
+    }
+
+    /// Waits before the next try; an error where another one cannot help, or the time is up.
+    async fn wait(&self, what: &str, failures: u32, failure: &Failure) -> Result<(), StartError> {
+        let hopeless = match failure.kind {
+            Kind::Rights => Some((
+                Exit::Rights,
+                "grant it, or run with an account that has it: see README, \"A real cluster\"",
+            )),
+            Kind::Credentials => Some((
+                Exit::Rights,
+                "look at the kubeconfig's user, or at the pod's service account",
+            )),
+            Kind::NamespaceMissing | Kind::NamespaceTerminating => Some((
+                Exit::Configuration,
+                "create the namespace, or set cluster.namespace",
+            )),
+            Kind::Invalid | Kind::Admission | Kind::Quota => {
+                Some((Exit::Configuration, "the cluster refuses it as it is"))
+            }
+            _ => None,
+        };
+        if let Some((exit, hint)) = hopeless {
+            return Err(StartError::new(exit, format!("{what}: {failure}: {hint}")));
+        }
+        let pause = RETRY
+            .delay(failures)
+            .max(failure.retry_after.unwrap_or_default());
+        if Instant::now() + pause > self.until {
+            return Err(StartError::new(
+                Exit::Unreachable,
+                format!(
+                    "{what} is out of reach, {failures} tries failed: {failure}: look at cluster.kubeconfig, the \
+                     network and the API server, or raise cluster.start_timeout"
+                ),
+            ));
+        }
+        if failures == 1 {
+            tracing::warn!(error = %failure, "{what} is out of reach, trying again");
+        }
+        tokio::time::sleep(pause).await;
+        Ok(())
+    }
+}

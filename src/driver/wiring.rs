@@ -1,0 +1,375 @@
+//! All wiring in one function that takes the configuration apart field by field.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{Actor, Addr};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+
+use crate::config::{self, Config, ScaleDown};
+use crate::driver_backend::DriverBackend;
+use crate::driver_backend::messages::{HearOfEnds, SetTargets};
+use crate::kubernetes::pod_template::{Common, TemplateError, Toleration};
+use crate::kubernetes::{Calls, ProfileSpec, Record};
+use crate::lifecycle_manager::{self, LifecycleManager, duties};
+use crate::model::backoff::Backoff;
+use crate::model::{Now, ProfileName};
+use crate::pod_allocator::crash_loop::Kept;
+use crate::pod_allocator::{self, PodAllocator, Pods, allocation, pace, victims};
+use crate::poll_source::lister::Lister;
+use crate::poll_source::{self, PollSource};
+use crate::record_keeper::keeping::Keeping;
+use crate::record_keeper::{self, RecordKeeper};
+use crate::snapshot_store::delivery::Timing;
+use crate::snapshot_store::ledger::{Identity, Inheritance, Ledger};
+use crate::snapshot_store::messages::LookNow;
+use crate::snapshot_store::{SnapshotStore, TellOfEpochs};
+use crate::watch_source::WatchSource;
+
+use super::succession::{self, Application};
+use super::{Command, Environment, Reporter};
+
+/// While the API server refuses or does not answer creates; short, for executors are to be there at once when it is
+/// back, and one request every few seconds burdens nobody.
+const TROUBLE: Backoff = Backoff {
+    initial: Duration::from_millis(200),
+    max: Duration::from_secs(5),
+};
+
+/// Between repeats of a create whose outcome is unknown.
+const REPEAT: Backoff = Backoff {
+    initial: Duration::from_secs(1),
+    max: Duration::from_secs(15),
+};
+
+/// Between tries of the same delete, label or look-up.
+const DUTY: Backoff = Backoff {
+    initial: Duration::from_millis(500),
+    max: Duration::from_secs(30),
+};
+
+/// A create may still commit this long after the server's own timeout, counted from when it was sent: as long as it may
+/// have been on its way. One that was on its way for longer makes a ghost (spec E-3).
+const SETTLED_AFTER: Duration = Duration::from_secs(1);
+
+/// The image of an executor where the configuration needs none: the embedded cluster's node runs the command.
+const NO_IMAGE: &str = "none";
+
+/// The actors of a driver that runs.
+pub struct Actors {
+    pub(super) watch: Option<Addr<WatchSource>>,
+    pub(super) poll: Addr<PollSource>,
+    pub(super) store: Addr<SnapshotStore>,
+    pub(super) allocator: Addr<PodAllocator>,
+    pub(super) record: Addr<RecordKeeper>,
+    pub(super) backend: Addr<DriverBackend>,
+    pub(super) calls: Calls,
+    pub(super) page_size: u32,
+    pub(super) request_timeout: Duration,
+}
+
+impl Actors {
+    /// Carries out a command that does not stop the driver.
+    pub(super) async fn command(&self, command: Command) {
+        // An asker who is gone does not want the answer any more.
+        match command {
+            Command::SetTargets(targets, answer) => {
+                if let Ok(set) = self.backend.send(SetTargets(targets)).await {
+                    let _ = answer.send(set);
+                }
+            }
+            Command::Look(answer) => {
+                if let Ok(look) = self.store.send(LookNow).await {
+                    let _ = answer.send(look.0);
+                }
+            }
+            Command::HearOfEnds(reader) => self.backend.do_send(HearOfEnds(reader)),
+            Command::Stop(_) => {}
+        }
+    }
+}
+
+/// Starts all actors.
+///
+/// # Errors
+/// Where the API server would refuse the executors' pods.
+pub(super) fn wire(
+    config: Config,
+    environment: Environment,
+    application: Application,
+    reporter: &Addr<Reporter>,
+) -> Result<Actors, TemplateError> {
+    let Environment {
+        clients: _,
+        clock,
+        seed,
+    } = environment;
+    let Application {
+        calls,
+        namespace,
+        prefix,
+        labels,
+        record,
+        inherited,
+        place,
+        uid,
+        version,
+    } = application;
+    let targets = succession::targets(&config, &record);
+    let Config {
+        app,
+        cluster,
+        embedded: _,
+        driver: _,
+        executors: _,
+        profiles,
+        watch,
+        poll,
+        allocation: up,
+        lifecycle,
+        failures,
+        backend: _,
+        shutdown: _,
+        log: _,
+    } = config;
+    let mut seeds = StdRng::seed_from_u64(seed);
+    let mut rng = || StdRng::from_rng(&mut seeds);
+    let now = clock.now();
+    let shared: Arc<str> = Arc::from(prefix.as_str());
+
+    let identity = Identity {
+        app: record.app_id.clone(),
+        prefix: Arc::clone(&shared),
+        incarnation: record.incarnation,
+        server_timeout: cluster.request_timeout + SETTLED_AFTER,
+        default_profile: ProfileName::from(config::DEFAULT_PROFILE),
+    };
+    let ledger = Ledger::new(
+        identity,
+        inheritance(inherited.as_ref()),
+        targets,
+        uid.clone(),
+        now,
+    );
+    let store = SnapshotStore::new(ledger, clock).start();
+
+    let lister = Lister {
+        calls: calls.clone(),
+        begin: store.clone().recipient(),
+        arrived: store.clone().recipient(),
+        page_size: poll.page_size,
+    };
+    let watching = watch
+        .enabled
+        .then(|| WatchSource::new(lister.clone(), store.clone().recipient(), rng()).start());
+    if let Some(watching) = &watching {
+        store.do_send(TellOfEpochs(watching.clone().recipient()));
+    }
+    let polling = PollSource::new(lister, poll_pace(&poll, watch.enabled), rng()).start();
+
+    let timing = Timing {
+        interval: lifecycle.interval,
+        quiet_latency: up.quiet_latency,
+        min_gap: up.min_gap,
+        max_buffered: lifecycle.max_buffered as usize,
+    };
+    let keeper = RecordKeeper::new(record_keeper::Wiring {
+        keeping: Keeping::new(record.clone(), place, uid.clone(), version),
+        calls: calls.clone(),
+        prefix: prefix.clone(),
+        clock,
+        timing,
+        store: store.clone(),
+        over: reporter.clone().recipient(),
+    })
+    .start();
+    let names = profiles.keys().cloned().collect();
+    let backend = DriverBackend::new(names, store.clone(), keeper.clone().recipient()).start();
+
+    LifecycleManager::new(lifecycle_manager::Wiring {
+        duties: duties::Duties::new(duty_settings(&cluster, &up, &lifecycle), rng()),
+        calls: calls.clone(),
+        prefix: shared,
+        labels,
+        clock,
+        timing,
+        store: store.clone(),
+        backend: backend.clone().recipient(),
+    })
+    .start();
+
+    let common = Common {
+        app_id: record.app_id.clone(),
+        app_name: app.name,
+        namespace,
+        prefix,
+        labels,
+        incarnation: record.incarnation,
+        record_uid: uid,
+        driver_url: None,
+    };
+    let pods = Pods::new(common, specs(profiles))?;
+    let settings = allocation_settings(&cluster, &up, &failures);
+    let kept = kept_backoffs(&record, now);
+    let allocation = allocation::Allocation::new(settings, rng(), record.reserved, &kept, now.tick);
+    let allocator = PodAllocator::new(pod_allocator::Wiring {
+        allocation,
+        calls: calls.clone(),
+        pods,
+        clock,
+        timing: Timing {
+            interval: up.interval,
+            ..timing
+        },
+        store: store.clone(),
+        reserve: keeper.clone().recipient(),
+        keep: keeper.clone().recipient(),
+        cannot_start: reporter.clone().recipient(),
+    })
+    .start();
+    Ok(Actors {
+        watch: watching,
+        poll: polling,
+        store,
+        allocator,
+        record: keeper,
+        backend,
+        calls,
+        page_size: poll.page_size,
+        request_timeout: cluster.request_timeout,
+    })
+}
+
+/// What earlier incarnations knew. A first one inherits nothing: the block that it has just reserved is its own.
+fn inheritance(inherited: Option<&Record>) -> Inheritance {
+    inherited.map_or_else(Inheritance::default, |record| Inheritance {
+        reserved: record.reserved,
+        ended: record.ended.clone(),
+        bound: record.bound.clone(),
+    })
+}
+
+fn poll_pace(poll: &config::Poll, watched: bool) -> poll_source::Pace {
+    if poll.enabled {
+        poll_source::Pace {
+            interval: poll.interval,
+            from_cache: poll.from_cache,
+            makes_first_list: !watched,
+        }
+    } else {
+        poll_source::Pace::SWEEP
+    }
+}
+
+fn duty_settings(
+    cluster: &config::Cluster,
+    up: &config::Allocation,
+    lifecycle: &config::Lifecycle,
+) -> duties::Settings {
+    duties::Settings {
+        delete_on_termination: lifecycle.delete_on_termination,
+        max_in_flight: up.max_in_flight as usize,
+        server_timeout: cluster.request_timeout + SETTLED_AFTER,
+        creation_timeout: up.creation_timeout,
+        backoff: DUTY,
+    }
+}
+
+fn allocation_settings(
+    cluster: &config::Cluster,
+    up: &config::Allocation,
+    failures: &config::Failures,
+) -> allocation::Settings {
+    allocation::Settings {
+        batch_size: up.batch_size,
+        limits: pace::Limits {
+            max_in_flight: up.max_in_flight,
+            max_rate: up.max_rate,
+            backoff: TROUBLE,
+        },
+        stable_after: failures.stable_after,
+        crash_backoff: Backoff {
+            initial: failures.backoff_initial,
+            max: failures.backoff_max,
+        },
+        repeat_backoff: REPEAT,
+        creation_timeout: up.creation_timeout,
+        server_timeout: cluster.request_timeout + SETTLED_AFTER,
+        victims: victims::Settings {
+            cancel_delay: up.cancel_delay,
+            pending_only: up.scale_down == ScaleDown::PendingOnly,
+        },
+    }
+}
+
+/// Backoffs as an earlier incarnation left them; what the wall clock says of them is believed up to their maximum.
+fn kept_backoffs(record: &Record, now: Now) -> BTreeMap<ProfileName, Kept> {
+    let remaining = |until: jiff::Timestamp| {
+        Duration::try_from(until.duration_since(now.wall)).unwrap_or(Duration::ZERO)
+    };
+    (record.backoffs.iter())
+        .map(|(profile, saved)| {
+            let kept = Kept {
+                step: saved.step,
+                remaining: remaining(saved.until),
+            };
+            (profile.clone(), kept)
+        })
+        .collect()
+}
+
+fn specs(profiles: BTreeMap<ProfileName, config::Profile>) -> BTreeMap<ProfileName, ProfileSpec> {
+    profiles
+        .into_iter()
+        .map(|(name, profile)| (name, spec(profile)))
+        .collect()
+}
+
+fn spec(profile: config::Profile) -> ProfileSpec {
+    let config::Profile {
+        executors: _,
+        image,
+        command,
+        args,
+        env,
+        cpu,
+        cpu_limit,
+        memory,
+        memory_limit,
+        node_selector,
+        tolerations,
+        termination_grace,
+    } = profile;
+    ProfileSpec {
+        image: image.unwrap_or_else(|| NO_IMAGE.to_owned()),
+        command,
+        args,
+        env,
+        cpu_request_millis: cpu.map(|cpu| cpu.millis()),
+        cpu_limit_millis: cpu_limit.map(|cpu| cpu.millis()),
+        memory_request_bytes: memory.map(|memory| memory.bytes()),
+        memory_limit_bytes: memory_limit.map(|memory| memory.bytes()),
+        node_selector,
+        tolerations: tolerations.into_iter().map(toleration).collect(),
+        termination_grace: Some(termination_grace),
+    }
+}
+
+fn toleration(toleration: config::Toleration) -> Toleration {
+    let config::Toleration {
+        key,
+        operator,
+        value,
+        effect,
+        tolerate_for,
+    } = toleration;
+    Toleration {
+        key,
+        operator: Some(operator.as_str().to_owned()),
+        value,
+        effect: effect.map(|effect| effect.as_str().to_owned()),
+        toleration_seconds: tolerate_for.and_then(|time| i64::try_from(time.as_secs()).ok()),
+    }
+}

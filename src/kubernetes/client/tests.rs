@@ -1,0 +1,270 @@
+//! Clients over real sockets: what comes of connections that fail, and of credentials that are odd.
+
+use std::io::Write as _;
+
+use tempfile::NamedTempFile;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::{self, UnboundedReceiver};
+
+use super::*;
+use crate::kubernetes::{Calls, CallsSpec, Deleted, Failure, Kind, LabelScheme, PodBody};
+
+fn kubeconfig(server: &str, user: &str) -> NamedTempFile {
+    let mut file = NamedTempFile::new().unwrap();
+    write!(
+        file,
+        "apiVersion: v1\nkind: Config\ncurrent-context: here\n\
+         clusters: [{{name: c, cluster: {{server: \"{server}\"}}}}]\n\
+         contexts: [{{name: here, context: {{cluster: c, user: u, namespace: jobs}}}}]\n\
+         users: [{{name: u, user: {user}}}]\n"
+    )
+    .unwrap();
+    file
+}
+
+fn access(file: &NamedTempFile) -> Access {
+    Access::Kubeconfig {
+        path: Some(file.path().to_owned()),
+        context: None,
+    }
+}
+
+async fn connect(server: &str, user: &str) -> Result<Clients, ConnectError> {
+    let file = kubeconfig(server, user);
+    let one = Limits {
+        creates: 1,
+        deletes: 1,
+    };
+    access(&file).connect(one).await
+}
+
+async fn calls(server: &str) -> Calls {
+    calls_by(connect(server, "{token: secret-token}").await.unwrap())
+}
+
+fn calls_by(clients: Clients) -> Calls {
+    let spec = CallsSpec {
+        namespace: "jobs".to_owned(),
+        app_id: "etl-7f3a".into(),
+        prefix: "etl".to_owned(),
+        labels: LabelScheme::Boatswain,
+        container: "executor".to_owned(),
+        check_all_containers: false,
+        request_timeout: Duration::from_secs(20),
+    };
+    Calls::new(clients, spec)
+}
+
+/// What a server does with a request.
+#[derive(Clone, Copy)]
+enum Reply {
+    /// Answers, and waits for the next one.
+    Whole(&'static str),
+    /// Says this much and closes the connection.
+    Cut(&'static str),
+    /// Nothing, ever.
+    Never,
+}
+
+/// A server that replies so to each request. What it was asked comes back too.
+async fn server(
+    answer: impl Fn(&str) -> Reply + Clone + Send + 'static,
+) -> (String, UnboundedReceiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (asked, requests) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok((mut socket, _)) = listener.accept().await {
+            let (answer, asked) = (answer.clone(), asked.clone());
+            tokio::spawn(async move {
+                while let Some(request) = read_request(&mut socket).await {
+                    let reply = answer(&request);
+                    // The test may be over by now.
+                    let _ = asked.send(request);
+                    match reply {
+                        Reply::Never => std::future::pending().await,
+                        Reply::Whole(text) => socket.write_all(text.as_bytes()).await.unwrap(),
+                        Reply::Cut(text) => {
+                            return socket.write_all(text.as_bytes()).await.unwrap();
+                        }
+                    }
+                }
+            });
+        }
+    });
+    (format!("http://{address}"), requests)
+}
+
+/// A request up to its end, which none of ours has braces after.
+async fn read_request(socket: &mut TcpStream) -> Option<String> {
+    let mut request = Vec::new();
+    loop {
+        let mut part = [0; 4096];
+        let length = socket
+            .read(&mut part)
+            .await
+            .ok()
+            .filter(|length| *length > 0)?;
+        request.extend_from_slice(part.get(..length)?);
+        let text = String::from_utf8_lossy(&request).into_owned();
+        if text.ends_with("\r\n\r\n") && text.starts_with("GET") || text.ends_with('}') {
+            return Some(text);
+        }
+    }
+}
+
+const VERSION: &str = "HTTP/1.1 200 OK\r\ncontent-length: 25\r\n\r\n{\"gitVersion\": \"v1.36.0\"}";
+const STATUS: &str =
+    "HTTP/1.1 200 OK\r\ncontent-length: 38\r\n\r\n{\"kind\":\"Status\", \"status\":\"Success\"} ";
+
+async fn create(calls: &Calls) -> Failure {
+    let pod = PodBody {
+        name: "etl-exec-1".into(),
+        json: bytes::Bytes::from_static(b"{}"),
+    };
+    calls.create_pod(&pod).await.unwrap_err()
+}
+
+// spec: A-12
+#[tokio::test]
+async fn where_nobody_listens_nothing_was_sent() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let failure = create(&calls(&format!("http://{address}")).await).await;
+    assert_eq!(
+        (failure.kind, failure.is_refused()),
+        (Kind::Unreachable, true)
+    );
+    assert!(failure.message.contains("onnection refused"), "{failure}");
+}
+
+// spec: A-12
+#[tokio::test]
+async fn where_no_secure_connection_comes_about_nothing_was_sent() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    // Whoever calls is hung up on before a word was said.
+    tokio::spawn(async move { while listener.accept().await.is_ok() {} });
+    let failure = create(&calls(&format!("https://{address}")).await).await;
+    assert_eq!(
+        (failure.kind, failure.is_refused()),
+        (Kind::Unreachable, true),
+        "{failure}"
+    );
+}
+
+// spec: A-13
+#[tokio::test]
+async fn a_connection_that_ends_before_the_answer_leaves_the_outcome_open() {
+    let half = "HTTP/1.1 201 Created\r\ncontent-length: 100\r\n\r\n{\"kind\": \"Pod\",";
+    for (reply, kind) in [
+        ("", Kind::Broken),
+        ("HTTP/1.1 20", Kind::Broken),
+        (half, Kind::Garbage),
+    ] {
+        let (address, mut requests) = server(move |_| Reply::Cut(reply)).await;
+        let failure = create(&calls(&address).await).await;
+        assert_eq!(
+            (failure.kind, failure.is_refused()),
+            (kind, false),
+            "{failure}"
+        );
+        requests.recv().await.unwrap();
+        assert!(requests.try_recv().is_err(), "nothing was sent twice");
+    }
+}
+
+// spec: A-11, A-13
+#[tokio::test]
+async fn a_request_on_a_used_connection_is_not_sent_twice_either() {
+    let replies = |request: &str| match request.starts_with("GET") {
+        true => Reply::Whole(VERSION),
+        false => Reply::Cut(""),
+    };
+    let (address, mut requests) = server(replies).await;
+    let mut clients = connect(&address, "{}").await.unwrap();
+    clients.creates = clients.reads.clone();
+    let calls = calls_by(clients);
+    assert_eq!(calls.server_version().await, Ok("v1.36.0".to_owned()));
+    let failure = create(&calls).await;
+    assert_eq!(
+        (failure.kind, failure.is_refused()),
+        (Kind::Broken, false),
+        "{failure}"
+    );
+    assert!(requests.recv().await.unwrap().starts_with("GET /version"));
+    assert!(requests.recv().await.unwrap().starts_with("POST"));
+    assert!(requests.try_recv().is_err(), "nothing was sent twice");
+}
+
+// spec: L-11
+#[tokio::test]
+async fn creates_that_hang_hold_up_no_delete_and_no_read() {
+    let replies = |request: &str| match request.split(' ').next() {
+        Some("POST") => Reply::Never,
+        Some("DELETE") => Reply::Whole(STATUS),
+        _ => Reply::Whole(VERSION),
+    };
+    let (address, _requests) = server(replies).await;
+    let calls = calls(&address).await;
+    let hanging: Vec<_> = (0..3)
+        .map(|_| {
+            let calls = calls.clone();
+            tokio::spawn(async move { create(&calls).await })
+        })
+        .collect();
+    tokio::task::yield_now().await;
+    assert_eq!(
+        calls.delete_pod("etl-exec-2", &"u".into(), None).await,
+        Ok(Deleted::Accepted(None))
+    );
+    assert_eq!(calls.server_version().await, Ok("v1.36.0".to_owned()));
+    hanging.into_iter().for_each(|create| create.abort());
+}
+
+// spec: O-50
+#[tokio::test]
+async fn the_token_is_sent_and_never_shown() {
+    let (address, mut requests) = server(|_| Reply::Whole(VERSION)).await;
+    let calls = calls(&address).await;
+    calls.server_version().await.unwrap();
+    let request = requests.recv().await.unwrap();
+    assert!(request.contains("Bearer secret-token"));
+    assert!(request.contains(concat!("boatswain/", env!("CARGO_PKG_VERSION"))));
+    assert!(!format!("{calls:?}").contains("secret"));
+}
+
+// spec: O-2, O-50
+#[tokio::test]
+async fn a_kubeconfig_that_is_of_no_use_says_why_and_shows_no_secret() {
+    let error = |result: Result<Clients, ConnectError>| result.err().unwrap().to_string();
+    let mut broken = NamedTempFile::new().unwrap();
+    write!(broken, "users:\n- user: {{token: secret-token\n  : [").unwrap();
+    let said = error(access(&broken).connect(Limits::default()).await);
+    assert!(
+        said.starts_with("the kubeconfig is no valid YAML at line "),
+        "{said}"
+    );
+    assert!(!said.contains("secret"), "{said}");
+
+    let file = kubeconfig("http://127.0.0.1:1", "{}");
+    let elsewhere = Access::Kubeconfig {
+        path: Some(file.path().to_owned()),
+        context: Some("elsewhere".to_owned()),
+    };
+    let said = error(elsewhere.connect(Limits::default()).await);
+    assert_eq!(said, "the kubeconfig has no context \"elsewhere\"");
+    let none = Access::Kubeconfig {
+        path: Some("/no/such/file".into()),
+        context: None,
+    };
+    assert!(error(none.connect(Limits::default()).await).contains("/no/such/file"));
+
+    let printing = "{exec: {apiVersion: client.authentication.k8s.io/v1, command: sh, \
+                    args: [-c, 'echo secret-token; exit 3'], interactiveMode: Never}}";
+    let said = error(connect("http://127.0.0.1:1", printing).await);
+    assert!(!said.contains("secret"), "{said}");
+    assert!(said.contains("exit status: 3"), "{said}");
+}

@@ -1,0 +1,219 @@
+//! The pods that are asked for.
+
+use serde_json::Value;
+
+use super::*;
+
+fn common() -> Common {
+    Common {
+        app_id: "etl-7f3a".into(),
+        app_name: "Nightly ETL".to_owned(),
+        namespace: "jobs".to_owned(),
+        prefix: "etl".to_owned(),
+        labels: LabelScheme::Boatswain,
+        incarnation: Incarnation(3),
+        record_uid: "record-uid".into(),
+        driver_url: Some("http://driver:7070".to_owned()),
+    }
+}
+
+fn profile() -> ProfileSpec {
+    ProfileSpec {
+        image: "busybox:1.36".to_owned(),
+        command: vec!["sleep".to_owned()],
+        args: vec!["60".to_owned()],
+        env: BTreeMap::from([("MODE".to_owned(), "batch".to_owned())]),
+        cpu_request_millis: Some(500),
+        cpu_limit_millis: Some(1500),
+        memory_request_bytes: Some(1 << 30),
+        memory_limit_bytes: None,
+        ..ProfileSpec::default()
+    }
+}
+
+fn template(common: &Common, spec: ProfileSpec) -> Result<Template, TemplateError> {
+    Template::new(common, &BTreeMap::from([("default".into(), spec)]))
+}
+
+fn pod(id: u64, common: &Common, spec: ProfileSpec) -> Value {
+    let template = template(common, spec).unwrap();
+    let body = template
+        .pod(&"default".into(), ExecutorId::new(id).unwrap())
+        .unwrap();
+    serde_json::from_slice(&body.json).unwrap()
+}
+
+// spec: K-2
+#[test]
+fn a_pod_has_what_boatswain_owns() {
+    let pod = pod(7, &common(), profile());
+    assert_eq!(pod["metadata"]["name"], "etl-exec-7");
+    assert_eq!(pod["metadata"]["namespace"], "jobs");
+    assert_eq!(pod["spec"]["restartPolicy"], "Never");
+    assert_eq!(pod["spec"]["containers"][0]["name"], "executor");
+    let owner = &pod["metadata"]["ownerReferences"][0];
+    assert_eq!(
+        (&owner["kind"], &owner["name"]),
+        (&json!("ConfigMap"), &json!("etl-app"))
+    );
+    assert_eq!(
+        (&owner["uid"], &owner["controller"]),
+        (&json!("record-uid"), &json!(true))
+    );
+}
+
+// spec: K-3
+#[test]
+fn a_pod_bears_the_labels_of_its_scheme() {
+    let boatswain = &pod(7, &common(), profile())["metadata"]["labels"];
+    for (key, value) in [
+        ("boatswain.dev/app-id", "etl-7f3a"),
+        ("boatswain.dev/role", "executor"),
+        ("boatswain.dev/executor-id", "7"),
+        ("boatswain.dev/profile", "default"),
+        ("boatswain.dev/incarnation", "3"),
+        ("app.kubernetes.io/name", "Nightly-ETL"),
+        ("app.kubernetes.io/instance", "etl-7f3a"),
+        ("app.kubernetes.io/component", "executor"),
+        ("app.kubernetes.io/managed-by", "boatswain"),
+        ("app.kubernetes.io/version", env!("CARGO_PKG_VERSION")),
+    ] {
+        assert_eq!(boatswain[key], value, "{key}");
+    }
+    let common = Common {
+        labels: LabelScheme::Spark,
+        ..common()
+    };
+    let spark = &pod(7, &common, profile())["metadata"]["labels"];
+    assert_eq!(spark["spark-app-selector"], "etl-7f3a");
+    assert_eq!(spark["spark-role"], "executor");
+    assert_eq!(spark["spark-exec-id"], "7");
+    assert_eq!(spark["boatswain.dev/app-id"], Value::Null);
+}
+
+// spec: K-4
+#[test]
+fn an_executor_is_told_who_it_is() {
+    let pod = pod(7, &common(), profile());
+    let env = pod["spec"]["containers"][0]["env"].as_array().unwrap();
+    let var = |name: &str| env.iter().find(|var| var["name"] == name).unwrap();
+    for (name, value) in [
+        ("BOATSWAIN_APP_ID", "etl-7f3a"),
+        ("BOATSWAIN_EXECUTOR_ID", "7"),
+        ("BOATSWAIN_PROFILE", "default"),
+        ("BOATSWAIN_DRIVER_URL", "http://driver:7070"),
+        ("BOATSWAIN_CORES", "2"),
+        ("BOATSWAIN_MEMORY_BYTES", "1073741824"),
+        ("MODE", "batch"),
+    ] {
+        assert_eq!(var(name)["value"], value, "{name}");
+    }
+    for (name, path) in [
+        ("BOATSWAIN_POD_NAME", "metadata.name"),
+        ("BOATSWAIN_POD_UID", "metadata.uid"),
+        ("BOATSWAIN_POD_IP", "status.podIP"),
+    ] {
+        assert_eq!(var(name)["valueFrom"]["fieldRef"]["fieldPath"], path);
+    }
+    assert_eq!(
+        env.last().unwrap()["name"],
+        "MODE",
+        "so that it may refer to the others"
+    );
+}
+
+// spec: K-5
+#[test]
+fn a_profile_says_what_its_pods_need() {
+    let spec = ProfileSpec {
+        node_selector: BTreeMap::from([("disk".to_owned(), "ssd".to_owned())]),
+        tolerations: vec![Toleration {
+            key: Some("gpu".to_owned()),
+            operator: Some("Exists".to_owned()),
+            ..Toleration::default()
+        }],
+        termination_grace: Some(Duration::from_millis(1_500)),
+        ..profile()
+    };
+    let pod = &pod(7, &common(), spec)["spec"];
+    assert_eq!(
+        pod["containers"][0]["resources"],
+        json!({"requests": {"cpu": "500m", "memory": "1073741824"}, "limits": {"cpu": "1500m"}})
+    );
+    assert_eq!(pod["nodeSelector"], json!({"disk": "ssd"}));
+    assert_eq!(
+        pod["tolerations"],
+        json!([{"key": "gpu", "operator": "Exists"}])
+    );
+    assert_eq!(pod["terminationGracePeriodSeconds"], 2);
+    let plain = &self::pod(7, &common(), ProfileSpec::default())["spec"];
+    assert_eq!(plain["containers"][0].get("resources"), None);
+    assert_eq!(plain.get("terminationGracePeriodSeconds"), None);
+}
+
+// spec: K-1, A-11
+#[test]
+fn only_the_number_differs_whatever_texts_a_profile_holds() {
+    let spec = ProfileSpec {
+        args: ["@0@", "@1@@", "@0", "0@", "7", "\u{0}\"\\"]
+            .map(str::to_owned)
+            .to_vec(),
+        ..profile()
+    };
+    let pod_of = |id| pod(id, &common(), spec.clone());
+    assert_eq!(pod_of(7)["spec"]["containers"][0]["args"], json!(spec.args));
+    let seven = pod_of(7).to_string();
+    let other = pod_of(9_223_372_036_854_775_807).to_string();
+    assert_eq!(
+        seven
+            .replace("etl-exec-7", "etl-exec-9223372036854775807")
+            .replace(
+                "executor-id\":\"7\"",
+                "executor-id\":\"9223372036854775807\""
+            )
+            .replace(
+                "EXECUTOR_ID\",\"value\":\"7\"",
+                "EXECUTOR_ID\",\"value\":\"9223372036854775807\""
+            ),
+        other
+    );
+    let template = template(&common(), profile()).unwrap();
+    assert_eq!(template.pod(&"another".into(), ExecutorId::FIRST), None);
+}
+
+// spec: K-1, K-4, K-5, K-7
+#[test]
+fn what_the_api_server_would_refuse_is_refused_here() {
+    for bad in ["", "Etl", "1etl", "etl-", "e_l", &"e".repeat(39)] {
+        let common = Common {
+            prefix: bad.to_owned(),
+            ..common()
+        };
+        let refused = template(&common, profile()).unwrap_err();
+        assert!(matches!(refused, TemplateError::Prefix(_)), "{bad}");
+    }
+    for bad in ["", "no spaces", "-x", &"x".repeat(64)] {
+        let common = Common {
+            app_id: bad.into(),
+            ..common()
+        };
+        let refused = template(&common, profile()).unwrap_err();
+        assert!(matches!(refused, TemplateError::Label { .. }), "{bad}");
+    }
+    let mut owned = profile();
+    owned
+        .env
+        .insert("BOATSWAIN_APP_ID".to_owned(), "mine".to_owned());
+    assert_eq!(
+        template(&common(), owned).unwrap_err().to_string(),
+        "profile default: env BOATSWAIN_APP_ID is boatswain's own"
+    );
+    let above = ProfileSpec {
+        cpu_request_millis: Some(2_000),
+        ..profile()
+    };
+    assert_eq!(
+        template(&common(), above).unwrap_err().to_string(),
+        "profile default: the cpu request is above the limit"
+    );
+}

@@ -1,0 +1,199 @@
+//! The record, written and read again.
+
+use super::*;
+
+fn id(number: u64) -> ExecutorId {
+    ExecutorId::new(number).unwrap()
+}
+
+fn full() -> Record {
+    let backoff = SavedBackoff {
+        step: 2,
+        until: "2026-03-01T10:15:30Z".parse().unwrap(),
+    };
+    Record {
+        app_id: "etl-7f3a".into(),
+        incarnation: Incarnation(3),
+        targets: BTreeMap::from([("default".into(), 5), ("big".into(), 0)]),
+        reserved: Some(id(1_000)),
+        ended: [1, 2, 3, 7].map(id).into_iter().collect(),
+        bound: [4, 5].map(id).into_iter().collect(),
+        backoffs: BTreeMap::from([("big".into(), backoff)]),
+        finished: Some(11),
+    }
+}
+
+fn place() -> RecordPlace {
+    RecordPlace {
+        namespace: "jobs".to_owned(),
+        prefix: "etl".to_owned(),
+        app_name: "Nightly ETL".to_owned(),
+        labels: LabelScheme::Boatswain,
+        owner: None,
+    }
+}
+
+/// A ConfigMap as the server would give it back.
+fn stored(record: &Record) -> ConfigMap {
+    let map = record.to_config_map(&place(), None);
+    ConfigMap {
+        name: "etl-app".to_owned(),
+        uid: "record-uid".into(),
+        version: 7.into(),
+        deleting: false,
+        labels: BTreeMap::new(),
+        data: serde_json::from_value(map["data"].clone()).unwrap(),
+    }
+}
+
+fn with(key: &str, value: Option<&str>) -> Result<Record, RecordError> {
+    let mut map = stored(&full());
+    match value {
+        Some(value) => map.data.insert(key.to_owned(), value.to_owned()),
+        None => map.data.remove(key),
+    };
+    Record::read(&map)
+}
+
+// spec: O-30
+#[test]
+fn what_was_written_is_read_again() {
+    assert_eq!(Record::read(&stored(&full())), Ok(full()));
+    let data = stored(&full()).data;
+    assert_eq!((&*data["ended"], &*data["bound"]), ("1-3,7", "4-5"));
+    let empty = Record::succeed(None, &"a".into(), 0).unwrap().record;
+    assert_eq!(Record::read(&stored(&empty)), Ok(empty));
+}
+
+// spec: O-30, K-2
+#[test]
+fn it_is_written_as_a_config_map_with_its_version_as_precondition() {
+    let owned = RecordPlace {
+        owner: Some(json!({"kind": "Deployment", "name": "driver"})),
+        ..place()
+    };
+    let map = full().to_config_map(&owned, Some((&"u".into(), &41.into())));
+    let meta = &map["metadata"];
+    assert_eq!(
+        (&meta["name"], &meta["namespace"]),
+        (&json!("etl-app"), &json!("jobs"))
+    );
+    assert_eq!(
+        (&meta["uid"], &meta["resourceVersion"]),
+        (&json!("u"), &json!("41"))
+    );
+    assert_eq!(meta["labels"]["boatswain.dev/app-id"], "etl-7f3a");
+    assert_eq!(meta["labels"]["app.kubernetes.io/managed-by"], "boatswain");
+    assert_eq!(meta["ownerReferences"][0]["kind"], "Deployment");
+    let first = full().to_config_map(&place(), None);
+    assert_eq!(first["metadata"].get("resourceVersion"), None);
+    assert_eq!(first["metadata"].get("ownerReferences"), None);
+}
+
+// spec: O-30
+#[test]
+fn a_newer_format_is_refused_and_what_an_older_one_lacks_is_empty() {
+    assert_eq!(
+        with("format", Some("2")).unwrap_err().to_string(),
+        "ConfigMap etl-app: the record has format 2, this program reads up to 1: a newer boatswain wrote it, use that one"
+    );
+    for key in [
+        "targets", "reserved", "ended", "bound", "backoffs", "finished",
+    ] {
+        assert!(with(key, None).is_ok(), "{key}");
+    }
+    assert!(with("something-new", Some("x")).is_ok());
+}
+
+// spec: O-30
+#[test]
+fn rubbish_is_an_error_that_names_the_config_map_and_the_key() {
+    for (key, value) in [
+        ("format", None),
+        ("format", Some("0")),
+        ("format", Some("one")),
+        ("app-id", None),
+        ("app-id", Some("")),
+        ("incarnation", None),
+        ("incarnation", Some("-1")),
+        ("targets", Some("[]")),
+        ("targets", Some("{\"default\":-1}")),
+        ("reserved", Some("0x10")),
+        ("ended", Some("5-1")),
+        ("bound", Some("a few")),
+        (
+            "backoffs",
+            Some("{\"default\":{\"step\":1,\"until\":\"soon\"}}"),
+        ),
+        ("finished", Some("300")),
+    ] {
+        let error = with(key, value).unwrap_err().to_string();
+        let begin = format!("ConfigMap etl-app, key {key}: ");
+        assert!(error.starts_with(&begin), "{value:?}: {error}");
+    }
+}
+
+// spec: O-30
+#[test]
+fn another_applications_record_is_not_taken_over() {
+    let error = Record::read_own(&stored(&full()), &"mine".into()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "ConfigMap etl-app is the record of application etl-7f3a, not of mine: choose another prefix"
+    );
+    assert!(Record::read_own(&stored(&full()), &"etl-7f3a".into()).is_ok());
+}
+
+// spec: O-31
+#[test]
+fn a_successor_counts_on_and_begins_beyond_every_id_that_may_have_been_used() {
+    let previous = Record {
+        finished: None,
+        ended: [1, 2_000].map(id).into_iter().collect(),
+        ..full()
+    };
+    let next = Record::succeed(Some(&previous), &previous.app_id, 100).unwrap();
+    assert_eq!(next.record.incarnation, Incarnation(4));
+    assert_eq!(
+        (next.first_id, next.record.reserved),
+        (id(2_001), Some(id(2_100)))
+    );
+    assert_eq!(next.record.targets, previous.targets);
+    assert_eq!(
+        (&next.record.ended, &next.record.bound),
+        (&previous.ended, &previous.bound)
+    );
+
+    let first = Record::succeed(None, &"a".into(), 100).unwrap();
+    assert_eq!(first.record.incarnation, Incarnation(1));
+    assert_eq!(
+        (first.first_id, first.record.reserved),
+        (ExecutorId::FIRST, Some(id(100)))
+    );
+    assert!(first.record.targets.is_empty(), "the configuration's stand");
+}
+
+// spec: O-11, O-31
+#[test]
+fn an_application_that_is_over_has_no_successor() {
+    let succeed = |record: Record| Record::succeed(Some(&record), &record.app_id, 100);
+    assert_eq!(succeed(full()), Err(NoSuccession::Finished(11)));
+    let used_up = Record {
+        finished: None,
+        reserved: Some(ExecutorId::MAX),
+        ..full()
+    };
+    assert_eq!(succeed(used_up), Err(NoSuccession::NoMoreIds));
+}
+
+// spec: O-30
+#[test]
+fn ids_are_reserved_in_blocks_and_never_given_back() {
+    let mut record = full();
+    assert!(record.reserve(id(1_001), 100));
+    assert_eq!(record.reserved, Some(id(1_100)));
+    assert!(!record.reserve(id(500), 100));
+    assert_eq!(record.reserved, Some(id(1_100)));
+    assert!(record.reserve(ExecutorId::MAX, 100));
+    assert_eq!(record.highest_id(), Some(ExecutorId::MAX));
+}

@@ -1,0 +1,223 @@
+//! The record over lost answers, other drivers, restored servers and hands that delete it.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::kubernetes::LabelScheme;
+use crate::model::{AppId, Incarnation};
+
+fn at(seconds: u64) -> Tick {
+    Tick::after_start(Duration::from_secs(seconds))
+}
+
+fn record(incarnation: u64) -> Record {
+    let app: AppId = "app-1".into();
+    let mut record = Record::succeed(None, &app, 1_000).unwrap().record;
+    record.incarnation = Incarnation(incarnation);
+    record
+}
+
+fn place() -> RecordPlace {
+    RecordPlace {
+        namespace: "ns".to_owned(),
+        prefix: "a".to_owned(),
+        app_name: "a".to_owned(),
+        labels: LabelScheme::Boatswain,
+        owner: None,
+    }
+}
+
+fn map(record: &Record, uid: &str, version: u64) -> ConfigMap {
+    let json = record.to_config_map(&place(), None);
+    let data: BTreeMap<String, String> = serde_json::from_value(json["data"].clone()).unwrap();
+    ConfigMap {
+        name: "a-app".to_owned(),
+        uid: uid.into(),
+        version: version.into(),
+        deleting: false,
+        labels: BTreeMap::new(),
+        data,
+    }
+}
+
+fn keeping(incarnation: u64) -> Keeping {
+    Keeping::new(record(incarnation), place(), "u1".into(), 10.into())
+}
+
+fn reserve(keeping: &mut Keeping, id: u64) {
+    let id = ExecutorId::new(id).unwrap();
+    keeping.change_now(|record| record.reserved = record.reserved.max(Some(id)));
+}
+
+fn broken(kind: Kind) -> Answer {
+    Answer::Failed(Failure::new(kind, "it broke"))
+}
+
+fn seen(uid: &str) -> Effect {
+    Effect::Seen {
+        uid: uid.into(),
+        epoch: Epoch::default(),
+    }
+}
+
+// spec: O-30
+#[test]
+fn a_change_is_gathered_and_written_with_the_version_as_precondition() {
+    let mut keeping = keeping(3);
+    keeping.change(|record| record.ended.insert(ExecutorId::FIRST), at(0));
+    assert_eq!(keeping.next(at(4)), None);
+    assert_eq!(keeping.next_at(), Some(at(5)));
+    let Some(Op::Replace(json)) = keeping.next(at(5)) else {
+        panic!("{keeping:?}")
+    };
+    assert_eq!(json["metadata"]["resourceVersion"], "10");
+    assert_eq!(keeping.next(at(9)), None, "one call at a time");
+    let mut written = record(3);
+    written.ended.insert(ExecutorId::FIRST);
+    let effects = keeping.answered(Answer::Written(map(&written, "u1", 11)), at(9));
+    assert!(effects.contains(&Effect::Flushed), "{effects:?}");
+    assert_eq!(
+        (keeping.next(at(99)), keeping.next_at()),
+        (None, None),
+        "then silence"
+    );
+}
+
+// spec: O-30
+#[test]
+fn a_reservation_is_written_at_once_and_answered_when_it_is() {
+    let mut keeping = keeping(3);
+    reserve(&mut keeping, 5_000);
+    assert!(matches!(keeping.next(at(0)), Some(Op::Replace(_))));
+    let mut written = record(3);
+    written.reserved = ExecutorId::new(5_000);
+    let effects = keeping.answered(Answer::Written(map(&written, "u1", 11)), at(1));
+    assert!(effects.contains(&Effect::Reserved(ExecutorId::new(5_000).unwrap())));
+}
+
+// spec: O-30
+#[test]
+fn a_write_whose_outcome_is_unknown_is_settled_by_reading() {
+    let mut keeping = keeping(3);
+    reserve(&mut keeping, 5_000);
+    keeping.next(at(0));
+    let effects = keeping.answered(broken(Kind::TimedOut), at(1));
+    assert_eq!(effects, [Effect::Troubled("it broke".into())]);
+    assert_eq!(keeping.next(at(1)), None, "after a wait");
+    assert_eq!(keeping.next(at(2)), Some(Op::Get));
+    let mut committed = record(3);
+    committed.reserved = ExecutorId::new(5_000);
+    let effects = keeping.answered(Answer::Got(Some(map(&committed, "u1", 11))), at(2));
+    assert!(effects.contains(&Effect::Reserved(ExecutorId::new(5_000).unwrap())));
+    assert!(effects.contains(&Effect::Recovered));
+    assert_eq!(keeping.next(at(99)), None);
+}
+
+// spec: W-7
+#[test]
+fn a_higher_incarnation_ends_this_driver_however_it_is_learned_of() {
+    let over = Effect::Over(Over::Superseded { by: 4 });
+    assert_eq!(keeping(3).seen(&map(&record(4), "u1", 11)), [over.clone()]);
+
+    let mut conflicting = keeping(3);
+    reserve(&mut conflicting, 5_000);
+    conflicting.next(at(0));
+    conflicting.answered(broken(Kind::Conflict), at(0));
+    assert_eq!(
+        conflicting.next(at(0)),
+        Some(Op::Get),
+        "a conflict is looked into at once"
+    );
+    let effects = conflicting.answered(Answer::Got(Some(map(&record(4), "u1", 12))), at(0));
+    assert_eq!(effects, [over]);
+}
+
+// spec: W-7
+#[test]
+fn what_this_driver_wrote_itself_is_no_news() {
+    let mut keeping = keeping(3);
+    assert_eq!(keeping.seen(&map(&record(3), "u1", 10)), []);
+    assert_eq!(keeping.next(at(0)), None);
+}
+
+// spec: K-2
+#[test]
+fn a_record_that_is_deleted_is_made_anew_and_nothing_is_requested_until_then() {
+    let mut keeping = keeping(3);
+    assert_eq!(keeping.seen_deleted(&"u1".into()), [Effect::Lost]);
+    assert_eq!(keeping.next(at(0)), Some(Op::Get));
+    assert_eq!(keeping.answered(Answer::Got(None), at(0)), [Effect::Lost]);
+    assert!(matches!(keeping.next(at(0)), Some(Op::Create(_))));
+    let effects = keeping.answered(Answer::Written(map(&record(3), "u2", 20)), at(0));
+    assert!(effects.contains(&seen("u2")), "{effects:?}");
+    assert_eq!(keeping.uid(), Some(&"u2".into()));
+}
+
+// spec: K-2, S-13
+#[test]
+fn after_the_server_was_restored_an_older_record_is_written_over_before_it_counts() {
+    let mut keeping = keeping(3);
+    keeping.begin_epoch(Epoch(1));
+    assert_eq!(keeping.next(at(0)), Some(Op::Get));
+    let effects = keeping.answered(Answer::Got(Some(map(&record(2), "u1", 5))), at(0));
+    assert_eq!(effects, [], "not seen yet: it is an older incarnation's");
+    let Some(Op::Replace(json)) = keeping.next(at(0)) else {
+        panic!("{keeping:?}")
+    };
+    assert_eq!(json["data"]["incarnation"], "3");
+    let effects = keeping.answered(Answer::Written(map(&record(3), "u1", 6)), at(0));
+    assert!(effects.contains(&Effect::Seen {
+        uid: "u1".into(),
+        epoch: Epoch(1)
+    }));
+}
+
+// spec: K-2, S-13
+#[test]
+fn an_answer_from_before_the_restore_confirms_nothing() {
+    let mut keeping = keeping(3);
+    reserve(&mut keeping, 5_000);
+    keeping.next(at(0));
+    keeping.begin_epoch(Epoch(1));
+    let effects = keeping.answered(Answer::Written(map(&record(3), "u1", 11)), at(0));
+    assert_eq!(effects, []);
+    assert_eq!(keeping.next(at(0)), Some(Op::Get));
+}
+
+// spec: O-30
+#[test]
+fn rubbish_in_the_record_is_written_over_and_another_applications_is_left_alone() {
+    let mut mended = keeping(3);
+    mended.check();
+    mended.next(at(0));
+    let mut rubbish = map(&record(3), "u1", 12);
+    rubbish.data.insert("ended".to_owned(), "seven".to_owned());
+    assert_eq!(mended.answered(Answer::Got(Some(rubbish)), at(0)), []);
+    assert!(matches!(mended.next(at(0)), Some(Op::Replace(_))));
+
+    let mut foreign = map(&record(3), "u1", 12);
+    foreign
+        .data
+        .insert("app-id".to_owned(), "somebody-else".to_owned());
+    let effects = keeping(3).seen(&foreign);
+    assert!(
+        matches!(&effects[..], [Effect::Over(Over::Foreign(_))]),
+        "{effects:?}"
+    );
+}
+
+#[test]
+fn trouble_is_said_once_and_retried_without_end() {
+    let mut keeping = keeping(3);
+    keeping.check();
+    let mut now = at(0);
+    let mut said = 0;
+    for _ in 0..40 {
+        assert_eq!(keeping.next(now), Some(Op::Get));
+        said += keeping.answered(broken(Kind::Unreachable), now).len();
+        let next = keeping.next_at().unwrap();
+        assert!(next > now && next.since(now) <= RETRY.max);
+        now = next;
+    }
+    assert_eq!(said, 1);
+}

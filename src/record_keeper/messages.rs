@@ -1,0 +1,20 @@
+//! What RecordKeeper is asked and tells.
+
+use actix::Message;
+
+use super::keeping::Over;
+
+/// This driver is over.
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "()")]
+pub struct DriverIsOver(pub Over);
+
+/// Write what is not written yet; answered when it is (spec O-10, hand-over).
+#[derive(Debug, Clone, Copy, Message)]
+#[rtype(result = "()")]
+pub struct Flush;
+
+/// Delete the record: the application is over (spec O-11); answered when it is deleted.
+#[derive(Debug, Clone, Copy, Message)]
+#[rtype(result = "()")]
+pub struct DeleteRecord;

@@ -1,0 +1,159 @@
+//! Executors whose pods another record owns: they are given to this one, or they would be collected with the other
+//! (spec K-2).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::model::executor::State;
+use crate::model::{Entry, ExecutorId, PodState, PodUid};
+
+/// A pod that cannot be given to the record after so many tries is left as it is: it works, and only the cluster's
+/// garbage collection may end it.
+const MAX_TRIES: u32 = 5;
+
+/// At most this many patches at a time.
+const MAX_IN_FLIGHT: usize = 16;
+
+/// Who is to be given to the record.
+#[derive(Debug, Default)]
+pub struct Owners {
+    orphans: BTreeMap<ExecutorId, Orphan>,
+}
+
+#[derive(Debug, Default)]
+struct Orphan {
+    tries: u32,
+    in_flight: bool,
+}
+
+/// A patch to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Adoption {
+    /// Whose pod.
+    pub id: ExecutorId,
+    /// The pod's name.
+    pub name: Arc<str>,
+    /// Only that one.
+    pub uid: PodUid,
+}
+
+impl Owners {
+    /// An executor was seen, or has left.
+    pub fn see(&mut self, id: ExecutorId, entry: Option<&Entry>, record: &PodUid) {
+        if entry.is_some_and(|entry| is_orphan(entry, record)) {
+            self.orphans.entry(id).or_default();
+        } else {
+            self.orphans.remove(&id);
+        }
+    }
+
+    /// The next patches to be made.
+    pub fn next<'a>(
+        &mut self,
+        entry: impl Fn(ExecutorId) -> Option<&'a Arc<Entry>>,
+    ) -> Vec<Adoption> {
+        let busy = self
+            .orphans
+            .values()
+            .filter(|orphan| orphan.in_flight)
+            .count();
+        let mut adoptions = Vec::new();
+        for (&id, orphan) in &mut self.orphans {
+            if busy + adoptions.len() >= MAX_IN_FLIGHT {
+                break;
+            }
+            let pod = entry(id).and_then(|entry| entry.pod());
+            if let Some(pod) = pod.filter(|_| !orphan.in_flight && orphan.tries < MAX_TRIES) {
+                orphan.in_flight = true;
+                orphan.tries += 1;
+                let (name, uid) = (Arc::clone(&pod.name), pod.uid.clone());
+                adoptions.push(Adoption { id, name, uid });
+            }
+        }
+        adoptions
+    }
+
+    /// A patch was answered; where it succeeded the executor is seen with its new owner soon.
+    pub fn answered(&mut self, id: ExecutorId, succeeded: bool) {
+        if succeeded {
+            self.orphans.remove(&id);
+        } else if let Some(orphan) = self.orphans.get_mut(&id) {
+            orphan.in_flight = false;
+        }
+    }
+
+    /// Whether everyone who can be is given to the record.
+    pub fn is_settled(&self) -> bool {
+        self.orphans
+            .values()
+            .all(|orphan| orphan.tries >= MAX_TRIES && !orphan.in_flight)
+    }
+}
+
+fn is_orphan(entry: &Entry, record: &PodUid) -> bool {
+    let State::Bound(bound) = &entry.state else {
+        return false;
+    };
+    let over = bound.pod.state().is_finished() || bound.pod.state() == PodState::Terminating;
+    !over && bound.absent.is_none() && bound.pod.owner.as_ref() != Some(record)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::executor::Bound;
+    use crate::model::pod::tests::pending;
+    use crate::model::{Epoch, Incarnation, Pod, Tick};
+
+    fn entry(id: u64, owner: Option<&str>) -> Arc<Entry> {
+        let pod = Pod {
+            owner: owner.map(PodUid::from),
+            ..pending("a", id, "u", 1)
+        };
+        let id = ExecutorId::new(id).unwrap();
+        let (tick, epoch) = (Tick::default(), Epoch::default());
+        let mut entry = Entry::requested(id, "default".into(), Incarnation(1), tick, epoch);
+        entry.state = State::Bound(Bound {
+            pod: Arc::new(pod),
+            epoch,
+            bound_at: 1,
+            since: tick,
+            running_since: None,
+            absent: None,
+        });
+        Arc::new(entry)
+    }
+
+    // spec: K-2
+    #[test]
+    fn the_living_are_given_to_a_new_record_and_a_hopeless_one_holds_up_nobody() {
+        let record: PodUid = "new".into();
+        let fleet: Vec<_> = (1..=40).map(|id| entry(id, Some("old"))).collect();
+        let find = |id: ExecutorId| fleet.get(id.get() as usize - 1);
+        let mut owners = Owners::default();
+        for entry in &fleet {
+            owners.see(entry.id, Some(entry), &record);
+        }
+        let first = ExecutorId::FIRST;
+        let mut patched = 0;
+        while !owners.is_settled() {
+            let adoptions = owners.next(find);
+            assert!(!adoptions.is_empty() && adoptions.len() <= MAX_IN_FLIGHT);
+            for adoption in adoptions {
+                patched += 1;
+                owners.answered(adoption.id, adoption.id != first);
+            }
+        }
+        assert_eq!(patched, 39 + MAX_TRIES);
+        assert!(owners.next(find).is_empty());
+    }
+
+    // spec: K-2
+    #[test]
+    fn an_executor_that_has_the_right_owner_is_left_alone() {
+        let mut owners = Owners::default();
+        let mine = entry(1, Some("new"));
+        owners.see(mine.id, Some(&mine), &"new".into());
+        assert!(owners.is_settled() && owners.orphans.is_empty());
+    }
+}

@@ -1,0 +1,106 @@
+//! The first list: what earlier incarnations left (spec O-31).
+
+use std::sync::Arc;
+
+use crate::model::executor::{Gone, HowGone};
+use crate::model::pod::Claim;
+use crate::model::{Entry, ExecutorId, Incarnation, Now, Pod, State};
+
+use super::super::table::{self, EntryNews};
+use super::{Draft, Ledger, MAX_LOST, Note, PLAUSIBLE_ID};
+
+impl Ledger {
+    /// Binds a pod that the first list found (spec O-31); `false` where it is none of ours to adopt.
+    pub(super) fn adopt(&mut self, pod: &Arc<Pod>, now: Now, draft: &mut Draft) -> bool {
+        let Claim::Executor {
+            id,
+            profile,
+            incarnation,
+        } = &pod.claim
+        else {
+            return false;
+        };
+        if self.current.entry(*id).is_some() || self.current.ended.contains(*id) {
+            return false;
+        }
+        let profile = profile
+            .clone()
+            .unwrap_or_else(|| self.identity.default_profile.clone());
+        let epoch = self.current.epoch;
+        let mut entry = Entry::requested(
+            *id,
+            profile,
+            incarnation.unwrap_or_default(),
+            now.tick,
+            epoch,
+        );
+        entry.adopted = true;
+        let at = self.at(now, epoch);
+        if let Some(bound) = table::next(&entry, &EntryNews::Created(pod), &at) {
+            self.put(None, bound, draft);
+        }
+        true
+    }
+
+    /// Closes every id up to the last one that may have been used and was not found (spec L-1, O-31).
+    pub(super) fn complete_adoption(&mut self, now: Now, draft: &mut Draft) {
+        let found = self.current.entries.len();
+        let mut lost = 0;
+        let missing: Vec<ExecutorId> = (self.inheritance.bound.intervals())
+            .flat_map(|(first, last)| (first.get()..=last.get()).filter_map(ExecutorId::new))
+            .take(MAX_LOST)
+            .filter(|id| self.current.entry(*id).is_none() && !self.current.ended.contains(*id))
+            .collect();
+        for id in missing {
+            let profile = self.identity.default_profile.clone();
+            let epoch = self.current.epoch;
+            let mut entry = Entry::requested(id, profile, Incarnation::default(), now.tick, epoch);
+            entry.adopted = true;
+            entry.state = State::Gone(Gone {
+                bound: None,
+                how: HowGone::LostBeforeStart,
+                at: now.tick,
+            });
+            self.put(None, entry, draft);
+            lost += 1;
+        }
+        let highest = self
+            .current
+            .entries
+            .keys()
+            .rev()
+            .find(|id| id.get() < PLAUSIBLE_ID)
+            .copied();
+        let last = highest
+            .max(self.inheritance.reserved)
+            .max(self.current.ended.last_below(PLAUSIBLE_ID));
+        if let Some(last) = last {
+            self.close_gaps(last);
+        }
+        self.current.first_free = last.map_or(Some(ExecutorId::FIRST), ExecutorId::next);
+        self.current.adopted = true;
+        draft.other = true;
+        draft.notes.push(Note::Adopted { found, lost });
+    }
+
+    /// Ends every id up to `last` that has no entry.
+    pub(super) fn close_gaps(&mut self, last: ExecutorId) {
+        let mut open = Some(ExecutorId::FIRST);
+        let known: Vec<ExecutorId> = self
+            .current
+            .entries
+            .keys()
+            .copied()
+            .take_while(|id| *id <= last)
+            .collect();
+        for id in known {
+            if let (Some(first), Some(before)) = (open, ExecutorId::new(id.get() - 1)) {
+                self.current.ended.insert_interval(first, before);
+            }
+            open = id.next();
+        }
+        if let Some(first) = open {
+            self.current.ended.insert_interval(first, last);
+        }
+    }
+}

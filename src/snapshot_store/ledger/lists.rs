@@ -1,0 +1,178 @@
+//! What a list says, and what it does not (spec S-11 to S-13).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::model::ids;
+use crate::model::news::{ListTicket, Listed};
+use crate::model::pod::Sighting;
+use crate::model::snapshot::{FullList, Ghost};
+use crate::model::{Epoch, ExecutorId, Now, PodUid, ResourceVersion, State};
+
+use super::super::table::{Authority, EntryNews};
+use super::{Draft, Ledger, ListOutcome, Note};
+
+/// What a list shows, readable or not (spec S-15).
+#[derive(Default)]
+pub(super) struct Present {
+    executors: BTreeSet<ExecutorId>,
+    pods: BTreeSet<PodUid>,
+    /// Names of pods whose uid cannot be read.
+    names: BTreeSet<Arc<str>>,
+}
+
+impl Present {
+    fn note(&mut self, executor: Option<ExecutorId>, item: &Sighting) {
+        self.executors.extend(executor);
+        match (item.uid(), item.name()) {
+            (Some(uid), _) => {
+                self.pods.insert(uid.clone());
+            }
+            (None, name) => self.names.extend(name.cloned()),
+        }
+    }
+
+    fn shows(&self, uid: &PodUid, ghost: &Ghost) -> bool {
+        self.pods.contains(uid) || self.names.contains(&ghost.name)
+    }
+}
+
+impl Ledger {
+    pub(super) fn listed(&mut self, listed: Listed, now: Now, draft: &mut Draft) -> ListOutcome {
+        self.count += 1;
+        let Listed {
+            ticket,
+            version,
+            quorum,
+            items,
+        } = listed;
+        if ticket.epoch != self.current.epoch {
+            draft
+                .notes
+                .push(Note::Ignored("a list from an earlier epoch"));
+            let epoch = self.current.epoch;
+            return ListOutcome {
+                epoch,
+                accepted: false,
+                full: false,
+                new_epoch: false,
+            };
+        }
+        let new_epoch = quorum && version < ticket.highest;
+        let full = new_epoch || version >= ticket.highest;
+        if new_epoch {
+            self.begin_epoch(&version, draft);
+            // A restored server may have brought back what had gone.
+            self.forget_tombstones(&ticket);
+        } else if !full {
+            let highest = ticket.highest.clone();
+            draft.notes.push(Note::StaleList {
+                version: version.clone(),
+                highest,
+            });
+        }
+        self.raise(&version, self.current.epoch);
+
+        let adopting = full && quorum && !self.current.adopted;
+        let may_be_ghost = full && (self.current.adopted || adopting);
+        let authority = if full {
+            Authority::FullList(&version)
+        } else {
+            Authority::Event
+        };
+        let mut present = Present::default();
+        for item in &items {
+            present.note(self.named(item), item);
+            match item {
+                Sighting::Unreadable(part) => self.unreadable(part, authority, now, draft),
+                Sighting::Read(pod) => {
+                    if !(adopting && self.adopt(pod, now, draft)) {
+                        self.sight(pod, authority, may_be_ghost, now, draft);
+                    }
+                }
+            }
+        }
+        if adopting {
+            self.complete_adoption(now, draft);
+        }
+        if full {
+            self.judge_absent(&present, &ticket, &version, now, draft);
+            self.forget_tombstones(&ticket);
+            let outdated = |last: &FullList| !new_epoch && version < last.version;
+            if !self.current.full_list.as_ref().is_some_and(outdated) {
+                self.current.full_list = Some(FullList {
+                    version,
+                    asked: ticket.tick,
+                });
+            }
+        }
+        ListOutcome {
+            epoch: self.current.epoch,
+            accepted: true,
+            full,
+            new_epoch,
+        }
+    }
+
+    /// Nothing that was seen before this list was asked for is under way any more (spec S-14).
+    fn forget_tombstones(&mut self, ticket: &ListTicket) {
+        self.tombstones
+            .retain(|_, released| *released >= ticket.begun_at);
+    }
+
+    /// The executor that an item of a list stands for; an unreadable one counts as present (spec S-15).
+    pub(super) fn named(&self, item: &Sighting) -> Option<ExecutorId> {
+        let id = ids::id_in_pod_name(&self.identity.prefix, item.name()?)?;
+        let bound = self.current.entry(id).and_then(|entry| entry.uid());
+        let another = bound
+            .zip(item.uid())
+            .is_some_and(|(bound, seen)| bound != seen);
+        (!another).then_some(id)
+    }
+
+    pub(super) fn begin_epoch(&mut self, version: &ResourceVersion, draft: &mut Draft) {
+        self.current.epoch = Epoch(self.current.epoch.0 + 1);
+        // Only the record seen in the new history counts (spec K-2).
+        self.current.record = None;
+        draft.other = true;
+        draft.notes.push(Note::NewEpoch {
+            epoch: self.current.epoch,
+            version: version.clone(),
+            highest: std::mem::replace(&mut self.highest, ResourceVersion::ZERO),
+        });
+    }
+
+    /// What a full list lacks, of what was known before it was asked for (spec S-12).
+    pub(super) fn judge_absent(
+        &mut self,
+        present: &Present,
+        ticket: &ListTicket,
+        version: &ResourceVersion,
+        now: Now,
+        draft: &mut Draft,
+    ) {
+        let epoch = self.current.epoch;
+        let lacking: Vec<ExecutorId> = (self.current.entries.iter())
+            .filter(|(id, _)| !present.executors.contains(id))
+            .filter(|(_, entry)| match &entry.state {
+                // Whether it is newer than the list is for the table to say.
+                State::Bound(bound) => bound.bound_at < ticket.begun_at,
+                State::Sent(_) | State::Unknown(_) | State::Gone(_) => false,
+            })
+            .map(|(id, _)| *id)
+            .collect();
+        for id in lacking {
+            self.step(id, &EntryNews::Lacked(Some(version)), now, draft);
+        }
+        let laid: Vec<PodUid> = (self.current.ghosts.iter())
+            .filter(|(uid, ghost)| {
+                let not_newer = ghost.epoch < epoch || ghost.version <= *version;
+                !present.shows(uid, ghost) && ghost.seen_at < ticket.begun_at && not_newer
+            })
+            .map(|(uid, _)| uid.clone())
+            .collect();
+        for uid in laid {
+            self.drop_ghost(&uid, draft);
+        }
+    }
+}

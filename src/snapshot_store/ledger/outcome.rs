@@ -1,0 +1,70 @@
+//! What news came to.
+
+use std::sync::Arc;
+
+use crate::model::pod::Unreadable;
+use crate::model::{Entry, Epoch, Pod, ResourceVersion, Snapshot};
+
+/// What news came to.
+#[derive(Debug, Default)]
+pub struct Applied {
+    /// The new snapshot, where anything changed.
+    pub snapshot: Option<Snapshot>,
+    /// Whether subscribers should hear of it; session facts alone are not worth a batch (spec S-24).
+    pub worth_a_batch: bool,
+    /// For the log.
+    pub notes: Vec<Note>,
+}
+
+/// Something that people may want to read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Note {
+    /// An entry changed: before and after.
+    Changed(Option<Arc<Entry>>, Arc<Entry>),
+    /// A pod bears our labels but is not one of ours (spec E-2).
+    Stranger(Arc<Pod>, Arc<str>),
+    /// A pod that came too late, or a copy (spec E-3).
+    Ghost(Arc<Pod>),
+    /// A pod that a younger driver asked for (spec W-7).
+    Younger(Arc<Pod>),
+    /// A pod could not be read (spec S-15).
+    Unreadable(Unreadable),
+    /// The API server was restored or emptied (spec S-13).
+    NewEpoch {
+        /// The history that begins.
+        epoch: Epoch,
+        /// The list's version.
+        version: ResourceVersion,
+        /// The highest version seen before.
+        highest: ResourceVersion,
+    },
+    /// A list was older than what is known (spec S-11).
+    StaleList {
+        /// Its version.
+        version: ResourceVersion,
+        /// The highest version seen when it was asked for.
+        highest: ResourceVersion,
+    },
+    /// The first list is in.
+    Adopted {
+        /// How many executors were found.
+        found: usize,
+        /// How many that the record knows were not.
+        lost: usize,
+    },
+    /// News that changed nothing.
+    Ignored(&'static str),
+}
+
+/// What became of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListOutcome {
+    /// The history now current.
+    pub epoch: Epoch,
+    /// Whether it was taken in; not where it was asked for in an older epoch.
+    pub accepted: bool,
+    /// Whether it was full (spec S-11).
+    pub full: bool,
+    /// Whether it began a new epoch (spec S-13).
+    pub new_epoch: bool,
+}

@@ -1,0 +1,192 @@
+//! Whose a pod is (spec E-1 to E-3), and what the sight of one comes to.
+
+use std::sync::Arc;
+
+use crate::model::ids;
+use crate::model::pod::{Claim, Sighting, Unreadable};
+use crate::model::snapshot::Ghost;
+use crate::model::{Entry, Epoch, Now, Pod, PodUid, State};
+
+use super::super::table::{Authority, EntryNews};
+use super::{Draft, Ledger, MAX_REMEMBERED_STRANGERS, Note};
+
+impl Ledger {
+    /// The executor whose bound pod this is. Names never change, so a pod's name leads to the entry.
+    pub(super) fn holder(&self, name: &str, uid: &PodUid) -> Option<Arc<Entry>> {
+        let id = ids::id_in_pod_name(&self.identity.prefix, name)?;
+        let entry = self.current.entry(id)?;
+        (entry.uid() == Some(uid)).then(|| Arc::clone(entry))
+    }
+
+    /// The executor that waits for its pod to be seen for the first time, and may be bound to this one (spec E-1).
+    pub(super) fn awaits(&self, pod: &Pod) -> Option<Arc<Entry>> {
+        let Claim::Executor {
+            id, incarnation, ..
+        } = &pod.claim
+        else {
+            return None;
+        };
+        let entry = self.current.entry(*id)?;
+        let unbound = matches!(entry.state, State::Sent(_) | State::Unknown(_));
+        let asked_for_it = entry.incarnation == self.identity.incarnation
+            && *incarnation == Some(self.identity.incarnation);
+        (unbound && asked_for_it).then(|| Arc::clone(entry))
+    }
+
+    pub(super) fn seen(&mut self, pod: &Sighting, epoch: Epoch, now: Now, draft: &mut Draft) {
+        if epoch != self.current.epoch {
+            let note = Note::Ignored("a pod seen in an earlier epoch");
+            draft.notes.push(note);
+            return;
+        }
+        if let Some(version) = pod.version() {
+            self.raise(version, epoch);
+        }
+        match pod {
+            Sighting::Read(pod) => {
+                let may_be_ghost = self.may_be_ghost(pod);
+                self.sight(pod, Authority::Event, may_be_ghost, now, draft);
+            }
+            Sighting::Unreadable(part) => self.unreadable(part, Authority::Event, now, draft),
+        }
+    }
+
+    /// Whether a pod that an event shows may be a ghost. Before adoption nobody knows whose the pods are (spec O-31);
+    /// and what is older than the last full list is in that list, or has gone since (spec E-3).
+    fn may_be_ghost(&self, pod: &Pod) -> bool {
+        let listed = self.current.full_list.as_ref();
+        self.current.adopted && listed.is_none_or(|list| list.version < pod.version)
+    }
+
+    /// A pod that could be read, from whichever source.
+    pub(super) fn sight(
+        &mut self,
+        pod: &Arc<Pod>,
+        authority: Authority<'_>,
+        may_be_ghost: bool,
+        now: Now,
+        draft: &mut Draft,
+    ) {
+        if let Some(entry) = self.holder(&pod.name, &pod.uid) {
+            return self.advance(entry, &EntryNews::Seen(pod, authority), now, draft);
+        }
+        if self.tombstones.contains_key(&pod.uid) {
+            return;
+        }
+        if let Some(entry) = self.awaits(pod) {
+            return self.advance(entry, &EntryNews::Seen(pod, authority), now, draft);
+        }
+        match &pod.claim {
+            Claim::Foreign { .. } => self.drop_ghost(&pod.uid, draft),
+            Claim::Stranger { why } => self.meet_stranger(pod, why, draft),
+            Claim::Executor {
+                incarnation: Some(other),
+                ..
+            } if *other > self.identity.incarnation => self.meet_younger(pod, draft),
+            Claim::Executor { .. } if may_be_ghost => self.haunt(pod, draft),
+            Claim::Executor { .. } => {
+                let note = Note::Ignored("a pod of no executor, in news too old to judge it");
+                draft.notes.push(note);
+            }
+        }
+    }
+
+    pub(super) fn meet_stranger(&mut self, pod: &Arc<Pod>, why: &Arc<str>, draft: &mut Draft) {
+        self.drop_ghost(&pod.uid, draft);
+        let room = self.strangers.len() < MAX_REMEMBERED_STRANGERS;
+        if room && self.strangers.insert(pod.uid.clone()) {
+            draft
+                .notes
+                .push(Note::Stranger(Arc::clone(pod), Arc::clone(why)));
+        }
+    }
+
+    /// A pod that a younger driver asked for, by its label: it is that one's to judge. Nothing is requested until the
+    /// record has been read again and shows who the driver is (spec W-7, I-10).
+    fn meet_younger(&mut self, pod: &Arc<Pod>, draft: &mut Draft) {
+        self.drop_ghost(&pod.uid, draft);
+        let room = self.strangers.len() < MAX_REMEMBERED_STRANGERS;
+        if room && self.strangers.insert(pod.uid.clone()) {
+            draft.notes.push(Note::Younger(Arc::clone(pod)));
+            draft.other |= self.current.record.take().is_some();
+        }
+    }
+
+    pub(super) fn drop_ghost(&mut self, uid: &PodUid, draft: &mut Draft) {
+        if self.current.ghosts.remove(uid).is_some() {
+            draft.ghosts.push(uid.clone());
+        }
+    }
+
+    pub(super) fn haunt(&mut self, pod: &Arc<Pod>, draft: &mut Draft) {
+        let known = self.current.ghosts.get(&pod.uid);
+        let held = known.filter(|ghost| ghost.epoch == self.current.epoch);
+        if held.is_some_and(|ghost| ghost.version >= pod.version) {
+            return;
+        }
+        let ghost = Ghost {
+            name: Arc::clone(&pod.name),
+            version: pod.version.clone(),
+            terminating: pod.deletion.is_some(),
+            epoch: self.current.epoch,
+            seen_at: known.map_or(self.count, |ghost| ghost.seen_at),
+        };
+        if known.is_none() {
+            draft.notes.push(Note::Ghost(Arc::clone(pod)));
+        }
+        self.current.ghosts.insert(pod.uid.clone(), ghost);
+        draft.ghosts.push(pod.uid.clone());
+    }
+
+    pub(super) fn unreadable(
+        &mut self,
+        part: &Unreadable,
+        authority: Authority<'_>,
+        now: Now,
+        draft: &mut Draft,
+    ) {
+        draft.notes.push(Note::Unreadable(part.clone()));
+        let Some(name) = &part.name else { return };
+        let Some(id) = ids::id_in_pod_name(&self.identity.prefix, name) else {
+            return;
+        };
+        let bound = self.current.entry(id).and_then(|entry| entry.uid());
+        let its_own = bound.is_some_and(|uid| part.uid.as_ref().is_none_or(|seen| seen == uid));
+        if its_own {
+            let news = EntryNews::SeenUnreadable(part.version.as_ref(), authority);
+            self.step(id, &news, now, draft);
+        }
+    }
+
+    pub(super) fn deleted(&mut self, pod: &Sighting, epoch: Epoch, now: Now, draft: &mut Draft) {
+        if epoch != self.current.epoch {
+            draft
+                .notes
+                .push(Note::Ignored("a deletion seen in an earlier epoch"));
+            return;
+        }
+        if let Some(version) = pod.version() {
+            self.raise(version, epoch);
+        }
+        let pod = match pod {
+            Sighting::Read(pod) => pod,
+            // Nobody can tell whether it was deleted or left the selector: a look-up can (spec S-15).
+            Sighting::Unreadable(part) => {
+                draft.notes.push(Note::Unreadable(part.clone()));
+                let Some(uid) = &part.uid else { return };
+                let holder = (part.name.as_ref()).and_then(|name| self.holder(name, uid));
+                if let Some(entry) = holder {
+                    let news = EntryNews::Lacked(part.version.as_ref());
+                    self.advance(entry, &news, now, draft);
+                }
+                return self.drop_ghost(uid, draft);
+            }
+        };
+        let entry = self.holder(&pod.name, &pod.uid);
+        if let Some(entry) = entry.or_else(|| self.awaits(pod)) {
+            return self.advance(entry, &EntryNews::Deleted(pod), now, draft);
+        }
+        self.drop_ghost(&pod.uid, draft);
+        self.strangers.remove(&pod.uid);
+    }
+}

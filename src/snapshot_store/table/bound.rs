@@ -1,0 +1,277 @@
+//! The columns "Pending, Running, Odd, Absent" and "Terminating, Finished" of spec E-10: entries with a pod.
+
+use std::sync::Arc;
+
+use crate::model::executor::{Absence, Bound, Gone, How, HowGone, Leaving, Why};
+use crate::model::pod::{Claim, Phase};
+use crate::model::{Entry, Epoch, Pod, PodState, ResourceVersion, State};
+
+use super::{At, Authority, EntryNews};
+
+/// The entry after the news; `None` where the news changes nothing.
+pub(super) fn next(entry: &Entry, bound: &Bound, news: &EntryNews<'_>, at: &At) -> Option<Entry> {
+    match news {
+        EntryNews::Seen(pod, authority) => sighted(entry, bound, pod, *authority, at),
+        EntryNews::SeenUnreadable(version, authority) => {
+            unreadable(entry, bound, *version, *authority, at)
+        }
+        EntryNews::FoundThere(pod, sent) => {
+            let authority = Authority::LookUp(*sent);
+            if is_its_own(entry, pod) {
+                sighted(entry, bound, pod, authority, at)
+            } else {
+                found_relabelled(entry, bound, pod, authority, at)
+            }
+        }
+        EntryNews::FoundNothing(sent) => {
+            // A name stands for one pod at a time, so the pod is gone; but a look-up that began before the pod was
+            // known may have been answered before there was one.
+            (*sent > bound.since).then(|| gone(entry, bound, HowGone::Missing, at))
+        }
+        EntryNews::Deleted(pod) if pod.deletion.is_some() => {
+            let last = with_pod(bound, pod, at.epoch);
+            Some(gone(entry, &last, HowGone::Deleted, at))
+        }
+        EntryNews::Deleted(pod) if !is_newer(bound, &pod.version, at.epoch) => None,
+        EntryNews::Deleted(pod) => {
+            let now = with_pod(bound, pod, at.epoch);
+            Some(missed(entry, bound, now, &pod.version, at))
+        }
+        EntryNews::Lacked(version) => {
+            let as_of = version.unwrap_or(&bound.pod.version);
+            let outdated = as_of < held_version(bound, at.epoch);
+            let known = bound.absent.is_some() && !needs_no_look_up(entry, bound);
+            (!outdated && !known).then(|| missed(entry, bound, bound.clone(), as_of, at))
+        }
+        EntryNews::DeleteFoundNothing => Some(gone(entry, bound, HowGone::DeleteFoundNothing, at)),
+        EntryNews::Inactive => Some(gone(entry, bound, HowGone::Kept, at)),
+        EntryNews::SentAgain
+        | EntryNews::Created(_)
+        | EntryNews::Refused(_)
+        | EntryNews::Broke(_)
+        | EntryNews::NameTaken
+        | EntryNews::NoAnswer
+        | EntryNews::Told
+        | EntryNews::Leave(..)
+        | EntryNews::Session(..) => None,
+    }
+}
+
+/// A sight of the pod with its content.
+fn sighted(
+    entry: &Entry,
+    bound: &Bound,
+    pod: &Arc<Pod>,
+    authority: Authority<'_>,
+    at: &At,
+) -> Option<Entry> {
+    let same = is_same(bound, &pod.version, at.epoch);
+    // What could not be read before and can be now is news, though the pod did not change.
+    let accepted = if same {
+        bound.pod.phase.is_unreadable() && !pod.phase.is_unreadable()
+    } else {
+        accepts(bound, &pod.version, authority, at.epoch)
+    };
+    if !same && !accepted {
+        return None;
+    }
+    let state = pod.state();
+    let looked_for =
+        !is_its_own(entry, pod) && !is_known_mislabelled(entry) && state != PodState::Terminating;
+    let absent = if looked_for {
+        let absence = bound.absent.clone();
+        absence.or_else(|| Some(absence_at(&pod.version, at)))
+    } else {
+        still_absent(bound, Some(&pod.version), authority, at.epoch)
+    };
+    if !accepted && absent == bound.absent {
+        return None;
+    }
+    let after = Bound {
+        absent,
+        running_since: (bound.running_since)
+            .or_else(|| (state == PodState::Running).then_some(at.now)),
+        ..with_pod(bound, pod, at.epoch)
+    };
+    Some(with_state(entry, State::Bound(after)))
+}
+
+/// A sight of the pod without its content: there, and Odd (spec S-15). A finished one stays finished.
+fn unreadable(
+    entry: &Entry,
+    bound: &Bound,
+    version: Option<&ResourceVersion>,
+    authority: Authority<'_>,
+    at: &At,
+) -> Option<Entry> {
+    let mut after = Bound {
+        absent: still_absent(bound, version, authority, at.epoch),
+        ..bound.clone()
+    };
+    let news = version.is_none_or(|version| is_newer(bound, version, at.epoch));
+    if news && !bound.pod.state().is_finished() {
+        let mut odd = Pod::clone(&bound.pod);
+        odd.phase = Phase::unreadable();
+        if let Some(version) = version {
+            odd.version = version.clone();
+            after.epoch = at.epoch;
+        }
+        after.pod = Arc::new(odd);
+    }
+    (after != *bound).then(|| with_state(entry, State::Bound(after)))
+}
+
+/// Looked up: there, but its labels are not ours any more.
+fn found_relabelled(
+    entry: &Entry,
+    bound: &Bound,
+    pod: &Arc<Pod>,
+    authority: Authority<'_>,
+    at: &At,
+) -> Option<Entry> {
+    let same = is_same(bound, &pod.version, at.epoch);
+    if !same && !accepts(bound, &pod.version, authority, at.epoch) {
+        return None;
+    }
+    let after = Bound {
+        absent: still_absent(bound, Some(&pod.version), authority, at.epoch),
+        ..with_pod(bound, pod, at.epoch)
+    };
+    if is_over(bound) || pod.state().is_finished() {
+        return Some(gone(entry, &after, HowGone::RelabelledAfterEnd, at));
+    }
+    let mut found = with_state(entry, State::Bound(after));
+    found.leaving.get_or_insert_with(|| Leaving {
+        why: Why::Mislabelled(missing_label(&pod.claim)),
+        how: How::Delete,
+        since: at.now,
+    });
+    (found != *entry).then_some(found)
+}
+
+/// The entry of a pod that is not where it should be seen: to be looked up, or gone where nobody asks any more.
+fn missed(entry: &Entry, before: &Bound, now: Bound, as_of: &ResourceVersion, at: &At) -> Entry {
+    if needs_no_look_up(entry, before) {
+        return gone(entry, &now, HowGone::NoLongerListed, at);
+    }
+    let mut absence = absence_at(as_of, at);
+    if let Some(known) = &before.absent {
+        absence.since = known.since;
+        if known.epoch == at.epoch {
+            absence.as_of = absence.as_of.max(known.as_of.clone());
+        }
+    }
+    let absent = Some(absence);
+    with_state(entry, State::Bound(Bound { absent, ..now }))
+}
+
+fn gone(entry: &Entry, last: &Bound, how: HowGone, at: &At) -> Entry {
+    let gone = Gone {
+        bound: Some(last.clone()),
+        how,
+        at: at.now,
+    };
+    with_state(entry, State::Gone(gone))
+}
+
+fn with_state(entry: &Entry, state: State) -> Entry {
+    Entry {
+        state,
+        ..entry.clone()
+    }
+}
+
+fn with_pod(bound: &Bound, pod: &Arc<Pod>, epoch: Epoch) -> Bound {
+    Bound {
+        pod: Arc::clone(pod),
+        epoch,
+        ..bound.clone()
+    }
+}
+
+fn absence_at(as_of: &ResourceVersion, at: &At) -> Absence {
+    Absence {
+        since: at.now,
+        as_of: as_of.clone(),
+        epoch: at.epoch,
+    }
+}
+
+fn is_its_own(entry: &Entry, pod: &Pod) -> bool {
+    pod.claim.executor() == Some(entry.id)
+}
+
+fn is_known_mislabelled(entry: &Entry) -> bool {
+    (entry.leaving.as_ref()).is_some_and(|mark| matches!(mark.why, Why::Mislabelled(_)))
+}
+
+/// Whether it is Terminating or Finished.
+fn is_over(bound: &Bound) -> bool {
+    let state = bound.pod.state();
+    state.is_finished() || state == PodState::Terminating
+}
+
+fn needs_no_look_up(entry: &Entry, bound: &Bound) -> bool {
+    is_over(bound) || entry.told
+}
+
+/// The version that counts as held: versions of an earlier epoch count as 0 (spec S-13).
+fn held_version(bound: &Bound, epoch: Epoch) -> &ResourceVersion {
+    if bound.epoch < epoch {
+        &ResourceVersion::ZERO
+    } else {
+        &bound.pod.version
+    }
+}
+
+fn is_same(bound: &Bound, version: &ResourceVersion, epoch: Epoch) -> bool {
+    bound.epoch == epoch && bound.pod.version == *version
+}
+
+fn is_newer(bound: &Bound, version: &ResourceVersion, epoch: Epoch) -> bool {
+    held_version(bound, epoch) < version
+}
+
+/// Whether news of another version than the held one is accepted (spec S-10).
+fn accepts(
+    bound: &Bound,
+    version: &ResourceVersion,
+    authority: Authority<'_>,
+    epoch: Epoch,
+) -> bool {
+    let replaced = match authority {
+        Authority::Event => false,
+        // One history cannot show an object at an older version in a list that is not older than the held one:
+        // the server's history was replaced unnoticed (spec S-13), and what it holds now is what the list says.
+        Authority::FullList(list) => bound.pod.version <= *list,
+        // Nor in a look-up sent after the pod was missed.
+        Authority::LookUp(sent) => (bound.absent.as_ref()).is_some_and(|a| sent >= a.since),
+    };
+    is_newer(bound, version, epoch) || replaced
+}
+
+/// The absence that is left after a sight of the pod: what is older than the list that lacked it, or asked for
+/// before that, does not end it.
+fn still_absent(
+    bound: &Bound,
+    version: Option<&ResourceVersion>,
+    authority: Authority<'_>,
+    epoch: Epoch,
+) -> Option<Absence> {
+    let absence = bound.absent.as_ref()?;
+    let later = match authority {
+        Authority::Event => false,
+        Authority::FullList(list) => absence.as_of < *list,
+        Authority::LookUp(sent) => sent >= absence.since,
+    };
+    let newer = version.is_some_and(|version| absence.as_of < *version);
+    (!later && !newer && absence.epoch == epoch).then(|| absence.clone())
+}
+
+fn missing_label(claim: &Claim) -> Arc<str> {
+    match claim {
+        Claim::Foreign { label } => Arc::clone(label),
+        Claim::Stranger { why } => Arc::clone(why),
+        Claim::Executor { .. } => Arc::from("executor id"),
+    }
+}

@@ -1,0 +1,444 @@
+use super::driven::*;
+use super::*;
+use crate::kubernetes::backoff::FIRST;
+use crate::model::pod::tests::pending;
+
+const S: Duration = Duration::from_secs(1);
+
+/// The version watched from, where that is the only thing done.
+fn watched_from(effects: &[Effect]) -> Option<&ResourceVersion> {
+    match effects {
+        [Effect::Watch { from, .. }] => Some(from),
+        _ => None,
+    }
+}
+
+fn lists(effects: &[Effect]) -> bool {
+    matches!(effects, [Effect::List { .. }])
+}
+
+fn trouble(effects: &[Effect]) -> Option<bool> {
+    effects.iter().find_map(|effect| match effect {
+        Effect::Report(Report::Trouble { first, .. }) => Some(*first),
+        _ => None,
+    })
+}
+
+// spec: W-1
+#[test]
+fn it_begins_with_a_list_then_watches_from_its_version_and_every_event_is_one_update() {
+    let mut driven = Driven::begun();
+    let effects = driven.listed(list(10, 4));
+    assert_eq!(
+        effects[0],
+        Effect::Report(Report::Synced {
+            first: true,
+            pods: 3
+        })
+    );
+    let Effect::Watch {
+        from,
+        timeout_seconds,
+        ..
+    } = &effects[1]
+    else {
+        panic!("{effects:?}");
+    };
+    assert_eq!(from, &10.into());
+    assert!(TIMEOUT_SECONDS.contains(timeout_seconds));
+    driven.opened();
+
+    let epoch = Epoch(4);
+    let Line::Seen(pod) = seen(11) else {
+        unreachable!()
+    };
+    assert_eq!(
+        driven.line(Line::Seen(pod.clone())),
+        [Effect::Tell(News::Seen {
+            pod: pod.clone(),
+            epoch
+        })]
+    );
+    assert_eq!(
+        driven.line(Line::Deleted(pod.clone())),
+        [Effect::Tell(News::Deleted { pod, epoch })]
+    );
+    let effects = driven.line(bookmark(20));
+    assert_eq!(
+        effects.last(),
+        Some(&Effect::Tell(News::Bookmark {
+            version: 20.into(),
+            epoch
+        }))
+    );
+}
+
+// spec: W-2
+#[test]
+fn a_watch_that_ends_or_breaks_is_resumed_from_the_last_version_of_an_event_or_bookmark() {
+    for kind in [SetbackKind::Ended, SetbackKind::Broke] {
+        for (lines, from) in [
+            (vec![], 10),
+            (vec![seen(12)], 12),
+            (vec![seen(12), bookmark(30)], 30),
+            (vec![bookmark(30), seen(29)], 30),
+        ] {
+            let mut driven = Driven::watching();
+            for line in lines {
+                driven.line(line);
+            }
+            driven.ended(kind);
+            assert_eq!(watched_from(&driven.alarm()), Some(&from.into()));
+        }
+    }
+}
+
+// spec: W-2
+#[test]
+fn a_410_at_the_start_or_in_the_stream_leads_to_a_new_list() {
+    let mut at_start = Driven::begun();
+    at_start.listed(list(10, 0));
+    at_start.ended(SetbackKind::Expired);
+    assert!(lists(&at_start.alarm()));
+
+    let mut in_stream = Driven::watching();
+    in_stream.line(seen(11));
+    in_stream.ended(SetbackKind::Expired);
+    assert!(lists(&in_stream.alarm()));
+}
+
+// spec: W-2
+#[test]
+fn a_server_that_ends_every_watch_at_once_is_asked_ever_more_rarely() {
+    let mut driven = Driven::watching();
+    let mut asked = 1;
+    while driven.now < at(300) {
+        driven.ended(SetbackKind::Ended);
+        assert!(watched_from(&driven.alarm()).is_some());
+        driven.opened();
+        asked += 1;
+    }
+    assert!(asked <= 26, "asked {asked} times in five minutes");
+}
+
+// spec: W-2
+#[test]
+fn a_server_that_shows_one_event_and_ends_each_watch_is_asked_at_most_twice_a_second() {
+    let mut driven = Driven::watching();
+    let mut asked = 1;
+    while driven.now < at(60) {
+        driven.line(seen(11));
+        driven.ended(SetbackKind::Ended);
+        driven.alarm();
+        driven.opened();
+        asked += 1;
+    }
+    assert!(asked <= 121, "asked {asked} times in a minute");
+}
+
+// spec: W-2
+#[test]
+fn a_watch_that_lived_long_is_resumed_at_once() {
+    let mut driven = Driven::watching();
+    driven.line(seen(11));
+    driven.now = at(400);
+    let effects = driven.ended(SetbackKind::Ended);
+    assert_eq!(driven.armed(), Duration::ZERO);
+    assert_eq!(trouble(&effects), None, "this is its normal life");
+}
+
+// spec: W-2
+#[test]
+fn a_connection_alone_does_not_reset_the_backoff_but_an_event_or_a_bookmark_does() {
+    for (line, resets) in [
+        (seen(11), true),
+        (bookmark(11), true),
+        (Line::Garbage(Arc::from("?")), false),
+    ] {
+        let mut driven = Driven::watching();
+        for _ in 0..6 {
+            driven.ended(SetbackKind::Ended);
+            driven.alarm();
+            driven.opened();
+        }
+        driven.line(line);
+        driven.ended(SetbackKind::Ended);
+        assert_eq!(driven.armed() <= 2 * FIRST, resets);
+    }
+}
+
+// spec: W-2
+#[test]
+fn the_server_may_ask_for_a_longer_wait_up_to_the_longest() {
+    for (asked, least) in [(20, 20), (100_000, 30)] {
+        let mut driven = Driven::begun();
+        driven.listed(Err(Setback {
+            retry_after: Some(asked * S),
+            ..setback(SetbackKind::Broke)
+        }));
+        assert_eq!(driven.armed(), least * S);
+        assert!(lists(&driven.alarm()));
+    }
+}
+
+// spec: W-2
+#[test]
+fn a_watch_that_always_breaks_on_what_comes_next_goes_around_it_by_a_list() {
+    let mut driven = Driven::watching();
+    for _ in 1..BREAKS_BEFORE_LIST {
+        driven.ended(SetbackKind::Broke);
+        assert!(watched_from(&driven.alarm()).is_some());
+        driven.opened();
+    }
+    driven.ended(SetbackKind::Broke);
+    assert!(lists(&driven.alarm()));
+    driven.listed(list(20, 0));
+    driven.opened();
+    driven.ended(SetbackKind::Broke);
+    assert_eq!(watched_from(&driven.alarm()), Some(&20.into()));
+}
+
+// spec: W-3
+#[test]
+fn without_bookmarks_silence_until_ten_seconds_after_the_timeout_is_a_dead_connection() {
+    let mut driven = Driven::begun();
+    let effects = driven.listed(list(10, 0));
+    let Some(Effect::Watch {
+        timeout_seconds, ..
+    }) = effects.last()
+    else {
+        panic!("{effects:?}");
+    };
+    driven.opened();
+    assert_eq!(driven.armed(), (timeout_seconds + 10) * S);
+    let effects = driven.alarm();
+    assert_eq!(effects[0], Effect::Cut);
+    assert_eq!(driven.armed(), Duration::ZERO);
+    assert_eq!(watched_from(&driven.alarm()), Some(&10.into()));
+}
+
+// spec: W-3
+#[test]
+fn once_a_bookmark_was_seen_150_s_without_a_line_are_and_each_line_begins_them_anew() {
+    let mut driven = Driven::watching();
+    driven.line(bookmark(11));
+    assert_eq!(driven.armed(), 150 * S);
+    driven.now = at(100);
+    driven.line(Line::Garbage(Arc::from("?")));
+    driven.now = at(0);
+    assert_eq!(
+        driven.alarm().len(),
+        1,
+        "it rang too early, and is armed again"
+    );
+    assert_eq!(driven.armed(), 100 * S);
+    assert_eq!(driven.alarm()[0], Effect::Cut);
+    assert_eq!(driven.now, at(250));
+
+    driven.alarm();
+    driven.opened();
+    assert_eq!(driven.armed(), 150 * S, "the next watch knows it too");
+}
+
+// spec: W-3
+#[test]
+fn silent_twice_in_a_row_begins_with_a_new_list_and_a_line_between_them_prevents_it() {
+    let mut driven = Driven::watching();
+    driven.line(bookmark(11));
+    driven.alarm();
+    driven.alarm();
+    driven.opened();
+    driven.alarm();
+    assert!(lists(&driven.alarm()), "a version from the future?");
+    driven.listed(list(9, 0));
+    driven.opened();
+
+    driven.alarm();
+    driven.alarm();
+    driven.opened();
+    driven.line(seen(12));
+    driven.alarm();
+    assert!(watched_from(&driven.alarm()).is_some());
+}
+
+// spec: W-3
+#[test]
+fn a_watch_without_a_line_that_the_server_ends_in_its_time_was_silent_too() {
+    let mut driven = Driven::watching();
+    driven.now = at(600);
+    driven.ended(SetbackKind::Ended);
+    assert!(watched_from(&driven.alarm()).is_some());
+    driven.opened();
+    driven.now = at(1_200);
+    driven.ended(SetbackKind::Ended);
+    assert!(lists(&driven.alarm()));
+}
+
+// spec: W-5
+#[test]
+fn what_cannot_be_read_is_told_counted_and_does_not_end_the_stream() {
+    let mut driven = Driven::watching();
+    let unreadable = |count, error: &str| {
+        Effect::Report(Report::Unreadable {
+            count,
+            error: Arc::from(error),
+        })
+    };
+    assert_eq!(
+        driven.line(Line::Garbage(Arc::from("type NEW"))),
+        [unreadable(1, "type NEW")]
+    );
+    let pod = Sighting::Unreadable(Unreadable {
+        name: None,
+        uid: None,
+        version: Some(17.into()),
+        error: Arc::from("spec: a number"),
+    });
+    assert_eq!(
+        driven.line(Line::Seen(pod.clone())),
+        [
+            unreadable(2, "spec: a number"),
+            Effect::Tell(News::Seen {
+                pod,
+                epoch: Epoch(0)
+            })
+        ]
+    );
+    driven.ended(SetbackKind::Ended);
+    assert_eq!(watched_from(&driven.alarm()), Some(&17.into()));
+}
+
+// spec: S-13
+#[test]
+fn a_new_history_gives_up_the_watch_of_an_older_one_at_once() {
+    let mut opening = Driven::begun();
+    opening.listed(list(10, 1));
+    for mut driven in [Driven::watching(), opening] {
+        let effects = driven.step(Event::Anew { epoch: Epoch(2) });
+        assert!(
+            matches!(effects[..], [Effect::Cut, Effect::List { .. }]),
+            "{effects:?}"
+        );
+        driven.listed(list(3, 2));
+        driven.opened();
+        assert_eq!(
+            driven.step(Event::Anew { epoch: Epoch(2) }),
+            [],
+            "known already"
+        );
+        assert_eq!(
+            driven.line(seen(4)).last(),
+            Some(&Effect::Tell(News::Seen {
+                pod: Sighting::Read(Arc::new(pending("a", 1, "u", 4))),
+                epoch: Epoch(2)
+            }))
+        );
+    }
+
+    let mut waiting = Driven::watching();
+    waiting.ended(SetbackKind::Broke);
+    assert_eq!(waiting.step(Event::Anew { epoch: Epoch(2) }), []);
+    assert!(
+        lists(&waiting.alarm()),
+        "it does not resume in a history that is over"
+    );
+}
+
+// spec: S-13
+#[test]
+fn a_list_of_an_older_history_is_made_again_even_where_its_verdict_came_late() {
+    let mut refused = Driven::begun();
+    refused.listed(list(10, 1).map(|list| Listing {
+        accepted: false,
+        ..list
+    }));
+    assert!(lists(&refused.alarm()));
+
+    let mut overtaken = Driven::begun();
+    overtaken.step(Event::Anew { epoch: Epoch(2) });
+    overtaken.listed(list(10, 1));
+    assert!(lists(&overtaken.alarm()));
+    assert!(matches!(
+        overtaken.listed(list(3, 2))[..],
+        [Effect::Report(_), Effect::Watch { .. }]
+    ));
+}
+
+// spec: O-40
+#[test]
+fn trouble_is_told_once_and_so_is_its_end() {
+    let mut driven = Driven::begun();
+    assert_eq!(
+        trouble(&driven.listed(Err(setback(SetbackKind::Broke)))),
+        Some(true)
+    );
+    driven.alarm();
+    assert_eq!(
+        trouble(&driven.listed(Err(setback(SetbackKind::Broke)))),
+        Some(false)
+    );
+    driven.alarm();
+    driven.listed(list(10, 0));
+    assert_eq!(trouble(&driven.ended(SetbackKind::Broke)), Some(false));
+    driven.alarm();
+    driven.opened();
+    assert_eq!(driven.line(seen(11))[0], Effect::Report(Report::Recovered));
+    assert_eq!(driven.line(seen(12)).len(), 1);
+}
+
+#[test]
+fn stop_drops_what_is_in_flight_and_nothing_happens_after_it() {
+    let mut idle = Driven::begun();
+    idle.machine = machine();
+    let mut waiting = Driven::watching();
+    waiting.ended(SetbackKind::Broke);
+    let mut opening = Driven::begun();
+    opening.listed(list(10, 0));
+    for mut driven in [idle, Driven::begun(), opening, Driven::watching(), waiting] {
+        assert_eq!(driven.step(Event::Stop), [Effect::Cut]);
+        for event in every_event(Serial(1)) {
+            assert_eq!(driven.step(event), []);
+        }
+    }
+}
+
+fn every_event(serial: Serial) -> Vec<Event> {
+    vec![
+        Event::Begin,
+        Event::Listed {
+            call: serial,
+            outcome: list(10, 0),
+        },
+        Event::Opened { call: serial },
+        Event::Line {
+            call: serial,
+            line: seen(11),
+        },
+        Event::Ended {
+            call: serial,
+            why: setback(SetbackKind::Broke),
+        },
+        Event::Alarm { timer: serial },
+        Event::Anew { epoch: Epoch(0) },
+    ]
+}
+
+#[test]
+fn answers_and_alarms_that_are_not_the_current_ones_change_nothing_in_any_state() {
+    let mut waiting = Driven::watching();
+    waiting.ended(SetbackKind::Broke);
+    let mut opening = Driven::begun();
+    opening.listed(list(10, 0));
+    for mut driven in [Driven::begun(), opening, Driven::watching(), waiting] {
+        let before = driven.machine.phase.clone();
+        for event in every_event(Serial(u64::MAX)) {
+            assert_eq!(driven.step(event), []);
+            assert_eq!(driven.machine.phase, before);
+        }
+    }
+    let mut idle = machine();
+    for event in every_event(Serial(1)).split_off(1) {
+        assert_eq!(idle.step(event, at(0)), []);
+        assert_eq!(idle.phase, Phase::Idle);
+    }
+}

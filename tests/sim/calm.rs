@@ -1,0 +1,205 @@
+//! After the faults: everything comes to what is wanted within a bound, and then nobody writes anything more.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use boatswain::config::{Config, OnSignal, ScaleDown};
+use boatswain::model::Snapshot;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::checks::{PREFIX, Verdict};
+use crate::drivers::Driver;
+use crate::hand::{NAMESPACE, label, text};
+use crate::trace::say;
+use crate::weather::Weather;
+use crate::world::World;
+
+/// For so long nobody may write anything at the end.
+const SILENCE: Duration = Duration::from_secs(200);
+
+/// A driver tries again what failed after at most this long: deletes, look-ups, lists, watches, the record.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(30);
+
+/// A watch that says nothing is taken for dead after this long, and not believed after two such times (spec W-3).
+const LONGEST_SILENCE: Duration = Duration::from_secs(610);
+
+/// The watch on the record is begun anew after this long (spec W-7).
+const RECORD_WATCH: Duration = Duration::from_secs(310);
+
+/// Without a poll the watch lists this often (spec P-3).
+const SWEEP: Duration = Duration::from_secs(300);
+
+/// Changes to the record are gathered for so long (spec O-30).
+const GATHERED: Duration = Duration::from_secs(5);
+
+/// How long it may take until everything is as wanted, when nothing goes wrong any more.
+// spec: I-4
+pub fn bound(config: &Config, pace: &crate::node::Pace) -> Duration {
+    let call = config.cluster.request_timeout + Duration::from_secs(1);
+    // What was asked for before the calm may stay unanswered; then there is a backoff before the next try.
+    let again = 2 * (call + LONGEST_BACKOFF);
+    let start = config.cluster.start_timeout + again;
+    let seen = if config.poll.enabled {
+        config.poll.interval.mul_f64(1.1) + again
+    } else {
+        2 * LONGEST_SILENCE + SWEEP.mul_f64(1.1) + again
+    };
+    let settled = config.allocation.creation_timeout + again;
+    let gone = pace.stop + again;
+    let runs = pace.bind + pace.start + call;
+    // The wait that is under way, and then a probe that has to stay.
+    let crashed = config.failures.backoff_max + config.failures.stable_after + runs;
+    let surplus = config.allocation.cancel_delay + gone;
+    start + seen + settled + crashed + surplus + runs + RECORD_WATCH + again + GATHERED
+}
+
+impl World {
+    /// Leaves the world alone, and sees it come to rest; then ends the application, and sees that nothing is left.
+    // spec: I-4, I-6
+    pub async fn calm_down(&mut self) -> Verdict {
+        say!("== calm");
+        self.network.net().weather = Weather::CALM;
+        self.network.net().trap = None;
+        self.node.calm();
+        for driver in self.fleet.borrow_mut().iter_mut() {
+            driver.paused = false;
+        }
+        self.resumes.clear();
+        self.starts.truncate(1);
+        if let Some(start) = self.starts.first_mut() {
+            *start = Instant::now();
+        }
+        self.keep_one_alive();
+
+        let bound = bound(&self.script.config, &self.script.pace);
+        self.until(Instant::now() + bound).await?;
+        self.at_rest().await?;
+        say!("== silence");
+        self.writes = 0;
+        self.until(Instant::now() + SILENCE).await?;
+        if self.writes > 0 {
+            return Err(format!(
+                "I-4: {} writes when everything is as wanted",
+                self.writes
+            ));
+        }
+        self.at_rest().await?;
+        self.end().await
+    }
+
+    async fn at_rest(&mut self) -> Verdict {
+        let alive: Vec<usize> = (self.fleet.borrow().iter())
+            .filter(|driver| driver.is_alive())
+            .map(|driver| driver.number)
+            .collect();
+        let [number] = alive[..] else {
+            return Err(format!(
+                "W-7: drivers {alive:?} are alive, and one should be"
+            ));
+        };
+        let Some(ledger) = self.checks.last(number).cloned() else {
+            return Err(format!("O-31: d{number} has not taken over"));
+        };
+        self.as_wanted(&ledger)?;
+        let state = self.cluster.state().await;
+        let app = state
+            .config_maps(NAMESPACE)
+            .find(|map| text(map, "/metadata/name") == format!("{PREFIX}-app"))
+            .map(|map| text(map, "/data/app-id").to_owned());
+        let Some(app) = app else {
+            return Err("O-30: there is no record".to_owned());
+        };
+        let pods = state.pods(NAMESPACE).filter(|pod| is_executor(pod, &app));
+        same(&ledger, pods)
+    }
+
+    fn as_wanted(&self, ledger: &Snapshot) -> Verdict {
+        let pending_only = self.script.config.allocation.scale_down == ScaleDown::PendingOnly;
+        for (profile, target) in &ledger.targets {
+            let counts = ledger.counts(profile);
+            let (live, running, target) = (counts.live(), counts.running, target.executors);
+            let enough = running == target || pending_only && running > target;
+            if live != running || !enough {
+                return Err(format!(
+                    "I-4: {profile}: {live} live, {running} running, {target} wanted"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    // spec: O-11
+    async fn end(&mut self) -> Verdict {
+        say!("== end");
+        self.checks.excuses.ending = true;
+        if let Some(number) = self.youngest() {
+            self.tell_to_stop(number, OnSignal::End);
+        }
+        let grace = self.script.config.shutdown.grace;
+        self.until(Instant::now() + grace + Duration::from_secs(5))
+            .await?;
+        if self.fleet.borrow().iter().any(Driver::is_alive) {
+            return Err("O-11: the driver does not end".to_owned());
+        }
+        let state = self.cluster.state().await;
+        let left: Vec<&str> = state
+            .pods(NAMESPACE)
+            .filter(|pod| is_executor(pod, label(pod, "boatswain.dev/app-id")))
+            .map(|pod| text(pod, "/metadata/name"))
+            .collect();
+        let records = state
+            .config_maps(NAMESPACE)
+            .filter(|map| text(map, "/metadata/name") == format!("{PREFIX}-app"))
+            .count();
+        if self.ended_clean && left.is_empty() && records == 0 {
+            return Ok(());
+        }
+        Err(format!(
+            "O-11: left when the application has ended: pods {left:?}, {records} records"
+        ))
+    }
+}
+
+/// Whether a pod is one of this application's executors, and not a dead one that is kept.
+fn is_executor(pod: &Value, app: &str) -> bool {
+    let id = label(pod, "boatswain.dev/executor-id");
+    label(pod, "boatswain.dev/app-id") == app
+        && label(pod, "boatswain.dev/role") == "executor"
+        && label(pod, "boatswain.dev/inactive") != "true"
+        && text(pod, "/metadata/name") == format!("{PREFIX}-exec-{id}")
+}
+
+// spec: I-6, I-10
+fn same<'a>(ledger: &Snapshot, pods: impl Iterator<Item = &'a Value>) -> Verdict {
+    let line = |name: &str, uid: &str, version: &str| format!("{name} {uid} @{version}");
+    let there: BTreeSet<String> = pods
+        .map(|pod| {
+            line(
+                text(pod, "/metadata/name"),
+                text(pod, "/metadata/uid"),
+                text(pod, "/metadata/resourceVersion"),
+            )
+        })
+        .collect();
+    let known: BTreeSet<String> = (ledger.entries.values())
+        .map(|entry| match entry.pod() {
+            Some(pod) => line(&pod.name, pod.uid.as_str(), &pod.version.to_string()),
+            None => format!("{} without a pod", entry.id),
+        })
+        .chain(
+            ledger
+                .ghosts
+                .values()
+                .map(|ghost| format!("ghost {}", ghost.name)),
+        )
+        .collect();
+    if there == known {
+        return Ok(());
+    }
+    let there_only: Vec<_> = there.difference(&known).collect();
+    let known_only: Vec<_> = known.difference(&there).collect();
+    Err(format!(
+        "I-6: the server alone has {there_only:?}, the ledger alone {known_only:?}"
+    ))
+}

@@ -1,0 +1,468 @@
+//! What must hold at every step (spec 9): what drivers see and tell, and what they do, is held against it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use boatswain::lifecycle_manager::messages::Ended;
+use boatswain::model::executor::Class;
+use boatswain::model::{
+    Entry, ExecutorId, LossClass, PodUid, ProfileName, ResourceVersion, Snapshot,
+};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::hand::{is_terminating, label, text};
+use crate::node::short;
+use crate::requests::{Done, Kind, uid_meant};
+
+/// The prefix of the executors' names.
+pub const PREFIX: &str = "sim";
+
+/// What the world did, which excuses what a driver then does.
+#[derive(Debug, Default)]
+pub struct Excuses {
+    /// The server was emptied, or put back to an earlier state: what was true is not.
+    pub rewritten: bool,
+    /// Profiles whose target was changed.
+    pub retargeted: BTreeSet<ProfileName>,
+    /// Pods whose labels were changed.
+    pub relabelled: BTreeSet<String>,
+    /// Pods made by others.
+    pub planted: bool,
+    /// The application is being ended.
+    pub ending: bool,
+}
+
+/// What is known of one driver.
+#[derive(Default)]
+struct Seen {
+    last: Option<Snapshot>,
+    /// Which application it has taken over.
+    application: u32,
+    /// Its number in the record.
+    incarnation: Option<u64>,
+    /// When it had raised the incarnation.
+    began: Option<Instant>,
+    /// The ids that it asked for.
+    asked_for: BTreeSet<u64>,
+    told: BTreeMap<(ExecutorId, Option<PodUid>), LossClass>,
+    /// Bound executors that left its ledger; it must have told their ends by now.
+    owed: Vec<(ExecutorId, PodUid)>,
+    /// Pods whose version may go back once, for the server's history was replaced.
+    may_go_back: BTreeSet<PodUid>,
+}
+
+/// A pod that ran and was well, and that a driver deleted.
+struct Killing {
+    driver: usize,
+    id: Option<ExecutorId>,
+    uid: PodUid,
+    /// Another driver for whom it was an executor that stays.
+    claimed_by: Option<usize>,
+}
+
+/// All that was seen, as far as later steps are held against it.
+#[derive(Default)]
+pub struct Checks {
+    pub excuses: Excuses,
+    drivers: BTreeMap<usize, Seen>,
+    /// Counts the applications: one that begins anew, as after the server forgot all, may use ids again.
+    applications: u32,
+    app_id: String,
+    /// The one pod that was ever counted for an id.
+    counted: BTreeMap<(u32, ExecutorId), PodUid>,
+    ever_bound: BTreeSet<PodUid>,
+    requested: BTreeMap<(u32, u64), Instant>,
+    /// When their pods were made.
+    made: BTreeMap<(u32, u64), Instant>,
+    /// Targets in force, and since when.
+    targets: BTreeMap<ProfileName, Vec<(Instant, u32)>>,
+    killings: Vec<Killing>,
+}
+
+/// What a run ends with that breaks a rule.
+pub type Verdict = Result<(), String>;
+
+macro_rules! violated {
+    ($($words:tt)*) => { Err(format!($($words)*)) };
+}
+
+impl Checks {
+    /// The server's history was replaced.
+    pub fn rewritten(&mut self) {
+        self.excuses.rewritten = true;
+        for seen in self.drivers.values_mut() {
+            if let Some(last) = &seen.last {
+                let uids = last
+                    .entries
+                    .values()
+                    .filter_map(|entry| entry.uid().cloned());
+                seen.may_go_back.extend(uids);
+            }
+        }
+    }
+
+    /// A driver is no more; what it did last is not held against it.
+    pub fn over(&mut self, driver: usize) {
+        self.killings.retain(|killing| killing.driver != driver);
+    }
+
+    fn application_of(&self, driver: usize) -> u32 {
+        (self.drivers.get(&driver)).map_or(0, |seen| seen.application)
+    }
+
+    /// Whether one driver has taken over later than another one.
+    pub fn is_younger(&self, driver: usize, other: usize) -> bool {
+        let began = |driver| self.drivers.get(&driver).and_then(|seen: &Seen| seen.began);
+        began(driver) > began(other)
+    }
+
+    /// Whether another driver has taken over since this one has, or may have.
+    pub fn is_superseded(&self, driver: usize) -> bool {
+        (self.drivers.keys()).any(|other| self.is_younger(*other, driver))
+    }
+
+    /// The last that was seen of a driver's ledger.
+    pub fn last(&self, driver: usize) -> Option<&Snapshot> {
+        self.drivers.get(&driver)?.last.as_ref()
+    }
+
+    /// A target that somebody wants from now on.
+    pub fn target(&mut self, profile: &ProfileName, target: u32) {
+        let history = self.targets.entry(profile.clone()).or_default();
+        if history.last().is_none_or(|(_, last)| *last != target) {
+            history.push((Instant::now(), target));
+        }
+    }
+
+    /// Something that the server did for a driver.
+    pub fn done(&mut self, done: &Done) -> Verdict {
+        let seen = self.drivers.entry(done.driver).or_default();
+        match &done.kind {
+            Kind::Create => {
+                let id = label(&done.sent, "boatswain.dev/executor-id").parse();
+                let id = id.map_err(|_| format!("I-7: d{} made {}", done.driver, done.sent))?;
+                seen.asked_for.insert(id);
+                let key = (seen.application, id);
+                (self.requested).entry(key).or_insert_with(Instant::now);
+                if done.succeeded() {
+                    self.made.insert(key, Instant::now());
+                }
+                Ok(())
+            }
+            Kind::Sweep => violated!("L-11: d{} deleted a collection", done.driver),
+            Kind::Write => {
+                self.record_written(done);
+                Ok(())
+            }
+            Kind::Delete { name } | Kind::Patch { name } => self.touched(done, name),
+            Kind::CachedList | Kind::Watch | Kind::Read => Ok(()),
+        }
+    }
+
+    fn record_written(&mut self, done: &Done) {
+        let incarnation = text(&done.sent, "/data/incarnation").parse::<u64>().ok();
+        let Some(incarnation) = incarnation.filter(|_| done.succeeded()) else {
+            return;
+        };
+        self.app_id = text(&done.sent, "/data/app-id").to_owned();
+        let highest = (self.drivers.iter())
+            .filter(|(driver, _)| **driver != done.driver)
+            .filter_map(|(_, seen)| seen.incarnation)
+            .max();
+        let seen = self.drivers.entry(done.driver).or_default();
+        if seen.incarnation.is_none() && highest.is_some_and(|highest| incarnation <= highest) {
+            self.applications += 1;
+        }
+        if seen.incarnation.is_none() {
+            seen.application = self.applications;
+        }
+        if seen.incarnation < Some(incarnation) {
+            seen.incarnation = Some(incarnation);
+            seen.began = Some(Instant::now());
+        }
+    }
+
+    // spec: I-7
+    /// A pod was deleted or changed by a driver.
+    fn touched(&mut self, done: &Done, name: &str) -> Verdict {
+        let driver = done.driver;
+        let Some(pod) = done.before.as_ref().filter(|_| done.succeeded()) else {
+            return Ok(());
+        };
+        let uid = PodUid::from(text(pod, "/metadata/uid"));
+        if uid_meant(&done.sent) != uid.as_str() {
+            return violated!("I-7: d{driver} touched {name} without saying which pod it means");
+        }
+        let id = label(pod, "boatswain.dev/executor-id");
+        let ours = label(pod, "boatswain.dev/app-id") == self.app_id
+            && label(pod, "boatswain.dev/role") == "executor"
+            && name == format!("{PREFIX}-exec-{id}");
+        let bound = self.ever_bound.contains(&uid);
+        // What was bound may not have been seen by us, but its name and how it was made say so.
+        let named = (name.strip_prefix(PREFIX)).and_then(|name| name.strip_prefix("-exec-"));
+        let named = named.and_then(|id| id.parse().ok());
+        let asked_for = named.is_some_and(|id: u64| {
+            self.drivers
+                .values()
+                .any(|seen| seen.asked_for.contains(&id))
+        });
+        let relabelled = self.excuses.relabelled.contains(uid.as_str()) && asked_for;
+        if !ours && !bound && !relabelled {
+            return violated!("I-7: d{driver} touched {name}, which is not its executor");
+        }
+        if matches!(done.kind, Kind::Delete { .. }) && is_well(pod) {
+            let claimed_by = (self.drivers.iter())
+                .filter(|(other, _)| **other != driver)
+                .find(|(_, seen)| seen.last.as_ref().is_some_and(|last| claims(last, &uid)))
+                .map(|(other, _)| *other);
+            // What an older driver makes when a younger one has begun does not last (spec I-10).
+            let claimed_by = claimed_by.filter(|other| !self.made_too_late(*other, id));
+            self.killings.push(Killing {
+                driver,
+                id: named.and_then(ExecutorId::new),
+                uid,
+                claimed_by,
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether a younger driver than this one had begun when this one's request for a pod was carried out.
+    fn made_too_late(&self, driver: usize, id: &str) -> bool {
+        let Some(seen) = self.drivers.get(&driver) else {
+            return false;
+        };
+        let made = id
+            .parse()
+            .ok()
+            .and_then(|id| self.made.get(&(seen.application, id)));
+        made.is_some_and(|made| {
+            let mut others = self.drivers.values();
+            others.any(|other| other.began > seen.began && other.began <= Some(*made))
+        })
+    }
+
+    /// Ends that a driver told.
+    // spec: I-2, L-1
+    pub fn told(&mut self, driver: usize, ends: Vec<Ended>) -> Verdict {
+        let seen = self.drivers.entry(driver).or_default();
+        for Ended(ending) in ends {
+            let key = (ending.entry.id, ending.entry.uid().cloned());
+            let class = ending.reason.class;
+            if key.1.is_none() && class != LossClass::Lost {
+                return violated!(
+                    "L-1: d{driver} told the end of {}, which never had a pod",
+                    key.0
+                );
+            }
+            if seen.told.insert(key, class).is_some() {
+                return violated!("I-2: d{driver} told the end of {} twice", ending.entry.id);
+            }
+        }
+        Ok(())
+    }
+
+    /// What a driver's ledger says now.
+    pub fn look(&mut self, driver: usize, now: Snapshot) -> Verdict {
+        if !now.adopted {
+            return Ok(());
+        }
+        for (profile, target) in &now.targets {
+            self.target(profile, target.executors);
+        }
+        let before = self.drivers.entry(driver).or_default().last.take();
+        if let Some(before) = &before {
+            self.nothing_lost(driver, before, &now)?;
+            self.nothing_goes_back(driver, before, &now)?;
+            self.requests_within_targets(driver, before, &now)?;
+        }
+        self.one_pod_an_id(driver, &now)?;
+        self.live_within_targets(driver, &now)?;
+        self.killed_for_a_reason(driver, &now)?;
+        let seen = self.drivers.entry(driver).or_default();
+        seen.last = Some(now);
+        Ok(())
+    }
+
+    // spec: I-2
+    fn nothing_lost(&mut self, driver: usize, before: &Snapshot, now: &Snapshot) -> Verdict {
+        let seen = self.drivers.entry(driver).or_default();
+        for (id, uid) in std::mem::take(&mut seen.owed) {
+            if !seen.told.contains_key(&(id, Some(uid.clone()))) {
+                return violated!("I-2: the end of {id} ({uid}) was never told by d{driver}");
+            }
+        }
+        for (id, entry) in &before.entries {
+            match now.entry(*id) {
+                None if !now.ended.contains(*id) => {
+                    return violated!("I-2: d{driver} lost {id}: neither in its ledger nor ended");
+                }
+                None => seen.owed.extend(entry.uid().map(|uid| (*id, uid.clone()))),
+                Some(_) if now.ended.contains(*id) => {
+                    return violated!("I-2: d{driver} has {id} in its ledger, and it has ended");
+                }
+                Some(_) => {}
+            }
+        }
+        for id in seen.asked_for.iter().filter_map(|id| ExecutorId::new(*id)) {
+            if now.entry(id).is_none() && !now.ended.contains(id) {
+                return violated!("I-2: d{driver} lost {id}, which it had asked for");
+            }
+        }
+        Ok(())
+    }
+
+    // spec: I-5, S-10
+    fn nothing_goes_back(&mut self, driver: usize, before: &Snapshot, now: &Snapshot) -> Verdict {
+        let seen = self.drivers.entry(driver).or_default();
+        for (id, entry) in &now.entries {
+            let Some((new, old)) = entry.bound().zip(before.entry(*id).and_then(|e| e.bound()))
+            else {
+                continue;
+            };
+            let went_back = new.epoch == old.epoch
+                && new.pod.uid == old.pod.uid
+                && new.pod.version < old.pod.version;
+            if went_back && !seen.may_go_back.remove(&new.pod.uid) {
+                let (new, old): (&ResourceVersion, _) = (&new.pod.version, &old.pod.version);
+                return violated!("I-5: d{driver} took {id} back from version {old} to {new}");
+            }
+        }
+        Ok(())
+    }
+
+    // spec: I-3
+    fn requests_within_targets(&self, driver: usize, before: &Snapshot, now: &Snapshot) -> Verdict {
+        for (profile, counts) in &now.counts {
+            let target = now.target(profile).max(before.target(profile));
+            let new = |entry: &&std::sync::Arc<Entry>| {
+                entry.profile == *profile && !entry.adopted && before.entry(entry.id).is_none()
+            };
+            let asked = now.entries.values().filter(new).count();
+            if asked > 0 && counts.live() > target {
+                return violated!(
+                    "I-3: d{driver} asked for {asked} of {profile}, and now {} of {target} live",
+                    counts.live()
+                );
+            }
+        }
+        Ok(())
+    }
+
+    // spec: I-3
+    fn live_within_targets(&self, driver: usize, now: &Snapshot) -> Verdict {
+        let application = self.application_of(driver);
+        // Pods made by others and adopted, and those of histories that were put back, nobody asked for.
+        if self.excuses.planted || self.excuses.rewritten || !self.excuses.relabelled.is_empty() {
+            return Ok(());
+        }
+        for (profile, counts) in &now.counts {
+            let live = now
+                .entries
+                .values()
+                .filter(|entry| entry.profile == *profile && entry.class().is_live());
+            let oldest = live
+                .filter_map(|entry| self.requested.get(&(application, entry.id.get())))
+                .min();
+            let Some(oldest) = oldest else { continue };
+            let history = self.targets.get(profile).map_or(&[][..], Vec::as_slice);
+            let before = history.iter().rev().find(|(since, _)| since <= oldest);
+            let after = history.iter().filter(|(since, _)| since > oldest);
+            let highest = before
+                .into_iter()
+                .chain(after)
+                .map(|(_, target)| *target)
+                .max()
+                .unwrap_or(0);
+            if counts.live() > highest {
+                return violated!(
+                    "I-3: d{driver} counts {} live of {profile}, target {highest}",
+                    counts.live()
+                );
+            }
+        }
+        Ok(())
+    }
+
+    // spec: I-1
+    fn one_pod_an_id(&mut self, driver: usize, now: &Snapshot) -> Verdict {
+        let application = self.application_of(driver);
+        for (id, entry) in &now.entries {
+            let Some(uid) = entry.uid() else { continue };
+            self.ever_bound.insert(uid.clone());
+            let counted = self
+                .counted
+                .entry((application, *id))
+                .or_insert_with(|| uid.clone());
+            if counted != uid && entry.class().is_live() {
+                return violated!(
+                    "I-1: d{driver} counts {uid} for {id}, for which {counted} was counted"
+                );
+            }
+        }
+        Ok(())
+    }
+
+    // spec: I-9, I-12
+    fn killed_for_a_reason(&mut self, driver: usize, now: &Snapshot) -> Verdict {
+        let own: Vec<Killing> = (self.killings)
+            .extract_if(.., |killing| killing.driver == driver)
+            .collect();
+        for Killing {
+            id,
+            uid,
+            claimed_by,
+            ..
+        } in own
+        {
+            let seen = self.drivers.entry(driver).or_default();
+            let entry = id
+                .and_then(|id| now.entry(id))
+                .filter(|entry| entry.uid() == Some(&uid));
+            let told = id.and_then(|id| seen.told.get(&(id, Some(uid.clone()))));
+            let class = match (entry, told) {
+                (_, Some(class)) => Some(*class),
+                (Some(entry), None) if entry.leaving.is_some() => {
+                    Some(boatswain::model::reasoning::reason_of(entry).class)
+                }
+                _ => None,
+            };
+            let excuses = &self.excuses;
+            let meddled = excuses.rewritten || excuses.planted || !excuses.relabelled.is_empty();
+            let profile = entry.map(|entry| &entry.profile);
+            let retargeted = profile.map_or(!excuses.retargeted.is_empty(), |profile| {
+                excuses.retargeted.contains(profile)
+            });
+            let excused = match class {
+                Some(LossClass::ScaledDown) => meddled || retargeted,
+                Some(LossClass::Mislabelled) => meddled,
+                Some(LossClass::Killed) => excuses.ending,
+                Some(_) => meddled,
+                // A ghost.
+                None => {
+                    claimed_by.is_none() && entry.is_none() || excuses.rewritten || excuses.planted
+                }
+            };
+            if !excused {
+                let id = id.map_or(0, ExecutorId::get);
+                return violated!(
+                    "I-12: d{driver} ended {id} ({}), which was well, as {class:?}; it was an executor of {claimed_by:?}",
+                    short(uid.as_str())
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a pod is not ending, and nothing is wrong with it.
+fn is_well(pod: &Value) -> bool {
+    matches!(text(pod, "/status/phase"), "Pending" | "Running") && !is_terminating(pod)
+}
+
+/// Whether a ledger has this pod for an executor that stays.
+fn claims(ledger: &Snapshot, uid: &PodUid) -> bool {
+    (ledger.entries.values()).any(|entry| {
+        entry.uid() == Some(uid) && matches!(entry.class(), Class::Running | Class::Pending(_))
+    })
+}

@@ -1,0 +1,142 @@
+//! The drivers: each start of one in a world of tasks of its own, which can be stopped dead, or not be run for a while.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use actix::{Actor, Handler};
+use boatswain::clock::Clock;
+use boatswain::config::{Config, OnSignal};
+use boatswain::driver::{self, Environment, Handle};
+use boatswain::exit::Exit;
+use boatswain::kubernetes::Clients;
+use boatswain::lifecycle_manager::messages::Ended;
+use tokio::sync::Notify;
+use tokio::task::LocalSet;
+
+use crate::hand::NAMESPACE;
+use crate::network::Network;
+use crate::trace::say;
+
+/// One start of the driver.
+pub struct Driver {
+    /// 1, 2, 3 … in the order of their starts.
+    pub number: usize,
+    /// How it was told to stop, where it was.
+    pub told: Option<OnSignal>,
+    /// Whether it does not get to run.
+    pub paused: bool,
+    /// Speaks to it.
+    pub handle: Handle,
+    tasks: Option<LocalSet>,
+    exit: Rc<Cell<Option<Exit>>>,
+    ends: Rc<RefCell<Vec<Ended>>>,
+}
+
+/// All of them, those that are over too.
+pub type Fleet = Rc<RefCell<Vec<Driver>>>;
+
+/// Writes down what a driver tells of ends.
+struct Reader(Rc<RefCell<Vec<Ended>>>);
+
+impl Actor for Reader {
+    type Context = actix::Context<Self>;
+}
+
+impl Handler<Ended> for Reader {
+    type Result = ();
+
+    fn handle(&mut self, ended: Ended, _: &mut Self::Context) {
+        self.0.borrow_mut().push(ended);
+    }
+}
+
+impl Driver {
+    /// Starts one, wired as in production but for where its requests go and what time it is.
+    pub fn start(
+        number: usize,
+        config: Config,
+        network: &Network,
+        clock: Clock,
+        seed: u64,
+        wake: Arc<Notify>,
+    ) -> Self {
+        say!("d{number} starts");
+        let clients = Clients::in_process(network.of(number), NAMESPACE);
+        let environment = Environment {
+            clients,
+            clock,
+            seed: seed.wrapping_add(number as u64),
+        };
+        let (handle, running) = driver::start_in(config, environment);
+        let exit = Rc::new(Cell::new(None));
+        let ends = Rc::new(RefCell::new(Vec::new()));
+        let tasks = LocalSet::new();
+        let (exits, reader, speaker) = (Rc::clone(&exit), Reader(Rc::clone(&ends)), handle.clone());
+        tasks.spawn_local(async move {
+            speaker.hear_of_ends(reader.start().recipient());
+            exits.set(Some(running.await));
+            wake.notify_one();
+        });
+        Self {
+            number,
+            told: None,
+            paused: false,
+            handle,
+            tasks: Some(tasks),
+            exit,
+            ends,
+        }
+    }
+
+    /// Stops it dead: nothing of it runs any more, and no answer reaches it.
+    pub fn kill(&mut self) {
+        self.tasks = None;
+    }
+
+    /// Whether anything of it is left.
+    pub fn is_alive(&self) -> bool {
+        self.tasks.is_some()
+    }
+
+    /// How it ended by itself, once.
+    pub fn take_exit(&mut self) -> Option<Exit> {
+        let exit = self.exit.take()?;
+        self.kill();
+        Some(exit)
+    }
+
+    /// The ends that it told since this was last asked.
+    pub fn take_ends(&self) -> Vec<Ended> {
+        self.ends.take()
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) {
+        if self.paused {
+            return;
+        }
+        if let Some(tasks) = &mut self.tasks {
+            // All its tasks are over only after its exit is known.
+            let _ = Pin::new(tasks).poll(cx);
+        }
+    }
+}
+
+/// Runs `world`, and beside it all drivers that are alive.
+pub async fn run<T>(fleet: &Fleet, world: impl Future<Output = T>) -> T {
+    let mut world = pin!(world);
+    poll_fn(|cx| {
+        // First, so that what it stops dead does not get to run again.
+        if let Poll::Ready(over) = world.as_mut().poll(cx) {
+            return Poll::Ready(over);
+        }
+        for driver in fleet.borrow_mut().iter_mut() {
+            driver.poll(cx);
+        }
+        Poll::Pending
+    })
+    .await
+}

@@ -1,0 +1,100 @@
+//! The hand of the world: calls to the API server that no fault befalls, as kubelets, schedulers and people make them.
+
+use axum::Router;
+use axum::body::Body;
+use http::{Method, Request};
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+/// Everything happens in this namespace.
+pub const NAMESPACE: &str = "default";
+
+/// Calls that come through.
+#[derive(Clone)]
+pub struct Hand(Router);
+
+impl Hand {
+    pub fn new(router: Router) -> Self {
+        Self(router)
+    }
+
+    /// Binds a pod to a node.
+    pub async fn bind(&self, name: &str, node: &str) -> u16 {
+        let binding = json!({
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": name},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        });
+        self.call(Method::POST, &format!("/{name}/binding"), &binding)
+            .await
+    }
+
+    /// Writes a pod's status, as far as it is named.
+    pub async fn status(&self, name: &str, status: Value) -> u16 {
+        let patch = json!({"status": status});
+        self.call(Method::PATCH, &format!("/{name}/status"), &patch)
+            .await
+    }
+
+    /// Changes a pod.
+    pub async fn patch(&self, name: &str, patch: &Value) -> u16 {
+        self.call(Method::PATCH, &format!("/{name}"), patch).await
+    }
+
+    /// Makes a pod.
+    pub async fn create(&self, pod: &Value) -> u16 {
+        self.call(Method::POST, "", pod).await
+    }
+
+    /// Deletes a pod, where it is this one; `None` leaves it the grace it has itself.
+    pub async fn delete(&self, name: &str, uid: &str, grace: Option<u64>) -> u16 {
+        let mut options = json!({
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": uid},
+        });
+        if let Some(grace) = grace {
+            options["gracePeriodSeconds"] = grace.into();
+        }
+        self.call(Method::DELETE, &format!("/{name}"), &options)
+            .await
+    }
+
+    async fn call(&self, method: Method, path: &str, body: &Value) -> u16 {
+        let kind = match method {
+            Method::PATCH => "application/merge-patch+json",
+            _ => "application/json",
+        };
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("/api/v1/namespaces/{NAMESPACE}/pods{path}"))
+            .header("content-type", kind)
+            .body(Body::from(body.to_string()))
+            .unwrap();
+        match self.0.clone().oneshot(request).await {
+            Ok(response) => response.status().as_u16(),
+            Err(never) => match never {},
+        }
+    }
+}
+
+/// The text at a path; empty where there is none.
+pub fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    value
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+/// A pod's label; empty where it has none.
+pub fn label<'a>(pod: &'a Value, key: &str) -> &'a str {
+    (pod.pointer("/metadata/labels"))
+        .and_then(|labels| labels.get(key)?.as_str())
+        .unwrap_or_default()
+}
+
+/// Whether a pod is being deleted.
+pub fn is_terminating(pod: &Value) -> bool {
+    pod.pointer("/metadata/deletionTimestamp").is_some()
+}

@@ -1,0 +1,86 @@
+//! What a driver asks of the API server, as far as the world cares.
+
+use http::Method;
+use http::request::Parts;
+use serde_json::Value;
+
+use crate::hand::text;
+
+/// What a request is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    Create,
+    /// Deletes all of a kind.
+    Sweep,
+    Delete {
+        name: String,
+    },
+    Patch {
+        name: String,
+    },
+    /// Anything else that changes something.
+    Write,
+    CachedList,
+    Watch,
+    Read,
+}
+
+/// What the server did for a driver.
+#[derive(Debug)]
+pub struct Done {
+    /// Which start of a driver.
+    pub driver: usize,
+    pub kind: Kind,
+    pub code: u16,
+    pub sent: Value,
+    /// The pod of that name before.
+    pub before: Option<Value>,
+}
+
+impl Kind {
+    pub fn of(parts: &Parts) -> Self {
+        let query = parts.uri.query().unwrap_or_default();
+        let path = parts.uri.path();
+        let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let name = name.to_owned();
+        let pod = parent.ends_with("/pods");
+        match parts.method {
+            Method::GET if query.contains("watch=true") => Kind::Watch,
+            Method::GET if query.contains("resourceVersionMatch") => Kind::CachedList,
+            Method::GET => Kind::Read,
+            Method::POST if path.ends_with("/pods") => Kind::Create,
+            Method::DELETE if path.ends_with("/pods") => Kind::Sweep,
+            Method::DELETE if pod => Kind::Delete { name },
+            Method::PATCH if pod => Kind::Patch { name },
+            _ => Kind::Write,
+        }
+    }
+
+    /// The pod that it changes.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Kind::Delete { name } | Kind::Patch { name } => Some(name),
+            _ => None,
+        }
+    }
+
+    pub fn is_write(&self) -> bool {
+        !matches!(self, Kind::CachedList | Kind::Watch | Kind::Read)
+    }
+}
+
+impl Done {
+    /// Whether it was carried out.
+    pub fn succeeded(&self) -> bool {
+        (200..300).contains(&self.code)
+    }
+}
+
+/// Which object a request is about, as its body says: its name, or the uid that it must have.
+pub fn uid_meant(sent: &Value) -> &str {
+    ["/preconditions/uid", "/metadata/uid", "/metadata/name"]
+        .into_iter()
+        .map(|pointer| text(sent, pointer))
+        .find(|text| !text.is_empty())
+        .unwrap_or_default()
+}

@@ -1,0 +1,107 @@
+//! What happened, line by line, in simulated time: the same for the same seed, to the byte.
+//!
+//! A run has one thread to itself, so its trace is the thread's; whoever takes part writes to it without being handed it.
+
+use std::cell::RefCell;
+use std::fmt::{self, Write as _};
+use std::io;
+
+use tokio::time::Instant;
+use tracing_subscriber::fmt::MakeWriter;
+
+thread_local! {
+    static TRACE: RefCell<Option<Trace>> = const { RefCell::new(None) };
+    static PANICS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+struct Trace {
+    began: Instant,
+    lines: String,
+}
+
+/// Begins this thread's trace at this instant.
+pub fn begin() {
+    let trace = Trace {
+        began: Instant::now(),
+        lines: String::new(),
+    };
+    TRACE.with_borrow_mut(|current| *current = Some(trace));
+    PANICS.with_borrow_mut(Vec::clear);
+}
+
+/// Ends this thread's trace.
+pub fn end() -> String {
+    TRACE.with_borrow_mut(|trace| trace.take().map_or_else(String::new, |trace| trace.lines))
+}
+
+/// Adds a line.
+pub fn add(line: fmt::Arguments<'_>) {
+    TRACE.with_borrow_mut(|trace| {
+        if let Some(trace) = trace {
+            let now = trace.began.elapsed().as_secs_f64();
+            // Writing to a String never fails.
+            let _ = writeln!(trace.lines, "{now:>9.3} {line}");
+        }
+    });
+}
+
+/// Adds a line to this thread's trace.
+macro_rules! say {
+    ($($line:tt)*) => { $crate::trace::add(format_args!($($line)*)) };
+}
+pub(crate) use say;
+
+/// What panicked on this thread since its trace began.
+pub fn panics() -> Vec<String> {
+    PANICS.with_borrow_mut(std::mem::take)
+}
+
+/// From now on panics of threads that have a trace are noted there: an actor that panics does so in a task, which
+/// nobody else would hear of.
+pub fn note_panics() {
+    let others = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let traced = TRACE.with(|trace| trace.try_borrow().is_ok_and(|trace| trace.is_some()));
+        if traced {
+            say!("PANIC {panic}");
+            PANICS.with_borrow_mut(|panics| panics.push(panic.to_string()));
+        } else {
+            others(panic);
+        }
+    }));
+}
+
+/// Has the log of all that runs on this thread written into its trace, while `work` is at work.
+pub fn with_log<T>(work: impl FnOnce() -> T) -> T {
+    let log = tracing_subscriber::fmt()
+        .with_env_filter("warn,boatswain=debug,apiserver=warn")
+        .with_target(false)
+        .without_time()
+        .with_ansi(false)
+        .with_writer(LogWriter)
+        .finish();
+    tracing::subscriber::with_default(log, work)
+}
+
+#[derive(Clone, Copy)]
+struct LogWriter;
+
+impl io::Write for LogWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(bytes);
+        say!("        | {}", text.trim_end());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for LogWriter {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        *self
+    }
+}

@@ -1,0 +1,310 @@
+//! One run: a cluster, a node, drivers, and what the script does to them.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use boatswain::clock::Clock;
+use boatswain::config::OnSignal;
+use boatswain::devcluster::{self, DevCluster, Options, State};
+use boatswain::exit::Exit;
+use boatswain::model::Snapshot;
+use jiff::Timestamp;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::checks::{Checks, Verdict};
+use crate::drivers::{Driver, Fleet};
+use crate::hand::Hand;
+use crate::network::Network;
+use crate::node::Node;
+use crate::script::Script;
+use crate::trace::{self, say};
+
+/// It is looked at all drivers at least this often.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Between the end of the last driver and the start of the next, where the script says nothing.
+const RESTART: Duration = Duration::from_secs(1);
+
+/// More drivers than this are never alive at once.
+const MOST_DRIVERS: usize = 3;
+
+/// One run.
+pub struct World {
+    pub script: Script,
+    pub cluster: DevCluster,
+    pub network: Network,
+    pub hand: Hand,
+    pub node: Node,
+    pub fleet: Fleet,
+    pub checks: Checks,
+    pub backup: Option<State>,
+    /// When a driver starts.
+    pub starts: Vec<Instant>,
+    /// When a driver that is paused gets to run again.
+    pub resumes: Vec<(usize, Instant)>,
+    pub clock: Clock,
+    /// How many writes drivers made since this was last set to none.
+    pub writes: usize,
+    /// Whether a driver has said that the application has ended and nothing is left.
+    pub ended_clean: bool,
+    wake: Arc<Notify>,
+    /// What was last written of each driver's ledger.
+    shown: String,
+}
+
+impl World {
+    /// A world in which nothing has happened.
+    pub fn new(script: Script) -> Self {
+        let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let clock = Clock::starting_at(start);
+        let seed = script.seed;
+        let options = Options {
+            seed,
+            wall_clock_start: Some(start),
+            ..Options::default()
+        };
+        let cache = devcluster::start(Options {
+            collect_garbage: false,
+            ..options.clone()
+        });
+        let cluster = devcluster::start(options);
+        let wake = Arc::new(Notify::new());
+        let hand = Hand::new(cluster.router());
+        let mut checks = Checks::default();
+        for (profile, config) in &script.config.profiles {
+            checks.target(profile, config.executors);
+        }
+        Self {
+            network: Network::new(cluster.clone(), cache, Arc::clone(&wake), seed),
+            node: Node::new(hand.clone(), script.pace, clock, seed),
+            hand,
+            cluster,
+            fleet: Rc::new(RefCell::new(Vec::new())),
+            checks,
+            backup: None,
+            starts: vec![Instant::now()],
+            resumes: Vec::new(),
+            clock,
+            writes: 0,
+            ended_clean: false,
+            wake,
+            shown: String::new(),
+            script,
+        }
+    }
+
+    /// Plays the script, then leaves the world alone, and looks what becomes of it.
+    pub async fn play(&mut self) -> Verdict {
+        let began = Instant::now();
+        for step in std::mem::take(&mut self.script.steps) {
+            self.until(began + step.at).await?;
+            say!("-- {:?}", step.fault);
+            self.befall(step.fault).await;
+            self.step().await?;
+        }
+        self.until(began + self.script.calm).await?;
+        self.calm_down().await
+    }
+
+    /// Lets the world go on until then.
+    pub async fn until(&mut self, then: Instant) -> Verdict {
+        loop {
+            let now = Instant::now();
+            if now >= then {
+                return Ok(());
+            }
+            let starts = self.starts.iter().copied();
+            let resumes = self.resumes.iter().map(|(_, at)| *at);
+            let due = starts.chain(resumes).chain(self.node.due());
+            let next = due.fold(then.min(now + LOOK_EVERY), Instant::min);
+            tokio::select! {
+                biased;
+                () = self.wake.notified() => {}
+                () = sleep_until(next) => {}
+            }
+            self.step().await?;
+        }
+    }
+
+    /// All that is due now, and a look at everything.
+    async fn step(&mut self) -> Verdict {
+        let sprung = self.network.net().sprung.take();
+        if let Some(number) = sprung {
+            self.kill(number);
+        }
+        let done = std::mem::take(&mut self.network.net().done);
+        self.writes += done.len();
+        for done in &done {
+            self.checks.done(done)?;
+        }
+        self.see_exits()?;
+        let now = Instant::now();
+        for (number, _) in self.resumes.extract_if(.., |(_, at)| *at <= now) {
+            if let Some(driver) = find(&mut self.fleet.borrow_mut(), number) {
+                say!("d{number} goes on");
+                driver.paused = false;
+            }
+        }
+        let starting = self.starts.extract_if(.., |at| *at <= now).count();
+        for _ in 0..starting {
+            self.start();
+        }
+        let state = self.cluster.state().await;
+        self.node.work(&state).await;
+        self.network.net().remember(state);
+        self.look().await?;
+        match trace::panics().first() {
+            Some(panic) => Err(format!("O-12: {panic}")),
+            None => Ok(()),
+        }
+    }
+
+    /// Looks at all drivers that can be looked at.
+    async fn look(&mut self) -> Verdict {
+        let handles: Vec<_> = (self.fleet.borrow().iter())
+            .filter(|driver| driver.is_alive() && !driver.paused && driver.told.is_none())
+            .map(|driver| (driver.number, driver.handle.clone()))
+            .collect();
+        for (number, handle) in handles {
+            let Ok(seen) = timeout(Duration::from_secs(1), handle.look()).await else {
+                return Err(format!("O-12: d{number} does not answer"));
+            };
+            self.hear()?;
+            if let Some(snapshot) = seen {
+                self.show(number, &snapshot);
+                self.checks.look(number, snapshot)?;
+            }
+        }
+        self.hear()
+    }
+
+    /// Hears what drivers told of ends.
+    fn hear(&mut self) -> Verdict {
+        for driver in self.fleet.borrow().iter() {
+            let ends = driver.take_ends();
+            for end in &ends {
+                say!(
+                    "d{} tells: {} {}",
+                    driver.number,
+                    end.0.entry.id,
+                    end.0.reason.class
+                );
+            }
+            self.checks.told(driver.number, ends)?;
+        }
+        Ok(())
+    }
+
+    fn show(&mut self, number: usize, snapshot: &Snapshot) {
+        let entries: String = (snapshot.entries.iter())
+            .map(|(id, entry)| format!(" {id}:{:?}", entry.class()))
+            .collect();
+        let ghosts = snapshot.ghosts.len();
+        let shown = format!(
+            "d{number} has, in epoch {},{entries}, {ghosts} ghosts",
+            snapshot.epoch
+        );
+        if shown != self.shown {
+            say!("{shown}");
+            self.shown = shown;
+        }
+    }
+
+    /// Starts a driver.
+    pub fn start(&mut self) {
+        let mut fleet = self.fleet.borrow_mut();
+        if fleet.iter().filter(|driver| driver.is_alive()).count() >= MOST_DRIVERS {
+            return;
+        }
+        let number = fleet.len() + 1;
+        let started = Driver::start(
+            number,
+            self.script.config.clone(),
+            &self.network,
+            Clock::starting_at(self.clock.now().wall),
+            self.script.seed,
+            Arc::clone(&self.wake),
+        );
+        fleet.push(started);
+    }
+
+    /// Kills a driver.
+    pub fn kill(&mut self, number: usize) {
+        if let Some(driver) = find(&mut self.fleet.borrow_mut(), number).filter(|d| d.is_alive()) {
+            say!("d{number} is killed");
+            driver.kill();
+        }
+        self.checks.over(number);
+        self.keep_one_alive();
+    }
+
+    /// The youngest driver that is alive and was not told to stop.
+    pub fn youngest(&self) -> Option<usize> {
+        (self.fleet.borrow().iter().rev())
+            .find(|driver| driver.is_alive() && driver.told.is_none())
+            .map(|driver| driver.number)
+    }
+
+    /// Tells a driver to stop.
+    pub fn tell_to_stop(&mut self, number: usize, way: OnSignal) {
+        if let Some(driver) = find(&mut self.fleet.borrow_mut(), number) {
+            driver.told = Some(way);
+            driver.handle.stop_by(way);
+        }
+        self.checks.over(number);
+    }
+
+    /// Somebody sees to it that there is a driver, as a Deployment does.
+    pub fn keep_one_alive(&mut self) {
+        let alive = self.fleet.borrow().iter().any(Driver::is_alive);
+        if !alive && self.starts.is_empty() && !self.checks.excuses.ending {
+            self.starts.push(Instant::now() + RESTART);
+        }
+    }
+
+    // spec: I-11, O-2, O-10, W-7
+    fn see_exits(&mut self) -> Verdict {
+        let mut exits = Vec::new();
+        for driver in self.fleet.borrow_mut().iter_mut() {
+            let exit = driver.take_exit();
+            exits.extend(exit.map(|exit| (driver.number, driver.told, exit)));
+        }
+        for (number, told, exit) in exits {
+            say!("d{number} exits: {exit:?}");
+            let started = self.checks.last(number).is_some();
+            let rewritten = self.checks.excuses.rewritten;
+            let scripted = match exit {
+                // Told to stop before it had begun, it has nothing to do.
+                Exit::Clean => told.is_some(),
+                Exit::Superseded => {
+                    told == Some(OnSignal::HandOver)
+                        || self.checks.is_superseded(number)
+                        || rewritten
+                }
+                Exit::Unreachable => !started,
+                // An older driver of an application that began anew.
+                Exit::Configuration => rewritten && self.script.config.app.id.is_none(),
+                Exit::Usage | Exit::Bug | Exit::Rights | Exit::Finished(_) | Exit::Interrupted => {
+                    false
+                }
+            };
+            if !scripted {
+                return Err(format!(
+                    "I-11: d{number} ended with {exit:?}, and nobody had asked for it"
+                ));
+            }
+            self.ended_clean |= exit == Exit::Clean && told == Some(OnSignal::End);
+            self.checks.over(number);
+        }
+        self.keep_one_alive();
+        Ok(())
+    }
+}
+
+/// The driver of that number.
+pub fn find(fleet: &mut [Driver], number: usize) -> Option<&mut Driver> {
+    fleet.iter_mut().find(|driver| driver.number == number)
+}
