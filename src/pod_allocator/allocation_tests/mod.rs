@@ -4,6 +4,7 @@ mod crash_loops;
 mod down;
 mod outcomes;
 mod requests;
+mod steps;
 mod worlds;
 
 use std::sync::Arc;
@@ -159,10 +160,7 @@ impl Driver {
         let sent = self.story.now().tick;
         let doubled = self.flights.insert(id, Flight { profile, sent });
         assert!(doubled.is_none(), "{id} is in flight twice");
-        assert_eq!(
-            self.allocation.in_flight() as usize >= self.flights.len(),
-            true
-        );
+        assert!(self.allocation.in_flight() as usize >= self.flights.len());
     }
 
     fn answer(&mut self, n: u64, reply: Reply) {
