@@ -21,6 +21,14 @@ fn pod(name: &str, app: &str, labels: Value) -> Value {
     })
 }
 
+fn labels_of(executor: u64) -> Value {
+    json!({
+        "boatswain.dev/executor-id": executor.to_string(),
+        "boatswain.dev/incarnation": "1",
+        "boatswain.dev/profile": "default",
+    })
+}
+
 fn app_of(driver: &mut Driver) -> String {
     driver.says("application taken over")["app"]
         .as_str()
@@ -63,22 +71,44 @@ fn pods_with_absurd_labels_are_left_alone_and_nothing_else_suffers() {
     assert!(!log.at("warn").is_empty(), "it is said that they are odd");
 }
 
-// spec: E-3, I-1
+// spec: E-1
 #[test]
-fn a_copy_of_an_executor_is_deleted_and_the_executor_stays() {
+fn a_copy_under_another_name_is_no_executor() {
     let cluster = Cluster::any();
     let mut driver = Driver::start(&cluster, 10, &[]);
-    let before = cluster.converges(10);
+    cluster.converges(10);
     let app = app_of(&mut driver);
-    let copy = json!({
-        "boatswain.dev/executor-id": "3",
-        "boatswain.dev/incarnation": "1",
-        "boatswain.dev/profile": "default",
-    });
-    cluster.api.create_pod(&pod("copy-of-3", &app, copy));
+    cluster
+        .api
+        .create_pod(&pod("copy-of-3", &app, labels_of(3)));
+    let said = "a pod bears this application's labels but is none of its executors: left alone";
+    assert_eq!(driver.says(said)["pod"], "copy-of-3");
+    cluster.settles(11);
+    let log = driver.log();
+    assert_eq!(
+        (log.count("executor requested"), log.count("executor ended")),
+        (10, 0)
+    );
+}
+
+// spec: E-3, I-1
+#[test]
+fn a_ghost_is_deleted_and_counts_for_nobody() {
+    let cluster = Cluster::any();
+    let mut driver = Driver::start(&cluster, 10, &[]);
+    cluster.converges(10);
+    let app = app_of(&mut driver);
+    cluster.api.delete_pod("t-exec-3", Grace::Force);
+    driver.end_of(3);
+    let before = cluster.converges(10);
+    cluster.api.create_pod(&pod("t-exec-3", &app, labels_of(3)));
     driver.says("a pod came too late, or is a copy: it is deleted");
     assert_eq!(cluster.settles(10), before);
-    assert_eq!(driver.log().count("executor ended"), 0);
+    let log = driver.log();
+    assert_eq!(
+        (log.count("executor requested"), log.count("executor ended")),
+        (11, 1)
+    );
 }
 
 // spec: A-25
@@ -115,7 +145,7 @@ fn statuses_never_heard_of_end_nobody() {
         json!({"containerStatuses": null, "conditions": null}),
         json!({"containerStatuses": []}),
         json!({"containerStatuses": [{"name": "somebody-else", "image": "x", "imageID": "", "ready": true,
-            "restartCount": 2_147_483_647, "state": {"terminated": {"exitCode": 9, "reason": "Error"}}}]}),
+            "restartCount": 2_147_483_647, "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}]}),
         json!({"reason": "\u{1b}[31mred\u{7}".repeat(50), "message": "x".repeat(50_000)}),
         json!({"startTime": "9999-12-31T23:59:59Z"}),
     ];
@@ -127,7 +157,9 @@ fn statuses_never_heard_of_end_nobody() {
     // What comes after them is seen and done as ever.
     cluster.api.delete_pod("t-exec-10", Grace::Own);
     driver.end_of(10);
-    driver.says("executor gone");
+    driver.until("it is replaced", |log| {
+        (log.executors("executor running").len() == 11).then_some(())
+    });
     let log = driver.log();
     assert!(driver.is_alive());
     assert!(log.at("error").is_empty(), "{:?}", log.at("error"));
