@@ -1,6 +1,7 @@
 //! The one way to start: as successor (spec O-31). The record is read or made, its incarnation raised.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rand::RngExt;
@@ -201,6 +202,10 @@ async fn take_over(
     seed: u64,
 ) -> Result<Taken, StartError> {
     let name = record_name(&place.prefix);
+    let holder: Arc<str> = Arc::from(format!(
+        "{:016x}",
+        StdRng::seed_from_u64(seed).random::<u64>()
+    ));
     let mut failures = 0;
     loop {
         let found = patience
@@ -215,7 +220,10 @@ async fn take_over(
             .unwrap_or_else(|| new_app_id(&place.prefix, seed));
         let succession = Record::succeed(inherited.as_ref(), &app_id, RESERVED_BLOCK)
             .map_err(|why| no_succession(why, &name))?;
-        let record = succession.record;
+        let record = Record {
+            holder: Some(Arc::clone(&holder)),
+            ..succession.record
+        };
         let written = match &found {
             None => {
                 calls

@@ -3,6 +3,7 @@
 mod intervals;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,9 @@ pub struct Record {
     pub app_id: AppId,
     /// The latest start of a driver.
     pub incarnation: Incarnation,
+    /// Which start that was: a record that was lost and made anew counts from one again, so a number alone may stand
+    /// for two drivers that both live.
+    pub holder: Option<Arc<str>>,
     /// How many executors are wanted of each profile whose target was set while a driver ran; the configuration's
     /// numbers stand for the others.
     pub targets: BTreeMap<ProfileName, u32>,
@@ -133,6 +137,7 @@ mod key {
     pub(super) const FORMAT: &str = "format";
     pub(super) const APP_ID: &str = "app-id";
     pub(super) const INCARNATION: &str = "incarnation";
+    pub(super) const HOLDER: &str = "holder";
     pub(super) const TARGETS: &str = "targets";
     pub(super) const RESERVED: &str = "reserved";
     pub(super) const ENDED: &str = "ended";
@@ -175,6 +180,7 @@ impl Record {
         Self {
             app_id,
             incarnation: Incarnation(0),
+            holder: None,
             targets: BTreeMap::new(),
             reserved: None,
             ended: IdSet::new(),
@@ -240,6 +246,9 @@ impl Record {
         put(key::ENDED, intervals::text(&self.ended));
         put(key::BOUND, intervals::text(&self.bound));
         put(key::BACKOFFS, json!(self.backoffs).to_string());
+        if let Some(holder) = &self.holder {
+            put(key::HOLDER, holder.to_string());
+        }
         if let Some(reserved) = self.reserved {
             put(key::RESERVED, reserved.to_string());
         }
@@ -279,6 +288,7 @@ impl Record {
         Ok(Self {
             app_id: app_id.ok_or_else(|| keys.missing(key::APP_ID))?.into(),
             incarnation: Incarnation(incarnation.ok_or_else(|| keys.missing(key::INCARNATION))?),
+            holder: keys.get(key::HOLDER).map(Arc::from),
             targets: keys.json(key::TARGETS)?,
             reserved,
             ended: keys.intervals(key::ENDED)?,

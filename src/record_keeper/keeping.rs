@@ -2,6 +2,7 @@
 //!
 //! One call at a time. Whatever an answer leaves open, the record is read again before it is written.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -340,18 +341,27 @@ impl Keeping {
 
     fn over(&self, map: &ConfigMap) -> Option<Over> {
         match Record::read_own(map, &self.wanted.app_id) {
-            Ok(record) if record.incarnation > self.wanted.incarnation => {
-                Some(match record.finished {
-                    Some(code) => Over::Finished(code),
-                    None => Over::Superseded {
-                        by: record.incarnation.0,
-                    },
-                })
-            }
+            Ok(record) if self.is_of_another(&record) => Some(match record.finished {
+                Some(code) => Over::Finished(code),
+                None => Over::Superseded {
+                    by: record.incarnation.0,
+                },
+            }),
             Ok(_) | Err(RecordError::Unreadable { .. }) => None,
             Err(error @ (RecordError::Newer { .. } | RecordError::AnotherApplication { .. })) => {
                 Some(Over::Foreign(error.to_string()))
             }
+        }
+    }
+
+    /// Whether another driver that has begun later wrote this. The same number from another start counts: that one has
+    /// read the record since this one last wrote it.
+    fn is_of_another(&self, record: &Record) -> bool {
+        let (theirs, ours) = (&record.holder, &self.wanted.holder);
+        match record.incarnation.cmp(&self.wanted.incarnation) {
+            Ordering::Greater => true,
+            Ordering::Equal => theirs.is_some() && theirs != ours,
+            Ordering::Less => false,
         }
     }
 

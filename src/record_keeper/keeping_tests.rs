@@ -113,11 +113,28 @@ fn a_write_whose_outcome_is_unknown_is_settled_by_reading() {
     assert_eq!(keeping.next(at(99)), None);
 }
 
+// spec: W-7, I-10
+#[test]
+fn the_same_incarnation_from_another_start_ends_this_driver() {
+    // The record was lost, and made anew by a driver that counted from one again.
+    let held = |holder: &str| Record {
+        holder: Some(holder.into()),
+        ..record(2)
+    };
+    let mut own = Keeping::new(held("own"), place(), "u1".into(), 10.into());
+    assert_eq!(own.seen(&map(&held("own"), "u1", 11)), vec![]);
+    assert_eq!(
+        own.seen(&map(&held("other"), "u2", 12)),
+        vec![Effect::Over(Over::Superseded { by: 2 })]
+    );
+}
+
 // spec: W-7
 #[test]
 fn a_higher_incarnation_ends_this_driver_however_it_is_learned_of() {
     let over = Effect::Over(Over::Superseded { by: 4 });
-    assert_eq!(keeping(3).seen(&map(&record(4), "u1", 11)), [over.clone()]);
+    let seen = keeping(3).seen(&map(&record(4), "u1", 11));
+    assert_eq!(seen, vec![over.clone()]);
 
     let mut conflicting = keeping(3);
     reserve(&mut conflicting, 5_000);

@@ -72,8 +72,9 @@ pub struct Checks {
     counted: BTreeMap<(u32, ExecutorId), PodUid>,
     ever_bound: BTreeSet<PodUid>,
     requested: BTreeMap<(u32, u64), Instant>,
-    /// When their pods were made.
-    made: BTreeMap<(u32, u64), Instant>,
+    /// Pods made by a driver when a younger one had begun; they do not last (spec I-10), but whoever takes over before
+    /// they are gone may count them.
+    made_too_late: BTreeSet<(u32, u64)>,
     /// Targets in force, and since when.
     targets: BTreeMap<ProfileName, Vec<(Instant, u32)>>,
     killings: Vec<Killing>,
@@ -90,6 +91,8 @@ impl Checks {
     /// The server's history was replaced.
     pub fn rewritten(&mut self) {
         self.excuses.rewritten = true;
+        // Who takes over from now on knows no more than the server's new history says.
+        self.applications += 1;
         for seen in self.drivers.values_mut() {
             if let Some(last) = &seen.last {
                 let uids = last
@@ -144,8 +147,9 @@ impl Checks {
                 seen.asked_for.insert(id);
                 let key = (seen.application, id);
                 (self.requested).entry(key).or_insert_with(Instant::now);
-                if done.succeeded() {
-                    self.made.insert(key, Instant::now());
+                let began = seen.began;
+                if done.succeeded() && self.drivers.values().any(|other| other.began > began) {
+                    self.made_too_late.insert(key);
                 }
                 Ok(())
             }
@@ -215,8 +219,12 @@ impl Checks {
                 .filter(|(other, _)| **other != driver)
                 .find(|(_, seen)| seen.last.as_ref().is_some_and(|last| claims(last, &uid)))
                 .map(|(other, _)| *other);
-            // What an older driver makes when a younger one has begun does not last (spec I-10).
-            let claimed_by = claimed_by.filter(|other| !self.made_too_late(*other, id));
+            let too_late = |other| {
+                let id = id.parse().unwrap_or(0);
+                self.made_too_late
+                    .contains(&(self.application_of(other), id))
+            };
+            let claimed_by = claimed_by.filter(|other| !too_late(*other));
             self.killings.push(Killing {
                 driver,
                 id: named.and_then(ExecutorId::new),
@@ -225,21 +233,6 @@ impl Checks {
             });
         }
         Ok(())
-    }
-
-    /// Whether a younger driver than this one had begun when this one's request for a pod was carried out.
-    fn made_too_late(&self, driver: usize, id: &str) -> bool {
-        let Some(seen) = self.drivers.get(&driver) else {
-            return false;
-        };
-        let made = id
-            .parse()
-            .ok()
-            .and_then(|id| self.made.get(&(seen.application, id)));
-        made.is_some_and(|made| {
-            let mut others = self.drivers.values();
-            others.any(|other| other.began > seen.began && other.began <= Some(*made))
-        })
     }
 
     /// Ends that a driver told.
@@ -356,13 +349,16 @@ impl Checks {
         if self.excuses.planted || self.excuses.rewritten || !self.excuses.relabelled.is_empty() {
             return Ok(());
         }
-        for (profile, counts) in &now.counts {
-            let live = now
-                .entries
-                .values()
-                .filter(|entry| entry.profile == *profile && entry.class().is_live());
-            let oldest = live
-                .filter_map(|entry| self.requested.get(&(application, entry.id.get())))
+        for profile in now.counts.keys() {
+            let asked_for: Vec<_> = (now.entries.values())
+                .filter(|entry| entry.profile == *profile && entry.class().is_live())
+                .map(|entry| (application, entry.id.get()))
+                .filter(|key| !self.made_too_late.contains(key))
+                .collect();
+            let live = asked_for.len();
+            let oldest = asked_for
+                .iter()
+                .filter_map(|key| self.requested.get(key))
                 .min();
             let Some(oldest) = oldest else { continue };
             let history = self.targets.get(profile).map_or(&[][..], Vec::as_slice);
@@ -374,10 +370,9 @@ impl Checks {
                 .map(|(_, target)| *target)
                 .max()
                 .unwrap_or(0);
-            if counts.live() > highest {
+            if live > highest as usize {
                 return violated!(
-                    "I-3: d{driver} counts {} live of {profile}, target {highest}",
-                    counts.live()
+                    "I-3: d{driver} counts {live} live of {profile}, target {highest}"
                 );
             }
         }
@@ -429,12 +424,13 @@ impl Checks {
             };
             let excuses = &self.excuses;
             let meddled = excuses.rewritten || excuses.planted || !excuses.relabelled.is_empty();
+            let surplus = meddled || !self.made_too_late.is_empty();
             let profile = entry.map(|entry| &entry.profile);
             let retargeted = profile.map_or(!excuses.retargeted.is_empty(), |profile| {
                 excuses.retargeted.contains(profile)
             });
             let excused = match class {
-                Some(LossClass::ScaledDown) => meddled || retargeted,
+                Some(LossClass::ScaledDown) => surplus || retargeted,
                 Some(LossClass::Mislabelled) => meddled,
                 Some(LossClass::Killed) => excuses.ending,
                 Some(_) => meddled,

@@ -14,6 +14,7 @@ fn full() -> Record {
     Record {
         app_id: "etl-7f3a".into(),
         incarnation: Incarnation(3),
+        holder: Some("00c0ffee".into()),
         targets: BTreeMap::from([("default".into(), 5), ("big".into(), 0)]),
         reserved: Some(id(1_000)),
         ended: [1, 2, 3, 7].map(id).into_iter().collect(),
