@@ -122,8 +122,11 @@ fn names_that_are_taken_are_passed_over() {
         });
         cluster.api.create_pod(&stranger);
     }
-    let driver = Driver::start(&cluster, 10, &[]);
-    cluster.settles(12);
+    let mut driver = Driver::start(&cluster, 10, &[]);
+    cluster.converges(12);
+    driver.until("all ten run", |log| {
+        (log.executors("executor running").len() == 10).then_some(())
+    });
     let log = driver.log();
     assert_eq!(log.count("executor requested"), 12);
     assert_eq!(

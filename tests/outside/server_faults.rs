@@ -94,7 +94,7 @@ fn an_api_server_that_is_away_is_waited_for() {
         "it is said, and not on and on: {complaints}"
     );
     cluster.empty();
-    cluster.settles(5);
+    cluster.converges(5);
 }
 
 // spec: K-2, O-30, W-7

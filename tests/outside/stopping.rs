@@ -32,7 +32,7 @@ fn the_end_amid_requests_leaves_nothing_either() {
     });
     driver.signal(Signal::TERM);
     assert_eq!(driver.exit(), Some(0));
-    cluster.settles(0);
+    cluster.converges(0);
     assert_eq!(cluster.api.config_map(RECORD), None);
 }
 
@@ -106,7 +106,7 @@ fn an_end_without_an_api_server_says_what_is_left_to_do() {
     cluster.converges(5);
     next.signal(Signal::TERM);
     assert_eq!(next.exit(), Some(0));
-    cluster.settles(0);
+    cluster.converges(0);
 }
 
 // spec: O-2, O-10

@@ -79,7 +79,7 @@ fn what_goes_while_no_driver_runs_is_told_by_the_next_one() {
         .label_pod("t-exec-8", &json!({"unrelated": "label"}));
     let mut second = Driver::start(&cluster, MANY, &[]);
     let end = second.end_of(7);
-    cluster.settles(MANY);
+    cluster.converges(MANY);
     assert_eq!(end["reason"], "Lost");
     assert_eq!(second.log().count("executor ended"), 1);
 }
