@@ -27,7 +27,7 @@ pub struct Excuses {
     /// Pods whose labels were changed.
     pub relabelled: BTreeSet<String>,
     /// Pods made by others.
-    pub planted: bool,
+    pub planted: BTreeSet<String>,
     /// The application is being ended.
     pub ending: bool,
 }
@@ -169,21 +169,22 @@ impl Checks {
             return;
         };
         self.app_id = text(&done.sent, "/data/app-id").to_owned();
-        let highest = (self.drivers.iter())
-            .filter(|(driver, _)| **driver != done.driver)
-            .filter_map(|(_, seen)| seen.incarnation)
-            .max();
         let seen = self.drivers.entry(done.driver).or_default();
-        if seen.incarnation.is_none() && highest.is_some_and(|highest| incarnation <= highest) {
+        if seen.incarnation == Some(incarnation) {
+            return;
+        }
+        // Numbers only rise, as long as it is the same application.
+        let highest = (self.drivers.values())
+            .filter(|seen| seen.application == self.applications)
+            .filter_map(|seen| seen.incarnation)
+            .max();
+        if highest >= Some(incarnation) {
             self.applications += 1;
         }
-        if seen.incarnation.is_none() {
-            seen.application = self.applications;
-        }
-        if seen.incarnation < Some(incarnation) {
-            seen.incarnation = Some(incarnation);
-            seen.began = Some(Instant::now());
-        }
+        let seen = self.drivers.entry(done.driver).or_default();
+        seen.application = self.applications;
+        seen.incarnation = Some(incarnation);
+        seen.began = Some(Instant::now());
     }
 
     // spec: I-7
@@ -346,7 +347,10 @@ impl Checks {
     fn live_within_targets(&self, driver: usize, now: &Snapshot) -> Verdict {
         let application = self.application_of(driver);
         // Pods made by others and adopted, and those of histories that were put back, nobody asked for.
-        if self.excuses.planted || self.excuses.rewritten || !self.excuses.relabelled.is_empty() {
+        if !self.excuses.planted.is_empty()
+            || self.excuses.rewritten
+            || !self.excuses.relabelled.is_empty()
+        {
             return Ok(());
         }
         for profile in now.counts.keys() {
@@ -384,6 +388,10 @@ impl Checks {
         let application = self.application_of(driver);
         for (id, entry) in &now.entries {
             let Some(uid) = entry.uid() else { continue };
+            // A copy that somebody made while no driver ran cannot be told from the executor that it says it is.
+            if entry.adopted && self.excuses.planted.contains(uid.as_str()) {
+                continue;
+            }
             self.ever_bound.insert(uid.clone());
             let counted = self
                 .counted
@@ -423,7 +431,8 @@ impl Checks {
                 _ => None,
             };
             let excuses = &self.excuses;
-            let meddled = excuses.rewritten || excuses.planted || !excuses.relabelled.is_empty();
+            let meddled =
+                excuses.rewritten || !excuses.planted.is_empty() || !excuses.relabelled.is_empty();
             let surplus = meddled || !self.made_too_late.is_empty();
             let profile = entry.map(|entry| &entry.profile);
             let retargeted = profile.map_or(!excuses.retargeted.is_empty(), |profile| {
@@ -436,7 +445,9 @@ impl Checks {
                 Some(_) => meddled,
                 // A ghost.
                 None => {
-                    claimed_by.is_none() && entry.is_none() || excuses.rewritten || excuses.planted
+                    claimed_by.is_none() && entry.is_none()
+                        || excuses.rewritten
+                        || !excuses.planted.is_empty()
                 }
             };
             if !excused {

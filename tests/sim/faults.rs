@@ -157,7 +157,6 @@ impl World {
 
     /// Makes a pod that no driver asked for.
     async fn plant(&mut self, name: &str, labels: Value) {
-        self.checks.excuses.planted = true;
         let pod = json!({
             "apiVersion": "v1",
             "kind": "Pod",
@@ -169,6 +168,10 @@ impl World {
         });
         let code = self.hand.create(&pod).await;
         say!("   {name} is planted: {code}");
+        let state = self.cluster.state().await;
+        let planted = state.pod(NAMESPACE, name).filter(|_| code == 201);
+        let uid = planted.map(|pod| text(pod, "/metadata/uid").to_owned());
+        self.checks.excuses.planted.extend(uid);
     }
 
     /// Makes a pod that bears the name and the labels of an executor that has ended.
