@@ -24,13 +24,18 @@ pub(crate) fn at(millis: u64) -> Tick {
     Tick::after_start(Duration::from_millis(millis))
 }
 
-/// A ledger, the time, and the snapshots that its one subscriber has not got yet.
+/// A ledger, the time, and the snapshots that its subscribers have not got yet; the first is always there.
 pub(crate) struct Story {
     pub(crate) ledger: Ledger,
     pub(crate) millis: u64,
     version: u64,
+    subscribers: Vec<Subscriber>,
+}
+
+#[derive(Default)]
+struct Subscriber {
     waiting: Vec<Snapshot>,
-    /// The last snapshot that the subscriber has got.
+    /// The last snapshot that it has got.
     delivered: u64,
 }
 
@@ -51,8 +56,7 @@ impl Story {
             ledger,
             millis: 0,
             version: 100,
-            waiting: Vec::new(),
-            delivered: 0,
+            subscribers: vec![Subscriber::default()],
         }
     }
 
@@ -73,7 +77,7 @@ impl Story {
 
     pub(crate) fn tell(&mut self, news: News) {
         let applied = self.ledger.apply(news, self.now());
-        self.waiting.extend(applied.snapshot);
+        self.publish(applied.snapshot);
     }
 
     /// A quorum list of these pods.
@@ -90,26 +94,47 @@ impl Story {
                 .collect(),
         };
         let (_, applied) = self.ledger.list(listed, self.now());
-        self.waiting.extend(applied.snapshot);
+        self.publish(applied.snapshot);
     }
 
+    fn publish(&mut self, snapshot: Option<Snapshot>) {
+        for subscriber in &mut self.subscribers {
+            subscriber.waiting.extend(snapshot.clone());
+        }
+    }
+
+    /// The next batch of the first subscriber.
     pub(crate) fn batch(&mut self) -> Batch {
-        self.delivered = self.current().seq;
-        Batch::new(
-            std::mem::take(&mut self.waiting),
-            self.ledger.current().clone(),
-        )
+        self.batch_of(0)
     }
 
-    /// Whether anything waits for the subscriber.
+    pub(crate) fn batch_of(&mut self, subscriber: usize) -> Batch {
+        let current = self.current().clone();
+        let subscriber = &mut self.subscribers[subscriber];
+        subscriber.delivered = current.seq;
+        Batch::new(std::mem::take(&mut subscriber.waiting), current)
+    }
+
+    /// Another subscriber, by its number.
+    pub(crate) fn subscribe(&mut self) -> usize {
+        let waiting = vec![self.current().clone()];
+        self.subscribers.push(Subscriber {
+            waiting,
+            delivered: 0,
+        });
+        self.subscribers.len() - 1
+    }
+
+    /// Whether anything waits for any subscriber.
     pub(crate) fn has_news(&self) -> bool {
-        !self.waiting.is_empty()
+        self.subscribers.iter().any(|s| !s.waiting.is_empty())
     }
 
-    /// What is gone and was in the last batch leaves.
+    /// What is gone and was in everybody's last batch leaves.
     pub(crate) fn release(&mut self) {
-        let applied = self.ledger.release(self.delivered);
-        self.waiting.extend(applied.snapshot);
+        let everyone = self.subscribers.iter().map(|s| s.delivered).min();
+        let applied = self.ledger.release(everyone.unwrap_or(0));
+        self.publish(applied.snapshot);
     }
 
     pub(crate) fn current(&self) -> &Snapshot {
@@ -144,16 +169,26 @@ impl Story {
         pod
     }
 
-    fn newer(&mut self, mut pod: Pod) -> Sighting {
+    /// The pod as it would be if it changed now.
+    pub(crate) fn changed(&mut self, mut pod: Pod) -> Pod {
         self.version += 1;
         pod.version = self.version.into();
-        Sighting::Read(Arc::new(pod))
+        pod
     }
 
-    /// The request is answered 201.
+    fn newer(&mut self, pod: Pod) -> Sighting {
+        Sighting::Read(Arc::new(self.changed(pod)))
+    }
+
+    /// The answer 201.
+    pub(crate) fn creation(&mut self, n: u64) -> Outcome {
+        let pod = self.pod(n);
+        Outcome::Created(self.newer(pod))
+    }
+
     pub(crate) fn created(&mut self, n: u64) {
-        let pod = self.newer(self.pod(n));
-        self.requested(n, Outcome::Created(pod));
+        let outcome = self.creation(n);
+        self.requested(n, outcome);
     }
 
     /// An event of the watch.
@@ -171,16 +206,7 @@ impl Story {
     }
 
     pub(crate) fn exits(&mut self, n: u64, code: i32) {
-        let phase = if code == 0 {
-            Phase::Succeeded
-        } else {
-            Phase::Failed
-        };
-        let pod = Pod {
-            phase,
-            executor: ContainerState::Terminated(ended(code)),
-            ..self.pod(n)
-        };
+        let pod = exited(self.pod(n), code);
         self.see(pod);
     }
 
@@ -192,7 +218,8 @@ impl Story {
 
     /// The DELETED event of a deletion.
     pub(crate) fn goes(&mut self, n: u64) {
-        let pod = self.newer(terminating(self.pod(n)));
+        let pod = terminating(self.pod(n));
+        let pod = self.newer(pod);
         self.tell(News::Deleted {
             pod,
             epoch: Epoch::default(),
@@ -219,6 +246,19 @@ pub(crate) fn terminating(pod: Pod) -> Pod {
             deadline: None,
             grace: None,
         }),
+        ..pod
+    }
+}
+
+pub(crate) fn exited(pod: Pod, code: i32) -> Pod {
+    let phase = if code == 0 {
+        Phase::Succeeded
+    } else {
+        Phase::Failed
+    };
+    Pod {
+        phase,
+        executor: ContainerState::Terminated(ended(code)),
         ..pod
     }
 }

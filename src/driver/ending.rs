@@ -31,6 +31,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Beyond the server's own timeout, until an answer is given up.
 const MARGIN: Duration = Duration::from_secs(2);
 
+/// Of the time that an end may take, what is kept back for each of its last two steps.
+const LAST_STEP: u32 = 5;
+
 /// How many of those that are left are named.
 const NAMED: usize = 5;
 
@@ -85,7 +88,7 @@ impl Actors {
     pub(super) async fn stop(&self, way: OnSignal, grace: Duration) -> Exit {
         let exit = match way {
             OnSignal::HandOver => self.hand_over().await,
-            OnSignal::End => self.end(Instant::now() + grace).await,
+            OnSignal::End => self.end(grace).await,
         };
         // What the cluster does from here on is nobody's news any more.
         if let Some(watch) = &self.watch {
@@ -121,7 +124,10 @@ impl Actors {
     }
 
     /// The application is over: every executor goes, then the record. Each step runs whatever the one before did.
-    async fn end(&self, deadline: Instant) -> Exit {
+    /// All within `grace`: whoever told it to stop may kill it after that.
+    async fn end(&self, grace: Duration) -> Exit {
+        let last_step = MARGIN.min(grace / LAST_STEP);
+        let deadline = Instant::now() + grace - 2 * last_step;
         // Without the allocator there is nobody who could request anything.
         let _ = self.allocator.send(StopRequesting).await;
         let mut told = None;
@@ -149,7 +155,7 @@ impl Actors {
                 }
             }
             if Instant::now() >= deadline {
-                break timeout(MARGIN, self.list_left())
+                break timeout(last_step, self.list_left())
                     .await
                     .ok()
                     .and_then(Result::ok);
@@ -157,7 +163,7 @@ impl Actors {
             sleep(LOOK_EVERY).await;
         };
         let record = timeout_at(
-            deadline.max(Instant::now() + MARGIN),
+            deadline.max(Instant::now()) + last_step,
             self.record.send(DeleteRecord),
         );
         let record_deleted = matches!(record.await, Ok(Ok(())));

@@ -100,6 +100,7 @@ pub async fn succeed(
     // Which application it is may be for the record to say; reading the record needs none.
     let calls = calls_for(config.app.id.clone().unwrap_or_else(|| AppId::from("")));
     let patience = Patience {
+        server: &environment.clients.server,
         until: began + config.cluster.start_timeout,
     };
 
@@ -107,7 +108,8 @@ pub async fn succeed(
         .insist("the cluster", || calls.server_version())
         .await?;
     let duration_ms = millis(began.elapsed());
-    tracing::info!(version, namespace, duration_ms, "cluster reached");
+    let server = &environment.clients.server;
+    tracing::info!(server, version, namespace, duration_ms, "cluster reached");
 
     let owner = owner(config, &calls, &patience, &namespace).await?;
     let place = RecordPlace {
@@ -157,7 +159,7 @@ pub fn targets(config: &Config, record: &Record) -> BTreeMap<ProfileName, u32> {
 async fn owner(
     config: &Config,
     calls: &Calls,
-    patience: &Patience,
+    patience: &Patience<'_>,
     namespace: &str,
 ) -> Result<Option<serde_json::Value>, StartError> {
     let Some(name) = &config.driver.pod_name else {
@@ -195,7 +197,7 @@ struct Taken {
 async fn take_over(
     config: &Config,
     calls: &Calls,
-    patience: &Patience,
+    patience: &Patience<'_>,
     place: &RecordPlace,
     seed: u64,
 ) -> Result<Taken, StartError> {
@@ -293,11 +295,12 @@ fn new_app_id(prefix: &str, seed: u64) -> AppId {
 }
 
 /// How long a cluster may be out of reach at the start (spec O-2).
-struct Patience {
+struct Patience<'a> {
+    server: &'a str,
     until: Instant,
 }
 
-impl Patience {
+impl Patience<'_> {
     /// Makes a call until it is answered, as long as there is patience.
     async fn insist<T, F>(&self, what: &str, mut call: impl FnMut() -> F) -> Result<T, StartError>
     where
@@ -345,13 +348,14 @@ impl Patience {
             return Err(StartError::new(
                 Exit::Unreachable,
                 format!(
-                    "{what} is out of reach, {failures} tries failed: {failure}: look at cluster.kubeconfig, the \
-                     network and the API server, or raise cluster.start_timeout"
+                    "{what} is out of reach at {}, {failures} tries failed: {failure}: look at cluster.kubeconfig, \
+                     the network and the API server, or raise cluster.start_timeout",
+                    self.server
                 ),
             ));
         }
         if failures == 1 {
-            tracing::warn!(error = %failure, "{what} is out of reach, trying again");
+            tracing::warn!(server = self.server, error = %failure, "{what} is out of reach, trying again");
         }
         tokio::time::sleep(pause).await;
         Ok(())

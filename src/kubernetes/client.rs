@@ -68,6 +68,8 @@ pub struct Clients {
     pub reads: Client,
     /// The namespace of the kubeconfig's context, or of the driver's pod.
     pub default_namespace: String,
+    /// Where the API server is, for people.
+    pub server: String,
 }
 
 /// Why no client could be made; nothing was sent yet.
@@ -85,10 +87,12 @@ impl Access {
         // A repeated request has an outcome of its own, which only we can know (spec ).
         config.default_retry = false;
         config.connect_timeout = Some(CONNECT_TIMEOUT);
+        config.cluster_url = without_userinfo(&config.cluster_url)?;
         Ok(Clients {
             creates: client(&config, Some(limits.creates))?,
             deletes: client(&config, Some(limits.deletes))?,
             reads: client(&config, None)?,
+            server: config.cluster_url.to_string(),
             default_namespace: config.default_namespace,
         })
     }
@@ -135,8 +139,21 @@ impl Clients {
             deletes: Client::new(service.clone(), namespace),
             reads: Client::new(service, namespace),
             default_namespace: namespace.to_owned(),
+            server: "in this process".to_owned(),
         }
     }
+}
+
+/// An address may have a name and a password in it, for clients that know no better place (kubectl sends no token
+/// without TLS). This client takes none from there, and what is in an address ends up in logs.
+fn without_userinfo(url: &http::Uri) -> Result<http::Uri, ConnectError> {
+    let Some((_, host)) = url.authority().and_then(|a| a.as_str().rsplit_once('@')) else {
+        return Ok(url.clone());
+    };
+    let mut parts = url.clone().into_parts();
+    parts.authority = host.parse().ok();
+    http::Uri::from_parts(parts)
+        .map_err(|error| ConnectError(format!("the cluster's address is odd: {error}")))
 }
 
 fn client(config: &Config, at_once: Option<usize>) -> Result<Client, ConnectError> {

@@ -256,5 +256,5 @@ pub fn nothing_left(snapshot: &Snapshot) -> bool {
 }
 
 #[cfg(test)]
-#[path = "duties_tests.rs"]
+#[path = "duties_tests/mod.rs"]
 mod tests;

@@ -133,7 +133,8 @@ fn the_same_incarnation_from_another_start_ends_this_driver() {
 #[test]
 fn a_higher_incarnation_ends_this_driver_however_it_is_learned_of() {
     let over = Effect::Over(Over::Superseded { by: 4 });
-    assert_eq!(keeping(3).seen(&map(&record(4), "u1", 11)), [over.clone()]);
+    let seen = keeping(3).seen(&map(&record(4), "u1", 11));
+    assert_eq!(seen, vec![over.clone()]);
 
     let mut conflicting = keeping(3);
     reserve(&mut conflicting, 5_000);

@@ -203,11 +203,11 @@ impl RecordKeeper {
                 }
                 Effect::Reserved(up_to) => {
                     let waiting = std::mem::take(&mut self.reservations);
-                    let (done, left) = waiting
+                    let (done, left): (Vec<_>, Vec<_>) = waiting
                         .into_iter()
                         .partition(|(wanted, _)| *wanted <= up_to);
                     self.reservations = left;
-                    for (_, answer) in Vec::<(ExecutorId, oneshot::Sender<_>)>::from(done) {
+                    for (_, answer) in done {
                         // Whoever asked may be gone.
                         let _ = answer.send(up_to);
                     }

@@ -190,7 +190,7 @@ impl Network {
                 sleep(there).await;
                 let past = self.net().past(by);
                 let response = match past {
-                    Some(state) => self.from_cache(parts, state).await,
+                    Some(state) => self.answer_from_cache(parts, state).await,
                     None => self.carry_out(number, parts, body).await,
                 };
                 let _ = answer.send(Ok(response));
@@ -245,7 +245,7 @@ impl Network {
     }
 
     /// A list as it was some time ago.
-    async fn from_cache(&self, mut parts: Parts, state: State) -> Response<Body> {
+    async fn answer_from_cache(&self, mut parts: Parts, state: State) -> Response<Body> {
         let version = state.resource_version();
         say!("d{} a list from the past, @{version}", self.driver);
         self.cache.restore(state).await;

@@ -11,6 +11,9 @@ use rand::{RngExt, SeedableRng};
 use crate::node::Pace;
 use crate::weather::Weather;
 
+/// Draws one kind of fault.
+type Draw = fn(&mut StdRng) -> Fault;
+
 /// A run, as its seed has it.
 #[derive(Debug)]
 pub struct Script {
@@ -236,7 +239,7 @@ fn weather(rng: &mut StdRng) -> Weather {
 
 impl Mix {
     fn draw(rng: &mut StdRng) -> Self {
-        let all: [(u32, fn(&mut StdRng) -> Fault); 12] = [
+        let all: [(u32, Draw); 12] = [
             (60, watches),
             (30, |_| Fault::Backup),
             (20, servers),

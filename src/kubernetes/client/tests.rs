@@ -268,3 +268,15 @@ async fn a_kubeconfig_that_is_of_no_use_says_why_and_shows_no_secret() {
     assert!(!said.contains("secret"), "{said}");
     assert!(said.contains("exit status: 3"), "{said}");
 }
+
+// spec: O-50
+#[tokio::test]
+async fn a_password_in_the_address_goes_nowhere() {
+    let clients = connect(
+        "http://me:secret-password@127.0.0.1:6443/base",
+        "{token: secret-token}",
+    )
+    .await
+    .unwrap();
+    assert_eq!(clients.server, "http://127.0.0.1:6443/base");
+}

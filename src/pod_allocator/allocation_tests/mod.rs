@@ -4,6 +4,7 @@ mod crash_loops;
 mod down;
 mod outcomes;
 mod requests;
+mod steps;
 mod worlds;
 
 use std::sync::Arc;
@@ -159,44 +160,31 @@ impl Driver {
         let sent = self.story.now().tick;
         let doubled = self.flights.insert(id, Flight { profile, sent });
         assert!(doubled.is_none(), "{id} is in flight twice");
-        assert_eq!(
-            self.allocation.in_flight() as usize >= self.flights.len(),
-            true
-        );
+        assert!(self.allocation.in_flight() as usize >= self.flights.len());
     }
 
     fn answer(&mut self, n: u64, reply: Reply) {
-        let flight = self.flights.remove(&id(n)).unwrap();
         let why: Arc<str> = Arc::from("no");
+        let refused = Outcome::Refused(Arc::clone(&why));
         let (outcome, answer) = match reply {
-            Reply::Created => {
-                self.story.created(n);
-                (None, Answer::Created)
+            Reply::Created => (self.story.creation(n), Answer::Created),
+            Reply::Refused(kind) => (refused, Answer::Refused(kind, why)),
+            Reply::NameTaken => (Outcome::NameTaken, Answer::NameTaken),
+            Reply::Broke => (Outcome::Broke(Arc::clone(&why)), Answer::Trouble(None, why)),
+            Reply::Unreachable => (refused, Answer::Trouble(None, why)),
+            Reply::Wait(seconds) => {
+                let wait = Duration::from_secs(seconds);
+                (refused, Answer::Trouble(Some(wait), why))
             }
-            Reply::Refused(kind) => (
-                Some(Outcome::Refused(why.clone())),
-                Answer::Refused(kind, why),
-            ),
-            Reply::NameTaken => (Some(Outcome::NameTaken), Answer::NameTaken),
-            Reply::Broke => (
-                Some(Outcome::Broke(why.clone())),
-                Answer::Trouble(None, why),
-            ),
-            Reply::Unreachable => (
-                Some(Outcome::Refused(why.clone())),
-                Answer::Trouble(None, why),
-            ),
-            Reply::Wait(seconds) => (
-                Some(Outcome::Refused(why.clone())),
-                Answer::Trouble(Some(Duration::from_secs(seconds)), why),
-            ),
         };
-        if let Some(outcome) = outcome {
-            self.story.requested(n, outcome);
-        }
-        let Flight { profile, sent } = flight;
+        self.answer_so(n, outcome, &answer);
+    }
+
+    fn answer_so(&mut self, n: u64, outcome: Outcome, answer: &Answer) {
+        let Flight { profile, sent } = self.flights.remove(&id(n)).unwrap();
+        self.story.requested(n, outcome);
         let now = self.story.now();
-        let said = self.allocation.answered(&profile, sent, &answer, now);
+        let said = self.allocation.answered(&profile, sent, answer, now);
         self.said.extend(said);
     }
 

@@ -1,0 +1,159 @@
+//! What is owed, on the real ledger: ends told once, pods deleted until they are gone, look-ups in time.
+
+mod calls;
+mod ends;
+mod look_ups;
+
+use rand::SeedableRng;
+
+use super::*;
+use crate::model::executor::{How, Why};
+use crate::model::news::{Found, News, Outcome};
+use crate::model::pod::{Claim, Disruption, Sighting};
+use crate::model::{Incarnation, Pod};
+use crate::snapshot_store::ledger::Inheritance;
+use crate::testing::{SERVER_TIMEOUT, Story, at, id, running, terminating};
+
+const CREATION_TIMEOUT: Duration = Duration::from_secs(60);
+
+fn settings() -> Settings {
+    Settings {
+        delete_on_termination: true,
+        max_in_flight: 32,
+        server_timeout: SERVER_TIMEOUT,
+        creation_timeout: CREATION_TIMEOUT,
+        backoff: Backoff {
+            initial: Duration::from_secs(1),
+            max: Duration::from_secs(30),
+        },
+    }
+}
+
+/// A LifecycleManager on its ledger; the test answers its calls.
+struct Manager {
+    story: Story,
+    duties: Duties,
+    told: Vec<(u64, LossClass)>,
+    corrected: Vec<(u64, LossClass)>,
+    calls: Vec<(Subject, Duty)>,
+}
+
+/// A call, in short.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Call {
+    Delete(&'static str),
+    Label(u64),
+    LookUp(u64),
+}
+
+impl Manager {
+    fn new() -> Self {
+        Self::with(settings(), Story::new(&[("default", 9)]))
+    }
+
+    fn with(settings: Settings, story: Story) -> Self {
+        use rand::rngs::StdRng;
+        Self {
+            story,
+            duties: Duties::new(settings, StdRng::seed_from_u64(7)),
+            told: Vec::new(),
+            corrected: Vec::new(),
+            calls: Vec::new(),
+        }
+    }
+
+    /// One round, carried out as the actor does; the calls made in it.
+    fn round(&mut self) -> Vec<Call> {
+        let mut made = Vec::new();
+        let batch = self.story.batch();
+        for action in self.duties.decide(&batch, self.story.now()) {
+            match action {
+                Action::Tell(ending) => {
+                    let id = ending.entry.id;
+                    self.told.push((id.get(), ending.reason.class));
+                    self.story.tell(News::Told { id });
+                }
+                Action::Correct(ending) => self
+                    .corrected
+                    .push((ending.entry.id.get(), ending.reason.class)),
+                Action::Call(subject, duty) => {
+                    made.push(short(&subject, &duty));
+                    self.calls.push((subject, duty));
+                }
+            }
+        }
+        self.story.release();
+        made
+    }
+
+    /// Rounds until nothing is left to hear; the calls made in them.
+    fn rounds(&mut self) -> Vec<Call> {
+        let mut made = self.round();
+        while self.story.has_news() {
+            made.extend(self.round());
+        }
+        made
+    }
+
+    /// The oldest call that is out is answered.
+    fn answer(&mut self, succeeded: bool) {
+        let (subject, _) = self.calls.remove(0);
+        let now = self.story.now().tick;
+        self.duties.answered(&subject, succeeded, now);
+    }
+
+    fn request(&mut self, n: u64) {
+        let profile = "default".into();
+        self.story.requested(n, Outcome::Sent { profile });
+    }
+
+    fn start(&mut self, n: u64) {
+        self.request(n);
+        self.story.created(n);
+        self.story.runs(n);
+    }
+
+    fn retire(&mut self, n: u64, why: Why) {
+        let (ids, how) = (vec![id(n)], How::Delete);
+        self.story.tell(News::Retire {
+            ids,
+            targets: BTreeMap::new(),
+            why,
+            how,
+        });
+    }
+
+    fn looked_up(&mut self, n: u64, found: Found) {
+        let (sent, epoch) = (self.story.now().tick, self.story.current().epoch);
+        self.story.tell(News::LookedUp {
+            id: id(n),
+            sent,
+            epoch,
+            found,
+        });
+    }
+
+    /// Seconds pass, a round each; when calls were made, and which.
+    fn seconds(&mut self, seconds: u64) -> Vec<(u64, Call)> {
+        let mut made = Vec::new();
+        for _ in 0..seconds {
+            self.story.pass(1_000);
+            let now = self.story.millis / 1_000;
+            made.extend(self.rounds().into_iter().map(|call| (now, call)));
+        }
+        made
+    }
+}
+
+fn short(subject: &Subject, duty: &Duty) -> Call {
+    match (subject, duty) {
+        (_, Duty::Delete { uid, .. }) => Call::Delete(uid.as_str().to_owned().leak()),
+        (Subject::Executor(id), Duty::MarkInactive { .. }) => Call::Label(id.get()),
+        (Subject::Executor(_), Duty::LookUp(id)) => Call::LookUp(id.get()),
+        other => panic!("a ghost is deleted, nothing else: {other:?}"),
+    }
+}
+
+fn found(pod: Pod) -> Found {
+    Found::Pod(Sighting::Read(Arc::new(pod)))
+}

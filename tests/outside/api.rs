@@ -1,0 +1,223 @@
+//! The cluster's API as a person with kubectl uses it.
+
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use http::Request;
+
+/// A pod as a test sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pod {
+    pub name: String,
+    pub uid: String,
+    pub phase: String,
+    pub deleting: bool,
+    pub labels: BTreeMap<String, String>,
+    pub owner: Option<String>,
+}
+
+impl Pod {
+    fn read(value: &Value) -> Self {
+        let text = |pointer: &str| {
+            let found = value.pointer(pointer).and_then(Value::as_str);
+            found.unwrap_or_default().to_owned()
+        };
+        let labels = value.pointer("/metadata/labels").and_then(Value::as_object);
+        let labels = labels.into_iter().flatten();
+        let owner = value.pointer("/metadata/ownerReferences/0/uid");
+        Self {
+            name: text("/metadata/name"),
+            uid: text("/metadata/uid"),
+            phase: text("/status/phase"),
+            deleting: value.pointer("/metadata/deletionTimestamp").is_some(),
+            labels: labels
+                .map(|(k, v)| (k.clone(), v.as_str().unwrap_or_default().to_owned()))
+                .collect(),
+            owner: owner.and_then(Value::as_str).map(str::to_owned),
+        }
+    }
+}
+
+/// How a pod is deleted.
+pub enum Grace {
+    /// As the pod says.
+    Own,
+    /// At once, as `kubectl delete --force --grace-period=0` does.
+    Force,
+}
+
+/// A cluster's API, in one namespace.
+pub struct Api {
+    kubeconfig: PathBuf,
+    pub namespace: String,
+}
+
+impl Api {
+    pub fn new(kubeconfig: &Path, namespace: &str) -> Self {
+        Self {
+            kubeconfig: kubeconfig.to_owned(),
+            namespace: namespace.to_owned(),
+        }
+    }
+
+    /// Makes a request; each on a connection of its own, for the server may have been another one in the meantime.
+    pub fn call(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, kube::Error> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        runtime.unwrap().block_on(async {
+            let kubeconfig = Kubeconfig::read_from(&self.kubeconfig).unwrap();
+            let options = KubeConfigOptions::default();
+            let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+            let client = Client::try_from(config.unwrap()).unwrap();
+            let content_type = match method {
+                "PATCH" => "application/merge-patch+json",
+                _ => "application/json",
+            };
+            let body = body
+                .map(|body| serde_json::to_vec(body).unwrap())
+                .unwrap_or_default();
+            let request = Request::builder()
+                .method(method)
+                .uri(path)
+                .header("content-type", content_type)
+                .body(body);
+            client.request(request.unwrap()).await
+        })
+    }
+
+    fn at(&self, kind: &str, name: &str) -> String {
+        format!("/api/v1/namespaces/{}/{kind}/{name}", self.namespace)
+    }
+
+    fn collection(&self, kind: &str) -> String {
+        format!("/api/v1/namespaces/{}/{kind}", self.namespace)
+    }
+
+    /// All pods, by name; an error where the API server does not answer.
+    pub fn try_pods(&self) -> Result<Vec<Pod>, kube::Error> {
+        let list = self.call("GET", &self.collection("pods"), None)?;
+        Ok(list["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(Pod::read)
+            .collect())
+    }
+
+    /// All pods, by name.
+    pub fn pods(&self) -> Vec<Pod> {
+        self.try_pods().unwrap()
+    }
+
+    /// Makes a pod.
+    pub fn create_pod(&self, pod: &Value) {
+        self.call("POST", &self.collection("pods"), Some(pod))
+            .unwrap();
+    }
+
+    /// Deletes a pod.
+    pub fn delete_pod(&self, name: &str, grace: Grace) {
+        let options = match grace {
+            Grace::Own => json!({"kind": "DeleteOptions", "apiVersion": "v1"}),
+            Grace::Force => {
+                json!({"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0})
+            }
+        };
+        self.call("DELETE", &self.at("pods", name), Some(&options))
+            .unwrap();
+    }
+
+    /// Changes a pod's labels.
+    pub fn label_pod(&self, name: &str, labels: &Value) {
+        let patch = json!({"metadata": {"labels": labels}});
+        self.call("PATCH", &self.at("pods", name), Some(&patch))
+            .unwrap();
+    }
+
+    /// Puts a status where a node would; an error where it is refused.
+    pub fn try_set_pod_status(&self, name: &str, status: &Value) -> Result<Value, kube::Error> {
+        let patch = json!({"status": status});
+        let path = format!("{}/status", self.at("pods", name));
+        self.call("PATCH", &path, Some(&patch))
+    }
+
+    /// Puts a status where a node would.
+    pub fn set_pod_status(&self, name: &str, status: &Value) {
+        self.try_set_pod_status(name, status).unwrap();
+    }
+
+    /// A ConfigMap's data, where it is there.
+    pub fn config_map(&self, name: &str) -> Option<Value> {
+        match self.call("GET", &self.at("configmaps", name), None) {
+            Ok(map) => Some(map),
+            Err(kube::Error::Api(status)) if status.code == 404 => None,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Makes a ConfigMap.
+    pub fn create_config_map(&self, name: &str, data: &Value) {
+        let map = json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": name},
+            "data": data,
+        });
+        self.call("POST", &self.collection("configmaps"), Some(&map))
+            .unwrap();
+    }
+
+    /// Changes a ConfigMap's data.
+    pub fn patch_config_map(&self, name: &str, data: &Value) {
+        let patch = json!({"data": data});
+        self.call("PATCH", &self.at("configmaps", name), Some(&patch))
+            .unwrap();
+    }
+
+    /// Deletes a ConfigMap.
+    pub fn delete_config_map(&self, name: &str) {
+        self.call("DELETE", &self.at("configmaps", name), None)
+            .unwrap();
+    }
+
+    /// Makes the namespace.
+    pub fn create_namespace(&self) {
+        let namespace = json!({"metadata": {"name": self.namespace}});
+        self.call("POST", "/api/v1/namespaces", Some(&namespace))
+            .unwrap();
+    }
+
+    /// Begins to delete the namespace.
+    pub fn delete_namespace(&self) -> Result<Value, kube::Error> {
+        self.call(
+            "DELETE",
+            &format!("/api/v1/namespaces/{}", self.namespace),
+            None,
+        )
+    }
+
+    /// The versions of all that a driver writes: as long as they stay the same, nobody writes.
+    pub fn versions(&self) -> BTreeMap<String, String> {
+        let mut versions = BTreeMap::new();
+        for kind in ["pods", "configmaps"] {
+            let list = self.call("GET", &self.collection(kind), None).unwrap();
+            for item in list["items"].as_array().unwrap() {
+                let meta = &item["metadata"];
+                versions.insert(
+                    format!("{kind}/{}", meta["name"].as_str().unwrap()),
+                    meta["resourceVersion"].as_str().unwrap().to_owned(),
+                );
+            }
+        }
+        versions
+    }
+}

@@ -1,0 +1,209 @@
+//! The cluster that a test has to itself.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::api::{Api, Pod};
+use super::process::{PATIENCE, Program, boatswain, until};
+
+/// How long nothing must have been written for a cluster to be called quiet: longer than the application record, which
+/// is written some seconds after what changes it, and long enough for several polls.
+const QUIET: Duration = Duration::from_millis(6_500);
+
+/// A cluster, or a namespace of one.
+pub struct Cluster {
+    pub api: Api,
+    pub kubeconfig: PathBuf,
+    /// The API server; none where the cluster was given. Before its directory, to go before that goes.
+    server: Option<Program>,
+    pub directory: TempDir,
+}
+
+impl Cluster {
+    /// An API server of the test's own, whose simulated node starts pods at once: to be stopped and killed.
+    pub fn own() -> Self {
+        Self::with(&["--node", "simulated"])
+    }
+
+    /// An API server of the test's own, with these arguments.
+    pub fn with(arguments: &[&str]) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let kubeconfig = directory.path().join("kubeconfig");
+        let mut cluster = Self {
+            api: Api::new(&kubeconfig, "default"),
+            kubeconfig,
+            directory,
+            server: None,
+        };
+        cluster.serve("127.0.0.1:0", arguments);
+        cluster
+    }
+
+    /// The cluster that the environment names, otherwise one of the test's own.
+    pub fn any() -> Self {
+        let Some(kubeconfig) = std::env::var_os("BOATSWAIN_TEST_KUBECONFIG") else {
+            return Self::own();
+        };
+        let directory = tempfile::tempdir().unwrap();
+        // Its name is as unlikely to be there already as the directory's.
+        let id = directory
+            .path()
+            .file_name()
+            .unwrap()
+            .to_string_lossy()
+            .to_lowercase();
+        let id = id.trim_start_matches('.');
+        let kubeconfig = PathBuf::from(kubeconfig);
+        let api = Api::new(&kubeconfig, &format!("boatswain-test-{id}"));
+        api.create_namespace();
+        Self {
+            api,
+            kubeconfig,
+            directory,
+            server: None,
+        }
+    }
+
+    fn serve(&mut self, listen: &str, arguments: &[&str]) {
+        let token = self.directory.path().join("token");
+        let log = self.file("api-server");
+        let mut command = boatswain();
+        command
+            .args(["dev-cluster", "--listen", listen])
+            .args(arguments);
+        command.arg("--token-file").arg(token);
+        command.arg("--kubeconfig").arg(&self.kubeconfig);
+        let mut server = Program::start("API server", &mut command, &log);
+        until("the API server says that it is ready", || {
+            assert!(
+                server.is_alive(),
+                "the API server has exited: {}",
+                server.stderr()
+            );
+            server.stdout().ends_with('\n').then_some(())
+        });
+        self.server = Some(server);
+    }
+
+    /// A file of this name that is not there yet.
+    pub fn file(&self, name: &str) -> PathBuf {
+        let names = (1..).map(|n| self.directory.path().join(format!("{name}-{n}.log")));
+        names.into_iter().find(|path| !path.exists()).unwrap()
+    }
+
+    /// The API server's process.
+    pub fn server(&self) -> &Program {
+        self.server.as_ref().expect("a cluster of the test's own")
+    }
+
+    /// Where the API server listens.
+    pub fn address(&self) -> String {
+        let url = self.server().stdout();
+        url.trim().strip_prefix("http://").unwrap().to_owned()
+    }
+
+    /// The secret that lets a client in.
+    pub fn token(&self) -> String {
+        let token = fs::read_to_string(self.directory.path().join("token")).unwrap();
+        token.trim().to_owned()
+    }
+
+    /// Stops the API server without ending it: connections stay, and nothing is answered.
+    pub fn freeze(&self) {
+        self.server().signal(Signal::STOP);
+    }
+
+    /// Has the API server go on.
+    pub fn thaw(&self) {
+        self.server().signal(Signal::CONT);
+    }
+
+    /// Kills the API server.
+    pub fn kill(&mut self) {
+        self.server.as_mut().unwrap().kill();
+    }
+
+    /// Kills the API server, and starts an empty one at the same address.
+    pub fn empty(&mut self) {
+        let address = self.address();
+        self.kill();
+        self.serve(&address, &["--node", "simulated"]);
+    }
+
+    /// What the API server has logged of writes since it started: `POST`, `PUT`, `PATCH` and `DELETE`, answered in
+    /// whatever way.
+    pub fn writes(&self) -> Vec<Value> {
+        let mut log = self.server().log().0;
+        log.retain(|line| line["module"] == "apiserver.write");
+        log
+    }
+
+    /// The paths of writes with this verb that begin so, since the first `since` writes.
+    pub fn written(&self, since: usize, verb: &str, kind: &str) -> Vec<String> {
+        let path = |line: &Value| {
+            let path = line["path"].as_str().unwrap();
+            let path = path.split('?').next().unwrap().to_owned();
+            (line["verb"] == verb && path.contains(kind)).then_some(path)
+        };
+        self.writes().iter().skip(since).filter_map(path).collect()
+    }
+
+    /// The executors' pods that run and are not being deleted, by uid, where there are so many and no other pod.
+    fn running(&self, count: usize) -> Option<BTreeSet<String>> {
+        let pods = self.api.try_pods().ok()?;
+        let runs = |pod: &Pod| pod.phase == "Running" && !pod.deleting;
+        (pods.len() == count && pods.iter().all(runs))
+            .then(|| pods.into_iter().map(|pod| pod.uid).collect())
+    }
+
+    /// Waits until there are so many pods, all of them running.
+    pub fn converges(&self, count: usize) -> BTreeSet<String> {
+        until(&format!("{count} pods run"), || self.running(count))
+    }
+
+    /// Waits until there are so many pods, all of them running, and nothing is written any more: the pods' uids.
+    pub fn settles(&self, count: usize) -> BTreeSet<String> {
+        let began = Instant::now();
+        loop {
+            let uids = self.converges(count);
+            if self.stays_unwritten() && self.running(count).is_some_and(|now| now == uids) {
+                return uids;
+            }
+            assert!(began.elapsed() < PATIENCE, "it is written on and on");
+        }
+    }
+
+    fn stays_unwritten(&self) -> bool {
+        // A real API server's own log is not at hand; there the versions say as much.
+        let state = || match &self.server {
+            Some(_) => format!("{}", self.writes().len()),
+            None => format!("{:?}", self.api.versions()),
+        };
+        let before = state();
+        thread::sleep(QUIET);
+        state() == before
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if self.server.is_none() {
+            // What a test has failed with is worth more than that it cannot be cleared away.
+            let _ = self.api.delete_namespace();
+        }
+    }
+}
+
+/// A kubeconfig like another one, with something in it replaced.
+pub fn kubeconfig_with(original: &Path, from: &str, to: &str, path: &Path) {
+    let text = fs::read_to_string(original).unwrap();
+    assert!(text.contains(from), "no {from} in the kubeconfig");
+    fs::write(path, text.replace(from, to)).unwrap();
+}

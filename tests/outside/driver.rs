@@ -1,0 +1,109 @@
+//! A driver process of a test.
+
+use std::ops::{Deref, DerefMut};
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::cluster::Cluster;
+use super::process::{Log, Program, boatswain, until};
+
+/// An application with pods named `t-exec-1` and so on, which looks for what it has missed more often than is usual.
+const CONFIG: &str = r#"
+[app]
+name = "t"
+[profiles.default]
+image = "registry.example/none:1"
+command = ["sleep", "infinity"]
+[poll]
+interval = "1s"
+[log]
+format = "json"
+"#;
+
+/// The ConfigMap of that application's record.
+pub const RECORD: &str = "t-app";
+
+/// A driver process.
+pub struct Driver(Program);
+
+impl Driver {
+    /// Starts one with so many executors, and these settings.
+    pub fn start(cluster: &Cluster, executors: usize, sets: &[&str]) -> Self {
+        let kubeconfig = cluster.kubeconfig.clone();
+        Self::start_with(cluster, &kubeconfig, executors, sets)
+    }
+
+    /// Starts one that reaches the cluster by another kubeconfig.
+    pub fn start_with(
+        cluster: &Cluster,
+        kubeconfig: &Path,
+        executors: usize,
+        sets: &[&str],
+    ) -> Self {
+        let config = cluster.directory.path().join("config.toml");
+        std::fs::write(&config, CONFIG).unwrap();
+        let mut command = boatswain();
+        command.arg("run").arg("--config").arg(config);
+        command
+            .arg("--set")
+            .arg(format!("cluster.kubeconfig={}", kubeconfig.display()));
+        command
+            .arg("--set")
+            .arg(format!("cluster.namespace={}", cluster.api.namespace));
+        command
+            .arg("--set")
+            .arg(format!("profiles.default.executors={executors}"));
+        Self::run(&mut command, sets, &cluster.file("driver"))
+    }
+
+    /// Starts this command with these settings.
+    pub fn run(command: &mut Command, sets: &[&str], log: &Path) -> Self {
+        for set in sets {
+            command.arg("--set").arg(set);
+        }
+        Self(Program::start("driver", command, log))
+    }
+
+    /// Waits until its log is so.
+    pub fn until<T>(&mut self, what: &str, look: impl Fn(&Log) -> Option<T>) -> T {
+        until(what, || {
+            // Its last words are to be read as well.
+            let alive = self.0.is_alive();
+            let found = look(&self.0.log());
+            assert!(
+                found.is_some() || alive,
+                "the driver has exited before {what}"
+            );
+            found
+        })
+    }
+
+    /// Waits until it has logged this.
+    pub fn says(&mut self, message: &str) -> Value {
+        let first = |log: &Log| log.lines(message).first().map(|line| (*line).clone());
+        self.until(&format!("it says {message:?}"), first)
+    }
+
+    /// Waits until it has told of this executor's end.
+    pub fn end_of(&mut self, executor: u64) -> Value {
+        self.until(&format!("executor {executor}'s end is told"), |log| {
+            log.end_of(executor).cloned()
+        })
+    }
+}
+
+impl Deref for Driver {
+    type Target = Program;
+
+    fn deref(&self) -> &Program {
+        &self.0
+    }
+}
+
+impl DerefMut for Driver {
+    fn deref_mut(&mut self) -> &mut Program {
+        &mut self.0
+    }
+}

@@ -1,0 +1,90 @@
+//! What befalls executors: each end is told with its reason, and each is replaced.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+
+use super::api::Grace;
+use super::cluster::Cluster;
+use super::driver::Driver;
+
+const MANY: usize = 50;
+
+// spec, L-1, L-20, L-4
+#[test]
+fn what_is_deleted_forced_away_or_relabelled_is_told_and_replaced() {
+    let cluster = Cluster::any();
+    let mut driver = Driver::start(&cluster, MANY, &[]);
+    let before = cluster.converges(MANY);
+    for id in [3, 4, 5] {
+        cluster.api.delete_pod(&format!("t-exec-{id}"), Grace::Own);
+    }
+    for id in [17, 18] {
+        cluster
+            .api
+            .delete_pod(&format!("t-exec-{id}"), Grace::Force);
+    }
+    cluster
+        .api
+        .label_pod("t-exec-30", &json!({"boatswain.dev/role": "stowaway"}));
+    let reasons = [3, 4, 5, 17, 18, 30].map(|id| driver.end_of(id)["reason"].clone());
+    let (mislabelled, deleted) = reasons.split_last().unwrap();
+    assert!(
+        deleted.iter().all(|reason| reason == "Deleted"),
+        "{deleted:?}"
+    );
+    assert_eq!(mislabelled, "Mislabelled");
+
+    let after = cluster.settles(MANY);
+    assert_eq!(
+        after.intersection(&before).count(),
+        MANY - 6,
+        "all others stay"
+    );
+    let log = driver.log();
+    assert_eq!(log.count("executor ended"), 6, "each once");
+    let wanted: BTreeSet<u64> = (1..=MANY as u64 + 6).collect();
+    assert_eq!(
+        log.executors("executor requested"),
+        wanted,
+        "no more than that"
+    );
+}
+
+// spec, L-11
+#[test]
+fn a_whole_life_costs_one_create_and_at_most_one_delete() {
+    let cluster = Cluster::own();
+    let driver = Driver::start(&cluster, MANY, &[]);
+    cluster.converges(MANY);
+    let gone = cluster.api.pods().into_iter().take(MANY / 2);
+    for pod in gone {
+        let failed = json!({"phase": "Failed", "containerStatuses": [{
+            "name": "executor", "image": "none", "imageID": "", "ready": false, "restartCount": 0,
+            "state": {"terminated": {"exitCode": 7, "reason": "Error"}},
+        }]});
+        cluster.api.set_pod_status(&pod.name, &failed);
+    }
+    cluster.settles(MANY);
+    let creates = cluster.written(0, "POST", "/pods");
+    assert_eq!(
+        creates.len(),
+        MANY + MANY / 2,
+        "as many as were wanted, and replaced"
+    );
+    let deletes = cluster.written(0, "DELETE", "/pods/");
+    assert_eq!(deletes.len(), MANY / 2, "each finished pod once");
+    assert_eq!(deletes.iter().collect::<BTreeSet<_>>().len(), MANY / 2);
+    // The test's own patches of their status aside.
+    let of_driver = |line: &&serde_json::Value| {
+        let user_agent = line["user_agent"].as_str().unwrap_or_default();
+        user_agent.starts_with("boatswain/") && line["verb"] == "PATCH"
+    };
+    assert_eq!(cluster.writes().iter().find(of_driver), None);
+    let log = driver.log();
+    let codes = log
+        .lines("executor ended")
+        .into_iter()
+        .map(|end| end["exit_code"].as_u64());
+    assert_eq!(codes.collect::<Vec<_>>(), [Some(7); MANY / 2]);
+}

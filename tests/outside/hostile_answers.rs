@@ -1,0 +1,261 @@
+//! Answers that no API server should give, given by a proxy in front of one.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use super::api::Grace;
+use super::cluster::{Cluster, kubeconfig_with};
+use super::driver::Driver;
+use super::process::until;
+
+/// What is answered instead.
+#[derive(Clone, Copy, Debug)]
+enum Odd {
+    /// A page from something on the way that is not the API server.
+    NotJson,
+    /// JSON, of a kind that nobody asked for.
+    AnotherKind,
+    /// Less than was announced.
+    Truncated,
+    /// More and more, without end.
+    Endless,
+    /// Nothing: the connection ends.
+    Nothing,
+}
+
+const ALL: [Odd; 5] = [
+    Odd::NotJson,
+    Odd::AnotherKind,
+    Odd::Truncated,
+    Odd::Endless,
+    Odd::Nothing,
+];
+
+impl Odd {
+    fn answer(self, client: &mut TcpStream) -> io::Result<()> {
+        let whole = |kind: &str, body: &str| {
+            format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+                body.len()
+            )
+        };
+        match self {
+            Self::NotJson => {
+                client.write_all(whole("text/html", "<html>Sign in to go on</html>").as_bytes())
+            }
+            Self::AnotherKind => {
+                let body = r#"{"kind":"Banana","apiVersion":"fruit/v7","items":{"ripe":[null,1e999]}}"#;
+                client.write_all(whole("application/json", body).as_bytes())
+            }
+            Self::Truncated => client.write_all(
+                b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9999\r\n\r\n\
+                  {\"kind\":\"PodList\",\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":\"99\"},\"items\":[{\"meta",
+            ),
+            Self::Endless => {
+                client.write_all(
+                    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n\
+                      {\"kind\":\"PodList\",\"items\":[{\"metadata\":{\"name\":\"",
+                )?;
+                loop {
+                    client.write_all(&[b'a'; 65_536])?;
+                }
+            }
+            Self::Nothing => client.shutdown(Shutdown::Both),
+        }
+    }
+}
+
+/// Which requests are answered oddly.
+#[derive(Clone, Copy)]
+struct Rule {
+    /// How their first line begins.
+    begins: &'static str,
+    /// What it has in it.
+    has: &'static str,
+    odd: Odd,
+    /// How many of them.
+    times: usize,
+    /// Whether the API server gets them all the same.
+    carried_out: bool,
+}
+
+/// A proxy that ends with the test's process: its thread waits for connections that nobody makes any more.
+struct Proxy {
+    kubeconfig: PathBuf,
+    odd: Arc<AtomicUsize>,
+}
+
+impl Proxy {
+    fn start(cluster: &Cluster, rule: Rule) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let kubeconfig = cluster.file("kubeconfig");
+        let upstream = cluster.address();
+        kubeconfig_with(&cluster.kubeconfig, &upstream, &address, &kubeconfig);
+        let odd = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&odd);
+        thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let (upstream, count) = (upstream.clone(), Arc::clone(&count));
+                // What fails here fails for the driver, which is what it is tested with.
+                thread::spawn(move || serve(client, &upstream, rule, &count));
+            }
+        });
+        Self { kubeconfig, odd }
+    }
+
+    /// How many requests were answered oddly.
+    fn odd(&self) -> usize {
+        self.odd.load(Ordering::Relaxed)
+    }
+}
+
+/// One request, on a connection of its own.
+fn serve(mut client: TcpStream, upstream: &str, rule: Rule, count: &AtomicUsize) -> io::Result<()> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        client.read_exact(&mut byte)?;
+        head.extend(byte);
+    }
+    let head = String::from_utf8_lossy(&head).into_owned();
+    let first = head.lines().next().unwrap_or_default();
+    let meant = first.starts_with(rule.begins) && first.contains(rule.has);
+    let odd = meant && count.fetch_add(1, Ordering::Relaxed) < rule.times;
+    if odd && !rule.carried_out {
+        return rule.odd.answer(&mut client);
+    }
+    let mut server = TcpStream::connect(upstream)?;
+    server.write_all(
+        head.replacen("\r\n", "\r\nConnection: close\r\n", 1)
+            .as_bytes(),
+    )?;
+    let (mut from_client, mut to_server) = (client.try_clone()?, server.try_clone()?);
+    thread::spawn(move || {
+        let copied = io::copy(&mut from_client, &mut to_server);
+        let _ = to_server.shutdown(Shutdown::Write);
+        copied
+    });
+    if odd {
+        // The request is answered by the server, but not to the driver.
+        server.read_exact(&mut [0])?;
+        return rule.odd.answer(&mut client);
+    }
+    io::copy(&mut server, &mut client)?;
+    client.shutdown(Shutdown::Both)
+}
+
+/// A driver behind a proxy with this rule, with ten executors.
+fn behind(cluster: &Cluster, rule: Rule) -> (Driver, Proxy) {
+    let proxy = Proxy::start(cluster, rule);
+    let sets = ["cluster.request_timeout=2s"];
+    (
+        Driver::start_with(cluster, &proxy.kubeconfig, 10, &sets),
+        proxy,
+    )
+}
+
+/// What was odd is said, at least once and not each time, and nothing is lost.
+fn said_and_survived(driver: &mut Driver, proxy: &Proxy, odd: Odd) {
+    assert!(proxy.odd() > 0, "{odd:?}: nothing was odd");
+    assert!(driver.is_alive());
+    let log = driver.log();
+    assert_eq!(log.count("executor ended"), 0, "{odd:?}");
+    assert_eq!(log.at("error"), [] as [&serde_json::Value; 0], "{odd:?}");
+    assert!(!log.at("warn").is_empty(), "{odd:?}: nothing was said");
+    assert!(log.at("warn").len() < 20, "{odd:?}: {:?}", log.at("warn"));
+}
+
+// spec: S-15, W-2, A-26
+#[test]
+fn odd_answers_to_lists_are_asked_for_again() {
+    for odd in ALL {
+        let cluster = Cluster::own();
+        let (begins, has) = ("GET", "/pods?");
+        let rule = Rule {
+            begins,
+            has,
+            odd,
+            times: 3,
+            carried_out: false,
+        };
+        let (mut driver, proxy) = behind(&cluster, rule);
+        cluster.converges(10);
+        said_and_survived(&mut driver, &proxy, odd);
+    }
+}
+
+// spec: A-13, A-14, I-1
+#[test]
+fn requests_that_are_carried_out_and_answered_oddly_are_not_made_twice() {
+    for odd in ALL {
+        let cluster = Cluster::own();
+        let (begins, has) = ("POST", "/pods?");
+        let rule = Rule {
+            begins,
+            has,
+            odd,
+            times: 5,
+            carried_out: true,
+        };
+        let (mut driver, proxy) = behind(&cluster, rule);
+        let first = cluster.converges(10);
+        until("every executor is known to run", || {
+            (driver.log().executors("executor running").len() == 10).then_some(())
+        });
+        said_and_survived(&mut driver, &proxy, odd);
+        assert_eq!(cluster.converges(10), first);
+        let created = cluster
+            .writes()
+            .iter()
+            .filter(|w| w["verb"] == "POST" && w["code"] == 201)
+            .count();
+        assert_eq!(created, 11, "{odd:?}: the record and ten pods");
+    }
+}
+
+// spec: W-2, W-3, P-1
+#[test]
+fn a_watch_that_only_ever_answers_oddly_leaves_the_poll() {
+    for odd in ALL {
+        let cluster = Cluster::own();
+        let (begins, has) = ("GET", "watch=");
+        let rule = Rule {
+            begins,
+            has,
+            odd,
+            times: usize::MAX,
+            carried_out: false,
+        };
+        let (mut driver, proxy) = behind(&cluster, rule);
+        cluster.converges(10);
+        said_and_survived(&mut driver, &proxy, odd);
+        cluster.api.delete_pod("t-exec-4", Grace::Own);
+        let end = driver.end_of(4);
+        assert_eq!(end["failure"], false, "{odd:?}: {end}");
+        cluster.converges(10);
+    }
+}
+
+// spec: O-2, O-30
+#[test]
+fn odd_answers_at_the_start_are_asked_for_again() {
+    for odd in ALL {
+        let cluster = Cluster::own();
+        let (begins, has) = ("GET", "/configmaps/t-app");
+        let rule = Rule {
+            begins,
+            has,
+            odd,
+            times: 3,
+            carried_out: false,
+        };
+        let (mut driver, proxy) = behind(&cluster, rule);
+        cluster.converges(10);
+        said_and_survived(&mut driver, &proxy, odd);
+    }
+}

@@ -1,0 +1,138 @@
+//! Pods that somebody else has made or changed so that they are odd.
+
+use serde_json::{Value, json};
+
+use super::api::Grace;
+use super::cluster::Cluster;
+use super::driver::Driver;
+
+/// A pod that says to be an executor of this application, and what else these labels say.
+fn pod(name: &str, app: &str, labels: Value) -> Value {
+    let mut all = json!({
+        "boatswain.dev/app-id": app,
+        "boatswain.dev/role": "executor",
+    });
+    if let (Value::Object(all), Value::Object(labels)) = (&mut all, labels) {
+        all.extend(labels);
+    }
+    json!({
+        "metadata": {"name": name, "labels": all},
+        "spec": {"containers": [{"name": "executor", "image": "none"}]},
+    })
+}
+
+fn app_of(driver: &mut Driver) -> String {
+    driver.says("application taken over")["app"]
+        .as_str()
+        .unwrap()
+        .to_owned()
+}
+
+// spec: E-8, S-15
+#[test]
+fn pods_with_absurd_labels_are_left_alone_and_nothing_else_suffers() {
+    let cluster = Cluster::any();
+    let mut driver = Driver::start(&cluster, 10, &[]);
+    let before = cluster.converges(10);
+    let app = app_of(&mut driver);
+    let odd = [
+        json!({}),
+        json!({"boatswain.dev/executor-id": ""}),
+        json!({"boatswain.dev/executor-id": "0"}),
+        json!({"boatswain.dev/executor-id": "007"}),
+        json!({"boatswain.dev/executor-id": "1e3"}),
+        json!({"boatswain.dev/executor-id": "18446744073709551616"}),
+        json!({"boatswain.dev/executor-id": "9".repeat(63)}),
+        json!({"boatswain.dev/executor-id": "captain"}),
+        json!({"boatswain.dev/profile": "no-such-profile"}),
+    ];
+    let count = odd.len();
+    for (n, labels) in odd.into_iter().enumerate() {
+        cluster
+            .api
+            .create_pod(&pod(&format!("stranger-{n}"), &app, labels));
+    }
+    let after = cluster.settles(10 + count);
+    assert!(after.is_superset(&before));
+    assert!(driver.is_alive());
+    let log = driver.log();
+    assert_eq!(
+        (log.count("executor requested"), log.count("executor ended")),
+        (10, 0)
+    );
+    assert!(!log.at("warn").is_empty(), "it is said that they are odd");
+}
+
+// spec: E-3, I-1
+#[test]
+fn a_copy_of_an_executor_is_deleted_and_the_executor_stays() {
+    let cluster = Cluster::any();
+    let mut driver = Driver::start(&cluster, 10, &[]);
+    let before = cluster.converges(10);
+    let app = app_of(&mut driver);
+    let copy = json!({
+        "boatswain.dev/executor-id": "3",
+        "boatswain.dev/incarnation": "1",
+        "boatswain.dev/profile": "default",
+    });
+    cluster.api.create_pod(&pod("copy-of-3", &app, copy));
+    driver.says("a pod came too late, or is a copy: it is deleted");
+    assert_eq!(cluster.settles(10), before);
+    assert_eq!(driver.log().count("executor ended"), 0);
+}
+
+// spec: A-25
+#[test]
+fn names_that_are_taken_are_passed_over() {
+    let cluster = Cluster::any();
+    for n in [2, 3] {
+        let stranger = json!({
+            "metadata": {"name": format!("t-exec-{n}")},
+            "spec": {"containers": [{"name": "other", "image": "none"}]},
+        });
+        cluster.api.create_pod(&stranger);
+    }
+    let driver = Driver::start(&cluster, 10, &[]);
+    cluster.settles(12);
+    let log = driver.log();
+    assert_eq!(log.count("executor requested"), 12);
+    assert_eq!(
+        log.count("executor ended"),
+        0,
+        "none was bound, so none has ended"
+    );
+}
+
+// spec: E-14, S-15
+#[test]
+fn statuses_never_heard_of_end_nobody() {
+    let cluster = Cluster::own();
+    let mut driver = Driver::start(&cluster, 10, &[]);
+    cluster.converges(10);
+    let odd = [
+        json!({"phase": "Confused"}),
+        json!({"phase": null}),
+        json!({"containerStatuses": null, "conditions": null}),
+        json!({"containerStatuses": []}),
+        json!({"containerStatuses": [{"name": "somebody-else", "image": "x", "imageID": "", "ready": true,
+            "restartCount": 2_147_483_647, "state": {"terminated": {"exitCode": 9, "reason": "Error"}}}]}),
+        json!({"reason": "\u{1b}[31mred\u{7}".repeat(50), "message": "x".repeat(50_000)}),
+        json!({"startTime": "9999-12-31T23:59:59Z"}),
+    ];
+    for (n, status) in odd.iter().enumerate() {
+        let name = format!("t-exec-{}", n + 1);
+        // What the API server refuses cannot be seen by a driver.
+        let _ = cluster.api.try_set_pod_status(&name, status);
+    }
+    // What comes after them is seen and done as ever.
+    cluster.api.delete_pod("t-exec-10", Grace::Own);
+    driver.end_of(10);
+    driver.says("executor gone");
+    let log = driver.log();
+    assert!(driver.is_alive());
+    assert!(log.at("error").is_empty(), "{:?}", log.at("error"));
+    assert!(
+        !driver.stderr().contains('\u{1b}'),
+        "no control characters in the log"
+    );
+}

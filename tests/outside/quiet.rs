@@ -1,0 +1,67 @@
+//! When nothing happens nothing is said; and secrets are never said.
+
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::cluster::Cluster;
+use super::driver::Driver;
+
+// spec: O-40
+#[test]
+fn a_quiet_driver_is_silent() {
+    let cluster = Cluster::any();
+    let driver = Driver::start(&cluster, 20, &["poll.interval=100ms"]);
+    cluster.settles(20);
+    let before = driver.log().0;
+    thread::sleep(Duration::from_secs(3));
+    assert_eq!(driver.log().0, before);
+    let loud = before.iter().filter(|line| line["level"] != "info");
+    assert_eq!(
+        loud.collect::<Vec<_>>(),
+        [] as [&Value; 0],
+        "nothing was odd"
+    );
+}
+
+// spec: O-40
+#[test]
+fn an_executors_whole_story_is_told_in_six_lines_at_most() {
+    let cluster = Cluster::any();
+    let mut driver = Driver::start(&cluster, 3, &[]);
+    cluster.converges(3);
+    cluster.api.delete_pod("t-exec-2", super::api::Grace::Own);
+    driver.end_of(2);
+    cluster.converges(3);
+    let log = driver.log();
+    let story: Vec<&Value> = log.0.iter().filter(|line| line["executor"] == 2).collect();
+    let told: Vec<&str> = story
+        .iter()
+        .map(|line| line["message"].as_str().unwrap())
+        .collect();
+    assert!(told.len() <= 6, "{told:?}");
+    for message in ["executor requested", "executor running", "executor ended"] {
+        assert!(told.contains(&message), "{told:?}");
+    }
+}
+
+// spec: O-50
+#[test]
+fn a_token_is_in_no_log_and_on_no_command_line() {
+    let cluster = Cluster::own();
+    let level =
+        "log.level=trace,kube=trace,hyper=trace,hyper_util=trace,tower=trace,kube_client=trace";
+    let driver = Driver::start(&cluster, 3, &[level]);
+    cluster.converges(3);
+    let token = cluster.token();
+    for program in [&*driver, cluster.server()] {
+        assert!(!program.stderr().contains(&token));
+        assert!(!program.stdout().contains(&token));
+        for file in ["cmdline", "environ"] {
+            let text = fs::read(format!("/proc/{}/{file}", program.pid())).unwrap();
+            assert!(!String::from_utf8_lossy(&text).contains(&token), "{file}");
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The API server frozen, killed, emptied; the application record deleted.
+
+use std::thread;
+use std::time::Duration;
+
+use super::cluster::Cluster;
+use super::driver::{Driver, RECORD};
+use super::process::until;
+
+const MANY: usize = 50;
+
+// spec: A-26, W-3, E-13
+#[test]
+fn an_api_server_that_freezes_costs_no_executor() {
+    let cluster = Cluster::own();
+    let driver = Driver::start(&cluster, MANY, &["cluster.request_timeout=1s"]);
+    let before = cluster.converges(MANY);
+    cluster.freeze();
+    thread::sleep(Duration::from_secs(4));
+    cluster.thaw();
+    assert_eq!(cluster.settles(MANY), before);
+    let log = driver.log();
+    assert_eq!(log.count("executor requested"), MANY);
+    assert_eq!(log.count("executor ended"), 0);
+}
+
+// spec, I-1
+#[test]
+fn an_api_server_that_freezes_amid_requests_gets_each_once() {
+    let cluster = Cluster::own();
+    let sets = ["cluster.request_timeout=1s", "allocation.max_rate=50"];
+    let mut driver = Driver::start(&cluster, MANY, &sets);
+    driver.until("some run", |log| {
+        (log.count("executor running") > 5).then_some(())
+    });
+    cluster.freeze();
+    thread::sleep(Duration::from_secs(4));
+    cluster.thaw();
+    cluster.settles(MANY);
+    let created = cluster
+        .writes()
+        .iter()
+        .filter(|w| w["verb"] == "POST" && w["code"] == 201)
+        .count();
+    assert_eq!(
+        created,
+        MANY + 1,
+        "the pods and the record, no pod too many"
+    );
+}
+
+// spec: E-13, W-6, O-30, L-4
+#[test]
+fn an_api_server_that_comes_back_empty_gets_everything_anew() {
+    let mut cluster = Cluster::own();
+    let mut driver = Driver::start(&cluster, MANY, &[]);
+    let before = cluster.converges(MANY);
+    cluster.empty();
+    let after = cluster.settles(MANY);
+    assert!(after.is_disjoint(&before));
+    let highest_before = MANY as u64;
+    for pod in cluster.api.pods() {
+        let id: u64 = pod.labels["boatswain.dev/executor-id"].parse().unwrap();
+        assert!(id > highest_before, "{id} is used up");
+    }
+    let log = driver.log();
+    assert_eq!(log.executors("executor ended").len(), MANY);
+    assert_eq!(log.count("executor ended"), MANY, "each once");
+    let record = cluster.api.config_map(RECORD).unwrap();
+    for pod in cluster.api.pods() {
+        assert_eq!(pod.owner.as_deref(), record["metadata"]["uid"].as_str());
+    }
+    assert!(driver.is_alive());
+}
+
+// spec: A-26, O-40
+#[test]
+fn an_api_server_that_is_away_is_waited_for() {
+    let mut cluster = Cluster::own();
+    let mut driver = Driver::start(&cluster, 5, &[]);
+    cluster.converges(5);
+    cluster.kill();
+    thread::sleep(Duration::from_secs(3));
+    assert!(driver.is_alive());
+    let log = driver.log();
+    assert_eq!(
+        log.count("executor ended"),
+        0,
+        "not seeing them is not their end"
+    );
+    let complaints = log.0.iter().filter(|line| line["level"] != "info").count();
+    assert!(
+        (1..10).contains(&complaints),
+        "it is said, and not on and on: {complaints}"
+    );
+    cluster.empty();
+    cluster.settles(5);
+}
+
+// spec: K-2, O-30, W-7
+#[test]
+fn a_record_that_is_deleted_is_made_anew_and_owns_what_is_there() {
+    let cluster = Cluster::own();
+    let mut driver = Driver::start(&cluster, MANY, &[]);
+    let before = cluster.converges(MANY);
+    let record = cluster.api.config_map(RECORD).unwrap();
+    cluster.api.delete_config_map(RECORD);
+    let made_anew = until("there is a record again", || cluster.api.config_map(RECORD));
+    assert_ne!(made_anew["metadata"]["uid"], record["metadata"]["uid"]);
+    assert_eq!(made_anew["data"]["app-id"], record["data"]["app-id"]);
+    assert_eq!(cluster.settles(MANY), before, "no executor goes with it");
+    for pod in cluster.api.pods() {
+        assert_eq!(pod.owner.as_deref(), made_anew["metadata"]["uid"].as_str());
+    }
+    assert!(driver.is_alive());
+    assert_eq!(driver.log().count("executor ended"), 0);
+}

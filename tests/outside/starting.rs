@@ -1,0 +1,179 @@
+//! Starts that cannot succeed: what is said, with which exit code, and that nothing is touched.
+
+use serde_json::json;
+
+use super::cluster::{Cluster, kubeconfig_with};
+use super::driver::{Driver, RECORD};
+
+/// Waits for the driver's exit: its code, and its last error, which says what to do.
+fn refusal(driver: &mut Driver) -> (Option<i32>, String) {
+    let code = driver.exit();
+    let log = driver.log();
+    let errors = log.at("error");
+    assert_eq!(errors.len(), 1, "one line says it: {errors:?}");
+    (code, errors[0].to_string())
+}
+
+/// Starts a driver that must not succeed, and looks whether it has left everything as it was.
+fn refused(cluster: &Cluster, sets: &[&str]) -> (Option<i32>, String) {
+    let before = cluster.api.versions();
+    let refusal = refusal(&mut Driver::start(cluster, 3, sets));
+    assert_eq!(
+        cluster.api.versions(),
+        before,
+        "a start that fails touches nothing"
+    );
+    refusal
+}
+
+fn says(text: &str, words: &[&str]) {
+    for word in words {
+        assert!(text.contains(word), "no {word:?} in {text}");
+    }
+}
+
+// spec: O-2
+#[test]
+fn a_cluster_that_is_out_of_reach_is_given_up_after_the_start_timeout() {
+    let mut cluster = Cluster::own();
+    let address = cluster.address();
+    cluster.kill();
+    let mut driver = Driver::start(&cluster, 3, &["cluster.start_timeout=2s"]);
+    let (code, said) = refusal(&mut driver);
+    assert_eq!(code, Some(69), "{said}");
+    says(&said, &[&address, "refused", "cluster.start_timeout"]);
+}
+
+// spec: O-2
+#[test]
+fn a_cluster_that_does_not_answer_is_given_up_as_well() {
+    let cluster = Cluster::own();
+    cluster.freeze();
+    let sets = ["cluster.start_timeout=2s", "cluster.request_timeout=1s"];
+    let (code, said) = refusal(&mut Driver::start(&cluster, 3, &sets));
+    assert_eq!(code, Some(69), "{said}");
+    says(&said, &["cluster.start_timeout"]);
+}
+
+// spec: O-2
+#[test]
+fn a_cluster_that_comes_up_late_is_waited_for() {
+    let mut cluster = Cluster::own();
+    cluster.kill();
+    let mut driver = Driver::start(&cluster, 3, &[]);
+    driver.says("the cluster is out of reach, trying again");
+    cluster.empty();
+    cluster.converges(3);
+}
+
+// spec: O-2, O-72
+#[test]
+fn a_token_that_is_wrong_exits_with_77() {
+    let cluster = Cluster::own();
+    let kubeconfig = cluster.directory.path().join("wrong");
+    kubeconfig_with(
+        &cluster.kubeconfig,
+        &cluster.token(),
+        "wrong-token-7d1b",
+        &kubeconfig,
+    );
+    let mut driver = Driver::start_with(&cluster, &kubeconfig, 3, &[]);
+    let (code, said) = refusal(&mut driver);
+    assert_eq!(code, Some(77), "{said}");
+    says(&said, &["401", "kubeconfig"]);
+    assert!(
+        !driver.stderr().contains("wrong-token-7d1b"),
+        "a token is never said"
+    );
+    assert_eq!(cluster.writes(), [] as [serde_json::Value; 0]);
+}
+
+// spec: O-2
+#[test]
+fn a_namespace_that_is_missing_exits_with_78() {
+    let cluster = Cluster::own();
+    let (code, said) = refused(&cluster, &["cluster.namespace=nowhere"]);
+    assert_eq!(code, Some(78), "{said}");
+    says(&said, &["nowhere", "cluster.namespace"]);
+}
+
+// spec: O-2, O-30
+#[test]
+fn the_record_of_another_application_exits_with_78() {
+    let cluster = Cluster::any();
+    let mut first = Driver::start(&cluster, 3, &["app.id=one"]);
+    cluster.converges(3);
+    first.kill();
+    let (code, said) = refused(&cluster, &["app.id=two"]);
+    assert_eq!(code, Some(78), "{said}");
+    says(&said, &[RECORD, "one", "two"]);
+}
+
+// spec: O-2, O-30
+#[test]
+fn a_record_in_a_newer_format_exits_with_78() {
+    let cluster = Cluster::any();
+    let mut first = Driver::start(&cluster, 3, &[]);
+    cluster.converges(3);
+    first.kill();
+    cluster
+        .api
+        .patch_config_map(RECORD, &json!({"format": "1000"}));
+    let (code, said) = refused(&cluster, &[]);
+    assert_eq!(code, Some(78), "{said}");
+    says(&said, &[RECORD, "1000"]);
+}
+
+// spec: O-2, O-30
+#[test]
+fn a_record_that_is_no_record_exits_with_78() {
+    let cluster = Cluster::any();
+    cluster
+        .api
+        .create_config_map(RECORD, &json!({"colour": "blue"}));
+    let (code, said) = refused(&cluster, &[]);
+    assert_eq!(code, Some(78), "{said}");
+    says(&said, &[RECORD]);
+}
+
+// spec: O-3
+#[test]
+fn a_driver_pod_that_is_missing_exits_with_78_and_is_named() {
+    let cluster = Cluster::any();
+    let (code, said) = refused(&cluster, &["driver.pod_name=nobody-0"]);
+    assert_eq!(code, Some(78), "{said}");
+    says(
+        &said,
+        &["nobody-0", &cluster.api.namespace, "driver.pod_name"],
+    );
+}
+
+// spec: K-2, O-1
+#[test]
+fn a_driver_pod_that_is_there_owns_the_record() {
+    let cluster = Cluster::own();
+    let pod = json!({
+        "metadata": {"name": "driver-0"},
+        "spec": {"containers": [{"name": "driver", "image": "boatswain"}]},
+    });
+    cluster.api.create_pod(&pod);
+    let _driver = Driver::start(&cluster, 3, &["driver.pod_name=driver-0"]);
+    cluster.converges(4);
+    let pods = cluster.api.pods();
+    let uid = &pods.iter().find(|pod| pod.name == "driver-0").unwrap().uid;
+    let record = cluster.api.config_map(RECORD).unwrap();
+    assert_eq!(record["metadata"]["ownerReferences"][0]["uid"], **uid);
+}
+
+// spec: O-2
+#[test]
+fn a_kubeconfig_that_cannot_be_used_exits_with_78() {
+    let cluster = Cluster::own();
+    let kubeconfig = cluster.directory.path().join("missing");
+    let (code, said) = refusal(&mut Driver::start_with(&cluster, &kubeconfig, 3, &[]));
+    assert_eq!(code, Some(78), "{said}");
+    says(&said, &["cluster.kubeconfig", kubeconfig.to_str().unwrap()]);
+    let (code, said) = refused(&cluster, &["cluster.context=elsewhere"]);
+    assert_eq!(code, Some(78), "{said}");
+    says(&said, &["elsewhere"]);
+}

@@ -1,0 +1,121 @@
+//! The two ways to stop, and what may stand in their way.
+
+use rustix::process::Signal;
+
+use super::cluster::Cluster;
+use super::driver::{Driver, RECORD};
+use super::local_run::{Local, nothing_is_left};
+
+/// Executors that do not care to be told to exit.
+const STUBBORN: &str = "profiles.default.args=[\"trap : TERM; while true; do sleep 1; done\"]";
+
+// spec: O-10, O-11, K-2
+#[test]
+fn the_end_deletes_every_executor_and_then_the_record() {
+    let cluster = Cluster::any();
+    let mut driver = Driver::start(&cluster, 50, &[]);
+    cluster.converges(50);
+    driver.signal(Signal::TERM);
+    assert_eq!(driver.exit(), Some(0));
+    driver.says("the application has ended, nothing is left");
+    cluster.settles(0);
+    assert_eq!(cluster.api.config_map(RECORD), None);
+}
+
+// spec: O-10, O-11
+#[test]
+fn the_end_amid_requests_leaves_nothing_either() {
+    let cluster = Cluster::any();
+    let mut driver = Driver::start(&cluster, 200, &[]);
+    driver.until("some run", |log| {
+        (log.count("executor running") > 5).then_some(())
+    });
+    driver.signal(Signal::TERM);
+    assert_eq!(driver.exit(), Some(0));
+    cluster.settles(0);
+    assert_eq!(cluster.api.config_map(RECORD), None);
+}
+
+// spec: O-11, O-73
+#[test]
+fn the_end_kills_executors_that_will_not_exit() {
+    let mut local = Local::start(&[STUBBORN, "profiles.default.termination_grace=1s"]);
+    local.runs(&[1, 2, 3, 4]);
+    let mark = local.mark();
+    local.driver.signal(Signal::TERM);
+    assert_eq!(local.driver.exit(), Some(0));
+    nothing_is_left(&mark);
+}
+
+// spec: O-11
+#[test]
+fn a_second_signal_ends_at_once() {
+    let mut local = Local::start(&[STUBBORN, "profiles.default.termination_grace=1h"]);
+    local.runs(&[1, 2, 3, 4]);
+    let mark = local.mark();
+    local.driver.signal(Signal::TERM);
+    local
+        .driver
+        .says("ending the application: its executors are deleted");
+    assert!(local.driver.is_alive());
+    local.driver.signal(Signal::INT);
+    assert_eq!(local.driver.exit(), Some(130));
+    local
+        .driver
+        .says("a second signal, ending at once: what is left is left");
+    // The embedded cluster has its processes killed whatever becomes of it.
+    nothing_is_left(&mark);
+}
+
+// spec: O-70
+#[test]
+fn a_driver_that_is_killed_takes_the_processes_of_its_embedded_cluster_along() {
+    let mut local = Local::start(&[STUBBORN]);
+    local.runs(&[1, 2, 3, 4]);
+    let mark = local.mark();
+    local.driver.kill();
+    nothing_is_left(&mark);
+}
+
+// spec: O-11
+#[test]
+fn an_end_without_an_api_server_says_what_is_left_to_do() {
+    let cluster = Cluster::own();
+    let sets = ["shutdown.grace=2s", "cluster.request_timeout=1s"];
+    let mut driver = Driver::start(&cluster, 5, &sets);
+    cluster.converges(5);
+    cluster.freeze();
+    driver.signal(Signal::TERM);
+    assert_eq!(driver.exit(), Some(69));
+    let line = driver.says("the time to end is over and not everything is gone");
+    let command = line["clean"].as_str().unwrap();
+    let app = driver.says("application taken over")["app"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(
+        command.starts_with("kubectl -n default delete pods -l "),
+        "{command}"
+    );
+    assert!(command.contains(&app), "{command}");
+    assert_eq!(line["record_deleted"], false);
+
+    // With the API server back, what it has not deleted meanwhile is a next one's to end.
+    cluster.thaw();
+    let mut next = Driver::start(&cluster, 5, &[]);
+    cluster.converges(5);
+    next.signal(Signal::TERM);
+    assert_eq!(next.exit(), Some(0));
+    cluster.settles(0);
+}
+
+// spec: O-2, O-10
+#[test]
+fn a_signal_before_the_cluster_is_reached_ends_it_as_well() {
+    let mut cluster = Cluster::own();
+    cluster.kill();
+    let mut driver = Driver::start(&cluster, 5, &[]);
+    driver.says("the cluster is out of reach, trying again");
+    driver.signal(Signal::TERM);
+    assert_eq!(driver.exit(), Some(0));
+}

@@ -1,0 +1,160 @@
+//! A driver that goes, and the one that comes after it.
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use super::api::Grace;
+use super::cluster::Cluster;
+use super::driver::{Driver, RECORD};
+use super::process::until;
+
+const MANY: usize = 50;
+
+/// What a driver that comes after another one finds and does: everything stays.
+fn takes_over(cluster: &Cluster, incarnation: u64, found: usize) -> Driver {
+    let mut driver = Driver::start(cluster, MANY, &[]);
+    let taken = driver.says("application taken over");
+    assert_eq!(taken["incarnation"], incarnation);
+    let adopted = driver.says("executors adopted");
+    assert_eq!(adopted["found"], found);
+    driver
+}
+
+// spec: O-31, E-1, A-2
+#[test]
+fn a_driver_that_is_killed_is_followed_by_one_that_adopts_every_executor() {
+    let cluster = Cluster::any();
+    let mut first = Driver::start(&cluster, MANY, &[]);
+    let before = cluster.converges(MANY);
+    first.kill();
+    let second = takes_over(&cluster, 2, MANY);
+    assert_eq!(cluster.settles(MANY), before);
+    let log = second.log();
+    assert_eq!(
+        (log.count("executor requested"), log.count("executor ended")),
+        (0, 0)
+    );
+}
+
+// spec: O-31, A-11, E-1
+#[test]
+fn a_driver_that_is_killed_amid_its_requests_is_followed_by_one_that_asks_for_the_rest() {
+    let cluster = Cluster::own();
+    let mut first = Driver::start(&cluster, MANY, &["allocation.max_rate=50"]);
+    first.until("some run", |log| {
+        (log.count("executor running") > 5).then_some(())
+    });
+    first.kill();
+    let requested = first.log().executors("executor requested");
+    let second = Driver::start(&cluster, MANY, &[]);
+    cluster.settles(MANY);
+    let created = cluster
+        .writes()
+        .iter()
+        .filter(|w| w["verb"] == "POST" && w["code"] == 201)
+        .count();
+    assert_eq!(
+        created,
+        MANY + 1,
+        "the pods and the record, no pod too many"
+    );
+    let anew = second.log().executors("executor requested");
+    assert!(anew.is_disjoint(&requested), "no id is used twice");
+}
+
+// spec: L-1, O-31
+#[test]
+fn what_goes_while_no_driver_runs_is_told_by_the_next_one() {
+    let cluster = Cluster::own();
+    let mut first = Driver::start(&cluster, MANY, &[]);
+    cluster.converges(MANY);
+    until("the record names the executors", || {
+        let record = cluster.api.config_map(RECORD)?;
+        (record["data"]["bound"] == "1-50").then_some(())
+    });
+    first.kill();
+    cluster.api.delete_pod("t-exec-7", Grace::Force);
+    cluster
+        .api
+        .label_pod("t-exec-8", &json!({"unrelated": "label"}));
+    let mut second = Driver::start(&cluster, MANY, &[]);
+    let end = second.end_of(7);
+    cluster.settles(MANY);
+    assert_eq!(end["reason"], "Lost");
+    assert_eq!(second.log().count("executor ended"), 1);
+}
+
+// spec: O-10, O-31
+#[test]
+fn a_driver_hands_over_and_deletes_nothing() {
+    let cluster = Cluster::any();
+    let mut first = Driver::start(&cluster, MANY, &["shutdown.on_signal=hand-over"]);
+    let before = cluster.converges(MANY);
+    first.signal(Signal::TERM);
+    assert_eq!(first.exit(), Some(75));
+    first.says("handed over: executors stay for the successor");
+    assert_eq!(cluster.converges(MANY), before);
+    let second = takes_over(&cluster, 2, MANY);
+    assert_eq!(cluster.settles(MANY), before);
+    assert_eq!(second.log().count("executor requested"), 0);
+}
+
+// spec: W-7, O-31, I-1
+#[test]
+fn of_two_drivers_the_older_one_goes() {
+    let cluster = Cluster::any();
+    let mut first = Driver::start(&cluster, MANY, &[]);
+    let before = cluster.converges(MANY);
+    let mut second = takes_over(&cluster, 2, MANY);
+    assert_eq!(first.exit(), Some(75));
+    first.says("another driver has taken over: this one ends, executors stay");
+    assert_eq!(cluster.settles(MANY), before);
+    assert!(second.is_alive());
+    assert_eq!(second.log().count("executor requested"), 0);
+}
+
+// spec: W-7, O-31, I-1
+#[test]
+fn two_drivers_that_start_at_once_end_as_one_with_no_executor_too_many() {
+    let cluster = Cluster::any();
+    let mut drivers = [0, 1].map(|_| Driver::start(&cluster, MANY, &[]));
+    cluster.settles(MANY);
+    let alive: Vec<bool> = drivers.iter_mut().map(|driver| driver.is_alive()).collect();
+    assert_eq!(alive.iter().filter(|alive| **alive).count(), 1, "one stays");
+    let older = usize::from(alive[0]);
+    let [first, second] = &mut drivers;
+    let (older, younger) = if older == 0 {
+        (first, second)
+    } else {
+        (second, first)
+    };
+    assert_eq!(older.exit(), Some(75));
+    let incarnation =
+        |driver: &mut Driver| driver.says("application taken over")["incarnation"].as_u64();
+    assert!(incarnation(older) < incarnation(younger));
+    let data = cluster.api.config_map(RECORD).unwrap();
+    assert_eq!(data["data"]["incarnation"], "2");
+}
+
+// spec, L-10, O-31
+#[test]
+fn a_successor_with_a_lower_target_lets_the_surplus_go() {
+    let cluster = Cluster::any();
+    let mut first = Driver::start(&cluster, MANY, &[]);
+    let before = cluster.converges(MANY);
+    first.kill();
+    let second = Driver::start(&cluster, MANY - 10, &["allocation.cancel_delay=1s"]);
+    let after = cluster.settles(MANY - 10);
+    assert!(after.is_subset(&before));
+    let log = second.log();
+    let reasons = log
+        .lines("executor ended")
+        .into_iter()
+        .map(|end| &end["reason"]);
+    assert_eq!(reasons.collect::<Vec<_>>(), ["ScaledDown"; 10]);
+    assert_eq!(
+        log.executors("executor ended"),
+        (41..=50).collect(),
+        "the newest go"
+    );
+}
