@@ -78,6 +78,9 @@ pub struct Checks {
     /// Targets in force, and since when.
     targets: BTreeMap<ProfileName, Vec<(Instant, u32)>>,
     killings: Vec<Killing>,
+    /// Executors that the record once knew to be bound to a pod, and those whose end some driver told.
+    recorded: BTreeSet<ExecutorId>,
+    told: BTreeSet<ExecutorId>,
 }
 
 /// What a run ends with that breaks a rule.
@@ -169,6 +172,7 @@ impl Checks {
             return;
         };
         self.app_id = text(&done.sent, "/data/app-id").to_owned();
+        self.recorded.extend(ids(text(&done.sent, "/data/bound")));
         let seen = self.drivers.entry(done.driver).or_default();
         if seen.incarnation == Some(incarnation) {
             return;
@@ -243,6 +247,7 @@ impl Checks {
         for Ended(ending) in ends {
             let key = (ending.entry.id, ending.entry.uid().cloned());
             let class = ending.reason.class;
+            self.told.insert(ending.entry.id);
             if key.1.is_none() && class != LossClass::Lost {
                 return violated!(
                     "L-1: d{driver} told the end of {}, which never had a pod",
@@ -254,6 +259,24 @@ impl Checks {
             }
         }
         Ok(())
+    }
+
+    /// At the end: whatever the record knew, and this driver does not have, some driver told the end of.
+    // spec: I-2, L-1, O-30
+    pub fn all_told(&self, driver: usize) -> Verdict {
+        let untold = |id: &&ExecutorId| {
+            !self.told.contains(*id)
+                && self
+                    .last(driver)
+                    .is_none_or(|last| last.entry(**id).is_none())
+        };
+        // What a history knew that was put back, or lost, nobody can know any more.
+        match self.recorded.iter().find(untold) {
+            Some(id) if !self.excuses.rewritten => {
+                violated!("I-2: {id} was in the record, and nobody told its end")
+            }
+            _ => Ok(()),
+        }
     }
 
     /// What a driver's ledger says now.
@@ -460,6 +483,18 @@ impl Checks {
         }
         Ok(())
     }
+}
+
+/// The ids of a text like `1-5,7`.
+fn ids(text: &str) -> impl Iterator<Item = ExecutorId> {
+    let number = |text: &str| text.trim().parse::<u64>().ok();
+    text.split(',')
+        .filter_map(move |part| {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            Some(number(first)?..=number(last)?)
+        })
+        .flatten()
+        .filter_map(ExecutorId::new)
 }
 
 /// Whether a pod is not ending, and nothing is wrong with it.
