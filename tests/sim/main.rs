@@ -52,7 +52,8 @@ fn sim_all_invariants_hold_in_every_world() {
 fn sim_the_same_seed_gives_the_same_trace() {
     trace::note_panics();
     for seed in 1..6 {
-        let (one, other) = (run(seed, true).trace, run(seed, true).trace);
+        // Without the log: which of its lines are wanted at all is settled between the threads that run tests.
+        let (one, other) = (run(seed, false).trace, run(seed, false).trace);
         let differs = one
             .lines()
             .zip(other.lines())
