@@ -30,6 +30,9 @@ const RECORD_WATCH: Duration = Duration::from_secs(310);
 /// Without a poll the watch lists this often (spec P-3).
 const SWEEP: Duration = Duration::from_secs(300);
 
+/// A used-up quota is asked for again after at most this long (spec A-21).
+const QUOTA: Duration = Duration::from_secs(60);
+
 /// Changes to the record are gathered for so long (spec O-30).
 const GATHERED: Duration = Duration::from_secs(5);
 
@@ -51,7 +54,7 @@ pub fn bound(config: &Config, pace: &crate::node::Pace) -> Duration {
     // The wait that is under way, and then a probe that has to stay.
     let crashed = config.failures.backoff_max + config.failures.stable_after + runs;
     let surplus = config.allocation.cancel_delay + gone;
-    start + seen + settled + crashed + surplus + runs + RECORD_WATCH + again + GATHERED
+    start + seen + settled + crashed + surplus + runs + RECORD_WATCH + again + GATHERED + QUOTA
 }
 
 impl World {
@@ -102,6 +105,7 @@ impl World {
             return Err(format!("O-31: d{number} has not taken over"));
         };
         self.as_wanted(&ledger)?;
+        self.checks.all_told(number)?;
         let state = self.cluster.state().await;
         let app = state
             .config_maps(NAMESPACE)
@@ -116,9 +120,9 @@ impl World {
 
     fn as_wanted(&self, ledger: &Snapshot) -> Verdict {
         let pending_only = self.script.config.allocation.scale_down == ScaleDown::PendingOnly;
-        for (profile, target) in &ledger.targets {
-            let counts = ledger.counts(profile);
-            let (live, running, target) = (counts.live(), counts.running, target.executors);
+        for profile in ledger.targets.keys().chain(ledger.counts.keys()) {
+            let (counts, target) = (ledger.counts(profile), ledger.target(profile));
+            let (live, running) = (counts.live(), counts.running);
             let enough = running == target || pending_only && running > target;
             if live != running || !enough {
                 return Err(format!(

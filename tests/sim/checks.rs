@@ -27,7 +27,7 @@ pub struct Excuses {
     /// Pods whose labels were changed.
     pub relabelled: BTreeSet<String>,
     /// Pods made by others.
-    pub planted: bool,
+    pub planted: BTreeSet<String>,
     /// The application is being ended.
     pub ending: bool,
 }
@@ -78,6 +78,9 @@ pub struct Checks {
     /// Targets in force, and since when.
     targets: BTreeMap<ProfileName, Vec<(Instant, u32)>>,
     killings: Vec<Killing>,
+    /// Executors that the record once knew to be bound to a pod, and those whose end some driver told.
+    recorded: BTreeSet<ExecutorId>,
+    told: BTreeSet<ExecutorId>,
 }
 
 /// What a run ends with that breaks a rule.
@@ -169,21 +172,23 @@ impl Checks {
             return;
         };
         self.app_id = text(&done.sent, "/data/app-id").to_owned();
-        let highest = (self.drivers.iter())
-            .filter(|(driver, _)| **driver != done.driver)
-            .filter_map(|(_, seen)| seen.incarnation)
-            .max();
+        self.recorded.extend(ids(text(&done.sent, "/data/bound")));
         let seen = self.drivers.entry(done.driver).or_default();
-        if seen.incarnation.is_none() && highest.is_some_and(|highest| incarnation <= highest) {
+        if seen.incarnation == Some(incarnation) {
+            return;
+        }
+        // Numbers only rise, as long as it is the same application.
+        let highest = (self.drivers.values())
+            .filter(|seen| seen.application == self.applications)
+            .filter_map(|seen| seen.incarnation)
+            .max();
+        if highest >= Some(incarnation) {
             self.applications += 1;
         }
-        if seen.incarnation.is_none() {
-            seen.application = self.applications;
-        }
-        if seen.incarnation < Some(incarnation) {
-            seen.incarnation = Some(incarnation);
-            seen.began = Some(Instant::now());
-        }
+        let seen = self.drivers.entry(done.driver).or_default();
+        seen.application = self.applications;
+        seen.incarnation = Some(incarnation);
+        seen.began = Some(Instant::now());
     }
 
     // spec: I-7
@@ -242,6 +247,7 @@ impl Checks {
         for Ended(ending) in ends {
             let key = (ending.entry.id, ending.entry.uid().cloned());
             let class = ending.reason.class;
+            self.told.insert(ending.entry.id);
             if key.1.is_none() && class != LossClass::Lost {
                 return violated!(
                     "L-1: d{driver} told the end of {}, which never had a pod",
@@ -253,6 +259,24 @@ impl Checks {
             }
         }
         Ok(())
+    }
+
+    /// At the end: whatever the record knew, and this driver does not have, some driver told the end of.
+    // spec: I-2, L-1, O-30
+    pub fn all_told(&self, driver: usize) -> Verdict {
+        let untold = |id: &&ExecutorId| {
+            !self.told.contains(*id)
+                && self
+                    .last(driver)
+                    .is_none_or(|last| last.entry(**id).is_none())
+        };
+        // What a history knew that was put back, or lost, nobody can know any more.
+        match self.recorded.iter().find(untold) {
+            Some(id) if !self.excuses.rewritten => {
+                violated!("I-2: {id} was in the record, and nobody told its end")
+            }
+            _ => Ok(()),
+        }
     }
 
     /// What a driver's ledger says now.
@@ -346,7 +370,10 @@ impl Checks {
     fn live_within_targets(&self, driver: usize, now: &Snapshot) -> Verdict {
         let application = self.application_of(driver);
         // Pods made by others and adopted, and those of histories that were put back, nobody asked for.
-        if self.excuses.planted || self.excuses.rewritten || !self.excuses.relabelled.is_empty() {
+        if !self.excuses.planted.is_empty()
+            || self.excuses.rewritten
+            || !self.excuses.relabelled.is_empty()
+        {
             return Ok(());
         }
         for profile in now.counts.keys() {
@@ -384,6 +411,10 @@ impl Checks {
         let application = self.application_of(driver);
         for (id, entry) in &now.entries {
             let Some(uid) = entry.uid() else { continue };
+            // A copy that somebody made while no driver ran cannot be told from the executor that it says it is.
+            if entry.adopted && self.excuses.planted.contains(uid.as_str()) {
+                continue;
+            }
             self.ever_bound.insert(uid.clone());
             let counted = self
                 .counted
@@ -423,7 +454,8 @@ impl Checks {
                 _ => None,
             };
             let excuses = &self.excuses;
-            let meddled = excuses.rewritten || excuses.planted || !excuses.relabelled.is_empty();
+            let meddled =
+                excuses.rewritten || !excuses.planted.is_empty() || !excuses.relabelled.is_empty();
             let surplus = meddled || !self.made_too_late.is_empty();
             let profile = entry.map(|entry| &entry.profile);
             let retargeted = profile.map_or(!excuses.retargeted.is_empty(), |profile| {
@@ -436,7 +468,9 @@ impl Checks {
                 Some(_) => meddled,
                 // A ghost.
                 None => {
-                    claimed_by.is_none() && entry.is_none() || excuses.rewritten || excuses.planted
+                    claimed_by.is_none() && entry.is_none()
+                        || excuses.rewritten
+                        || !excuses.planted.is_empty()
                 }
             };
             if !excused {
@@ -449,6 +483,18 @@ impl Checks {
         }
         Ok(())
     }
+}
+
+/// The ids of a text like `1-5,7`.
+fn ids(text: &str) -> impl Iterator<Item = ExecutorId> {
+    let number = |text: &str| text.trim().parse::<u64>().ok();
+    text.split(',')
+        .filter_map(move |part| {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            Some(number(first)?..=number(last)?)
+        })
+        .flatten()
+        .filter_map(ExecutorId::new)
 }
 
 /// Whether a pod is not ending, and nothing is wrong with it.

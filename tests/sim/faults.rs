@@ -1,6 +1,7 @@
 //! What the script does to the world, one thing at a time.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use boatswain::config::OnSignal;
 use boatswain::model::ProfileName;
@@ -95,15 +96,14 @@ impl World {
                     self.kill(number);
                 }
             }
-            Fault::KillAtWrite { writes, late } => {
-                self.network.net().trap = Some(writes);
+            Fault::KillAtRequest { requests, late } => {
+                self.network.net().trap = Some(requests);
                 self.starts.push(Instant::now() + late);
             }
-            Fault::HandOver { late } => {
-                if let Some(number) = self.youngest() {
-                    self.starts.push(Instant::now() + late);
-                    self.tell_to_stop(number, OnSignal::HandOver);
-                }
+            Fault::HandOver { late } => self.hand_over(late),
+            Fault::Reconfigure { pick } => {
+                self.reconfigure(pick);
+                self.hand_over(Duration::ZERO);
             }
             Fault::Second => self.start(),
             Fault::Pause { time } => {
@@ -115,6 +115,26 @@ impl World {
                 }
             }
             Fault::Target { pick, target } => self.set_target(pick, target).await,
+        }
+    }
+
+    fn hand_over(&mut self, late: Duration) {
+        if let Some(number) = self.youngest() {
+            self.starts.push(Instant::now() + late);
+            self.tell_to_stop(number, OnSignal::HandOver);
+        }
+    }
+
+    /// The drivers that start from now on lack a profile, or have it again.
+    fn reconfigure(&mut self, pick: u64) {
+        let profiles = &mut self.script.config.profiles;
+        let all = self.profiles.len();
+        let Some((name, profile)) = self.profiles.iter().nth(pick as usize % all) else {
+            return;
+        };
+        self.checks.excuses.retargeted.insert(name.clone());
+        if profiles.remove(name).is_none() || profiles.is_empty() {
+            profiles.insert(name.clone(), profile.clone());
         }
     }
 
@@ -157,7 +177,6 @@ impl World {
 
     /// Makes a pod that no driver asked for.
     async fn plant(&mut self, name: &str, labels: Value) {
-        self.checks.excuses.planted = true;
         let pod = json!({
             "apiVersion": "v1",
             "kind": "Pod",
@@ -169,6 +188,10 @@ impl World {
         });
         let code = self.hand.create(&pod).await;
         say!("   {name} is planted: {code}");
+        let state = self.cluster.state().await;
+        let planted = state.pod(NAMESPACE, name).filter(|_| code == 201);
+        let uid = planted.map(|pod| text(pod, "/metadata/uid").to_owned());
+        self.checks.excuses.planted.extend(uid);
     }
 
     /// Makes a pod that bears the name and the labels of an executor that has ended.
@@ -206,11 +229,7 @@ impl World {
             self.checks.target(&profile, target);
             let targets: BTreeMap<ProfileName, u32> = [(profile, target)].into();
             // One that is just ending does not answer.
-            let _ = timeout(
-                std::time::Duration::from_secs(1),
-                handle.set_targets(targets),
-            )
-            .await;
+            let _ = timeout(Duration::from_secs(1), handle.set_targets(targets)).await;
         }
     }
 }

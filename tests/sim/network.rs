@@ -44,7 +44,7 @@ pub struct Net {
     states: VecDeque<State>,
     /// What the server did for drivers since the world last looked.
     pub done: Vec<Done>,
-    /// A driver is killed when it has made so many more writes.
+    /// A driver is killed when so many more requests were carried out.
     pub trap: Option<u32>,
     /// It has.
     pub sprung: Option<usize>,
@@ -163,6 +163,11 @@ impl Network {
                 sleep(there).await;
                 let _ = answer.send(Ok(refusal(code, retry_after)));
             }
+            Fate::AnsweredAfter { there, code } => {
+                sleep(there).await;
+                self.carry_out(number, parts, body).await;
+                let _ = answer.send(Ok(refusal(code, None)));
+            }
             Fate::Refused => {
                 sleep(Duration::from_millis(1)).await;
                 let _ = answer.send(Err(io::Error::from(io::ErrorKind::ConnectionRefused).into()));
@@ -228,17 +233,20 @@ impl Network {
                 sent,
                 before,
             });
-            self.spring();
             self.wake.notify_one();
         }
+        self.spring();
         response
     }
 
-    /// Counts towards the trap.
+    /// Counts towards the trap: a driver that falls into it never hears the answer.
     fn spring(&self) {
         let mut net = self.net();
         match net.trap {
-            Some(0) => (net.trap, net.sprung) = (None, Some(self.driver)),
+            Some(0) => {
+                (net.trap, net.sprung) = (None, Some(self.driver));
+                self.wake.notify_one();
+            }
             Some(more) => net.trap = Some(more - 1),
             None => {}
         }
@@ -287,10 +295,7 @@ impl Service<Request<kube::client::Body>> for Network {
                 count,
                 ..
             } = &mut *net;
-            (
-                *count,
-                weather.fate(rng, kind == Kind::CachedList, timeout_of(&parts.uri)),
-            )
+            (*count, weather.fate(rng, &kind, timeout_of(&parts.uri)))
         };
         if !matches!(fate, Fate::Well { .. }) {
             say!(
@@ -376,14 +381,28 @@ fn lines(
 }
 
 fn refusal(code: u16, retry_after: Option<u64>) -> Response<Body> {
-    let reason = if code == 429 {
-        "TooManyRequests"
-    } else {
-        "InternalError"
+    let (reason, message) = match code {
+        403 => (
+            "Forbidden",
+            "pods \"x\" is forbidden: exceeded quota: q, used: pods=9, limited: pods=9",
+        ),
+        429 => (
+            "TooManyRequests",
+            "the server has received too many requests",
+        ),
+        503 => (
+            "ServiceUnavailable",
+            "the server is currently unable to handle the request",
+        ),
+        504 => (
+            "Timeout",
+            "request did not complete within the allotted timeout",
+        ),
+        _ => ("InternalError", "etcdserver: leader changed"),
     };
     let status = serde_json::json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure",
-        "code": code, "reason": reason, "message": "so it fell out",
+        "code": code, "reason": reason, "message": message,
     });
     let mut response = Response::builder()
         .status(code)

@@ -24,6 +24,8 @@ pub struct Script {
     pub steps: Vec<Step>,
     /// When the world becomes calm.
     pub calm: Duration,
+    /// Each driver's wall clock is wrong by up to this much.
+    pub skew: Duration,
 }
 
 /// Something is done.
@@ -82,10 +84,12 @@ pub enum Fault {
     Namesake { ahead: u64 },
     /// The driver is killed, and started again after this long.
     Kill { late: Duration },
-    /// The driver is killed as soon as it has made so many more writes, and started again after this long.
-    KillAtWrite { writes: u32, late: Duration },
+    /// The driver is killed as soon as so many more requests were carried out, and started again after this long.
+    KillAtRequest { requests: u32, late: Duration },
     /// The driver hands over to one that is started after this long.
     HandOver { late: Duration },
+    /// The driver hands over to one that knows another set of profiles.
+    Reconfigure { pick: u64 },
     /// Another driver is started beside the one that runs.
     Second,
     /// The driver does not get to run for this long.
@@ -105,10 +109,19 @@ impl Script {
         let config = config(rng);
         let pace = Pace {
             bind: ms(rng, 0..2_000),
-            start: ms(rng, 0..5_000),
+            start: if rng.random_bool(0.1) {
+                ms(rng, 0..60_000)
+            } else {
+                ms(rng, 0..5_000)
+            },
             stop: ms(rng, 0..4_000),
         };
         let calm = Duration::from_secs(rng.random_range(60..600));
+        let skew = if rng.random_bool(0.2) {
+            ms(rng, 0..7_200_000)
+        } else {
+            Duration::ZERO
+        };
         let mix = Mix::draw(rng);
         let mut steps: Vec<Step> = (0..rng.random_range(5..30))
             .map(|_| Step {
@@ -143,6 +156,7 @@ impl Script {
             pace,
             steps,
             calm,
+            skew,
         }
     }
 }
@@ -196,7 +210,7 @@ fn config(rng: &mut StdRng) -> Config {
 fn weather(rng: &mut StdRng) -> Weather {
     let mut much = |weather: &mut Weather| {
         let share = rng.random_range(50..1_000);
-        match rng.random_range(0..14) {
+        match rng.random_range(0..16) {
             0 => weather.busy = share,
             1 => weather.error = share,
             2 => weather.refused = share,
@@ -210,6 +224,8 @@ fn weather(rng: &mut StdRng) -> Weather {
             10 => weather.torn = share,
             11 => weather.garbage = share,
             12 => weather.lagging = share,
+            13 => weather.error_after = share,
+            14 => weather.quota = share,
             _ => weather.delay = Duration::from_millis(2 * u64::from(share)),
         }
     };
@@ -221,6 +237,8 @@ fn weather(rng: &mut StdRng) -> Weather {
             delay: Duration::from_millis(200),
             busy: share,
             error: share,
+            error_after: share,
+            quota: share,
             refused: share,
             broken_before: share,
             broken_after: share,
@@ -363,15 +381,16 @@ fn kills(rng: &mut StdRng) -> Fault {
     if rng.random_bool(0.5) {
         return Fault::Kill { late: late(rng) };
     }
-    Fault::KillAtWrite {
-        writes: rng.random_range(0..6),
+    Fault::KillAtRequest {
+        requests: rng.random_range(0..12),
         late: late(rng),
     }
 }
 
 fn successors(rng: &mut StdRng) -> Fault {
-    if rng.random_bool(0.5) {
-        return Fault::HandOver { late: late(rng) };
+    match rng.random_range(0..5) {
+        0 | 1 => Fault::HandOver { late: late(rng) },
+        2 => Fault::Reconfigure { pick: rng.random() },
+        _ => Fault::Second,
     }
-    Fault::Second
 }

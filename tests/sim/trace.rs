@@ -2,15 +2,20 @@
 //!
 //! A run has one thread to itself, so its trace is the thread's; whoever takes part writes to it without being handed it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt::{self, Write as _};
 use std::io;
+use std::sync::Once;
 
 use tokio::time::Instant;
+use tracing_subscriber::filter::{EnvFilter, FilterExt as _, dynamic_filter_fn};
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 thread_local! {
     static TRACE: RefCell<Option<Trace>> = const { RefCell::new(None) };
+    static LOGGED: Cell<bool> = const { Cell::new(false) };
     static PANICS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -73,14 +78,28 @@ pub fn note_panics() {
 
 /// Has the log of all that runs on this thread written into its trace, while `work` is at work.
 pub fn with_log<T>(work: impl FnOnce() -> T) -> T {
-    let log = tracing_subscriber::fmt()
-        .with_env_filter("warn,boatswain=debug,apiserver=warn")
-        .with_target(false)
-        .without_time()
-        .with_ansi(false)
-        .with_writer(LogWriter)
-        .finish();
-    tracing::subscriber::with_default(log, work)
+    LOGGED.with(|logged| logged.set(true));
+    let done = work();
+    LOGGED.with(|logged| logged.set(false));
+    done
+}
+
+/// The log of every thread goes through one subscriber, which looks at the thread whether it is wanted. One that comes and
+/// goes with each run would change, for a moment, what other threads' runs log: `tracing` remembers for the whole
+/// process which lines anybody wants.
+pub fn log_by_thread() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let wanted = EnvFilter::new("warn,boatswain=debug,apiserver=warn");
+        let here = dynamic_filter_fn(|_, _| LOGGED.with(Cell::get));
+        let lines = tracing_subscriber::fmt::layer()
+            .with_target(false)
+            .without_time()
+            .with_ansi(false)
+            .with_writer(LogWriter)
+            .with_filter(wanted.and(here));
+        tracing_subscriber::registry().with(lines).init();
+    });
 }
 
 #[derive(Clone, Copy)]

@@ -5,6 +5,8 @@ use std::time::Duration;
 use rand::RngExt;
 use rand::rngs::StdRng;
 
+use crate::requests::Kind;
+
 /// How likely each thing is to befall a request, in thousandths; what is left goes well.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Weather {
@@ -14,6 +16,10 @@ pub struct Weather {
     pub busy: u32,
     /// 500, without being carried out.
     pub error: u32,
+    /// 500, 503 or 504, after it was carried out.
+    pub error_after: u32,
+    /// 403 for creates: the quota is used up.
+    pub quota: u32,
     /// Nobody listens: never sent.
     pub refused: u32,
     /// The connection breaks before the request is carried out.
@@ -49,6 +55,8 @@ pub enum Fate {
         code: u16,
         retry_after: Option<u64>,
     },
+    /// It is carried out, and then answered so.
+    AnsweredAfter { there: Duration, code: u16 },
     /// Nobody listens.
     Refused,
     /// The connection breaks before it is carried out.
@@ -80,6 +88,8 @@ impl Weather {
         delay: Duration::from_millis(5),
         busy: 0,
         error: 0,
+        error_after: 0,
+        quota: 0,
         refused: 0,
         broken_before: 0,
         broken_after: 0,
@@ -94,10 +104,11 @@ impl Weather {
     };
 
     /// Draws what befalls a request that the server gives itself so much time for.
-    pub fn fate(&self, rng: &mut StdRng, from_cache: bool, timeout: Duration) -> Fate {
+    pub fn fate(&self, rng: &mut StdRng, kind: &Kind, timeout: Duration) -> Fate {
         let there = self.delay.mul_f64(rng.random());
         let back = self.delay.mul_f64(rng.random());
         let share: f64 = rng.random();
+        let code = [500, 503, 504][rng.random_range(0..3)];
         let mut dice = rng.random_range(0..1_000_u32);
         let answered = |code, retry_after| Fate::Answered {
             there,
@@ -110,7 +121,12 @@ impl Weather {
                 self.busy,
                 answered(429, (share < 0.5).then_some(1 + (share * 6.0) as u64)),
             ),
-            (self.error, answered(500, None)),
+            (self.error, answered(code, None)),
+            (self.error_after, Fate::AnsweredAfter { there, code }),
+            (
+                if *kind == Kind::Create { self.quota } else { 0 },
+                answered(403, None),
+            ),
             (self.broken_before, Fate::BrokenBefore { there }),
             (self.broken_after, Fate::BrokenAfter { there }),
             (
@@ -134,7 +150,11 @@ impl Weather {
                 },
             ),
             (
-                if from_cache { self.stale } else { 0 },
+                if *kind == Kind::CachedList {
+                    self.stale
+                } else {
+                    0
+                },
                 Fate::Stale {
                     there,
                     by: (share * 1_000.0) as u32,

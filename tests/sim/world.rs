@@ -1,16 +1,17 @@
 //! One run: a cluster, a node, drivers, and what the script does to them.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use boatswain::clock::Clock;
-use boatswain::config::OnSignal;
+use boatswain::config::{OnSignal, Profile};
 use boatswain::devcluster::{self, DevCluster, Options, State};
 use boatswain::exit::Exit;
-use boatswain::model::Snapshot;
-use jiff::Timestamp;
+use boatswain::model::{ProfileName, Snapshot};
+use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -41,6 +42,8 @@ pub struct World {
     pub fleet: Fleet,
     pub checks: Checks,
     pub backup: Option<State>,
+    /// All profiles that there ever are.
+    pub profiles: BTreeMap<ProfileName, Profile>,
     /// When a driver starts.
     pub starts: Vec<Instant>,
     /// When a driver that is paused gets to run again.
@@ -85,6 +88,7 @@ impl World {
             fleet: Rc::new(RefCell::new(Vec::new())),
             checks,
             backup: None,
+            profiles: script.config.profiles.clone(),
             starts: vec![Instant::now()],
             resumes: Vec::new(),
             clock,
@@ -224,11 +228,18 @@ impl World {
             number,
             self.script.config.clone(),
             &self.network,
-            Clock::starting_at(self.clock.now().wall),
+            Clock::starting_at(self.clock.now().wall + self.wrong_by(number)),
             self.script.seed,
             Arc::clone(&self.wake),
         );
         fleet.push(started);
+    }
+
+    /// How wrong a driver's wall clock is.
+    fn wrong_by(&self, number: usize) -> SignedDuration {
+        let skew = SignedDuration::try_from(self.script.skew).unwrap();
+        let (share, sign) = (number as i32 % 5, if number % 2 == 0 { 1 } else { -1 });
+        skew * sign * share / 4
     }
 
     /// Kills a driver.
