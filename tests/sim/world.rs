@@ -238,7 +238,10 @@ impl World {
     /// How wrong a driver's wall clock is.
     fn wrong_by(&self, number: usize) -> SignedDuration {
         let skew = SignedDuration::try_from(self.script.skew).unwrap();
-        let (share, sign) = (number as i32 % 5, if number % 2 == 0 { 1 } else { -1 });
+        let (share, sign) = (
+            number as i32 % 5,
+            if number.is_multiple_of(2) { 1 } else { -1 },
+        );
         skew * sign * share / 4
     }
 
