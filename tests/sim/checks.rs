@@ -468,7 +468,8 @@ impl Checks {
                 Some(_) => meddled,
                 // A ghost.
                 None => {
-                    claimed_by.is_none() && entry.is_none()
+                    excuses.relabelled.contains(uid.as_str())
+                        || claimed_by.is_none() && entry.is_none()
                         || excuses.rewritten
                         || !excuses.planted.is_empty()
                 }
