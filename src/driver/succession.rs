@@ -207,6 +207,8 @@ async fn take_over(
         StdRng::seed_from_u64(seed).random::<u64>()
     ));
     let mut failures = 0;
+    // What was written last without an answer, and what was there before.
+    let mut attempt: Option<(Record, Option<Record>)> = None;
     loop {
         let found = patience
             .insist("the application record", || calls.get_config_map(&name))
@@ -215,6 +217,15 @@ async fn take_over(
             None => None,
             Some(map) => Some(read(map, config.app.id.as_ref())?),
         };
+        if let (Some(map), Some(record), Some((sent, before))) = (&found, &inherited, &attempt)
+            && (record.incarnation, &record.holder) == (sent.incarnation, &sent.holder)
+        {
+            return Ok(Taken {
+                record: record.clone(),
+                inherited: before.clone(),
+                map: map.clone(),
+            });
+        }
         let app_id = (inherited.as_ref().map(|record| record.app_id.clone()))
             .or_else(|| config.app.id.clone())
             .unwrap_or_else(|| new_app_id(&place.prefix, seed));
@@ -248,6 +259,7 @@ async fn take_over(
             // Somebody else wrote it, or nobody knows: it is read again, and what it says then counts.
             Err(failure) => {
                 failures += 1;
+                attempt = Some((record, inherited));
                 patience
                     .wait("the application record", failures, &failure)
                     .await?;
@@ -359,5 +371,54 @@ impl Patience<'_> {
         }
         tokio::time::sleep(pause).await;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use axum::body::Body;
+    use http::{Method, Request};
+    use tower::{BoxError, ServiceExt, service_fn};
+
+    use super::*;
+    use crate::clock::Clock;
+    use crate::devcluster::{self, DevCluster};
+    use crate::kubernetes::Clients;
+
+    /// A start whose first write is carried out, and not answered.
+    async fn start(cluster: &DevCluster, seed: u64) -> Application {
+        let router = cluster.router();
+        let answers = Arc::new(AtomicBool::new(false));
+        let service = service_fn(move |request: Request<kube::client::Body>| {
+            let (router, answers) = (router.clone(), Arc::clone(&answers));
+            async move {
+                let writes = request.method() != Method::GET;
+                let response = router.oneshot(request.map(Body::new)).await?;
+                if writes && !answers.swap(true, Ordering::Relaxed) {
+                    return Err(io::Error::from(io::ErrorKind::ConnectionReset).into());
+                }
+                Ok::<_, BoxError>(response)
+            }
+        });
+        let environment = Environment {
+            clients: Clients::in_process(service, "default"),
+            clock: Clock::system(),
+            seed,
+        };
+        succeed(&Config::default(), &environment).await.unwrap()
+    }
+
+    // spec: O-30, O-31
+    #[tokio::test(start_paused = true)]
+    async fn a_start_whose_write_was_not_answered_knows_it_again_and_wastes_no_number() {
+        let cluster = devcluster::start(devcluster::Options::default());
+        let first = start(&cluster, 1).await;
+        assert_eq!((first.record.incarnation.0, first.inherited), (1, None));
+        let second = start(&cluster, 2).await;
+        assert_eq!(second.record.incarnation.0, 2);
+        assert_eq!(second.inherited, Some(first.record));
     }
 }

@@ -143,8 +143,7 @@ impl RecordKeeper {
         let now = self.clock.now();
         if self.stale && self.keeping.wants_intervals(now.tick) {
             self.stale = false;
-            let (ended, bound) = (self.latest.ended.clone(), bound_ids(&self.latest));
-            self.keeping.set_intervals(ended, bound);
+            self.gather();
         }
         if let Some(op) = self.keeping.next(now.tick) {
             self.call(op, ctx);
@@ -161,6 +160,13 @@ impl RecordKeeper {
         {
             self.armed = Some(at);
             ctx.notify_later(Wake(at), now.tick.until(at));
+        }
+    }
+
+    /// Puts into the record what the latest snapshot says of ids, where it knows them all.
+    fn gather(&mut self) {
+        if let Some((ended, bound)) = intervals(&self.latest) {
+            self.keeping.set_intervals(ended, bound);
         }
     }
 
@@ -336,12 +342,14 @@ fn answer_all(waiting: &mut Vec<oneshot::Sender<()>>) {
     }
 }
 
-/// The ids that are bound to a pod and have not ended, as intervals.
-fn bound_ids(snapshot: &Snapshot) -> IdSet {
-    (snapshot.entries.values())
+/// The ids that have ended, and those that are bound to a pod and have not. Before adoption nobody knows: then the
+/// record keeps what earlier incarnations wrote (spec O-30, O-31).
+fn intervals(snapshot: &Snapshot) -> Option<(IdSet, IdSet)> {
+    let bound = (snapshot.entries.values())
         .filter(|entry| entry.uid().is_some() && !entry.is_gone())
         .map(|entry| entry.id)
-        .collect()
+        .collect();
+    (snapshot.adopted).then(|| (snapshot.ended.clone(), bound))
 }
 
 /// When a backoff ends, by the wall clock, for a successor.
@@ -444,8 +452,7 @@ impl Handler<Flush> for RecordKeeper {
     fn handle(&mut self, _: Flush, ctx: &mut Self::Context) -> Self::Result {
         let (done, flushed) = oneshot::channel();
         self.flushes.push(done);
-        let (ended, bound) = (self.latest.ended.clone(), bound_ids(&self.latest));
-        self.keeping.set_intervals(ended, bound);
+        self.gather();
         self.keeping.change_now(|_| ());
         if self.keeping.is_written() {
             self.carry_out(vec![Effect::Flushed]);
@@ -488,5 +495,19 @@ impl StreamHandler<Result<WatchLine<ConfigMap>, Failure>> for RecordKeeper {
 
     fn finished(&mut self, ctx: &mut Self::Context) {
         self.watch_ended(ctx);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // spec: O-30, O-31, L-1
+    #[test]
+    fn a_driver_that_ends_before_it_has_adopted_leaves_what_the_record_says_of_executors() {
+        let mut snapshot = Snapshot::default();
+        assert_eq!(intervals(&snapshot), None);
+        snapshot.adopted = true;
+        assert_eq!(intervals(&snapshot), Some((IdSet::new(), IdSet::new())));
     }
 }

@@ -182,8 +182,8 @@ impl Ledger {
                 }
             }
             News::DeleteFoundNothing { uid, name } => {
-                if self.current.ghosts.remove(&uid).is_some() {
-                    draft.ghosts.push(uid);
+                if self.current.ghosts.contains_key(&uid) {
+                    self.lay(&uid, &mut draft);
                 } else if let Some(entry) = self.holder(&name, &uid) {
                     self.advance(entry, &EntryNews::DeleteFoundNothing, now, &mut draft);
                 }

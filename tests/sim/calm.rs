@@ -114,6 +114,7 @@ impl World {
         let Some(app) = app else {
             return Err("O-30: there is no record".to_owned());
         };
+        self.app_id.clone_from(&app);
         let pods = state.pods(NAMESPACE).filter(|pod| is_executor(pod, &app));
         same(&ledger, pods)
     }
@@ -149,7 +150,7 @@ impl World {
         let state = self.cluster.state().await;
         let left: Vec<&str> = state
             .pods(NAMESPACE)
-            .filter(|pod| is_executor(pod, label(pod, "boatswain.dev/app-id")))
+            .filter(|pod| is_executor(pod, &self.app_id))
             .map(|pod| text(pod, "/metadata/name"))
             .collect();
         let records = state

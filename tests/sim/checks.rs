@@ -1,6 +1,7 @@
 //! What must hold at every step (spec 9): what drivers see and tell, and what they do, is held against it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use boatswain::lifecycle_manager::messages::Ended;
 use boatswain::model::executor::Class;
@@ -16,6 +17,9 @@ use crate::requests::{Done, Kind, uid_meant};
 
 /// The prefix of the executors' names.
 pub const PREFIX: &str = "sim";
+
+/// From a request's being decided on to its coming to the server, at most.
+const LATE: Duration = Duration::from_secs(5);
 
 /// What the world did, which excuses what a driver then does.
 #[derive(Debug, Default)]
@@ -389,8 +393,10 @@ impl Checks {
                 .min();
             let Some(oldest) = oldest else { continue };
             let history = self.targets.get(profile).map_or(&[][..], Vec::as_slice);
-            let before = history.iter().rev().find(|(since, _)| since <= oldest);
-            let after = history.iter().filter(|(since, _)| since > oldest);
+            // It was decided on before the server heard of it.
+            let decided = *oldest - LATE;
+            let before = history.iter().rev().find(|(since, _)| *since <= decided);
+            let after = history.iter().filter(|(since, _)| *since > decided);
             let highest = before
                 .into_iter()
                 .chain(after)
@@ -468,7 +474,8 @@ impl Checks {
                 Some(_) => meddled,
                 // A ghost.
                 None => {
-                    claimed_by.is_none() && entry.is_none()
+                    excuses.relabelled.contains(uid.as_str())
+                        || claimed_by.is_none() && entry.is_none()
                         || excuses.rewritten
                         || !excuses.planted.is_empty()
                 }

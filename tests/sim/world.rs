@@ -53,6 +53,8 @@ pub struct World {
     pub writes: usize,
     /// Whether a driver has said that the application has ended and nothing is left.
     pub ended_clean: bool,
+    /// The application, as the record had it when the world came to rest.
+    pub app_id: String,
     wake: Arc<Notify>,
     /// What was last written of each driver's ledger.
     shown: String,
@@ -94,6 +96,7 @@ impl World {
             clock,
             writes: 0,
             ended_clean: false,
+            app_id: String::new(),
             wake,
             shown: String::new(),
             script,

@@ -79,7 +79,7 @@ impl Ledger {
             }
         };
         if let Some(pod) = pod.filter(|pod| !self.tombstones.contains_key(&pod.uid)) {
-            self.haunt(&pod, draft);
+            self.haunt(&pod, Authority::Event, draft);
         }
     }
 

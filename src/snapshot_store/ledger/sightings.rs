@@ -83,7 +83,7 @@ impl Ledger {
                 incarnation: Some(other),
                 ..
             } if *other > self.identity.incarnation => self.meet_younger(pod, draft),
-            Claim::Executor { .. } if may_be_ghost => self.haunt(pod, draft),
+            Claim::Executor { .. } if may_be_ghost => self.haunt(pod, authority, draft),
             Claim::Executor { .. } => {
                 let note = Note::Ignored("a pod of no executor, in news too old to judge it");
                 draft.notes.push(note);
@@ -112,16 +112,30 @@ impl Ledger {
         }
     }
 
+    /// A ghost is gone, and no late answer makes it one again (spec S-14).
+    pub(super) fn lay(&mut self, uid: &PodUid, draft: &mut Draft) {
+        if self.current.ghosts.contains_key(uid) {
+            self.tombstones.insert(uid.clone(), self.count);
+        }
+        self.drop_ghost(uid, draft);
+    }
+
     pub(super) fn drop_ghost(&mut self, uid: &PodUid, draft: &mut Draft) {
         if self.current.ghosts.remove(uid).is_some() {
             draft.ghosts.push(uid.clone());
         }
     }
 
-    pub(super) fn haunt(&mut self, pod: &Arc<Pod>, draft: &mut Draft) {
+    pub(super) fn haunt(&mut self, pod: &Arc<Pod>, authority: Authority<'_>, draft: &mut Draft) {
         let known = self.current.ghosts.get(&pod.uid);
         let held = known.filter(|ghost| ghost.epoch == self.current.epoch);
-        if held.is_some_and(|ghost| ghost.version >= pod.version) {
+        // As with executors: a full list that is not older than what is held, and shows an older pod, is of a history
+        // that was put back unnoticed (spec S-13).
+        let outdated = |ghost: &Ghost| match authority {
+            Authority::FullList(list) if ghost.version <= *list => ghost.version == pod.version,
+            _ => ghost.version >= pod.version,
+        };
+        if held.is_some_and(outdated) {
             return;
         }
         let ghost = Ghost {
@@ -185,6 +199,9 @@ impl Ledger {
         let entry = self.holder(&pod.name, &pod.uid);
         if let Some(entry) = entry.or_else(|| self.awaits(pod)) {
             return self.advance(entry, &EntryNews::Deleted(pod), now, draft);
+        }
+        if pod.deletion.is_some() {
+            self.lay(&pod.uid, draft);
         }
         self.drop_ghost(&pod.uid, draft);
         self.strangers.remove(&pod.uid);

@@ -223,3 +223,33 @@ fn what_a_younger_driver_asked_for_is_no_ghost_to_an_older_one_that_has_not_hear
     assert_eq!(store.ghosts(), Vec::<String>::new());
     assert_eq!(store.state(2_001), "–");
 }
+
+// spec: E-3, S-14
+#[test]
+fn an_answer_that_comes_after_its_end_makes_no_ghost_again() {
+    for gone in ["seen", "found nothing"] {
+        let mut store = Store::new();
+        store.seen(pod(1, "g", 40));
+        match gone {
+            "seen" => drop(store.deleted(terminating(pod(1, "g", 42)))),
+            _ => drop(store.tell(laid("g"))),
+        }
+        store.seen(terminating(pod(1, "g", 43)));
+        assert_eq!(store.ghosts(), Vec::<String>::new(), "{gone}");
+        store.list(50, vec![]);
+        store.list(60, vec![pod(1, "g", 55)]);
+        assert_eq!(store.ghosts(), vec!["g".to_owned()], "put back");
+    }
+}
+
+// spec: E-3, S-13
+#[test]
+fn a_ghost_that_a_history_put_back_unnoticed_is_deleted_again() {
+    let mut store = Store::new();
+    store.seen(terminating(pod(1, "g", 50)));
+    store.list(45, vec![pod(1, "g", 30)]);
+    let terminating = |store: &Store| store.snapshot().ghosts.values().all(|g| g.terminating);
+    assert!(terminating(&store), "a stale list");
+    store.list(60, vec![pod(1, "g", 30)]);
+    assert!(!terminating(&store));
+}
