@@ -1,4 +1,6 @@
-//! What an update of the ledger costs, and a round over its changes (spec S-25).
+//! What an update of the ledger costs, and a round over its changes.
+//!
+//! spec: S-25
 //!
 //! Times are those of this thread on a core, so that busy neighbours show less. An update is one watch event, decoded already: taken in, a snapshot made of it and pushed to two subscribers.
 

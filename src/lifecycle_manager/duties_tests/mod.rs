@@ -1,8 +1,8 @@
 //! What is owed, on the real ledger: ends told once, pods deleted until they are gone, look-ups in time.
 
-mod calls;
-mod ends;
-mod look_ups;
+mod calls_tests;
+mod ends_tests;
+mod look_ups_tests;
 
 use rand::SeedableRng;
 

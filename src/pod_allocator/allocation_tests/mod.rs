@@ -1,11 +1,11 @@
 //! The allocator's rounds on the real ledger: what is asked for, when, under which id, and what is said.
 
-mod crash_loops;
-mod down;
-mod outcomes;
-mod requests;
+mod crash_loops_tests;
+mod down_tests;
+mod outcomes_tests;
+mod requests_tests;
 mod steps;
-mod worlds;
+mod worlds_tests;
 
 use std::sync::Arc;
 
