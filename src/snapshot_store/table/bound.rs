@@ -244,8 +244,9 @@ fn accepts(
         // One history cannot show an object at an older version in a list that is not older than the held one:
         // the server's history was replaced unnoticed (spec S-13), and what it holds now is what the list says.
         Authority::FullList(list) => bound.pod.version <= *list,
-        // Nor in a look-up sent after the pod was missed.
-        Authority::LookUp(sent) => (bound.absent.as_ref()).is_some_and(|a| sent >= a.since),
+        // Nor in a look-up sent after the pod was missed, unless something newer came while it was under way.
+        Authority::LookUp(sent) => (bound.absent.as_ref())
+            .is_some_and(|a| sent >= a.since && *held_version(bound, a.epoch) <= a.as_of),
     };
     is_newer(bound, version, epoch) || replaced
 }

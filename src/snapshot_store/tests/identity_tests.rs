@@ -202,6 +202,20 @@ fn a_late_look_up_answer_marks_nobody() {
     assert_eq!(store.state(1), "Running");
 }
 
+// spec: S-10, I-5
+#[test]
+fn a_look_up_that_was_overtaken_by_an_event_takes_nothing_back() {
+    let mut store = Store::new().with(running(1, "u1", 20));
+    store.seen(relabelled(running(1, "u1", 30)));
+    let sent = store.tick();
+    store.seen(relabelled(running(1, "u1", 31)));
+    store.looked_up(1, sent, found(relabelled(running(1, "u1", 30))));
+    assert_eq!(store.state(1), "Absent", "asked again");
+    assert_eq!(store.entry(1).pod().unwrap().version, 31.into());
+    store.look_up(1, found(relabelled(running(1, "u1", 31))));
+    assert_eq!(store.state(1), "Leaving");
+}
+
 // spec: E-10
 #[test]
 fn a_404_from_before_the_pod_was_bound_proves_nothing() {
