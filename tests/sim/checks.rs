@@ -76,8 +76,8 @@ pub struct Checks {
     counted: BTreeMap<(u32, ExecutorId), PodUid>,
     ever_bound: BTreeSet<PodUid>,
     requested: BTreeMap<(u32, u64), Instant>,
-    /// Pods made by a driver when a younger one had begun; they do not last (spec I-10), but whoever takes over before
-    /// they are gone may count them.
+    /// Pods made by a driver when a younger one had begun, or when it had long given them up; they do not last (spec
+    /// I-10, E-3), but whoever takes over before they are gone may count them.
     made_too_late: BTreeSet<(u32, u64)>,
     /// Targets in force, and since when.
     targets: BTreeMap<ProfileName, Vec<(Instant, u32)>>,
@@ -155,7 +155,8 @@ impl Checks {
                 let key = (seen.application, id);
                 (self.requested).entry(key).or_insert_with(Instant::now);
                 let began = seen.began;
-                if done.succeeded() && self.drivers.values().any(|other| other.began > began) {
+                let superseded = self.drivers.values().any(|other| other.began > began);
+                if done.succeeded() && (superseded || done.late) {
                     self.made_too_late.insert(key);
                 }
                 Ok(())

@@ -147,11 +147,12 @@ impl Network {
         fate: Fate,
         answer: oneshot::Sender<Answer>,
     ) {
+        let late = matches!(fate, Fate::Unanswered { there } if there > timeout_of(&parts.uri));
         // Whoever asked may be gone.
         match fate {
             Fate::Well { there, back } => {
                 sleep(there).await;
-                let response = self.carry_out(number, parts, body).await;
+                let response = self.carry_out(number, parts, body, late).await;
                 sleep(back).await;
                 let _ = answer.send(Ok(response));
             }
@@ -165,7 +166,7 @@ impl Network {
             }
             Fate::AnsweredAfter { there, code } => {
                 sleep(there).await;
-                self.carry_out(number, parts, body).await;
+                self.carry_out(number, parts, body, late).await;
                 let _ = answer.send(Ok(refusal(code, None)));
             }
             Fate::Refused => {
@@ -178,17 +179,17 @@ impl Network {
             }
             Fate::BrokenAfter { there } => {
                 sleep(there).await;
-                self.carry_out(number, parts, body).await;
+                self.carry_out(number, parts, body, late).await;
                 let _ = answer.send(Err(reset()));
             }
             Fate::Unanswered { there } => {
                 sleep(there).await;
-                self.carry_out(number, parts, body).await;
+                self.carry_out(number, parts, body, late).await;
             }
             Fate::Swallowed => {}
             Fate::Garbled { there, half } => {
                 sleep(there).await;
-                let response = self.carry_out(number, parts, body).await;
+                let response = self.carry_out(number, parts, body, late).await;
                 let _ = answer.send(Ok(garbled(response, half).await));
             }
             Fate::Stale { there, by } => {
@@ -196,14 +197,20 @@ impl Network {
                 let past = self.net().past(by);
                 let response = match past {
                     Some(state) => self.answer_from_cache(parts, state).await,
-                    None => self.carry_out(number, parts, body).await,
+                    None => self.carry_out(number, parts, body, late).await,
                 };
                 let _ = answer.send(Ok(response));
             }
         }
     }
 
-    async fn carry_out(&self, number: u64, parts: Parts, body: Bytes) -> Response<Body> {
+    async fn carry_out(
+        &self,
+        number: u64,
+        parts: Parts,
+        body: Bytes,
+        late: bool,
+    ) -> Response<Body> {
         let kind = Kind::of(&parts);
         let (method, path) = (parts.method.clone(), parts.uri.path().to_owned());
         let before = match kind.name() {
@@ -230,6 +237,7 @@ impl Network {
                 driver,
                 kind,
                 code,
+                late,
                 sent,
                 before,
             });

@@ -32,6 +32,8 @@ pub struct Done {
     pub driver: usize,
     pub kind: Kind,
     pub code: u16,
+    /// Whether it came to the server later than the server would work on it: no real one is as late as that.
+    pub late: bool,
     pub sent: Value,
     /// The pod of that name before.
     pub before: Option<Value>,
