@@ -178,9 +178,9 @@ fn floor(criterion: &mut Criterion) {
                 let ids: Vec<_> = (0..times).map(|_| fleet.next_id()).collect();
                 let began = cpu_time();
                 for id in ids {
-                    if let Some(entry) = map.get(&id).map(|entry| Entry::clone(entry)) {
+                    if let Some(entry) = map.get(id).map(|entry| Entry::clone(entry)) {
                         kept.push(map.clone());
-                        map.insert(id, Arc::new(entry));
+                        map.insert(Arc::new(entry));
                     }
                 }
                 cpu_time() - began

@@ -95,7 +95,7 @@ impl Duties {
         } else {
             // Whatever changed until adoption was not looked at, and the batch need not name it any more.
             for id in latest.entries.keys() {
-                self.executor(*id, latest, ended.get(id), now, &mut actions);
+                self.executor(id, latest, ended.get(&id), now, &mut actions);
             }
             for uid in latest.ghosts.keys() {
                 self.ghost(uid.clone(), latest, now);

@@ -4,6 +4,7 @@
 
 pub mod backoff;
 pub mod clock;
+pub mod entries;
 pub mod executor;
 pub mod exit_code;
 pub mod ids;
@@ -16,6 +17,7 @@ pub mod snapshot;
 pub mod version;
 
 pub use clock::{Now, Tick};
+pub use entries::Entries;
 pub use executor::{Entry, Leaving, State};
 pub use ids::{AppId, Epoch, ExecutorId, Incarnation, PodUid, ProfileName};
 pub use intervals::IdSet;

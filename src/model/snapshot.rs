@@ -6,6 +6,7 @@ use std::sync::Arc;
 use imbl::OrdMap;
 
 use super::clock::Tick;
+use super::entries::Entries;
 use super::executor::{Class, Entry};
 use super::ids::{Epoch, ExecutorId, PodUid, ProfileName};
 use super::intervals::IdSet;
@@ -21,7 +22,7 @@ pub struct Snapshot {
     /// Whether the first quorum list is in and what it found was adopted (spec A-2, O-31).
     pub adopted: bool,
     /// Every executor that has not ended.
-    pub entries: OrdMap<ExecutorId, Arc<Entry>>,
+    pub entries: Entries,
     /// Pods that bear our labels and an executor's name but are not its pod (spec E-3).
     pub ghosts: OrdMap<PodUid, Ghost>,
     /// Every id that has ended (spec E-9).
@@ -146,7 +147,7 @@ impl Counts {
 impl Snapshot {
     /// The entry of an executor.
     pub fn entry(&self, id: ExecutorId) -> Option<&Arc<Entry>> {
-        self.entries.get(&id)
+        self.entries.get(id)
     }
 
     /// How many executors of this profile are wanted; 0 for a profile without a target.
@@ -166,7 +167,7 @@ impl Snapshot {
         match entry {
             Some(entry) => self.put(Arc::new(entry)),
             None => {
-                if let Some(old) = self.entries.remove(&id) {
+                if let Some(old) = self.entries.remove(id) {
                     self.count(&old, |n| *n = n.saturating_sub(1));
                 }
             }
@@ -175,7 +176,7 @@ impl Snapshot {
 
     /// Puts an entry in its place and keeps the counts; O(log n).
     pub fn put(&mut self, entry: Arc<Entry>) {
-        let before = self.entries.insert(entry.id, Arc::clone(&entry));
+        let before = self.entries.insert(Arc::clone(&entry));
         let same_place = (before.as_ref())
             .is_some_and(|old| old.class() == entry.class() && old.profile == entry.profile);
         if same_place {

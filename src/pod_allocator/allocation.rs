@@ -121,7 +121,7 @@ impl Allocation {
             // Whatever changed before adoption was not looked at, and the batch need not name it any more.
             self.ids.begin(latest.first_free);
             for id in latest.entries.keys() {
-                self.observe(*id, latest, now, &mut decision);
+                self.observe(id, latest, now, &mut decision);
             }
         }
         for (profile, looping) in &mut self.crash_loops {

@@ -4,50 +4,33 @@
 //! Gets batches like every subscriber, has [`keeping`] decide and makes the calls. It also sees to it that every
 //! living executor's pod is owned by the record that is (spec K-2).
 
+mod handlers;
 pub mod keeping;
 pub mod messages;
 pub mod owners;
+mod watching;
 
 use std::time::Duration;
 
-use actix::{
-    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Recipient,
-    ResponseFuture, StreamHandler, WrapFuture,
-};
+use actix::{ActorFutureExt, Addr, AsyncContext, Context, Message, Recipient, WrapFuture};
 use futures::StreamExt;
-use jiff::Timestamp;
 use serde_json::json;
 use tokio::sync::oneshot;
 
 use crate::clock::Clock;
-use crate::driver_backend::messages::KeepTargets;
-use crate::kubernetes::calls::ConfigMap;
 use crate::kubernetes::pod_template::owner_reference;
-use crate::kubernetes::record::{SavedBackoff, record_name};
-use crate::kubernetes::{Calls, Deleted, Failure, WatchLine};
-use crate::model::backoff::Backoff;
+use crate::kubernetes::record::{Record, record_name};
+use crate::kubernetes::{Calls, Deleted};
 use crate::model::news::News;
-use crate::model::{Epoch, ExecutorId, IdSet, Now, PodUid, Snapshot, Tick};
-use crate::pod_allocator::messages::{Keep, Reserve};
+use crate::model::{Epoch, ExecutorId, IdSet, PodUid, Snapshot, Tick};
 use crate::snapshot_store::SnapshotStore;
 use crate::snapshot_store::delivery::Timing;
-use crate::snapshot_store::messages::{Decided, Round, Subscribe, Subscriber, Tell};
+use crate::snapshot_store::messages::Tell;
 
 use keeping::{Answer, Effect, Keeping, Op};
-use messages::{DeleteRecord, DriverIsOver, Flush};
+use messages::DriverIsOver;
 use owners::{Adoption, Owners};
-
-/// The server ends the watch on the record after this long; then the record is read, and watched from there.
-const WATCH_SECONDS: u32 = 300;
-
-/// A watch that the server has not ended by then is cut.
-const WATCH_DEADLINE: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 10);
-
-/// Between watches that end at once; one that lasted this long begins the count anew.
-const REWATCH: Backoff = Backoff {
-    initial: Duration::from_secs(1),
-    max: Duration::from_secs(30),
-};
+use watching::Watching;
 
 /// Between tries to give executors to a new record.
 const ADOPT_AGAIN: Duration = Duration::from_secs(1);
@@ -71,16 +54,7 @@ pub struct RecordKeeper {
     flushes: Vec<oneshot::Sender<()>>,
     deletions: Vec<oneshot::Sender<()>>,
     armed: Option<Tick>,
-    watch: Watch,
-}
-
-/// The watch on the record.
-#[derive(Debug, Default)]
-struct Watch {
-    open: bool,
-    opened: Tick,
-    failures: u32,
-    not_before: Tick,
+    watching: Watching,
 }
 
 /// What RecordKeeper is made of.
@@ -134,7 +108,7 @@ impl RecordKeeper {
             flushes: Vec::new(),
             deletions: Vec::new(),
             armed: None,
-            watch: Watch::default(),
+            watching: Watching::default(),
         }
     }
 
@@ -150,8 +124,7 @@ impl RecordKeeper {
         }
         self.adopt(ctx);
         self.rewatch(now.tick, ctx);
-        let watch_at = (!self.watch.open).then_some(self.watch.not_before);
-        let next = [self.keeping.next_at(), watch_at]
+        let next = [self.keeping.next_at(), self.watching.next_at()]
             .into_iter()
             .flatten()
             .filter(|at| *at > now.tick);
@@ -236,8 +209,8 @@ impl RecordKeeper {
         if known {
             return;
         }
-        for (id, entry) in &self.latest.entries {
-            self.owners.see(*id, Some(entry), &uid);
+        for (id, entry) in self.latest.entries.iter() {
+            self.owners.see(id, Some(entry), &uid);
         }
         self.unconfirmed = Some((uid, epoch));
         self.confirm();
@@ -285,22 +258,22 @@ impl RecordKeeper {
 
     /// Watches the record from the version that is known, where it is not watched (spec W-7).
     fn rewatch(&mut self, now: Tick, ctx: &mut Context<Self>) {
-        if self.watch.open || now < self.watch.not_before || !self.keeping.is_settled() {
+        if !self.keeping.is_settled() || !self.watching.is_due(now) {
             return;
         }
         let Some(version) = self.keeping.version().cloned() else {
             return;
         };
-        (self.watch.open, self.watch.opened) = (true, now);
+        self.watching.begin(now);
         let (calls, name) = (self.calls.clone(), record_name(&self.prefix));
         let open = async move {
             calls
-                .watch_config_map(&name, Some(&version), WATCH_SECONDS)
+                .watch_config_map(&name, Some(&version), watching::SECONDS)
                 .await
         };
         ctx.spawn(open.into_actor(self).map(|opened, this, ctx| match opened {
             Ok(lines) => {
-                let deadline = tokio::time::sleep(WATCH_DEADLINE);
+                let deadline = tokio::time::sleep(watching::DEADLINE);
                 ctx.add_stream(lines.take_until(Box::pin(deadline)));
             }
             Err(failure) => {
@@ -312,24 +285,12 @@ impl RecordKeeper {
     }
 
     fn watch_ended(&mut self, ctx: &mut Context<Self>) {
-        let now = self.clock.now().tick;
-        let lasted = now.since(self.watch.opened) >= REWATCH.max;
-        self.watch.failures = if lasted {
-            1
-        } else {
-            self.watch.failures.saturating_add(1)
-        };
-        self.watch.open = false;
-        self.watch.not_before = now + REWATCH.delay(self.watch.failures);
+        self.watching.ended(self.clock.now().tick);
         self.keeping.check();
         self.pump(ctx);
     }
 
-    fn change(
-        &mut self,
-        change: impl FnOnce(&mut crate::kubernetes::Record),
-        ctx: &mut Context<Self>,
-    ) {
+    fn change(&mut self, change: impl FnOnce(&mut Record), ctx: &mut Context<Self>) {
         self.keeping.change(change, self.clock.now().tick);
         self.pump(ctx);
     }
@@ -350,152 +311,6 @@ fn intervals(snapshot: &Snapshot) -> Option<(IdSet, IdSet)> {
         .map(|entry| entry.id)
         .collect();
     (snapshot.adopted).then(|| (snapshot.ended.clone(), bound))
-}
-
-/// When a backoff ends, by the wall clock, for a successor.
-fn wall_deadline(now: Now, remaining: Duration) -> Timestamp {
-    now.wall.checked_add(remaining).unwrap_or(now.wall)
-}
-
-impl Actor for RecordKeeper {
-    type Context = Context<Self>;
-
-    fn started(&mut self, ctx: &mut Self::Context) {
-        self.store.do_send(Subscribe {
-            subscriber: Subscriber::Record,
-            timing: self.timing,
-            recipient: ctx.address().recipient(),
-        });
-        self.pump(ctx);
-    }
-}
-
-impl Handler<Round> for RecordKeeper {
-    type Result = ();
-
-    fn handle(&mut self, Round(batch): Round, ctx: &mut Self::Context) {
-        let before = std::mem::replace(&mut self.latest, batch.latest().clone());
-        if self.latest.epoch != before.epoch {
-            self.keeping.begin_epoch(self.latest.epoch);
-        }
-        if self.latest.record.is_none() && before.record.is_some() {
-            self.keeping.check();
-        }
-        let changed = batch.changed_executors();
-        if !changed.is_empty() {
-            self.stale = true;
-            self.keeping.gather(self.clock.now().tick);
-        }
-        if let Some(record) = self.keeping.uid() {
-            for id in changed {
-                self.owners
-                    .see(id, self.latest.entry(id).map(AsRef::as_ref), record);
-            }
-        }
-        self.pump(ctx);
-        self.store.do_send(Decided(Subscriber::Record));
-    }
-}
-
-impl Handler<Wake> for RecordKeeper {
-    type Result = ();
-
-    fn handle(&mut self, Wake(at): Wake, ctx: &mut Self::Context) {
-        if self.armed == Some(at) {
-            self.armed = None;
-            self.pump(ctx);
-        }
-    }
-}
-
-impl Handler<Reserve> for RecordKeeper {
-    type Result = ResponseFuture<Option<ExecutorId>>;
-
-    fn handle(&mut self, Reserve(up_to): Reserve, ctx: &mut Self::Context) -> Self::Result {
-        let (answer, reserved) = oneshot::channel();
-        self.reservations.push((up_to, answer));
-        self.keeping
-            .change_now(|record| record.reserved = record.reserved.max(Some(up_to)));
-        self.pump(ctx);
-        Box::pin(async move { reserved.await.ok() })
-    }
-}
-
-impl Handler<Keep> for RecordKeeper {
-    type Result = ();
-
-    fn handle(&mut self, Keep(kept): Keep, ctx: &mut Self::Context) {
-        let now = self.clock.now();
-        let save = |kept: crate::pod_allocator::crash_loop::Kept| SavedBackoff {
-            step: kept.step,
-            until: wall_deadline(now, kept.remaining),
-        };
-        let backoffs = kept
-            .into_iter()
-            .map(|(profile, kept)| (profile, save(kept)))
-            .collect();
-        self.change(|record| record.backoffs = backoffs, ctx);
-    }
-}
-
-impl Handler<KeepTargets> for RecordKeeper {
-    type Result = ();
-
-    fn handle(&mut self, KeepTargets(targets): KeepTargets, ctx: &mut Self::Context) {
-        self.change(|record| record.targets.extend(targets), ctx);
-    }
-}
-
-impl Handler<Flush> for RecordKeeper {
-    type Result = ResponseFuture<()>;
-
-    fn handle(&mut self, _: Flush, ctx: &mut Self::Context) -> Self::Result {
-        let (done, flushed) = oneshot::channel();
-        self.flushes.push(done);
-        self.gather();
-        self.keeping.change_now(|_| ());
-        if self.keeping.is_written() {
-            self.carry_out(vec![Effect::Flushed]);
-        }
-        self.pump(ctx);
-        Box::pin(async move { flushed.await.unwrap_or_default() })
-    }
-}
-
-impl Handler<DeleteRecord> for RecordKeeper {
-    type Result = ResponseFuture<()>;
-
-    fn handle(&mut self, _: DeleteRecord, ctx: &mut Self::Context) -> Self::Result {
-        let (done, deleted) = oneshot::channel();
-        self.deletions.push(done);
-        self.keeping.delete();
-        if self.keeping.uid().is_none() {
-            self.carry_out(vec![Effect::Deleted]);
-        }
-        self.pump(ctx);
-        Box::pin(async move { deleted.await.unwrap_or_default() })
-    }
-}
-
-impl StreamHandler<Result<WatchLine<ConfigMap>, Failure>> for RecordKeeper {
-    fn handle(&mut self, line: Result<WatchLine<ConfigMap>, Failure>, ctx: &mut Self::Context) {
-        let effects = match line {
-            Ok(WatchLine::Seen(map)) => self.keeping.seen(&map),
-            Ok(WatchLine::Deleted(map)) => self.keeping.seen_deleted(&map.uid),
-            Ok(WatchLine::Bookmark(_) | WatchLine::UnknownType(_)) => Vec::new(),
-            // The stream ends after these by itself, or goes on; the record is read in any case.
-            Ok(WatchLine::Expired | WatchLine::Error(_)) | Err(_) => {
-                self.keeping.check();
-                Vec::new()
-            }
-        };
-        self.carry_out(effects);
-        self.pump(ctx);
-    }
-
-    fn finished(&mut self, ctx: &mut Self::Context) {
-        self.watch_ended(ctx);
-    }
 }
 
 #[cfg(test)]

@@ -314,13 +314,13 @@ impl Checks {
                 return violated!("I-2: the end of {id} ({uid}) was never told by d{driver}");
             }
         }
-        for (id, entry) in &before.entries {
-            match now.entry(*id) {
-                None if !now.ended.contains(*id) => {
+        for (id, entry) in before.entries.iter() {
+            match now.entry(id) {
+                None if !now.ended.contains(id) => {
                     return violated!("I-2: d{driver} lost {id}: neither in its ledger nor ended");
                 }
-                None => seen.owed.extend(entry.uid().map(|uid| (*id, uid.clone()))),
-                Some(_) if now.ended.contains(*id) => {
+                None => seen.owed.extend(entry.uid().map(|uid| (id, uid.clone()))),
+                Some(_) if now.ended.contains(id) => {
                     return violated!("I-2: d{driver} has {id} in its ledger, and it has ended");
                 }
                 Some(_) => {}
@@ -337,8 +337,8 @@ impl Checks {
     // spec: I-5, S-10
     fn nothing_goes_back(&mut self, driver: usize, before: &Snapshot, now: &Snapshot) -> Verdict {
         let seen = self.drivers.entry(driver).or_default();
-        for (id, entry) in &now.entries {
-            let Some((new, old)) = entry.bound().zip(before.entry(*id).and_then(|e| e.bound()))
+        for (id, entry) in now.entries.iter() {
+            let Some((new, old)) = entry.bound().zip(before.entry(id).and_then(|e| e.bound()))
             else {
                 continue;
             };
@@ -416,7 +416,7 @@ impl Checks {
     // spec: I-1
     fn one_pod_an_id(&mut self, driver: usize, now: &Snapshot) -> Verdict {
         let application = self.application_of(driver);
-        for (id, entry) in &now.entries {
+        for (id, entry) in now.entries.iter() {
             let Some(uid) = entry.uid() else { continue };
             // A copy that somebody made while no driver ran cannot be told from the executor that it says it is.
             if entry.adopted && self.excuses.planted.contains(uid.as_str()) {
@@ -425,7 +425,7 @@ impl Checks {
             self.ever_bound.insert(uid.clone());
             let counted = self
                 .counted
-                .entry((application, *id))
+                .entry((application, id))
                 .or_insert_with(|| uid.clone());
             if counted != uid && entry.class().is_live() {
                 return violated!(

@@ -69,8 +69,7 @@ impl Ledger {
             .entries
             .keys()
             .rev()
-            .find(|id| id.get() < PLAUSIBLE_ID)
-            .copied();
+            .find(|id| id.get() < PLAUSIBLE_ID);
         let last = highest
             .max(self.inheritance.reserved)
             .max(self.current.ended.last_below(PLAUSIBLE_ID));
@@ -90,7 +89,6 @@ impl Ledger {
             .current
             .entries
             .keys()
-            .copied()
             .take_while(|id| *id <= last)
             .collect();
         for id in known {

@@ -159,7 +159,7 @@ impl Ledger {
                 State::Bound(bound) => bound.bound_at < ticket.begun_at,
                 State::Sent(_) | State::Unknown(_) | State::Gone(_) => false,
             })
-            .map(|(id, _)| *id)
+            .map(|(id, _)| id)
             .collect();
         for id in lacking {
             self.step(id, &EntryNews::Lacked(Some(version)), now, draft);

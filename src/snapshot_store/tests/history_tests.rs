@@ -17,11 +17,8 @@ fn config() -> ProptestConfig {
 /// No entry goes back in time: within one epoch no version falls, and no uid changes (spec I-5, I-1).
 fn assert_forward(before: &Snapshot, after: &Snapshot) {
     assert!(before.seq <= after.seq && before.epoch <= after.epoch);
-    for (id, old) in &before.entries {
-        let Some((old, new)) = old
-            .bound()
-            .zip(after.entry(*id).and_then(|new| new.bound()))
-        else {
+    for (id, old) in before.entries.iter() {
+        let Some((old, new)) = old.bound().zip(after.entry(id).and_then(|new| new.bound())) else {
             continue;
         };
         assert_eq!(old.pod.uid, new.pod.uid, "{id} keeps its pod");
@@ -34,7 +31,7 @@ fn assert_forward(before: &Snapshot, after: &Snapshot) {
         );
     }
     for id in before.entries.keys() {
-        let lost = after.entry(*id).is_none() && !after.ended.contains(*id);
+        let lost = after.entry(id).is_none() && !after.ended.contains(id);
         assert!(!lost, "{id} is lost");
     }
 }
@@ -46,9 +43,9 @@ fn assert_changes_are_told(before: &Snapshot, after: &Snapshot) {
     }
     let ids: BTreeSet<_> = before.entries.keys().chain(after.entries.keys()).collect();
     for id in ids {
-        let told = after.changes.executors.binary_search(id).is_ok();
-        let changed = before.entry(*id) != after.entry(*id);
-        assert_eq!(told, changed, "{:?}", after.entry(*id));
+        let told = after.changes.executors.binary_search(&id).is_ok();
+        let changed = before.entry(id) != after.entry(id);
+        assert_eq!(told, changed, "{:?}", after.entry(id));
     }
     let uids: BTreeSet<_> = before.ghosts.keys().chain(after.ghosts.keys()).collect();
     for uid in uids {

@@ -374,7 +374,7 @@ impl World {
         let items = self.listed(self.version, 1);
         self.store.list_arrives(ticket, self.version, true, items);
         let snapshot = self.store.snapshot();
-        for (id, entry) in &snapshot.entries {
+        for (id, entry) in snapshot.entries.iter() {
             if matches!(entry.state, State::Unknown(_)) || is_missed(entry) {
                 let answer = match self.pods.get(&id.get()) {
                     Some(pod) => found(pod.clone()),
