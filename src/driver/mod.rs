@@ -37,6 +37,8 @@ pub struct Environment {
     pub clock: Clock,
     /// Where jitter and new ids begin.
     pub seed: u64,
+    /// Unlike any other driver's: by it the record shows who holds it (spec O-30).
+    pub holder: u64,
 }
 
 /// What a driver that runs can be told. It reads them one after the other between other work; they come from people
@@ -129,65 +131,56 @@ impl Handler<DriverIsOver> for Reporter {
 /// Starts a driver: a handle to it, and what it does until it ends, to be awaited where actors can run.
 pub fn start(config: Config) -> (Handle, impl Future<Output = Exit>) {
     let (commands, commanded) = mpsc::unbounded_channel();
-    let running = async move {
-        let seed = match config.driver.seed.map_or_else(|| SysRng.try_next_u64(), Ok) {
-            Ok(seed) => seed,
-            Err(error) => {
-                tracing::error!(%error, "the system gives no randomness: set driver.seed");
-                return Exit::Bug;
-            }
-        };
-        let clock = Clock::system();
-        match config.cluster.mode {
-            ClusterMode::Embedded => {
-                let cluster = embedded(&config, seed);
-                let namespace = config.cluster.namespace.as_deref().unwrap_or("default");
-                let clients = Clients::in_process(cluster.router(), namespace);
-                let exit = drive(
-                    config,
-                    Environment {
-                        clients,
-                        clock,
-                        seed,
-                    },
-                    commanded,
-                )
-                .await;
-                cluster.shutdown().await;
-                exit
-            }
-            ClusterMode::Kubernetes => {
-                let calls_at_once = 2 * config.allocation.max_in_flight as usize;
-                let limits = Limits {
-                    creates: calls_at_once,
-                    deletes: calls_at_once,
-                };
-                match access(&config).connect(limits).await {
-                    Ok(clients) => {
-                        drive(
-                            config,
-                            Environment {
-                                clients,
-                                clock,
-                                seed,
-                            },
-                            commanded,
-                        )
-                        .await
-                    }
-                    Err(error) => {
-                        tracing::error!(
-                            %error,
-                            "the cluster cannot be spoken to: look at cluster.kubeconfig and cluster.context, \
-                             or at the service account of the pod that this runs in"
-                        );
-                        Exit::Configuration
-                    }
+    (Handle { commands }, run(config, commanded))
+}
+
+async fn run(config: Config, commanded: mpsc::UnboundedReceiver<Command>) -> Exit {
+    // Who holds the record is never drawn from a seed that two starts may share.
+    let drawn = SysRng.try_next_u64().and_then(|holder| {
+        let seed = config.driver.seed.map_or_else(|| SysRng.try_next_u64(), Ok);
+        seed.map(|seed| (holder, seed))
+    });
+    let (holder, seed) = match drawn {
+        Ok(drawn) => drawn,
+        Err(error) => {
+            tracing::error!(%error, "the system gives no randomness");
+            return Exit::Bug;
+        }
+    };
+    let environment = |clients| Environment {
+        clients,
+        clock: Clock::system(),
+        seed,
+        holder,
+    };
+    match config.cluster.mode {
+        ClusterMode::Embedded => {
+            let cluster = embedded(&config, seed);
+            let namespace = config.cluster.namespace.as_deref().unwrap_or("default");
+            let clients = Clients::in_process(cluster.router(), namespace);
+            let exit = drive(config, environment(clients), commanded).await;
+            cluster.shutdown().await;
+            exit
+        }
+        ClusterMode::Kubernetes => {
+            let calls_at_once = 2 * config.allocation.max_in_flight as usize;
+            let limits = Limits {
+                creates: calls_at_once,
+                deletes: calls_at_once,
+            };
+            match access(&config).connect(limits).await {
+                Ok(clients) => drive(config, environment(clients), commanded).await,
+                Err(error) => {
+                    tracing::error!(
+                        %error,
+                        "the cluster cannot be spoken to: look at cluster.kubeconfig and cluster.context, \
+                         or at the service account of the pod that this runs in"
+                    );
+                    Exit::Configuration
                 }
             }
         }
-    };
-    (Handle { commands }, running)
+    }
 }
 
 /// Starts a driver in this environment.

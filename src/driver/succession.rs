@@ -119,7 +119,7 @@ pub async fn succeed(
         labels,
         owner,
     };
-    let taken = take_over(config, &calls, &patience, &place, environment.seed).await?;
+    let taken = take_over(config, &calls, &patience, &place, environment).await?;
     let Taken {
         record,
         inherited,
@@ -199,13 +199,10 @@ async fn take_over(
     calls: &Calls,
     patience: &Patience<'_>,
     place: &RecordPlace,
-    seed: u64,
+    environment: &Environment,
 ) -> Result<Taken, StartError> {
     let name = record_name(&place.prefix);
-    let holder: Arc<str> = Arc::from(format!(
-        "{:016x}",
-        StdRng::seed_from_u64(seed).random::<u64>()
-    ));
+    let holder: Arc<str> = Arc::from(format!("{:016x}", environment.holder));
     let mut failures = 0;
     // What was written last without an answer, and what was there before.
     let mut attempt: Option<(Record, Option<Record>)> = None;
@@ -228,7 +225,7 @@ async fn take_over(
         }
         let app_id = (inherited.as_ref().map(|record| record.app_id.clone()))
             .or_else(|| config.app.id.clone())
-            .unwrap_or_else(|| new_app_id(&place.prefix, seed));
+            .unwrap_or_else(|| new_app_id(&place.prefix, environment.seed));
         let succession = Record::succeed(inherited.as_ref(), &app_id, RESERVED_BLOCK)
             .map_err(|why| no_succession(why, &name))?;
         let record = Record {
@@ -389,7 +386,7 @@ mod tests {
     use crate::kubernetes::Clients;
 
     /// A start whose first write is carried out, and not answered.
-    async fn start(cluster: &DevCluster, seed: u64) -> Application {
+    async fn start(cluster: &DevCluster, holder: u64) -> Application {
         let router = cluster.router();
         let answers = Arc::new(AtomicBool::new(false));
         let service = service_fn(move |request: Request<kube::client::Body>| {
@@ -406,7 +403,9 @@ mod tests {
         let environment = Environment {
             clients: Clients::in_process(service, "default"),
             clock: Clock::system(),
-            seed,
+            // As where `driver.seed` is fixed.
+            seed: 1,
+            holder,
         };
         succeed(&Config::default(), &environment).await.unwrap()
     }

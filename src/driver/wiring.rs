@@ -105,6 +105,7 @@ pub(super) fn wire(
         clients: _,
         clock,
         seed,
+        holder: _,
     } = environment;
     let Application {
         calls,

@@ -149,13 +149,10 @@ impl PodAllocator {
                 let outcome = Outcome::Sent {
                     profile: profile.clone(),
                 };
-                self.store.do_send(Tell(News::Requested { id, outcome }));
-                self.send(id, profile, record, ctx);
+                self.send(id, profile, outcome, record, ctx);
             }
             Action::Repeat { id, profile } => {
-                let outcome = Outcome::SentAgain;
-                self.store.do_send(Tell(News::Requested { id, outcome }));
-                self.send(id, profile, record, ctx);
+                self.send(id, profile, Outcome::SentAgain, record, ctx);
             }
             Action::Retire(ids) => {
                 let (why, how) = (Why::ScaledDown, How::Delete);
@@ -178,13 +175,16 @@ impl PodAllocator {
         }
     }
 
+    /// Makes a request, of which the store is told before it is made.
     fn send(
         &mut self,
         id: ExecutorId,
         profile: ProfileName,
+        outcome: Outcome,
         record: Option<&PodUid>,
         ctx: &mut Context<Self>,
     ) {
+        self.store.do_send(Tell(News::Requested { id, outcome }));
         let sent = self.clock.now().tick;
         let Some(pod) = record.and_then(|record| self.pods.pod(&profile, id, record)) else {
             let why: Arc<str> = Arc::from(format!("there is no profile {profile}"));

@@ -11,7 +11,6 @@ use rand::rngs::StdRng;
 
 use crate::kubernetes::backoff::{Backoff, LONGEST};
 use crate::model::news::News;
-use crate::model::pod::{Sighting, Unreadable};
 use crate::model::{Epoch, ResourceVersion, Tick};
 
 mod values;
@@ -300,17 +299,13 @@ impl Machine {
         let epoch = watching.from.epoch;
         let (version, news) = match line {
             Line::Garbage(error) => {
-                self.unreadable(error, out);
+                self.unreadable += 1;
+                let count = self.unreadable;
+                out.push(Effect::Report(Report::Unreadable { count, error }));
                 return Phase::Watching(watching);
             }
-            Line::Seen(pod) => {
-                self.note_unreadable(&pod, out);
-                (pod.version().cloned(), News::Seen { pod, epoch })
-            }
-            Line::Deleted(pod) => {
-                self.note_unreadable(&pod, out);
-                (pod.version().cloned(), News::Deleted { pod, epoch })
-            }
+            Line::Seen(pod) => (pod.version().cloned(), News::Seen { pod, epoch }),
+            Line::Deleted(pod) => (pod.version().cloned(), News::Deleted { pod, epoch }),
             Line::Bookmark(version) => {
                 if !self.bookmarks {
                     self.bookmarks = true;
@@ -421,20 +416,6 @@ impl Machine {
             timer: self.arm(wait, out),
             next,
         }
-    }
-
-    fn note_unreadable(&mut self, pod: &Sighting, out: &mut Vec<Effect>) {
-        if let Sighting::Unreadable(Unreadable { error, .. }) = pod {
-            self.unreadable(error.clone(), out);
-        }
-    }
-
-    fn unreadable(&mut self, error: Arc<str>, out: &mut Vec<Effect>) {
-        self.unreadable += 1;
-        out.push(Effect::Report(Report::Unreadable {
-            count: self.unreadable,
-            error,
-        }));
     }
 
     fn arm(&mut self, after: Duration, out: &mut Vec<Effect>) -> Serial {

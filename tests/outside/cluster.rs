@@ -145,6 +145,12 @@ impl Cluster {
         log
     }
 
+    /// How many objects the API server has made since it started.
+    pub fn created(&self) -> usize {
+        let made = |line: &&Value| line["verb"] == "POST" && line["code"] == 201;
+        self.writes().iter().filter(made).count()
+    }
+
     /// The paths of writes with this verb that begin so, since the first `since` writes.
     pub fn written(&self, since: usize, verb: &str, kind: &str) -> Vec<String> {
         let path = |line: &Value| {

@@ -36,6 +36,17 @@ const ALL: [Odd; 5] = [
 ];
 
 impl Odd {
+    /// Of the requests that are meant, the first three are answered so and not carried out.
+    fn answers(self, begins: &'static str, has: &'static str) -> Rule {
+        Rule {
+            begins,
+            has,
+            odd: self,
+            times: 3,
+            carried_out: false,
+        }
+    }
+
     fn answer(self, client: &mut TcpStream) -> io::Result<()> {
         let whole = |kind: &str, body: &str| {
             format!(
@@ -175,15 +186,7 @@ fn said_and_survived(driver: &mut Driver, proxy: &Proxy, odd: Odd) {
 fn odd_answers_to_lists_are_asked_for_again() {
     for odd in ALL {
         let cluster = Cluster::own();
-        let (begins, has) = ("GET", "/pods?");
-        let rule = Rule {
-            begins,
-            has,
-            odd,
-            times: 3,
-            carried_out: false,
-        };
-        let (mut driver, proxy) = behind(&cluster, rule);
+        let (mut driver, proxy) = behind(&cluster, odd.answers("GET", "/pods?"));
         cluster.converges(10);
         said_and_survived(&mut driver, &proxy, odd);
     }
@@ -194,26 +197,21 @@ fn odd_answers_to_lists_are_asked_for_again() {
 fn requests_that_are_carried_out_and_answered_oddly_are_not_made_twice() {
     for odd in ALL {
         let cluster = Cluster::own();
-        let (begins, has) = ("POST", "/pods?");
-        let rule = Rule {
-            begins,
-            has,
-            odd,
-            times: 5,
-            carried_out: true,
-        };
-        let (mut driver, proxy) = behind(&cluster, rule);
+        let (mut driver, proxy) = behind(
+            &cluster,
+            Rule {
+                times: 5,
+                carried_out: true,
+                ..odd.answers("POST", "/pods?")
+            },
+        );
         let first = cluster.converges(10);
         until("every executor is known to run", || {
             (driver.log().executors("executor running").len() == 10).then_some(())
         });
         said_and_survived(&mut driver, &proxy, odd);
         assert_eq!(cluster.converges(10), first);
-        let created = cluster
-            .writes()
-            .iter()
-            .filter(|w| w["verb"] == "POST" && w["code"] == 201)
-            .count();
+        let created = cluster.created();
         assert_eq!(created, 11, "{odd:?}: the record and ten pods");
     }
 }
@@ -223,15 +221,13 @@ fn requests_that_are_carried_out_and_answered_oddly_are_not_made_twice() {
 fn a_watch_that_only_ever_answers_oddly_leaves_the_poll() {
     for odd in ALL {
         let cluster = Cluster::own();
-        let (begins, has) = ("GET", "watch=");
-        let rule = Rule {
-            begins,
-            has,
-            odd,
-            times: usize::MAX,
-            carried_out: false,
-        };
-        let (mut driver, proxy) = behind(&cluster, rule);
+        let (mut driver, proxy) = behind(
+            &cluster,
+            Rule {
+                times: usize::MAX,
+                ..odd.answers("GET", "watch=")
+            },
+        );
         cluster.converges(10);
         said_and_survived(&mut driver, &proxy, odd);
         cluster.api.delete_pod("t-exec-4", Grace::Own);
@@ -246,15 +242,7 @@ fn a_watch_that_only_ever_answers_oddly_leaves_the_poll() {
 fn odd_answers_at_the_start_are_asked_for_again() {
     for odd in ALL {
         let cluster = Cluster::own();
-        let (begins, has) = ("GET", "/configmaps/t-app");
-        let rule = Rule {
-            begins,
-            has,
-            odd,
-            times: 3,
-            carried_out: false,
-        };
-        let (mut driver, proxy) = behind(&cluster, rule);
+        let (mut driver, proxy) = behind(&cluster, odd.answers("GET", "/configmaps/t-app"));
         cluster.converges(10);
         said_and_survived(&mut driver, &proxy, odd);
     }

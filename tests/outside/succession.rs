@@ -48,11 +48,7 @@ fn a_driver_that_is_killed_amid_its_requests_is_followed_by_one_that_asks_for_th
     let requested = first.log().executors("executor requested");
     let second = Driver::start(&cluster, MANY, &[]);
     cluster.settles(MANY);
-    let created = cluster
-        .writes()
-        .iter()
-        .filter(|w| w["verb"] == "POST" && w["code"] == 201)
-        .count();
+    let created = cluster.created();
     assert_eq!(
         created,
         MANY + 1,

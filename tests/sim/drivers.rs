@@ -70,6 +70,7 @@ impl Driver {
             clients,
             clock,
             seed: seed.wrapping_add(number as u64),
+            holder: number as u64,
         };
         let (handle, running) = driver::start_in(config, environment);
         let exit = Rc::new(Cell::new(None));

@@ -109,41 +109,33 @@ async fn output_goes_to_the_log_and_the_environment_is_as_written() {
     cluster.shutdown().await;
 }
 
+/// The last that is seen of a pod with this script that is deleted when the script has said `up`.
+async fn deleted_while_up(cluster: &DevCluster, dir: &Path, script: &str, path: &str) -> Value {
+    start(cluster, &running("a", &["sh", "-c", script])).await;
+    until(cluster, "a", is_running).await;
+    let (_, pod) = get(cluster, &pods("/a")).await;
+    // The trap must be set before the signal comes.
+    while !log_of(dir, &pod).contains("up") {
+        tokio::task::yield_now().await;
+    }
+    let from = format!("?watch=1&resourceVersion={}", version(&pod));
+    let mut events = watch(cluster, &pods(&from)).await;
+    delete(cluster, &pods(path)).await;
+    loop {
+        let mut event = events.next().await.expect("an event");
+        if event["type"] == "DELETED" {
+            return event["object"].take();
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_deleted_pod_is_terminated_and_goes_with_its_exit_code() {
     let dir = tempfile::tempdir().expect("a directory");
     let cluster = node(dir.path());
-    start(
-        &cluster,
-        &running(
-            "a",
-            &[
-                "sh",
-                "-c",
-                "trap 'exit 7' TERM; echo up; while :; do sleep 0.05; done",
-            ],
-        ),
-    )
-    .await;
-    until(&cluster, "a", is_running).await;
-    let (_, pod) = get(&cluster, &pods("/a")).await;
-    // The trap must be set before the signal comes.
-    while !log_of(dir.path(), &pod).contains("up") {
-        tokio::task::yield_now().await;
-    }
-    let mut events = watch(
-        &cluster,
-        &pods(&format!("?watch=1&resourceVersion={}", version(&pod))),
-    )
-    .await;
-    delete(&cluster, &pods("/a")).await;
-    let gone = loop {
-        let event = events.next().await.expect("an event");
-        if event["type"] == "DELETED" {
-            break event;
-        }
-    };
-    assert_eq!(ended(Some(&gone["object"])), Some((7, "Error".to_owned())));
+    let script = "trap 'exit 7' TERM; echo up; while :; do sleep 0.05; done";
+    let gone = deleted_while_up(&cluster, dir.path(), script, "/a").await;
+    assert_eq!(ended(Some(&gone)), Some((7, "Error".to_owned())));
     cluster.shutdown().await;
 }
 
@@ -151,39 +143,9 @@ async fn a_deleted_pod_is_terminated_and_goes_with_its_exit_code() {
 async fn a_process_that_does_not_heed_the_signal_is_killed_after_the_grace() {
     let dir = tempfile::tempdir().expect("a directory");
     let cluster = node(dir.path());
-    start(
-        &cluster,
-        &running(
-            "a",
-            &[
-                "sh",
-                "-c",
-                "trap '' TERM; echo up; while :; do sleep 0.05; done",
-            ],
-        ),
-    )
-    .await;
-    until(&cluster, "a", is_running).await;
-    let (_, pod) = get(&cluster, &pods("/a")).await;
-    while !log_of(dir.path(), &pod).contains("up") {
-        tokio::task::yield_now().await;
-    }
-    let mut events = watch(
-        &cluster,
-        &pods(&format!("?watch=1&resourceVersion={}", version(&pod))),
-    )
-    .await;
-    delete(&cluster, &pods("/a?gracePeriodSeconds=1")).await;
-    let gone = loop {
-        let event = events.next().await.expect("an event");
-        if event["type"] == "DELETED" {
-            break event;
-        }
-    };
-    assert_eq!(
-        ended(Some(&gone["object"])),
-        Some((137, "Error".to_owned()))
-    );
+    let script = "trap '' TERM; echo up; while :; do sleep 0.05; done";
+    let gone = deleted_while_up(&cluster, dir.path(), script, "/a?gracePeriodSeconds=1").await;
+    assert_eq!(ended(Some(&gone)), Some((137, "Error".to_owned())));
     cluster.shutdown().await;
 }
 

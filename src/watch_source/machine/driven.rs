@@ -3,6 +3,7 @@
 use rand::SeedableRng;
 
 use super::*;
+use crate::model::pod::Sighting;
 use crate::model::pod::tests::pending;
 
 pub(super) fn machine() -> Machine {

@@ -6,6 +6,7 @@ use rand::SeedableRng;
 use super::driven::*;
 use super::*;
 use crate::kubernetes::backoff::FIRST;
+use crate::model::pod::Sighting;
 use crate::model::pod::tests::pending;
 
 /// What may happen next, as far as the shell could bring it about.

@@ -2,6 +2,7 @@ use super::driven::*;
 use super::*;
 use crate::kubernetes::backoff::FIRST;
 use crate::model::pod::tests::pending;
+use crate::model::pod::{Sighting, Unreadable};
 
 const S: Duration = Duration::from_secs(1);
 
@@ -296,13 +297,11 @@ fn what_cannot_be_read_is_told_counted_and_does_not_end_the_stream() {
     });
     assert_eq!(
         driven.line(Line::Seen(pod.clone())),
-        [
-            unreadable(2, "spec: a number"),
-            Effect::Tell(News::Seen {
-                pod,
-                epoch: Epoch(0)
-            })
-        ]
+        [Effect::Tell(News::Seen {
+            pod,
+            epoch: Epoch(0)
+        })],
+        "the store says it, as of lists"
     );
     driven.ended(SetbackKind::Ended);
     assert_eq!(watched_from(&driven.alarm()), Some(&17.into()));
