@@ -12,7 +12,9 @@ use rand::TryRng as _;
 use rand::rngs::SysRng;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::devcluster::{self, NodeKind, Options, ProcessNode, ServeError, Server, SimulatedNode};
+use crate::devcluster::{
+    self, KeepError, NodeKind, Options, ProcessNode, ServeError, Server, SimulatedNode,
+};
 
 /// Serve an embedded cluster on loopback, for kubectl and any other client.
 #[derive(Debug, Args)]
@@ -35,6 +37,9 @@ pub struct DevClusterArgs {
     /// Where processes have their working directories and logs [default: a temporary directory].
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
+    /// Keep the cluster's state in this file, and begin with what it holds.
+    #[arg(long, value_name = "FILE")]
+    data: Option<PathBuf>,
     /// Keep what is owned when its owner goes, as an API server without controllers does.
     #[arg(long)]
     no_garbage_collection: bool,
@@ -126,6 +131,12 @@ pub enum DevClusterError {
     /// The API cannot be served.
     #[error(transparent)]
     Serve(#[from] ServeError),
+    /// The state cannot be kept.
+    #[error(transparent)]
+    Keep(#[from] KeepError),
+    /// It could not go on.
+    #[error("the cluster has stopped by itself: its log says why")]
+    Stopped,
 }
 
 /// Serves the cluster until SIGTERM or SIGINT.
@@ -133,7 +144,11 @@ pub async fn run(args: DevClusterArgs) -> Result<(), DevClusterError> {
     let mut terminate = signal(SignalKind::terminate()).map_err(DevClusterError::System)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(DevClusterError::System)?;
     let token = token(&args.token_file)?;
-    let cluster = devcluster::start(options(&args, token.clone())?);
+    let options = options(&args, token.clone())?;
+    let cluster = match &args.data {
+        Some(file) => devcluster::resume(options, file)?,
+        None => devcluster::start(options),
+    };
     let server = Server::bind(cluster.clone(), args.listen).await?;
     let url = server.url();
     if let Some(path) = &args.kubeconfig {
@@ -144,13 +159,17 @@ pub async fn run(args: DevClusterArgs) -> Result<(), DevClusterError> {
             }
         })?;
     }
-    let serving = tokio::spawn(server.run());
+    let mut serving = tokio::spawn(server.run());
     // Nobody has to read the line.
     let _ = writeln!(io::stdout(), "{url}");
     tokio::select! {
         biased;
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
+        ended = &mut serving => {
+            ended.map_err(|e| DevClusterError::System(e.into()))??;
+            return Err(DevClusterError::Stopped);
+        }
     }
     cluster.shutdown().await;
     // A connection that a client keeps open is no reason to stay.

@@ -11,6 +11,7 @@
 
 mod auth;
 mod call;
+mod data;
 mod decode;
 mod defaults;
 mod delete;
@@ -18,6 +19,7 @@ mod follow;
 mod gc;
 mod ids;
 mod json_patch;
+mod keep;
 mod label_selector;
 mod list;
 mod logs;
@@ -55,6 +57,7 @@ use jiff::Timestamp;
 use tokio::sync::watch as signal;
 
 pub use auth::USER;
+pub use keep::KeepError;
 pub use object::{Key, Object};
 pub use options::{NodeKind, Options, ProcessNode, SimulatedNode};
 pub use resource::Resource;
@@ -63,6 +66,7 @@ pub use server::WriteRecord;
 pub use store::{FIRST_VERSION, State};
 
 use auth::Credentials;
+use keep::Keeper;
 use node::process::StateDir;
 use router::Api;
 use server::{Clock, Command, Store};
@@ -79,6 +83,22 @@ pub struct DevCluster {
 
 /// Starts a cluster on the current runtime.
 pub fn start(options: Options) -> DevCluster {
+    begin(options, None, None)
+}
+
+/// Starts a cluster that keeps its state in a file, with what that holds: after a restart everything is as it was,
+/// resource version and history included, so that watches go on. It survives the death of this process at any instant;
+/// a crash of the machine may cost the last seconds.
+///
+/// # Errors
+///
+/// Where the file cannot be read or written, is used by another cluster, or is not this program's.
+pub fn resume(options: Options, data: &Path) -> Result<DevCluster, KeepError> {
+    let (keeper, kept) = Keeper::open(data, options.event_log)?;
+    Ok(begin(options, Some(keeper), kept))
+}
+
+fn begin(options: Options, keeper: Option<Keeper>, kept: Option<State>) -> DevCluster {
     let Options {
         token,
         node,
@@ -88,7 +108,7 @@ pub fn start(options: Options) -> DevCluster {
         event_log,
     } = options;
     let clock = Clock::starting_at(wall_clock_start.unwrap_or_else(Timestamp::now));
-    let store = server::start(seed, event_log, clock);
+    let store = server::start(seed, event_log, clock, keeper, kept);
     let (tasks, alive) = signal::channel(());
     tokio::spawn(gc::run(store.clone(), collect_garbage, alive.clone()));
     let mut logs = None;

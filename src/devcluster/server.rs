@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::ids::Ids;
+use super::keep::Keeper;
 use super::object::Key;
 use super::publish::{self, Publisher, Reader};
 use super::resource::Resource;
@@ -189,11 +190,19 @@ impl Store {
 }
 
 /// Starts the task.
-pub(super) fn start(seed: u64, log_limit: usize, clock: Clock) -> Store {
-    let mut ids = Ids::new(seed);
+pub(super) fn start(
+    seed: u64,
+    log_limit: usize,
+    clock: Clock,
+    keeper: Option<Keeper>,
+    kept: Option<State>,
+) -> Store {
+    // What went on from the same seed as before would hand out the same uids again.
+    let lived = kept.as_ref().map_or(0, State::resource_version);
+    let mut ids = Ids::new(seed.wrapping_add(lived));
     let fresh = fresh(log_limit, clock.now(), &mut ids);
     let first = Published {
-        state: fresh.clone(),
+        state: kept.unwrap_or_else(|| fresh.clone()),
         cuts: 0,
         resets: 0,
         stopping: false,
@@ -206,6 +215,7 @@ pub(super) fn start(seed: u64, log_limit: usize, clock: Clock) -> Store {
         ids,
         clock,
         publish,
+        keeper,
         writes: 0,
         records: VecDeque::new(),
     };
@@ -242,6 +252,8 @@ struct Task {
     ids: Ids,
     clock: Clock,
     publish: Publisher,
+    /// Where the state is kept, if it is.
+    keeper: Option<Keeper>,
     writes: u64,
     records: VecDeque<WriteRecord>,
 }
@@ -258,6 +270,7 @@ impl Task {
             for command in commands.drain(..) {
                 self.handle(command, &mut answers, &mut done);
             }
+            self.keep(&mut answers).await;
             self.publish.put(self.now.clone());
             // A client that has gone away needs no answer.
             for (reply, answer) in answers {
@@ -265,6 +278,25 @@ impl Task {
             }
             for reply in done {
                 let _ = reply.send(());
+            }
+        }
+    }
+
+    /// Writes down what was done, before anybody is told of it. What cannot be written down was not done for those who
+    /// ask, and nothing more is.
+    async fn keep(&mut self, answers: &mut [Answered]) {
+        let Some(keeper) = self.keeper.take() else {
+            return;
+        };
+        match keeper.keep(&self.now).await {
+            Ok(keeper) => self.keeper = Some(keeper),
+            Err(error) => {
+                let cause = std::error::Error::source(&error).map(tracing::field::display);
+                tracing::error!(target: "apiserver.data", %error, cause, "the cluster stops");
+                self.now.stopping = true;
+                for (_, answer) in answers {
+                    *answer = Err(ApiError::stopping());
+                }
             }
         }
     }

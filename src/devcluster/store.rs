@@ -114,12 +114,17 @@ pub struct State {
 impl State {
     /// An empty store whose log remembers that many writes.
     pub fn new(log_limit: usize) -> Self {
+        Self::forgetful(log_limit, FIRST_VERSION)
+    }
+
+    /// The same, of a server whose history is forgotten up to a version.
+    pub fn forgetful(log_limit: usize, compacted: u64) -> Self {
         Self {
             objects: OrdMap::new(),
             by_uid: OrdMap::new(),
             dependents: OrdMap::new(),
-            resource_version: FIRST_VERSION,
-            compacted: FIRST_VERSION,
+            resource_version: compacted,
+            compacted,
             log: Vector::new(),
             log_limit: log_limit.max(1),
         }
@@ -224,13 +229,7 @@ impl State {
         if let Some(previous) = &previous {
             self.unindex(previous);
         }
-        self.by_uid.insert(object.uid().into(), key.clone());
-        for owner in object.owners() {
-            self.dependents
-                .entry(owner.uid.into())
-                .or_default()
-                .insert(key.clone());
-        }
+        self.index(&object);
         let kind = if previous.is_some() {
             EventKind::Modified
         } else {
@@ -259,6 +258,17 @@ impl State {
         self.log = Vector::new();
     }
 
+    fn index(&mut self, object: &Object) {
+        let key = object.key();
+        self.by_uid.insert(object.uid().into(), key.clone());
+        for owner in object.owners() {
+            self.dependents
+                .entry(owner.uid.into())
+                .or_default()
+                .insert(key.clone());
+        }
+    }
+
     fn unindex(&mut self, object: &Object) {
         self.by_uid.remove(object.uid());
         for owner in object.owners() {
@@ -281,11 +291,11 @@ impl State {
         }
     }
 
-    /// Puts what a fresh server has beneath the first version, where it needs no history.
+    /// Puts there what is older than all history.
     pub(super) fn seed(&mut self, key: Key, value: Value, version: u64) {
-        let object = Object::new(key.clone(), value, version);
-        self.by_uid.insert(object.uid().into(), key.clone());
-        self.objects.insert(key, Arc::new(object));
+        let object = Arc::new(Object::new(key.clone(), value, version));
+        self.index(&object);
+        self.objects.insert(key, object);
     }
 }
 

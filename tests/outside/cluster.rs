@@ -132,9 +132,14 @@ impl Cluster {
 
     /// Kills the API server, and starts an empty one at the same address.
     pub fn empty(&mut self) {
+        self.restart(&["--node", "simulated"]);
+    }
+
+    /// Kills the API server, and starts one with these arguments at the same address.
+    pub fn restart(&mut self, arguments: &[&str]) {
         let address = self.address();
         self.kill();
-        self.serve(&address, &["--node", "simulated"]);
+        self.serve(&address, arguments);
     }
 
     /// What the API server has logged of writes since it started: `POST`, `PUT`, `PATCH` and `DELETE`, answered in

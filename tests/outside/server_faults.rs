@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
+use super::api::Grace;
 use super::cluster::Cluster;
 use super::driver::{Driver, RECORD};
 use super::process::until;
@@ -67,6 +68,29 @@ fn an_api_server_that_comes_back_empty_gets_everything_anew() {
         assert_eq!(pod.owner.as_deref(), record["metadata"]["uid"].as_str());
     }
     assert!(driver.is_alive());
+}
+
+// spec: O-71, W-2, S-13
+#[test]
+fn an_api_server_that_is_killed_and_comes_back_with_all_it_had_gets_nothing_anew() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let arguments = ["--node", "simulated", "--data", data.to_str().unwrap()];
+    let mut cluster = Cluster::with(&arguments);
+    let mut driver = Driver::start(&cluster, 4 * MANY, &[]);
+    let before = cluster.converges(4 * MANY);
+    cluster.restart(&arguments);
+    cluster.api.delete_pod("t-exec-7", Grace::Own);
+    driver.end_of(7);
+    let after = cluster.settles(4 * MANY);
+    assert_eq!(before.difference(&after).count(), 1);
+    let written = cluster.written(0, "POST", "/pods");
+    assert_eq!(written.len(), 1, "one is replaced: {written:?}");
+    let log = driver.log();
+    assert_eq!(log.count("executor ended"), 1);
+    assert_eq!(log.count("first list is in, watching from it"), 1);
+    let restored = "the API server was restored or emptied: its lists are believed from here on";
+    assert_eq!(log.count(restored), 0);
 }
 
 // spec: A-26, O-40

@@ -1,6 +1,7 @@
 //! A node on which nothing runs: it binds pods, says that they run, and lets befall them what was asked for.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -155,14 +156,25 @@ impl Node {
     fn know(&mut self, pod: &Object) -> &mut Pod {
         let addresses = &mut self.addresses;
         self.pods.entry(pod.uid().to_owned()).or_insert_with(|| {
-            *addresses += 1;
-            let [_, a, b, c] = addresses.to_be_bytes();
+            let given = text(pod.value(), &["status", "podIP"]).parse::<Ipv4Addr>();
+            let address = match given.map(|address| address.octets()) {
+                // It was given one by the node before this one, which nobody is to be given again.
+                Ok([first, a, b, c]) => {
+                    *addresses = (*addresses).max(u32::from_be_bytes([0, a & 127, b, c]));
+                    Ipv4Addr::new(first, a, b, c)
+                }
+                Err(_) => {
+                    *addresses += 1;
+                    let [_, a, b, c] = addresses.to_be_bytes();
+                    Ipv4Addr::new(10, 128 | (a & 127), b, c)
+                }
+            };
             Pod {
                 key: pod.key().clone(),
                 next: None,
                 // It may have been started before this node began to look.
                 started: text(pod.value(), &["status", "startTime"]).parse().ok(),
-                address: format!("10.{}.{b}.{c}", 128 | (a & 127)),
+                address: address.to_string(),
             }
         })
     }

@@ -5,6 +5,7 @@ mod deleting;
 mod fuzz;
 mod garbage;
 mod handle;
+mod keeping;
 mod listing;
 mod process;
 mod properties;

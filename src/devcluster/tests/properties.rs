@@ -1,6 +1,7 @@
 //! What holds of the store whatever is written to it.
 
 use super::*;
+use crate::devcluster::data;
 use crate::devcluster::delete::DeleteOptions;
 use crate::devcluster::ids::Ids;
 use crate::devcluster::object::Key;
@@ -67,7 +68,11 @@ fn writes() -> impl Strategy<Value = Write> {
 
 fn store(log: usize) -> (State, Ids) {
     let mut state = State::new(log);
-    let namespace = json!({"metadata": {"name": "default", "uid": "0"}});
+    let namespace = json!({
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": "default", "uid": "0"},
+    });
     state.seed(Key::new(Resource::Namespaces, "", "default"), namespace, 1);
     (state, Ids::new(0))
 }
@@ -117,6 +122,47 @@ proptest! {
             prop_assert_eq!(cursor, state.resource_version());
             let done: Vec<_> = done.values().map(|o| o.value().to_string()).collect();
             prop_assert_eq!(done, contents(&state));
+        }
+    }
+
+    // spec: O-71
+    #[test]
+    fn what_is_kept_in_a_file_is_the_state_and_its_history(
+        all in prop::collection::vec(writes(), 1..40),
+        whole_after in 0_usize..40,
+        log in 1_usize..60,
+    ) {
+        let (mut state, mut ids) = store(log);
+        let now = EPOCH.parse().expect("a time");
+        let mut file = data::whole(&state).expect("history");
+        for (index, write) in all.into_iter().enumerate() {
+            let version = state.resource_version();
+            let _ = state.write(write, false, &mut Moment { now, ids: &mut ids });
+            // As is done: what is forgotten already, or wanted shorter, is written anew.
+            let appended = data::append_since(&mut file, &state, version);
+            if appended.is_err() || index == whole_after {
+                file = data::whole(&state).expect("history");
+            }
+        }
+        let torn = [&file[..], b"{\"put\":{\"apiV"].concat();
+        for bytes in [&file, &torn] {
+            let loaded = data::load(bytes, log).expect("readable");
+            prop_assert_eq!(loaded.length, file.len());
+            let loaded = loaded.state;
+            prop_assert_eq!(contents(&loaded), contents(&state));
+            prop_assert_eq!(loaded.resource_version(), state.resource_version());
+            prop_assert!(loaded.compacted() <= state.compacted());
+            for version in state.compacted()..=state.resource_version() {
+                let told = |state: &State| {
+                    let event = state.event_after(version).expect("remembered");
+                    event.map(|event| event.line().clone())
+                };
+                prop_assert_eq!(told(&loaded), told(&state));
+            }
+            for owner in ["a", "b", "c"] {
+                let owned = |state: &State| state.dependents(owner).count();
+                prop_assert_eq!(owned(&loaded), owned(&state));
+            }
         }
     }
 
