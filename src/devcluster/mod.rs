@@ -20,6 +20,7 @@ mod gc;
 mod ids;
 mod json_patch;
 mod keep;
+mod kinds;
 mod label_selector;
 mod list;
 mod logs;

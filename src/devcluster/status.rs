@@ -201,12 +201,8 @@ impl ApiError {
     }
 
     /// 406: none of the forms the client would take is served.
-    pub fn not_acceptable() -> Self {
-        Self::plain(
-            406,
-            "NotAcceptable",
-            "only the following media types are accepted: application/json",
-        )
+    pub fn not_acceptable(message: impl Into<String>) -> Self {
+        Self::plain(406, "NotAcceptable", message)
     }
 
     /// 409: an object of that name is there.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::kinds;
 use super::names;
 use super::object::{at, list, text};
 use super::resource::Resource;
@@ -23,7 +24,8 @@ pub fn object(resource: Resource, object: &Value) -> Vec<Cause> {
         Resource::ConfigMaps => config_map(object, &mut causes),
         Resource::Services => service(object, &mut causes),
         Resource::PersistentVolumeClaims => claim(object, &mut causes),
-        Resource::Namespaces | Resource::Leases => {}
+        Resource::Namespaces => {}
+        other => kinds::validate(other, object, &mut causes),
     }
     causes
 }
@@ -78,7 +80,7 @@ pub fn change(resource: Resource, old: &Value, new: &Value) -> Vec<Cause> {
                 }
             }
         }
-        _ => {}
+        other => kinds::change(other, old, new, &mut causes),
     }
     causes
 }
@@ -95,6 +97,7 @@ fn metadata(resource: Resource, object: &Value) -> Vec<Cause> {
         let form = match resource {
             Resource::Namespaces => names::label(name),
             Resource::Services => names::label_1035(name),
+            other if kinds::takes_any_path_segment(other) => names::path_segment(name),
             _ => names::subdomain(name),
         };
         if let Err(why) = form {
