@@ -202,7 +202,9 @@ pub fn objects(headers: &HeaderMap, query: &Query, streams: bool) -> Result<Form
             let can_stream = media_type == JSON;
             if !clause.covers(media_type)
                 || (streams && !can_stream)
-                || clause.streams().is_some_and(|s| s != "watch" || !can_stream)
+                || clause
+                    .streams()
+                    .is_some_and(|s| s != "watch" || !can_stream)
             {
                 continue;
             }
@@ -266,9 +268,8 @@ mod tests {
 
     #[test]
     fn the_first_alternative_that_is_served_is_taken() {
-        let kubectl = format!(
-            "{TABLE},application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
-        );
+        let kubectl =
+            format!("{TABLE},application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json");
         assert_eq!(shape(&kubectl), Shape::Table(Include::Metadata));
         assert_eq!(
             shape("application/json;as=Table;v=v9;g=meta.k8s.io,application/json"),
@@ -280,7 +281,9 @@ mod tests {
         );
         assert_eq!(shape("*/*"), Shape::Whole);
         assert_eq!(
-            shape("application/json;q=0.5,application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"),
+            shape(
+                "application/json;q=0.5,application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+            ),
             Shape::Partial
         );
         let yaml = form("application/yaml", "", false).expect("a form");

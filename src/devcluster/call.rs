@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use axum::body::{Body, HttpBody as _};
 use bytes::Bytes;
-use http::Method;
-use http::header::{ACCEPT, CONTENT_TYPE};
+use http::header::CONTENT_TYPE;
 use http::request::Parts;
+use http::{HeaderMap, Method};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -84,23 +84,28 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// Whether the client takes JSON, the only form served.
-    pub(super) fn accepts_json(&self) -> Result<(), ApiError> {
-        let mut any = false;
-        for header in self.parts.headers.get_all(ACCEPT) {
-            for media in header.to_str().unwrap_or_default().split(',') {
-                let kind = media.split(';').next().unwrap_or_default().trim();
-                if matches!(kind, "application/json" | "application/*" | "*/*" | "") {
-                    return Ok(());
-                }
-                any = true;
-            }
+    /// What the client says beside its question.
+    pub(super) fn headers(&self) -> &HeaderMap {
+        &self.parts.headers
+    }
+
+    /// Where it asks.
+    pub(super) fn path(&self) -> &str {
+        self.parts.uri.path()
+    }
+
+    /// What is asked in the body, where the answer is not kept.
+    pub(super) fn question(&self, kind: &str) -> Result<Value, ApiError> {
+        self.takes_json_body()?;
+        let mut question = decode::parse(kind, &self.body)?;
+        let given = text(&question, &["kind"]);
+        if !question.is_object() || !(given.is_empty() || given == kind) {
+            return Err(ApiError::bad_request(format!(
+                "the object provided is unrecognized (must be of type {kind})"
+            )));
         }
-        if any {
-            Err(ApiError::not_acceptable())
-        } else {
-            Ok(())
-        }
+        question["kind"] = kind.into();
+        Ok(question)
     }
 
     fn content_type(&self) -> &str {

@@ -187,11 +187,7 @@ fn validate_event(event: &Value, causes: &mut Vec<Cause>) {
 }
 
 fn validate_quota(quota: &Value, causes: &mut Vec<Cause>) {
-    for (part, field) in [
-        ("spec", "hard"),
-        ("status", "hard"),
-        ("status", "used"),
-    ] {
+    for (part, field) in [("spec", "hard"), ("status", "hard"), ("status", "used")] {
         for (name, amount) in at(quota, &[part, field])
             .and_then(Value::as_object)
             .into_iter()

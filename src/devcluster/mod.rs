@@ -9,12 +9,16 @@
 //!
 //! It knows nothing of the driver, nor the driver of it.
 
+mod accept;
+mod account;
+mod attributes;
 mod auth;
 mod call;
 mod data;
 mod decode;
 mod defaults;
 mod delete;
+mod discovery;
 mod follow;
 mod gc;
 mod ids;
@@ -34,16 +38,24 @@ mod pod;
 mod publish;
 mod quantity;
 mod query;
+mod reads;
 mod resource;
+mod review;
+mod rights;
 mod router;
+mod seeds;
 mod selector;
 mod serve;
 mod server;
+mod signing;
 mod status;
 mod store;
+mod table;
+mod token;
 mod update;
 mod validate;
 mod validate_pod;
+mod view;
 mod watch;
 mod write;
 
@@ -57,11 +69,12 @@ use axum::Router;
 use jiff::Timestamp;
 use tokio::sync::watch as signal;
 
-pub use auth::USER;
+pub use auth::{KnownUser, USER};
 pub use keep::KeepError;
 pub use object::{Key, Object};
 pub use options::{NodeKind, Options, ProcessNode, SimulatedNode};
 pub use resource::Resource;
+pub use seeds::{Seed, SeedError};
 pub use serve::{ServeError, Server};
 pub use server::WriteRecord;
 pub use store::{FIRST_VERSION, State};
@@ -69,6 +82,7 @@ pub use store::{FIRST_VERSION, State};
 use auth::Credentials;
 use keep::Keeper;
 use node::process::StateDir;
+use rights::Rights;
 use router::Api;
 use server::{Clock, Command, Store};
 
@@ -77,6 +91,7 @@ use server::{Clock, Command, Store};
 pub struct DevCluster {
     store: Store,
     credentials: Credentials,
+    rights: Rights,
     logs: Option<Arc<Path>>,
     /// Whatever runs in the background holds a receiver of this for as long as it runs.
     tasks: Arc<signal::Sender<()>>,
@@ -102,6 +117,8 @@ pub fn resume(options: Options, data: &Path) -> Result<DevCluster, KeepError> {
 fn begin(options: Options, keeper: Option<Keeper>, kept: Option<State>) -> DevCluster {
     let Options {
         token,
+        users,
+        roles,
         node,
         seed,
         wall_clock_start,
@@ -109,7 +126,11 @@ fn begin(options: Options, keeper: Option<Keeper>, kept: Option<State>) -> DevCl
         event_log,
     } = options;
     let clock = Clock::starting_at(wall_clock_start.unwrap_or_else(Timestamp::now));
-    let store = server::start(seed, event_log, clock, keeper, kept);
+    let rights = match roles {
+        Some(_) => Rights::Roles,
+        None => Rights::All,
+    };
+    let store = server::start(seed, event_log, clock, roles, keeper, kept);
     let (tasks, alive) = signal::channel(());
     tokio::spawn(gc::run(store.clone(), collect_garbage, alive.clone()));
     let mut logs = None;
@@ -126,7 +147,8 @@ fn begin(options: Options, keeper: Option<Keeper>, kept: Option<State>) -> DevCl
     }
     DevCluster {
         store,
-        credentials: Credentials::new(token),
+        credentials: Credentials::new(token, users),
+        rights,
         logs,
         tasks: Arc::new(tasks),
     }
@@ -138,6 +160,7 @@ impl DevCluster {
         router::router(Api {
             store: self.store.clone(),
             credentials: self.credentials.clone(),
+            rights: self.rights,
             logs: self.logs.clone(),
         })
     }

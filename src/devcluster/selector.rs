@@ -73,7 +73,13 @@ impl FieldRequirement {
         let value = match found {
             Some(Value::String(text)) => text.as_str(),
             Some(Value::Bool(true)) => "true",
-            _ if matches!(self.field.as_str(), "spec.hostNetwork" | "spec.unschedulable") => "false",
+            _ if matches!(
+                self.field.as_str(),
+                "spec.hostNetwork" | "spec.unschedulable"
+            ) =>
+            {
+                "false"
+            }
             _ => "",
         };
         (value == self.value) == self.equal
