@@ -2,6 +2,7 @@
 
 pub mod dev_cluster;
 mod run;
+mod users;
 
 use std::ffi::OsString;
 

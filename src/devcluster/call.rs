@@ -15,6 +15,7 @@ use super::decode;
 use super::delete::DeleteOptions;
 use super::object::{Key, text};
 use super::patch::{PATCH_TYPES, PatchKind};
+use super::protobuf::{self, Unread};
 use super::query::Query;
 use super::resource::Resource;
 use super::status::ApiError;
@@ -61,6 +62,32 @@ async fn read(body: Body, deadline: Instant) -> Result<Bytes, ApiError> {
     }
 }
 
+/// The binary form of typed clients.
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+fn is_binary(parts: &Parts) -> bool {
+    let header = parts.headers.get(CONTENT_TYPE);
+    header.is_some_and(|v| v.as_bytes().starts_with(PROTOBUF.as_bytes()))
+}
+
+/// A body in binary form as JSON.
+fn from_binary(body: &Bytes) -> Result<Bytes, ApiError> {
+    if body.is_empty() {
+        return Ok(body.clone());
+    }
+    match protobuf::object(body) {
+        Ok(object) => Ok(object.to_string().into()),
+        Err(Unread::Kind(kind)) => {
+            tracing::debug!(target: "apiserver", kind, "taken as JSON or YAML only");
+            let known = ["application/json", "application/yaml"];
+            Err(ApiError::unsupported_media_type(&known))
+        }
+        Err(Unread::Broken) => Err(ApiError::bad_request(
+            "the body is not what application/vnd.kubernetes.protobuf is",
+        )),
+    }
+}
+
 impl<'a> Call<'a> {
     /// Reads a request to its end, within the time that it gives itself.
     pub(super) async fn read(parts: &'a Parts, body: Body) -> Result<Self, ApiError> {
@@ -72,7 +99,10 @@ impl<'a> Call<'a> {
             .and_then(|query| query.timeout().ok().flatten());
         let deadline = began + asked.map_or(REQUEST_TIMEOUT, |asked| asked.min(REQUEST_TIMEOUT));
         // Read even if it is not wanted: what is left of it would be taken for the next request.
-        let body = read(body, deadline).await?;
+        let mut body = read(body, deadline).await?;
+        if is_binary(parts) {
+            body = from_binary(&body)?;
+        }
         let query = query?;
         query.timeout()?;
         Ok(Self {
@@ -115,7 +145,11 @@ impl<'a> Call<'a> {
             .get(CONTENT_TYPE)
             .and_then(|v| v.to_str().ok())
             .unwrap_or_default();
-        header.split(';').next().unwrap_or_default().trim()
+        match header.split(';').next().unwrap_or_default().trim() {
+            // It has been read into JSON.
+            PROTOBUF => "application/json",
+            other => other,
+        }
     }
 
     /// A body of JSON under any name that covers it; what is YAML only is told apart when it is parsed.

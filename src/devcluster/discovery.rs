@@ -52,13 +52,7 @@ impl Served {
 }
 
 /// Subresources beside `status`: their kind, and what can be done with them.
-const SUBRESOURCES: [(Resource, &str, (&str, &str, &str), &str); 5] = [
-    (
-        Resource::Namespaces,
-        "finalize",
-        ("", "v1", "Namespace"),
-        "update",
-    ),
+const SUBRESOURCES: [(Resource, &str, (&str, &str, &str), &str); 4] = [
     (Resource::Pods, "binding", ("", "v1", "Binding"), "create"),
     (
         Resource::Pods,

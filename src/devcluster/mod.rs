@@ -35,6 +35,7 @@ mod options;
 mod patch;
 mod path;
 mod pod;
+mod protobuf;
 mod publish;
 mod quantity;
 mod query;
@@ -120,6 +121,7 @@ fn begin(options: Options, keeper: Option<Keeper>, kept: Option<State>) -> DevCl
         users,
         roles,
         node,
+        register_node,
         seed,
         wall_clock_start,
         collect_garbage,
@@ -133,21 +135,40 @@ fn begin(options: Options, keeper: Option<Keeper>, kept: Option<State>) -> DevCl
     let store = server::start(seed, event_log, clock, roles, keeper, kept);
     let (tasks, alive) = signal::channel(());
     tokio::spawn(gc::run(store.clone(), collect_garbage, alive.clone()));
+    let credentials = Credentials::new(token, users);
     let mut logs = None;
     match node {
         NodeKind::None => {}
         NodeKind::Process(ProcessNode { name, state_dir }) => {
             let state_dir = StateDir::new(state_dir);
             logs = Some(state_dir.path().into());
-            tokio::spawn(node::process::run(store.clone(), name, state_dir, alive));
+            if register_node {
+                let registered =
+                    node::register::run(store.clone(), name.clone(), "process://1", alive.clone());
+                tokio::spawn(registered);
+            }
+            let keys = credentials.keys().clone();
+            tokio::spawn(node::process::run(
+                store.clone(),
+                name,
+                state_dir,
+                keys,
+                alive,
+            ));
         }
         NodeKind::Simulated(options) => {
+            if register_node {
+                let name = options.name.clone();
+                let registered =
+                    node::register::run(store.clone(), name, "simulated://1", alive.clone());
+                tokio::spawn(registered);
+            }
             tokio::spawn(node::simulated::run(store.clone(), options, seed, alive));
         }
     }
     DevCluster {
         store,
-        credentials: Credentials::new(token, users),
+        credentials,
         rights,
         logs,
         tasks: Arc::new(tasks),

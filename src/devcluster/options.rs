@@ -21,6 +21,8 @@ pub struct Options {
     pub roles: Option<Vec<Seed>>,
     /// What runs the pods.
     pub node: NodeKind,
+    /// Whether the node is an object that clients see, and can keep from taking pods.
+    pub register_node: bool,
     /// Where all that is random begins: uids, generated names, what the simulated node does.
     pub seed: u64,
     /// The wall clock when the cluster starts; the system's where there is none. It goes on with the runtime's clock,
@@ -39,6 +41,7 @@ impl Default for Options {
             users: Vec::new(),
             roles: None,
             node: NodeKind::None,
+            register_node: false,
             seed: 0,
             wall_clock_start: None,
             collect_garbage: true,
