@@ -17,6 +17,7 @@ use tokio::time::timeout;
 use super::attributes::Attributes;
 use super::auth::{self, Credentials};
 use super::call::Call;
+use super::object::Key;
 use super::path::{Document, Target};
 use super::query::Query;
 use super::resource::Resource;
@@ -185,6 +186,13 @@ impl Api {
                     self.list(&call, resource, namespace.as_deref()).await
                 }
             }
+            Target::Object { key, sub } if is_stream(&key, sub.as_deref()) => {
+                Err(ApiError::not_implemented(format!(
+                    "the embedded cluster does not serve pods/{}: its containers are processes on this machine, or \
+                     nothing at all",
+                    sub.unwrap_or_default()
+                )))
+            }
             Target::Object { key, sub } if reads => self.get(&call, &key, sub.as_deref()).await,
             Target::Collection {
                 resource,
@@ -315,6 +323,12 @@ impl Api {
         }
         Ok(response)
     }
+}
+
+/// Whether this is a way into a running container.
+fn is_stream(key: &Key, sub: Option<&str>) -> bool {
+    key.resource == Resource::Pods
+        && matches!(sub, Some("attach" | "exec" | "portforward" | "proxy"))
 }
 
 /// Whether the server is well, told in one word or check by check.

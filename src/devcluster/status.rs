@@ -285,6 +285,11 @@ impl ApiError {
         Self::plain(500, "", message)
     }
 
+    /// 501: real servers do this, this one does not.
+    pub fn not_implemented(message: impl Into<String>) -> Self {
+        Self::plain(501, "NotImplemented", message)
+    }
+
     /// 504: the version asked for has not been reached within the time a server waits for it.
     pub fn version_too_large(asked: u64, current: u64) -> Self {
         let message = format!("Timeout: Too large resource version: {asked}, current: {current}");

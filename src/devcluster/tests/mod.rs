@@ -1,5 +1,6 @@
 //! What the embedded cluster does, seen by a client in the same process.
 
+mod access;
 mod api;
 mod deleting;
 mod fuzz;
@@ -9,6 +10,7 @@ mod keeping;
 mod listing;
 mod process;
 mod properties;
+mod reading;
 mod simulated;
 mod watching;
 
