@@ -126,7 +126,7 @@ pub enum DevClusterError {
         path: PathBuf,
     },
     /// The file of further users cannot be used.
-    #[error("cannot use the users' file {path}", path = .path.display())]
+    #[error("cannot use the users' file {path}: {source}", path = .path.display())]
     Users {
         /// The file.
         path: PathBuf,
@@ -135,7 +135,7 @@ pub enum DevClusterError {
         source: UsersError,
     },
     /// The file of roles cannot be read.
-    #[error("cannot read the roles' file {path}", path = .path.display())]
+    #[error("cannot read the roles' file {path}: {source}", path = .path.display())]
     RolesUnreadable {
         /// The file.
         path: PathBuf,
@@ -144,7 +144,7 @@ pub enum DevClusterError {
         source: io::Error,
     },
     /// The file of roles holds what is no role.
-    #[error("cannot use the roles' file {path}", path = .path.display())]
+    #[error("cannot use the roles' file {path}: {source}", path = .path.display())]
     Roles {
         /// The file.
         path: PathBuf,

@@ -12,7 +12,7 @@ use crate::devcluster::KnownUser;
 #[derive(Debug, thiserror::Error)]
 pub enum UsersError {
     /// It cannot be read.
-    #[error("cannot read it")]
+    #[error("cannot read it: {0}")]
     Unreadable(#[from] io::Error),
     /// Others than its owner may read the tokens.
     #[error("it has mode {0:o}, so others may read its tokens: run `chmod 600` on it")]

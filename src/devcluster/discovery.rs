@@ -16,14 +16,17 @@ const STORED: [&str; 8] = [
     "watch",
 ];
 
+/// A group, a version, a kind.
+type Kind = (&'static str, &'static str, &'static str);
+
 /// Something that is served below a version of a group.
 struct Served {
     group: &'static str,
     /// `pods`, or `pods/log`.
     path: String,
     namespaced: bool,
-    /// The group, version and kind of what is sent and answered.
-    kind: (&'static str, &'static str, &'static str),
+    /// What is sent and answered.
+    kind: Kind,
     verbs: Vec<&'static str>,
     short_names: &'static [&'static str],
     categories: &'static [&'static str],
@@ -52,7 +55,7 @@ impl Served {
 }
 
 /// Subresources beside `status`: their kind, and what can be done with them.
-const SUBRESOURCES: [(Resource, &str, (&str, &str, &str), &str); 4] = [
+const SUBRESOURCES: [(Resource, &str, Kind, &str); 4] = [
     (Resource::Pods, "binding", ("", "v1", "Binding"), "create"),
     (
         Resource::Pods,

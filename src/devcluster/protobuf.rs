@@ -306,7 +306,7 @@ fn message(bytes: &[u8], fields: &[Field]) -> Option<Value> {
             is => {
                 let value = scalar(&part, is)?;
                 // What is empty is written all the same, and means that it is not there.
-                if value != Value::from("") {
+                if value != "" {
                     object.insert((*name).to_owned(), value);
                 }
             }
