@@ -6,8 +6,6 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::print_stdout,
     reason = "a test that cannot go on fails, and one that cannot begin says so"
 )]
 

@@ -27,6 +27,7 @@ pub fn first_status(resource: Resource, object: &Value) -> Option<Value> {
         Resource::Namespaces => Some(json!({"phase": "Active"})),
         Resource::Services => Some(json!({"loadBalancer": {}})),
         Resource::PersistentVolumeClaims => Some(json!({"phase": "Pending"})),
+        Resource::ResourceQuotas => Some(json!({})),
         _ => None,
     }
 }

@@ -33,6 +33,7 @@ pub fn fill(resource: Resource, object: &mut Value) {
     match resource {
         Resource::Secrets => secret(object),
         Resource::RoleBindings | Resource::ClusterRoleBindings => binding(object),
+        Resource::Events => event(object),
         Resource::Nodes => {
             for (name, amount) in at(object, &["status", "capacity"])
                 .and_then(Value::as_object)
@@ -59,6 +60,19 @@ fn secret(secret: &mut Value) {
     }
     if text(secret, &["type"]).is_empty() {
         set(secret, &["type"], "Opaque".into());
+    }
+}
+
+/// What an event always says, be it nothing.
+fn event(event: &mut Value) {
+    for (field, nothing) in [
+        ("reportingComponent", json!("")),
+        ("reportingInstance", json!("")),
+        ("source", json!({})),
+    ] {
+        if event.get(field).is_none() {
+            set(event, &[field], nothing);
+        }
     }
 }
 

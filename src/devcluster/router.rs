@@ -27,7 +27,7 @@ use super::server::{Origin, Store};
 use super::status::ApiError;
 use super::view::Listing;
 use super::write::{Answer, Write};
-use super::{accept, account, discovery, signing};
+use super::{accept, account, discovery, openapi, signing};
 
 /// The version of Kubernetes whose API this is.
 pub(super) const VERSION: &str = concat!("v1.36.0+boatswain-", env!("CARGO_PKG_VERSION"));
@@ -266,12 +266,12 @@ impl Api {
                 None => return Ok(missing()),
             },
             Document::Resources(group) => discovery::resources(group),
-            Document::OpenApiPaths => discovery::openapi_paths(),
-            Document::OpenApi(group) => match discovery::openapi(group) {
+            Document::OpenApiPaths => openapi::paths(),
+            Document::OpenApi(group) => match openapi::document(group) {
                 Some(document) => document,
                 None => return Ok(missing()),
             },
-            Document::Swagger => discovery::swagger(),
+            Document::Swagger => openapi::swagger(),
             Document::KeysConfiguration => signing::configuration(host),
         };
         let media_type = accept::document(headers)?;

@@ -7,7 +7,7 @@ use super::ids::Ids;
 use super::object::{Key, set, text};
 use super::resource::Resource;
 use super::store::State;
-use super::{decode, defaults, kinds, rights, validate};
+use super::{decode, defaults, kinds, roles, validate};
 
 /// The namespaces that are always there.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
@@ -94,7 +94,7 @@ pub(super) fn fresh(
     log_limit: usize,
     now: Timestamp,
     ids: &mut Ids,
-    roles: Option<Vec<Seed>>,
+    given: Option<Vec<Seed>>,
 ) -> State {
     let mut state = State::new(log_limit);
     let mut versions = 1..;
@@ -125,11 +125,11 @@ pub(super) fn fresh(
     for namespace in NAMESPACES {
         seed(Resource::ServiceAccounts, kinds::default_account(namespace));
     }
-    if let Some(roles) = roles {
-        for role in rights::standing_roles() {
+    if let Some(given) = given {
+        for role in roles::standing_roles() {
             seed(Resource::ClusterRoles, role);
         }
-        for Seed { resource, object } in roles {
+        for Seed { resource, object } in given {
             seed(resource, object);
         }
     }

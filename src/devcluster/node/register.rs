@@ -49,11 +49,9 @@ pub(in crate::devcluster) async fn run(
 }
 
 async fn keep(store: &Store, key: &Key, runtime: &str) {
-    let now = seconds(store.clock().now());
     if store.state().get(key).is_none() {
-        carry_out(store, create(key)).await;
-        let status = json!({"status": status(&key.name, runtime, &now)});
-        carry_out(store, patch(key.clone(), Part::Status, status)).await;
+        let now = seconds(store.clock().now());
+        carry_out(store, create(key, runtime, &now)).await;
     }
     let lease = Key::new(Resource::Leases, LEASES, &key.name);
     let state = store.state();
@@ -81,7 +79,7 @@ fn patch(key: Key, part: Part, patch: Value) -> Write {
     }
 }
 
-fn create(key: &Key) -> Write {
+fn create(key: &Key, runtime: &str, now: &str) -> Write {
     let object = json!({
         "apiVersion": "v1",
         "kind": "Node",
@@ -90,6 +88,7 @@ fn create(key: &Key) -> Write {
             "kubernetes.io/os": "linux",
         }},
         "spec": {},
+        "status": status(&key.name, runtime, now),
     });
     Write::Create {
         resource: key.resource,

@@ -2,6 +2,7 @@
 //! them.
 
 mod age;
+mod columns;
 mod kinds;
 mod pods;
 
@@ -81,7 +82,7 @@ const NOTHING: &str = "<none>";
 pub fn columns(resource: Resource) -> Vec<Value> {
     let columns: &[Column] = match resource {
         Resource::Pods => &pods::COLUMNS,
-        other => kinds::columns(other),
+        other => columns::of(other),
     };
     columns.iter().map(Column::to_value).collect()
 }
