@@ -141,8 +141,14 @@ fn a_session_reads_as_written_down() {
     }
     if std::env::var_os("BOATSWAIN_WRITE_TRANSCRIPT").is_some() {
         fs::write(transcript(), &actual).unwrap();
+        return;
     }
-    assert_eq!(actual, expected);
+    let mut command = "";
+    let written = actual.lines().map(Some).chain(std::iter::repeat(None));
+    for (expected, actual) in expected.lines().map(Some).chain([None]).zip(written) {
+        command = expected.filter(|l| l.starts_with("$ ")).unwrap_or(command);
+        assert_eq!(actual, expected, "after {command}");
+    }
 }
 
 /// A kubectl that goes on until it is dropped.
