@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use super::decode;
 use super::delete::DeleteOptions;
+use super::new_events;
 use super::object::{Key, text};
 use super::patch::{PATCH_TYPES, PatchKind};
 use super::protobuf::{self, Unread};
@@ -102,6 +103,11 @@ impl<'a> Call<'a> {
         let mut body = read(body, deadline).await?;
         if is_binary(parts) {
             body = from_binary(&body)?;
+        }
+        if new_events::is_at(parts.uri.path())
+            && let Ok(event) = serde_json::from_slice(&body)
+        {
+            body = new_events::to_stored(event).to_string().into();
         }
         let query = query?;
         query.timeout()?;

@@ -150,6 +150,16 @@ fn served() -> Vec<Served> {
             }
         }
     }
+    let events = Resource::Events.traits();
+    all.push(Served {
+        group: "events.k8s.io",
+        path: events.plural.to_owned(),
+        namespaced: true,
+        kind: ("events.k8s.io", "v1", events.kind),
+        verbs: STORED.to_vec(),
+        short_names: events.short_names,
+        categories: events.categories,
+    });
     for (group, plural, kind, namespaced) in REVIEWS {
         all.push(Served::review(group, plural, kind, namespaced));
     }
@@ -158,10 +168,11 @@ fn served() -> Vec<Served> {
 }
 
 /// The named groups, all of which have version 1 alone.
-pub(super) const GROUPS: [&str; 4] = [
+pub(super) const GROUPS: [&str; 5] = [
     "authentication.k8s.io",
     "authorization.k8s.io",
     "coordination.k8s.io",
+    "events.k8s.io",
     "rbac.authorization.k8s.io",
 ];
 

@@ -29,6 +29,7 @@ mod label_selector;
 mod list;
 mod logs;
 mod names;
+mod new_events;
 mod node;
 mod object;
 mod openapi;

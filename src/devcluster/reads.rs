@@ -14,6 +14,7 @@ use super::accept;
 use super::call::Call;
 use super::list::List;
 use super::logs::Log;
+use super::new_events;
 use super::object::Key;
 use super::resource::Resource;
 use super::router::{Api, plain, response, typed};
@@ -29,7 +30,12 @@ impl Api {
     /// The form in which a client wants what is stored.
     pub(super) fn view(&self, call: &Call<'_>, streams: bool) -> Result<View, ApiError> {
         let form = accept::objects(call.headers(), &call.query, streams)?;
-        Ok(View::new(form, self.store.clock()))
+        let view = View::new(form, self.store.clock());
+        Ok(if new_events::is_at(call.path()) {
+            view.of_new_events()
+        } else {
+            view
+        })
     }
 
     /// The state once it has reached a version, or the error after a while.

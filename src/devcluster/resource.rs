@@ -208,6 +208,11 @@ impl Resource {
 
     /// The resource a path names.
     pub fn find(group: &str, version: &str, plural: &str) -> Option<Self> {
+        // Events have two groups, and are the same objects in both.
+        let group = match (group, plural) {
+            ("events.k8s.io", "events") => "",
+            (group, _) => group,
+        };
         Self::ALL.into_iter().find(|r| {
             let t = r.traits();
             t.group == group && t.version == version && t.plural == plural

@@ -6,6 +6,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::{Value, json};
 
 use super::accept::{Form, Include, Shape};
+use super::new_events;
 use super::object::Object;
 use super::resource::Resource;
 use super::server::Clock;
@@ -18,6 +19,8 @@ use super::table;
 pub struct View {
     form: Form,
     clock: Clock,
+    /// Whether events are shown as `events.k8s.io` has them.
+    new_events: bool,
 }
 
 /// What a list says of itself.
@@ -51,7 +54,19 @@ impl Listing<'_> {
 impl View {
     /// A form at a time.
     pub fn new(form: Form, clock: Clock) -> Self {
-        Self { form, clock }
+        Self {
+            form,
+            clock,
+            new_events: false,
+        }
+    }
+
+    /// The same, for a path at which events are shown as `events.k8s.io` has them.
+    pub fn of_new_events(self) -> Self {
+        Self {
+            new_events: true,
+            ..self
+        }
     }
 
     /// The type of the answer.
@@ -61,13 +76,14 @@ impl View {
 
     /// Whether objects are shown as they are stored.
     pub fn is_whole(&self) -> bool {
-        self.form.shape == Shape::Whole
+        self.form.shape == Shape::Whole && !self.new_events
     }
 
     /// One object.
     pub fn object(&self, object: &Object) -> Result<Bytes, ApiError> {
         let resource = object.key().resource;
         match self.form.shape {
+            Shape::Whole if self.new_events => Ok(self.whole(object.value()).to_string().into()),
             Shape::Whole => Ok(object.encoded().clone()),
             Shape::Partial => Ok(self.partial(object.value()).to_string().into()),
             Shape::PartialList => Err(ApiError::not_acceptable(format!(
@@ -91,6 +107,16 @@ impl View {
             resource, objects, ..
         } = listing;
         match self.form.shape {
+            Shape::Whole if self.new_events => {
+                let items: Vec<Value> = objects.iter().map(|o| self.whole(o.value())).collect();
+                let list = json!({
+                    "kind": "EventList",
+                    "apiVersion": "events.k8s.io/v1",
+                    "metadata": listing.metadata(),
+                    "items": items,
+                });
+                Ok(list.to_string().into())
+            }
             Shape::Whole => Ok(encode(listing)),
             Shape::Partial => Err(ApiError::not_acceptable(format!(
                 "you requested PartialObjectMetadata, but the requested object is a list (*core.{}List)",
@@ -120,7 +146,7 @@ impl View {
     /// A line of a watch; of tables the first one alone has headers.
     pub fn event(&self, kind: EventKind, object: &Object, first: bool) -> Bytes {
         match self.form.shape {
-            Shape::Whole | Shape::PartialList => watch_line(kind, object),
+            Shape::Whole | Shape::PartialList if !self.new_events => watch_line(kind, object),
             _ => self.line(
                 kind.as_str(),
                 object.key().resource,
@@ -140,7 +166,7 @@ impl View {
 
     fn line(&self, kind: &str, resource: Resource, object: Value, first: bool) -> Bytes {
         let shown = match self.form.shape {
-            Shape::Whole | Shape::PartialList => object,
+            Shape::Whole | Shape::PartialList => self.whole(&object),
             Shape::Partial => self.partial(&object),
             Shape::Table(include) => {
                 let version = super::object::text(&object, &["metadata", "resourceVersion"]);
@@ -150,6 +176,14 @@ impl View {
             }
         };
         format!("{}\n", json!({"type": kind, "object": shown})).into()
+    }
+
+    fn whole(&self, object: &Value) -> Value {
+        if self.new_events {
+            new_events::to_shown(object.clone())
+        } else {
+            object.clone()
+        }
     }
 
     fn partial(&self, object: &Value) -> Value {
@@ -164,7 +198,7 @@ impl View {
         let shown = match include {
             Include::None => Value::Null,
             Include::Metadata => self.partial(object),
-            Include::Object => object.clone(),
+            Include::Object => self.whole(object),
         };
         let cells = table::cells(resource, object, self.clock.now());
         let mut row = json!({"cells": cells, "object": shown});

@@ -243,3 +243,39 @@ async fn events_are_selected_by_what_they_are_about() {
         (400, &json!("field label not supported: nonsense"))
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_event_is_the_same_in_both_of_its_groups() {
+    let cluster = cluster();
+    let new = "/apis/events.k8s.io/v1/namespaces/default/events";
+    let event = json!({
+        "apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "x"}, "note": "it runs",
+        "regarding": {"kind": "Pod", "name": "p", "namespace": "default"}, "reason": "Started", "action": "Start",
+        "type": "Normal", "eventTime": "2026-01-01T00:00:00.000000Z", "reportingController": "kubelet",
+        "reportingInstance": "n",
+    });
+    let mut events = watch(&cluster, &format!("{new}?watch=1")).await;
+    let (code, made) = post(&cluster, new, &event).await;
+    assert_eq!(code, 201, "{made}");
+    assert_eq!(
+        (&made["apiVersion"], &made["note"]),
+        (&json!("events.k8s.io/v1"), &json!("it runs"))
+    );
+    assert_eq!(events.next().await.expect("an event")["object"], made);
+    let (_, old) = get(&cluster, "/api/v1/namespaces/default/events/x").await;
+    assert_eq!(
+        (&old["apiVersion"], &old["message"]),
+        (&json!("v1"), &json!("it runs"))
+    );
+    assert_eq!(old["involvedObject"]["name"], "p");
+    let again = json!({"note": "it runs on", "deprecatedCount": 2});
+    assert_eq!(
+        patch(&cluster, &format!("{new}/x"), &again).await.1["note"],
+        "it runs on"
+    );
+    let (_, list) = get(&cluster, new).await;
+    assert_eq!(
+        (&list["kind"], &list["items"][0]["deprecatedCount"]),
+        (&json!("EventList"), &json!(2))
+    );
+}
