@@ -31,7 +31,7 @@ pub struct DevClusterArgs {
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
     /// Let roles say who may do what: a YAML file of Roles, ClusterRoles and their bindings. The cluster's own token
-    /// may do anything all the same. Without it every user may.
+    /// may do anything all the same. Without it every user may. With `--data` it counts when that file is new.
     #[arg(long, value_name = "FILE")]
     rbac: Option<PathBuf>,
     /// Where to write a kubeconfig for this cluster.
