@@ -12,8 +12,10 @@ use rand::TryRng as _;
 use rand::rngs::SysRng;
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::users::{self, UsersError};
 use crate::devcluster::{
-    self, KeepError, NodeKind, Options, ProcessNode, ServeError, Server, SimulatedNode,
+    self, KeepError, NodeKind, Options, ProcessNode, Seed, SeedError, ServeError, Server,
+    SimulatedNode,
 };
 
 /// Serve an embedded cluster on loopback, for kubectl and any other client.
@@ -25,6 +27,13 @@ pub struct DevClusterArgs {
     /// The file of the bearer token; made, for its owner only, if it is not there.
     #[arg(long, value_name = "FILE")]
     token_file: PathBuf,
+    /// Further users: a file of lines `token,user,uid,"group1,group2"`, for its owner only.
+    #[arg(long, value_name = "FILE")]
+    token_auth_file: Option<PathBuf>,
+    /// Let roles say who may do what: a YAML file of Roles, ClusterRoles and their bindings. The cluster's own token
+    /// may do anything all the same. Without it every user may. With `--data` it counts when that file is new.
+    #[arg(long, value_name = "FILE")]
+    rbac: Option<PathBuf>,
     /// Where to write a kubeconfig for this cluster.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -116,6 +125,33 @@ pub enum DevClusterError {
         /// The file.
         path: PathBuf,
     },
+    /// The file of further users cannot be used.
+    #[error("cannot use the users' file {path}: {source}", path = .path.display())]
+    Users {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: UsersError,
+    },
+    /// The file of roles cannot be read.
+    #[error("cannot read the roles' file {path}: {source}", path = .path.display())]
+    RolesUnreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The file of roles holds what is no role.
+    #[error("cannot use the roles' file {path}: {source}", path = .path.display())]
+    Roles {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: SeedError,
+    },
     /// The kubeconfig cannot be written.
     #[error("cannot write the kubeconfig {path}", path = .path.display())]
     Kubeconfig {
@@ -203,12 +239,34 @@ fn options(args: &DevClusterArgs, token: String) -> Result<Options, DevClusterEr
             ..SimulatedNode::default()
         }),
     };
+    let users = match &args.token_auth_file {
+        None => Vec::new(),
+        Some(path) => users::read(path).map_err(|source| DevClusterError::Users {
+            path: path.clone(),
+            source,
+        })?,
+    };
     Ok(Options {
         token: Some(token),
+        users,
+        roles: args.rbac.as_deref().map(roles).transpose()?,
         node,
+        register_node: true,
         seed,
         collect_garbage: !args.no_garbage_collection,
         ..Options::default()
+    })
+}
+
+/// The roles and bindings in the file.
+fn roles(path: &Path) -> Result<Vec<Seed>, DevClusterError> {
+    let text = fs::read_to_string(path).map_err(|source| DevClusterError::RolesUnreadable {
+        path: path.to_owned(),
+        source,
+    })?;
+    Seed::parse(&text).map_err(|source| DevClusterError::Roles {
+        path: path.to_owned(),
+        source,
     })
 }
 

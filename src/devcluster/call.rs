@@ -5,17 +5,19 @@ use std::time::Duration;
 
 use axum::body::{Body, HttpBody as _};
 use bytes::Bytes;
-use http::Method;
-use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
+use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::request::Parts;
+use http::{HeaderMap, Method};
 use serde_json::Value;
 use tokio::time::Instant;
 
 use super::body::{self, Document};
 use super::decode::{self, unknown_field};
 use super::delete::DeleteOptions;
+use super::new_events;
 use super::object::{Key, text};
 use super::patch::{APPLY, PATCH_TYPES, PatchKind};
+use super::protobuf::{self, Unread};
 use super::query::Query;
 use super::resource::Resource;
 use super::status::ApiError;
@@ -66,6 +68,32 @@ async fn read(body: Body, deadline: Instant) -> Result<Bytes, ApiError> {
     }
 }
 
+/// The binary form of typed clients.
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+fn is_binary(parts: &Parts) -> bool {
+    let header = parts.headers.get(CONTENT_TYPE);
+    header.is_some_and(|v| v.as_bytes().starts_with(PROTOBUF.as_bytes()))
+}
+
+/// A body in binary form as JSON.
+fn from_binary(body: &Bytes) -> Result<Bytes, ApiError> {
+    if body.is_empty() {
+        return Ok(body.clone());
+    }
+    match protobuf::object(body) {
+        Ok(object) => Ok(object.to_string().into()),
+        Err(Unread::Kind(kind)) => {
+            tracing::debug!(target: "apiserver", kind, "taken as JSON or YAML only");
+            let known = ["application/json", "application/yaml"];
+            Err(ApiError::unsupported_media_type(&known))
+        }
+        Err(Unread::Broken) => Err(ApiError::bad_request(
+            "the body is not what application/vnd.kubernetes.protobuf is",
+        )),
+    }
+}
+
 impl<'a> Call<'a> {
     /// Reads a request to its end, within the time that it gives itself.
     pub(super) async fn read(parts: &'a Parts, body: Body) -> Result<Self, ApiError> {
@@ -77,7 +105,15 @@ impl<'a> Call<'a> {
             .and_then(|query| query.timeout().ok().flatten());
         let deadline = began + asked.map_or(REQUEST_TIMEOUT, |asked| asked.min(REQUEST_TIMEOUT));
         // Read even if it is not wanted: what is left of it would be taken for the next request.
-        let body = read(body, deadline).await?;
+        let mut body = read(body, deadline).await?;
+        if is_binary(parts) {
+            body = from_binary(&body)?;
+        }
+        if new_events::is_at(parts.uri.path())
+            && let Ok(event) = serde_json::from_slice(&body)
+        {
+            body = new_events::to_stored(event).to_string().into();
+        }
         let query = query?;
         query.timeout()?;
         Ok(Self {
@@ -90,23 +126,27 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// Whether the client takes JSON, the only form served.
-    pub(super) fn accepts_json(&self) -> Result<(), ApiError> {
-        let mut any = false;
-        for header in self.parts.headers.get_all(ACCEPT) {
-            for media in header.to_str().unwrap_or_default().split(',') {
-                let kind = media.split(';').next().unwrap_or_default().trim();
-                if matches!(kind, "application/json" | "application/*" | "*/*" | "") {
-                    return Ok(());
-                }
-                any = true;
-            }
+    /// What the client says beside its question.
+    pub(super) fn headers(&self) -> &HeaderMap {
+        &self.parts.headers
+    }
+
+    /// Where it asks.
+    pub(super) fn path(&self) -> &str {
+        self.parts.uri.path()
+    }
+
+    /// What is asked in the body, where the answer is not kept.
+    pub(super) fn question(&self, kind: &str) -> Result<Value, ApiError> {
+        let mut question = self.read_body(kind)?.value;
+        let given = text(&question, &["kind"]);
+        if !question.is_object() || !(given.is_empty() || given == kind) {
+            return Err(ApiError::bad_request(format!(
+                "the object provided is unrecognized (must be of type {kind})"
+            )));
         }
-        if any {
-            Err(ApiError::not_acceptable())
-        } else {
-            Ok(())
-        }
+        question["kind"] = kind.into();
+        Ok(question)
     }
 
     fn content_type(&self) -> &str {
@@ -116,7 +156,11 @@ impl<'a> Call<'a> {
             .get(CONTENT_TYPE)
             .and_then(|v| v.to_str().ok())
             .unwrap_or_default();
-        header.split(';').next().unwrap_or_default().trim()
+        match header.split(';').next().unwrap_or_default().trim() {
+            // It has been read into JSON.
+            PROTOBUF => "application/json",
+            other => other,
+        }
     }
 
     /// Whether the body is YAML rather than JSON; other forms are not taken.

@@ -54,7 +54,8 @@ impl State {
             set(&mut object, &["metadata", "generation"], 1.into());
         }
         defaults::admit(resource, &mut object);
-        if traits.has_status {
+        // A node tells of itself when it registers.
+        if traits.has_status && resource != Resource::Nodes {
             unset(&mut object, &["status"]);
             if let Some(status) = defaults::first_status(resource, &object) {
                 set(&mut object, &["status"], status);

@@ -17,7 +17,7 @@ pub struct Decoded {
 }
 
 /// Fields whose keys are chosen by the user, in which empty text means something.
-const FREE_FORM: [&str; 12] = [
+const FREE_FORM: [&str; 16] = [
     "labels",
     "annotations",
     "data",
@@ -30,6 +30,10 @@ const FREE_FORM: [&str; 12] = [
     "capacity",
     "overhead",
     "parameters",
+    "stringData",
+    "hard",
+    "used",
+    "allocatable",
 ];
 
 /// Fields that are written even if they are empty.

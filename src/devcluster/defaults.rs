@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::kinds;
 use super::object::{at, set, text};
 use super::quantity;
 use super::resource::Resource;
@@ -15,7 +16,7 @@ pub fn fill(resource: Resource, object: &mut Value) {
         Resource::PersistentVolumeClaims => {
             default(object, &["spec", "volumeMode"], "Filesystem".into())
         }
-        Resource::ConfigMaps | Resource::Leases => {}
+        other => kinds::fill(other, object),
     }
 }
 
@@ -35,7 +36,8 @@ pub fn first_status(resource: Resource, object: &Value) -> Option<Value> {
         Resource::Namespaces => Some(json!({"phase": "Active"})),
         Resource::Services => Some(json!({"loadBalancer": {}})),
         Resource::PersistentVolumeClaims => Some(json!({"phase": "Pending"})),
-        Resource::ConfigMaps | Resource::Leases => None,
+        Resource::ResourceQuotas => Some(json!({})),
+        _ => None,
     }
 }
 

@@ -11,7 +11,8 @@ use tokio::time::{Instant, sleep_until};
 
 use super::delete::{DeleteOptions, FOREGROUND, ORPHAN, Propagation};
 use super::follow::{Follower, News};
-use super::object::{Key, Object};
+use super::kinds;
+use super::object::{Key, Object, OwnerReference};
 use super::patch::PatchKind;
 use super::resource::Resource;
 use super::server::Store;
@@ -125,12 +126,16 @@ struct Todo {
 
 fn examine(state: &State, object: &Object, now: Timestamp, collect_garbage: bool) -> Todo {
     if object.key().resource == Resource::Namespaces {
-        if !object.is_terminating() {
-            return Todo::default();
+        if object.is_terminating() {
+            return Todo {
+                writes: empty_namespace(state, object),
+                after: rest_of_grace(object, now),
+            };
         }
+        let writes = collect_garbage.then(|| account_of(state, object)).flatten();
         return Todo {
-            writes: empty_namespace(state, object),
-            after: rest_of_grace(object, now),
+            writes: writes.into_iter().collect(),
+            after: None,
         };
     }
     if !collect_garbage {
@@ -142,7 +147,19 @@ fn examine(state: &State, object: &Object, now: Timestamp, collect_garbage: bool
             after: None,
         };
     }
-    orphaned(state, object)
+    owned(state, object)
+}
+
+/// Each namespace has a service account for pods that name none.
+fn account_of(state: &State, namespace: &Object) -> Option<Write> {
+    let name = &*namespace.key().name;
+    let object = kinds::default_account(name);
+    let key = Key::new(Resource::ServiceAccounts, name, "default");
+    state.get(&key).is_none().then(|| Write::Create {
+        resource: key.resource,
+        namespace: name.to_owned(),
+        object,
+    })
 }
 
 /// How long a namespace that was told to go is still left alone.
@@ -220,10 +237,10 @@ fn let_go(state: &State, object: &Object) -> Vec<Write> {
     } else if object.finalizers().any(|f| f == FOREGROUND) {
         let blocks = |d: &Object| d.owners().any(|o| o.uid == object.uid() && o.blocks);
         let blocked = state.dependents(object.uid()).any(|d| blocks(d));
-        let going = state
+        let staying = state
             .dependents(object.uid())
             .filter(|d| !d.is_terminating());
-        writes.extend(going.map(|d| delete(d, Propagation::Foreground)));
+        writes.extend(staying.flat_map(|d| owned(state, d).writes));
         if !blocked {
             writes.push(patch_metadata(object, "finalizers", without(FOREGROUND)));
         }
@@ -242,34 +259,70 @@ fn without_owners(object: &Object, gone: impl Fn(&str) -> bool) -> Write {
     patch_metadata(object, "ownerReferences", kept.into())
 }
 
-/// An object whose owners are all gone goes too; one that has others keeps those.
-fn orphaned(state: &State, object: &Object) -> Todo {
-    let is_absent = |uid: &str| {
-        let Some(owner) = object.owners().find(|o| o.uid == uid) else {
-            return false;
-        };
-        // Whether an owner of a kind that is not kept here is gone cannot be told.
-        let Some(resource) = Resource::of_kind(owner.api_version, owner.kind) else {
-            return false;
-        };
-        let namespace: &str = if resource.traits().namespaced {
-            &object.key().namespace
-        } else {
-            ""
-        };
-        let found = state.get(&Key::new(resource, namespace, owner.name));
-        found.is_none_or(|found| found.uid() != owner.uid)
+/// How an owner stands to what names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// It is there and stays, as far as can be told.
+    Solid,
+    /// It waits for what it owns to go first.
+    Waiting,
+    /// It is not there.
+    Absent,
+}
+
+fn standing(state: &State, object: &Object, owner: &OwnerReference<'_>) -> Standing {
+    // Whether an owner of a kind that is not kept here is gone cannot be told.
+    let Some(resource) = Resource::of_kind(owner.api_version, owner.kind) else {
+        return Standing::Solid;
     };
-    let (owners, absent) = object.owners().fold((0, 0), |(all, absent), owner| {
-        (all + 1, absent + usize::from(is_absent(owner.uid)))
-    });
-    let writes = match absent {
-        0 => return Todo::default(),
-        all if all == owners => vec![delete(object, Propagation::Background)],
-        _ => vec![without_owners(object, is_absent)],
+    let namespace: &str = if resource.traits().namespaced {
+        &object.key().namespace
+    } else {
+        ""
+    };
+    let found = state.get(&Key::new(resource, namespace, owner.name));
+    match found.filter(|found| found.uid() == owner.uid) {
+        None => Standing::Absent,
+        Some(found) if found.is_terminating() && found.finalizers().any(|f| f == FOREGROUND) => {
+            Standing::Waiting
+        }
+        Some(_) => Standing::Solid,
+    }
+}
+
+/// What becomes of an object for the sake of its owners: it goes if none of them stays, and otherwise lets go of those
+/// that do not.
+fn owned(state: &State, object: &Object) -> Todo {
+    let standings: Vec<(&str, Standing)> = object
+        .owners()
+        .map(|owner| (owner.uid, standing(state, object, &owner)))
+        .collect();
+    let any = |wanted: Standing| standings.iter().any(|(_, s)| *s == wanted);
+    let leaves = |uid: &str| {
+        let found = standings.iter().find(|(u, _)| *u == uid);
+        found.is_some_and(|(_, s)| *s != Standing::Solid)
+    };
+    if !any(Standing::Absent) && !any(Standing::Waiting) {
+        return Todo::default();
+    }
+    let write = if any(Standing::Solid) {
+        without_owners(object, leaves)
+    } else {
+        let owns = state.dependents(object.uid()).next().is_some();
+        let propagation = if any(Standing::Waiting) && owns {
+            Propagation::Foreground
+        } else if object.finalizers().any(|f| f == ORPHAN) {
+            Propagation::Orphan
+        } else if object.finalizers().any(|f| f == FOREGROUND) {
+            Propagation::Foreground
+        } else {
+            Propagation::Background
+        };
+        delete(object, propagation)
     };
     Todo {
-        writes,
-        after: Some(ABSENT_FOR),
+        writes: vec![write],
+        // One that waits is known to go; one that is absent may yet turn up.
+        after: (!any(Standing::Waiting)).then_some(ABSENT_FOR),
     }
 }

@@ -1,16 +1,15 @@
 //! Lists: of now or of an earlier version, whole or page by page.
 
-use std::sync::Arc;
-
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use serde_json::Value;
 
-use super::object::Object;
 use super::query::Query;
 use super::resource::Resource;
 use super::selector::Selector;
 use super::status::{ApiError, Cause};
 use super::store::{Forgotten, State, range};
+use super::token::Place;
+use super::view::{Listing, View};
 
 /// What a list is asked for.
 #[derive(Debug)]
@@ -30,15 +29,7 @@ enum From {
     /// Exactly this one.
     Exactly(u64),
     /// The rest of a list that was begun at a version, or at the newest one where that is gone.
-    Rest {
-        version: Option<u64>,
-        namespace: String,
-        name: String,
-    },
-}
-
-fn refused(cause: Cause) -> ApiError {
-    ApiError::invalid("ListOptions", "meta.k8s.io", "", vec![cause])
+    Rest(Place),
 }
 
 impl List {
@@ -55,14 +46,9 @@ impl List {
         );
         let token = query.text("continue");
         let limit = query.number("limit")?.unwrap_or(0).max(0);
-        if query.flag("sendInitialEvents").is_some() {
-            return Err(refused(Cause::forbidden(
-                "sendInitialEvents",
-                "sendInitialEvents is forbidden for list",
-            )));
-        }
-        if !matching.is_empty() {
-            check_match(matching, version, token)?;
+        let causes = refusals(query);
+        if !causes.is_empty() {
+            return Err(ApiError::invalid("ListOptions", "meta.k8s.io", "", causes));
         }
         let mut list = Self {
             resource,
@@ -76,9 +62,7 @@ impl List {
                 let why = "specifying resource version is not allowed when using continue";
                 return Err(ApiError::bad_request(why));
             }
-            list.from = decode_token(token).ok_or_else(|| {
-                ApiError::bad_request("continue key is not valid: the token cannot be read")
-            })?;
+            list.from = From::Rest(Place::decode(token, namespace)?);
             return Ok(list);
         }
         if version.is_empty() {
@@ -108,22 +92,19 @@ impl List {
         match &self.from {
             From::Now { at_least } => *at_least,
             From::Exactly(version) => *version,
-            From::Rest { version, .. } => version.unwrap_or(0),
+            // What is of the future was not handed out here.
+            From::Rest(place) => place.version.unwrap_or(0),
         }
     }
 
     /// The answer, encoded.
-    pub fn answer(&self, state: &State) -> Result<Bytes, ApiError> {
+    pub fn answer(&self, state: &State, view: &View) -> Result<Bytes, ApiError> {
         let (version, after) = match &self.from {
             From::Now { .. } => (state.resource_version(), None),
             From::Exactly(version) => (*version, None),
-            From::Rest {
-                version,
-                namespace,
-                name,
-            } => (
-                version.unwrap_or(state.resource_version()),
-                Some((namespace.as_str(), name.as_str())),
+            From::Rest(place) => (
+                place.version.unwrap_or(state.resource_version()),
+                Some((place.namespace.as_str(), place.name.as_str())),
             ),
         };
         let objects = state
@@ -145,25 +126,25 @@ impl List {
         }
         let remaining = if page.len() < limit { 0 } else { all.count() };
         let token = (remaining > 0).then(|| page.last()).flatten().map(|last| {
-            let key = last.key();
-            encode_token(Some(version), &key.namespace, &key.name)
+            let place = Place {
+                version: Some(version),
+                namespace: last.key().namespace.to_string(),
+                name: last.key().name.to_string(),
+            };
+            place.encode(self.namespace.as_deref())
         });
-        let counted = (remaining > 0 && self.selector.is_empty()).then_some(remaining);
-        Ok(encode(
-            self.resource,
+        view.list(&Listing {
+            resource: self.resource,
             version,
-            &page,
-            token.as_deref(),
-            counted,
-        ))
+            objects: &page,
+            token,
+            remaining: (remaining > 0 && self.selector.is_empty()).then_some(remaining),
+        })
     }
 
     /// The version of the list is forgotten; a list that was begun may go on at the newest.
     fn expired(&self) -> ApiError {
-        let From::Rest {
-            namespace, name, ..
-        } = &self.from
-        else {
+        let From::Rest(place) = &self.from else {
             return ApiError::expired("The resourceVersion for the provided list is too old.");
         };
         let mut error = ApiError::expired(
@@ -173,116 +154,44 @@ impl List {
              that were created, modified, or deleted between the time the first chunk was returned and now may show \
              up in the list.",
         );
-        error.continue_token = Some(encode_token(None, namespace, name));
+        let place = Place {
+            version: None,
+            ..place.clone()
+        };
+        error.continue_token = Some(place.encode(self.namespace.as_deref()));
         error
     }
 }
 
-fn check_match(matching: &str, version: &str, token: &str) -> Result<(), ApiError> {
-    let field = "resourceVersionMatch";
-    if version.is_empty() {
-        let why = "resourceVersionMatch is forbidden unless resourceVersion is provided";
-        return Err(refused(Cause::forbidden(field, why)));
-    }
-    if !token.is_empty() {
-        return Err(refused(Cause::forbidden(
-            field,
-            "resourceVersionMatch is forbidden when continue is provided",
-        )));
-    }
-    if !matches!(matching, "Exact" | "NotOlderThan") {
-        return Err(refused(Cause::not_supported(
-            field,
-            &matching.into(),
-            &["Exact", "NotOlderThan", ""],
-        )));
-    }
-    if matching == "Exact" && version == "0" {
-        let why = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
-        return Err(refused(Cause::forbidden(field, why)));
-    }
-    Ok(())
-}
-
-/// Objects as a list of their kind.
-pub fn encode(
-    resource: Resource,
-    version: u64,
-    objects: &[Arc<Object>],
-    token: Option<&str>,
-    remaining: Option<usize>,
-) -> Bytes {
-    let traits = resource.traits();
-    let size: usize = objects.iter().map(|o| o.encoded().len() + 1).sum();
-    let mut out = BytesMut::with_capacity(size + 256);
-    let mut metadata = format!("{{\"resourceVersion\":\"{version}\"");
-    if let Some(token) = token {
-        metadata.push_str(&format!(",\"continue\":\"{token}\""));
-    }
-    if let Some(remaining) = remaining {
-        metadata.push_str(&format!(",\"remainingItemCount\":{remaining}"));
-    }
-    let head = format!(
-        "{{\"kind\":\"{}List\",\"apiVersion\":\"{}\",\"metadata\":{metadata}}},\"items\":[",
-        traits.kind, traits.api_version
+/// All that is wrong with the way a version is asked for.
+fn refusals(query: &Query) -> Vec<Cause> {
+    let (version, matching) = (
+        query.text("resourceVersion"),
+        query.text("resourceVersionMatch"),
     );
-    out.put_slice(head.as_bytes());
-    for (i, object) in objects.iter().enumerate() {
-        if i > 0 {
-            out.put_u8(b',');
+    let field = "resourceVersionMatch";
+    let mut causes = Vec::new();
+    if !matching.is_empty() {
+        if version.is_empty() {
+            let why = "resourceVersionMatch is forbidden unless resourceVersion is provided";
+            causes.push(Cause::forbidden(field, why));
         }
-        object.append_item(&mut out);
-    }
-    out.put_slice(b"]}\n");
-    out.freeze()
-}
-
-/// Where a list goes on, as hexadecimal digits of `version/namespace/name`.
-fn encode_token(version: Option<u64>, namespace: &str, name: &str) -> String {
-    let version = version.map_or_else(|| "-".to_owned(), |v| v.to_string());
-    let plain = format!("{version}/{namespace}/{name}");
-    plain.bytes().map(|b| format!("{b:02x}")).collect()
-}
-
-fn decode_token(token: &str) -> Option<From> {
-    let digits = token.as_bytes().chunks_exact(2);
-    if !digits.remainder().is_empty() {
-        return None;
-    }
-    let bytes: Option<Vec<u8>> = digits
-        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
-        .collect();
-    let plain = String::from_utf8(bytes?).ok()?;
-    let (version, rest) = plain.split_once('/')?;
-    let (namespace, name) = rest.split_once('/')?;
-    let version = if version == "-" {
-        None
-    } else {
-        Some(version.parse().ok()?)
-    };
-    Some(From::Rest {
-        version,
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn a_continue_token_leads_back_to_where_it_was_made(version: Option<u64>, ns in "[a-z-]*", name in "[a-z.-]*") {
-            let token = encode_token(version, &ns, &name);
-            prop_assert_eq!(decode_token(&token), Some(From::Rest { version, namespace: ns, name }));
+        if !query.text("continue").is_empty() {
+            let why = "resourceVersionMatch is forbidden when continue is provided";
+            causes.push(Cause::forbidden(field, why));
         }
-
-        #[test]
-        fn any_text_is_a_token_or_none(text in ".*", hex in "[0-9a-f]*") {
-            decode_token(&text);
-            decode_token(&hex);
+        if !matches!(matching, "Exact" | "NotOlderThan") {
+            let known = ["Exact", "NotOlderThan", ""];
+            causes.push(Cause::not_supported(field, &matching.into(), &known));
+        }
+        if matching == "Exact" && version == "0" {
+            let why = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
+            causes.push(Cause::forbidden(field, why));
         }
     }
+    if query.flag("sendInitialEvents").is_some() {
+        let why = "sendInitialEvents is forbidden for list";
+        causes.push(Cause::forbidden("sendInitialEvents", why));
+    }
+    causes
 }

@@ -9,7 +9,10 @@
 //!
 //! It knows nothing of the driver, nor the driver of it.
 
+mod accept;
+mod account;
 mod apply;
+mod attributes;
 mod auth;
 mod body;
 mod call;
@@ -19,44 +22,58 @@ mod data;
 mod decode;
 mod defaults;
 mod delete;
+mod discovery;
 mod field_set;
 mod follow;
 mod gc;
 mod ids;
 mod json_patch;
 mod keep;
+mod kinds;
 mod label_selector;
 mod list;
 mod logs;
 mod managed;
 mod names;
+mod new_events;
 mod node;
 mod object;
+mod openapi;
 mod options;
 mod own;
 mod patch;
 mod path;
 mod pod;
+mod protobuf;
 mod publish;
 mod quantity;
 mod query;
 mod quota;
 mod quota_usage;
+mod reads;
 mod resource;
+mod review;
+mod rights;
+mod roles;
 mod router;
 mod schema;
+mod seeds;
 mod selector;
 mod serve;
 mod server;
+mod signing;
 mod status;
 mod store;
 mod strategic;
 mod structured;
+mod table;
+mod token;
 mod update;
 mod validate;
 mod validate_meta;
 mod validate_pod;
 mod validate_pod_change;
+mod view;
 mod watch;
 mod write;
 mod write_options;
@@ -71,11 +88,12 @@ use axum::Router;
 use jiff::Timestamp;
 use tokio::sync::watch as signal;
 
-pub use auth::USER;
+pub use auth::{KnownUser, USER};
 pub use keep::KeepError;
 pub use object::{Key, Object};
 pub use options::{NodeKind, Options, ProcessNode, SimulatedNode};
 pub use resource::Resource;
+pub use seeds::{Seed, SeedError};
 pub use serve::{ServeError, Server};
 pub use server::WriteRecord;
 pub use store::{FIRST_VERSION, State};
@@ -83,6 +101,7 @@ pub use store::{FIRST_VERSION, State};
 use auth::Credentials;
 use keep::Keeper;
 use node::process::StateDir;
+use rights::Rights;
 use router::Api;
 use server::{Clock, Command, Store};
 
@@ -91,6 +110,7 @@ use server::{Clock, Command, Store};
 pub struct DevCluster {
     store: Store,
     credentials: Credentials,
+    rights: Rights,
     logs: Option<Arc<Path>>,
     /// Whatever runs in the background holds a receiver of this for as long as it runs.
     tasks: Arc<signal::Sender<()>>,
@@ -116,31 +136,58 @@ pub fn resume(options: Options, data: &Path) -> Result<DevCluster, KeepError> {
 fn begin(options: Options, keeper: Option<Keeper>, kept: Option<State>) -> DevCluster {
     let Options {
         token,
+        users,
+        roles,
         node,
+        register_node,
         seed,
         wall_clock_start,
         collect_garbage,
         event_log,
     } = options;
     let clock = Clock::starting_at(wall_clock_start.unwrap_or_else(Timestamp::now));
-    let store = server::start(seed, event_log, clock, collect_garbage, keeper, kept);
+    let rights = match roles {
+        Some(_) => Rights::Roles,
+        None => Rights::All,
+    };
+    let store = server::start(seed, event_log, clock, collect_garbage, roles, keeper, kept);
     let (tasks, alive) = signal::channel(());
     tokio::spawn(gc::run(store.clone(), collect_garbage, alive.clone()));
+    let credentials = Credentials::new(token, users);
     let mut logs = None;
     match node {
         NodeKind::None => {}
         NodeKind::Process(ProcessNode { name, state_dir }) => {
             let state_dir = StateDir::new(state_dir);
             logs = Some(state_dir.path().into());
-            tokio::spawn(node::process::run(store.clone(), name, state_dir, alive));
+            if register_node {
+                let registered =
+                    node::register::run(store.clone(), name.clone(), "process://1", alive.clone());
+                tokio::spawn(registered);
+            }
+            let keys = credentials.keys().clone();
+            tokio::spawn(node::process::run(
+                store.clone(),
+                name,
+                state_dir,
+                keys,
+                alive,
+            ));
         }
         NodeKind::Simulated(options) => {
+            if register_node {
+                let name = options.name.clone();
+                let registered =
+                    node::register::run(store.clone(), name, "simulated://1", alive.clone());
+                tokio::spawn(registered);
+            }
             tokio::spawn(node::simulated::run(store.clone(), options, seed, alive));
         }
     }
     DevCluster {
         store,
-        credentials: Credentials::new(token),
+        credentials,
+        rights,
         logs,
         tasks: Arc::new(tasks),
     }
@@ -152,6 +199,7 @@ impl DevCluster {
         router::router(Api {
             store: self.store.clone(),
             credentials: self.credentials.clone(),
+            rights: self.rights,
             logs: self.logs.clone(),
         })
     }

@@ -111,6 +111,20 @@ pub fn label_value(value: &str) -> Result<(), &'static str> {
     }
 }
 
+/// What is wrong with a name that may be whatever a path can hold.
+pub fn path_segment(name: &str) -> Result<(), &'static str> {
+    if matches!(name, "." | "..") {
+        return Err("may not be '.' or '..'");
+    }
+    if name.contains('/') {
+        return Err("may not contain '/'");
+    }
+    if name.contains('%') {
+        return Err("may not contain '%'");
+    }
+    Ok(())
+}
+
 /// What is wrong with the key of a ConfigMap or Secret.
 pub fn data_key(key: &str) -> Result<(), &'static str> {
     if key.is_empty() || key.len() > 253 {

@@ -5,14 +5,24 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::auth::KnownUser;
+use super::seeds::Seed;
+
 /// How an embedded cluster is set up.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The bearer token that requests must bear; none lets everybody in, which only a router that is never served
     /// over a socket should.
     pub token: Option<String>,
+    /// Who else is known, and by which token.
+    pub users: Vec<KnownUser>,
+    /// Roles and bindings that are there from the beginning; then it is they that say who may do what. Without them
+    /// whoever is known may do anything.
+    pub roles: Option<Vec<Seed>>,
     /// What runs the pods.
     pub node: NodeKind,
+    /// Whether the node is an object that clients see, and can keep from taking pods.
+    pub register_node: bool,
     /// Where all that is random begins: uids, generated names, what the simulated node does.
     pub seed: u64,
     /// The wall clock when the cluster starts; the system's where there is none. It goes on with the runtime's clock,
@@ -28,7 +38,10 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             token: None,
+            users: Vec::new(),
+            roles: None,
             node: NodeKind::None,
+            register_node: false,
             seed: 0,
             wall_clock_start: None,
             collect_garbage: true,

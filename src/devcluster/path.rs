@@ -1,7 +1,33 @@
 //! What a path names.
 
+use super::discovery;
 use super::object::Key;
 use super::resource::Resource;
+
+/// Something that tells of the server itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Document {
+    /// Which paths there are.
+    Root,
+    /// The versions of the core group.
+    CoreVersions,
+    /// The named groups.
+    Groups,
+    /// One of them.
+    Group(String),
+    /// What is served below version 1 of a group; the core group has no name.
+    Resources(String),
+    /// Where the OpenAPI documents are.
+    OpenApiPaths,
+    /// The OpenAPI document of a group.
+    OpenApi(String),
+    /// The older OpenAPI document, of all groups.
+    Swagger,
+    /// The keys by which tokens of service accounts are verified.
+    Keys,
+    /// Where those are.
+    KeysConfiguration,
+}
 
 /// What a path names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +55,15 @@ pub enum Target {
         /// Of which name, or any.
         name: Option<String>,
     },
+    /// A question that is answered and not kept.
+    Review {
+        /// Its kind.
+        kind: &'static str,
+        /// In which namespace.
+        namespace: Option<String>,
+    },
+    /// Something that tells of the server itself.
+    Document(Document),
     /// The version of the server.
     Version,
     /// Whether the server is well.
@@ -44,34 +79,64 @@ pub enum Target {
 impl Target {
     /// Reads a path.
     pub fn of(path: &str) -> Self {
-        let mut segments = Vec::new();
-        for segment in path
-            .trim_start_matches('/')
-            .trim_end_matches('/')
-            .split('/')
-        {
-            match percent_decode(segment) {
-                Some(segment) => segments.push(segment),
-                None => return Self::Malformed,
-            }
-        }
+        let Some(segments) = segments(path) else {
+            return Self::Malformed;
+        };
         let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
-        match segments.as_slice() {
-            ["healthz" | "livez" | "readyz"] => Self::Health,
-            ["version"] => Self::Version,
-            ["api", version, rest @ ..] => resource_path("", version, rest),
-            ["apis", group, version, rest @ ..] => resource_path(group, version, rest),
-            _ => Self::Nothing,
-        }
+        let document = match segments.as_slice() {
+            ["healthz" | "livez" | "readyz"] | ["healthz" | "livez" | "readyz", "ping"] => {
+                return Self::Health;
+            }
+            ["version"] => return Self::Version,
+            [""] => Document::Root,
+            ["api"] => Document::CoreVersions,
+            ["apis"] => Document::Groups,
+            ["apis", group] => Document::Group((*group).to_owned()),
+            ["api", "v1"] => Document::Resources(String::new()),
+            ["apis", group, version] if discovery::is_served(group, version) => {
+                Document::Resources((*group).to_owned())
+            }
+            ["openapi", "v2"] => Document::Swagger,
+            ["openapi", "v3"] => Document::OpenApiPaths,
+            ["openapi", "v3", "api", "v1"] => Document::OpenApi(String::new()),
+            ["openapi", "v3", "apis", group, "v1"] => Document::OpenApi((*group).to_owned()),
+            ["openid", "v1", "jwks"] => Document::Keys,
+            [".well-known", "openid-configuration"] => Document::KeysConfiguration,
+            ["api", version, rest @ ..] => return resource_path("", version, rest),
+            ["apis", group, version, rest @ ..] => return resource_path(group, version, rest),
+            _ => return Self::Nothing,
+        };
+        Self::Document(document)
     }
 }
 
+/// The parts of a path, decoded.
+pub fn segments(path: &str) -> Option<Vec<String>> {
+    path.trim_start_matches('/')
+        .trim_end_matches('/')
+        .split('/')
+        .map(percent_decode)
+        .collect()
+}
+
 fn resource_path(group: &str, version: &str, rest: &[&str]) -> Target {
-    if !Resource::ALL
-        .iter()
-        .any(|r| r.traits().group == group && r.traits().version == version)
-    {
+    if !discovery::is_served(group, version) {
         return Target::Nothing;
+    }
+    let review = match rest {
+        [plural] => discovery::review(group, plural).map(|review| (review, None)),
+        ["namespaces", namespace, plural] => {
+            discovery::review(group, plural).map(|review| (review, Some(*namespace)))
+        }
+        _ => None,
+    };
+    if let Some(((kind, namespaced), namespace)) = review
+        && namespaced == namespace.is_some()
+    {
+        return Target::Review {
+            kind,
+            namespace: namespace.map(str::to_owned),
+        };
     }
     let (old_watch, rest) = match rest {
         ["watch", rest @ ..] => (true, rest),
@@ -201,12 +266,38 @@ mod tests {
     fn what_is_not_there_is_told_apart() {
         assert_eq!(Target::of("/nothing/here"), Target::Nothing);
         assert_eq!(Target::of("/apis/none/v1/pods"), Target::Nothing);
+        assert_eq!(Target::of("/apis/coordination.k8s.io/v2"), Target::Nothing);
         assert_eq!(
             Target::of("/api/v1/namespaces/ns/podz"),
             Target::UnknownResource
         );
         assert_eq!(Target::of("/api/v1/pods/a"), Target::UnknownResource);
         assert_eq!(Target::of("/api/v1/%zz"), Target::Malformed);
+    }
+
+    #[test]
+    fn what_is_asked_and_not_kept_has_paths_of_its_own() {
+        let review = |namespace: Option<&str>, kind| Target::Review {
+            kind,
+            namespace: namespace.map(str::to_owned),
+        };
+        let root = "/apis/authorization.k8s.io/v1";
+        assert_eq!(
+            Target::of(&format!("{root}/selfsubjectaccessreviews")),
+            review(None, "SelfSubjectAccessReview")
+        );
+        assert_eq!(
+            Target::of(&format!("{root}/namespaces/ns/localsubjectaccessreviews")),
+            review(Some("ns"), "LocalSubjectAccessReview")
+        );
+        assert_eq!(
+            Target::of(&format!("{root}/localsubjectaccessreviews")),
+            Target::UnknownResource
+        );
+        assert_eq!(
+            Target::of("/apis/coordination.k8s.io/v1/"),
+            Target::Document(Document::Resources("coordination.k8s.io".into()))
+        );
     }
 
     proptest! {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::delete::{self, DeleteOptions};
-use super::object::{Key, at, set, text};
+use super::object::{Key, at, set, text, unset};
 use super::status::{ApiError, Cause, success};
 use super::store::State;
 use super::write::{Answer, Moment};
@@ -141,6 +141,10 @@ pub(super) fn set_condition(pod: &mut Value, kind: &str, holds: bool, now: &Valu
         Some(condition) => {
             condition["status"] = status.into();
             condition["lastTransitionTime"] = now.clone();
+            // Why it did not hold, or did, is no news any more.
+            for stale in ["reason", "message"] {
+                unset(condition, &[stale]);
+            }
         }
         None => conditions.push(json!({
             "type": kind,

@@ -1,7 +1,11 @@
 //! The kinds of object this server keeps, and how they differ.
 
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, PersistentVolumeClaim, Pod, Service};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Event, Namespace, Node, PersistentVolumeClaim, Pod, ResourceQuota, Secret, Service,
+    ServiceAccount,
+};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -21,6 +25,24 @@ pub enum Resource {
     PersistentVolumeClaims,
     /// `coordination.k8s.io/v1/leases`
     Leases,
+    /// `v1/secrets`
+    Secrets,
+    /// `v1/events`
+    Events,
+    /// `v1/nodes`
+    Nodes,
+    /// `v1/resourcequotas`
+    ResourceQuotas,
+    /// `v1/serviceaccounts`
+    ServiceAccounts,
+    /// `rbac.authorization.k8s.io/v1/roles`
+    Roles,
+    /// `rbac.authorization.k8s.io/v1/rolebindings`
+    RoleBindings,
+    /// `rbac.authorization.k8s.io/v1/clusterroles`
+    ClusterRoles,
+    /// `rbac.authorization.k8s.io/v1/clusterrolebindings`
+    ClusterRoleBindings,
 }
 
 /// What is particular to one kind of object.
@@ -36,6 +58,10 @@ pub struct Traits {
     pub kind: &'static str,
     /// Its name in paths.
     pub plural: &'static str,
+    /// What people call it, where that is shorter.
+    pub short_names: &'static [&'static str],
+    /// The groups of kinds it is shown with.
+    pub categories: &'static [&'static str],
     /// Whether objects live in a namespace.
     pub namespaced: bool,
     /// Whether `/status` is a subresource, and a plain write leaves the status alone.
@@ -53,6 +79,8 @@ const fn core(kind: &'static str, plural: &'static str) -> Traits {
         api_version: "v1",
         kind,
         plural,
+        short_names: &[],
+        categories: &[],
         namespaced: true,
         has_status: false,
         returns_deleted: false,
@@ -60,25 +88,45 @@ const fn core(kind: &'static str, plural: &'static str) -> Traits {
     }
 }
 
+/// A kind of the group that says who may do what.
+const fn rights(kind: &'static str, plural: &'static str, namespaced: bool) -> Traits {
+    Traits {
+        group: "rbac.authorization.k8s.io",
+        api_version: "rbac.authorization.k8s.io/v1",
+        namespaced,
+        creates_on_update: true,
+        ..core(kind, plural)
+    }
+}
+
 static NAMESPACES: Traits = Traits {
+    short_names: &["ns"],
     namespaced: false,
     has_status: true,
     returns_deleted: true,
     ..core("Namespace", "namespaces")
 };
 static PODS: Traits = Traits {
+    short_names: &["po"],
+    categories: &["all"],
     has_status: true,
     returns_deleted: true,
     ..core("Pod", "pods")
 };
-static CONFIG_MAPS: Traits = core("ConfigMap", "configmaps");
+static CONFIG_MAPS: Traits = Traits {
+    short_names: &["cm"],
+    ..core("ConfigMap", "configmaps")
+};
 static SERVICES: Traits = Traits {
+    short_names: &["svc"],
+    categories: &["all"],
     has_status: true,
     returns_deleted: true,
     creates_on_update: true,
     ..core("Service", "services")
 };
 static CLAIMS: Traits = Traits {
+    short_names: &["pvc"],
     has_status: true,
     returns_deleted: true,
     ..core("PersistentVolumeClaim", "persistentvolumeclaims")
@@ -89,16 +137,52 @@ static LEASES: Traits = Traits {
     creates_on_update: true,
     ..core("Lease", "leases")
 };
+static SECRETS: Traits = core("Secret", "secrets");
+static EVENTS: Traits = Traits {
+    short_names: &["ev"],
+    creates_on_update: true,
+    ..core("Event", "events")
+};
+static NODES: Traits = Traits {
+    short_names: &["no"],
+    namespaced: false,
+    has_status: true,
+    ..core("Node", "nodes")
+};
+static QUOTAS: Traits = Traits {
+    short_names: &["quota"],
+    has_status: true,
+    returns_deleted: true,
+    ..core("ResourceQuota", "resourcequotas")
+};
+static SERVICE_ACCOUNTS: Traits = Traits {
+    short_names: &["sa"],
+    returns_deleted: true,
+    ..core("ServiceAccount", "serviceaccounts")
+};
+static ROLES: Traits = rights("Role", "roles", true);
+static ROLE_BINDINGS: Traits = rights("RoleBinding", "rolebindings", true);
+static CLUSTER_ROLES: Traits = rights("ClusterRole", "clusterroles", false);
+static CLUSTER_ROLE_BINDINGS: Traits = rights("ClusterRoleBinding", "clusterrolebindings", false);
 
 impl Resource {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 15] = [
         Self::Namespaces,
         Self::Pods,
         Self::ConfigMaps,
         Self::Services,
         Self::PersistentVolumeClaims,
         Self::Leases,
+        Self::Secrets,
+        Self::Events,
+        Self::Nodes,
+        Self::ResourceQuotas,
+        Self::ServiceAccounts,
+        Self::Roles,
+        Self::RoleBindings,
+        Self::ClusterRoles,
+        Self::ClusterRoleBindings,
     ];
 
     /// What is particular to it.
@@ -110,11 +194,25 @@ impl Resource {
             Self::Services => &SERVICES,
             Self::PersistentVolumeClaims => &CLAIMS,
             Self::Leases => &LEASES,
+            Self::Secrets => &SECRETS,
+            Self::Events => &EVENTS,
+            Self::Nodes => &NODES,
+            Self::ResourceQuotas => &QUOTAS,
+            Self::ServiceAccounts => &SERVICE_ACCOUNTS,
+            Self::Roles => &ROLES,
+            Self::RoleBindings => &ROLE_BINDINGS,
+            Self::ClusterRoles => &CLUSTER_ROLES,
+            Self::ClusterRoleBindings => &CLUSTER_ROLE_BINDINGS,
         }
     }
 
     /// The resource a path names.
     pub fn find(group: &str, version: &str, plural: &str) -> Option<Self> {
+        // Events have two groups, and are the same objects in both.
+        let group = match (group, plural) {
+            ("events.k8s.io", "events") => "",
+            (group, _) => group,
+        };
         Self::ALL.into_iter().find(|r| {
             let t = r.traits();
             t.group == group && t.version == version && t.plural == plural
@@ -138,6 +236,15 @@ impl Resource {
             Self::Services => round_trip::<Service>(object),
             Self::PersistentVolumeClaims => round_trip::<PersistentVolumeClaim>(object),
             Self::Leases => round_trip::<Lease>(object),
+            Self::Secrets => round_trip::<Secret>(object),
+            Self::Events => round_trip::<Event>(object),
+            Self::Nodes => round_trip::<Node>(object),
+            Self::ResourceQuotas => round_trip::<ResourceQuota>(object),
+            Self::ServiceAccounts => round_trip::<ServiceAccount>(object),
+            Self::Roles => round_trip::<Role>(object),
+            Self::RoleBindings => round_trip::<RoleBinding>(object),
+            Self::ClusterRoles => round_trip::<ClusterRole>(object),
+            Self::ClusterRoleBindings => round_trip::<ClusterRoleBinding>(object),
         }
     }
 }

@@ -1,6 +1,5 @@
 //! The API over HTTP: an axum router, which is also a tower service that a client in this process can call.
 
-use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,38 +8,39 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State as Shared};
 use axum::response::Response;
-use bytes::Bytes;
-use futures::stream;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, USER_AGENT, WARNING};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HOST, RETRY_AFTER, USER_AGENT, WARNING};
 use http::request::Parts;
 use http::{HeaderValue, Method, StatusCode};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::auth::Credentials;
+use super::attributes::Attributes;
+use super::auth::{self, Credentials};
 use super::call::Call;
-use super::list::{self, List};
-use super::logs::Log;
 use super::object::Key;
-use super::path::Target;
+use super::path::{Document, Target};
+use super::query::Query;
 use super::resource::Resource;
+use super::review::Reviewer;
+use super::rights::{Rights, User};
 use super::server::{Origin, Store};
 use super::status::ApiError;
-use super::store::State;
-use super::watch::Watch;
+use super::view::Listing;
 use super::write::{Answer, Write};
+use super::{accept, account, discovery, openapi, signing};
+
+/// The version of Kubernetes whose API this is.
+pub(super) const VERSION: &str = concat!("v1.36.0+boatswain-", env!("CARGO_PKG_VERSION"));
 
 /// A client is warned of so many fields that were dropped; one that has more has seen enough.
 const MAX_WARNINGS: usize = 10;
-
-/// How long a list waits for a version that is yet to come.
-const WAIT_FOR_VERSION: Duration = Duration::from_secs(3);
 
 /// What answers requests.
 #[derive(Clone, Debug)]
 pub(super) struct Api {
     pub(super) store: Store,
     pub(super) credentials: Credentials,
+    pub(super) rights: Rights,
     /// Where the node keeps what containers write, if it runs any.
     pub(super) logs: Option<Arc<Path>>,
 }
@@ -55,9 +55,9 @@ async fn handle(Shared(api): Shared<Api>, request: Request) -> Response {
     let is_write = !matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
     let origin = is_write.then(|| origin(&parts));
     let mut reached_store = false;
-    let answer = match api.credentials.check(&parts, &Target::of(parts.uri.path())) {
-        Ok(()) => {
-            api.answer(&parts, body, origin.as_ref(), &mut reached_store)
+    let answer = match api.admit(&parts) {
+        Ok(user) => {
+            api.answer(&parts, &user, body, origin.as_ref(), &mut reached_store)
                 .await
         }
         Err(error) => {
@@ -98,7 +98,7 @@ fn origin(parts: &Parts) -> Origin {
     }
 }
 
-fn response(code: u16, body: impl Into<Body>) -> Response {
+pub(super) fn response(code: u16, body: impl Into<Body>) -> Response {
     let mut response = Response::new(body.into());
     *response.status_mut() =
         StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -108,13 +108,17 @@ fn response(code: u16, body: impl Into<Body>) -> Response {
     response
 }
 
-fn plain(code: u16, text: &'static str) -> Response {
-    let mut response = response(code, text);
-    response.headers_mut().insert(
-        CONTENT_TYPE,
-        HeaderValue::from_static("text/plain; charset=utf-8"),
-    );
+/// An answer of another type than JSON.
+pub(super) fn typed(code: u16, media_type: &str, body: impl Into<Body>) -> Response {
+    let mut response = response(code, body);
+    if let Ok(value) = HeaderValue::try_from(media_type) {
+        response.headers_mut().insert(CONTENT_TYPE, value);
+    }
     response
+}
+
+pub(super) fn plain(code: u16, text: impl Into<Body>) -> Response {
+    typed(code, "text/plain; charset=utf-8", text)
 }
 
 fn status(error: &ApiError) -> Response {
@@ -128,27 +132,41 @@ fn status(error: &ApiError) -> Response {
 }
 
 impl Api {
+    /// Who asks, if it may ask this.
+    fn admit(&self, parts: &Parts) -> Result<User, ApiError> {
+        let state = self.store.state();
+        let now = self.store.clock().now();
+        let user = self.credentials.user(parts, &state, now)?;
+        let user = auth::impersonated(parts, &state, self.rights, user)?;
+        let query = Query::of(&parts.uri).unwrap_or_default();
+        let wanted = Attributes::of(&parts.method, parts.uri.path(), &query);
+        self.rights.check(&state, &user, &wanted)?;
+        Ok(user)
+    }
+
     async fn answer(
         &self,
         parts: &Parts,
+        user: &User,
         body: Body,
         origin: Option<&Origin>,
         reached_store: &mut bool,
     ) -> Result<Response, ApiError> {
         let mut call = Call::read(parts, body).await?;
         let target = Target::of(parts.uri.path());
+        let reads = parts.method == Method::GET;
         match target {
             Target::Nothing => Ok(plain(404, "404 page not found\n")),
             Target::UnknownResource => Err(ApiError::unknown_resource()),
             Target::Malformed => Err(ApiError::bad_request("the path cannot be read")),
-            Target::Health | Target::Version if parts.method != Method::GET => {
+            Target::Health | Target::Version | Target::Document(_) | Target::OldWatch { .. }
+                if !reads =>
+            {
                 Err(ApiError::method_not_allowed())
             }
-            Target::Health => Ok(plain(200, "ok")),
+            Target::Health => Ok(health(&call)),
             Target::Version => Ok(response(200, version().to_string())),
-            Target::OldWatch { .. } if parts.method != Method::GET => {
-                Err(ApiError::method_not_allowed())
-            }
+            Target::Document(document) => self.document(parts, &document),
             Target::OldWatch {
                 resource,
                 namespace,
@@ -160,7 +178,7 @@ impl Api {
             Target::Collection {
                 resource,
                 namespace,
-            } if parts.method == Method::GET => {
+            } if reads => {
                 if call.query.flag("watch") == Some(true) {
                     self.watch(&call, resource, namespace.as_deref(), None)
                         .await
@@ -168,15 +186,47 @@ impl Api {
                     self.list(&call, resource, namespace.as_deref()).await
                 }
             }
-            Target::Object { key, sub } if parts.method == Method::GET => {
-                self.get(&call, &key, sub.as_deref()).await
+            Target::Object { key, sub } if is_stream(&key, sub.as_deref()) => {
+                Err(ApiError::not_implemented(format!(
+                    "the embedded cluster does not serve pods/{}: its containers are processes on this machine, or \
+                     nothing at all",
+                    sub.unwrap_or_default()
+                )))
             }
+            Target::Object { key, sub } if reads => self.get(&call, &key, sub.as_deref()).await,
             Target::Collection {
                 resource,
                 namespace,
             } => {
                 let write = call.write_collection(resource, namespace)?;
                 self.write(&call, write, origin, reached_store).await
+            }
+            Target::Review { kind, namespace } => {
+                if parts.method != Method::POST {
+                    return Err(ApiError::method_not_allowed());
+                }
+                let question = call.question(kind)?;
+                let reviewer = Reviewer {
+                    state: &self.store.state(),
+                    rights: self.rights,
+                    credentials: &self.credentials,
+                    user,
+                    now: self.store.clock().now(),
+                };
+                let answer = reviewer.answer(kind, namespace.as_deref(), question)?;
+                Ok(response(201, answer.to_string()))
+            }
+            Target::Object { key, sub }
+                if key.resource == Resource::ServiceAccounts && sub.as_deref() == Some("token") =>
+            {
+                if parts.method != Method::POST {
+                    return Err(ApiError::method_not_allowed());
+                }
+                let request = call.question("TokenRequest")?;
+                let (keys, state) = (self.credentials.keys(), self.store.state());
+                let now = self.store.clock().now();
+                let answer = account::request(keys, &state, &key, &request, now)?;
+                Ok(response(201, answer.to_string()))
             }
             Target::Object { key, sub } => {
                 let write = call.write_object(key, sub.as_deref())?;
@@ -185,99 +235,47 @@ impl Api {
         }
     }
 
-    /// The state once it has reached a version, or the error after a while.
-    async fn state_at_least(&self, version: u64) -> Result<State, ApiError> {
-        let mut published = self.store.published();
-        let reached = timeout(
-            WAIT_FOR_VERSION,
-            published.wait_for(|p| p.state.resource_version() >= version),
-        )
-        .await;
-        match reached {
-            Ok(Ok(now)) => return Ok(now.state.clone()),
-            Ok(Err(_)) => return Err(ApiError::stopping()),
-            Err(_) => {}
-        }
-        let current = self.store.state().resource_version();
-        Err(ApiError::version_too_large(version, current))
-    }
-
-    async fn list(
-        &self,
-        call: &Call<'_>,
-        resource: Resource,
-        namespace: Option<&str>,
-    ) -> Result<Response, ApiError> {
-        call.accepts_json()?;
-        let list = List::parse(resource, namespace, &call.query)?;
-        let state = self.state_at_least(list.needs()).await?;
-        Ok(response(200, list.answer(&state)?))
-    }
-
-    async fn get(
-        &self,
-        call: &Call<'_>,
-        key: &Key,
-        sub: Option<&str>,
-    ) -> Result<Response, ApiError> {
-        if sub == Some("log") && key.resource == Resource::Pods {
-            return self.log(call, key).await;
-        }
-        call.accepts_json()?;
-        if !matches!(sub, None | Some("status"))
-            || (sub.is_some() && !key.resource.traits().has_status)
+    /// What the server tells of itself.
+    fn document(&self, parts: &Parts, document: &Document) -> Result<Response, ApiError> {
+        let headers = &parts.headers;
+        let host = headers
+            .get(HOST)
+            .and_then(|v| v.to_str().ok())
+            .unwrap_or("localhost");
+        let missing = || plain(404, "404 page not found\n");
+        let core = *document == Document::CoreVersions;
+        if (core || *document == Document::Groups)
+            && let Some(version) = accept::discovery(headers, "APIGroupDiscoveryList")
         {
-            return Err(match call.is_known_subresource(key, sub) {
-                true => ApiError::method_not_allowed(),
-                false => ApiError::unknown_resource(),
-            });
+            let media_type = format!(
+                "application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
+            );
+            let all = discovery::aggregated(core, version).to_string();
+            return Ok(typed(200, &media_type, all));
         }
-        let version = call.query.text("resourceVersion");
-        let needed = match version {
-            "" => 0,
-            version => version.parse().map_err(|_| {
-                ApiError::bad_request(format!(
-                    "resourceVersion: Invalid value: {}",
-                    Value::from(version)
-                ))
-            })?,
+        let value = match document {
+            Document::Keys => {
+                let keys = self.credentials.keys().published().to_string();
+                return Ok(typed(200, "application/jwk-set+json", keys));
+            }
+            Document::Root => discovery::root(),
+            Document::CoreVersions => discovery::core_versions(host),
+            Document::Groups => discovery::groups(),
+            Document::Group(name) => match discovery::group(name) {
+                Some(group) => group,
+                None => return Ok(missing()),
+            },
+            Document::Resources(group) => discovery::resources(group),
+            Document::OpenApiPaths => openapi::paths(),
+            Document::OpenApi(group) => match openapi::document(group) {
+                Some(document) => document,
+                None => return Ok(missing()),
+            },
+            Document::Swagger => openapi::swagger(),
+            Document::KeysConfiguration => signing::configuration(host),
         };
-        let object = self.state_at_least(needed).await?.existing(key)?;
-        Ok(response(200, object.encoded().clone()))
-    }
-
-    async fn log(&self, call: &Call<'_>, key: &Key) -> Result<Response, ApiError> {
-        let pod = self.store.state().existing(key)?;
-        let log = Log::parse(
-            &pod,
-            &call.query,
-            self.logs.as_deref(),
-            self.store.published(),
-        )?;
-        let mut response = plain(200, "");
-        *response.body_mut() = Body::from_stream(log.open().await?);
-        Ok(response)
-    }
-
-    async fn watch(
-        &self,
-        call: &Call<'_>,
-        resource: Resource,
-        namespace: Option<&str>,
-        name: Option<&str>,
-    ) -> Result<Response, ApiError> {
-        call.accepts_json()?;
-        let mut watch = Watch::parse(resource, namespace, &call.query)?;
-        if let Some(name) = name {
-            watch = watch.named(name);
-        }
-        self.state_at_least(watch.needs()).await?;
-        let watcher = watch.start(self.store.published());
-        let lines = stream::unfold(watcher, |mut watcher| async move {
-            let lines = watcher.next().await?;
-            Some((Ok::<Bytes, Infallible>(lines), watcher))
-        });
-        Ok(response(200, Body::from_stream(lines)))
+        let media_type = accept::document(headers)?;
+        Ok(typed(200, media_type, value.to_string()))
     }
 
     async fn write(
@@ -287,7 +285,7 @@ impl Api {
         origin: Option<&Origin>,
         reached_store: &mut bool,
     ) -> Result<Response, ApiError> {
-        call.accepts_json()?;
+        let view = self.view(call, false)?;
         *reached_store = true;
         let (answer, warnings) = self
             .store
@@ -299,17 +297,25 @@ impl Api {
                 origin.cloned(),
             )
             .await?;
-        let mut response = match answer {
-            Answer::Object(object, new) => {
-                response(if new { 201 } else { 200 }, object.encoded().clone())
-            }
-            Answer::Status(code, status) => response(code, status.to_string()),
+        let (code, body) = match answer {
+            Answer::Object(object, new) => (if new { 201 } else { 200 }, view.object(&object)?),
+            Answer::Status(code, status) => (code, status.to_string().into()),
             Answer::Deleted {
                 resource,
                 version,
                 objects,
-            } => response(200, list::encode(resource, version, &objects, None, None)),
+            } => {
+                let listing = Listing {
+                    resource,
+                    version,
+                    objects: &objects,
+                    token: None,
+                    remaining: None,
+                };
+                (200, view.list(&listing)?)
+            }
         };
+        let mut response = typed(code, view.media_type(), body);
         for warning in call.warnings.iter().chain(&warnings).take(MAX_WARNINGS) {
             if let Ok(warning) = HeaderValue::try_from(warning_header(warning)) {
                 response.headers_mut().append(WARNING, warning);
@@ -332,16 +338,35 @@ fn warning_header(warning: &str) -> String {
     header
 }
 
+/// Whether this is a way into a running container.
+fn is_stream(key: &Key, sub: Option<&str>) -> bool {
+    key.resource == Resource::Pods
+        && matches!(sub, Some("attach" | "exec" | "portforward" | "proxy"))
+}
+
+/// Whether the server is well, told in one word or check by check.
+fn health(call: &Call<'_>) -> Response {
+    if call.query.flag("verbose").is_none() {
+        return plain(200, "ok");
+    }
+    let path = call.path().trim_matches('/');
+    plain(200, format!("[+]ping ok\n{path} check passed\n"))
+}
+
 fn version() -> Value {
     serde_json::json!({
         "major": "1",
-        "minor": "35",
-        "gitVersion": concat!("v1.35.0+boatswain-", env!("CARGO_PKG_VERSION")),
+        "minor": "36",
+        "gitVersion": VERSION,
         "gitCommit": "",
         "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z",
         "goVersion": "none",
         "compiler": "rustc",
         "platform": concat!("linux/", "amd64"),
+        "emulationMajor": "1",
+        "emulationMinor": "36",
+        "minCompatibilityMajor": "1",
+        "minCompatibilityMinor": "35",
     })
 }

@@ -61,14 +61,25 @@ impl Selector {
 
 impl FieldRequirement {
     fn holds(&self, object: &Value) -> bool {
-        let found = self
-            .field
+        // An event's source is its component, or who reports it.
+        let field = match self.field.as_str() {
+            "source" if object.pointer("/source/component").is_some() => "source.component",
+            "source" => "reportingComponent",
+            field => field,
+        };
+        let found = field
             .split('.')
             .try_fold(object, |value, name| value.get(name));
         let value = match found {
             Some(Value::String(text)) => text.as_str(),
             Some(Value::Bool(true)) => "true",
-            _ if self.field == "spec.hostNetwork" => "false",
+            _ if matches!(
+                self.field.as_str(),
+                "spec.hostNetwork" | "spec.unschedulable"
+            ) =>
+            {
+                "false"
+            }
             _ => "",
         };
         (value == self.value) == self.equal
@@ -97,10 +108,39 @@ fn selectable(resource: Resource) -> &'static [&'static str] {
             "spec.clusterIP",
             "spec.type",
         ],
-        Resource::ConfigMaps | Resource::PersistentVolumeClaims | Resource::Leases => {
-            &["metadata.name", "metadata.namespace"]
-        }
+        Resource::Secrets => &["metadata.name", "metadata.namespace", "type"],
+        Resource::Nodes => &["metadata.name", "spec.unschedulable"],
+        Resource::Events => &[
+            "metadata.name",
+            "metadata.namespace",
+            "involvedObject.kind",
+            "involvedObject.namespace",
+            "involvedObject.name",
+            "involvedObject.uid",
+            "involvedObject.apiVersion",
+            "involvedObject.resourceVersion",
+            "involvedObject.fieldPath",
+            "reason",
+            "reportingComponent",
+            "source",
+            "type",
+        ],
+        Resource::ClusterRoles | Resource::ClusterRoleBindings => &["metadata.name"],
+        _ => &["metadata.name", "metadata.namespace"],
     }
+}
+
+/// The kinds whose fields have names of their own, and so another refusal of what is not one of them.
+fn names_its_fields(resource: Resource) -> bool {
+    matches!(
+        resource,
+        Resource::Pods
+            | Resource::Namespaces
+            | Resource::Services
+            | Resource::Secrets
+            | Resource::Nodes
+            | Resource::Events
+    )
 }
 
 fn parse_fields(resource: Resource, selector: &str) -> Result<Vec<FieldRequirement>, String> {
@@ -113,12 +153,10 @@ fn parse_fields(resource: Resource, selector: &str) -> Result<Vec<FieldRequireme
             .ok_or_else(|| format!("invalid selector: '{selector}'; can't understand '{part}'"))?;
         if !selectable(resource).contains(&field) {
             return Err(match resource {
-                Resource::ConfigMaps | Resource::PersistentVolumeClaims | Resource::Leases => {
-                    format!(
-                        "\"{field}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
-                    )
-                }
-                _ => format!("field label not supported: {field}"),
+                other if names_its_fields(other) => format!("field label not supported: {field}"),
+                _ => format!(
+                    "\"{field}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+                ),
             });
         }
         let value = unescape(value)

@@ -11,13 +11,11 @@ use tokio::time::Instant;
 
 use super::ids::Ids;
 use super::keep::Keeper;
-use super::object::Key;
 use super::publish::{self, Publisher, Reader};
-use super::resource::Resource;
+use super::seeds::{self, Seed};
 use super::status::ApiError;
 use super::store::State;
 use super::write::{Answer, Caller, Moment, Write};
-use super::{decode, defaults};
 
 /// Requests on their way to the task. Each belongs to a client that waits for it, so more than this means more
 /// than so many connections, and those wait a little longer.
@@ -203,13 +201,14 @@ pub(super) fn start(
     log_limit: usize,
     clock: Clock,
     has_controllers: bool,
+    roles: Option<Vec<Seed>>,
     keeper: Option<Keeper>,
     kept: Option<State>,
 ) -> Store {
     // What went on from the same seed as before would hand out the same uids again.
     let lived = kept.as_ref().map_or(0, State::resource_version);
     let mut ids = Ids::new(seed.wrapping_add(lived));
-    let fresh = fresh(log_limit, clock.now(), &mut ids);
+    let fresh = seeds::fresh(log_limit, clock.now(), &mut ids, roles);
     let first = Published {
         state: kept.unwrap_or_else(|| fresh.clone()),
         cuts: 0,
@@ -235,25 +234,6 @@ pub(super) fn start(
         published,
         clock,
     }
-}
-
-/// What a server has when nothing was ever written: the namespaces that are always there.
-fn fresh(log_limit: usize, now: Timestamp, ids: &mut Ids) -> State {
-    let mut state = State::new(log_limit);
-    for (version, name) in (1..).zip(["default", "kube-node-lease", "kube-public", "kube-system"]) {
-        let mut namespace = serde_json::json!({
-            "apiVersion": "v1",
-            "kind": "Namespace",
-            "metadata": {"name": name, "uid": ids.uid(), "creationTimestamp": super::write::seconds(now)},
-        });
-        defaults::fill(Resource::Namespaces, &mut namespace);
-        if let Some(status) = defaults::first_status(Resource::Namespaces, &namespace) {
-            namespace["status"] = status;
-        }
-        debug_assert!(decode::object(Resource::Namespaces, namespace.clone()).is_ok());
-        state.seed(Key::new(Resource::Namespaces, "", name), namespace, version);
-    }
-    state
 }
 
 struct Task {

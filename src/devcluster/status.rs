@@ -128,12 +128,8 @@ impl ApiError {
     }
 
     /// 406: none of the forms the client would take is served.
-    pub fn not_acceptable() -> Self {
-        Self::plain(
-            406,
-            "NotAcceptable",
-            "only the following media types are accepted: application/json",
-        )
+    pub fn not_acceptable(message: impl Into<String>) -> Self {
+        Self::plain(406, "NotAcceptable", message)
     }
 
     /// 409: an object of that name is there.
@@ -260,6 +256,11 @@ impl ApiError {
     /// 500 without a reason, where a real server lets an error through as it is.
     pub fn unclassified(message: impl Into<String>) -> Self {
         Self::plain(500, "", message)
+    }
+
+    /// 501: real servers do this, this one does not.
+    pub fn not_implemented(message: impl Into<String>) -> Self {
+        Self::plain(501, "NotImplemented", message)
     }
 
     /// 504: the version asked for has not been reached within the time a server waits for it.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::kinds;
 use super::names;
 use super::object::{at, list, text};
 use super::resource::Resource;
@@ -22,7 +23,8 @@ pub fn object(resource: Resource, object: &Value) -> Vec<Cause> {
         Resource::ConfigMaps => config_map(object, &mut causes),
         Resource::Services => service(object, &mut causes),
         Resource::PersistentVolumeClaims => claim(object, &mut causes),
-        Resource::Namespaces | Resource::Leases => {}
+        Resource::Namespaces => {}
+        other => kinds::validate(other, object, &mut causes),
     }
     causes
 }
@@ -55,7 +57,10 @@ pub fn change(resource: Resource, part: Part, old: &Value, new: &Value) -> Vec<C
             }
             causes.extend(object(resource, new));
         }
-        (_, Part::Main) => causes.extend(object(resource, new)),
+        (other, Part::Main) => {
+            causes.extend(object(resource, new));
+            kinds::change(other, old, new, &mut causes);
+        }
     }
     causes
 }

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::kinds;
 use super::names;
 use super::object::{at, list, text};
 use super::resource::Resource;
@@ -20,6 +21,7 @@ pub(super) fn whole(resource: Resource, object: &Value) -> Vec<Cause> {
     let form = match resource.traits().kind {
         "Namespace" => names::label,
         "Service" => names::label_1035,
+        _ if kinds::takes_any_path_segment(resource) => names::path_segment,
         _ => names::subdomain,
     };
     let base = text(object, &["metadata", "generateName"]);

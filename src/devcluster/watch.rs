@@ -15,7 +15,8 @@ use super::query::Query;
 use super::resource::Resource;
 use super::selector::Selector;
 use super::status::{ApiError, Cause};
-use super::store::{Event, EventKind, Objects, range, watch_line};
+use super::store::{Event, EventKind, Objects, range};
+use super::view::View;
 
 /// How often a watcher hears of the newest version though nothing happened to what it watches.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
@@ -40,6 +41,7 @@ pub struct Watch {
     /// Whether a bookmark tells where what was there at the beginning ends.
     marks_end: bool,
     timeout: Option<Duration>,
+    view: View,
 }
 
 #[derive(Debug)]
@@ -56,10 +58,14 @@ impl Watch {
         resource: Resource,
         namespace: Option<&str>,
         query: &Query,
+        view: View,
     ) -> Result<Self, ApiError> {
         let selector = query.selector(resource)?;
         let initial = query.flag("sendInitialEvents");
-        check_match(query, initial)?;
+        let causes = refusals(query, initial);
+        if !causes.is_empty() {
+            return Err(ApiError::invalid("ListOptions", "meta.k8s.io", "", causes));
+        }
         let version = query.text("resourceVersion");
         let number = if version.is_empty() {
             0
@@ -90,6 +96,7 @@ impl Watch {
             bookmarks,
             marks_end: bookmarks && initial == Some(true),
             timeout: seconds.map(|s| Duration::from_secs(s.min(u64::from(u32::MAX)))),
+            view,
         })
     }
 
@@ -140,6 +147,7 @@ impl Watch {
             ends: now + lasts,
             next_bookmark: None,
             fresh: true,
+            first: true,
             over: false,
             watch: self,
         };
@@ -148,35 +156,31 @@ impl Watch {
     }
 }
 
-fn check_match(query: &Query, initial: Option<bool>) -> Result<(), ApiError> {
-    let refused = |cause| {
-        Err(ApiError::invalid(
-            "ListOptions",
-            "meta.k8s.io",
-            "",
-            vec![cause],
-        ))
-    };
+/// All that is wrong with the way a version is asked for.
+fn refusals(query: &Query, initial: Option<bool>) -> Vec<Cause> {
     let (field, matching) = ("resourceVersionMatch", query.text("resourceVersionMatch"));
+    let mut causes = Vec::new();
     if initial.is_some() && matching != "NotOlderThan" {
         let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
-        return refused(Cause::forbidden(field, why));
+        causes.push(Cause::forbidden(field, why));
     }
     if matching.is_empty() {
-        return Ok(());
+        return causes;
     }
     if initial.is_none() {
         let why =
             "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
-        return refused(Cause::forbidden(field, why));
+        causes.push(Cause::forbidden(field, why));
+    }
+    if matching != "NotOlderThan" {
+        let known = ["NotOlderThan"];
+        causes.push(Cause::not_supported(field, &matching.into(), &known));
     }
     if !query.text("continue").is_empty() {
-        return refused(Cause::forbidden(
-            field,
-            "resourceVersionMatch is forbidden when continue is provided",
-        ));
+        let why = "resourceVersionMatch is forbidden when continue is provided";
+        causes.push(Cause::forbidden(field, why));
     }
-    Ok(())
+    causes
 }
 
 /// What was there when the watch began, as far as it has not been sent.
@@ -200,6 +204,8 @@ pub struct Watcher {
     next_bookmark: Option<Instant>,
     /// Whether nothing was read of the log yet.
     fresh: bool,
+    /// Whether nothing was sent yet.
+    first: bool,
     over: bool,
     watch: Watch,
 }
@@ -256,16 +262,16 @@ impl Watcher {
         (next > now).then_some(next)
     }
 
-    fn bookmark(&self, version: u64, ends_initial: bool) -> Bytes {
-        let traits = self.watch.resource.traits();
+    fn bookmark(&mut self, version: u64, ends_initial: bool) -> Bytes {
         let mut metadata =
             json!({"resourceVersion": version.to_string(), "creationTimestamp": null});
         if ends_initial {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
-        let object =
-            json!({"kind": traits.kind, "apiVersion": traits.api_version, "metadata": metadata});
-        format!("{}\n", json!({"type": "BOOKMARK", "object": object})).into()
+        let first = std::mem::take(&mut self.first);
+        self.watch
+            .view
+            .bookmark(self.watch.resource, metadata, first)
     }
 
     /// What was there at the beginning, some at a time.
@@ -285,7 +291,8 @@ impl Watcher {
         );
         for object in &mut all {
             if self.watch.selector.matches(object) {
-                lines.extend_from_slice(&watch_line(EventKind::Added, object));
+                let first = std::mem::take(&mut self.first);
+                lines.extend_from_slice(&self.watch.view.event(EventKind::Added, object, first));
             }
             last = Some(object.key().clone());
             if lines.len() >= CHUNK {
@@ -330,9 +337,10 @@ impl Watcher {
                 }
             };
             self.cursor = event.object().resource_version();
-            let Some(line) = self.watch.line(event) else {
+            let Some(line) = self.watch.line(event, self.first) else {
                 continue;
             };
+            self.first = false;
             match (&first, more.is_empty()) {
                 (None, _) => first = Some(line),
                 (Some(start), true) => {
@@ -358,7 +366,7 @@ impl Watcher {
 impl Watch {
     /// The event as this watcher sees it: an object that comes into what it selects is new to it, one that leaves
     /// is gone.
-    fn line(&self, event: &Event) -> Option<Bytes> {
+    fn line(&self, event: &Event, first: bool) -> Option<Bytes> {
         let object = event.object();
         let key = object.key();
         if key.resource != self.resource
@@ -369,24 +377,32 @@ impl Watch {
         {
             return None;
         }
+        let as_it_is = |kind: EventKind| {
+            if self.view.is_whole() && kind == event.kind() {
+                event.line().clone()
+            } else {
+                self.view.event(kind, object, first)
+            }
+        };
         if self.selector.is_empty() {
-            return Some(event.line().clone());
+            return Some(as_it_is(event.kind()));
         }
         let before = event.previous().filter(|p| self.selector.matches(p));
         let after = event.kind() != EventKind::Deleted && self.selector.matches(object);
         match (before, after) {
             (None, false) => None,
-            (None, true) if event.kind() == EventKind::Added => Some(event.line().clone()),
-            (None, true) => Some(watch_line(EventKind::Added, object)),
-            (Some(_), true) => Some(event.line().clone()),
-            (Some(_), false) if event.kind() == EventKind::Deleted => Some(event.line().clone()),
+            (None, true) => Some(as_it_is(EventKind::Added)),
+            (Some(_), true) => Some(as_it_is(event.kind())),
+            (Some(_), false) if event.kind() == EventKind::Deleted => {
+                Some(as_it_is(EventKind::Deleted))
+            }
             (Some(before), false) => {
                 let last = Object::new(
                     key.clone(),
                     before.value().clone(),
                     object.resource_version(),
                 );
-                Some(watch_line(EventKind::Deleted, &last))
+                Some(self.view.event(EventKind::Deleted, &last, first))
             }
         }
     }

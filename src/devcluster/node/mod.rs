@@ -2,8 +2,10 @@
 //!
 //! A pod costs as few writes as there are things to tell: bound, running, ended, gone.
 
+mod mounts;
 pub(super) mod process;
 mod reaper;
+pub(super) mod register;
 mod report;
 mod runner;
 pub(super) mod simulated;

@@ -18,11 +18,12 @@ use super::reaper::Reaper;
 use super::report::{Container, Ending, Report};
 use super::runner::{Orders, Runner};
 use super::spawn::{POD_IP, pod_directory};
-use super::{Need, bind, carry_out, need, pod_of, remove};
+use super::{Need, bind, carry_out, need, pod_of, register, remove};
 use crate::devcluster::follow::{Follower, News};
 use crate::devcluster::object::{Object, list, text};
 use crate::devcluster::resource::Resource;
 use crate::devcluster::server::Store;
+use crate::devcluster::signing::Keys;
 use crate::devcluster::store::State;
 use crate::devcluster::write::Write;
 
@@ -90,6 +91,7 @@ struct Node {
     store: Store,
     name: String,
     state_dir: Arc<Path>,
+    keys: Keys,
     reaper: Reaper,
     pods: BTreeMap<String, Pod>,
     tasks: JoinSet<()>,
@@ -100,6 +102,7 @@ pub(in crate::devcluster) async fn run(
     store: Store,
     name: String,
     state_dir: StateDir,
+    keys: Keys,
     _alive: watch::Receiver<()>,
 ) {
     let mut follower = Follower::new(&store);
@@ -107,6 +110,7 @@ pub(in crate::devcluster) async fn run(
         store,
         name,
         state_dir: state_dir.path.as_path().into(),
+        keys,
         reaper: Reaper::start(),
         pods: BTreeMap::new(),
         tasks: JoinSet::new(),
@@ -117,6 +121,11 @@ pub(in crate::devcluster) async fn run(
             News::Events(events, state) => {
                 for (pod, gone) in events.iter().filter_map(|e| pod_of(e)) {
                     node.heard(&state, pod, gone).await;
+                }
+                if events.iter().any(|e| register::opens(e, &node.name)) {
+                    for pod in state.list(Resource::Pods, None) {
+                        node.heard(&state, pod, false).await;
+                    }
                 }
             }
         }
@@ -166,7 +175,14 @@ impl Node {
             return;
         }
         match need(pod, &self.name) {
-            Some(Need::Bind) => carry_out(&self.store, bind(pod, &self.name)).await,
+            Some(Need::Bind) if register::takes_pods(state, &self.name) => {
+                carry_out(&self.store, bind(pod, &self.name)).await;
+            }
+            Some(Need::Bind) => {
+                if let Some(told) = register::refuse(pod, self.store.clock().now()) {
+                    carry_out(&self.store, told).await;
+                }
+            }
             Some(Need::Start) if !self.pods.contains_key(pod.uid()) => self.start(state, pod),
             Some(Need::Stop) => self.stop(pod).await,
             Some(Need::Nothing) if !self.pods.contains_key(pod.uid()) => self.lost(pod).await,
@@ -181,6 +197,7 @@ impl Node {
             store: self.store.clone(),
             directory: pod_directory(&self.state_dir, &key.namespace, &key.name, pod.uid()),
             reaper: self.reaper.clone(),
+            keys: self.keys.clone(),
             uid: pod.uid().to_owned(),
             key: key.clone(),
             pod: pod.value().clone(),

@@ -1,6 +1,7 @@
 //! One pod whose containers are processes: from its first process to its end.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -12,9 +13,10 @@ use tokio::time::{Instant, sleep_until};
 use super::reaper::Reaper;
 use super::report::{Container, Ending, Report};
 use super::spawn::{self, POD_IP, Place};
-use super::{carry_out, remove};
+use super::{carry_out, mounts, remove};
 use crate::devcluster::object::{Key, list, set, text};
 use crate::devcluster::server::Store;
+use crate::devcluster::signing::Keys;
 use crate::devcluster::store::State;
 use crate::devcluster::write::Write;
 
@@ -34,6 +36,7 @@ pub(super) struct Runner {
     pub(super) store: Store,
     pub(super) directory: PathBuf,
     pub(super) reaper: Reaper,
+    pub(super) keys: Keys,
     pub(super) uid: String,
     pub(super) key: Key,
     pub(super) pod: Value,
@@ -48,7 +51,12 @@ struct Running {
     child: Child,
     group: u32,
     since: jiff::Timestamp,
+    /// When its files must be written anew.
+    renew: Option<Instant>,
 }
+
+/// So long after it failed it is tried again to write a token.
+const RETRY: Duration = Duration::from_secs(60);
 
 impl Runner {
     /// Runs the pod from its first process to its end.
@@ -159,9 +167,10 @@ impl Runner {
             started: since,
             finished: since,
         };
-        let plan = spawn::plan(state, &self.pod, spec).map_err(&failed)?;
+        let plan = spawn::plan(state, &self.pod, spec, &self.root(spec)).map_err(&failed)?;
         let place = Place::make(&self.directory, text(spec, &["name"]))
             .map_err(|e| failed(format!("failed to make a working directory: {e}")))?;
+        let renew = self.write_files(spec).map_err(&failed)?;
         let child =
             spawn::start(&plan, &place).map_err(|e| failed(format!("failed to start: {e}")))?;
         let group = child
@@ -172,7 +181,40 @@ impl Runner {
             child,
             group,
             since,
+            renew: renew.map(|after| Instant::now() + after),
         })
+    }
+
+    fn root(&self, spec: &Value) -> PathBuf {
+        self.directory.join(text(spec, &["name"]))
+    }
+
+    fn write_files(&self, spec: &Value) -> Result<Option<Duration>, String> {
+        let source = mounts::Source {
+            state: &self.store.state(),
+            keys: &self.keys,
+            pod: &self.pod,
+            now: self.store.clock().now(),
+        };
+        mounts::write(&source, spec, &self.root(spec))
+    }
+
+    /// Writes the files of all containers anew. Tells when to do so again.
+    fn renew_files(&self) -> Option<Instant> {
+        let mut next: Option<Duration> = None;
+        for kind in ["initContainers", "containers"] {
+            for spec in list(&self.pod, &["spec", kind]) {
+                match self.write_files(spec) {
+                    Ok(None) => {}
+                    Ok(Some(after)) => next = Some(next.map_or(after, |n| n.min(after))),
+                    Err(error) => {
+                        tracing::warn!(target: "cluster.node", pod = ?self.key, error, "a token is not renewed");
+                        next = Some(RETRY);
+                    }
+                }
+            }
+        }
+        next.map(|after| Instant::now() + after)
     }
 
     /// Waits until all have ended, telling of each, and ends them once that is ordered.
@@ -186,6 +228,7 @@ impl Runner {
             .iter()
             .map(|r| r.as_ref().map(|r| r.group))
             .collect();
+        let mut renew = running.iter().flatten().filter_map(|r| r.renew).min();
         let mut left: FuturesUnordered<_> = running
             .into_iter()
             .enumerate()
@@ -240,6 +283,10 @@ impl Runner {
                     continue;
                 }
                 () = sleep_until(kill_at.unwrap_or_else(Instant::now)), if kill_at.is_some() => continue,
+                () = sleep_until(renew.unwrap_or_else(Instant::now)), if renew.is_some() => {
+                    renew = self.renew_files();
+                    continue;
+                }
             };
             // A container's processes end with its first one.
             signal(running.group, Signal::KILL);

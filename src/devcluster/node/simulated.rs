@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::report::{Container, Ending, Report};
-use super::{Need, bind, carry_out, containers, need, pod_of, remove};
+use super::{Need, bind, carry_out, containers, need, pod_of, register, remove};
 use crate::devcluster::follow::{Follower, News};
 use crate::devcluster::object::{Key, Object, text};
 use crate::devcluster::options::SimulatedNode;
@@ -86,9 +86,14 @@ pub(in crate::devcluster) async fn run(
             news = follower.next() => match news {
                 None => return,
                 Some(News::StartOver(state)) => node.start_over(state.list(Resource::Pods, None)),
-                Some(News::Events(events, _)) => {
+                Some(News::Events(events, state)) => {
                     for (pod, gone) in events.iter().filter_map(|e| pod_of(e)) {
                         node.heard(pod, gone);
+                    }
+                    if events.iter().any(|e| register::opens(e, &node.options.name)) {
+                        for pod in state.list(Resource::Pods, None) {
+                            node.heard(pod, false);
+                        }
                     }
                 }
             },
@@ -286,6 +291,11 @@ impl Node {
             status,
         };
         match step {
+            Step::Bind if !register::takes_pods(&state, &self.options.name) => {
+                // It is thought of again when the node takes pods again.
+                self.pods.remove(uid);
+                Some(register::refuse(pod, clock).into_iter().collect())
+            }
             Step::Bind => Some(vec![bind(pod, &self.options.name)]),
             Step::Start => {
                 known.started = Some(clock);

@@ -7,6 +7,8 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::Value;
 use tokio::process::{Child, Command};
 
@@ -26,8 +28,13 @@ pub(super) struct Plan {
 pub(super) const POD_IP: &str = "127.0.0.1";
 
 /// How a container is started, or why it cannot be.
-pub(super) fn plan(state: &State, pod: &Value, container: &Value) -> Result<Plan, String> {
-    let env = environment(state, pod, container)?;
+pub(super) fn plan(
+    state: &State,
+    pod: &Value,
+    container: &Value,
+    root: &Path,
+) -> Result<Plan, String> {
+    let env = environment(state, pod, container, root)?;
     let words = |field: &str| {
         let words = list(container, &[field]).iter().filter_map(Value::as_str);
         words.map(|word| expand(word, &env)).collect::<Vec<_>>()
@@ -72,8 +79,10 @@ fn environment(
     state: &State,
     pod: &Value,
     container: &Value,
+    root: &Path,
 ) -> Result<BTreeMap<String, String>, String> {
     let mut env = BTreeMap::new();
+    env.insert(super::mounts::ROOT.to_owned(), root.display().to_string());
     // What every container finds, and what a process needs to be found by.
     env.insert(
         "PATH".to_owned(),
@@ -127,6 +136,27 @@ fn config_map(state: &State, pod: &Value, reference: &Value) -> Result<Option<Va
     }
 }
 
+/// A value of a Secret that a container refers to.
+fn secret_value(state: &State, pod: &Value, reference: &Value) -> Result<Option<String>, String> {
+    let (name, key) = (text(reference, &["name"]), text(reference, &["key"]));
+    let namespace = text(pod, &["metadata", "namespace"]);
+    let secret = state.get(&Key::new(Resource::Secrets, namespace, name));
+    let value = secret.and_then(|s| at(s.value(), &["data", key]));
+    match value.and_then(Value::as_str) {
+        Some(value) => {
+            let bytes = BASE64
+                .decode(value)
+                .map_err(|e| format!("key {key} in Secret {name} is no base64: {e}"))?;
+            let text = String::from_utf8(bytes)
+                .map_err(|_| format!("key {key} in Secret {name} is no text"))?;
+            Ok(Some(text))
+        }
+        None if reference.get("optional") == Some(&Value::Bool(true)) => Ok(None),
+        None if secret.is_none() => Err(format!("secret \"{name}\" not found")),
+        None => Err(format!("couldn't find key {key} in Secret {name}")),
+    }
+}
+
 fn value_from(
     state: &State,
     pod: &Value,
@@ -161,10 +191,16 @@ fn value_from(
             )),
         };
     }
-    Err("only fieldRef, resourceFieldRef and configMapKeyRef are served here".to_owned())
+    if let Some(reference) = source.get("secretKeyRef") {
+        return secret_value(state, pod, reference);
+    }
+    Err(
+        "only fieldRef, resourceFieldRef, configMapKeyRef and secretKeyRef are served here"
+            .to_owned(),
+    )
 }
 
-fn field_value(pod: &Value, path: &str) -> Result<String, String> {
+pub(super) fn field_value(pod: &Value, path: &str) -> Result<String, String> {
     let keyed = path.strip_suffix("']").and_then(|p| p.split_once("['"));
     if let Some((map @ ("metadata.labels" | "metadata.annotations"), key)) = keyed {
         let field = map.trim_start_matches("metadata.");
@@ -267,7 +303,7 @@ mod tests {
             ],
             "resources": {"limits": {"cpu": "2"}},
         });
-        let plan = plan(&State::new(1), &pod(), &container).expect("a plan");
+        let plan = plan(&State::new(1), &pod(), &container, Path::new("/x")).expect("a plan");
         assert_eq!(plan.program, "sh");
         assert_eq!(plan.args, ["-c", "echo a-y $(WHO) $(NONE) $HOME"]);
         assert_eq!(plan.env["WHO"], "a-y");
@@ -286,7 +322,7 @@ mod tests {
             json!({"command": ["x"], "env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]}),
         ] {
             assert!(
-                plan(&State::new(1), &pod(), &container).is_err(),
+                plan(&State::new(1), &pod(), &container, Path::new("/x")).is_err(),
                 "{container}"
             );
         }

@@ -164,3 +164,46 @@ async fn a_namespace_goes_with_all_its_content_and_takes_no_more() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(get(&cluster, "/api/v1/namespaces/ns").await.0, 404);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_another_owner_keeps_is_let_go_by_one_that_waits_for_what_it_owns() {
+    let cluster = cluster();
+    let going = config_map(&cluster, "going").await;
+    let staying = config_map(&cluster, "staying").await;
+    for (name, owners) in [
+        (
+            "shared",
+            vec![("ConfigMap", &going), ("ConfigMap", &staying)],
+        ),
+        ("owned", vec![("ConfigMap", &going)]),
+    ] {
+        post(&cluster, &pods(""), &owned_by(name, &owners)).await;
+    }
+    delete(
+        &cluster,
+        &(map_path("going") + "?propagationPolicy=Foreground"),
+    )
+    .await;
+    until(&cluster, "owned", |pod| pod.is_none()).await;
+    until(&cluster, "shared", |pod| {
+        let owners = pod.and_then(|p| p["metadata"]["ownerReferences"].as_array());
+        owners.is_some_and(|o| o.len() == 1 && o[0]["name"] == "staying")
+    })
+    .await;
+    assert_eq!(get(&cluster, &map_path("staying")).await.0, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_namespace_has_a_service_account() {
+    let cluster = cluster();
+    let namespace = json!({"metadata": {"name": "fresh"}});
+    assert_eq!(
+        post(&cluster, "/api/v1/namespaces", &namespace).await.0,
+        201
+    );
+    for name in ["default", "fresh"] {
+        let path = format!("/api/v1/namespaces/{name}/serviceaccounts");
+        let mut events = watch(&cluster, &format!("{path}?watch=1")).await;
+        assert_eq!(events.next_named().await, named("ADDED", "default"));
+    }
+}

@@ -1,5 +1,6 @@
 //! What the embedded cluster does, seen by a client in the same process.
 
+mod access;
 mod api;
 mod applying;
 mod deleting;
@@ -10,6 +11,8 @@ mod keeping;
 mod listing;
 mod process;
 mod properties;
+mod quotas;
+mod reading;
 mod simulated;
 mod watching;
 

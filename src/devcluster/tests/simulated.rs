@@ -200,3 +200,33 @@ async fn a_thousand_pods_are_up_as_soon_as_they_are_asked_for() {
         "three writes a pod"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_cordoned_takes_no_pods_until_it_is_open_again() {
+    let cluster = super::super::start(Options {
+        node: NodeKind::Simulated(SimulatedNode::default()),
+        register_node: true,
+        ..options()
+    });
+    let node = "/api/v1/nodes/simulated";
+    let mut nodes = watch(&cluster, "/api/v1/nodes?watch=1").await;
+    while nodes.next().await.expect("the node")["object"]["status"]["conditions"].is_null() {}
+    let lease = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases?watch=1";
+    let mut leases = watch(&cluster, lease).await;
+    assert_eq!(leases.next_named().await, named("ADDED", "simulated"));
+    let cordon = |on: bool| json!({"spec": {"unschedulable": on}});
+    assert_eq!(patch(&cluster, node, &cordon(true)).await.0, 200);
+    create(&cluster, "a").await;
+    until(&cluster, "a", |pod| {
+        pod.is_some_and(|p| p["status"]["conditions"][0]["reason"] == "Unschedulable")
+    })
+    .await;
+    assert_eq!(patch(&cluster, node, &cordon(false)).await.0, 200);
+    until(&cluster, "a", |pod| phase(pod) == "Running").await;
+    let (_, pod) = get(&cluster, &pods("/a")).await;
+    assert_eq!(pod["status"]["conditions"][0]["reason"], Value::Null);
+    // It is there again when somebody removes it, and its lease is renewed.
+    assert_eq!(delete(&cluster, node).await.0, 200);
+    assert_eq!(leases.next_named().await.1, "simulated");
+    assert_eq!(get(&cluster, node).await.0, 200);
+}

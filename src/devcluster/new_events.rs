@@ -1,0 +1,72 @@
+//! Events as group `events.k8s.io` has them: the same objects as those of the core group, with other names for some of
+//! their fields. They are stored under the older names.
+
+use serde_json::Value;
+
+/// The API version of the newer form.
+const VERSION: &str = "events.k8s.io/v1";
+
+/// The older and the newer name of each field that has two.
+const NAMES: [(&str, &str); 7] = [
+    ("involvedObject", "regarding"),
+    ("message", "note"),
+    ("source", "deprecatedSource"),
+    ("firstTimestamp", "deprecatedFirstTimestamp"),
+    ("lastTimestamp", "deprecatedLastTimestamp"),
+    ("count", "deprecatedCount"),
+    ("reportingComponent", "reportingController"),
+];
+
+/// Whether a path is of the newer form.
+pub fn is_at(path: &str) -> bool {
+    path.trim_start_matches('/')
+        .starts_with("apis/events.k8s.io/v1/")
+}
+
+/// An event, or a patch of one, as it is stored.
+pub fn to_stored(mut event: Value) -> Value {
+    let names = NAMES.map(|(old, new)| (new, old));
+    rename(&mut event, &names, VERSION, "v1");
+    event
+}
+
+/// An event as the newer form has it.
+pub fn to_shown(mut event: Value) -> Value {
+    rename(&mut event, &NAMES, "v1", VERSION);
+    event
+}
+
+fn rename(event: &mut Value, names: &[(&str, &str)], from: &str, to: &str) {
+    let Some(fields) = event.as_object_mut() else {
+        return;
+    };
+    for (before, after) in names {
+        if let Some(value) = fields.remove(*before) {
+            fields.insert((*after).to_owned(), value);
+        }
+    }
+    if fields.get("apiVersion").is_some_and(|v| v == from) {
+        fields.insert("apiVersion".to_owned(), to.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_event_has_the_names_of_its_form() {
+        let stored = json!({
+            "apiVersion": "v1", "kind": "Event", "reason": "R", "message": "m",
+            "involvedObject": {"kind": "Pod"}, "reportingComponent": "c", "count": 2,
+        });
+        let shown = json!({
+            "apiVersion": "events.k8s.io/v1", "kind": "Event", "reason": "R", "note": "m",
+            "regarding": {"kind": "Pod"}, "reportingController": "c", "deprecatedCount": 2,
+        });
+        assert_eq!(to_shown(stored.clone()), shown);
+        assert_eq!(to_stored(shown), stored);
+        assert_eq!(to_stored(json!([1])), json!([1]));
+    }
+}

@@ -1,0 +1,70 @@
+//! The roles that are there from the beginning.
+
+use serde_json::{Value, json};
+
+/// The roles that are always there when roles count.
+pub fn standing_roles() -> Vec<Value> {
+    let role = |name: &str, rules: Value| {
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": name},
+            "rules": rules,
+        })
+    };
+    let looks = ["get", "list", "watch"].as_slice();
+    let writes = ["create", "delete", "deletecollection", "patch", "update"].as_slice();
+    let plain = [
+        "configmaps",
+        "events",
+        "persistentvolumeclaims",
+        "pods",
+        "pods/log",
+        "pods/status",
+        "resourcequotas",
+        "serviceaccounts",
+        "services",
+    ]
+    .as_slice();
+    let changed = [
+        "configmaps",
+        "persistentvolumeclaims",
+        "pods",
+        "secrets",
+        "serviceaccounts",
+        "services",
+    ]
+    .as_slice();
+    let rule = |groups: &[&str], resources: &[&str], verbs: &[&str]| json!({"apiGroups": groups, "resources": resources, "verbs": verbs});
+    let view = vec![
+        rule(&[""], plain, looks),
+        rule(&[""], &["namespaces"], looks),
+        rule(&["coordination.k8s.io"], &["leases"], looks),
+    ];
+    let mut edit = view.clone();
+    edit.extend([
+        rule(&[""], &["secrets"], looks),
+        rule(&[""], changed, writes),
+        rule(
+            &[""],
+            &["pods/eviction", "serviceaccounts/token"],
+            &["create"],
+        ),
+        rule(&["coordination.k8s.io"], &["leases"], writes),
+    ]);
+    let mut admin = edit.clone();
+    admin.push(rule(
+        &["rbac.authorization.k8s.io"],
+        &["roles", "rolebindings"],
+        &["*"],
+    ));
+    vec![
+        role("admin", json!(admin)),
+        role(
+            "cluster-admin",
+            json!([rule(&["*"], &["*"], &["*"]), {"nonResourceURLs": ["*"], "verbs": ["*"]}]),
+        ),
+        role("edit", json!(edit)),
+        role("view", json!(view)),
+    ]
+}

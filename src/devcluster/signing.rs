@@ -1,0 +1,154 @@
+//! The tokens of service accounts: signed here, and read again by whoever has the published keys.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use ring::digest::{SHA256, digest};
+use ring::rand::{SecureRandom as _, SystemRandom};
+use ring::signature::{
+    ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _,
+    UnparsedPublicKey,
+};
+use serde_json::{Value, json};
+
+/// Who signs, as tokens name it.
+pub const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
+
+/// The key that signs. It lives as long as the server: what was signed before is void after a restart.
+#[derive(Clone, Debug)]
+pub struct Keys(Option<Arc<Key>>);
+
+#[derive(Debug)]
+struct Key {
+    pair: EcdsaKeyPair,
+    random: SystemRandom,
+    id: String,
+}
+
+impl Keys {
+    /// A new key; none where the operating system has no randomness, so that nothing can be signed.
+    pub fn generate() -> Self {
+        let random = SystemRandom::new();
+        let algorithm = &ECDSA_P256_SHA256_FIXED_SIGNING;
+        let pair = EcdsaKeyPair::generate_pkcs8(algorithm, &random)
+            .ok()
+            .and_then(|der| EcdsaKeyPair::from_pkcs8(algorithm, der.as_ref(), &random).ok());
+        Self(pair.map(|pair| {
+            let id = BASE64.encode(digest(&SHA256, pair.public_key().as_ref()));
+            Arc::new(Key { pair, random, id })
+        }))
+    }
+
+    /// What tells one token from another.
+    pub fn token_id(&self) -> Option<String> {
+        let mut bytes = [0; 16];
+        self.0.as_ref()?.random.fill(&mut bytes).ok()?;
+        Some(
+            uuid::Builder::from_random_bytes(bytes)
+                .into_uuid()
+                .to_string(),
+        )
+    }
+
+    /// The claims as a token.
+    pub fn sign(&self, claims: &Value) -> Option<String> {
+        let key = self.0.as_ref()?;
+        let header = json!({"alg": "ES256", "kid": key.id, "typ": "JWT"});
+        let part = |value: &Value| BASE64.encode(value.to_string());
+        let signed = format!("{}.{}", part(&header), part(claims));
+        let signature = key.pair.sign(&key.random, signed.as_bytes()).ok()?;
+        Some(format!("{signed}.{}", BASE64.encode(signature)))
+    }
+
+    /// The claims of a token that was signed here.
+    pub fn verify(&self, token: &str) -> Option<Value> {
+        let key = self.0.as_ref()?;
+        let (signed, signature) = token.rsplit_once('.')?;
+        let signature = BASE64.decode(signature).ok()?;
+        let public = key.pair.public_key().as_ref();
+        UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, public)
+            .verify(signed.as_bytes(), &signature)
+            .ok()?;
+        let (_, claims) = signed.split_once('.')?;
+        serde_json::from_slice(&BASE64.decode(claims).ok()?).ok()
+    }
+
+    /// What others need to read tokens.
+    pub fn published(&self) -> Value {
+        let keys: Vec<Value> = self
+            .0
+            .iter()
+            .filter_map(|key| {
+                // An uncompressed point: a mark, and 32 bytes for each coordinate.
+                let (x, y) = key
+                    .pair
+                    .public_key()
+                    .as_ref()
+                    .get(1..)?
+                    .split_at_checked(32)?;
+                Some(json!({
+                    "use": "sig",
+                    "kty": "EC",
+                    "kid": key.id,
+                    "crv": "P-256",
+                    "alg": "ES256",
+                    "x": BASE64.encode(x),
+                    "y": BASE64.encode(y),
+                }))
+            })
+            .collect();
+        json!({"keys": keys})
+    }
+}
+
+/// Where the keys are published, for those who know the issuer alone.
+pub fn configuration(host: &str) -> Value {
+    json!({
+        "issuer": ISSUER,
+        "jwks_uri": format!("http://{host}/openid/v1/jwks"),
+        "response_types_supported": ["id_token"],
+        "subject_types_supported": ["public"],
+        "id_token_signing_alg_values_supported": ["ES256"],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_signed_here_is_read_again_and_nothing_else() {
+        let keys = Keys::generate();
+        let claims = json!({"sub": "a"});
+        let token = keys.sign(&claims).expect("a token");
+        assert_eq!(keys.verify(&token), Some(claims));
+        assert_eq!(Keys::generate().verify(&token), None);
+        let mut parts: Vec<&str> = token.split('.').collect();
+        let forged = BASE64.encode(json!({"sub": "b"}).to_string());
+        parts[1] = &forged;
+        assert_eq!(keys.verify(&parts.join(".")), None);
+        for none in ["", ".", "a.b.c", "a.b"] {
+            assert_eq!(keys.verify(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn the_published_key_verifies_a_token() {
+        let keys = Keys::generate();
+        let token = keys.sign(&json!({"sub": "a"})).expect("a token");
+        let (signed, signature) = token.rsplit_once('.').expect("a signature");
+        let published = keys.published();
+        let part = |name: &str| {
+            let text = published["keys"][0][name].as_str().expect("text");
+            BASE64.decode(text).expect("base64")
+        };
+        let point = [vec![4], part("x"), part("y")].concat();
+        UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point)
+            .verify(
+                signed.as_bytes(),
+                &BASE64.decode(signature).expect("base64"),
+            )
+            .expect("the signature is of this key");
+    }
+}

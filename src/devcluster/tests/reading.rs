@@ -1,0 +1,284 @@
+//! Answers in the forms that people and tools ask for.
+
+use super::*;
+
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+const PARTIAL: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
+const PARTIAL_LIST: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
+
+async fn accept(cluster: &DevCluster, path: &str, form: &str) -> Response {
+    let request = Request::get(path).header("accept", form);
+    let request = request.body(Body::empty()).expect("a request");
+    cluster.router().oneshot(request).await.expect("an answer")
+}
+
+async fn get_as(cluster: &DevCluster, path: &str, form: &str) -> (u16, Value) {
+    let response = accept(cluster, path, form).await;
+    let code = response.status().as_u16();
+    let body = response.into_body().collect().await.expect("a body");
+    let value = serde_json::from_slice(&body.to_bytes()).unwrap_or_default();
+    (code, value)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_table_has_a_row_for_each_object_and_the_version_of_the_list() {
+    let cluster = cluster();
+    create(&cluster, "a").await;
+    create(&cluster, "b").await;
+    let (code, table) = get_as(&cluster, &pods("?limit=1"), TABLE).await;
+    assert_eq!((code, &table["kind"]), (200, &json!("Table")));
+    assert_eq!(table["metadata"]["resourceVersion"], "1002");
+    assert_eq!(table["metadata"]["remainingItemCount"], 1);
+    let row = &table["rows"][0];
+    assert_eq!(
+        row["cells"],
+        json!([
+            "a", "0/1", "Pending", "0", "0s", "<none>", "<none>", "<none>", "<none>"
+        ])
+    );
+    assert_eq!(row["object"]["kind"], "PartialObjectMetadata");
+    assert_eq!(row["object"]["metadata"]["name"], "a");
+    let (_, one) = get_as(&cluster, &pods("/b?includeObject=None"), TABLE).await;
+    assert_eq!(one["rows"][0]["object"], Value::Null);
+    let (_, whole) = get_as(&cluster, &pods("/b?includeObject=Object"), TABLE).await;
+    assert_eq!(whole["rows"][0]["object"]["kind"], "Pod");
+}
+
+#[tokio::test(start_paused = true)]
+async fn metadata_alone_is_shown_of_one_or_of_each() {
+    let cluster = cluster();
+    let pod = create(&cluster, "a").await;
+    let (code, one) = get_as(&cluster, &pods("/a"), PARTIAL).await;
+    assert_eq!((code, &one["metadata"]), (200, &pod["metadata"]));
+    assert!(one.get("spec").is_none());
+    let (_, list) = get_as(&cluster, &pods(""), PARTIAL_LIST).await;
+    assert_eq!(list["kind"], "PartialObjectMetadataList");
+    assert_eq!(list["items"][0]["apiVersion"], "meta.k8s.io/v1");
+    for (path, form, what) in [
+        ("", PARTIAL, "is a list (*core.PodList)"),
+        ("/a", PARTIAL_LIST, "is not a list (*core.Pod)"),
+    ] {
+        let (code, status) = get_as(&cluster, &pods(path), form).await;
+        assert_eq!((code, &status["reason"]), (406, &json!("NotAcceptable")));
+        assert!(status["message"].to_string().contains(what), "{status}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_of_a_table_has_its_columns_once() {
+    let cluster = cluster();
+    create(&cluster, "a").await;
+    let body = accept(&cluster, &pods("?watch=1"), TABLE).await.into_body();
+    let mut events = Events {
+        body: body.into_data_stream(),
+        lines: std::collections::VecDeque::new(),
+    };
+    let first = events.next().await.expect("an event");
+    assert_eq!(first["object"]["columnDefinitions"][0]["name"], "Name");
+    assert_eq!(first["object"]["rows"][0]["cells"][0], "a");
+    create(&cluster, "b").await;
+    let second = events.next().await.expect("an event");
+    assert_eq!(
+        (&second["type"], &second["object"]["columnDefinitions"]),
+        (&json!("ADDED"), &Value::Null)
+    );
+    assert_eq!(second["object"]["rows"][0]["cells"][0], "b");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_wrong_with_the_version_asked_for_is_told_all_at_once() {
+    let cluster = cluster();
+    let fields = async |query: &str| -> Vec<String> {
+        let (code, status) = get(&cluster, &pods(query)).await;
+        assert_eq!(code, 422, "{status}");
+        let causes = status["details"]["causes"].as_array().into_iter().flatten();
+        causes
+            .map(|c| {
+                format!(
+                    "{} {}",
+                    c["field"].as_str().unwrap_or_default(),
+                    c["message"].as_str().unwrap_or_default()
+                )
+            })
+            .collect()
+    };
+    assert_eq!(
+        fields("?resourceVersionMatch=Bad&sendInitialEvents=true").await,
+        [
+            "resourceVersionMatch Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
+            "resourceVersionMatch Unsupported value: \"Bad\": supported values: \"Exact\", \"NotOlderThan\", \"\"",
+            "sendInitialEvents Forbidden: sendInitialEvents is forbidden for list",
+        ]
+    );
+    assert_eq!(
+        fields("?watch=1&resourceVersionMatch=Exact").await,
+        [
+            "resourceVersionMatch Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            "resourceVersionMatch Unsupported value: \"Exact\": supported values: \"NotOlderThan\"",
+        ]
+    );
+    assert_eq!(
+        fields("?watch=1&sendInitialEvents=false").await,
+        [
+            "resourceVersionMatch Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_server_tells_what_it_serves() {
+    let cluster = cluster();
+    for (path, kind) in [
+        ("/api", "APIVersions"),
+        ("/apis", "APIGroupList"),
+        ("/apis/coordination.k8s.io", "APIGroup"),
+        ("/api/v1", "APIResourceList"),
+        ("/apis/rbac.authorization.k8s.io/v1", "APIResourceList"),
+    ] {
+        let (code, document) = get(&cluster, path).await;
+        assert_eq!((code, &document["kind"]), (200, &json!(kind)), "{path}");
+    }
+    assert_eq!(get(&cluster, "/apis/none.example.com").await.0, 404);
+    let form =
+        "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
+    let response = accept(&cluster, "/apis", form).await;
+    assert_eq!(
+        response.headers()["content-type"],
+        "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+    );
+    for path in [
+        "/openapi/v2",
+        "/openapi/v3",
+        "/openapi/v3/api/v1",
+        "/openid/v1/jwks",
+        "/.well-known/openid-configuration",
+        "/",
+    ] {
+        assert_eq!(get(&cluster, path).await.0, 200, "{path}");
+    }
+    assert_eq!(
+        refusal(post(&cluster, "/version", &json!({})).await),
+        refused(405, "MethodNotAllowed")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_leads_into_a_container_is_clearly_not_there() {
+    let cluster = cluster();
+    create(&cluster, "a").await;
+    for sub in ["exec", "attach", "portforward"] {
+        let (code, status) = post(&cluster, &pods(&format!("/a/{sub}")), &json!({})).await;
+        assert_eq!((code, &status["reason"]), (501, &json!("NotImplemented")));
+        assert!(status["message"].to_string().contains(sub), "{status}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_further_kind_is_made_read_and_removed() {
+    let cluster = cluster();
+    let rbac = "/apis/rbac.authorization.k8s.io/v1";
+    let core = "/api/v1/namespaces/default";
+    for (path, object) in [
+        (format!("{core}/secrets"), json!({"stringData": {"a": "b"}})),
+        (format!("{core}/serviceaccounts"), json!({})),
+        (
+            format!("{core}/resourcequotas"),
+            json!({"spec": {"hard": {"pods": "5"}}}),
+        ),
+        (
+            format!("{core}/events"),
+            json!({"involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"}, "reason": "Started"}),
+        ),
+        ("/api/v1/nodes".to_owned(), json!({})),
+        (
+            format!("{rbac}/namespaces/default/roles"),
+            json!({"rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]}),
+        ),
+        (
+            format!("{rbac}/clusterrolebindings"),
+            json!({"roleRef": {"kind": "ClusterRole", "name": "view"}}),
+        ),
+    ] {
+        let mut object = object;
+        object["metadata"] = json!({"name": "x"});
+        let (code, made) = post(&cluster, &path, &object).await;
+        assert_eq!(code, 201, "{made}");
+        let one = format!("{path}/x");
+        let (code, read) = get(&cluster, &one).await;
+        // What controllers do to a status comes after the answer.
+        assert_eq!((code, &read["spec"]), (200, &made["spec"]), "{path}");
+        assert_eq!(read["metadata"]["uid"], made["metadata"]["uid"], "{path}");
+        let (_, list) = get(&cluster, &format!("{path}?fieldSelector=metadata.name=x")).await;
+        assert_eq!(list["items"].as_array().map(Vec::len), Some(1), "{path}");
+        assert_eq!(get_as(&cluster, &path, TABLE).await.0, 200);
+        assert_eq!(delete(&cluster, &one).await.0, 200, "{path}");
+        assert_eq!(get(&cluster, &one).await.0, 404, "{path}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_are_selected_by_what_they_are_about() {
+    let cluster = cluster();
+    let path = "/api/v1/namespaces/default/events";
+    for (name, about, component) in [("x", "p", "kubelet"), ("y", "q", "scheduler")] {
+        let event = json!({
+            "metadata": {"name": name}, "reason": "R", "source": {"component": component},
+            "involvedObject": {"kind": "Pod", "name": about, "namespace": "default"},
+        });
+        assert_eq!(post(&cluster, path, &event).await.0, 201);
+    }
+    for selector in [
+        "involvedObject.name=p",
+        "source=kubelet",
+        "involvedObject.kind=Pod,involvedObject.name!=q",
+    ] {
+        let (_, list) = get(&cluster, &format!("{path}?fieldSelector={selector}")).await;
+        assert_eq!(list["items"][0]["metadata"]["name"], "x", "{selector}");
+        assert_eq!(
+            list["items"].as_array().map(Vec::len),
+            Some(1),
+            "{selector}"
+        );
+    }
+    let (code, status) = get(&cluster, &format!("{path}?fieldSelector=nonsense=1")).await;
+    assert_eq!(
+        (code, &status["message"]),
+        (400, &json!("field label not supported: nonsense"))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_is_the_same_in_both_of_its_groups() {
+    let cluster = cluster();
+    let new = "/apis/events.k8s.io/v1/namespaces/default/events";
+    let event = json!({
+        "apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "x"}, "note": "it runs",
+        "regarding": {"kind": "Pod", "name": "p", "namespace": "default"}, "reason": "Started", "action": "Start",
+        "type": "Normal", "eventTime": "2026-01-01T00:00:00.000000Z", "reportingController": "kubelet",
+        "reportingInstance": "n",
+    });
+    let mut events = watch(&cluster, &format!("{new}?watch=1")).await;
+    let (code, made) = post(&cluster, new, &event).await;
+    assert_eq!(code, 201, "{made}");
+    assert_eq!(
+        (&made["apiVersion"], &made["note"]),
+        (&json!("events.k8s.io/v1"), &json!("it runs"))
+    );
+    assert_eq!(events.next().await.expect("an event")["object"], made);
+    let (_, old) = get(&cluster, "/api/v1/namespaces/default/events/x").await;
+    assert_eq!(
+        (&old["apiVersion"], &old["message"]),
+        (&json!("v1"), &json!("it runs"))
+    );
+    assert_eq!(old["involvedObject"]["name"], "p");
+    let again = json!({"note": "it runs on", "deprecatedCount": 2});
+    assert_eq!(
+        patch(&cluster, &format!("{new}/x"), &again).await.1["note"],
+        "it runs on"
+    );
+    let (_, list) = get(&cluster, new).await;
+    assert_eq!(
+        (&list["kind"], &list["items"][0]["deprecatedCount"]),
+        (&json!("EventList"), &json!(2))
+    );
+}

@@ -1,0 +1,245 @@
+//! kubectl against `boatswain dev-cluster`: what a person types, and what they read.
+//!
+//! `tests/kubectl/transcript.txt` is a session: commands, each with what it printed. What differs from run to run (ages,
+//! times) is left out of the comparison. With `BOATSWAIN_WRITE_TRANSCRIPT=1` the session is written down anew. Where
+//! there is no kubectl, nothing is tested, and a line says so.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on fails, and one that cannot begin says so"
+)]
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Lines};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use tempfile::TempDir;
+
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kubectl");
+
+/// A cluster whose node runs processes; it ends with the test.
+struct Cluster {
+    server: Child,
+    directory: TempDir,
+}
+
+impl Cluster {
+    /// None where there is no kubectl to ask it with.
+    fn start(arguments: &[&str]) -> Option<Self> {
+        let found = Command::new("kubectl")
+            .args(["version", "--client"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        if !found.is_ok_and(|status| status.success()) {
+            println!("no kubectl is found, so nothing is tested with it");
+            return None;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let mut server = Command::new(env!("CARGO_BIN_EXE_boatswain"))
+            .args(["dev-cluster", "--listen", "127.0.0.1:0"])
+            .arg("--token-file")
+            .arg(directory.path().join("token"))
+            .arg("--kubeconfig")
+            .arg(directory.path().join("kubeconfig"))
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        // It is ready when it says where it is.
+        let mut line = String::new();
+        BufReader::new(server.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        assert!(
+            line.starts_with("http"),
+            "the cluster did not start: {line}"
+        );
+        let cluster = Self { server, directory };
+        // The node registers itself a moment after the server is there.
+        let node = "until kubectl get node local >/dev/null 2>&1; do :; done";
+        assert!(
+            cluster
+                .shell(&format!("timeout 30 sh -c '{node}'"))
+                .status()
+                .unwrap()
+                .success()
+        );
+        Some(cluster)
+    }
+
+    fn kubeconfig(&self) -> PathBuf {
+        self.directory.path().join("kubeconfig")
+    }
+
+    /// A command line, to be run among the files of the session.
+    fn shell(&self, line: &str) -> Command {
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", line])
+            .current_dir(FOLDER)
+            .env("KUBECONFIG", self.kubeconfig())
+            // What kubectl remembers of other clusters is not for this one.
+            .env("HOME", self.directory.path());
+        command
+    }
+
+    fn run(&self, line: &str) -> String {
+        let output = self.shell(&format!("{line} 2>&1")).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // Told kindly, it ends the processes of its pods too.
+        let pid = rustix::process::Pid::from_child(&self.server);
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        let _ = self.server.wait();
+    }
+}
+
+/// Whether a word is an age, as `12s` or `3m4s`.
+fn is_age(word: &str) -> bool {
+    word.ends_with(['s', 'm', 'h'])
+        && word.starts_with(|c: char| c.is_ascii_digit())
+        && word
+            .chars()
+            .all(|c| c.is_ascii_digit() || matches!(c, 's' | 'm' | 'h'))
+}
+
+/// Without what differs from run to run, and with one blank between words, as the width of a column depends on it.
+fn settled(text: &str) -> String {
+    let lines = text.lines().map(|line| {
+        let words = line.split_whitespace();
+        let words = words.map(|word| if is_age(word) { "AGE" } else { word });
+        words.collect::<Vec<_>>().join(" ")
+    });
+    lines
+        .filter(|line| !line.is_empty())
+        .map(|line| line + "\n")
+        .collect()
+}
+
+fn transcript() -> PathBuf {
+    Path::new(FOLDER).join("transcript.txt")
+}
+
+#[test]
+fn a_session_reads_as_written_down() {
+    let Some(cluster) = Cluster::start(&[]) else {
+        return;
+    };
+    let expected = fs::read_to_string(transcript()).unwrap();
+    let mut actual = String::new();
+    for line in expected.lines() {
+        if let Some(command) = line.strip_prefix("$ ") {
+            actual.push_str(&format!("{line}\n{}", settled(&cluster.run(command))));
+        }
+    }
+    if std::env::var_os("BOATSWAIN_WRITE_TRANSCRIPT").is_some() {
+        fs::write(transcript(), &actual).unwrap();
+        return;
+    }
+    let mut command = "";
+    let written = actual.lines().map(Some).chain(std::iter::repeat(None));
+    for (expected, actual) in expected.lines().map(Some).chain([None]).zip(written) {
+        command = expected.filter(|l| l.starts_with("$ ")).unwrap_or(command);
+        assert_eq!(actual, expected, "after {command}");
+    }
+}
+
+/// A kubectl that goes on until it is dropped.
+struct Following {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Following {
+    fn start(cluster: &Cluster, arguments: &[&str]) -> Self {
+        let mut child = Command::new("kubectl")
+            .args(arguments)
+            .env("KUBECONFIG", cluster.kubeconfig())
+            .env("HOME", cluster.directory.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    /// Reads on until a line holds all these words.
+    fn until(&mut self, words: &[&str]) {
+        let found = self
+            .lines
+            .by_ref()
+            .map_while(Result::ok)
+            .any(|line| words.iter().all(|word| line.contains(word)));
+        assert!(found, "it ended before it told of {words:?}");
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_watch_shows_what_happens_and_a_log_is_followed() {
+    let Some(cluster) = Cluster::start(&[]) else {
+        return;
+    };
+    let mut watch = Following::start(&cluster, &["get", "pods", "-w"]);
+    cluster.run("kubectl create -f objects.yaml");
+    watch.until(&["web", "1/1", "Running"]);
+    let mut log = Following::start(&cluster, &["logs", "-f", "web"]);
+    log.until(&["ready"]);
+    cluster.run("kubectl delete pod web --wait=false");
+    watch.until(&["web", "Terminating"]);
+}
+
+#[test]
+fn roles_say_what_a_user_may() {
+    let directory = tempfile::tempdir().unwrap();
+    let (users, roles) = (
+        directory.path().join("users"),
+        directory.path().join("roles"),
+    );
+    fs::write(&users, "of-ann,ann,1,devs\n").unwrap();
+    let owner_only = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    fs::set_permissions(&users, owner_only).unwrap();
+    let binding = "
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: devs, namespace: default}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}
+subjects: [{kind: Group, name: devs}]
+";
+    fs::write(&roles, binding).unwrap();
+    let (users, roles) = (users.to_str().unwrap(), roles.to_str().unwrap());
+    let Some(cluster) = Cluster::start(&["--token-auth-file", users, "--rbac", roles]) else {
+        return;
+    };
+    let token = fs::read_to_string(cluster.directory.path().join("token")).unwrap();
+    let own = fs::read_to_string(cluster.kubeconfig()).unwrap();
+    // kubectl sends a token over plain HTTP only as the password of the server's address.
+    fs::write(cluster.kubeconfig(), own.replace(token.trim(), "of-ann")).unwrap();
+    assert_eq!(cluster.run("kubectl auth can-i list pods"), "yes\n");
+    assert_eq!(cluster.run("kubectl auth can-i create pods"), "no\n");
+    assert_eq!(
+        cluster.run("kubectl get pods"),
+        "No resources found in default namespace.\n"
+    );
+    let refused = cluster.run("kubectl create configmap x");
+    assert!(
+        refused.contains(
+            "configmaps is forbidden: User \"ann\" cannot create resource \"configmaps\" in API group \"\" in the \
+             namespace \"default\""
+        ),
+        "{refused}"
+    );
+}
