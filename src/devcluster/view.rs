@@ -147,7 +147,7 @@ impl View {
     pub fn event(&self, kind: EventKind, object: &Object, first: bool) -> Bytes {
         match self.form.shape {
             Shape::Whole | Shape::PartialList if !self.new_events => watch_line(kind, object),
-            _ => self.line(kind.as_str(), object.key().resource, object.whole(), first),
+            _ => self.line(kind.as_str(), object.key().resource, &object.whole(), first),
         }
     }
 
@@ -156,17 +156,17 @@ impl View {
         let traits = resource.traits();
         let object =
             json!({"kind": traits.kind, "apiVersion": traits.api_version, "metadata": metadata});
-        self.line("BOOKMARK", resource, object, first)
+        self.line("BOOKMARK", resource, &object, first)
     }
 
-    fn line(&self, kind: &str, resource: Resource, object: Value, first: bool) -> Bytes {
+    fn line(&self, kind: &str, resource: Resource, object: &Value, first: bool) -> Bytes {
         let shown = match self.form.shape {
-            Shape::Whole | Shape::PartialList => self.whole(&object),
-            Shape::Partial => self.partial(&object),
+            Shape::Whole | Shape::PartialList => self.whole(object),
+            Shape::Partial => self.partial(object),
             Shape::Table(include) => {
-                let version = super::object::text(&object, &["metadata", "resourceVersion"]);
+                let version = super::object::text(object, &["metadata", "resourceVersion"]);
                 let metadata = json!({"resourceVersion": version});
-                let row = self.row(resource, &object, include);
+                let row = self.row(resource, object, include);
                 self.table(resource, metadata, vec![row], first)
             }
         };
