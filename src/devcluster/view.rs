@@ -147,7 +147,10 @@ impl View {
     pub fn event(&self, kind: EventKind, object: &Object, first: bool) -> Bytes {
         match self.form.shape {
             Shape::Whole | Shape::PartialList if !self.new_events => watch_line(kind, object),
-            _ => self.line(kind.as_str(), object.key().resource, &object.whole(), first),
+            _ => {
+                let resource = object.key().resource;
+                self.line(kind.as_str(), resource, &object.whole(), first)
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use serde_json::json;
 use tokio::time::{Instant, sleep_until};
 
-use super::object::{Key, Object};
+use super::object::Key;
 use super::publish::Reader;
 use super::query::Query;
 use super::resource::Resource;
@@ -397,11 +397,7 @@ impl Watch {
                 Some(as_it_is(EventKind::Deleted))
             }
             (Some(before), false) => {
-                let last = Object::new(
-                    key.clone(),
-                    before.value().clone(),
-                    object.resource_version(),
-                );
+                let last = before.next(before.value().clone(), object.resource_version());
                 Some(self.view.event(EventKind::Deleted, &last, first))
             }
         }
