@@ -11,10 +11,12 @@
 
 mod auth;
 mod call;
+pub mod control;
 mod data;
 mod decode;
 mod defaults;
 mod delete;
+pub mod faults;
 mod follow;
 mod gc;
 mod ids;
