@@ -25,7 +25,7 @@ enum Command {
     /// Drive an application: keep as many executors alive as its configuration wants.
     Run(run::RunArgs),
     /// Serve the embedded cluster alone, on loopback, for kubectl and any other client.
-    DevCluster(dev_cluster::DevClusterArgs),
+    DevCluster(Box<dev_cluster::DevClusterArgs>),
 }
 
 /// Does what the command line says; what it returns is how the process ends.
@@ -33,7 +33,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     match Cli::try_parse_from(arguments) {
         Ok(cli) => match cli.command {
             Command::Run(args) => run::run(&args),
-            Command::DevCluster(args) => serve(args),
+            Command::DevCluster(args) => serve(*args),
         },
         Err(error) => {
             // Where nobody reads it any more, it need not be said.
