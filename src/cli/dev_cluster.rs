@@ -7,12 +7,15 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use rand::TryRng as _;
 use rand::rngs::SysRng;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinSet;
 
+use super::ctl::{self, CtlArgs};
 use super::users::{self, UsersError};
+use crate::devcluster::control::{Control, ControlError};
 use crate::devcluster::{
     self, KeepError, NodeKind, Options, ProcessNode, Seed, SeedError, ServeError, Server,
     SimulatedNode,
@@ -20,13 +23,29 @@ use crate::devcluster::{
 
 /// Serve an embedded cluster on loopback, for kubectl and any other client.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct DevClusterArgs {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    serve: ServeArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Have a cluster that was started with `--control` misbehave, for tests by hand.
+    Ctl(CtlArgs),
+}
+
+/// How the cluster is set up.
+#[derive(Debug, Args)]
+struct ServeArgs {
     /// Where to listen; a loopback address, port 0 for any that is free.
     #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
     listen: SocketAddr,
     /// The file of the bearer token; made, for its owner only, if it is not there.
-    #[arg(long, value_name = "FILE")]
-    token_file: PathBuf,
+    #[arg(long, value_name = "FILE", required = true)]
+    token_file: Option<PathBuf>,
     /// Further users: a file of lines `token,user,uid,"group1,group2"`, for its owner only.
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
@@ -46,6 +65,9 @@ pub struct DevClusterArgs {
     /// Where processes have their working directories and logs [default: a temporary directory].
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
+    /// Make a socket at which `boatswain dev-cluster ctl` can have the cluster misbehave.
+    #[arg(long, value_name = "SOCKET")]
+    control: Option<PathBuf>,
     /// Keep the cluster's state in this file, and begin with what it holds.
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
@@ -92,7 +114,8 @@ enum Node {
     None,
 }
 
-fn rate(text: &str) -> Result<f64, String> {
+/// A share, from 0 to 1.
+pub fn rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(rate) if (0.0..=1.0).contains(&rate) => Ok(rate),
         _ => Err("a rate is a number from 0 to 1".to_owned()),
@@ -102,6 +125,9 @@ fn rate(text: &str) -> Result<f64, String> {
 /// Why the embedded cluster cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum DevClusterError {
+    /// There is none.
+    #[error("--token-file is needed")]
+    NoTokenFile,
     /// The token's file cannot be read or written.
     #[error("cannot use the token file {path}")]
     TokenFile {
@@ -170,22 +196,51 @@ pub enum DevClusterError {
     /// The state cannot be kept.
     #[error(transparent)]
     Keep(#[from] KeepError),
+    /// It cannot be controlled.
+    #[error(transparent)]
+    Control(#[from] ControlError),
     /// It could not go on.
     #[error("the cluster has stopped by itself: its log says why")]
     Stopped,
 }
 
-/// Serves the cluster until SIGTERM or SIGINT.
+impl DevClusterArgs {
+    /// Whether a cluster is to be served, and not another one to be spoken to.
+    pub fn serves(&self) -> bool {
+        self.command.is_none()
+    }
+}
+
+/// Serves the cluster until SIGTERM or SIGINT, or speaks to one.
+///
+/// # Errors
+///
+/// Where that cannot be done; the error says what to do about it.
 pub async fn run(args: DevClusterArgs) -> Result<(), DevClusterError> {
+    match args.command {
+        Some(Command::Ctl(args)) => Ok(ctl::run(args).await?),
+        None => serve(args.serve).await,
+    }
+}
+
+async fn serve(args: ServeArgs) -> Result<(), DevClusterError> {
     let mut terminate = signal(SignalKind::terminate()).map_err(DevClusterError::System)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(DevClusterError::System)?;
-    let token = token(&args.token_file)?;
+    let token_file = args.token_file.as_deref();
+    let token = token(token_file.ok_or(DevClusterError::NoTokenFile)?)?;
     let options = options(&args, token.clone())?;
     let cluster = match &args.data {
         Some(file) => devcluster::resume(options, file)?,
         None => devcluster::start(options),
     };
-    let server = Server::bind(cluster.clone(), args.listen).await?;
+    let mut server = Server::bind(cluster.clone(), args.listen).await?;
+    // Dropped with the server, so that its socket is not left behind.
+    let mut controlling = JoinSet::new();
+    if let Some(path) = &args.control {
+        let (control, controlled) = Control::bind(path, cluster.clone())?;
+        server = server.controlled(controlled);
+        controlling.spawn(control.run());
+    }
     let url = server.url();
     if let Some(path) = &args.kubeconfig {
         write_private(path, kubeconfig(server.address(), &token).as_bytes()).map_err(|source| {
@@ -213,7 +268,7 @@ pub async fn run(args: DevClusterArgs) -> Result<(), DevClusterError> {
     Ok(())
 }
 
-fn options(args: &DevClusterArgs, token: String) -> Result<Options, DevClusterError> {
+fn options(args: &ServeArgs, token: String) -> Result<Options, DevClusterError> {
     let seed = match args.seed {
         Some(seed) => seed,
         None => SysRng

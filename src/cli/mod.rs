@@ -1,5 +1,6 @@
 //! The command line.
 
+mod ctl;
 pub mod dev_cluster;
 mod run;
 mod users;
@@ -48,7 +49,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
 
 /// Serves the embedded cluster until a signal.
 fn serve(args: dev_cluster::DevClusterArgs) -> Exit {
-    if let Err(error) = telemetry::init(None, "info,apiserver=info") {
+    if args.serves()
+        && let Err(error) = telemetry::init(None, "info,apiserver=info")
+    {
         complain(error);
         return Exit::Bug;
     }

@@ -1,12 +1,20 @@
 //! Serving the API over HTTP, on loopback only: a cluster whose node runs processes runs whatever it is told to.
 
+use std::future::IntoFuture as _;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
+use std::time::Duration;
 
+use axum::middleware::from_fn_with_state;
 use axum::serve::ListenerExt as _;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{sleep, timeout};
 
 use super::DevCluster;
+use super::control::{Away, Controlled};
+use super::faults::meddle;
 
 /// Why the API cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -27,12 +35,19 @@ pub enum ServeError {
     Serve(#[from] io::Error),
 }
 
+/// So long requests that are under way may take when the server is to be away.
+const LEAVE: Duration = Duration::from_secs(1);
+
+/// The address of a server that was away may be taken for a moment.
+const COME_BACK: Duration = Duration::from_millis(100);
+
 /// A cluster about to be served.
 #[derive(Debug)]
 pub struct Server {
     cluster: DevCluster,
     listener: TcpListener,
     address: SocketAddr,
+    controlled: Option<Controlled>,
 }
 
 impl Server {
@@ -44,15 +59,20 @@ impl Server {
         if !cluster.credentials.are_needed() {
             return Err(ServeError::NoToken);
         }
-        let listener = TcpListener::bind(address)
-            .await
-            .map_err(|e| ServeError::Listen(address, e))?;
+        let listener = listen(address).await?;
         let address = listener.local_addr()?;
         Ok(Self {
             cluster,
             listener,
             address,
+            controlled: None,
         })
+    }
+
+    /// Has it misbehave as somebody at a control socket wants.
+    pub fn controlled(mut self, controlled: Controlled) -> Self {
+        self.controlled = Some(controlled);
+        self
     }
 
     /// The address it was given.
@@ -67,20 +87,90 @@ impl Server {
 
     /// Serves until the cluster is shut down.
     pub async fn run(self) -> Result<(), ServeError> {
-        let mut published = self.cluster.store.published();
-        let stopping = async move {
-            // An error means that the store is gone, which is the end as well.
-            let _ = published.wait_for(|p| p.stopping).await;
-        };
-        let listener = self.listener.tap_io(|connection| {
-            // Without it an event of a watch may wait for the client's acknowledgement of the one before.
-            if let Err(error) = connection.set_nodelay(true) {
-                tracing::debug!(target: "apiserver.serve", %error, "a connection keeps its delay");
-            }
-        });
-        axum::serve(listener, self.cluster.router())
-            .with_graceful_shutdown(stopping)
-            .await?;
-        Ok(())
+        let Self {
+            cluster,
+            mut listener,
+            address,
+            controlled,
+        } = self;
+        let mut router = cluster.router();
+        let mut absences = None;
+        if let Some(controlled) = controlled {
+            router = router.layer(from_fn_with_state(controlled.orders, meddle));
+            absences = Some(controlled.absences);
+        }
+        loop {
+            let (tell, mut leaves) = oneshot::channel();
+            let serving = axum::serve(listener.tap_io(at_once), router.clone())
+                .with_graceful_shutdown(leave(cluster.clone(), absences, tell))
+                .into_future();
+            let mut serving = pin!(serving);
+            let left = tokio::select! {
+                biased;
+                left = &mut leaves => left,
+                served = &mut serving => return Ok(served?),
+            };
+            let Ok((Away(away), rest)) = left else {
+                return Ok(serving.await?);
+            };
+            // Those that are not done by then have no connection any more.
+            let _ = timeout(LEAVE, serving).await;
+            sleep(away).await;
+            listener = loop {
+                match listen(address).await {
+                    Ok(listener) => break listener,
+                    Err(error) => {
+                        tracing::warn!(target: "apiserver.serve", %error, "trying again");
+                        sleep(COME_BACK).await;
+                    }
+                }
+            };
+            absences = Some(rest);
+        }
+    }
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
+    TcpListener::bind(address)
+        .await
+        .map_err(|e| ServeError::Listen(address, e))
+}
+
+/// Without it an event of a watch may wait for the client's acknowledgement of the one before.
+fn at_once(connection: &mut TcpStream) {
+    if let Err(error) = connection.set_nodelay(true) {
+        tracing::debug!(target: "apiserver.serve", %error, "a connection keeps its delay");
+    }
+}
+
+/// Waits until the server is to go: for ever, where nothing is told, otherwise for a while.
+async fn leave(
+    cluster: DevCluster,
+    absences: Option<mpsc::Receiver<Away>>,
+    tell: oneshot::Sender<(Away, mpsc::Receiver<Away>)>,
+) {
+    let mut published = cluster.store.published();
+    let away = async {
+        let mut absences = absences?;
+        Some((absences.recv().await?, absences))
+    };
+    let away = async {
+        match away.await {
+            Some(away) => away,
+            None => std::future::pending().await,
+        }
+    };
+    let stopping = async {
+        // An error means that the store is gone, which is the end as well.
+        let _ = published.wait_for(|p| p.stopping).await;
+    };
+    tokio::select! {
+        biased;
+        () = stopping => {}
+        away = away => {
+            cluster.cut_watches().await;
+            // The server is gone: then it need not come back.
+            let _ = tell.send(away);
+        }
     }
 }

@@ -43,7 +43,7 @@ fn details(kind: &str, group: &str, name: &str) -> Value {
 }
 
 impl ApiError {
-    fn plain(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+    pub(super) fn plain(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             code,
             reason,

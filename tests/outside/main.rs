@@ -19,6 +19,7 @@ mod driver;
 mod process;
 
 mod executors;
+mod faults_by_hand;
 mod hostile_answers;
 mod hostile_pods;
 mod local_run;

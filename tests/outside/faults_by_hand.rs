@@ -1,0 +1,130 @@
+//! `boatswain dev-cluster ctl`: what a person has a cluster do, and that the driver bears it.
+
+use super::api::Grace;
+use super::cluster::Cluster;
+use super::driver::Driver;
+use super::process::{boatswain, until};
+
+const MANY: usize = 20;
+
+/// A cluster that can be told to misbehave.
+struct Controlled {
+    cluster: Cluster,
+    socket: tempfile::TempDir,
+}
+
+impl Controlled {
+    fn start() -> Self {
+        let socket = tempfile::tempdir().unwrap();
+        let path = socket.path().join("ctl");
+        let arguments = ["--node", "simulated", "--control", path.to_str().unwrap()];
+        let cluster = Cluster::with(&arguments);
+        Self { cluster, socket }
+    }
+
+    /// What it says, and whether it obeys.
+    fn asked(&self, fault: &[&str]) -> (bool, String) {
+        let mut command = boatswain();
+        command.args(["dev-cluster", "ctl", "--control"]);
+        command.arg(self.socket.path().join("ctl")).args(fault);
+        let output = command.output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8(said).unwrap())
+    }
+
+    fn ctl(&self, fault: &[&str]) -> String {
+        let (obeys, said) = self.asked(fault);
+        assert!(obeys, "{fault:?}: {said}");
+        said.trim_end().to_owned()
+    }
+}
+
+// spec: O-71
+#[test]
+fn faults_are_in_force_until_they_are_cleared() {
+    let controlled = Controlled::start();
+    assert_eq!(controlled.ctl(&["status"]), "no faults");
+    controlled.ctl(&["latency", "1ms..5ms", "--path", "/pods"]);
+    let errors = [
+        "errors", "1", "--as", "500", "--verb", "get", "--path", "limit=",
+    ];
+    controlled.ctl(&errors);
+    assert_eq!(
+        controlled.ctl(&["status"]),
+        "latency of 1ms to 5ms to …/pods…\n100 % of requests of get to …limit=… are refused with 500"
+    );
+    let refused = controlled
+        .cluster
+        .api
+        .call("GET", "/api/v1/pods?limit=1", None);
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("a fault that was asked for"), "{refused}");
+    assert!(
+        controlled
+            .cluster
+            .api
+            .call("GET", "/api/v1/pods", None)
+            .is_ok()
+    );
+    assert_eq!(controlled.ctl(&["clear"]), "no faults");
+    assert!(
+        controlled
+            .cluster
+            .api
+            .call("GET", "/api/v1/pods?limit=1", None)
+            .is_ok()
+    );
+}
+
+// spec: O-71, A-13, A-14, W-2, W-3, I-1
+#[test]
+fn a_driver_bears_what_a_person_has_its_cluster_do() {
+    let controlled = Controlled::start();
+    let cluster = &controlled.cluster;
+    controlled.ctl(&["errors", "0.3", "--as", "break-after", "--verb", "POST"]);
+    let sets = ["cluster.request_timeout=1s"];
+    let mut driver = Driver::start(cluster, MANY, &sets);
+    let first = cluster.converges(MANY);
+    let created = cluster.created();
+    assert_eq!(
+        created,
+        MANY + 1,
+        "the pods and the record, no pod too many"
+    );
+    controlled.ctl(&["clear"]);
+
+    controlled.ctl(&["freeze", "3s"]);
+    controlled.ctl(&["compact"]);
+    controlled.ctl(&["cut-watches"]);
+    controlled.ctl(&["restart", "500ms"]);
+    assert_eq!(cluster.settles(MANY), first, "nothing is replaced");
+
+    until("the server is there again", || {
+        cluster.api.try_pods().is_ok().then_some(())
+    });
+    cluster.api.delete_pod("t-exec-3", Grace::Force);
+    driver.end_of(3);
+    cluster.converges(MANY);
+    controlled.ctl(&["restart", "100ms", "--empty"]);
+    until("none is left of those before", || {
+        let pods = cluster.api.try_pods().ok()?;
+        let anew = pods.iter().filter(|pod| !first.contains(&pod.uid)).count();
+        (pods.len() == MANY && anew == MANY).then_some(())
+    });
+    cluster.settles(MANY);
+    assert!(driver.is_alive());
+}
+
+// spec: O-72
+#[test]
+fn who_asks_for_what_there_is_not_is_told_what_to_do() {
+    let controlled = Controlled::start();
+    let (obeys, said) = controlled.asked(&["errors", "1", "--as", "200"]);
+    assert!(!obeys && said.contains("from 400 to 599"), "{said}");
+    let nowhere = Controlled {
+        socket: tempfile::tempdir().unwrap(),
+        ..controlled
+    };
+    let (obeys, said) = nowhere.asked(&["status"]);
+    assert!(!obeys && said.contains("started with `--control"), "{said}");
+}
