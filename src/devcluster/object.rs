@@ -36,6 +36,9 @@ pub struct Object {
     key: Key,
     resource_version: u64,
     value: Value,
+    /// `metadata.managedFields` as JSON text; empty if there are none. Apart from the value, since it is as large as the
+    /// rest of a pod and hardly ever changes: the versions of an object share it.
+    managed: Arc<str>,
     encoded: Bytes,
     /// How many bytes of `encoded` are the kind and API version, which items of a list go without.
     head: usize,
@@ -58,17 +61,39 @@ pub struct OwnerReference<'a> {
 
 impl Object {
     /// `value` as it stands at `resource_version`, which is written into it.
-    pub fn new(key: Key, mut value: Value, resource_version: u64) -> Self {
+    pub fn new(key: Key, value: Value, resource_version: u64) -> Self {
+        Self::with_managed(key, value, resource_version, "".into())
+    }
+
+    /// What became of an object. If `value` does not say who owns its fields, that is as before.
+    pub fn next(&self, value: Value, resource_version: u64) -> Self {
+        Self::with_managed(self.key.clone(), value, resource_version, self.managed.clone())
+    }
+
+    fn with_managed(
+        key: Key,
+        mut value: Value,
+        resource_version: u64,
+        mut managed: Arc<str>,
+    ) -> Self {
         set(
             &mut value,
             &["metadata", "resourceVersion"],
             resource_version.to_string().into(),
         );
-        let (encoded, head) = encode(key.resource, &value);
+        match unset(&mut value, &["metadata", "managedFields"]) {
+            Some(Value::Array(owners)) if !owners.is_empty() => {
+                managed = Value::Array(owners).to_string().into();
+            }
+            Some(_) => managed = "".into(),
+            None => {}
+        }
+        let (encoded, head) = encode(key.resource, &value, &managed);
         Self {
             key,
             resource_version,
             value,
+            managed,
             encoded,
             head,
         }
@@ -84,9 +109,23 @@ impl Object {
         self.resource_version
     }
 
-    /// The whole object.
+    /// The object, but for `metadata.managedFields`.
     pub fn value(&self) -> &Value {
         &self.value
+    }
+
+    /// `metadata.managedFields`; nothing if it is not known who owns what.
+    pub fn managed_fields(&self) -> Option<Value> {
+        serde_json::from_str(&self.managed).ok()
+    }
+
+    /// The whole object, with `metadata.managedFields`.
+    pub fn whole(&self) -> Value {
+        let mut whole = self.value.clone();
+        if let Some(managed) = self.managed_fields() {
+            set(&mut whole, &["metadata", "managedFields"], managed);
+        }
+        whole
     }
 
     /// The whole object as JSON.
@@ -145,7 +184,7 @@ impl Object {
 }
 
 /// Kind and API version first, as real servers write them, so that an item is a slice of the whole.
-fn encode(resource: Resource, value: &Value) -> (Bytes, usize) {
+fn encode(resource: Resource, value: &Value, managed: &str) -> (Bytes, usize) {
     let traits = resource.traits();
     let prefix = format!(
         "{{\"kind\":\"{}\",\"apiVersion\":\"{}\"",
@@ -162,6 +201,12 @@ fn encode(resource: Resource, value: &Value) -> (Bytes, usize) {
         write_json(&mut out, name);
         out.push(b':');
         write_json(&mut out, field);
+        if name == "metadata" && !managed.is_empty() && out.pop() == Some(b'}') {
+            // Metadata is never empty: it has a version.
+            out.extend_from_slice(b",\"managedFields\":");
+            out.extend_from_slice(managed.as_bytes());
+            out.push(b'}');
+        }
     }
     out.push(b'}');
     (out.into(), head)

@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use super::json_patch;
+use super::resource::Resource;
 use super::status::ApiError;
+use super::{json_patch, schema, strategic};
 
 /// How a patch is to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,11 +17,15 @@ pub enum PatchKind {
     Json,
 }
 
+/// The type of body of a server-side apply.
+pub const APPLY: &str = "application/apply-patch+yaml";
+
 /// The types of body that a PATCH may have here.
-pub const PATCH_TYPES: [&str; 3] = [
+pub const PATCH_TYPES: [&str; 4] = [
     "application/json-patch+json",
     "application/merge-patch+json",
     "application/strategic-merge-patch+json",
+    APPLY,
 ];
 
 impl PatchKind {
@@ -34,21 +39,29 @@ impl PatchKind {
         }
     }
 
-    /// Carries the patch out on `target`.
-    pub fn apply(self, target: &mut Value, patch: &Value) -> Result<(), ApiError> {
-        match self {
-            Self::Merge | Self::Strategic if !patch.is_object() => Err(ApiError::bad_request(
-                "error decoding patch: a patch of this type is an object",
-            )),
-            Self::Merge => {
+    /// Carries the patch out on `target`, an object of that kind.
+    pub fn apply(
+        self,
+        resource: Resource,
+        target: &mut Value,
+        patch: &Value,
+    ) -> Result<(), ApiError> {
+        match (self, patch) {
+            (Self::Json, patch) => json_patch::apply(target, patch),
+            (Self::Merge, Value::Object(_)) => {
                 merge(target, patch);
                 Ok(())
             }
-            Self::Strategic => {
-                strategic(target, patch);
-                Ok(())
-            }
-            Self::Json => json_patch::apply(target, patch),
+            (Self::Strategic, Value::Object(patch)) => match as_object(target) {
+                Some(target) => {
+                    let shape = schema::of(resource.traits().kind);
+                    strategic::merge(shape, target, patch)
+                }
+                None => Ok(()),
+            },
+            _ => Err(ApiError::bad_request(
+                "error decoding patch: a patch of this type is an object",
+            )),
         }
     }
 }
@@ -78,98 +91,6 @@ fn merge(target: &mut Value, patch: &Value) {
     }
 }
 
-/// By which field the items of a list are told apart, where a strategic merge does not replace the list.
-fn merge_key(list: &str, items: &[Value]) -> Option<&'static str> {
-    match list {
-        "containers"
-        | "initContainers"
-        | "ephemeralContainers"
-        | "env"
-        | "volumes"
-        | "imagePullSecrets" => Some("name"),
-        "volumeMounts" => Some("mountPath"),
-        "volumeDevices" => Some("devicePath"),
-        "conditions" => Some("type"),
-        "ownerReferences" => Some("uid"),
-        "hostAliases" | "podIPs" => Some("ip"),
-        "topologySpreadConstraints" => Some("topologyKey"),
-        "ports" if items.iter().any(|i| i.get("containerPort").is_some()) => Some("containerPort"),
-        "ports" => Some("port"),
-        _ => None,
-    }
-}
-
-fn strategic(target: &mut Value, patch: &Value) {
-    let Value::Object(patch) = patch else {
-        target.clone_from(patch);
-        return;
-    };
-    let Some(target) = as_object(target) else {
-        return;
-    };
-    if patch.get("$patch").and_then(Value::as_str) == Some("replace") {
-        target.clear();
-    }
-    for (name, value) in patch {
-        if let Some(list) = name.strip_prefix("$deleteFromPrimitiveList/") {
-            remove_items(target, list, value);
-        } else if name.starts_with('$') {
-            continue;
-        } else if value.is_null() || value.get("$patch").and_then(Value::as_str) == Some("delete") {
-            target.remove(name);
-        } else {
-            strategic_field(
-                name,
-                target.entry(name.clone()).or_insert(Value::Null),
-                value,
-            );
-        }
-    }
-}
-
-fn remove_items(target: &mut Map<String, Value>, list: &str, gone: &Value) {
-    if let (Some(Value::Array(items)), Some(gone)) = (target.get_mut(list), gone.as_array()) {
-        items.retain(|item| !gone.contains(item));
-    }
-}
-
-fn strategic_field(name: &str, target: &mut Value, patch: &Value) {
-    let Value::Array(items) = patch else {
-        return strategic(target, patch);
-    };
-    let is_directive = |item: &Value| item.get("$patch").and_then(Value::as_str) == Some("replace");
-    let replaces = items.iter().any(is_directive);
-    let key = merge_key(name, items);
-    let Value::Array(old) = target else {
-        *target = Value::Array(items.iter().filter(|i| !is_directive(i)).cloned().collect());
-        return;
-    };
-    if replaces || (key.is_none() && name != "finalizers") {
-        *old = items.iter().filter(|i| !is_directive(i)).cloned().collect();
-        return;
-    }
-    for item in items {
-        let Some(key) = key else {
-            if !old.contains(item) {
-                old.push(item.clone());
-            }
-            continue;
-        };
-        let place = old
-            .iter()
-            .position(|o| o.get(key).is_some() && o.get(key) == item.get(key));
-        let deleted = item.get("$patch").and_then(Value::as_str) == Some("delete");
-        match place {
-            Some(place) if deleted => {
-                old.remove(place);
-            }
-            Some(place) => strategic(&mut old[place], item),
-            None if deleted => {}
-            None => old.push(item.clone()),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,7 +98,7 @@ mod tests {
     use serde_json::json;
 
     fn patched(kind: PatchKind, mut target: Value, patch: Value) -> Result<Value, ApiError> {
-        kind.apply(&mut target, &patch)?;
+        kind.apply(Resource::Pods, &mut target, &patch)?;
         Ok(target)
     }
 
@@ -187,34 +108,6 @@ mod tests {
         let patch = json!({"a": {"b": null, "d": {"e": null, "f": 3}}, "list": [3]});
         let want = json!({"a": {"c": 2, "d": {"f": 3}}, "list": [3]});
         assert_eq!(patched(PatchKind::Merge, target, patch), Ok(want));
-    }
-
-    #[test]
-    fn a_strategic_merge_merges_lists_of_named_things() {
-        let target = json!({"spec": {"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]}});
-        let patch = json!({"spec": {"containers": [{"name": "a", "image": "2"}, {"name": "c", "image": "1"}]}});
-        let want = json!({"spec": {"containers": [
-            {"name": "a", "image": "2"}, {"name": "b", "image": "1"}, {"name": "c", "image": "1"},
-        ]}});
-        assert_eq!(patched(PatchKind::Strategic, target, patch), Ok(want));
-    }
-
-    #[test]
-    fn a_strategic_merge_obeys_its_directives() {
-        let target = json!({"containers": [{"name": "a"}, {"name": "b"}], "finalizers": ["x", "y"], "gone": {"a": 1}});
-        let patch = json!({
-            "containers": [{"name": "a", "$patch": "delete"}],
-            "$deleteFromPrimitiveList/finalizers": ["x"],
-            "gone": {"$patch": "delete"},
-        });
-        let want = json!({"containers": [{"name": "b"}], "finalizers": ["y"]});
-        assert_eq!(patched(PatchKind::Strategic, target, patch), Ok(want));
-        let whole = json!({"containers": [{"$patch": "replace"}, {"name": "z"}]});
-        let target = json!({"containers": [{"name": "a"}]});
-        assert_eq!(
-            patched(PatchKind::Strategic, target, whole),
-            Ok(json!({"containers": [{"name": "z"}]}))
-        );
     }
 
     proptest! {

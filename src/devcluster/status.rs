@@ -235,6 +235,37 @@ impl ApiError {
         Self::conflict(resource, group, name, why)
     }
 
+    /// 409: fields that were applied belong to others; each owner with those of its fields.
+    pub fn apply_conflict(conflicts: &[(String, Vec<String>)]) -> Self {
+        let all = || {
+            conflicts
+                .iter()
+                .flat_map(|(owner, fields)| fields.iter().map(move |field| (owner, field)))
+        };
+        let causes: Vec<Value> = all()
+            .map(|(owner, field)| {
+                json!({"reason": "FieldManagerConflict", "message": format!("conflict with {owner}"), "field": field})
+            })
+            .collect();
+        let message = match causes.len() {
+            1 => all()
+                .map(|(owner, field)| {
+                    format!("Apply failed with 1 conflict: conflict with {owner}: {field}")
+                })
+                .collect(),
+            count => {
+                let each: Vec<String> = conflicts
+                    .iter()
+                    .map(|(owner, fields)| {
+                        format!("conflicts with {owner}:\n- {}", fields.join("\n- "))
+                    })
+                    .collect();
+                format!("Apply failed with {count} conflicts: {}", each.join("\n"))
+            }
+        };
+        Self::about(409, "Conflict", message, json!({"causes": causes}))
+    }
+
     /// 410: the version asked for is not remembered any more.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::plain(410, "Expired", message)

@@ -221,7 +221,11 @@ impl State {
 
     /// Writes an object, new or changed.
     pub fn put(&mut self, key: Key, value: Value) -> Result<Arc<Object>, ApiError> {
-        let object = Arc::new(Object::new(key.clone(), value, self.resource_version + 1));
+        let version = self.resource_version + 1;
+        let object = Arc::new(match self.objects.get(&key) {
+            Some(previous) => previous.next(value, version),
+            None => Object::new(key.clone(), value, version),
+        });
         if object.encoded().len() > MAX_OBJECT {
             return Err(ApiError::too_large("etcdserver: request is too large"));
         }
@@ -243,11 +247,7 @@ impl State {
     pub fn remove(&mut self, key: &Key) -> Option<Arc<Object>> {
         let previous = self.objects.remove(key)?;
         self.unindex(&previous);
-        let last = Arc::new(Object::new(
-            key.clone(),
-            previous.value().clone(),
-            self.resource_version + 1,
-        ));
+        let last = Arc::new(previous.next(previous.value().clone(), self.resource_version + 1));
         self.record(Event::new(EventKind::Deleted, last.clone(), Some(previous)));
         Some(last)
     }
