@@ -9,7 +9,7 @@ use serde_saphyr::{DuplicateKeyPolicy, Options};
 
 /// A body that was read.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Body {
+pub struct Document {
     /// What it says; of a field that is there twice the last.
     pub value: Value,
     /// What is there twice, as strict clients are told.
@@ -17,7 +17,7 @@ pub struct Body {
 }
 
 /// A body of JSON.
-pub fn json(bytes: &[u8]) -> Result<Body, String> {
+pub fn json(bytes: &[u8]) -> Result<Document, String> {
     let read = Read::default();
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let value = Node(&read)
@@ -27,14 +27,14 @@ pub fn json(bytes: &[u8]) -> Result<Body, String> {
             serde_json::error::Category::Eof => "unexpected end of JSON input".to_owned(),
             _ => error.to_string(),
         })?;
-    Ok(Body {
+    Ok(Document {
         value,
         duplicates: read.duplicates.into_inner(),
     })
 }
 
 /// A body of YAML, which any JSON is too.
-pub fn yaml(bytes: &[u8]) -> Result<Body, String> {
+pub fn yaml(bytes: &[u8]) -> Result<Document, String> {
     if bytes.trim_ascii_start().starts_with(b"{")
         && let Ok(body) = json(bytes)
     {
@@ -48,7 +48,7 @@ pub fn yaml(bytes: &[u8]) -> Result<Body, String> {
         Ok(_) => Vec::new(),
         Err(error) => vec![format!("yaml: unmarshal errors:\n  {error}")],
     };
-    Ok(Body { value, duplicates })
+    Ok(Document { value, duplicates })
 }
 
 /// What is noted while a body is read.

@@ -6,19 +6,22 @@ use std::time::Duration;
 use axum::body::{Body, HttpBody as _};
 use bytes::Bytes;
 use http::Method;
-use http::header::{ACCEPT, CONTENT_TYPE};
+use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use http::request::Parts;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::decode;
+use super::body::{self, Document};
+use super::decode::{self, unknown_field};
 use super::delete::DeleteOptions;
 use super::object::{Key, text};
-use super::patch::{PATCH_TYPES, PatchKind};
+use super::patch::{APPLY, PATCH_TYPES, PatchKind};
 use super::query::Query;
 use super::resource::Resource;
 use super::status::ApiError;
-use super::write::{Part, Write, refuse_unknown};
+use super::update::check_place;
+use super::write::{Caller, Part, Write};
+use super::write_options::{Validation, Verb, WriteOptions};
 
 /// The largest body taken, as on real servers.
 const MAX_BODY: usize = 3 * 1024 * 1024;
@@ -32,8 +35,10 @@ pub(super) struct Call<'a> {
     parts: &'a Parts,
     pub(super) query: Query,
     body: Bytes,
-    /// The fields of the object in the body that were dropped, which the client is warned of.
-    pub(super) unknown: Vec<String>,
+    /// What the client is warned of.
+    pub(super) warnings: Vec<String>,
+    /// Who writes, if it is a write.
+    pub(super) caller: Caller,
     /// After this it may not be carried out any more.
     pub(super) deadline: Instant,
 }
@@ -79,7 +84,8 @@ impl<'a> Call<'a> {
             parts,
             query,
             body,
-            unknown: Vec::new(),
+            warnings: Vec::new(),
+            caller: Caller::default(),
             deadline,
         })
     }
@@ -113,15 +119,26 @@ impl<'a> Call<'a> {
         header.split(';').next().unwrap_or_default().trim()
     }
 
-    /// A body of JSON under any name that covers it; what is YAML only is told apart when it is parsed.
-    fn takes_json_body(&self) -> Result<(), ApiError> {
+    /// Whether the body is YAML rather than JSON; other forms are not taken.
+    fn body_is_yaml(&self) -> Result<bool, ApiError> {
         match self.content_type() {
-            "" | "application/json" | "application/yaml" => Ok(()),
+            "" | "application/json" => Ok(false),
+            "application/yaml" => Ok(true),
             _ => Err(ApiError::unsupported_media_type(&[
                 "application/json",
                 "application/yaml",
             ])),
         }
+    }
+
+    fn read_body(&self, kind: &str) -> Result<Document, ApiError> {
+        decode::parse(kind, &self.body, self.body_is_yaml()?)
+    }
+
+    fn options(&self, verb: Verb) -> Result<WriteOptions, ApiError> {
+        let agent = self.parts.headers.get(USER_AGENT);
+        let agent = agent.and_then(|v| v.to_str().ok()).unwrap_or_default();
+        WriteOptions::read(&self.query, verb, agent)
     }
 
     /// Whether a pod has this subresource, though it cannot be read.
@@ -130,29 +147,51 @@ impl<'a> Call<'a> {
     }
 
     /// The object in the body, as its type has it.
-    fn object(&mut self, resource: Resource) -> Result<Value, ApiError> {
-        let kind = resource.traits().kind;
-        self.takes_json_body()?;
-        let strict = self.query.strict("CreateOptions")?;
-        let decoded = decode::object(resource, decode::parse(kind, &self.body)?)?;
-        if strict {
-            refuse_unknown(&decoded.unknown).map_err(|error| {
-                let version = resource.traits().api_version;
-                let message = error.message;
-                ApiError::bad_request(format!(
-                    "{kind} in version \"{version}\" cannot be handled as a {kind}: {message}"
-                ))
-            })?;
-        } else if self.query.text("fieldValidation") != "Ignore" {
-            self.unknown = decoded.unknown;
+    fn object(&mut self, resource: Resource, validation: Validation) -> Result<Value, ApiError> {
+        let traits = resource.traits();
+        let body = self.read_body(traits.kind)?;
+        let decoded = decode::object(resource, body.value)
+            .map_err(|undecoded| undecoded.refused(traits.kind, &self.body))?;
+        let mut odd: Vec<String> = decoded.unknown.iter().map(|f| unknown_field(f)).collect();
+        odd.extend(body.duplicates);
+        match validation {
+            Validation::Strict if !odd.is_empty() => {
+                return Err(ApiError::bad_request(format!(
+                    "{0} in version \"{1}\" cannot be handled as a {0}: strict decoding error: {2}",
+                    traits.kind,
+                    traits.version,
+                    odd.join(", ")
+                )));
+            }
+            Validation::Warn => self.warnings = odd,
+            Validation::Strict | Validation::Ignore => {}
         }
         Ok(decoded.object)
     }
 
+    /// The patch in the body, in which fields may be there twice.
+    fn patch(&self, apply: bool, validation: Validation) -> Result<(Value, Vec<String>), ApiError> {
+        let read = if apply {
+            body::yaml(&self.body).map_err(|e| format!("error decoding YAML: {e}"))
+        } else {
+            body::json(&self.body).map_err(|e| format!("error decoding patch: {e}"))
+        };
+        let Document { value, duplicates } = read.map_err(ApiError::bad_request)?;
+        match validation {
+            Validation::Ignore => Ok((value, Vec::new())),
+            Validation::Strict if apply && !duplicates.is_empty() => {
+                Err(ApiError::bad_request(format!(
+                    "error strict decoding YAML: error converting YAML to JSON: {}",
+                    duplicates.join(", ")
+                )))
+            }
+            Validation::Strict | Validation::Warn => Ok((value, duplicates)),
+        }
+    }
+
     fn delete_options(&self) -> Result<DeleteOptions, ApiError> {
         if !self.body.is_empty() {
-            self.takes_json_body()?;
-            let value = decode::parse("DeleteOptions", &self.body)?;
+            let value = self.read_body("DeleteOptions")?.value;
             let mut options = DeleteOptions::from_value(&value)?;
             options.dry_run |= self.query.dry_run("DeleteOptions")?;
             return Ok(options);
@@ -181,16 +220,18 @@ impl<'a> Call<'a> {
         let placed = namespace.is_some() == resource.traits().namespaced;
         match self.parts.method {
             Method::POST if placed => {
-                let object = self.object(resource)?;
+                let options = self.options(Verb::Create)?;
+                let object = self.object(resource, options.validation)?;
                 let namespace = namespace.unwrap_or_default();
                 same_namespace(&object, &namespace)?;
+                self.caller.manager = options.manager;
                 Ok((
                     Write::Create {
                         resource,
                         namespace,
                         object,
                     },
-                    self.query.dry_run("CreateOptions")?,
+                    options.dry_run,
                 ))
             }
             Method::DELETE if placed && resource.traits().namespaced => {
@@ -225,30 +266,13 @@ impl<'a> Call<'a> {
         };
         match self.parts.method {
             Method::PUT => {
-                let object = self.object(key.resource)?;
-                same_namespace(&object, &key.namespace)?;
-                same_name(&object, &key.name)?;
-                let dry_run = self.query.dry_run("UpdateOptions")?;
-                Ok((Write::Update { key, part, object }, dry_run))
+                let options = self.options(Verb::Update)?;
+                let mut object = self.object(key.resource, options.validation)?;
+                check_place(&key, &mut object)?;
+                self.caller.manager = options.manager;
+                Ok((Write::Update { key, part, object }, options.dry_run))
             }
-            Method::PATCH => {
-                let kind = PatchKind::of_content_type(self.content_type())
-                    .ok_or_else(|| ApiError::unsupported_media_type(&PATCH_TYPES))?;
-                let patch = serde_json::from_slice(&self.body)
-                    .map_err(|e| ApiError::bad_request(format!("error decoding patch: {e}")))?;
-                let strict = self.query.strict("PatchOptions")?;
-                let dry_run = self.query.dry_run("PatchOptions")?;
-                Ok((
-                    Write::Patch {
-                        key,
-                        part,
-                        kind,
-                        patch,
-                        strict,
-                    },
-                    dry_run,
-                ))
-            }
+            Method::PATCH => self.write_patch(key, part),
             Method::DELETE if part == Part::Main => {
                 let options = self.delete_options()?;
                 let dry_run = options.dry_run;
@@ -258,19 +282,53 @@ impl<'a> Call<'a> {
         }
     }
 
+    fn write_patch(&mut self, key: Key, part: Part) -> Result<(Write, bool), ApiError> {
+        let content_type = self.content_type();
+        let apply = content_type == APPLY;
+        let kind = PatchKind::of_content_type(content_type);
+        if kind.is_none() && !apply {
+            return Err(ApiError::unsupported_media_type(&PATCH_TYPES));
+        }
+        let options = self.options(if apply { Verb::Apply } else { Verb::Patch })?;
+        let (patch, duplicates) = self.patch(apply, options.validation)?;
+        self.caller.manager = options.manager;
+        self.caller.is_warned = options.validation == Validation::Warn;
+        let write = match kind {
+            Some(kind) => {
+                self.caller.duplicates = duplicates;
+                Write::Patch {
+                    key,
+                    part,
+                    kind,
+                    patch,
+                    strict: options.validation == Validation::Strict,
+                }
+            }
+            None => {
+                self.warnings = duplicates;
+                Write::Apply {
+                    key,
+                    part,
+                    config: patch,
+                    force: options.force,
+                }
+            }
+        };
+        Ok((write, options.dry_run))
+    }
+
     /// What can be posted to a pod.
     fn write_pod(&self, key: Key, sub: Option<&str>) -> Result<(Write, bool), ApiError> {
         if self.parts.method != Method::POST {
             return Err(ApiError::method_not_allowed());
         }
-        self.takes_json_body()?;
-        let dry_run = self.query.dry_run("CreateOptions")?;
+        let dry_run = self.options(Verb::Create)?.dry_run;
         let kind = if sub == Some("eviction") {
             "Eviction"
         } else {
             "Binding"
         };
-        let body = decode::parse(kind, &self.body)?;
+        let body = self.read_body(kind)?.value;
         if !matches!(text(&body, &["kind"]), k if k.is_empty() || k == kind) || !body.is_object() {
             return Err(ApiError::bad_request(format!(
                 "the object provided is unrecognized (must be of type {kind})"

@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
+use super::body::{self, Document};
 use super::object::{set, unset};
-use super::resource::Resource;
+use super::resource::{Resource, Traits};
 use super::status::ApiError;
 
 /// An object as its type has it, and what the client sent that the type lacks.
@@ -34,36 +35,66 @@ const FREE_FORM: [&str; 12] = [
 /// Fields that are written even if they are empty.
 const KEPT_EMPTY: [&str; 5] = ["containers", "image", "imageID", "value", "name"];
 
-/// An object as JSON text.
-pub fn parse(kind: &str, body: &[u8]) -> Result<Value, ApiError> {
-    serde_json::from_slice(body).map_err(|e| {
-        ApiError::bad_request(format!(
-            "the object provided is unrecognized (must be of type {kind}): {e}"
-        ))
+/// Why something is no object of its type.
+#[derive(Debug)]
+pub struct Undecoded {
+    /// What is wrong with it.
+    pub why: String,
+    /// The kind and version that it says it is of, if it says so.
+    of: Option<(String, String)>,
+}
+
+impl Undecoded {
+    fn new(why: impl Into<String>) -> Self {
+        Self {
+            why: why.into(),
+            of: None,
+        }
+    }
+
+    /// The answer to a client that sent it for an object of that kind.
+    pub fn refused(self, want: &str, body: &[u8]) -> ApiError {
+        let why = self.why;
+        ApiError::bad_request(match self.of {
+            Some((kind, version)) => format!(
+                "{kind} in version \"{version}\" cannot be handled as a {want}: {why}"
+            ),
+            None => format!(
+                "the object provided is unrecognized (must be of type {want}): {why} ({})",
+                body::summary(body)
+            ),
+        })
+    }
+}
+
+/// An object as text, in JSON or YAML.
+pub fn parse(kind: &str, body: &[u8], is_yaml: bool) -> Result<Document, ApiError> {
+    let read = if is_yaml {
+        body::yaml(body)
+    } else {
+        body::json(body)
+    };
+    read.map_err(|why| {
+        let form = if is_yaml { "yaml" } else { "json" };
+        Undecoded::new(format!("couldn't get version/kind; {form} parse error: {why}"))
+            .refused(kind, body)
     })
 }
 
 /// The object as its type has it: unknown fields and empty ones are dropped, wrong types refused.
-pub fn object(resource: Resource, mut object: Value) -> Result<Decoded, ApiError> {
+pub fn object(resource: Resource, mut object: Value) -> Result<Decoded, Undecoded> {
     let traits = resource.traits();
     let Some(fields) = object.as_object_mut() else {
-        return Err(ApiError::bad_request(format!(
-            "the object provided is no {}",
-            traits.kind
-        )));
-    };
-    let unlike = |e: &dyn std::fmt::Display, kind: &str, version: &str| {
-        let want = traits.kind;
-        ApiError::bad_request(format!(
-            "{kind} in version \"{version}\" cannot be handled as a {want}: {e}"
-        ))
+        return Err(Undecoded::new(
+            "couldn't get version/kind; json parse error: it is no object",
+        ));
     };
     let given = |field: &str, default: &str| match fields.get(field) {
         None | Some(Value::Null) => Ok(default.to_owned()),
         Some(Value::String(s)) if s.is_empty() => Ok(default.to_owned()),
         Some(Value::String(s)) => Ok(s.clone()),
-        Some(_) => Err(ApiError::bad_request(format!(
-            "couldn't get version/kind; {field} is no string"
+        Some(_) => Err(Undecoded::new(format!(
+            "couldn't get version/kind; json parse error: {field} is no string"
         ))),
     };
     let (kind, version) = (
@@ -71,17 +102,19 @@ pub fn object(resource: Resource, mut object: Value) -> Result<Decoded, ApiError
         given("apiVersion", traits.api_version)?,
     );
     if kind != traits.kind || version != traits.api_version {
-        return Err(unlike(&"converting it is not possible", &kind, &version));
+        return Err(other_kind(traits, kind, version));
     }
-    fields.insert("kind".into(), kind.as_str().into());
-    fields.insert("apiVersion".into(), version.as_str().into());
-    // Which client set which field is not tracked here, and what old servers added is of no use.
-    for field in ["managedFields", "selfLink"] {
-        unset(&mut object, &["metadata", field]);
-    }
+    let unlike = |why: String| Undecoded {
+        why,
+        of: Some((traits.kind.to_owned(), traits.version.to_owned())),
+    };
+    fields.insert("kind".into(), kind.into());
+    fields.insert("apiVersion".into(), version.into());
+    unset(&mut object, &["metadata", "selfLink"]);
+    let managed = unset(&mut object, &["metadata", "managedFields"]);
     let mut typed = resource
         .typed(object.clone())
-        .map_err(|e| unlike(&e, traits.kind, traits.api_version))?;
+        .map_err(|e| unlike(e.to_string()))?;
     let mut unknown = Vec::new();
     find_unknown(&object, &typed, &mut String::new(), &mut unknown);
     if typed.get("metadata").is_none() {
@@ -92,10 +125,48 @@ pub fn object(resource: Resource, mut object: Value) -> Result<Decoded, ApiError
         );
     }
     prune(&mut typed);
+    match managed {
+        None | Some(Value::Null) => {}
+        Some(Value::Array(owners)) => {
+            set(&mut typed, &["metadata", "managedFields"], owners.into());
+        }
+        Some(_) => return Err(unlike("metadata.managedFields is no list".into())),
+    }
     Ok(Decoded {
         object: typed,
         unknown,
     })
+}
+
+/// Why an object of one kind cannot be taken for one of another.
+fn other_kind(traits: &Traits, kind: String, version: String) -> Undecoded {
+    let why = match Resource::of_kind(&version, &kind) {
+        Some(_) => {
+            let group = |group: &'static str| group.split('.').next().unwrap_or_default();
+            let internal = match group(traits.group) {
+                "" => "core",
+                group => group,
+            };
+            let version = version.rsplit('/').next().unwrap_or_default();
+            format!(
+                "converting ({version}.{kind}) to ({internal}.{}): unknown conversion",
+                traits.kind
+            )
+        }
+        None => format!(
+            "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/api/legacyscheme/scheme.go:30\""
+        ),
+    };
+    let version = version.rsplit('/').next().unwrap_or_default().to_owned();
+    Undecoded {
+        why,
+        of: Some((kind, version)),
+    }
+}
+
+/// What a client is told of a field that a type lacks.
+pub fn unknown_field(field: &str) -> String {
+    format!("unknown field \"{field}\"")
 }
 
 fn find_unknown(given: &Value, typed: &Value, path: &mut String, unknown: &mut Vec<String>) {
@@ -178,8 +249,22 @@ mod tests {
             json!({"spec": {"containers": "none"}}),
         ] {
             let error = object(Resource::Pods, bad.clone()).expect_err("refused");
+            let error = error.refused("Pod", b"{}");
             assert_eq!((error.code, error.reason), (400, "BadRequest"), "{bad}");
         }
+    }
+
+    #[test]
+    fn an_object_of_another_kind_is_told_from_one_of_none() {
+        let why = |bad: Value| object(Resource::Pods, bad).map_err(|e| e.refused("Pod", b"{}").message);
+        assert_eq!(
+            why(json!({"kind": "ConfigMap", "apiVersion": "v1"})).expect_err("refused"),
+            "ConfigMap in version \"v1\" cannot be handled as a Pod: converting (v1.ConfigMap) to (core.Pod): unknown conversion"
+        );
+        assert_eq!(
+            why(json!({"kind": "Pot", "apiVersion": "v1"})).expect_err("refused"),
+            "Pot in version \"v1\" cannot be handled as a Pod: no kind \"Pot\" is registered for version \"v1\" in scheme \"pkg/api/legacyscheme/scheme.go:30\""
+        );
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::object::{at, set, text};
 use super::quantity;
 use super::resource::Resource;
 
-/// Fills in what is missing.
+/// Fills in what the type itself says of a field that is missing.
 pub fn fill(resource: Resource, object: &mut Value) {
     match resource {
         Resource::Pods => pod(object),
@@ -16,6 +16,15 @@ pub fn fill(resource: Resource, object: &mut Value) {
             default(object, &["spec", "volumeMode"], "Filesystem".into())
         }
         Resource::ConfigMaps | Resource::Leases => {}
+    }
+}
+
+/// Fills in what admission adds: nobody who writes the object owns that.
+pub fn admit(resource: Resource, object: &mut Value) {
+    if let (Resource::Pods, Some(spec)) = (resource, object.get_mut("spec")) {
+        default(spec, &["priority"], 0.into());
+        default(spec, &["preemptionPolicy"], "PreemptLowerPriority".into());
+        tolerations(spec);
     }
 }
 
@@ -54,9 +63,6 @@ fn pod(pod: &mut Value) {
     default(spec, &["schedulerName"], "default-scheduler".into());
     default(spec, &["enableServiceLinks"], true.into());
     default(spec, &["securityContext"], json!({}));
-    default(spec, &["priority"], 0.into());
-    default(spec, &["preemptionPolicy"], "PreemptLowerPriority".into());
-    tolerations(spec);
     for kind in ["initContainers", "containers"] {
         items(spec, kind).for_each(container);
     }

@@ -9,14 +9,18 @@
 //!
 //! It knows nothing of the driver, nor the driver of it.
 
+mod apply;
 mod auth;
+mod body;
 mod call;
 pub mod control;
+mod cause;
 mod data;
 mod decode;
 mod defaults;
 mod delete;
 pub mod faults;
+mod field_set;
 mod follow;
 mod gc;
 mod ids;
@@ -25,28 +29,37 @@ mod keep;
 mod label_selector;
 mod list;
 mod logs;
+mod managed;
 mod names;
 mod node;
 mod object;
 mod options;
+mod own;
 mod patch;
 mod path;
 mod pod;
 mod publish;
 mod quantity;
 mod query;
+mod quota;
 mod resource;
 mod router;
+mod schema;
 mod selector;
 mod serve;
 mod server;
 mod status;
 mod store;
+mod strategic;
+mod structured;
 mod update;
 mod validate;
+mod validate_meta;
 mod validate_pod;
+mod validate_pod_change;
 mod watch;
 mod write;
+mod write_options;
 
 #[cfg(test)]
 mod tests;

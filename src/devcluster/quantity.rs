@@ -46,6 +46,32 @@ pub fn parse(text: &str) -> Option<i128> {
     Some(if negative { -amount } else { amount })
 }
 
+/// An amount as Kubernetes writes it: with the largest unit that leaves a whole number.
+pub fn canonical(nano: i128, is_binary: bool) -> String {
+    const NANO: i128 = 1_000_000_000;
+    if nano % NANO != 0 {
+        return match () {
+            () if nano % 1_000_000 == 0 => format!("{}m", nano / 1_000_000),
+            () if nano % 1_000 == 0 => format!("{}u", nano / 1_000),
+            () => format!("{nano}n"),
+        };
+    }
+    let whole = nano / NANO;
+    let (base, units) = if is_binary {
+        (1_024, ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"])
+    } else {
+        (1_000, ["k", "M", "G", "T", "P", "E"])
+    };
+    let (mut amount, mut unit) = (whole, "");
+    for larger in units {
+        if amount == 0 || amount % base != 0 {
+            break;
+        }
+        (amount, unit) = (amount / base, larger);
+    }
+    format!("{amount}{unit}")
+}
+
 /// `e3` and the like.
 fn exponent(suffix: &str, nano: i128) -> Option<i128> {
     let power: i32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
@@ -74,6 +100,24 @@ mod tests {
         for bad in ["", "abc", "1x", "1.2.3", "--1", "m", "1 "] {
             assert_eq!(parse(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn amounts_are_written_with_the_largest_unit_that_fits() {
+        for (text, is_binary) in [
+            ("0", false),
+            ("3", false),
+            ("1500m", false),
+            ("2k", false),
+            ("1Gi", true),
+            ("1536Mi", true),
+            ("7n", false),
+            ("-1", false),
+        ] {
+            let amount = parse(text).expect("an amount");
+            assert_eq!(canonical(amount, is_binary), text);
+        }
+        assert_eq!(parse("1000000Ki").map(|a| canonical(a, true)).as_deref(), Some("1000000Ki"));
     }
 
     proptest! {

@@ -289,9 +289,15 @@ impl Api {
     ) -> Result<Response, ApiError> {
         call.accepts_json()?;
         *reached_store = true;
-        let answer = self
+        let (answer, warnings) = self
             .store
-            .write_for(write, dry_run, Some(call.deadline), origin.cloned())
+            .write_for(
+                write,
+                dry_run,
+                Some(call.deadline),
+                Some(call.caller.clone()),
+                origin.cloned(),
+            )
             .await?;
         let mut response = match answer {
             Answer::Object(object, new) => {
@@ -304,19 +310,26 @@ impl Api {
                 objects,
             } => response(200, list::encode(resource, version, &objects, None, None)),
         };
-        for field in call.unknown.iter().take(MAX_WARNINGS) {
-            let readable: String = field
-                .chars()
-                .filter(|c| (' '..='~').contains(c) && *c != '"')
-                .collect();
-            if let Ok(warning) =
-                HeaderValue::try_from(format!("299 - \"unknown field \\\"{readable}\\\"\""))
-            {
+        for warning in call.warnings.iter().chain(&warnings).take(MAX_WARNINGS) {
+            if let Ok(warning) = HeaderValue::try_from(warning_header(warning)) {
                 response.headers_mut().append(WARNING, warning);
             }
         }
         Ok(response)
     }
+}
+
+/// A warning as a header has it, without what no header may have.
+fn warning_header(warning: &str) -> String {
+    let mut header = String::from("299 - \"");
+    for c in warning.chars().filter(|c| (' '..='~').contains(c)) {
+        if matches!(c, '"' | '\\') {
+            header.push('\\');
+        }
+        header.push(c);
+    }
+    header.push('"');
+    header
 }
 
 fn version() -> Value {

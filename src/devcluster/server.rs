@@ -16,7 +16,7 @@ use super::publish::{self, Publisher, Reader};
 use super::resource::Resource;
 use super::status::ApiError;
 use super::store::State;
-use super::write::{Answer, Moment, Write};
+use super::write::{Answer, Caller, Moment, Write};
 use super::{decode, defaults};
 
 /// Requests on their way to the task. Each belongs to a client that waits for it, so more than this means more
@@ -70,14 +70,19 @@ pub struct Origin {
 
 type Reply<T> = oneshot::Sender<T>;
 
+/// An answer, and what the client shall be warned of.
+pub(super) type Warned = (Answer, Vec<String>);
+
 pub(super) enum Command {
     Write {
         write: Box<Write>,
         dry_run: bool,
         /// After this it may not be carried out any more.
         deadline: Option<Instant>,
+        /// The client that asks, if it is one.
+        caller: Option<Caller>,
         origin: Option<Origin>,
-        reply: Reply<Result<Answer, ApiError>>,
+        reply: Reply<Result<Warned, ApiError>>,
     },
     /// A write that was refused before it came here.
     Refused {
@@ -140,7 +145,8 @@ pub struct Store {
 impl Store {
     /// Carries a write out on behalf of what runs inside the cluster.
     pub async fn write(&self, write: Write) -> Result<Answer, ApiError> {
-        self.write_for(write, false, None, None).await
+        let answer = self.write_for(write, false, None, None, None).await;
+        answer.map(|(answer, _)| answer)
     }
 
     pub(super) async fn write_for(
@@ -148,13 +154,15 @@ impl Store {
         write: Write,
         dry_run: bool,
         deadline: Option<Instant>,
+        caller: Option<Caller>,
         origin: Option<Origin>,
-    ) -> Result<Answer, ApiError> {
+    ) -> Result<Warned, ApiError> {
         let write = Box::new(write);
         self.ask(|reply| Command::Write {
             write,
             dry_run,
             deadline,
+            caller,
             origin,
             reply,
         })
@@ -259,7 +267,7 @@ struct Task {
 }
 
 /// An answer that waits until the state it came from is published.
-type Answered = (Reply<Result<Answer, ApiError>>, Result<Answer, ApiError>);
+type Answered = (Reply<Result<Warned, ApiError>>, Result<Warned, ApiError>);
 
 impl Task {
     async fn run(mut self, mut inbox: mpsc::Receiver<Command>) {
@@ -307,20 +315,20 @@ impl Task {
                 write,
                 dry_run,
                 deadline,
+                caller,
                 origin,
                 reply,
             } => {
                 let answer = if deadline.is_some_and(|at| Instant::now() >= at) {
                     Err(ApiError::deadline_passed())
                 } else {
-                    let mut moment = Moment {
-                        now: self.clock.now(),
-                        ids: &mut self.ids,
-                    };
-                    self.now.state.write(*write, dry_run, &mut moment)
+                    let mut moment = Moment::new(self.clock.now(), &mut self.ids);
+                    moment.caller = caller.as_ref();
+                    let answer = self.now.state.write(*write, dry_run, &mut moment);
+                    answer.map(|answer| (answer, moment.warnings))
                 };
                 if let Some(origin) = origin {
-                    self.record(origin, code(&answer));
+                    self.record(origin, code(answer.as_ref().map(|(answer, _)| answer)));
                 }
                 answers.push((reply, answer));
             }
@@ -378,7 +386,7 @@ impl Task {
 }
 
 /// The HTTP status of an answer.
-pub(super) fn code(answer: &Result<Answer, ApiError>) -> u16 {
+pub(super) fn code(answer: Result<&Answer, &ApiError>) -> u16 {
     match answer {
         Ok(Answer::Object(_, true)) => 201,
         Ok(Answer::Object(_, false) | Answer::Deleted { .. }) => 200,

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+pub use super::cause::Cause;
+
 /// Why a request was refused; becomes a `Status` object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ApiError {
@@ -15,84 +17,6 @@ pub struct ApiError {
     pub details: Option<Value>,
     /// How a paged list whose version is gone may be carried on.
     pub continue_token: Option<String>,
-}
-
-/// One thing that is wrong with one field.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Cause {
-    reason: &'static str,
-    field: String,
-    message: String,
-}
-
-impl Cause {
-    fn new(reason: &'static str, field: impl Into<String>, message: String) -> Self {
-        Self {
-            reason,
-            field: field.into(),
-            message,
-        }
-    }
-
-    /// A field that must be there.
-    pub fn required(field: impl Into<String>, detail: &str) -> Self {
-        let message = if detail.is_empty() {
-            "Required value".to_owned()
-        } else {
-            format!("Required value: {detail}")
-        };
-        Self::new("FieldValueRequired", field, message)
-    }
-
-    /// A field whose value has a form that is not allowed.
-    pub fn invalid(field: impl Into<String>, value: &Value, detail: &str) -> Self {
-        Self::new(
-            "FieldValueInvalid",
-            field,
-            format!("Invalid value: {value}: {detail}"),
-        )
-    }
-
-    /// A field that may not be set or changed here.
-    pub fn forbidden(field: impl Into<String>, detail: &str) -> Self {
-        Self::new("FieldValueForbidden", field, format!("Forbidden: {detail}"))
-    }
-
-    /// A value that is not one of those known.
-    pub fn not_supported(field: impl Into<String>, value: &Value, supported: &[&str]) -> Self {
-        let quoted: Vec<String> = supported.iter().map(|s| format!("\"{s}\"")).collect();
-        Self::new(
-            "FieldValueNotSupported",
-            field,
-            format!(
-                "Unsupported value: {value}: supported values: {}",
-                quoted.join(", ")
-            ),
-        )
-    }
-
-    /// A value that is there twice.
-    pub fn duplicate(field: impl Into<String>, value: &Value) -> Self {
-        Self::new(
-            "FieldValueDuplicate",
-            field,
-            format!("Duplicate value: {value}"),
-        )
-    }
-
-    /// A value that names something that is not there.
-    pub fn not_found(field: impl Into<String>, value: &Value) -> Self {
-        Self::new("FieldValueNotFound", field, format!("Not found: {value}"))
-    }
-
-    /// A value that is longer than allowed.
-    pub fn too_long(field: impl Into<String>, limit: usize) -> Self {
-        Self::new(
-            "FieldValueTooLong",
-            field,
-            format!("Too long: may not be more than {limit} bytes"),
-        )
-    }
 }
 
 /// A resource as errors name it: `pods`, or `leases.coordination.k8s.io`.
@@ -220,6 +144,17 @@ impl ApiError {
         )
     }
 
+    /// 409: all names that the server made up were taken.
+    pub fn no_unique_name(resource: &str, group: &str, name: &str) -> Self {
+        let message = format!(
+            "{} \"{name}\" already exists, the server was not able to generate a unique name for the object",
+            qualified(resource, group)
+        );
+        let mut details = details(resource, group, name);
+        details["retryAfterSeconds"] = 1.into();
+        Self::about(409, "AlreadyExists", message, details)
+    }
+
     /// 409: what the request assumed of the object does not hold.
     pub fn conflict(resource: &str, group: &str, name: &str, why: &str) -> Self {
         let message = format!(
@@ -287,10 +222,14 @@ impl ApiError {
 
     /// 422: the object breaks rules; one cause for each.
     pub fn invalid(kind: &str, group: &str, name: &str, causes: Vec<Cause>) -> Self {
-        let each: Vec<String> = causes
-            .iter()
-            .map(|c| format!("{}: {}", c.field, c.message))
-            .collect();
+        let mut each: Vec<String> = Vec::new();
+        for cause in &causes {
+            let text = format!("{}: {}", cause.field, cause.message);
+            // Rules are checked at more than one place; what is wrong is said once.
+            if !each.contains(&text) {
+                each.push(text);
+            }
+        }
         let why = match each.as_slice() {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),

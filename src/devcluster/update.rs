@@ -11,8 +11,17 @@ use super::patch::PatchKind;
 use super::resource::Resource;
 use super::status::{ApiError, Cause};
 use super::store::State;
-use super::write::{Answer, Moment, Part, refuse_unknown};
-use super::{validate, validate_pod};
+use super::write::{Answer, Moment, Part};
+use super::{own, validate};
+
+/// Whether it is known who owns the fields of what is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owners {
+    /// No: whoever writes owns what is new.
+    New,
+    /// It says so itself.
+    Known,
+}
 
 impl State {
     pub(super) fn replace(
@@ -23,15 +32,42 @@ impl State {
         moment: &mut Moment<'_>,
     ) -> Result<Answer, ApiError> {
         let traits = key.resource.traits();
-        match self.get(&key).cloned() {
-            Some(old) => Ok(Answer::Object(self.update(&old, part, object)?, false)),
-            None if traits.creates_on_update && part == Part::Main => {
-                let mut object = object;
-                unset(&mut object, &["metadata", "resourceVersion"]);
-                self.create(key.resource, &key.namespace.clone(), object, moment)
+        let Some(old) = self.get(&key).cloned() else {
+            if !traits.creates_on_update || part == Part::Status {
+                return Err(ApiError::not_found(traits.plural, traits.group, &key.name));
             }
-            None => Err(ApiError::not_found(traits.plural, traits.group, &key.name)),
+            let mut object = object;
+            unset(&mut object, &["metadata", "resourceVersion"]);
+            return self.create(key.resource, &key.namespace, object, Owners::New, moment);
+        };
+        let uid = text(&object, &["metadata", "uid"]);
+        if !uid.is_empty() && uid != old.uid() {
+            let why = format!(
+                "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+                old.uid()
+            );
+            return Err(ApiError::conflict(
+                traits.plural,
+                traits.group,
+                &key.name,
+                &why,
+            ));
         }
+        if text(&object, &["metadata", "resourceVersion"]).is_empty() && !takes_any_version(traits.kind) {
+            let cause = Cause::raw_invalid(
+                "metadata.resourceVersion",
+                "0x0",
+                "must be specified for an update",
+            );
+            return Err(ApiError::invalid(
+                traits.plural,
+                traits.group,
+                &key.name,
+                vec![cause],
+            ));
+        }
+        let object = self.update(&old, part, object, Owners::New, moment)?;
+        Ok(Answer::Object(object, false))
     }
 
     pub(super) fn patch(
@@ -41,25 +77,36 @@ impl State {
         kind: PatchKind,
         patch: &Value,
         strict: bool,
+        moment: &mut Moment<'_>,
     ) -> Result<Answer, ApiError> {
         let old = self.existing(key)?;
-        let mut new = old.value().clone();
-        kind.apply(&mut new, patch)?;
-        let decoded = decode::object(key.resource, new).and_then(|decoded| {
-            if strict {
-                refuse_unknown(&decoded.unknown)?;
-            }
-            Ok(decoded)
-        });
+        let mut patched = old.whole();
+        kind.apply(key.resource, &mut patched, patch)?;
         // What a patch leads to is the patch's fault, field by field, unlike a body that is no object.
-        let decoded = decoded.map_err(|error| {
-            let cause = Cause::invalid("patch", &patch.to_string().into(), &error.message);
+        let refused = |patched: &Value, why: &str| {
+            let shown = match kind {
+                PatchKind::Strategic => go_text(patch),
+                PatchKind::Merge | PatchKind::Json => patched.to_string(),
+            };
+            let cause = Cause::invalid("patch", &shown.into(), why);
             ApiError::invalid("", "", "", vec![cause])
-        })?;
-        Ok(Answer::Object(
-            self.update(&old, part, decoded.object)?,
-            false,
-        ))
+        };
+        let decoded = decode::object(key.resource, patched.clone())
+            .map_err(|undecoded| refused(&patched, &undecoded.why))?;
+        let duplicates = moment.caller.map_or(&[][..], |caller| &caller.duplicates);
+        let mut odd = duplicates.to_vec();
+        odd.extend(decoded.unknown.iter().map(|f| decode::unknown_field(f)));
+        if strict && !odd.is_empty() {
+            let why = format!("strict decoding error: {}", odd.join(", "));
+            return Err(refused(&patched, &why));
+        }
+        if moment.caller.is_some_and(|caller| caller.is_warned) {
+            moment.warnings.append(&mut odd);
+        }
+        let mut new = decoded.object;
+        check_place(key, &mut new)?;
+        let object = self.update(&old, part, new, Owners::New, moment)?;
+        Ok(Answer::Object(object, false))
     }
 
     /// Puts `new` in place of `old`, as far as the part that is written allows.
@@ -68,6 +115,8 @@ impl State {
         old: &Arc<Object>,
         part: Part,
         mut new: Value,
+        owners: Owners,
+        moment: &mut Moment<'_>,
     ) -> Result<Arc<Object>, ApiError> {
         let key = old.key();
         let traits = key.resource.traits();
@@ -88,40 +137,34 @@ impl State {
             }
             return Err(ApiError::modified(traits.plural, traits.group, &key.name));
         }
-        let uid = text(&new, &["metadata", "uid"]);
-        if !uid.is_empty() && uid != old.uid() {
-            let why = format!(
-                "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-                old.uid()
-            );
-            return Err(ApiError::conflict(
-                traits.plural,
-                traits.group,
-                &key.name,
-                &why,
-            ));
+        if part == Part::Main {
+            defaults::fill(key.resource, &mut new);
         }
+        if owners == Owners::New {
+            own::track(key.resource, part, Some(old), &mut new, moment);
+        }
+        let managed = unset(&mut new, &["metadata", "managedFields"]);
         keep_what_the_server_owns(old.value(), &mut new);
+        let is_pod = key.resource == Resource::Pods;
         match part {
             Part::Main => keep(old.value(), &mut new, &["status"], traits.has_status),
             Part::Status => {
                 keep(old.value(), &mut new, &["spec"], true);
+                if at(&new, &["status", "qosClass"]).is_none() {
+                    keep(old.value(), &mut new, &["status", "qosClass"], is_pod);
+                }
                 keep(
                     old.value(),
                     &mut new,
                     &["metadata", "ownerReferences"],
-                    key.resource == Resource::Pods,
+                    is_pod,
                 );
             }
         }
         if part == Part::Main {
-            defaults::fill(key.resource, &mut new);
+            defaults::admit(key.resource, &mut new);
         }
-        let mut causes = validate::object(key.resource, &new);
-        causes.extend(validate::change(key.resource, old.value(), &new));
-        if part == Part::Status && key.resource == Resource::Pods {
-            validate_pod::status_change(old.value(), &new, &mut causes);
-        }
+        let causes = validate::change(key.resource, part, old.value(), &new);
         if !causes.is_empty() {
             return Err(ApiError::invalid(
                 traits.kind,
@@ -139,8 +182,11 @@ impl State {
                 (generation + 1).into(),
             );
         }
-        if new == *old.value() {
+        if own::is_same(old, &new, managed.as_ref()) {
             return Ok(old.clone());
+        }
+        if let Some(managed) = managed {
+            set(&mut new, &["metadata", "managedFields"], managed);
         }
         self.settle(key, new)
     }
@@ -154,11 +200,7 @@ impl State {
         if before.is_terminating() && grace.unwrap_or(0) == 0 && !held && !is_namespace {
             // As on a real server the last event has the object as it was before the last one let go.
             self.remove(key);
-            return Ok(Arc::new(Object::new(
-                key.clone(),
-                new,
-                self.resource_version(),
-            )));
+            return Ok(Arc::new(before.next(new, self.resource_version())));
         }
         self.put(key.clone(), new)
     }
@@ -188,5 +230,57 @@ fn keep_what_the_server_owns(old: &Value, new: &mut Value) {
         if at(new, &["metadata", field]).is_none() {
             keep(old, new, &["metadata", field], true);
         }
+    }
+}
+
+/// Whether an update may leave open which version it changes.
+fn takes_any_version(kind: &str) -> bool {
+    !matches!(kind, "Lease" | "ServiceAccount")
+}
+
+/// An object must be the one that the path names; a namespace that it leaves out is filled in.
+pub(super) fn check_place(key: &Key, object: &mut Value) -> Result<(), ApiError> {
+    let namespace = text(object, &["metadata", "namespace"]);
+    if namespace.is_empty() {
+        if !key.namespace.is_empty() {
+            set(object, &["metadata", "namespace"], (*key.namespace).into());
+        }
+    } else if key.namespace.is_empty() {
+        unset(object, &["metadata", "namespace"]);
+    } else if namespace != &*key.namespace {
+        return Err(ApiError::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    let (given, name) = (text(object, &["metadata", "name"]), &key.name);
+    if given == &**name {
+        return Ok(());
+    }
+    Err(ApiError::bad_request(if given.is_empty() {
+        format!(
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        )
+    } else {
+        format!("the name of the object ({given}) does not match the name on the URL ({name})")
+    }))
+}
+
+/// A value as a real server shows a strategic merge patch.
+fn go_text(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".into(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => {
+            let each: Vec<String> = items.iter().map(go_text).collect();
+            format!("[{}]", each.join(" "))
+        }
+        Value::Object(fields) => {
+            let each: Vec<String> = fields
+                .iter()
+                .map(|(name, value)| format!("{name}:{}", go_text(value)))
+                .collect();
+            format!("map[{}]", each.join(" "))
+        }
+        scalar => scalar.to_string(),
     }
 }

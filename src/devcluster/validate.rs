@@ -8,16 +8,15 @@ use super::names;
 use super::object::{at, list, text};
 use super::resource::Resource;
 use super::status::Cause;
-
-/// All annotations of an object together, in bytes.
-const MAX_ANNOTATIONS: usize = 256 * 1024;
+use super::validate_meta;
+use super::write::Part;
 
 /// All the data of a ConfigMap together, in bytes.
 const MAX_DATA: usize = 1024 * 1024;
 
 /// What is wrong with an object that shall be stored.
 pub fn object(resource: Resource, object: &Value) -> Vec<Cause> {
-    let mut causes = metadata(resource, object);
+    let mut causes = validate_meta::whole(resource, object);
     match resource {
         Resource::Pods => super::validate_pod::pod(object, &mut causes),
         Resource::ConfigMaps => config_map(object, &mut causes),
@@ -29,94 +28,35 @@ pub fn object(resource: Resource, object: &Value) -> Vec<Cause> {
 }
 
 /// What is wrong with a change of one object into another.
-pub fn change(resource: Resource, old: &Value, new: &Value) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    for field in [
-        "name",
-        "namespace",
-        "uid",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-    ] {
-        let (before, after) = (at(old, &["metadata", field]), at(new, &["metadata", field]));
-        if before != after {
-            let value = after.unwrap_or(&Value::Null);
-            causes.push(Cause::invalid(
-                format!("metadata.{field}"),
-                value,
-                "field is immutable",
-            ));
+pub fn change(resource: Resource, part: Part, old: &Value, new: &Value) -> Vec<Cause> {
+    // Real servers look at the metadata for all kinds, and then each kind looks at it again.
+    let mut causes = validate_meta::change(old, new);
+    causes.extend(validate_meta::change(old, new));
+    validate_meta::finalizers_of_core(new, &mut causes);
+    match (resource, part) {
+        (Resource::Pods, Part::Status) => {
+            super::validate_pod_change::status(old, new, &mut causes);
         }
-    }
-    if at(old, &["metadata", "deletionTimestamp"]).is_some() {
-        let before = list(old, &["metadata", "finalizers"]);
-        let added: Vec<&Value> = list(new, &["metadata", "finalizers"])
-            .iter()
-            .filter(|f| !before.contains(f))
-            .collect();
-        if !added.is_empty() {
-            let names: Vec<String> = added.iter().map(|f| f.to_string()).collect();
-            causes.push(Cause::forbidden(
-                "metadata.finalizers",
-                &format!(
-                    "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
-                    names.join(", ")
-                ),
-            ));
+        (_, Part::Status) => {}
+        (Resource::Pods, Part::Main) => {
+            causes.extend(object(resource, new));
+            super::validate_pod_change::spec(old, new, &mut causes);
         }
-    }
-    match resource {
-        Resource::Pods => super::validate_pod::pod_change(old, new, &mut causes),
-        Resource::ConfigMaps if old.get("immutable") == Some(&Value::Bool(true)) => {
-            for field in ["data", "binaryData", "immutable"] {
-                if old.get(field) != new.get(field) {
-                    causes.push(Cause::forbidden(
-                        field,
-                        "field is immutable when `immutable` is set",
-                    ));
+        (Resource::ConfigMaps, Part::Main) => {
+            if old.get("immutable") == Some(&Value::Bool(true)) {
+                for field in ["immutable", "data", "binaryData"] {
+                    if old.get(field) != new.get(field) {
+                        causes.push(Cause::forbidden(
+                            field,
+                            "field is immutable when `immutable` is set",
+                        ));
+                    }
                 }
             }
+            causes.extend(object(resource, new));
         }
-        _ => {}
+        (_, Part::Main) => causes.extend(object(resource, new)),
     }
-    causes
-}
-
-fn metadata(resource: Resource, object: &Value) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    let name = text(object, &["metadata", "name"]);
-    if name.is_empty() {
-        causes.push(Cause::required(
-            "metadata.name",
-            "name or generateName is required",
-        ));
-    } else {
-        let form = match resource {
-            Resource::Namespaces => names::label(name),
-            Resource::Services => names::label_1035(name),
-            _ => names::subdomain(name),
-        };
-        if let Err(why) = form {
-            causes.push(Cause::invalid("metadata.name", &name.into(), why));
-        }
-    }
-    labels(
-        object,
-        &["metadata", "labels"],
-        "metadata.labels",
-        &mut causes,
-    );
-    annotations(object, &mut causes);
-    for finalizer in list(object, &["metadata", "finalizers"]) {
-        let name = finalizer.as_str().unwrap_or_default();
-        let known = matches!(name, "orphan" | "foregroundDeletion" | "kubernetes");
-        if names::qualified(name).is_err() || (!name.contains('/') && !known) {
-            let detail = "name is neither a standard finalizer name nor is it fully qualified";
-            causes.push(Cause::invalid("metadata.finalizers", finalizer, detail));
-        }
-    }
-    owners(object, &mut causes);
     causes
 }
 
@@ -133,55 +73,6 @@ pub(super) fn labels(object: &Value, path: &[&str], field: &str, causes: &mut Ve
         if let Err(why) = names::label_value(value.as_str().unwrap_or_default()) {
             causes.push(Cause::invalid(field, value, why));
         }
-    }
-}
-
-fn annotations(object: &Value, causes: &mut Vec<Cause>) {
-    let annotations = at(object, &["metadata", "annotations"]).and_then(Value::as_object);
-    let mut total = 0;
-    for (key, value) in annotations.into_iter().flatten() {
-        // An annotation's key may be in capitals where a label's may not.
-        if let Err(why) = names::qualified(&key.to_lowercase()) {
-            causes.push(Cause::invalid(
-                "metadata.annotations",
-                &key.as_str().into(),
-                why,
-            ));
-        }
-        total += key.len() + value.as_str().map_or(0, str::len);
-    }
-    if total > MAX_ANNOTATIONS {
-        causes.push(Cause::too_long("metadata.annotations", MAX_ANNOTATIONS));
-    }
-}
-
-fn owners(object: &Value, causes: &mut Vec<Cause>) {
-    let mut controllers = 0;
-    for (i, owner) in list(object, &["metadata", "ownerReferences"])
-        .iter()
-        .enumerate()
-    {
-        for (field, what) in [
-            ("apiVersion", "version must not be empty"),
-            ("kind", "must not be empty"),
-            ("name", "must not be empty"),
-            ("uid", "must not be empty"),
-        ] {
-            if text(owner, &[field]).is_empty() {
-                let value = owner.get(field).cloned().unwrap_or_else(|| "".into());
-                causes.push(Cause::invalid(
-                    format!("metadata.ownerReferences[{i}].{field}"),
-                    &value,
-                    what,
-                ));
-            }
-        }
-        controllers += usize::from(owner.get("controller") == Some(&Value::Bool(true)));
-    }
-    if controllers > 1 {
-        let all = at(object, &["metadata", "ownerReferences"]).unwrap_or(&Value::Null);
-        let detail = "Only one reference can have Controller set to true";
-        causes.push(Cause::invalid("metadata.ownerReferences", all, detail));
     }
 }
 

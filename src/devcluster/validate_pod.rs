@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::names;
-use super::object::{at, list, set, text, unset};
+use super::object::{at, list, text};
 use super::quantity;
 use super::status::Cause;
 
@@ -259,73 +259,6 @@ fn resources(container: &Value, path: &str, causes: &mut Vec<Cause>) {
                     }
                 }
                 Some(_) => {}
-            }
-        }
-    }
-}
-
-const MAY_CHANGE: &str = "pod updates may not change fields other than `spec.containers[*].image`,\
-     `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing \
-     tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
-
-/// What is wrong with the change of one pod into another: hardly anything of its spec may change.
-pub(super) fn pod_change(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
-    if old.get("spec") == new.get("spec") {
-        return;
-    }
-    let mut as_before = new.get("spec").cloned().unwrap_or_default();
-    let before = old.get("spec").unwrap_or(&Value::Null);
-    for field in ["activeDeadlineSeconds", "tolerations"] {
-        match before.get(field) {
-            Some(value) => set(&mut as_before, &[field], value.clone()),
-            None => {
-                unset(&mut as_before, &[field]);
-            }
-        }
-    }
-    for kind in ["containers", "initContainers"] {
-        let olds = list(before, &[kind]);
-        let news = as_before
-            .get_mut(kind)
-            .and_then(Value::as_array_mut)
-            .into_iter()
-            .flatten();
-        for (old, new) in olds.iter().zip(news) {
-            new["image"] = old["image"].clone();
-        }
-    }
-    let kept = list(before, &["tolerations"]);
-    let now = list(new, &["spec", "tolerations"]);
-    if as_before != *before || !kept.iter().all(|t| now.contains(t)) {
-        causes.push(Cause::forbidden("spec", MAY_CHANGE));
-    }
-}
-
-/// What is wrong with the change of a pod's status: a container that ended for good may not run again.
-pub(super) fn status_change(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
-    if text(old, &["spec", "restartPolicy"]) == "Always" {
-        return;
-    }
-    for before in list(old, &["status", "containerStatuses"]) {
-        let ended = at(before, &["state", "terminated"]);
-        let code = ended
-            .and_then(|t| t.get("exitCode"))
-            .and_then(Value::as_i64);
-        let restarts = text(old, &["spec", "restartPolicy"]) == "OnFailure" && code != Some(0);
-        if ended.is_none() || restarts {
-            continue;
-        }
-        for (i, after) in list(new, &["status", "containerStatuses"])
-            .iter()
-            .enumerate()
-        {
-            if after.get("name") == before.get("name")
-                && at(after, &["state", "terminated"]).is_none()
-            {
-                causes.push(Cause::forbidden(
-                    format!("status.containerStatuses[{i}].state"),
-                    "may not be transitioned to non-terminated state",
-                ));
             }
         }
     }

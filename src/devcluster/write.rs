@@ -14,7 +14,12 @@ use super::resource::Resource;
 use super::selector::Selector;
 use super::status::ApiError;
 use super::store::State;
+use super::update::Owners;
 use super::validate;
+use super::{own, quota};
+
+/// How many names are tried where a client leaves the name to the server.
+const NAMES_TRIED: usize = 8;
 
 /// What a client wants done.
 #[derive(Clone, Debug)]
@@ -49,6 +54,17 @@ pub enum Write {
         patch: Value,
         /// Whether fields that the type lacks are refused.
         strict: bool,
+    },
+    /// Server-side apply of an object.
+    Apply {
+        /// Which one.
+        key: Key,
+        /// Which part of it.
+        part: Part,
+        /// What shall be.
+        config: Value,
+        /// Whether what others own is taken from them.
+        force: bool,
     },
     /// DELETE of an object.
     Delete {
@@ -125,6 +141,17 @@ pub enum Answer {
     },
 }
 
+/// A client that writes.
+#[derive(Clone, Debug, Default)]
+pub struct Caller {
+    /// Who owns what it changes.
+    pub manager: String,
+    /// What is in its request twice, if it wants to be told.
+    pub duplicates: Vec<String>,
+    /// Whether it is told of what was dropped.
+    pub is_warned: bool,
+}
+
 /// What a write depends on beside the state.
 #[derive(Debug)]
 pub struct Moment<'a> {
@@ -132,9 +159,23 @@ pub struct Moment<'a> {
     pub now: Timestamp,
     /// Where uids come from.
     pub ids: &'a mut Ids,
+    /// Who writes; nobody if it is done inside the cluster.
+    pub caller: Option<&'a Caller>,
+    /// What the client shall be warned of.
+    pub warnings: Vec<String>,
 }
 
-impl Moment<'_> {
+impl<'a> Moment<'a> {
+    /// The moment at which something inside the cluster writes.
+    pub fn new(now: Timestamp, ids: &'a mut Ids) -> Self {
+        Self {
+            now,
+            ids,
+            caller: None,
+            warnings: Vec::new(),
+        }
+    }
+
     /// The time as objects have it: whole seconds.
     pub fn text(&self) -> Value {
         seconds(self.now).into()
@@ -170,7 +211,7 @@ impl State {
                 resource,
                 namespace,
                 object,
-            } => self.create(resource, &namespace, object, moment),
+            } => self.create(resource, &namespace, object, Owners::New, moment),
             Write::Update { key, part, object } => self.replace(key, part, object, moment),
             Write::Patch {
                 key,
@@ -178,7 +219,13 @@ impl State {
                 kind,
                 patch,
                 strict,
-            } => self.patch(&key, part, kind, &patch, strict),
+            } => self.patch(&key, part, kind, &patch, strict, moment),
+            Write::Apply {
+                key,
+                part,
+                config,
+                force,
+            } => self.apply(&key, part, &config, force, moment),
             Write::Delete { key, options } => delete::one(self, &key, &options, moment),
             Write::DeleteCollection {
                 resource,
@@ -213,6 +260,7 @@ impl State {
         resource: Resource,
         namespace: &str,
         mut object: Value,
+        owners: Owners,
         moment: &mut Moment<'_>,
     ) -> Result<Answer, ApiError> {
         let traits = resource.traits();
@@ -225,13 +273,10 @@ impl State {
             self.check_namespace(resource, namespace, text(&object, &["metadata", "name"]))?;
             set(&mut object, &["metadata", "namespace"], namespace.into());
         }
-        let base = text(&object, &["metadata", "generateName"]).to_owned();
-        if text(&object, &["metadata", "name"]).is_empty() && !base.is_empty() {
-            let mut name = moment.ids.name(&base);
-            while self.get(&Key::new(resource, namespace, &name)).is_some() {
-                name = moment.ids.name(&base);
-            }
-            set(&mut object, &["metadata", "name"], name.into());
+        let generated = self.generate_name(resource, namespace, &mut object, moment);
+        defaults::fill(resource, &mut object);
+        if owners == Owners::New {
+            own::track(resource, Part::Main, None, &mut object, moment);
         }
         for field in [
             "deletionTimestamp",
@@ -249,7 +294,7 @@ impl State {
         if resource == Resource::Pods {
             set(&mut object, &["metadata", "generation"], 1.into());
         }
-        defaults::fill(resource, &mut object);
+        defaults::admit(resource, &mut object);
         if traits.has_status {
             unset(&mut object, &["status"]);
             if let Some(status) = defaults::first_status(resource, &object) {
@@ -265,10 +310,40 @@ impl State {
             return Err(ApiError::invalid(traits.kind, traits.group, &name, causes));
         }
         let key = Key::new(resource, namespace, &name);
+        let updates = quota::admit(self, &key, &object)?;
         if self.get(&key).is_some() {
-            return Err(ApiError::already_exists(traits.plural, traits.group, &name));
+            return Err(match generated {
+                true => ApiError::no_unique_name(traits.plural, traits.group, &name),
+                false => ApiError::already_exists(traits.plural, traits.group, &name),
+            });
+        }
+        for (quota, value) in updates {
+            self.put(quota, value)?;
         }
         Ok(Answer::Object(self.put(key, object)?, true))
+    }
+
+    /// Gives an object a name, if it wants one: as often as a real server tries it, one that is not taken.
+    fn generate_name(
+        &self,
+        resource: Resource,
+        namespace: &str,
+        object: &mut Value,
+        moment: &mut Moment<'_>,
+    ) -> bool {
+        let base = text(object, &["metadata", "generateName"]).to_owned();
+        if base.is_empty() || !text(object, &["metadata", "name"]).is_empty() {
+            return false;
+        }
+        let mut name = moment.ids.name(&base);
+        for _ in 1..NAMES_TRIED {
+            if self.get(&Key::new(resource, namespace, &name)).is_none() {
+                break;
+            }
+            name = moment.ids.name(&base);
+        }
+        set(object, &["metadata", "name"], name.into());
+        true
     }
 
     /// Nothing is created in a namespace that is not there, or on its way out.
@@ -321,19 +396,4 @@ impl State {
         self.remove(key);
         Ok(Answer::Object(namespace, false))
     }
-}
-
-/// Refuses what the type lacks, where the client asked to be strict.
-pub(super) fn refuse_unknown(unknown: &[String]) -> Result<(), ApiError> {
-    if unknown.is_empty() {
-        return Ok(());
-    }
-    let each: Vec<String> = unknown
-        .iter()
-        .map(|field| format!("unknown field \"{field}\""))
-        .collect();
-    Err(ApiError::bad_request(format!(
-        "strict decoding error: {}",
-        each.join(", ")
-    )))
 }

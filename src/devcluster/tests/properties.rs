@@ -94,7 +94,7 @@ proptest! {
         let mut kept = vec![state.clone()];
         for write in all {
             let before = state.clone();
-            let answer = state.write(write, false, &mut Moment { now, ids: &mut ids });
+            let answer = state.write(write, false, &mut Moment::new(now, &mut ids));
             if answer.is_err() {
                 prop_assert_eq!(contents(&state), contents(&before), "what is refused changes nothing");
             }
@@ -171,7 +171,7 @@ proptest! {
         let (mut state, mut ids) = store(10);
         let now = EPOCH.parse().expect("a time");
         for write in all {
-            let _ = state.write(write, false, &mut Moment { now, ids: &mut ids });
+            let _ = state.write(write, false, &mut Moment::new(now, &mut ids));
         }
         for object in state.objects().values() {
             prop_assert_eq!(state.by_uid(object.uid()).map(|o| o.key()), Some(object.key()));
@@ -190,9 +190,9 @@ proptest! {
         let now = EPOCH.parse().expect("a time");
         for write in all {
             let before = (state.resource_version(), contents(&state));
-            let dry = state.write(write.clone(), true, &mut Moment { now, ids: &mut ids });
+            let dry = state.write(write.clone(), true, &mut Moment::new(now, &mut ids));
             prop_assert_eq!(before, (state.resource_version(), contents(&state)));
-            let real = state.write(write, false, &mut Moment { now, ids: &mut ids });
+            let real = state.write(write, false, &mut Moment::new(now, &mut ids));
             prop_assert_eq!(dry.is_ok(), real.is_ok());
         }
     }
