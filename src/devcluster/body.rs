@@ -108,7 +108,10 @@ impl<'de> Visitor<'de> for Node<'_> {
         let mut list = Vec::new();
         let before = self.0.path.borrow().len();
         loop {
-            self.0.path.borrow_mut().push_str(&format!("[{}]", list.len()));
+            self.0
+                .path
+                .borrow_mut()
+                .push_str(&format!("[{}]", list.len()));
             let item = items.next_element_seed(Node(self.0))?;
             self.0.path.borrow_mut().truncate(before);
             match item {
@@ -176,13 +179,19 @@ mod tests {
         let want = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "labels": {"x": "1"}}, "spec": [1, true, null]});
         assert_eq!((body.value, body.duplicates), (want, vec![]));
         let twice = yaml(b"a: 1\na: 2\n").expect("YAML");
-        assert_eq!((&twice.value, twice.duplicates.len()), (&json!({"a": 2}), 1));
+        assert_eq!(
+            (&twice.value, twice.duplicates.len()),
+            (&json!({"a": 2}), 1)
+        );
         assert!(yaml(b"a: [1\n").is_err());
     }
 
     #[test]
     fn what_breaks_off_is_told() {
-        assert_eq!(json(b"{\"a\":"), Err("unexpected end of JSON input".to_owned()));
+        assert_eq!(
+            json(b"{\"a\":"),
+            Err("unexpected end of JSON input".to_owned())
+        );
         assert_eq!(summary(b""), "<empty>");
         assert_eq!(summary(b"ab"), "6162");
         assert_eq!(summary(&[b'{'; 40]), format!("{} ...", "{".repeat(30)));

@@ -56,9 +56,9 @@ impl Undecoded {
     pub fn refused(self, want: &str, body: &[u8]) -> ApiError {
         let why = self.why;
         ApiError::bad_request(match self.of {
-            Some((kind, version)) => format!(
-                "{kind} in version \"{version}\" cannot be handled as a {want}: {why}"
-            ),
+            Some((kind, version)) => {
+                format!("{kind} in version \"{version}\" cannot be handled as a {want}: {why}")
+            }
             None => format!(
                 "the object provided is unrecognized (must be of type {want}): {why} ({})",
                 body::summary(body)
@@ -76,8 +76,10 @@ pub fn parse(kind: &str, body: &[u8], is_yaml: bool) -> Result<Document, ApiErro
     };
     read.map_err(|why| {
         let form = if is_yaml { "yaml" } else { "json" };
-        Undecoded::new(format!("couldn't get version/kind; {form} parse error: {why}"))
-            .refused(kind, body)
+        Undecoded::new(format!(
+            "couldn't get version/kind; {form} parse error: {why}"
+        ))
+        .refused(kind, body)
     })
 }
 
@@ -256,7 +258,8 @@ mod tests {
 
     #[test]
     fn an_object_of_another_kind_is_told_from_one_of_none() {
-        let why = |bad: Value| object(Resource::Pods, bad).map_err(|e| e.refused("Pod", b"{}").message);
+        let why =
+            |bad: Value| object(Resource::Pods, bad).map_err(|e| e.refused("Pod", b"{}").message);
         assert_eq!(
             why(json!({"kind": "ConfigMap", "apiVersion": "v1"})).expect_err("refused"),
             "ConfigMap in version \"v1\" cannot be handled as a Pod: converting (v1.ConfigMap) to (core.Pod): unknown conversion"

@@ -171,9 +171,7 @@ pub fn item_step(shape: &Shape, item: &Value) -> Result<String, String> {
             Value::Object(_) => {
                 Err("associative list without keys has an element that's a map type".into())
             }
-            Value::Array(_) => {
-                Err("not supported: associative list with lists as elements".into())
-            }
+            Value::Array(_) => Err("not supported: associative list with lists as elements".into()),
             Value::Null => {
                 Err("associative list without keys has an element that's an explicit null".into())
             }
@@ -233,12 +231,14 @@ mod tests {
         });
         leaf.prop_recursive(3, 16, 4, |inner| {
             let step = prop::sample::select(vec!["f:a", "f:b", "k:{\"name\":\"x\"}", "v:1"]);
-            (any::<bool>(), prop::collection::btree_map(step, inner, 1..4)).prop_map(
-                |(member, below)| FieldSet {
+            (
+                any::<bool>(),
+                prop::collection::btree_map(step, inner, 1..4),
+            )
+                .prop_map(|(member, below)| FieldSet {
                     member,
                     below: below.into_iter().map(|(k, v)| (k.to_owned(), v)).collect(),
-                },
-            )
+                })
         })
     }
 

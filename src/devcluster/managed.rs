@@ -273,7 +273,10 @@ impl Managed {
                 others.push(owner);
                 continue;
             }
-            match buckets.iter_mut().find(|b| b.api_version == owner.api_version) {
+            match buckets
+                .iter_mut()
+                .find(|b| b.api_version == owner.api_version)
+            {
                 Some(bucket) => {
                     ANCIENT.clone_into(&mut bucket.manager);
                     bucket.subresource.clear();

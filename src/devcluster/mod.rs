@@ -123,7 +123,7 @@ fn begin(options: Options, keeper: Option<Keeper>, kept: Option<State>) -> DevCl
         event_log,
     } = options;
     let clock = Clock::starting_at(wall_clock_start.unwrap_or_else(Timestamp::now));
-    let store = server::start(seed, event_log, clock, keeper, kept);
+    let store = server::start(seed, event_log, clock, collect_garbage, keeper, kept);
     let (tasks, alive) = signal::channel(());
     tokio::spawn(gc::run(store.clone(), collect_garbage, alive.clone()));
     let mut logs = None;

@@ -129,6 +129,28 @@ pub fn data_key(key: &str) -> Result<(), &'static str> {
     )
 }
 
+/// All that is wrong with the name of a container's port.
+pub fn port(name: &str) -> Vec<&'static str> {
+    let mut wrong = Vec::new();
+    if name.len() > 15 {
+        wrong.push("must be no more than 15 bytes");
+    }
+    let is_plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    if !name.bytes().all(is_plain) {
+        wrong.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)");
+    }
+    if !name.bytes().any(|b| b.is_ascii_lowercase()) {
+        wrong.push("must contain at least one letter (a-z)");
+    }
+    if name.contains("--") {
+        wrong.push("must not contain consecutive hyphens");
+    }
+    if name.starts_with('-') || name.ends_with('-') {
+        wrong.push("must not begin or end with a hyphen");
+    }
+    wrong
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

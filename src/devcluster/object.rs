@@ -67,7 +67,12 @@ impl Object {
 
     /// What became of an object. If `value` does not say who owns its fields, that is as before.
     pub fn next(&self, value: Value, resource_version: u64) -> Self {
-        Self::with_managed(self.key.clone(), value, resource_version, self.managed.clone())
+        Self::with_managed(
+            self.key.clone(),
+            value,
+            resource_version,
+            self.managed.clone(),
+        )
     }
 
     fn with_managed(

@@ -37,7 +37,9 @@ pub(super) fn blank(new: &Value) -> Value {
             let within = always.iter().filter(|name| fields.contains_key(**name));
             blank.insert(
                 part.to_owned(),
-                within.map(|name| ((*name).to_owned(), Value::Null)).collect(),
+                within
+                    .map(|name| ((*name).to_owned(), Value::Null))
+                    .collect(),
             );
         }
     }

@@ -117,7 +117,10 @@ mod tests {
             let amount = parse(text).expect("an amount");
             assert_eq!(canonical(amount, is_binary), text);
         }
-        assert_eq!(parse("1000000Ki").map(|a| canonical(a, true)).as_deref(), Some("1000000Ki"));
+        assert_eq!(
+            parse("1000000Ki").map(|a| canonical(a, true)).as_deref(),
+            Some("1000000Ki")
+        );
     }
 
     proptest! {

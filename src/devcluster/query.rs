@@ -69,19 +69,6 @@ impl Query {
         Ok(dry)
     }
 
-    /// Whether unknown fields are refused.
-    pub fn strict(&self, kind: &str) -> Result<bool, ApiError> {
-        match self.text("fieldValidation") {
-            "Strict" => Ok(true),
-            "" | "Warn" | "Ignore" => Ok(false),
-            other => {
-                let known = ["Ignore", "Strict", "Warn"];
-                let cause = Cause::not_supported("fieldValidation", &other.into(), &known);
-                Err(ApiError::invalid(kind, "meta.k8s.io", "", vec![cause]))
-            }
-        }
-    }
-
     /// How long the request may take, where the client says so.
     pub fn timeout(&self) -> Result<Option<Duration>, ApiError> {
         match self.find("timeout") {

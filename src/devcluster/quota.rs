@@ -1,7 +1,7 @@
 //! Resource quotas: what may be created in a namespace, and what has been.
 //!
-//! Admission goes by the status of a quota and adds to what is used there, as on real servers. Beside that a real
-//! cluster has a controller that fills the status in and takes away what is gone; [`settle`] is that one.
+//! Admission goes by the status of a quota and adds to what is used there, as on real servers. Beside it a real cluster
+//! has a controller, which fills the status in and takes away what is gone; here that is part of the write.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::object::{Key, Object, at, list, set, text};
 use super::quantity;
 use super::resource::Resource;
 use super::status::ApiError;
-use super::store::State;
+use super::store::{EventKind, State};
 
 /// Amounts of resources, in billionths.
 type Amounts = BTreeMap<String, i128>;
@@ -108,56 +108,95 @@ pub(super) fn admit(
     Ok(updates)
 }
 
-/// What the controller of a real cluster makes of the quotas of a namespace: their limits are in force, and all that
-/// is there is counted. The updates bring those up to date that are not.
-pub(super) fn settle(state: &State, namespace: &str) -> Vec<(Key, Value)> {
-    let mut updates = Vec::new();
-    for quota in quotas(state, namespace) {
-        let limits = at(quota.value(), &["spec", "hard"]).cloned();
-        let limits = limits.unwrap_or_else(|| json!({}));
-        let mut used: Amounts = limits
-            .as_object()
-            .into_iter()
-            .flat_map(Map::keys)
-            .map(|name| (name.clone(), 0))
-            .collect();
-        for resource in Resource::ALL {
-            let names: Vec<String> = used
-                .keys()
-                .filter(|name| is_counted(resource, name))
-                .cloned()
-                .collect();
-            if names.is_empty() || !resource.traits().namespaced {
-                continue;
+/// What the controller of a real cluster makes of its quotas after a write: the limits of a new or changed one are in
+/// force, and what is gone is not counted any more. What is new was counted when it was admitted.
+pub(super) fn settle(state: &mut State, since: u64) -> Result<(), ApiError> {
+    let until = state.resource_version();
+    for version in since..until {
+        let Ok(Some(event)) = state.event_after(version) else {
+            continue;
+        };
+        let event = event.clone();
+        let key = event.object().key();
+        let before = event.previous().map(|object| object.value());
+        let after = match event.kind() {
+            EventKind::Deleted => None,
+            EventKind::Added | EventKind::Modified => Some(event.object().value()),
+        };
+        let updates = match (before, after) {
+            (before, Some(after)) if is_quota(key.resource) => {
+                let is_new = before.is_none_or(|b| b.get("spec") != after.get("spec"));
+                let quota = state.get(key).filter(|_| is_new).cloned();
+                quota
+                    .map(|quota| (key.clone(), counted(state, &quota)))
+                    .into_iter()
+                    .collect()
             }
-            for object in state.list(resource, Some(namespace)) {
-                if !in_scope(quota.value(), resource, object.value()) {
-                    continue;
-                }
-                let usage = usage(resource, object.value());
-                for name in &names {
-                    if let (Some(sum), Some(more)) = (used.get_mut(name), usage.get(name)) {
-                        *sum = sum.saturating_add(*more);
+            (Some(before), after) => freed(state, key, before, after),
+            (None, _) => Vec::new(),
+        };
+        for (key, value) in updates {
+            state.put(key, value)?;
+        }
+    }
+    Ok(())
+}
+
+fn is_quota(resource: Resource) -> bool {
+    resource.traits().kind == "ResourceQuota"
+}
+
+/// A quota with its limits in force, and all that is there counted.
+fn counted(state: &State, quota: &Object) -> Value {
+    let limits = at(quota.value(), &["spec", "hard"]).cloned();
+    let limits = limits.unwrap_or_else(|| json!({}));
+    let mut used: Amounts = limits
+        .as_object()
+        .into_iter()
+        .flat_map(Map::keys)
+        .map(|name| (name.clone(), 0))
+        .collect();
+    for resource in Resource::ALL {
+        if !resource.traits().namespaced || !used.keys().any(|name| is_counted(resource, name)) {
+            continue;
+        }
+        for object in state.list(resource, Some(&quota.key().namespace)) {
+            if in_scope(quota.value(), resource, object.value()) {
+                for (name, more) in usage(resource, object.value()) {
+                    if let Some(sum) = used.get_mut(&name) {
+                        *sum = sum.saturating_add(more);
                     }
                 }
             }
         }
-        let mut new = with_used(quota.value(), &used);
-        set(&mut new, &["status", "hard"], limits);
-        if new != *quota.value() {
-            updates.push((quota.key().clone(), new));
+    }
+    let mut new = with_used(quota.value(), &used);
+    set(&mut new, &["status", "hard"], limits);
+    new
+}
+
+/// The quotas of a namespace that have to give back what an object does not use any more.
+fn freed(state: &State, key: &Key, before: &Value, after: Option<&Value>) -> Vec<(Key, Value)> {
+    let mut updates = Vec::new();
+    for quota in quotas(state, &key.namespace) {
+        if !in_scope(quota.value(), key.resource, before) {
+            continue;
+        }
+        let left = after.map(|after| usage(key.resource, after));
+        let left = left.unwrap_or_default();
+        let used = amounts(quota.value(), &["status", "used"]);
+        let mut now = used.clone();
+        for (name, had) in usage(key.resource, before) {
+            let less = had.saturating_sub(left.get(&name).copied().unwrap_or(0));
+            if let Some(sum) = now.get_mut(&name) {
+                *sum = sum.saturating_sub(less).max(0);
+            }
+        }
+        if now != used {
+            updates.push((quota.key().clone(), with_used(quota.value(), &now)));
         }
     }
     updates
-}
-
-/// Whether the settlement of a namespace's quotas may change when an object does.
-pub(super) fn concerns(before: Option<&Value>, after: Option<&Value>, resource: Resource) -> bool {
-    if resource.traits().kind == "ResourceQuota" {
-        return after.is_some();
-    }
-    let counted = |value: Option<&Value>| value.map(|value| usage(resource, value));
-    counted(before) != counted(after)
 }
 
 fn with_used(quota: &Value, used: &Amounts) -> Value {
@@ -326,7 +365,10 @@ fn in_scope(quota: &Value, resource: Resource, object: &Value) -> bool {
         && selectors.iter().all(|selector| {
             let values = list(selector, &["values"]);
             let is_listed = values.iter().any(|value| value.as_str() == Some(class));
-            match (text(selector, &["scopeName"]), text(selector, &["operator"])) {
+            match (
+                text(selector, &["scopeName"]),
+                text(selector, &["operator"]),
+            ) {
                 ("PriorityClass", "In") => is_listed,
                 ("PriorityClass", "NotIn") => !is_listed,
                 ("PriorityClass", "DoesNotExist") => class.is_empty(),
@@ -359,7 +401,11 @@ mod tests {
     #[test]
     fn what_a_quota_limits_must_be_said_by_each_container() {
         let pod = json!({"spec": {"containers": [{"name": "b"}, {"name": "a"}]}});
-        let limited = ["limits.memory".to_owned(), "pods".to_owned(), "requests.cpu".to_owned()];
+        let limited = [
+            "limits.memory".to_owned(),
+            "pods".to_owned(),
+            "requests.cpu".to_owned(),
+        ];
         let limited: Vec<&String> = limited.iter().collect();
         assert_eq!(
             unsaid(Resource::Pods, &pod, &limited).as_deref(),
@@ -369,7 +415,8 @@ mod tests {
 
     #[test]
     fn a_quota_is_about_pods_in_its_scopes() {
-        let pod = json!({"spec": {"activeDeadlineSeconds": 1}, "status": {"qosClass": "Burstable"}});
+        let pod =
+            json!({"spec": {"activeDeadlineSeconds": 1}, "status": {"qosClass": "Burstable"}});
         let quota = |scopes: Value| json!({"spec": {"scopes": scopes}});
         let covers = |scopes: Value| in_scope(&quota(scopes), Resource::Pods, &pod);
         assert!(covers(json!([])));

@@ -81,11 +81,8 @@ static METADATA: Shape = Shape::Struct(&[
 ]);
 static OWNERS: Shape = by(&[("uid", None)], "uid", &Shape::Atomic);
 
-static RESOURCES: Shape = Shape::Struct(&[
-    ("limits", &MAP),
-    ("requests", &MAP),
-    ("claims", &CLAIMS),
-]);
+static RESOURCES: Shape =
+    Shape::Struct(&[("limits", &MAP), ("requests", &MAP), ("claims", &CLAIMS)]);
 static CLAIMS: Shape = by(&[("name", None)], "", &Shape::Auto);
 
 static VARIABLE_SOURCE: Shape = Shape::Struct(&[

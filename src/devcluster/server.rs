@@ -202,6 +202,7 @@ pub(super) fn start(
     seed: u64,
     log_limit: usize,
     clock: Clock,
+    has_controllers: bool,
     keeper: Option<Keeper>,
     kept: Option<State>,
 ) -> Store {
@@ -224,6 +225,7 @@ pub(super) fn start(
         clock,
         publish,
         keeper,
+        has_controllers,
         writes: 0,
         records: VecDeque::new(),
     };
@@ -262,6 +264,8 @@ struct Task {
     publish: Publisher,
     /// Where the state is kept, if it is.
     keeper: Option<Keeper>,
+    /// Whether what controllers do in a real cluster is done here.
+    has_controllers: bool,
     writes: u64,
     records: VecDeque<WriteRecord>,
 }
@@ -324,6 +328,7 @@ impl Task {
                 } else {
                     let mut moment = Moment::new(self.clock.now(), &mut self.ids);
                     moment.caller = caller.as_ref();
+                    moment.has_controllers = self.has_controllers;
                     let answer = self.now.state.write(*write, dry_run, &mut moment);
                     answer.map(|answer| (answer, moment.warnings))
                 };

@@ -66,7 +66,12 @@ pub fn merge(
     for (name, order) in patch {
         if let Some(field) = about(name, ORDER) {
             let field = field.ok_or_else(|| bad("invalid patch format of setElementOrder list"))?;
-            let merged = in_order(shape.field(field), target.get(field), patch.get(field), order)?;
+            let merged = in_order(
+                shape.field(field),
+                target.get(field),
+                patch.get(field),
+                order,
+            )?;
             if let Some(merged) = merged {
                 target.insert(field.to_owned(), merged);
             }
@@ -170,8 +175,11 @@ fn key_of<'a>(item: &'a Value, key: &str) -> Result<&'a Value, ApiError> {
     if key.is_empty() {
         return Ok(item);
     }
-    item.get(key)
-        .ok_or_else(|| unforeseen(format!("map: {item} does not contain declared merge key: {key}")))
+    item.get(key).ok_or_else(|| {
+        unforeseen(format!(
+            "map: {item} does not contain declared merge key: {key}"
+        ))
+    })
 }
 
 fn find(list: &[Value], key: &str, wanted: &Value) -> Option<usize> {

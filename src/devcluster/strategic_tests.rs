@@ -24,8 +24,10 @@ fn names(list: &Value) -> Vec<&str> {
 
 #[test]
 fn containers_are_merged_by_name_and_new_ones_stand_in_front_of_those_not_named() {
-    let target = spec(json!({"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]}));
-    let patch = spec(json!({"containers": [{"name": "a", "image": "2"}, {"name": "c", "image": "1"}]}));
+    let target =
+        spec(json!({"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]}));
+    let patch =
+        spec(json!({"containers": [{"name": "a", "image": "2"}, {"name": "c", "image": "1"}]}));
     let after = patched(target, patch).expect("patched");
     assert_eq!(names(&after["spec"]["containers"]), ["a", "c", "b"]);
     assert_eq!(after["spec"]["containers"][0]["image"], "2");
@@ -74,15 +76,26 @@ fn lists_without_a_key_are_replaced() {
 #[test]
 fn finalizers_are_a_set_from_which_values_are_deleted_by_name() {
     let target = json!({"metadata": {"finalizers": ["x", "y"]}});
-    let added = patched(target.clone(), json!({"metadata": {"finalizers": ["z", "x"]}}));
-    assert_eq!(added.expect("patched")["metadata"]["finalizers"], json!(["z", "x", "y"]));
+    let added = patched(
+        target.clone(),
+        json!({"metadata": {"finalizers": ["z", "x"]}}),
+    );
+    assert_eq!(
+        added.expect("patched")["metadata"]["finalizers"],
+        json!(["z", "x", "y"])
+    );
     let gone = json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["x"]}});
-    assert_eq!(patched(target, gone).expect("patched")["metadata"]["finalizers"], json!(["y"]));
+    assert_eq!(
+        patched(target, gone).expect("patched")["metadata"]["finalizers"],
+        json!(["y"])
+    );
 }
 
 #[test]
 fn an_item_is_deleted_by_its_key_and_a_list_or_map_replaced_by_a_directive() {
-    let target = spec(json!({"containers": [{"name": "a"}, {"name": "b"}], "securityContext": {"runAsUser": 1}}));
+    let target = spec(
+        json!({"containers": [{"name": "a"}, {"name": "b"}], "securityContext": {"runAsUser": 1}}),
+    );
     let delete = spec(json!({"containers": [{"name": "a", "$patch": "delete"}]}));
     let after = patched(target.clone(), delete).expect("patched");
     assert_eq!(names(&after["spec"]["containers"]), ["b"]);
@@ -105,7 +118,10 @@ fn only_retained_keys_stay_and_the_patch_may_set_no_others() {
         spec(json!({"volumes": [{"name": "v", "hostPath": {"path": "/"}, "$retainKeys": keys}]}))
     };
     let after = patched(target.clone(), patch(json!(["name", "hostPath"]))).expect("patched");
-    assert_eq!(after["spec"]["volumes"], json!([{"name": "v", "hostPath": {"path": "/"}}]));
+    assert_eq!(
+        after["spec"]["volumes"],
+        json!([{"name": "v", "hostPath": {"path": "/"}}])
+    );
     for wrong in [json!(["name"]), json!("name")] {
         let error = patched(target.clone(), patch(wrong)).expect_err("refused");
         assert_eq!(
@@ -154,7 +170,10 @@ fn items_without_their_key_and_unknown_directives_are_errors() {
         json!({"containers": [{"$patch": "merge"}]}),
         json!({"containers": [{"$patch": "delete"}]}),
     ] {
-        assert!(patched(target.clone(), spec(patch.clone())).is_err(), "{patch}");
+        assert!(
+            patched(target.clone(), spec(patch.clone())).is_err(),
+            "{patch}"
+        );
     }
     let directive = json!({"$patch": "fly"});
     assert!(patched(target, directive).is_err());

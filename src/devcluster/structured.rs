@@ -191,7 +191,10 @@ fn merge_lists(shape: &'static Shape, live: &[Value], config: &[Value]) -> Vec<V
         Some(before) => merge(item_shape(shape), before, item),
         None => item.clone(),
     };
-    let mut shared = config.iter().map(|(s, _)| s).filter(|s| old.contains_key(s));
+    let mut shared = config
+        .iter()
+        .map(|(s, _)| s)
+        .filter(|s| old.contains_key(s));
     let mut next_shared = shared.next();
     let mut out = Vec::new();
     let (mut l, mut c) = (0, 0);
@@ -283,12 +286,7 @@ pub fn mistakes(shape: &'static Shape, value: &Value) -> Vec<String> {
     found
 }
 
-fn find_mistakes(
-    shape: &'static Shape,
-    value: &Value,
-    path: &mut String,
-    found: &mut Vec<String>,
-) {
+fn find_mistakes(shape: &'static Shape, value: &Value, path: &mut String, found: &mut Vec<String>) {
     let before = path.len();
     match value {
         _ if matches!(shape, Shape::Atomic) => {}
@@ -336,8 +334,10 @@ mod tests {
 
     #[test]
     fn the_fields_of_a_pod_are_told_by_the_keys_of_its_lists() {
-        let pod = pod(json!([{"name": "c", "image": "i", "args": ["a"], "resources": {},
-            "ports": [{"containerPort": 80}]}]));
+        let pod = pod(
+            json!([{"name": "c", "image": "i", "args": ["a"], "resources": {},
+            "ports": [{"containerPort": 80}]}]),
+        );
         let want = json!({
             "f:metadata": {"f:labels": {"f:app": {}}},
             "f:spec": {"f:nodeSelector": {}, "f:containers": {"k:{\"name\":\"c\"}": {
@@ -351,7 +351,8 @@ mod tests {
     #[test]
     fn a_difference_names_what_holds_a_new_field_if_it_was_not_there() {
         let old = json!({"metadata": {}, "data": {"kept": "1", "changed": "1", "gone": "1"}});
-        let new = json!({"metadata": {"labels": {"a": "b"}}, "data": {"kept": "1", "changed": "2"}});
+        let new =
+            json!({"metadata": {"labels": {"a": "b"}}, "data": {"kept": "1", "changed": "2"}});
         let difference = compare(schema::of("ConfigMap"), &old, &new);
         let added = json!({"f:metadata": {"f:labels": {".": {}, "f:a": {}}}});
         assert_eq!(difference.added.to_value(), added);
@@ -362,9 +363,8 @@ mod tests {
     #[test]
     fn merged_lists_stand_as_the_configuration_has_them() {
         let shape = schema::of("Pod").field("spec").field("containers");
-        let names = |names: &[&str]| -> Value {
-            names.iter().map(|n| json!({"name": n})).collect()
-        };
+        let names =
+            |names: &[&str]| -> Value { names.iter().map(|n| json!({"name": n})).collect() };
         for (live, config, want) in [
             (vec!["a", "b"], vec!["c"], vec!["a", "b", "c"]),
             (vec!["a", "b"], vec!["b", "a"], vec!["b", "a"]),

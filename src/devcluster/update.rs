@@ -53,7 +53,9 @@ impl State {
                 &why,
             ));
         }
-        if text(&object, &["metadata", "resourceVersion"]).is_empty() && !takes_any_version(traits.kind) {
+        if text(&object, &["metadata", "resourceVersion"]).is_empty()
+            && !takes_any_version(traits.kind)
+        {
             let cause = Cause::raw_invalid(
                 "metadata.resourceVersion",
                 "0x0",

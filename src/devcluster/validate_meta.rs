@@ -204,8 +204,14 @@ mod tests {
     fn names_that_are_generated_may_begin_with_what_ends_in_a_dash() {
         assert_eq!(wrong(json!({"name": "a-x", "generateName": "a-"})), [""; 0]);
         let found = wrong(json!({"name": "A-x", "generateName": "A-"}));
-        assert!(found[0].starts_with("metadata.generateName: Invalid value: \"A-\": a lowercase RFC 1123 subdomain"));
-        assert!(found[1].starts_with("metadata.name: Invalid value: \"A-x\": a lowercase RFC 1123 subdomain"));
+        assert!(found[0].starts_with(
+            "metadata.generateName: Invalid value: \"A-\": a lowercase RFC 1123 subdomain"
+        ));
+        assert!(
+            found[1].starts_with(
+                "metadata.name: Invalid value: \"A-x\": a lowercase RFC 1123 subdomain"
+            )
+        );
     }
 
     #[test]
@@ -232,7 +238,9 @@ mod tests {
             found[0].ends_with("Found \"true\" in references for Pod/x and Pod/y"),
             "{found:?}"
         );
-        let found = wrong(json!({"name": "a", "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "x"}]}));
+        let found = wrong(
+            json!({"name": "a", "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "x"}]}),
+        );
         assert_eq!(
             found,
             ["metadata.ownerReferences.uid: Invalid value: \"\": must not be empty"]

@@ -13,29 +13,22 @@ use super::status::Cause;
 pub(super) fn pod(pod: &Value, causes: &mut Vec<Cause>) {
     let spec = pod.get("spec").unwrap_or(&Value::Null);
     let volumes = volumes(spec, causes);
-    let mut seen = BTreeSet::new();
-    let init = list(spec, &["initContainers"]);
-    for (i, container) in init.iter().enumerate() {
-        self::container(
-            container,
-            &format!("spec.initContainers[{i}]"),
-            &volumes,
-            &mut seen,
-            causes,
-        );
-    }
     let containers = list(spec, &["containers"]);
     if containers.is_empty() {
         causes.push(Cause::required("spec.containers", ""));
     }
+    let mut seen = BTreeSet::new();
     for (i, container) in containers.iter().enumerate() {
-        self::container(
-            container,
-            &format!("spec.containers[{i}]"),
-            &volumes,
-            &mut seen,
-            causes,
-        );
+        let path = format!("spec.containers[{i}]");
+        self::container(container, &path, &volumes, &mut seen, causes);
+        if container.get("restartPolicy").is_some() {
+            let detail = "may not be set for non-init containers";
+            causes.push(Cause::forbidden(format!("{path}.restartPolicy"), detail));
+        }
+    }
+    for (i, container) in list(spec, &["initContainers"]).iter().enumerate() {
+        let path = format!("spec.initContainers[{i}]");
+        self::container(container, &path, &volumes, &mut seen, causes);
     }
     one_of(
         spec,
@@ -52,32 +45,105 @@ pub(super) fn pod(pod: &Value, causes: &mut Vec<Cause>) {
         causes,
     );
     super::validate::labels(pod, &["spec", "nodeSelector"], "spec.nodeSelector", causes);
-    for field in ["terminationGracePeriodSeconds", "activeDeadlineSeconds"] {
-        if let Some(seconds) = spec
-            .get(field)
-            .filter(|s| s.as_i64().is_some_and(|s| s < 0))
-        {
-            causes.push(Cause::invalid(
-                format!("spec.{field}"),
-                seconds,
-                "must be greater than or equal to 0",
-            ));
-        }
+    let words = [
+        ("serviceAccountName", Form::Subdomain),
+        ("nodeName", Form::Subdomain),
+    ];
+    names_of(spec, &words, causes);
+    if let Some(seconds) = spec.get("activeDeadlineSeconds")
+        && !seconds
+            .as_i64()
+            .is_some_and(|s| (1..=i64::from(i32::MAX)).contains(&s))
+    {
+        causes.push(Cause::invalid(
+            "spec.activeDeadlineSeconds",
+            seconds,
+            "must be between 1 and 2147483647, inclusive",
+        ));
     }
-    for (field, form) in [
-        (
-            "nodeName",
-            names::subdomain as fn(&str) -> Result<(), &'static str>,
-        ),
-        ("serviceAccountName", names::subdomain),
-        ("hostname", names::label),
-        ("subdomain", names::label),
-    ] {
+    let words = [("hostname", Form::Label), ("subdomain", Form::Label)];
+    names_of(spec, &words, causes);
+    tolerations(spec, causes);
+    names_of(spec, &[("priorityClassName", Form::Subdomain)], causes);
+    one_of(
+        spec,
+        "preemptionPolicy",
+        "spec.preemptionPolicy",
+        &["PreemptLowerPriority", "Never"],
+        causes,
+    );
+}
+
+/// What form a name has.
+#[derive(Clone, Copy)]
+enum Form {
+    Label,
+    Subdomain,
+}
+
+fn names_of(spec: &Value, fields: &[(&str, Form)], causes: &mut Vec<Cause>) {
+    for (field, form) in fields {
         let value = text(spec, &[field]);
-        if let Err(why) = form(value)
+        let found = match form {
+            Form::Label => names::label(value),
+            Form::Subdomain => names::subdomain(value),
+        };
+        if let Err(why) = found
             && !value.is_empty()
         {
             causes.push(Cause::invalid(format!("spec.{field}"), &value.into(), why));
+        }
+    }
+}
+
+fn tolerations(spec: &Value, causes: &mut Vec<Cause>) {
+    for (i, toleration) in list(spec, &["tolerations"]).iter().enumerate() {
+        let path = format!("spec.tolerations[{i}]");
+        let of = |field: &str| text(toleration, &[field]);
+        let (key, operator, value, effect) = (of("key"), of("operator"), of("value"), of("effect"));
+        if let Err(why) = names::qualified(key)
+            && !key.is_empty()
+        {
+            causes.push(Cause::invalid(format!("{path}.key"), &key.into(), why));
+        }
+        if key.is_empty() && operator != "Exists" {
+            let detail = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
+            causes.push(Cause::invalid(
+                format!("{path}.operator"),
+                &operator.into(),
+                detail,
+            ));
+        }
+        if toleration.get("tolerationSeconds").is_some() && effect != "NoExecute" {
+            let detail = "effect must be 'NoExecute' when `tolerationSeconds` is set";
+            causes.push(Cause::invalid(
+                format!("{path}.effect"),
+                &effect.into(),
+                detail,
+            ));
+        }
+        let field = format!("{path}.operator");
+        match (operator, names::label_value(value)) {
+            ("" | "Equal", Err(why)) => causes.push(Cause::invalid(field, &value.into(), why)),
+            ("Exists", _) if !value.is_empty() => {
+                let detail = "value must be empty when `operator` is 'Exists'";
+                causes.push(Cause::invalid(field, &value.into(), detail));
+            }
+            ("" | "Equal" | "Exists", _) => {}
+            _ => causes.push(Cause::not_supported(
+                field,
+                &operator.into(),
+                &["Equal", "Exists"],
+            )),
+        }
+        if !effect.is_empty() {
+            one_of(
+                toleration,
+                "effect",
+                &format!("{path}.effect"),
+                &["NoSchedule", "PreferNoSchedule", "NoExecute"],
+                causes,
+            );
         }
     }
 }
@@ -154,22 +220,7 @@ fn container<'a>(
     for (i, variable) in list(container, &["env"]).iter().enumerate() {
         environment(variable, &format!("{path}.env[{i}]"), causes);
     }
-    for (i, port) in list(container, &["ports"]).iter().enumerate() {
-        let number = port
-            .get("containerPort")
-            .and_then(Value::as_i64)
-            .unwrap_or(0);
-        let field = format!("{path}.ports[{i}].containerPort");
-        if number == 0 {
-            causes.push(Cause::required(field, ""));
-        } else if !(1..=65_535).contains(&number) {
-            causes.push(Cause::invalid(
-                field,
-                &number.into(),
-                "must be between 1 and 65535, inclusive",
-            ));
-        }
-    }
+    ports(container, path, causes);
     let mut paths = BTreeSet::new();
     for (i, mount) in list(container, &["volumeMounts"]).iter().enumerate() {
         let name = text(mount, &["name"]);
@@ -193,6 +244,48 @@ fn container<'a>(
         }
     }
     resources(container, path, causes);
+}
+
+fn ports(container: &Value, path: &str, causes: &mut Vec<Cause>) {
+    const RANGE: &str = "must be between 1 and 65535, inclusive";
+    let mut seen = BTreeSet::new();
+    for (i, port) in list(container, &["ports"]).iter().enumerate() {
+        let path = format!("{path}.ports[{i}]");
+        let name = text(port, &["name"]);
+        let wrong = if name.is_empty() {
+            Vec::new()
+        } else {
+            names::port(name)
+        };
+        if !wrong.is_empty() {
+            for why in wrong {
+                causes.push(Cause::invalid(format!("{path}.name"), &name.into(), why));
+            }
+        } else if !name.is_empty() && !seen.insert(name) {
+            causes.push(Cause::duplicate(format!("{path}.name"), &name.into()));
+        }
+        let number = |field: &str| port.get(field).and_then(Value::as_i64).unwrap_or(0);
+        if number("containerPort") == 0 {
+            causes.push(Cause::required(format!("{path}.containerPort"), ""));
+        }
+        for field in ["containerPort", "hostPort"] {
+            let number = number(field);
+            if number != 0 && !(1..=65_535).contains(&number) {
+                causes.push(Cause::invalid(
+                    format!("{path}.{field}"),
+                    &number.into(),
+                    RANGE,
+                ));
+            }
+        }
+        one_of(
+            port,
+            "protocol",
+            &format!("{path}.protocol"),
+            &["SCTP", "TCP", "UDP"],
+            causes,
+        );
+    }
 }
 
 fn environment(variable: &Value, path: &str, causes: &mut Vec<Cause>) {

@@ -70,10 +70,7 @@ pub(super) fn spec(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
 /// A deadline may be set, and come nearer.
 fn deadline(before: &Value, after: &Value, causes: &mut Vec<Cause>) -> bool {
     const FIELD: &str = "spec.activeDeadlineSeconds";
-    let seconds = |spec: &Value| {
-        spec.get("activeDeadlineSeconds")
-            .and_then(Value::as_i64)
-    };
+    let seconds = |spec: &Value| spec.get("activeDeadlineSeconds").and_then(Value::as_i64);
     match (seconds(before), seconds(after)) {
         (_, Some(new)) if !(0..=i64::from(i32::MAX)).contains(&new) => {
             let detail = "must be between 0 and 2147483647, inclusive";
@@ -181,8 +178,14 @@ mod tests {
 
     fn wrong(before: Value, after: Value) -> Vec<String> {
         let mut causes = Vec::new();
-        spec(&json!({"spec": before}), &json!({"spec": after}), &mut causes);
-        let each = causes.into_iter().map(|c| format!("{}: {}", c.field, c.message));
+        spec(
+            &json!({"spec": before}),
+            &json!({"spec": after}),
+            &mut causes,
+        );
+        let each = causes
+            .into_iter()
+            .map(|c| format!("{}: {}", c.field, c.message));
         each.collect()
     }
 
@@ -196,8 +199,11 @@ mod tests {
 
     #[test]
     fn images_deadlines_and_further_tolerations_may_change() {
-        let taint = |seconds: i64| json!({"key": "a", "operator": "Exists", "tolerationSeconds": seconds});
-        let before = with(json!({"activeDeadlineSeconds": 9, "tolerations": [taint(1)], "terminationGracePeriodSeconds": -1}));
+        let taint =
+            |seconds: i64| json!({"key": "a", "operator": "Exists", "tolerationSeconds": seconds});
+        let before = with(
+            json!({"activeDeadlineSeconds": 9, "tolerations": [taint(1)], "terminationGracePeriodSeconds": -1}),
+        );
         let after = json!({
             "containers": [{"name": "c", "image": "other"}],
             "activeDeadlineSeconds": 3,
@@ -217,7 +223,11 @@ mod tests {
             )]
         );
         for (before, after, want) in [
-            (json!({}), json!({"containers": []}), "spec.containers: Forbidden: pod updates may not add or remove containers"),
+            (
+                json!({}),
+                json!({"containers": []}),
+                "spec.containers: Forbidden: pod updates may not add or remove containers",
+            ),
             (
                 json!({"tolerations": [{"key": "a"}]}),
                 json!({"tolerations": []}),

@@ -163,6 +163,8 @@ pub struct Moment<'a> {
     pub caller: Option<&'a Caller>,
     /// What the client shall be warned of.
     pub warnings: Vec<String>,
+    /// Whether what controllers do in a real cluster is done here.
+    pub has_controllers: bool,
 }
 
 impl<'a> Moment<'a> {
@@ -173,6 +175,7 @@ impl<'a> Moment<'a> {
             ids,
             caller: None,
             warnings: Vec::new(),
+            has_controllers: true,
         }
     }
 
@@ -199,6 +202,9 @@ impl State {
     ) -> Result<Answer, ApiError> {
         let mut next = self.clone();
         let answer = next.carry_out(write, moment)?;
+        if moment.has_controllers {
+            quota::settle(&mut next, self.resource_version())?;
+        }
         if !dry_run {
             *self = next;
         }

@@ -62,7 +62,10 @@ impl WriteOptions {
         let manager = query.text("fieldManager");
         match (verb, query.flag("force")) {
             (Verb::Apply, _) if manager.is_empty() => {
-                causes.push(Cause::required("fieldManager", "is required for apply patch"));
+                causes.push(Cause::required(
+                    "fieldManager",
+                    "is required for apply patch",
+                ));
             }
             (Verb::Patch, Some(_)) => {
                 let detail = "may not be specified for non-apply patch";
@@ -74,7 +77,10 @@ impl WriteOptions {
             causes.push(Cause::too_long("fieldManager", MAX_MANAGER));
         }
         for (at, odd) in manager.char_indices().filter(|(_, c)| c.is_control()) {
-            let detail = format!("invalid character U+{:04X} (at position {at})", u32::from(odd));
+            let detail = format!(
+                "invalid character U+{:04X} (at position {at})",
+                u32::from(odd)
+            );
             causes.push(Cause::invalid("fieldManager", &manager.into(), &detail));
         }
         let stages: Vec<&str> = query.all("dryRun").collect();
@@ -135,7 +141,10 @@ mod tests {
     #[test]
     fn who_writes_is_told_by_the_query_or_by_the_name_of_the_client() {
         let manager = |query| read(query, Verb::Create).map(|options| options.manager);
-        assert_eq!(manager("fieldManager=boatswain"), Ok("boatswain".to_owned()));
+        assert_eq!(
+            manager("fieldManager=boatswain"),
+            Ok("boatswain".to_owned())
+        );
         assert_eq!(manager(""), Ok("kubectl".to_owned()));
         assert_eq!(of_user_agent(&"x".repeat(200)).len(), 128);
         assert_eq!(of_user_agent(""), "");
@@ -143,7 +152,11 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_told_all_at_once() {
-        let message = |query, verb| read(query, verb).map_err(|e| e.message).expect_err("refused");
+        let message = |query, verb| {
+            read(query, verb)
+                .map_err(|e| e.message)
+                .expect_err("refused")
+        };
         assert_eq!(
             message("", Verb::Apply),
             "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch"
@@ -170,6 +183,9 @@ mod tests {
         assert_eq!(validation(""), Ok(Validation::Warn));
         assert_eq!(validation("fieldValidation=Strict"), Ok(Validation::Strict));
         assert_eq!(validation("fieldValidation=Ignore"), Ok(Validation::Ignore));
-        assert_eq!(read("dryRun=All", Verb::Patch).map(|options| options.dry_run), Ok(true));
+        assert_eq!(
+            read("dryRun=All", Verb::Patch).map(|options| options.dry_run),
+            Ok(true)
+        );
     }
 }

@@ -126,12 +126,123 @@ async fn only_what_may_change_of_a_pod_can_be_changed() {
     let name = json!({"metadata": {"name": "b"}});
     assert_eq!(
         refusal(patch(&cluster, &pods("/a"), &name).await),
-        refused(422, "Invalid")
+        refused(400, "BadRequest")
     );
     let uid = json!({"metadata": {"uid": "other"}});
     assert_eq!(
         refusal(patch(&cluster, &pods("/a"), &uid).await),
-        refused(409, "Conflict")
+        refused(422, "Invalid")
+    );
+    let mut other = pod("a");
+    other["metadata"]["uid"] = "other".into();
+    let replaced = ask(&cluster, Method::PUT, &pods("/a"), Some(&other)).await;
+    assert_eq!(refusal(replaced), refused(409, "Conflict"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_patch_gets_wrong_is_told_in_the_words_of_a_real_server() {
+    let cluster = cluster();
+    create(&cluster, "a").await;
+    let message = async |path: &str, body: Value| {
+        let (_, status) = patch(&cluster, &pods(path), &body).await;
+        status["message"].as_str().unwrap_or_default().to_owned()
+    };
+    assert_eq!(
+        message("/a", json!({"metadata": {"name": "b"}})).await,
+        "the name of the object (b) does not match the name on the URL (a)"
+    );
+    assert_eq!(
+        message("/a", json!({"metadata": {"name": null}})).await,
+        "the name of the object (a based on URL) was undeterminable: name must be provided"
+    );
+    assert_eq!(
+        message("/a", json!({"metadata": {"uid": "u"}})).await,
+        "Pod \"a\" is invalid: metadata.uid: Invalid value: \"u\": field is immutable"
+    );
+    let node = message("/a", json!({"spec": {"nodeName": "n"}})).await;
+    assert!(
+        node.starts_with("Pod \"a\" is invalid: spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`,"),
+        "{node}"
+    );
+    let odd = message("/a?fieldValidation=Strict", json!({"spec": {"odd": 1}})).await;
+    assert!(
+        odd.starts_with(" \"\" is invalid: patch: Invalid value: \"{"),
+        "{odd}"
+    );
+    assert!(
+        odd.ends_with("strict decoding error: unknown field \"spec.odd\""),
+        "{odd}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_is_made_up_and_checked_with_what_it_begins_with() {
+    let cluster = cluster();
+    let mut new = pod("");
+    new["metadata"] = json!({"generateName": "exec-"});
+    let (code, object) = post(&cluster, &pods(""), &new).await;
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    assert_eq!((code, name.len()), (201, 10), "{object}");
+    new["metadata"] = json!({"generateName": "Exec-"});
+    let (_, status) = post(&cluster, &pods(""), &new).await;
+    let fields: Vec<&Value> = status["details"]["causes"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|cause| &cause["field"])
+        .collect();
+    assert_eq!(fields, ["metadata.generateName", "metadata.name"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn fields_that_are_there_twice_are_warned_of_or_refused() {
+    let cluster = cluster();
+    let body = r#"{"metadata": {"name": "m", "name": "m"}, "data": {}}"#;
+    let path = "/api/v1/namespaces/default/configmaps";
+    let send = async |query: &str| {
+        let request = Request::post(format!("{path}?dryRun=All&{query}")).body(Body::from(body));
+        let router = cluster.router();
+        router
+            .oneshot(request.expect("a request"))
+            .await
+            .expect("an answer")
+    };
+    let warned = send("").await;
+    assert_eq!(warned.status(), 201);
+    assert_eq!(
+        warned.headers()["warning"],
+        "299 - \"duplicate field \\\"metadata.name\\\"\""
+    );
+    let refused = send("fieldValidation=Strict").await;
+    assert_eq!(refused.status(), 400);
+    let bytes = refused
+        .into_body()
+        .collect()
+        .await
+        .expect("a body")
+        .to_bytes();
+    let status: Value = serde_json::from_slice(&bytes).expect("JSON");
+    assert_eq!(
+        status["message"],
+        "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: duplicate field \"metadata.name\""
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_not_replaced_without_its_version() {
+    let cluster = cluster();
+    let path = "/apis/coordination.k8s.io/v1/namespaces/default/leases/l";
+    let lease = json!({"metadata": {"name": "l"}, "spec": {"holderIdentity": "a"}});
+    assert_eq!(ask(&cluster, Method::PUT, path, Some(&lease)).await.0, 201);
+    let (code, status) = ask(&cluster, Method::PUT, path, Some(&lease)).await;
+    assert_eq!(
+        (code, status["message"].as_str()),
+        (
+            422,
+            Some(
+                "leases.coordination.k8s.io \"l\" is invalid: metadata.resourceVersion: Invalid value: 0x0: must be specified for an update"
+            )
+        )
     );
 }
 

@@ -1,6 +1,7 @@
 //! What the embedded cluster does, seen by a client in the same process.
 
 mod api;
+mod applying;
 mod deleting;
 mod fuzz;
 mod garbage;
