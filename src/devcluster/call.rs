@@ -338,7 +338,11 @@ impl<'a> Call<'a> {
         if kind == "Binding" {
             return Ok((Write::Bind { key, binding: body }, dry_run));
         }
-        same_name(&body, &key.name)?;
+        if text(&body, &["metadata", "name"]) != &*key.name {
+            return Err(ApiError::bad_request(
+                "name in URL does not match name in Eviction object",
+            ));
+        }
         let options = match body.get("deleteOptions") {
             None | Some(Value::Null) => DeleteOptions::default(),
             Some(options) => DeleteOptions::from_value(options)?,
@@ -360,18 +364,5 @@ fn same_namespace(object: &Value, namespace: &str) -> Result<(), ApiError> {
     }
     let why =
         "the namespace of the provided object does not match the namespace sent on the request";
-    Err(ApiError::bad_request(why))
-}
-
-fn same_name(object: &Value, name: &str) -> Result<(), ApiError> {
-    let given = text(object, &["metadata", "name"]);
-    if given.is_empty() {
-        return Err(ApiError::bad_request("name must be provided"));
-    }
-    if given == name {
-        return Ok(());
-    }
-    let why =
-        format!("the name of the object ({given}) does not match the name on the URL ({name})");
     Err(ApiError::bad_request(why))
 }

@@ -38,12 +38,6 @@ impl Cause {
         )
     }
 
-    /// The same, with the value as it shall be shown.
-    pub fn raw_invalid(field: impl Into<String>, value: &str, detail: &str) -> Self {
-        let message = format!("Invalid value: {value}: {detail}");
-        Self::new("FieldValueInvalid", field, message)
-    }
-
     /// A field that may not be set or changed here.
     pub fn forbidden(field: impl Into<String>, detail: &str) -> Self {
         Self::new("FieldValueForbidden", field, format!("Forbidden: {detail}"))

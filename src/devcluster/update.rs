@@ -56,9 +56,9 @@ impl State {
         if text(&object, &["metadata", "resourceVersion"]).is_empty()
             && !takes_any_version(traits.kind)
         {
-            let cause = Cause::raw_invalid(
+            let cause = Cause::invalid(
                 "metadata.resourceVersion",
-                "0x0",
+                &0.into(),
                 "must be specified for an update",
             );
             return Err(ApiError::invalid(

@@ -84,7 +84,7 @@ fn deadline(before: &Value, after: &Value, causes: &mut Vec<Cause>) -> bool {
         }
         (Some(_), None) => {
             let detail = "must not update from a positive integer to nil value";
-            causes.push(Cause::raw_invalid(FIELD, "null", detail));
+            causes.push(Cause::invalid(FIELD, &Value::Null, detail));
             true
         }
         _ => true,

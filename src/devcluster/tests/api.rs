@@ -240,7 +240,7 @@ async fn a_lease_is_not_replaced_without_its_version() {
         (
             422,
             Some(
-                "leases.coordination.k8s.io \"l\" is invalid: metadata.resourceVersion: Invalid value: 0x0: must be specified for an update"
+                "leases.coordination.k8s.io \"l\" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update"
             )
         )
     );
