@@ -222,13 +222,13 @@ fn keep(old: &Value, new: &mut Value, path: &[&str], applies: bool) {
 
 /// What a client may leave out, or not change without being told so.
 fn keep_what_the_server_owns(old: &Value, new: &mut Value) {
-    for field in ["resourceVersion", "uid", "creationTimestamp", "generation"] {
+    for field in ["resourceVersion", "creationTimestamp", "generation"] {
         keep(old, new, &["metadata", field], true);
     }
     // A deletion cannot be called off.
     keep(old, new, &["metadata", "deletionTimestamp"], true);
     keep(old, new, &["metadata", "deletionGracePeriodSeconds"], true);
-    for field in ["name", "namespace"] {
+    for field in ["name", "namespace", "uid"] {
         if at(new, &["metadata", field]).is_none() {
             keep(old, new, &["metadata", field], true);
         }

@@ -273,9 +273,9 @@ async fn yaml_is_applied_and_created_too() {
     let text = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: m\ndata:\n  a: \"1\"\n";
     let (code, object) = apply(&cluster, &by("one"), text).await;
     assert_eq!((code, &object["data"]), (201, &json!({"a": "1"})));
-    let text = text.replace("name: m", "name: n");
-    let (code, _) = send_as(&cluster, Method::POST, MAPS, "application/yaml", text).await;
-    assert_eq!(code, 201);
+    let text = text.replace("name: m", "name: other");
+    let (code, object) = send_as(&cluster, Method::POST, MAPS, "application/yaml", text).await;
+    assert_eq!(code, 201, "{object}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -344,7 +344,7 @@ async fn a_dry_apply_leaves_no_trace() {
 #[tokio::test(start_paused = true)]
 async fn eleven_that_update_are_kept_as_ten() {
     let cluster = cluster();
-    post(&cluster, MAPS, &map(json!({}))).await;
+    post(&cluster, MAPS, &map(json!({"a": "1"}))).await;
     for i in 0..12 {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let path = format!("{MAPS}/m?fieldManager=m{i}");
