@@ -14,6 +14,23 @@ use super::structured;
 use super::update::{Owners, check_place};
 use super::write::{Answer, Moment, Part};
 
+/// The manager for which real servers keep up what an apply of old times goes by.
+const KUBECTL: &str = "kubectl";
+
+/// Where an apply of old times, which the client carries out, keeps what was applied last.
+const LAST_APPLIED: [&str; 3] = [
+    "metadata",
+    "annotations",
+    "kubectl.kubernetes.io/last-applied-configuration",
+];
+
+/// What is applied, as an apply of old times keeps it.
+fn last_applied(config: &Value) -> String {
+    let mut config = config.clone();
+    unset(&mut config, &LAST_APPLIED);
+    format!("{config}\n")
+}
+
 impl State {
     pub(super) fn apply(
         &mut self,
@@ -47,6 +64,9 @@ impl State {
             Some(new) => typed(key.resource, new)?,
             None => live.clone(),
         };
+        if caller.manager == KUBECTL && at(&new, &LAST_APPLIED).is_some() {
+            set(&mut new, &LAST_APPLIED, last_applied(config).into());
+        }
         if old.is_none() && !text(&new, &["metadata", "uid"]).is_empty() {
             let why = format!(
                 "uid mismatch: the provided object specified uid {}, and no existing object was found",

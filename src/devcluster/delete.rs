@@ -88,9 +88,15 @@ impl DeleteOptions {
             Some(Value::Bool(orphan)) => read.set_orphan(*orphan)?,
             Some(_) => return Err(wrong("orphanDependents is no boolean")),
         }
-        for stage in super::object::list(options, &["dryRun"]) {
-            read.set_dry_run(stage.as_str().unwrap_or_default())?;
+        let stages = super::object::list(options, &["dryRun"]);
+        if stages.iter().any(|stage| stage.as_str() != Some("All")) {
+            return Err(invalid(Cause::not_supported(
+                "dryRun",
+                &stages.to_vec().into(),
+                &["All"],
+            )));
         }
+        read.dry_run = !stages.is_empty();
         Ok(read)
     }
 
@@ -127,19 +133,6 @@ impl DeleteOptions {
         } else {
             Propagation::Background
         });
-        Ok(())
-    }
-
-    /// Takes a stage of `dryRun`; there is but one.
-    pub fn set_dry_run(&mut self, stage: &str) -> Result<(), ApiError> {
-        if stage != "All" {
-            return Err(invalid(Cause::not_supported(
-                "dryRun",
-                &stage.into(),
-                &["All"],
-            )));
-        }
-        self.dry_run = true;
         Ok(())
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde_json::json;
+
 use super::resource::Resource;
 use super::selector::Selector;
 use super::status::{ApiError, Cause};
@@ -58,15 +60,12 @@ impl Query {
 
     /// Whether this is a dry run; there is but one stage.
     pub fn dry_run(&self, kind: &str) -> Result<bool, ApiError> {
-        let mut dry = false;
-        for stage in self.all("dryRun") {
-            if stage != "All" {
-                let cause = Cause::not_supported("dryRun", &stage.into(), &["All"]);
-                return Err(ApiError::invalid(kind, "meta.k8s.io", "", vec![cause]));
-            }
-            dry = true;
+        let stages: Vec<&str> = self.all("dryRun").collect();
+        if stages.iter().any(|stage| *stage != "All") {
+            let cause = Cause::not_supported("dryRun", &json!(stages), &["All"]);
+            return Err(ApiError::invalid(kind, "meta.k8s.io", "", vec![cause]));
         }
-        Ok(dry)
+        Ok(!stages.is_empty())
     }
 
     /// How long the request may take, where the client says so.

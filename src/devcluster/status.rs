@@ -29,7 +29,10 @@ fn qualified(resource: &str, group: &str) -> String {
 }
 
 fn details(kind: &str, group: &str, name: &str) -> Value {
-    let mut details = json!({"kind": kind});
+    let mut details = json!({});
+    if !kind.is_empty() {
+        details["kind"] = kind.into();
+    }
     if !group.is_empty() {
         details["group"] = group.into();
     }
