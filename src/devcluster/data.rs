@@ -12,7 +12,7 @@
 
 use serde_json::{Value, json};
 
-use super::object::{Key, Object, text};
+use super::object::{Key, Object, set, text};
 use super::resource::Resource;
 use super::store::{Event, EventKind, Forgotten, State};
 
@@ -91,12 +91,16 @@ fn apply(state: &mut State, line: &[u8]) -> Result<(), String> {
         state.seed(key, object, version);
         return Ok(());
     }
-    if let Some(object) = line.get_mut("put").map(Value::take) {
+    if let Some(mut object) = line.get_mut("put").map(Value::take) {
         let (key, version) = (key_of(&object, &["metadata"])?, version_of(&object)?);
         if version != next {
             return Err(format!(
                 "resource version {version} where {next} comes next"
             ));
+        }
+        if object.pointer("/metadata/managedFields").is_none() {
+            // Who owns what was forgotten on request, and is not as before.
+            set(&mut object, &["metadata", "managedFields"], json!([]));
         }
         state.put(key, object).map_err(|error| error.message)?;
         return Ok(());

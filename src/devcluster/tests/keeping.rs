@@ -176,3 +176,21 @@ async fn a_file_of_something_else_is_refused_and_left_alone() {
         assert_eq!(fs::read_to_string(&data).expect("a file"), text);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_owns_what_is_known_after_a_restart_and_what_was_forgotten_is_not() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let first = resumed(&data).await;
+    create(&first, "a").await;
+    create(&first, "b").await;
+    let reset = json!({"metadata": {"managedFields": []}});
+    assert_eq!(patch(&first, &pods("/b"), &reset).await.0, 200);
+    let before = get(&first, &pods("")).await;
+    first.shutdown().await;
+    drop(first);
+    let second = resumed(&data).await;
+    assert_eq!(get(&second, &pods("")).await, before);
+    let owners = |i: usize| before.1["items"][i]["metadata"]["managedFields"].is_array();
+    assert_eq!((owners(0), owners(1)), (true, false));
+}

@@ -137,7 +137,7 @@ proptest! {
         let mut file = data::whole(&state).expect("history");
         for (index, write) in all.into_iter().enumerate() {
             let version = state.resource_version();
-            let _ = state.write(write, false, &mut Moment { now, ids: &mut ids });
+            let _ = state.write(write, false, &mut Moment::new(now, &mut ids));
             // As is done: what is forgotten already, or wanted shorter, is written anew.
             let appended = data::append_since(&mut file, &state, version);
             if appended.is_err() || index == whole_after {
