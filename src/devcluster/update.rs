@@ -43,7 +43,9 @@ impl State {
         let uid = text(&object, &["metadata", "uid"]);
         if !uid.is_empty() && uid != old.uid() {
             let why = format!(
-                "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+                "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
+                 Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+                registry_key(&key),
                 old.uid()
             );
             return Err(ApiError::conflict(
@@ -232,6 +234,19 @@ fn keep_what_the_server_owns(old: &Value, new: &mut Value) {
         if at(new, &["metadata", field]).is_none() {
             keep(old, new, &["metadata", field], true);
         }
+    }
+}
+
+/// Where a real server keeps an object, which some of its errors show.
+fn registry_key(key: &Key) -> String {
+    let plural = match key.resource.traits().plural {
+        "services" => "services/specs",
+        "nodes" => "minions",
+        plural => plural,
+    };
+    match &*key.namespace {
+        "" => format!("/registry/{plural}/{}", key.name),
+        namespace => format!("/registry/{plural}/{namespace}/{}", key.name),
     }
 }
 

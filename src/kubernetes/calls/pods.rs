@@ -144,7 +144,8 @@ impl Calls {
 
     /// Changes a pod by a merge patch; `None` where there is no such pod.
     ///
-    /// A uid in the patch's metadata is a precondition: another pod of that name answers [`Kind::Conflict`].
+    /// A uid in the patch's metadata is a precondition: another pod of that name answers [`Kind::Invalid`], since a uid
+    /// cannot be changed.
     ///
     /// # Errors
     /// As [`Calls::get_pod`].

@@ -125,11 +125,11 @@ async fn a_patch_says_what_became_of_the_pod() {
     let listed = calls.list_pods(&ListQuery::default()).await.unwrap();
     assert!(listed.items.is_empty(), "neither source reads it again");
     let meant_another = json!({"metadata": {"uid": "another", "labels": {"x": "y"}}});
-    let conflict = calls
+    let refused = calls
         .patch_pod(&created.name, &meant_another)
         .await
         .unwrap_err();
-    assert_eq!(conflict.kind, Kind::Conflict);
+    assert_eq!(refused.kind, Kind::Invalid);
     assert_eq!(calls.patch_pod("etl-exec-2", &inactive).await, Ok(None));
 }
 
