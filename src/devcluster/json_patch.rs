@@ -35,55 +35,54 @@ fn json_operation(
     operation: &Value,
     copied: &mut usize,
 ) -> Result<(), ApiError> {
+    let kind = operation
+        .get("op")
+        .and_then(Value::as_str)
+        .unwrap_or("unknown");
     let pointer = |field: &str| match operation.get(field).and_then(Value::as_str) {
         Some(path) if path.is_empty() || path.starts_with('/') => Ok(path),
-        _ => Err(ApiError::unprocessable(&format!(
-            "jsonpatch operation without a usable {field}"
+        _ => Err(refused(format!(
+            "{kind} operation failed to decode {field}: missing value"
         ))),
     };
-    let missing =
-        |path: &str| ApiError::unprocessable(&format!("jsonpatch: nothing at path {path}"));
-    let value = || {
-        let value = operation.get("value").cloned();
-        value.ok_or_else(|| ApiError::unprocessable("jsonpatch operation without a value"))
-    };
+    let value = || operation.get("value").cloned().unwrap_or_default();
     let path = pointer("path")?;
-    match operation.get("op").and_then(Value::as_str) {
-        Some("add") => add(target, path, value()?),
-        Some("replace") => {
-            *target.pointer_mut(path).ok_or_else(|| missing(path))? = value()?;
-            Ok(())
-        }
-        Some("remove") => remove(target, path)
-            .map(|_| ())
-            .ok_or_else(|| missing(path)),
-        Some("test") => {
+    match kind {
+        "add" => add(target, path, value(), kind),
+        "replace" => replace(target, path, value()),
+        "remove" => remove(target, path, kind).map(|_| ()),
+        "test" => {
             let expected = operation.get("value").unwrap_or(&Value::Null);
             if target.pointer(path).unwrap_or(&Value::Null) == expected {
                 return Ok(());
             }
-            Err(ApiError::unprocessable(&format!(
-                "testing path {path} failed"
-            )))
+            Err(refused(format!("testing value {path} failed: test failed")))
         }
-        Some("move") => {
-            let from = pointer("from")?;
-            let value = remove(target, from).ok_or_else(|| missing(from))?;
-            add(target, path, value)
+        "move" => {
+            let value = remove(target, pointer("from")?, kind)?;
+            add(target, path, value, kind)
         }
-        Some("copy") => {
+        "copy" => {
             let from = pointer("from")?;
-            let value = target.pointer(from).cloned().ok_or_else(|| missing(from))?;
+            let value = target.pointer(from).cloned().ok_or_else(|| {
+                refused(format!(
+                    "copy operation does not apply: doc is missing from path: {from}: missing value"
+                ))
+            })?;
             *copied = copied.saturating_add(size(&value));
             if *copied > MAX_COPIED {
                 return Err(ApiError::too_large(
                     "Request entity too large: the copies of the patch are too large",
                 ));
             }
-            add(target, path, value)
+            add(target, path, value, kind)
         }
-        _ => Err(ApiError::unprocessable("unexpected jsonpatch operation")),
+        other => Err(refused(format!("Unexpected kind: {other}"))),
     }
+}
+
+fn refused(why: String) -> ApiError {
+    ApiError::unprocessable(&why)
 }
 
 /// About how large a value is; enough to bound what copies add up to.
@@ -111,37 +110,86 @@ fn index(last: &str, len: usize) -> Option<usize> {
     last.parse().ok().filter(|i| plain && *i < len)
 }
 
-fn add(target: &mut Value, path: &str, value: Value) -> Result<(), ApiError> {
-    let missing =
-        || ApiError::unprocessable(&format!("jsonpatch add operation does not apply: {path}"));
+fn invalid_index(kind: &str, path: &str, last: &str) -> ApiError {
+    refused(match last.parse::<i64>() {
+        Ok(_) => format!(
+            "error in {kind} for path: '{path}': Unable to access invalid index: {last}: invalid index referenced"
+        ),
+        Err(_) => format!(
+            "error in {kind} for path: '{path}': value was not a proper array index: '{last}': strconv.Atoi: parsing \"{last}\": invalid syntax"
+        ),
+    })
+}
+
+fn no_path(kind: &str, path: &str) -> ApiError {
+    refused(format!(
+        "{kind} operation does not apply: doc is missing path: \"{path}\": missing value"
+    ))
+}
+
+fn add(target: &mut Value, path: &str, value: Value, kind: &str) -> Result<(), ApiError> {
     let Some((parent, last)) = split_pointer(path) else {
         *target = value;
         return Ok(());
     };
-    match target.pointer_mut(parent).ok_or_else(missing)? {
-        Value::Object(fields) => {
+    match target.pointer_mut(parent) {
+        Some(Value::Object(fields)) => {
             fields.insert(last, value);
             Ok(())
         }
-        Value::Array(items) => {
+        Some(Value::Array(items)) => {
             let place = if last == "-" {
                 Some(items.len())
             } else {
                 index(&last, items.len() + 1)
             };
-            items.insert(place.ok_or_else(missing)?, value);
+            items.insert(
+                place.ok_or_else(|| invalid_index(kind, path, &last))?,
+                value,
+            );
             Ok(())
         }
-        _ => Err(missing()),
+        _ => Err(no_path(kind, path)),
     }
 }
 
-fn remove(target: &mut Value, path: &str) -> Option<Value> {
-    let (parent, last) = split_pointer(path)?;
-    match target.pointer_mut(parent)? {
-        Value::Object(fields) => fields.remove(&last),
-        Value::Array(items) => index(&last, items.len()).map(|i| items.remove(i)),
-        _ => None,
+/// As real servers carry it out, a field of an object need not be there to be replaced.
+fn replace(target: &mut Value, path: &str, value: Value) -> Result<(), ApiError> {
+    let Some((parent, last)) = split_pointer(path) else {
+        *target = value;
+        return Ok(());
+    };
+    let missing = |what: &str| {
+        refused(format!(
+            "replace operation does not apply: doc is missing {what}: {path}: missing value"
+        ))
+    };
+    match target.pointer_mut(parent) {
+        Some(Value::Object(fields)) => {
+            fields.insert(last, value);
+            Ok(())
+        }
+        Some(Value::Array(items)) => {
+            let place = index(&last, items.len()).ok_or_else(|| missing("key"))?;
+            items[place] = value;
+            Ok(())
+        }
+        _ => Err(missing("path")),
+    }
+}
+
+fn remove(target: &mut Value, path: &str, kind: &str) -> Result<Value, ApiError> {
+    let (parent, last) = split_pointer(path).ok_or_else(|| no_path(kind, path))?;
+    match target.pointer_mut(parent) {
+        Some(Value::Object(fields)) => fields.remove(&last).ok_or_else(|| {
+            refused(format!(
+                "error in {kind} for path: '{path}': Unable to remove nonexistent key: {last}: missing value"
+            ))
+        }),
+        Some(Value::Array(items)) => index(&last, items.len())
+            .map(|place| items.remove(place))
+            .ok_or_else(|| invalid_index(kind, path, &last)),
+        _ => Err(no_path(kind, path)),
     }
 }
 
@@ -176,17 +224,52 @@ mod tests {
         for operation in [
             json!({"op": "test", "path": "/a", "value": 2}),
             json!({"op": "remove", "path": "/none"}),
-            json!({"op": "replace", "path": "/none", "value": 1}),
+            json!({"op": "replace", "path": "/none/x", "value": 1}),
+            json!({"op": "replace", "path": "/list/0", "value": 1}),
             json!({"op": "add", "path": "/none/x", "value": 1}),
             json!({"op": "add", "path": "/list/01", "value": 1}),
             json!({"op": "add", "path": "/list/9", "value": 1}),
             json!({"op": "fly", "path": "/a"}),
-            json!({"op": "add", "path": "/a"}),
+            json!({"op": "add"}),
             json!(7),
         ] {
             let error = patched(json!({"a": 1, "list": []}), json!([operation]));
             assert_eq!(error.map_err(|e| e.code), Err(422), "{operation}");
         }
+    }
+
+    #[test]
+    fn what_does_not_apply_is_told_in_the_words_of_a_real_server() {
+        let why = |operation: Value| {
+            let error = patched(json!({"a": 1, "list": []}), json!([operation]));
+            let details = error.expect_err("refused").details.unwrap_or_default();
+            details["causes"][0]["message"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        };
+        assert_eq!(
+            why(json!({"op": "test", "path": "/a", "value": 2})),
+            "testing value /a failed: test failed"
+        );
+        assert_eq!(
+            why(json!({"op": "add", "path": "/none/x", "value": 1})),
+            "add operation does not apply: doc is missing path: \"/none/x\": missing value"
+        );
+        assert_eq!(
+            why(json!({"op": "remove", "path": "/none"})),
+            "error in remove for path: '/none': Unable to remove nonexistent key: none: missing value"
+        );
+        assert_eq!(
+            why(json!({"op": "fly", "path": "/a"})),
+            "Unexpected kind: fly"
+        );
+    }
+
+    #[test]
+    fn a_field_need_not_be_there_to_be_replaced() {
+        let patch = json!([{"op": "replace", "path": "/b", "value": 2}]);
+        assert_eq!(patched(json!({"a": 1}), patch), Ok(json!({"a": 1, "b": 2})));
     }
 
     #[test]
