@@ -321,7 +321,10 @@ fn kept_backoffs(record: &Record, now: Now) -> BTreeMap<ProfileName, Kept> {
         .collect()
 }
 
-fn specs(profiles: BTreeMap<ProfileName, config::Profile>) -> BTreeMap<ProfileName, ProfileSpec> {
+/// How the pods of these profiles are made.
+pub(super) fn specs(
+    profiles: BTreeMap<ProfileName, config::Profile>,
+) -> BTreeMap<ProfileName, ProfileSpec> {
     profiles
         .into_iter()
         .map(|(name, profile)| (name, spec(profile)))

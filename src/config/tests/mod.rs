@@ -1,6 +1,9 @@
 //! What the configuration is, from a file's text to a [`Config`].
 
+mod convert;
+mod effective;
 mod files;
+mod mistakes;
 mod overrides;
 mod refusals;
 
