@@ -161,6 +161,7 @@ pub(super) fn wire(
         begin: store.clone().recipient(),
         arrived: store.clone().recipient(),
         page_size: poll.page_size,
+        streams: true,
     };
     let watching = watch
         .enabled
