@@ -99,13 +99,22 @@ impl Lister {
         freshness: Freshness,
         deadline: Duration,
     ) -> Result<TakenIn, ListError> {
-        match tokio::time::timeout(deadline, self.list_at_leisure(freshness)).await {
+        self.in_pages(freshness, deadline, false).await
+    }
+
+    async fn in_pages(
+        &self,
+        freshness: Freshness,
+        deadline: Duration,
+        by_watch: bool,
+    ) -> Result<TakenIn, ListError> {
+        match tokio::time::timeout(deadline, self.list_at_leisure(freshness, by_watch)).await {
             Ok(outcome) => outcome,
             Err(_) => Err(ListError::TooLong(deadline)),
         }
     }
 
-    /// Makes one quorum list, as a stream where the server offers that, in pages otherwise (spec W-4), and has the store
+    /// Makes one quorum list for the watch to go on from, as a stream where the server offers that, in pages otherwise (spec W-4), and has the store
     /// judge it. Beside it: why it was no stream, where one was asked for.
     ///
     /// # Errors
@@ -115,7 +124,7 @@ impl Lister {
         deadline: Duration,
     ) -> (Result<TakenIn, ListError>, Option<NotStreamed>) {
         if !self.streams {
-            return (self.list(Freshness::Quorum, deadline).await, None);
+            return (self.in_pages(Freshness::Quorum, deadline, true).await, None);
         }
         let streamed = tokio::time::timeout(deadline, self.stream_at_leisure());
         match streamed.await {
@@ -124,9 +133,10 @@ impl Lister {
             Ok(Err(StreamError::NotStreamed(NotStreamed::Failed(failure)))) => {
                 (Err(failure.into()), None)
             }
-            Ok(Err(StreamError::NotStreamed(why))) => {
-                (self.list(Freshness::Quorum, deadline).await, Some(why))
-            }
+            Ok(Err(StreamError::NotStreamed(why))) => (
+                self.in_pages(Freshness::Quorum, deadline, true).await,
+                Some(why),
+            ),
             Err(_) => (Err(ListError::TooLong(deadline)), None),
         }
     }
@@ -144,6 +154,7 @@ impl Lister {
             ticket,
             version: version.clone(),
             quorum: true,
+            by_watch: true,
             items,
         };
         let verdict = self
@@ -157,7 +168,11 @@ impl Lister {
         })
     }
 
-    async fn list_at_leisure(&self, mut freshness: Freshness) -> Result<TakenIn, ListError> {
+    async fn list_at_leisure(
+        &self,
+        mut freshness: Freshness,
+        by_watch: bool,
+    ) -> Result<TakenIn, ListError> {
         let mut beginnings = 0;
         loop {
             beginnings += 1;
@@ -177,6 +192,7 @@ impl Lister {
                         ticket,
                         version: version.clone(),
                         quorum,
+                        by_watch,
                         items,
                     };
                     let verdict = self.ask(&self.arrived, ListArrived(list)).await?;
