@@ -4,6 +4,7 @@ mod check;
 mod convert;
 mod ctl;
 pub mod dev_cluster;
+mod progress;
 mod run;
 
 use std::ffi::OsString;

@@ -6,7 +6,7 @@ use std::pin::pin;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{complain, say};
+use super::{complain, progress, say};
 use crate::config::{Config, ConfigError, Effective};
 use crate::driver;
 use crate::exit::Exit;
@@ -70,11 +70,12 @@ pub(super) fn run(args: &RunArgs) -> Exit {
         return Exit::Bug;
     }
     telemetry::exit_on_panic();
-    actix::System::new().block_on(drive(config))
+    let on_terminal = telemetry::on_terminal(config.log.format);
+    actix::System::new().block_on(drive(config, on_terminal))
 }
 
 /// The driver, told to stop by the first signal and left to itself by the second (spec O-11).
-async fn drive(config: Config) -> Exit {
+async fn drive(config: Config, on_terminal: bool) -> Exit {
     let mut signals = match Signals::listen() {
         Ok(signals) => signals,
         Err(error) => {
@@ -85,6 +86,8 @@ async fn drive(config: Config) -> Exit {
     let (handle, running) = driver::start(config);
     let mut running = pin!(running);
     let mut told = false;
+    let mut progress = pin!(progress::show(handle.clone()));
+    let mut progressing = on_terminal;
     loop {
         tokio::select! {
             biased;
@@ -96,8 +99,10 @@ async fn drive(config: Config) -> Exit {
                 }
                 tracing::info!(signal, "stopping; a second signal ends it at once");
                 told = true;
+                progressing = false;
                 handle.stop();
             }
+            () = &mut progress, if progressing => progressing = false,
         }
     }
 }

@@ -128,5 +128,5 @@ pub(super) fn is_secret(path: &str) -> bool {
             .iter()
             .any(|sep| name.contains(&format!("{of}{sep}key")))
     };
-    words.iter().any(|word| name.contains(word)) || keys.iter().any(|of| key_of(&of))
+    words.iter().any(|word| name.contains(word)) || keys.iter().any(key_of)
 }

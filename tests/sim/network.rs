@@ -107,7 +107,7 @@ impl Network {
     pub fn new(cluster: DevCluster, cache: DevCluster, wake: Arc<Notify>, seed: u64) -> Self {
         let net = Net {
             weather: Weather::CALM,
-            streams: seed % 3 != 0,
+            streams: !seed.is_multiple_of(3),
             rng: StdRng::seed_from_u64(seed),
             count: 0,
             watches: 0,

@@ -349,7 +349,7 @@ pub(super) const KEYS: &[(&str, Use)] = &[
 ];
 
 /// What becomes of this key, and what followed the part that is known; `None` for one never heard of.
-pub(super) fn use_of<'k>(key: &'k str) -> Option<(usize, Use, &'k str)> {
+pub(super) fn use_of(key: &str) -> Option<(usize, Use, &str)> {
     let fits = |(at, (known, becomes)): (usize, &(&str, Use))| {
         let rest = key.strip_prefix(known)?;
         let whole = rest.is_empty() != known.ends_with('.');
