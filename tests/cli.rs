@@ -159,6 +159,41 @@ fn a_dry_run_prints_and_does_nothing_else() {
     assert_eq!(stdout.matches("kind: 'ConfigMap'").count(), 1, "{stdout}");
 }
 
+// spec: O-52
+#[test]
+fn the_manifests_ask_for_the_rights_that_the_readme_names_and_bring_a_configuration_that_can_be_used()
+ {
+    use serde_json::Value;
+    let manifests = std::fs::read_to_string("deploy/boatswain.yaml").unwrap();
+    let manifests: Vec<Value> = serde_saphyr::from_multiple(&manifests).unwrap();
+    let of = |kind: &str| {
+        manifests
+            .iter()
+            .find(|manifest| manifest["kind"] == kind)
+            .unwrap()
+    };
+    let readme = std::fs::read_to_string("README.md").unwrap();
+    let rights = readme.split("### Rights").nth(1).unwrap();
+    let role = rights
+        .split("```")
+        .nth(1)
+        .unwrap()
+        .strip_prefix("yaml")
+        .unwrap();
+    let role: Value = serde_saphyr::from_str(role).unwrap();
+    assert_eq!(of("Role")["rules"], role["rules"]);
+
+    let toml = file(of("ConfigMap")["data"]["boatswain.toml"].as_str().unwrap());
+    let output = boatswain(&["check", "--config", toml.path().to_str().unwrap()], &[]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let pod = &of("Job")["spec"]["template"]["spec"];
+    assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+    assert_eq!(
+        pod["containers"][0]["securityContext"]["readOnlyRootFilesystem"],
+        true
+    );
+}
+
 #[test]
 fn help_and_version_are_answers() {
     let output = boatswain(&["--version"], &[]);
