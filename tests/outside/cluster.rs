@@ -34,8 +34,13 @@ impl Cluster {
     /// An API server of the test's own, whose simulated node starts pods at once: to be stopped, killed, and asked what it
     /// has seen. None where the environment names a cluster: the test is skipped then, and says so.
     pub fn own() -> Option<Self> {
+        Self::own_with(&["--node", "simulated"])
+    }
+
+    /// The same, with these arguments.
+    pub fn own_with(arguments: &[&str]) -> Option<Self> {
         if std::env::var_os(GIVEN).is_none() {
-            return Some(Self::with(&["--node", "simulated"]));
+            return Some(Self::with(arguments));
         }
         let test = thread::current();
         let test = test.name().unwrap_or("a test");
