@@ -1,6 +1,6 @@
 //! Spark's configuration as boatswain's.
 
-use super::mistakes::{assert_is, given};
+use super::mistakes_tests::{assert_is, given};
 use super::*;
 use crate::config::spark::convert;
 

@@ -1,6 +1,6 @@
 //! What `boatswain check` prints.
 
-use super::mistakes::assert_is;
+use super::mistakes_tests::assert_is;
 use super::*;
 
 fn explained(text: &str, env: &[(&str, &str)], sets: &[&str]) -> (Config, String) {
