@@ -108,6 +108,10 @@ fn line(setting: &Setting) -> String {
 /// Whether a name looks like a secret's: what it holds is not shown, and not taken from the command
 /// line, which everyone on the machine can read (spec C-3, C-4).
 pub(super) fn is_secret(path: &str) -> bool {
+    // All of them at once, where they are not written as they have to be.
+    if path.ends_with(".env") {
+        return true;
+    }
     // Only environment variables have names of the user's own choosing.
     let name = path.rsplit(".env.").next().unwrap_or(path);
     let name = name

@@ -108,6 +108,9 @@ fn secrets_are_shown_nowhere_and_not_taken_from_the_command_line() {
         .unwrap_err();
         assert!(!wrong.to_string().contains("4711"), "{wrong}");
     }
+    let unreadable = ("BOATSWAIN__PROFILES__DEFAULT__ENV", "{ TOKEN = \"hunter2\"");
+    let message = overridden(&[unreadable], &[]).unwrap_err().to_string();
+    assert!(!message.contains("hunter2"), "{message}");
     for name in ["MONKEY", "LANG", "KEYBOARD"] {
         let set = format!("profiles.default.env.{name}=shown");
         assert!(overridden(&[], &[&set]).is_ok(), "{name}");
