@@ -82,6 +82,7 @@ impl Fleet {
             ticket,
             version: executors.into(),
             quorum: true,
+            by_watch: false,
             items: ids
                 .map(|id| Sighting::Read(Arc::new(pod(id, id.get()))))
                 .collect(),

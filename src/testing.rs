@@ -88,6 +88,7 @@ impl Story {
             ticket,
             version: self.version.into(),
             quorum: true,
+            by_watch: true,
             items: pods
                 .into_iter()
                 .map(|p| Sighting::Read(Arc::new(p)))

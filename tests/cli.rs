@@ -27,7 +27,8 @@ fn file(text: &str) -> tempfile::NamedTempFile {
 // spec: O-2
 #[test]
 fn a_mistake_in_the_file_exits_with_78_and_says_what_and_how_to_put_it_right() {
-    let file = file("[poll]\ninterval = \"often\"\n");
+    let image = "[profiles.default]\nimage = \"engine:1\"\n";
+    let file = file(&format!("[poll]\ninterval = \"often\"\n{image}"));
     let path = file.path().to_str().unwrap();
     let output = boatswain(&["run", "--config", path], &[]);
     assert_eq!(output.status.code(), Some(78));
@@ -92,6 +93,105 @@ fn what_is_not_understood_exits_with_64_and_says_what_is() {
         assert_eq!(stdout, "", "{arguments:?}");
         assert!(!stderr.is_empty(), "{arguments:?}");
     }
+}
+
+// spec: C-4
+#[test]
+fn check_prints_what_applies_and_where_it_came_from_or_every_mistake() {
+    let good = file("[profiles.default]\nimage = \"engine:1\"\nenv = { TOKEN = \"hunter2\" }\n");
+    let path = good.path().to_str().unwrap();
+    let env = [("BOATSWAIN__POLL__INTERVAL", "10s")];
+    let arguments = ["check", "--config", path, "--set", "app.name=etl"];
+    let output = boatswain(&arguments, &env);
+    assert_eq!(output.status.code(), Some(0));
+    let (stdout, stderr) = said(&output);
+    assert_eq!(stderr, "");
+    let has = |value: &str, origin: &str| {
+        let fits = |line: &str| line.starts_with(value) && line.ends_with(origin);
+        assert!(stdout.lines().any(fits), "{value} {origin} in\n{stdout}");
+    };
+    has("image = \"engine:1\" ", &format!("# {path}:2"));
+    has("interval = \"10s\" ", "# BOATSWAIN__POLL__INTERVAL");
+    has("name = \"etl\" ", "# --set app.name");
+    has("#page_size = 500 ", "# default");
+    assert!(!stdout.contains("hunter2"), "{stdout}");
+
+    let bad = file("[poll]\ninterval = \"often\"\npage_size = 0\n");
+    let output = boatswain(&["check", "--config", bad.path().to_str().unwrap()], &[]);
+    assert_eq!(output.status.code(), Some(78));
+    let (stdout, stderr) = said(&output);
+    assert_eq!(stdout, "");
+    assert_eq!(stderr.matches("\n  ").count(), 3, "the image too: {stderr}");
+}
+
+// spec: C-7
+#[test]
+fn what_convert_prints_passes_check() {
+    let path = "src/config/tests/spark/spark-defaults.conf";
+    let output = boatswain(&["convert", path], &[]);
+    assert_eq!(output.status.code(), Some(0));
+    let (stdout, stderr) = said(&output);
+    assert_eq!(stderr, "");
+    let converted = file(&stdout);
+    let output = boatswain(
+        &["check", "--config", converted.path().to_str().unwrap()],
+        &[],
+    );
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let output = boatswain(&["convert", "/no/such/file.conf"], &[]);
+    assert_eq!(output.status.code(), Some(78));
+    assert!(
+        said(&output)
+            .1
+            .starts_with("/no/such/file.conf: cannot be read: ")
+    );
+}
+
+#[test]
+fn a_dry_run_prints_and_does_nothing_else() {
+    let run = ["run", "--config", "config/kubernetes.toml", "--dry-run"];
+    // No cluster is there to be asked.
+    let output = boatswain(&run, &[("KUBECONFIG", "/no/such/file")]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let (stdout, stderr) = said(&output);
+    assert_eq!(stderr, "");
+    assert_eq!(stdout.matches("kind: 'Pod'").count(), 4, "{stdout}");
+    assert_eq!(stdout.matches("kind: 'ConfigMap'").count(), 1, "{stdout}");
+}
+
+// spec: O-52
+#[test]
+fn the_manifests_ask_for_the_rights_that_the_readme_names_and_bring_a_configuration_that_can_be_used()
+ {
+    use serde_json::Value;
+    let manifests = std::fs::read_to_string("deploy/boatswain.yaml").unwrap();
+    let manifests: Vec<Value> = serde_saphyr::from_multiple(&manifests).unwrap();
+    let of = |kind: &str| {
+        manifests
+            .iter()
+            .find(|manifest| manifest["kind"] == kind)
+            .unwrap()
+    };
+    let readme = std::fs::read_to_string("README.md").unwrap();
+    let rights = readme.split("### Rights").nth(1).unwrap();
+    let role = rights
+        .split("```")
+        .nth(1)
+        .unwrap()
+        .strip_prefix("yaml")
+        .unwrap();
+    let role: Value = serde_saphyr::from_str(role).unwrap();
+    assert_eq!(of("Role")["rules"], role["rules"]);
+
+    let toml = file(of("ConfigMap")["data"]["boatswain.toml"].as_str().unwrap());
+    let output = boatswain(&["check", "--config", toml.path().to_str().unwrap()], &[]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let pod = &of("Job")["spec"]["template"]["spec"];
+    assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+    assert_eq!(
+        pod["containers"][0]["securityContext"]["readOnlyRootFilesystem"],
+        true
+    );
 }
 
 #[test]

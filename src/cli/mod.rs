@@ -1,7 +1,10 @@
 //! The command line.
 
+mod check;
+mod convert;
 mod ctl;
 pub mod dev_cluster;
+mod progress;
 mod run;
 mod users;
 
@@ -25,6 +28,10 @@ struct Cli {
 enum Command {
     /// Drive an application: keep as many executors alive as its configuration wants.
     Run(run::RunArgs),
+    /// Check a configuration, and print what applies and where each value comes from.
+    Check(check::CheckArgs),
+    /// Make a configuration from one of Spark's, and name what there is no use for.
+    Convert(convert::ConvertArgs),
     /// Serve the embedded cluster alone, on loopback, for kubectl and any other client.
     DevCluster(Box<dev_cluster::DevClusterArgs>),
 }
@@ -34,6 +41,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     match Cli::try_parse_from(arguments) {
         Ok(cli) => match cli.command {
             Command::Run(args) => run::run(&args),
+            Command::Check(args) => check::check(&args),
+            Command::Convert(args) => convert::convert(&args),
             Command::DevCluster(args) => serve(*args),
         },
         Err(error) => {
@@ -62,6 +71,21 @@ fn serve(args: dev_cluster::DevClusterArgs) -> Exit {
             complain(error);
             Exit::Configuration
         }
+    }
+}
+
+/// Prints what was asked for. A reader who has seen enough, as `head`, is no trouble.
+fn say(what: impl std::fmt::Display) -> Exit {
+    use std::io::Write;
+    let mut out = std::io::stdout().lock();
+    match writeln!(out, "{}", what.to_string().trim_end()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            complain(format_args!(
+                "standard output cannot be written to: {error}"
+            ));
+            Exit::Bug
+        }
+        _ => Exit::Clean,
     }
 }
 

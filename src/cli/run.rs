@@ -6,15 +6,15 @@ use std::pin::pin;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::complain;
-use crate::config::Config;
+use super::{complain, progress, say};
+use crate::config::{Config, ConfigError, Effective};
 use crate::driver;
 use crate::exit::Exit;
 use crate::telemetry;
 
-/// The arguments of `boatswain run`.
+/// Which configuration.
 #[derive(Debug, clap::Args)]
-pub(super) struct RunArgs {
+pub(super) struct ConfigArgs {
     /// The configuration file; see config/reference.toml for every key.
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
@@ -24,28 +24,58 @@ pub(super) struct RunArgs {
     sets: Vec<String>,
 }
 
+impl ConfigArgs {
+    /// The configuration, with where each value came from.
+    pub(super) fn explain(&self) -> Result<(Config, Effective), ConfigError> {
+        // What is not Unicode cannot be an override that means something.
+        let env = std::env::vars_os().filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        });
+        Config::explain(&self.config, env, &self.sets)
+    }
+}
+
+/// The arguments of `boatswain run`.
+#[derive(Debug, clap::Args)]
+pub(super) struct RunArgs {
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// Print what a first start would ask for in its first round, as YAML for kubectl create -f, and do nothing. No
+    /// cluster is asked, so it is what happens where nothing is there yet: a start that finds its record and executors
+    /// asks for less. An app.id that is not set is made up anew.
+    #[arg(long)]
+    dry_run: bool,
+}
+
 /// Runs a driver until it ends.
 pub(super) fn run(args: &RunArgs) -> Exit {
-    // What is not Unicode cannot be an override that means something.
-    let env = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let config = match Config::load(&args.config, env, &args.sets) {
-        Ok(config) => config,
+    let config = match args.config.explain() {
+        Ok((config, _)) => config,
         Err(error) => {
             complain(error);
             return Exit::Configuration;
         }
     };
+    if args.dry_run {
+        return match driver::dry_run(&config) {
+            Ok(yaml) => say(yaml),
+            Err(error) => {
+                complain(error);
+                Exit::Configuration
+            }
+        };
+    }
     if let Err(error) = telemetry::init(config.log.format, &config.log.level) {
         complain(error);
         return Exit::Bug;
     }
     telemetry::exit_on_panic();
-    actix::System::new().block_on(drive(config))
+    let on_terminal = telemetry::on_terminal(config.log.format);
+    actix::System::new().block_on(drive(config, on_terminal))
 }
 
 /// The driver, told to stop by the first signal and left to itself by the second (spec O-11).
-async fn drive(config: Config) -> Exit {
+async fn drive(config: Config, on_terminal: bool) -> Exit {
     let mut signals = match Signals::listen() {
         Ok(signals) => signals,
         Err(error) => {
@@ -56,6 +86,8 @@ async fn drive(config: Config) -> Exit {
     let (handle, running) = driver::start(config);
     let mut running = pin!(running);
     let mut told = false;
+    let mut progress = pin!(progress::show(handle.clone()));
+    let mut progressing = on_terminal;
     loop {
         tokio::select! {
             biased;
@@ -67,8 +99,10 @@ async fn drive(config: Config) -> Exit {
                 }
                 tracing::info!(signal, "stopping; a second signal ends it at once");
                 told = true;
+                progressing = false;
                 handle.stop();
             }
+            () = &mut progress, if progressing => progressing = false,
         }
     }
 }

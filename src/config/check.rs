@@ -1,7 +1,7 @@
 //! What each key allows by itself but two together do not (spec C-2).
 
 use super::names::prefix_of;
-use super::reader::Notes;
+use super::notes::Notes;
 use super::{ClusterMode, Config, EmbeddedNode};
 
 /// Notes every contradiction; sets the defaults that follow from other keys.
@@ -15,7 +15,10 @@ pub(super) fn check(config: &mut Config, notes: &mut Notes) {
 
 /// Without a source nothing would ever be seen (spec W-6).
 fn sources(config: &Config, notes: &mut Notes) {
-    if !config.watch.enabled && !config.poll.enabled {
+    if !config.watch.enabled
+        && !config.poll.enabled
+        && notes.are_sound(&["watch.enabled", "poll.enabled"])
+    {
         notes.refuse(
             "poll.enabled",
             "found false, and watch.enabled is false too",
@@ -25,7 +28,10 @@ fn sources(config: &Config, notes: &mut Notes) {
 }
 
 fn names(config: &Config, notes: &mut Notes) {
-    if config.executors.pod_name_prefix.is_none() && prefix_of(&config.app.name).is_none() {
+    if config.executors.pod_name_prefix.is_none()
+        && prefix_of(&config.app.name).is_none()
+        && notes.are_sound(&["app.name", "executors.pod_name_prefix"])
+    {
         notes.refuse(
             "app.name",
             format!(
@@ -41,7 +47,8 @@ fn timeouts(config: &mut Config, notes: &mut Notes) {
     // A look-up proves something only when the request can no longer commit (spec ).
     let least = config.cluster.request_timeout * 2;
     let allocation = &mut config.allocation;
-    if allocation.creation_timeout < least {
+    let keys = ["allocation.creation_timeout", "cluster.request_timeout"];
+    if allocation.creation_timeout < least && notes.are_sound(&keys) {
         if notes.is_set("allocation.creation_timeout") {
             let found = humantime::format_duration(allocation.creation_timeout);
             let least = humantime::format_duration(least);
@@ -50,11 +57,21 @@ fn timeouts(config: &mut Config, notes: &mut Notes) {
                 format!("found {found}, below twice cluster.request_timeout"),
                 format!("allowed: at least {least}"),
             );
+        } else {
+            let shown = format!("\"{}\"", humantime::format_duration(least));
+            let effective = &mut notes.effective;
+            effective.follow(
+                "allocation",
+                "creation_timeout",
+                shown,
+                "cluster.request_timeout",
+            );
         }
         allocation.creation_timeout = least;
     }
     let failures = &config.failures;
-    if failures.backoff_initial > failures.backoff_max {
+    let keys = ["failures.backoff_initial", "failures.backoff_max"];
+    if failures.backoff_initial > failures.backoff_max && notes.are_sound(&keys) {
         let initial = humantime::format_duration(failures.backoff_initial);
         let most = humantime::format_duration(failures.backoff_max);
         notes.refuse(
@@ -67,6 +84,9 @@ fn timeouts(config: &mut Config, notes: &mut Notes) {
 
 /// A key that the chosen mode does not read is a misunderstanding.
 fn modes(config: &Config, notes: &mut Notes) {
+    if !notes.are_sound(&["cluster.mode", "embedded.node"]) {
+        return;
+    }
     let embedded = config.cluster.mode == ClusterMode::Embedded;
     let simulated = config.embedded.node == EmbeddedNode::Simulated;
     let (of_kubernetes, of_embedded) = (
@@ -91,7 +111,7 @@ fn modes(config: &Config, notes: &mut Notes) {
         ),
     ];
     for (key, mode, fits) in only_for {
-        if !fits && notes.is_set(key) {
+        if !fits && notes.is_set(key) && notes.are_sound(&[key]) {
             notes.refuse(
                 key,
                 format!("found, but it is read only with {mode}"),
@@ -107,6 +127,13 @@ fn programs(config: &Config, notes: &mut Notes) {
         // A profile that nothing is asked of may stay empty, so that one who needs none by the
         // name of `default` need not describe it.
         if profile.executors == 0 {
+            continue;
+        }
+        let of = |key: &str| format!("profiles.{name}.{key}");
+        let keys = [of("executors"), of("image"), of("command"), of("args")];
+        let mut keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        keys.extend(["cluster.mode", "embedded.node"]);
+        if !notes.are_sound(&keys) {
             continue;
         }
         match (config.cluster.mode, config.embedded.node) {

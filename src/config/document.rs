@@ -1,6 +1,7 @@
 //! The parsed file and the overrides as one tree, in which every value knows where it came from.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use toml::de::{DeTable, DeValue};
 
@@ -75,6 +76,26 @@ pub(super) fn parse(text: &str) -> (Node, Vec<Mistake>) {
         origin,
     };
     (root, mistakes)
+}
+
+/// The lines that syntax errors keep from being read as they were meant: a value's own line; but what
+/// is opened and not closed, or a header, may take all with it up to the next header.
+pub(super) fn unread(text: &str, errors: &[Mistake]) -> Vec<RangeInclusive<usize>> {
+    let lines: Vec<&str> = text.lines().collect();
+    let of = |error: &Mistake| {
+        let Origin::File { line, .. } = error.origin else {
+            return None;
+        };
+        let own = lines.get(line - 1).copied().unwrap_or("");
+        let opens = ["[", "{", "\"\"\"", "'''"];
+        if !opens.iter().any(|open| own.contains(open)) {
+            return Some(line..=line);
+        }
+        let rest = lines.iter().skip(line);
+        let clean = rest.take_while(|line| !line.starts_with('[')).count();
+        Some(line..=line + clean)
+    };
+    errors.iter().filter_map(of).collect()
 }
 
 fn table_of(table: &DeTable<'_>, place: &dyn Fn(usize) -> Origin) -> Value {

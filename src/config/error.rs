@@ -21,6 +21,18 @@ pub enum Origin {
     },
     /// Nowhere: the default applies, or a key is missing.
     Default,
+    /// The default was too small beside what another key says.
+    Follows {
+        /// The other key.
+        from: &'static str,
+    },
+}
+
+impl Origin {
+    /// Whether it is `--set KEY=VALUE`.
+    pub(super) fn is_command_line(&self) -> bool {
+        matches!(self, Self::Override { name, .. } if name.starts_with("--set "))
+    }
 }
 
 /// One mistake.
@@ -54,7 +66,7 @@ impl fmt::Display for ConfigError {
             match &mistake.origin {
                 Origin::File { line, column } => write!(f, "{}:{line}:{column}: ", self.file)?,
                 Origin::Override { name, .. } => write!(f, "{name}: ")?,
-                Origin::Default => write!(f, "{}: ", self.file)?,
+                Origin::Default | Origin::Follows { .. } => write!(f, "{}: ", self.file)?,
             }
             if !mistake.key.is_empty() {
                 write!(f, "{}: ", mistake.key)?;

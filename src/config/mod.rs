@@ -7,14 +7,18 @@
 
 mod check;
 mod document;
+mod effective;
 mod error;
 mod kinds;
 mod names;
+mod near;
+mod notes;
 mod policy;
 mod profile;
 mod quantity;
 mod reader;
 mod sections;
+pub mod spark;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +26,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 pub use document::ENV_PREFIX;
+pub use effective::{Effective, Setting};
 pub use error::{ConfigError, Mistake, Origin};
 pub use names::{
     LONGEST_PREFIX, is_dns_label, is_dns_subdomain, is_env_name, is_label_key, is_label_value,
@@ -36,7 +41,8 @@ pub use sections::{
 };
 
 use document::{Node, Override};
-use reader::{Notes, Section};
+use notes::Notes;
+use reader::Section;
 
 use crate::model::ProfileName;
 
@@ -104,6 +110,15 @@ impl Config {
         env: impl IntoIterator<Item = (String, String)>,
         sets: &[String],
     ) -> Result<Self, ConfigError> {
+        Self::explain(path, env, sets).map(|(config, _)| config)
+    }
+
+    /// As [`Config::load`], with where each value came from (spec C-4).
+    pub fn explain(
+        path: &Path,
+        env: impl IntoIterator<Item = (String, String)>,
+        sets: &[String],
+    ) -> Result<(Self, Effective), ConfigError> {
         let file = path.display().to_string();
         let refuse = |found: String, fix: &str| ConfigError {
             file: file.clone(),
@@ -120,7 +135,7 @@ impl Config {
         })?;
         let text = String::from_utf8(bytes)
             .map_err(|error| refuse(error.to_string(), "write the file as UTF-8"))?;
-        Self::from_toml(&text, &file, env, sets)
+        Self::explain_toml(&text, &file, env, sets)
     }
 
     /// As [`Config::load`], from a text; `file` is what messages call it.
@@ -130,7 +145,18 @@ impl Config {
         env: impl IntoIterator<Item = (String, String)>,
         sets: &[String],
     ) -> Result<Self, ConfigError> {
+        Self::explain_toml(text, file, env, sets).map(|(config, _)| config)
+    }
+
+    /// As [`Config::explain`], from a text; `file` is what messages call it.
+    pub fn explain_toml(
+        text: &str,
+        file: &str,
+        env: impl IntoIterator<Item = (String, String)>,
+        sets: &[String],
+    ) -> Result<(Self, Effective), ConfigError> {
         let (mut root, mut mistakes) = document::parse(text);
+        let unread = document::unread(text, &mistakes);
         // In the order of their names, so that the same variables always mean the same.
         let mut env: Vec<_> = env.into_iter().collect();
         env.sort();
@@ -144,16 +170,20 @@ impl Config {
                 Err(mistake) => mistakes.push(mistake),
             }
         }
+        let (config, mut notes) = Self::read(root, unread.is_empty());
+        let told_already = |mistake: &Mistake| match mistake.origin {
+            Origin::File { line, .. } => unread.iter().any(|lines| lines.contains(&line)),
+            _ => false,
+        };
+        let found = std::mem::take(&mut notes.mistakes);
+        mistakes.extend(found.into_iter().filter(|mistake| !told_already(mistake)));
         if mistakes.is_empty() {
-            let (config, notes) = Self::read(root);
-            if notes.mistakes.is_empty() {
-                return Ok(config);
-            }
-            mistakes = notes.mistakes;
+            notes.effective.file = file.to_owned();
+            return Ok((config, notes.effective));
         }
         mistakes.sort_by_key(|mistake| match mistake.origin {
             Origin::File { line, column } => (line, column),
-            Origin::Override { .. } | Origin::Default => (usize::MAX, usize::MAX),
+            _ => (usize::MAX, usize::MAX),
         });
         Err(ConfigError {
             file: file.to_owned(),
@@ -164,7 +194,7 @@ impl Config {
     /// Every key there is, with its default (spec C-5).
     pub fn known_keys() -> Vec<KnownKey> {
         let (root, _) = document::parse("");
-        Self::read(root).1.known
+        Self::read(root, true).1.known
     }
 
     /// What the names of all that the application makes begin with (spec K-7). The driver's
@@ -177,7 +207,8 @@ impl Config {
             .unwrap_or_else(|| "boatswain".to_owned())
     }
 
-    fn read(root: Node) -> (Self, Notes) {
+    /// `whole`: whether every line of the file could be read, so that what is missing is missing.
+    fn read(root: Node, whole: bool) -> (Self, Notes) {
         let mut notes = Notes::default();
         let mut s = Section::root(root, &mut notes);
         let mut config = Self {
@@ -197,8 +228,8 @@ impl Config {
             log: s.section("log", Log::read),
         };
         s.refuse_the_rest();
-        // With a default in the place of a mistake, contradictions would be told that are none.
-        if notes.mistakes.is_empty() {
+        notes.place_strangers();
+        if whole {
             check::check(&mut config, &mut notes);
         }
         (config, notes)

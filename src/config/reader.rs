@@ -1,13 +1,16 @@
 //! Takes the tree apart, key by key. What is asked for is what is known: an unknown key, and the
 //! list of all keys with their defaults (spec C-5), both follow from the reading itself, so that
-//! they cannot disagree with it. A mistake is noted and the default taken, so that all mistakes are
-//! found at once (spec C-2).
+//! they cannot disagree with it; so does what applies in the end (spec C-4). A mistake is noted and
+//! the default taken, so that all mistakes are found at once (spec C-2).
 
 use std::collections::BTreeMap;
 
 use super::document::{Node, Value};
+use super::effective::{Effective, Setting, is_secret};
 use super::error::{Mistake, Origin};
 use super::kinds::Kind;
+use super::near::nearest;
+use super::notes::{Notes, join, join_dotted};
 use crate::model::ProfileName;
 
 /// A key that the configuration has.
@@ -17,42 +20,6 @@ pub struct KnownKey {
     pub path: String,
     /// Its default, as TOML; `None` where there is none.
     pub default: Option<String>,
-}
-
-/// What is noted while reading.
-#[derive(Debug, Default)]
-pub(super) struct Notes {
-    pub mistakes: Vec<Mistake>,
-    pub known: Vec<KnownKey>,
-    /// Where each key that was set came from.
-    origins: BTreeMap<String, Origin>,
-}
-
-impl Notes {
-    /// Whether the key was set, by whatever means.
-    pub fn is_set(&self, path: &str) -> bool {
-        self.origins.contains_key(path)
-    }
-
-    /// Notes a mistake about a key that is known. One that is missing is looked for in its section.
-    pub fn refuse(&mut self, path: &str, found: impl Into<String>, fix: impl Into<String>) {
-        let mut at = path;
-        let origin = loop {
-            if let Some(origin) = self.origins.get(at) {
-                break origin.clone();
-            }
-            match at.rsplit_once('.') {
-                Some((outer, _)) => at = outer,
-                None => break Origin::Default,
-            }
-        };
-        self.mistakes.push(Mistake {
-            origin,
-            key: path.to_owned(),
-            found: found.into(),
-            fix: fix.into(),
-        });
-    }
 }
 
 /// A section being read.
@@ -155,13 +122,17 @@ impl<'n> Section<'n> {
     /// A key that has a default.
     pub fn value<K: Kind>(&mut self, key: &'static str, kind: K, default: K::Out) -> K::Out {
         self.know(key, Some(kind.show(&default)));
-        self.read(key, &kind).unwrap_or(default)
+        let value = self.read(key, &kind).unwrap_or(default);
+        self.show(key, Some(kind.show(&value)));
+        value
     }
 
     /// A key that may be left out.
     pub fn option<K: Kind>(&mut self, key: &'static str, kind: K) -> Option<K::Out> {
         self.know(key, None);
-        self.read(key, &kind)
+        let value = self.read(key, &kind);
+        self.show(key, value.as_ref().map(|value| kind.show(value)));
+        value
     }
 
     /// A list, empty by default.
@@ -169,6 +140,7 @@ impl<'n> Section<'n> {
         let allowed = format!("a list, each of it {}", kind.allowed());
         self.know(key, Some("[]".to_owned()));
         let Some(node) = self.take(key) else {
+            self.show(key, Some("[]".to_owned()));
             return Vec::new();
         };
         let path = join(&self.path, key);
@@ -181,6 +153,8 @@ impl<'n> Section<'n> {
         for (n, item) in items.into_iter().enumerate() {
             out.extend(self.one(format!("{path}[{n}]"), item, &kind));
         }
+        let shown: Vec<String> = out.iter().map(|item| kind.show(item)).collect();
+        self.show(key, Some(format!("[{}]", shown.join(", "))));
         out
     }
 
@@ -193,6 +167,7 @@ impl<'n> Section<'n> {
         let allowed = "a list of sections, as [[…]] or [{ … }]";
         self.know(key, Some("[]".to_owned()));
         let Some(node) = self.take(key) else {
+            self.show(key, Some("[]".to_owned()));
             return Vec::new();
         };
         let path = join(&self.path, key);
@@ -222,6 +197,7 @@ impl<'n> Section<'n> {
         let allowed = format!("a section of names with {}", kind.allowed());
         self.know(key, Some("{}".to_owned()));
         let Some(node) = self.take(key) else {
+            self.show(key, Some("{}".to_owned()));
             return BTreeMap::new();
         };
         let path = join(&self.path, key);
@@ -231,9 +207,21 @@ impl<'n> Section<'n> {
             return BTreeMap::new();
         };
         let mut out = BTreeMap::new();
+        if entries.is_empty() {
+            self.show(key, Some("{}".to_owned()));
+        }
         for (entry, item) in entries {
             let path = join(&path, &entry);
-            if !name.0(&entry) {
+            if is_secret(&entry) && item.origin.is_command_line() {
+                self.notes.mistakes.push(Mistake {
+                    origin: item.origin,
+                    key: path,
+                    found:
+                        "a secret, which everyone on this machine can read in the list of processes"
+                            .to_owned(),
+                    fix: "write it into the file, or give it by the environment".to_owned(),
+                });
+            } else if !name.0(&entry) {
                 self.notes.mistakes.push(Mistake {
                     origin: item.key_origin,
                     key: path,
@@ -241,6 +229,7 @@ impl<'n> Section<'n> {
                     fix: format!("allowed: {}", name.1),
                 });
             } else if let Some(value) = self.one(path, item, &kind) {
+                self.show(&join(key, &entry), Some(kind.show(&value)));
                 out.insert(entry, value);
             }
         }
@@ -282,10 +271,15 @@ impl<'n> Section<'n> {
 
     fn wrong(&mut self, path: String, node: &Node, allowed: &str, hint: Option<&str>) {
         let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+        let found = if is_secret(&path) {
+            "found something else, which is not shown".to_owned()
+        } else {
+            format!("found {}", node.value.describe())
+        };
         self.notes.mistakes.push(Mistake {
             origin: node.origin.clone(),
             key: path,
-            found: format!("found {}", node.value.describe()),
+            found,
             fix: format!("allowed: {allowed}{hint}"),
         });
     }
@@ -295,6 +289,24 @@ impl<'n> Section<'n> {
         if self.notes.known.iter().all(|known| known.path != path) {
             self.notes.known.push(KnownKey { path, default });
         }
+    }
+
+    /// Notes what applies; `None`: nothing is set, and there is no default.
+    fn show(&mut self, key: &str, value: Option<String>) {
+        let path = join_dotted(&self.path, key);
+        let origin = self.notes.origins.get(&path).cloned();
+        self.notes.effective.settings.push(Setting {
+            section: self.path.clone(),
+            key: key.to_owned(),
+            value: value.map(|value| {
+                if is_secret(key) {
+                    Effective::HIDDEN.to_owned()
+                } else {
+                    value
+                }
+            }),
+            origin: origin.unwrap_or(Origin::Default),
+        });
     }
 
     fn take(&mut self, key: &'static str) -> Option<Node> {
@@ -311,9 +323,17 @@ impl<'n> Section<'n> {
                 "key"
             };
             let asked = self.asked.join(", ");
-            let fix = match nearest(&key, &self.asked) {
-                Some(near) => format!("did you mean {near}? known here: {asked}"),
-                None => format!("known here: {asked}"),
+            let near = nearest(&key, &self.asked);
+            let fix = match near {
+                Some(near) => {
+                    self.notes.meant.push(join(&self.path, near));
+                    format!("did you mean {near}? known here: {asked}")
+                }
+                None => {
+                    let at = self.notes.mistakes.len();
+                    self.notes.strangers.push((at, key.clone()));
+                    format!("known here: {asked}")
+                }
             };
             self.notes.mistakes.push(Mistake {
                 origin: node.key_origin,
@@ -331,49 +351,4 @@ fn absent() -> Node {
         origin: Origin::Default,
         key_origin: Origin::Default,
     }
-}
-
-/// Joins two parts of a path; what is not a bare key in TOML is quoted.
-fn join(path: &str, key: &str) -> String {
-    let bare = |c: char| c.is_ascii_alphanumeric() || "-_[]".contains(c);
-    let key = if !key.is_empty() && key.chars().all(bare) {
-        key.to_owned()
-    } else {
-        format!("{key:?}")
-    };
-    if path.is_empty() {
-        key
-    } else {
-        format!("{path}.{key}")
-    }
-}
-
-/// The known key that a typing error is most likely to have come from.
-fn nearest<'k>(key: &str, known: &[&'k str]) -> Option<&'k str> {
-    let worst = (key.chars().count() / 3).clamp(1, 3);
-    known
-        .iter()
-        .map(|candidate| (edits(key, candidate, worst), *candidate))
-        .filter(|(edits, _)| *edits <= worst)
-        .min_by_key(|(edits, _)| *edits)
-        .map(|(_, candidate)| candidate)
-}
-
-/// How many characters have to be inserted, deleted or replaced to turn one text into the other.
-fn edits(from: &str, to: &str, worst: usize) -> usize {
-    let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
-    if from.len().abs_diff(to.len()) > worst {
-        return worst + 1;
-    }
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (i, a) in from.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in to.iter().enumerate() {
-            let replaced = diagonal + usize::from(a != b);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[to.len()]
 }

@@ -1,11 +1,15 @@
 //! The driver: from a configuration to actors that run, until one of the ways in which it ends.
 //!
 //! - [`start`]: a driver that reaches its cluster as the configuration says.
+//! - [`dry_run`]: what a first start would ask for, without any cluster.
 //! - [`start_in`]: the same driver in a given environment: the simulator's, a test's.
 
+mod dry_run;
 mod ending;
 mod succession;
 mod wiring;
+
+pub use dry_run::{DryRunError, dry_run};
 
 use std::collections::BTreeMap;
 use std::future::Future;

@@ -81,10 +81,7 @@ pub async fn succeed(
         .clone()
         .unwrap_or_else(|| environment.clients.default_namespace.clone());
     let prefix = config.pod_name_prefix();
-    let labels = match config.executors.labels {
-        crate::config::Labels::Boatswain => LabelScheme::Boatswain,
-        crate::config::Labels::Spark => LabelScheme::Spark,
-    };
+    let labels = label_scheme(config);
     let calls_for = |app_id: AppId| {
         let spec = CallsSpec {
             namespace: namespace.clone(),
@@ -202,7 +199,7 @@ async fn take_over(
     environment: &Environment,
 ) -> Result<Taken, StartError> {
     let name = record_name(&place.prefix);
-    let holder: Arc<str> = Arc::from(format!("{:016x}", environment.holder));
+    let holder = holder(environment.holder);
     let mut failures = 0;
     // What was written last without an answer, and what was there before.
     let mut attempt: Option<(Record, Option<Record>)> = None;
@@ -294,8 +291,21 @@ fn no_succession(why: NoSuccession, record: &str) -> StartError {
     }
 }
 
+/// Whose labels executors bear.
+pub(super) fn label_scheme(config: &Config) -> LabelScheme {
+    match config.executors.labels {
+        crate::config::Labels::Boatswain => LabelScheme::Boatswain,
+        crate::config::Labels::Spark => LabelScheme::Spark,
+    }
+}
+
+/// What tells this start from any other.
+pub(super) fn holder(number: u64) -> Arc<str> {
+    Arc::from(format!("{number:016x}"))
+}
+
 /// A new application's id: the prefix, and what makes it its own.
-fn new_app_id(prefix: &str, seed: u64) -> AppId {
+pub(super) fn new_app_id(prefix: &str, seed: u64) -> AppId {
     let mut rng = StdRng::seed_from_u64(seed);
     let suffix: String = (0..8)
         .map(|_| char::from(b"bcdfghjklmnpqrstvwxz2456789"[rng.random_range(0..27)]))

@@ -161,6 +161,7 @@ pub(super) fn wire(
         begin: store.clone().recipient(),
         arrived: store.clone().recipient(),
         page_size: poll.page_size,
+        streams: true,
     };
     let watching = watch
         .enabled
@@ -321,7 +322,10 @@ fn kept_backoffs(record: &Record, now: Now) -> BTreeMap<ProfileName, Kept> {
         .collect()
 }
 
-fn specs(profiles: BTreeMap<ProfileName, config::Profile>) -> BTreeMap<ProfileName, ProfileSpec> {
+/// How the pods of these profiles are made.
+pub(super) fn specs(
+    profiles: BTreeMap<ProfileName, config::Profile>,
+) -> BTreeMap<ProfileName, ProfileSpec> {
     profiles
         .into_iter()
         .map(|(name, profile)| (name, spec(profile)))

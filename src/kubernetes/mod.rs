@@ -16,7 +16,10 @@ pub mod rights;
 mod transport_error;
 mod wire;
 
-pub use calls::{Calls, CallsSpec, Deleted, ListPage, ListQuery, WatchLine, WatchStream};
+pub use calls::{
+    Calls, CallsSpec, Deleted, ListPage, ListQuery, NotStreamed, WatchLine, WatchStream,
+    WatchedPods,
+};
 pub use client::{Access, Clients, ConnectError};
 pub use decode::PodReader;
 pub use labels::LabelScheme;

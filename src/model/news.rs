@@ -158,6 +158,8 @@ pub struct Listed {
     pub version: ResourceVersion,
     /// Whether no version was asked for, so that it shows the newest there is (spec S-13).
     pub quorum: bool,
+    /// Whether the watch goes on from it: what is older the watch will not show (spec P-4).
+    pub by_watch: bool,
     /// The pods, in the order of the list.
     pub items: Vec<Sighting>,
 }

@@ -37,6 +37,8 @@ pub struct Snapshot {
     pub full_list: Option<FullList>,
     /// The application record, while it is known to exist in this epoch (spec K-2).
     pub record: Option<PodUid>,
+    /// How often a poll said something else than the watch, which should have known (spec P-4).
+    pub drifts: u64,
     /// What changed against the snapshot before (spec S-2).
     pub changes: Arc<Changes>,
 }

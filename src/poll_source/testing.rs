@@ -128,6 +128,7 @@ pub(crate) fn lister(clients: Clients, store: &actix::Addr<Recorder>) -> Lister 
         begin: store.clone().recipient(),
         arrived: store.clone().recipient(),
         page_size: 500,
+        streams: false,
     }
 }
 
@@ -173,6 +174,21 @@ impl Server {
             "{}",
             asked.uri
         );
+        asked
+    }
+
+    /// The next request, which is to be a streamed list.
+    pub(crate) async fn stream(&mut self) -> Asked {
+        let asked = self.asked().await;
+        for part in [
+            "watch=true",
+            "sendInitialEvents=true",
+            "resourceVersionMatch=NotOlderThan",
+            "allowWatchBookmarks=true",
+        ] {
+            assert!(asked.has(part), "{}", asked.uri);
+        }
+        assert!(!asked.uri.contains("resourceVersion="), "{}", asked.uri);
         asked
     }
 
@@ -246,6 +262,15 @@ impl Lines {
         let version = version.to_string();
         let object = json!({"kind": "Pod", "metadata": {"resourceVersion": version}});
         self.send("BOOKMARK", &object);
+    }
+
+    /// The bookmark that ends a streamed list.
+    pub(crate) fn end_of_list(&self, version: u64) {
+        let metadata = json!({
+            "resourceVersion": version.to_string(),
+            "annotations": {"k8s.io/initial-events-end": "true"},
+        });
+        self.send("BOOKMARK", &json!({"kind": "Pod", "metadata": metadata}));
     }
 
     pub(crate) fn send_raw(&self, text: &'static str) {

@@ -1,19 +1,23 @@
 //! What the store's changes look like in the log (spec O-40): an executor's story in a few lines.
 
 use crate::model::executor::{HowGone, Why};
-use crate::model::{Entry, PodState, State, Tick};
+use crate::model::{Entry, PodState, ResourceVersion, State, Tick};
 
 use crate::telemetry::millis;
 
-use super::ledger::Note;
+use super::ledger::{Contradiction, Note};
 
 /// Unreadable pods are said at warn up to this many times, and at debug from then on.
 const LOUD_UNREADABLE: u64 = 10;
+
+/// Contradictions between poll and watch are said at warn up to this many times, and at debug from then on.
+const LOUD_DRIFTS: u64 = 10;
 
 /// Writes the log, and counts what is folded.
 #[derive(Debug, Default)]
 pub struct Journal {
     unreadable: u64,
+    drifts: u64,
 }
 
 impl Journal {
@@ -57,6 +61,10 @@ impl Journal {
                 %highest,
                 "the API server was restored or emptied: its lists are believed from here on"
             ),
+            Note::Drift(contradiction) => {
+                self.drifts += 1;
+                drift(contradiction, self.drifts);
+            }
             Note::StaleList { version, highest } => {
                 tracing::debug!(%version, %highest, "a list is older than what is known");
             }
@@ -65,6 +73,24 @@ impl Journal {
             }
             Note::Ignored(why) => tracing::trace!(why, "news that changes nothing"),
         }
+    }
+}
+
+/// Both are told, for it is not known which of them is wrong (spec P-4).
+fn drift(contradiction: &Contradiction, count: u64) {
+    let or_none = |version: &Option<ResourceVersion>| {
+        (version.as_ref()).map_or_else(|| "none".to_owned(), ToString::to_string)
+    };
+    let (pod, uid) = (&*contradiction.name, contradiction.uid.as_str());
+    let (watched, polled) = (
+        or_none(&contradiction.watched),
+        or_none(&contradiction.polled),
+    );
+    let at = &contradiction.at;
+    if count <= LOUD_DRIFTS {
+        tracing::warn!(pod, uid, watched, polled, %at, count, "drift: a poll shows what the watch should have shown");
+    } else {
+        tracing::debug!(pod, uid, watched, polled, %at, count, "drift: a poll shows what the watch should have shown");
     }
 }
 

@@ -4,6 +4,7 @@
 //! entry is in [`super::table`].
 
 mod adoption;
+mod drift;
 mod lists;
 mod outcome;
 mod requests;
@@ -21,6 +22,8 @@ use crate::model::{
     Snapshot,
 };
 
+pub use self::drift::Contradiction;
+use self::drift::Drift;
 pub use self::outcome::{Applied, ListOutcome, Note};
 use super::table::{self, At, EntryNews};
 
@@ -74,6 +77,8 @@ pub struct Ledger {
     /// Entries that are gone → the snapshot in which they were first so.
     gone: BTreeMap<ExecutorId, u64>,
     strangers: BTreeSet<PodUid>,
+    /// What polls say and the watch has not shown (spec P-4).
+    drift: Drift,
 }
 
 /// What changes while one piece of news is taken in.
@@ -124,6 +129,7 @@ impl Ledger {
             tombstones: BTreeMap::new(),
             gone: BTreeMap::new(),
             strangers: BTreeSet::new(),
+            drift: Drift::default(),
         }
     }
 
@@ -165,7 +171,10 @@ impl Ledger {
             }
             News::Seen { pod, epoch } => self.seen(&pod, epoch, now, &mut draft),
             News::Deleted { pod, epoch } => self.deleted(&pod, epoch, now, &mut draft),
-            News::Bookmark { version, epoch } => self.raise(&version, epoch),
+            News::Bookmark { version, epoch } => {
+                self.raise(&version, epoch);
+                self.watch_came(&version, epoch, &mut draft);
+            }
             News::Requested { id, outcome } => self.requested(id, outcome, now, &mut draft),
             News::LookedUp {
                 id,
@@ -331,6 +340,20 @@ impl Ledger {
         let after = Arc::new(after);
         self.current.put(Arc::clone(&after));
         draft.notes.push(Note::Changed(before, after));
+    }
+
+    /// The watch has shown everything up to this version (spec P-4).
+    fn watch_came(&mut self, to: &ResourceVersion, epoch: Epoch, draft: &mut Draft) {
+        if epoch == self.current.epoch {
+            for contradiction in self.drift.watch_came(to) {
+                self.drifted(contradiction, draft);
+            }
+        }
+    }
+
+    fn drifted(&mut self, contradiction: Contradiction, draft: &mut Draft) {
+        self.current.drifts += 1;
+        draft.notes.push(Note::Drift(contradiction));
     }
 
     fn raise(&mut self, version: &ResourceVersion, epoch: Epoch) {

@@ -117,11 +117,13 @@ fn parsed(object: &str) -> serde_json::Map<String, Value> {
 /// Writes events as lines.
 pub(super) struct Lines {
     format: LogFormat,
+    /// Whether there may be a line of progress in the way.
+    erases: bool,
 }
 
 impl Lines {
-    pub fn new(format: LogFormat) -> Self {
-        Self { format }
+    pub fn new(format: LogFormat, erases: bool) -> Self {
+        Self { format, erases }
     }
 
     /// What stands between the time and a repeat's count.
@@ -134,6 +136,9 @@ impl Lines {
 
     fn write(&self, writer: &mut Writer<'_>, body: &str, repeated: Option<u64>) -> fmt::Result {
         let now = jiff::Timestamp::now();
+        if self.erases {
+            writer.write_str(super::ERASE_LINE)?;
+        }
         match (self.format, repeated) {
             (LogFormat::Json, None) => writeln!(writer, "{{\"time\":\"{now:.3}\",{body}}}"),
             (LogFormat::Json, Some(n)) => {
@@ -314,7 +319,7 @@ mod tests {
             .with_writer(move || Sent(sender.clone()))
             .with_ansi(false)
             .fmt_fields(SpanFields)
-            .event_format(Lines::new(format))
+            .event_format(Lines::new(format, false))
             .finish();
         tracing::subscriber::with_default(subscriber, f);
         let lines: Vec<Vec<u8>> = receiver.try_iter().collect();

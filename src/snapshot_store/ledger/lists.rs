@@ -7,10 +7,10 @@ use crate::model::ids;
 use crate::model::news::{ListTicket, Listed};
 use crate::model::pod::Sighting;
 use crate::model::snapshot::{FullList, Ghost};
-use crate::model::{Epoch, ExecutorId, Now, PodUid, ResourceVersion, State};
+use crate::model::{Epoch, ExecutorId, Now, Pod, PodUid, ResourceVersion, State};
 
 use super::super::table::{Authority, EntryNews};
-use super::{Draft, Ledger, ListOutcome, Note};
+use super::{Contradiction, Draft, Ledger, ListOutcome, Note};
 
 /// What a list shows, readable or not (spec S-15).
 #[derive(Default)]
@@ -44,6 +44,7 @@ impl Ledger {
             ticket,
             version,
             quorum,
+            by_watch,
             items,
         } = listed;
         if ticket.epoch != self.current.epoch {
@@ -73,6 +74,7 @@ impl Ledger {
         }
         self.raise(&version, self.current.epoch);
 
+        let begins = version.clone();
         let adopting = full && quorum && !self.current.adopted;
         let may_be_ghost = full && (self.current.adopted || adopting);
         let authority = if full {
@@ -80,6 +82,8 @@ impl Ledger {
         } else {
             Authority::Event
         };
+        // What a stale list says is old, and of a history that was put back nobody knows what was shown.
+        let polled = full && !by_watch && !new_epoch;
         let mut present = Present::default();
         for item in &items {
             present.note(self.named(item), item);
@@ -87,7 +91,11 @@ impl Ledger {
                 Sighting::Unreadable(part) => self.unreadable(part, authority, now, draft),
                 Sighting::Read(pod) => {
                     if !(adopting && self.adopt(pod, now, draft)) {
+                        let before = polled.then(|| self.held(pod));
                         self.sight(pod, authority, may_be_ghost, now, draft);
+                        if let Some(watched) = before {
+                            self.doubt_sight(pod, watched, draft);
+                        }
                     }
                 }
             }
@@ -96,6 +104,9 @@ impl Ledger {
             self.complete_adoption(now, draft);
         }
         if full {
+            if polled {
+                self.doubt_absent(&present, &ticket, &version, draft);
+            }
             self.judge_absent(&present, &ticket, &version, now, draft);
             self.forget_tombstones(&ticket);
             let outdated = |last: &FullList| !new_epoch && version < last.version;
@@ -106,11 +117,79 @@ impl Ledger {
                 });
             }
         }
+        if by_watch {
+            self.drift.watch_begins(&begins);
+        }
         ListOutcome {
             epoch: self.current.epoch,
             accepted: true,
             full,
             new_epoch,
+        }
+    }
+
+    /// The version at which an executor's pod is held.
+    fn held(&self, pod: &Pod) -> Option<ResourceVersion> {
+        let entry = self.holder(&pod.name, &pod.uid)?;
+        let bound = entry
+            .bound()
+            .filter(|bound| bound.epoch == self.current.epoch)?;
+        Some(bound.pod.version.clone())
+    }
+
+    /// A poll showed more of an executor's pod than was known (spec P-4).
+    fn doubt_sight(&mut self, pod: &Pod, watched: Option<ResourceVersion>, draft: &mut Draft) {
+        let polled = self.held(pod);
+        if polled.as_ref() != Some(&pod.version) || polled <= watched {
+            return;
+        }
+        let suspect = Contradiction {
+            name: Arc::clone(&pod.name),
+            uid: pod.uid.clone(),
+            watched,
+            polled,
+            at: pod.version.clone(),
+        };
+        if let Some(proven) = self.drift.suspect(suspect) {
+            self.drifted(proven, draft);
+        }
+    }
+
+    /// A poll lacks executors whose pods the watch has shown, and not their end (spec P-4).
+    fn doubt_absent(
+        &mut self,
+        present: &Present,
+        ticket: &ListTicket,
+        version: &ResourceVersion,
+        draft: &mut Draft,
+    ) {
+        let current = &self.current;
+        self.drift.prune(|name, uid| {
+            let id = ids::id_in_pod_name(&self.identity.prefix, name);
+            let entry = id.and_then(|id| current.entry(id));
+            entry.is_some_and(|entry| entry.uid() == Some(uid))
+        });
+        let lacking: Vec<Contradiction> = (current.entries.iter())
+            .filter(|(id, _)| !present.executors.contains(id))
+            .filter_map(|(_, entry)| match &entry.state {
+                State::Bound(bound) if bound.bound_at < ticket.begun_at => Some(bound),
+                _ => None,
+            })
+            .filter(|bound| bound.epoch == current.epoch && bound.pod.version <= *version)
+            // That it is missed is known already.
+            .filter(|bound| bound.absent.is_none())
+            .map(|bound| Contradiction {
+                name: Arc::clone(&bound.pod.name),
+                uid: bound.pod.uid.clone(),
+                watched: Some(bound.pod.version.clone()),
+                polled: None,
+                at: version.clone(),
+            })
+            .collect();
+        for suspect in lacking {
+            if let Some(proven) = self.drift.suspect(suspect) {
+                self.drifted(proven, draft);
+            }
         }
     }
 
@@ -134,6 +213,7 @@ impl Ledger {
         self.current.epoch = Epoch(self.current.epoch.0 + 1);
         // Only the record seen in the new history counts (spec K-2).
         self.current.record = None;
+        self.drift.forget();
         draft.other = true;
         draft.notes.push(Note::NewEpoch {
             epoch: self.current.epoch,

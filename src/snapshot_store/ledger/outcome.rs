@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::drift::Contradiction;
 use crate::model::pod::Unreadable;
 use crate::model::{Entry, Epoch, Pod, ResourceVersion, Snapshot};
 
@@ -45,6 +46,8 @@ pub enum Note {
         /// The highest version seen when it was asked for.
         highest: ResourceVersion,
     },
+    /// A poll says something else than the watch, which should know (spec P-4).
+    Drift(Contradiction),
     /// The first list is in.
     Adopted {
         /// How many executors were found.

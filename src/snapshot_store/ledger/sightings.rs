@@ -42,6 +42,7 @@ impl Ledger {
         if let Some(version) = pod.version() {
             self.raise(version, epoch);
         }
+        self.drift.shown(pod.uid(), pod.name(), pod.version());
         match pod {
             Sighting::Read(pod) => {
                 let may_be_ghost = self.may_be_ghost(pod);
@@ -179,8 +180,10 @@ impl Ledger {
                 .push(Note::Ignored("a deletion seen in an earlier epoch"));
             return;
         }
+        self.drift.left(pod.uid(), pod.name());
         if let Some(version) = pod.version() {
             self.raise(version, epoch);
+            self.watch_came(version, epoch, draft);
         }
         let pod = match pod {
             Sighting::Read(pod) => pod,

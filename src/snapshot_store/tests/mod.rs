@@ -2,6 +2,7 @@
 
 mod adoption_tests;
 mod batch_tests;
+mod drift_tests;
 mod end_tests;
 mod epoch_tests;
 mod ghost_tests;
@@ -171,6 +172,7 @@ impl Store {
             ticket,
             version: version.into(),
             quorum,
+            by_watch: false,
             items,
         };
         let known: BTreeSet<_> = self.ledger.current().entries.keys().collect();

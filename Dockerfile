@@ -1,0 +1,22 @@
+# boatswain's image: one binary, the certificates that a cluster's address may need, and nothing else; no shell, not root.
+#
+#   docker build --tag boatswain .
+#   docker run --rm boatswain --version
+#
+# scripts/rootfs builds the same root file system without a container engine, and checks it.
+
+FROM rust:1.95-slim-bookworm AS build
+RUN rustup target add "$(uname -m)-unknown-linux-musl" \
+    && apt-get update \
+    && apt-get install --yes --no-install-recommends musl-tools ca-certificates \
+    && rm -rf /var/lib/apt/lists/*
+WORKDIR /src
+COPY . .
+RUN scripts/rootfs /rootfs
+
+FROM scratch
+COPY --from=build /rootfs/ /
+# By number, so that runAsNonRoot can be checked without a list of users.
+USER 65532:65532
+WORKDIR /
+ENTRYPOINT ["/usr/bin/boatswain"]

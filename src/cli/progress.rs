@@ -1,0 +1,240 @@
+//! On a terminal: how far the executors have come until all that are wanted run (spec O-43's progress, at the start).
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use rustix::termios::tcgetwinsize;
+use tokio::time::{Instant, sleep};
+
+use crate::driver::Handle;
+use crate::model::pod::{ContainerState, PendingStage, PodState, Scheduling};
+use crate::model::{Pod, ProfileName, Snapshot, State};
+use crate::telemetry::ERASE_LINE;
+
+/// Fast enough for an eye, and of no weight beside the work.
+const EVERY: Duration = Duration::from_millis(200);
+
+/// Where the terminal does not say.
+const USUAL_WIDTH: usize = 80;
+
+/// So many reasons are told of a profile; the most frequent ones.
+const REASONS: usize = 2;
+
+/// A reason is cut to this many characters.
+const LONGEST_REASON: usize = 48;
+
+/// Keeps one line at the bottom of the terminal up to date, until all executors that are wanted run. A log line wipes it
+/// away and it is drawn again below, so the two need not know of each other.
+pub(super) async fn show(driver: Handle) {
+    let began = Instant::now();
+    loop {
+        sleep(EVERY).await;
+        // There is nothing to look at until the application is taken over.
+        let Some(snapshot) = driver.look().await.filter(|snapshot| snapshot.adopted) else {
+            continue;
+        };
+        let (line, complete) = status(&snapshot);
+        let width = tcgetwinsize(io::stderr()).map_or(USUAL_WIDTH, |size| size.ws_col.into());
+        if complete {
+            let seconds = began.elapsed().as_secs_f32();
+            draw(&format!("{line}, after {seconds:.1} s\n"));
+            return;
+        }
+        // The last column stays free: some terminals break the line there.
+        draw(&cut(&line, width.saturating_sub(1)));
+    }
+}
+
+fn draw(text: &str) {
+    // Where nobody looks any more, it need not be shown.
+    let mut out = io::stderr().lock();
+    let _ = write!(out, "{ERASE_LINE}{text}").and_then(|()| out.flush());
+}
+
+/// How far each profile has come, in one line, and whether all that are wanted run.
+fn status(snapshot: &Snapshot) -> (String, bool) {
+    let mut reasons: BTreeMap<&ProfileName, BTreeMap<String, u32>> = BTreeMap::new();
+    for entry in snapshot.entries.values() {
+        if let State::Bound(bound) = &entry.state
+            && entry.leaving.is_none()
+            && let Some(why) = why_pending(&bound.pod)
+        {
+            *reasons
+                .entry(&entry.profile)
+                .or_default()
+                .entry(why)
+                .or_default() += 1;
+        }
+    }
+    let mut complete = true;
+    let mut profiles = Vec::new();
+    for (profile, target) in &snapshot.targets {
+        let counts = snapshot.counts(profile);
+        complete &= counts.running >= target.executors;
+        let mut parts = vec![format!(
+            "{profile} {}/{} running",
+            counts.running, target.executors
+        )];
+        if counts.pending > 0 {
+            let why = reasons.get(profile).map(told).unwrap_or_default();
+            parts.push(format!("{} pending{why}", counts.pending));
+        }
+        for (number, what) in [
+            (counts.sent, "requested"),
+            (counts.unknown, "requested without an answer"),
+            (counts.doubtful, "in doubt"),
+        ] {
+            if number > 0 {
+                parts.push(format!("{number} {what}"));
+            }
+        }
+        profiles.push(parts.join(", "));
+    }
+    (profiles.join("; "), complete)
+}
+
+/// Why a pod does not run yet; `None` where it does, or is over.
+fn why_pending(pod: &Pod) -> Option<String> {
+    let PodState::Pending(stage) = pod.state() else {
+        return None;
+    };
+    let why = match (stage, &pod.scheduling, &pod.executor) {
+        (PendingStage::Unscheduled, Scheduling::Gated, _) => "held by a scheduling gate".to_owned(),
+        (PendingStage::Unscheduled, Scheduling::Waiting(Some(why)), _) => {
+            format!("unscheduled: {why}")
+        }
+        (PendingStage::Unscheduled, ..) => "unscheduled".to_owned(),
+        (
+            _,
+            _,
+            ContainerState::Waiting {
+                reason: Some(reason),
+                ..
+            },
+        ) => reason.to_string(),
+        (PendingStage::Scheduled | PendingStage::Starting, ..) => "starting".to_owned(),
+    };
+    // It is the cluster's text: what moves the cursor does not belong on a terminal.
+    let plain: String = why
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    Some(cut(&plain, LONGEST_REASON))
+}
+
+/// The reasons in brackets, the most frequent first.
+fn told(reasons: &BTreeMap<String, u32>) -> String {
+    let mut by_count: Vec<(&String, &u32)> = reasons.iter().collect();
+    by_count.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    let more = by_count.len().saturating_sub(REASONS);
+    let mut told: Vec<String> = (by_count.iter().take(REASONS))
+        .map(|(why, count)| format!("{count} {why}"))
+        .collect();
+    if more > 0 {
+        told.push(format!("{more} reasons more"));
+    }
+    format!(" ({})", told.join(", "))
+}
+
+fn cut(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    text.chars()
+        .take(most.saturating_sub(1))
+        .chain(['…'])
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::testing::Story;
+
+    fn line(story: &Story) -> String {
+        status(story.current()).0
+    }
+
+    fn waits(story: &mut Story, n: u64, scheduling: Scheduling, reason: Option<&str>) {
+        let executor = ContainerState::Waiting {
+            reason: reason.map(Arc::from),
+            message: None,
+        };
+        let pod = Pod {
+            scheduling,
+            executor,
+            ..story.pod(n)
+        };
+        let pod = story.changed(pod);
+        story.see(pod);
+    }
+
+    #[test]
+    fn it_says_how_many_run_of_how_many_and_what_the_others_wait_for() {
+        let mut story = Story::new(&[("default", 6)]);
+        assert_eq!(line(&story), "default 0/6 running");
+        for n in 1..=6 {
+            story.requested(
+                n,
+                crate::model::news::Outcome::Sent {
+                    profile: "default".into(),
+                },
+            );
+        }
+        assert_eq!(line(&story), "default 0/6 running, 6 requested");
+        for n in 1..=5 {
+            story.created(n);
+        }
+        story.runs(1);
+        waits(&mut story, 2, Scheduling::Bound, Some("ImagePullBackOff"));
+        waits(&mut story, 3, Scheduling::Bound, Some("ImagePullBackOff"));
+        waits(
+            &mut story,
+            4,
+            Scheduling::Waiting(Some(Arc::from("0/3 nodes\u{1b}[2J are free"))),
+            None,
+        );
+        waits(&mut story, 5, Scheduling::Gated, None);
+        assert_eq!(
+            line(&story),
+            "default 1/6 running, 4 pending (2 ImagePullBackOff, 1 held by a scheduling gate, 1 reasons more), 1 requested"
+        );
+        waits(&mut story, 5, Scheduling::Bound, Some("ImagePullBackOff"));
+        assert_eq!(
+            line(&story),
+            "default 1/6 running, 4 pending (3 ImagePullBackOff, 1 unscheduled: 0/3 nodes [2J are free), 1 requested"
+        );
+        assert!(!status(story.current()).1);
+    }
+
+    #[test]
+    fn it_is_over_when_every_profile_has_what_it_wants() {
+        let mut story = Story::new(&[("default", 1), ("large", 1)]);
+        for (n, profile) in [(1, "default"), (2, "large")] {
+            assert!(!status(story.current()).1);
+            story.requested(
+                n,
+                crate::model::news::Outcome::Sent {
+                    profile: profile.into(),
+                },
+            );
+            story.created(n);
+            story.runs(n);
+        }
+        let (line, complete) = status(story.current());
+        assert_eq!(
+            (&*line, complete),
+            ("default 1/1 running; large 1/1 running", true)
+        );
+    }
+
+    #[test]
+    fn what_is_wider_than_the_terminal_is_cut() {
+        assert_eq!(cut("abcdef", 6), "abcdef");
+        assert_eq!(cut("äöüdef", 4), "äöü…");
+        assert_eq!(cut("abc", 0), "…");
+    }
+}

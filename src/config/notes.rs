@@ -1,0 +1,102 @@
+//! What is noted while a configuration is read: mistakes, the keys that there are, what applies.
+
+use std::collections::BTreeMap;
+
+use super::effective::Effective;
+use super::error::{Mistake, Origin};
+use super::reader::KnownKey;
+
+/// What is noted while reading.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    pub mistakes: Vec<Mistake>,
+    pub known: Vec<KnownKey>,
+    pub effective: Effective,
+    /// Where each key that was set came from.
+    pub origins: BTreeMap<String, Origin>,
+    /// The known keys that unknown ones were most likely meant to be.
+    pub meant: Vec<String>,
+    /// The unknown keys that nothing in their section is like: which mistake, and the key.
+    pub strangers: Vec<(usize, String)>,
+}
+
+impl Notes {
+    /// Whether the key was set, by whatever means.
+    pub fn is_set(&self, path: &str) -> bool {
+        self.origins.contains_key(path)
+    }
+
+    /// Whether nothing speaks against what these keys are believed to say: a default in the place of
+    /// a mistake contradicts others only by accident.
+    pub fn are_sound(&self, paths: &[&str]) -> bool {
+        let meets = |spoilt: &str, path: &str| {
+            let within = |inner: &str, outer: &str| {
+                inner
+                    .strip_prefix(outer)
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+            };
+            within(spoilt, path) || within(path, spoilt)
+        };
+        let unknown = |mistake: &&Mistake| !mistake.found.starts_with("no such ");
+        let spoilt = self
+            .mistakes
+            .iter()
+            .filter(unknown)
+            .map(|mistake| &mistake.key);
+        spoilt
+            .chain(&self.meant)
+            .all(|spoilt| paths.iter().all(|path| !meets(spoilt, path)))
+    }
+
+    /// Says of each stranger where else a key of its name is.
+    pub fn place_strangers(&mut self) {
+        for (at, key) in std::mem::take(&mut self.strangers) {
+            let elsewhere = self.known.iter().map(|known| &known.path);
+            let same = elsewhere.filter(|path| path.rsplit('.').next() == Some(&*key));
+            let same: Vec<&str> = same.map(String::as_str).collect();
+            if let (Some(mistake), false) = (self.mistakes.get_mut(at), same.is_empty()) {
+                mistake.fix = format!("there is {}; {}", same.join(", "), mistake.fix);
+            }
+        }
+    }
+
+    /// Notes a mistake about a key that is known. One that is missing is looked for in its section.
+    pub fn refuse(&mut self, path: &str, found: impl Into<String>, fix: impl Into<String>) {
+        let mut at = path;
+        let origin = loop {
+            if let Some(origin) = self.origins.get(at) {
+                break origin.clone();
+            }
+            match at.rsplit_once('.') {
+                Some((outer, _)) => at = outer,
+                None => break Origin::Default,
+            }
+        };
+        self.mistakes.push(Mistake {
+            origin,
+            key: path.to_owned(),
+            found: found.into(),
+            fix: fix.into(),
+        });
+    }
+}
+
+/// Joins two parts of a path; what is not a bare key in TOML is quoted.
+pub(super) fn join(path: &str, key: &str) -> String {
+    let bare = |c: char| c.is_ascii_alphanumeric() || "-_[]".contains(c);
+    let key = if !key.is_empty() && key.chars().all(bare) {
+        key.to_owned()
+    } else {
+        format!("{key:?}")
+    };
+    join_dotted(path, &key)
+}
+
+/// Joins a path and a key that is a path already.
+pub(super) fn join_dotted(path: &str, key: &str) -> String {
+    if path.is_empty() {
+        key.to_owned()
+    } else {
+        format!("{path}.{key}")
+    }
+}

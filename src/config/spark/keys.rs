@@ -1,0 +1,361 @@
+//! Which of Spark's keys becomes which of boatswain's: data, a line a key.
+//!
+//! A line gains its boatswain key when that is built: `To` in the place of `Planned`.
+
+/// How a value is written over there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// As it is, as a text.
+    Text,
+    /// true or false.
+    Flag,
+    /// A whole number.
+    Count,
+    /// A duration; a bare number counts milliseconds.
+    Millis,
+    /// A duration; a bare number counts seconds.
+    Seconds,
+    /// One of what the executor's memory is the sum of.
+    Memory,
+}
+
+/// What becomes of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    /// This key of boatswain's. Of two that become the same one, the one further down wins.
+    To(&'static str, Form),
+    /// This key of boatswain's, which does not exist yet.
+    Planned(&'static str),
+    /// Nothing, for this reason.
+    None(&'static str),
+}
+
+use Form::{Count, Flag, Memory, Millis, Seconds, Text};
+use Use::{Planned, To};
+
+const SUBMISSION: &str = "boatswain is started, not submitted";
+const DRIVER_POD: &str = "the driver's own pod is described where boatswain is deployed";
+const STORAGE: &str = "shuffle and blocks are the engine's own affair";
+
+/// Every key that is known. One that ends in a dot stands for all that begin with it; what follows is put in the place
+/// of `*`. The longest that fits counts.
+pub(super) const KEYS: &[(&str, Use)] = &[
+    ("spark.app.id", To("app.id", Text)),
+    ("spark.app.name", To("app.name", Text)),
+    ("spark.kubernetes.namespace", To("cluster.namespace", Text)),
+    ("spark.kubernetes.context", To("cluster.context", Text)),
+    (
+        "spark.kubernetes.driver.requestTimeout",
+        To("cluster.request_timeout", Millis),
+    ),
+    (
+        "spark.kubernetes.driver.connectionTimeout",
+        To("cluster.connect_timeout", Millis),
+    ),
+    (
+        "spark.kubernetes.driver.pod.name",
+        To("driver.pod_name", Text),
+    ),
+    (
+        "spark.kubernetes.executor.podNamePrefix",
+        To("executors.pod_name_prefix", Text),
+    ),
+    // Profiles (spec K-5).
+    (
+        "spark.executor.instances",
+        To("profiles.default.executors", Count),
+    ),
+    (
+        "spark.kubernetes.container.image",
+        To("profiles.default.image", Text),
+    ),
+    (
+        "spark.kubernetes.executor.container.image",
+        To("profiles.default.image", Text),
+    ),
+    ("spark.executor.cores", To("profiles.default.cpu", Text)),
+    (
+        "spark.kubernetes.executor.request.cores",
+        To("profiles.default.cpu", Text),
+    ),
+    (
+        "spark.kubernetes.executor.limit.cores",
+        To("profiles.default.cpu_limit", Text),
+    ),
+    (
+        "spark.executor.memory",
+        To("profiles.default.memory", Memory),
+    ),
+    (
+        "spark.executor.memoryOverhead",
+        To("profiles.default.memory", Memory),
+    ),
+    (
+        "spark.executor.memoryOverheadFactor",
+        To("profiles.default.memory", Memory),
+    ),
+    (
+        "spark.executor.minMemoryOverhead",
+        To("profiles.default.memory", Memory),
+    ),
+    (
+        "spark.kubernetes.memoryOverheadFactor",
+        To("profiles.default.memory", Memory),
+    ),
+    (
+        "spark.memory.offHeap.enabled",
+        To("profiles.default.memory", Memory),
+    ),
+    (
+        "spark.memory.offHeap.size",
+        To("profiles.default.memory", Memory),
+    ),
+    (
+        "spark.executor.pyspark.memory",
+        To("profiles.default.memory", Memory),
+    ),
+    ("spark.executorEnv.", To("profiles.default.env.*", Text)),
+    (
+        "spark.kubernetes.node.selector.",
+        To("profiles.default.node_selector.*", Text),
+    ),
+    (
+        "spark.kubernetes.executor.node.selector.",
+        To("profiles.default.node_selector.*", Text),
+    ),
+    (
+        "spark.kubernetes.executor.terminationGracePeriodSeconds",
+        To("profiles.default.termination_grace", Seconds),
+    ),
+    (
+        "spark.kubernetes.executor.podTemplateFile",
+        Planned("profiles.NAME.template"),
+    ),
+    (
+        "spark.kubernetes.executor.podTemplateContainerName",
+        Planned("profiles.NAME.template"),
+    ),
+    (
+        "spark.kubernetes.container.image.pullPolicy",
+        Planned("profiles.NAME.pull_policy"),
+    ),
+    (
+        "spark.kubernetes.container.image.pullSecrets",
+        Planned("profiles.NAME.pull_secrets"),
+    ),
+    (
+        "spark.kubernetes.executor.label.",
+        Planned("profiles.NAME.labels"),
+    ),
+    (
+        "spark.kubernetes.executor.annotation.",
+        Planned("profiles.NAME.annotations"),
+    ),
+    (
+        "spark.kubernetes.executor.volumes.",
+        Planned("profiles.NAME.volumes"),
+    ),
+    (
+        "spark.kubernetes.executor.secrets.",
+        Planned("profiles.NAME.volumes"),
+    ),
+    (
+        "spark.kubernetes.executor.secretKeyRef.",
+        Planned("profiles.NAME.env, from a secret"),
+    ),
+    (
+        "spark.kubernetes.scheduler.name",
+        Planned("profiles.NAME.scheduler_name"),
+    ),
+    (
+        "spark.kubernetes.executor.scheduler.name",
+        Planned("profiles.NAME.scheduler_name"),
+    ),
+    (
+        "spark.kubernetes.authenticate.executor.serviceAccountName",
+        Planned("profiles.NAME.service_account"),
+    ),
+    (
+        "spark.kubernetes.executor.podDeletionCost",
+        Planned("profiles.NAME.deletion_cost"),
+    ),
+    (
+        "spark.kubernetes.local.dirs.tmpfs",
+        Planned("profiles.NAME.volumes"),
+    ),
+    (
+        "spark.executor.resource.",
+        Planned("profiles.NAME.resources"),
+    ),
+    (
+        "spark.kubernetes.executor.disableConfigMap",
+        Planned("executors.config_map"),
+    ),
+    // Seeing and deciding.
+    (
+        "spark.kubernetes.executor.enableApiWatcher",
+        To("watch.enabled", Flag),
+    ),
+    (
+        "spark.kubernetes.executor.enableApiPolling",
+        To("poll.enabled", Flag),
+    ),
+    (
+        "spark.kubernetes.executor.apiPollingInterval",
+        To("poll.interval", Millis),
+    ),
+    (
+        "spark.kubernetes.executor.enablePollingWithResourceVersion",
+        To("poll.from_cache", Flag),
+    ),
+    (
+        "spark.kubernetes.allocation.batch.delay",
+        To("allocation.interval", Millis),
+    ),
+    (
+        "spark.kubernetes.allocation.batch.size",
+        To("allocation.batch_size", Count),
+    ),
+    (
+        "spark.kubernetes.allocation.executor.timeout",
+        To("allocation.creation_timeout", Millis),
+    ),
+    (
+        "spark.dynamicAllocation.executorIdleTimeout",
+        To("allocation.cancel_delay", Seconds),
+    ),
+    (
+        "spark.kubernetes.allocation.maxPendingPods",
+        Planned("allocation.max_pending"),
+    ),
+    (
+        "spark.kubernetes.allocation.maxPendingPodsPerRp",
+        Planned("profiles.NAME.max_pending"),
+    ),
+    (
+        "spark.kubernetes.allocation.pods.allocator",
+        Planned("allocation.strategy"),
+    ),
+    (
+        "spark.kubernetes.executor.eventProcessingInterval",
+        To("lifecycle.interval", Millis),
+    ),
+    (
+        "spark.kubernetes.executor.deleteOnTermination",
+        To("lifecycle.delete_on_termination", Flag),
+    ),
+    (
+        "spark.kubernetes.executor.checkAllContainers",
+        To("lifecycle.check_all_containers", Flag),
+    ),
+    // Counting, sessions, claims, scaling.
+    (
+        "spark.scheduler.minRegisteredResourcesRatio",
+        Planned("app.min_registered_ratio"),
+    ),
+    (
+        "spark.scheduler.maxRegisteredResourcesWaitingTime",
+        Planned("app.max_wait"),
+    ),
+    ("spark.executor.maxNumFailures", Planned("failures.max")),
+    (
+        "spark.executor.failuresValidityInterval",
+        Planned("failures.window"),
+    ),
+    (
+        "spark.excludeOnFailure.",
+        Planned("failures.node_max_failures"),
+    ),
+    ("spark.driver.port", Planned("backend.listen")),
+    ("spark.driver.bindAddress", Planned("backend.listen")),
+    (
+        "spark.executor.heartbeatInterval",
+        Planned("backend.heartbeat_interval"),
+    ),
+    (
+        "spark.network.timeout",
+        Planned("backend.heartbeat_timeout"),
+    ),
+    (
+        "spark.executor.decommission.forceKillTimeout",
+        Planned("backend.decommission_timeout"),
+    ),
+    (
+        "spark.kubernetes.executor.decommissionLabel",
+        Planned("backend.decommission_label"),
+    ),
+    (
+        "spark.kubernetes.executor.decommissionLabelValue",
+        Planned("backend.decommission_label"),
+    ),
+    (
+        "spark.kubernetes.dynamicAllocation.deleteGracePeriod",
+        Planned("backend.kill_grace"),
+    ),
+    (
+        "spark.kubernetes.driver.ownPersistentVolumeClaim",
+        Planned("claims.owner"),
+    ),
+    (
+        "spark.kubernetes.driver.reusePersistentVolumeClaim",
+        Planned("claims.reuse"),
+    ),
+    (
+        "spark.kubernetes.driver.waitToReusePersistentVolumeClaim",
+        Planned("claims.wait"),
+    ),
+    ("spark.dynamicAllocation.", Planned("autoscale")),
+    (
+        "spark.kubernetes.executor.rollInterval",
+        Planned("roll.interval"),
+    ),
+    (
+        "spark.kubernetes.executor.rollPolicy",
+        Planned("roll.policy"),
+    ),
+    // What has no counterpart.
+    (
+        "spark.kubernetes.executor.missingPodDetectDelta",
+        Use::None("a pod that a list lacks is looked up by name instead"),
+    ),
+    (
+        "spark.kubernetes.allocation.driver.readinessTimeout",
+        Use::None("executors are asked for at once"),
+    ),
+    ("spark.kubernetes.submission.", Use::None(SUBMISSION)),
+    ("spark.kubernetes.report.interval", Use::None(SUBMISSION)),
+    ("spark.kubernetes.file.upload.path", Use::None(SUBMISSION)),
+    (
+        "spark.kubernetes.appKillPodDeletionGracePeriod",
+        Use::None(SUBMISSION),
+    ),
+    (
+        "spark.kubernetes.authenticate.",
+        Use::None("the kubeconfig or the service account says who boatswain is"),
+    ),
+    ("spark.kubernetes.driver.", Use::None(DRIVER_POD)),
+    ("spark.driver.", Use::None(DRIVER_POD)),
+    ("spark.submit.", Use::None(SUBMISSION)),
+    (
+        "spark.master",
+        Use::None("cluster.kubeconfig and cluster.context say which cluster"),
+    ),
+    ("spark.shuffle.", Use::None(STORAGE)),
+    ("spark.storage.", Use::None(STORAGE)),
+    (
+        "spark.executor.extraJavaOptions",
+        Use::None("give it to your program in profiles.default.args or env"),
+    ),
+];
+
+/// What becomes of this key, and what followed the part that is known; `None` for one never heard of.
+pub(super) fn use_of(key: &str) -> Option<(usize, Use, &str)> {
+    let fits = |(at, (known, becomes)): (usize, &(&str, Use))| {
+        let rest = key.strip_prefix(known)?;
+        let whole = rest.is_empty() != known.ends_with('.');
+        whole.then_some((at, *becomes, rest, known.len()))
+    };
+    let fitting = KEYS.iter().enumerate().filter_map(fits);
+    let (at, becomes, rest, _) = fitting.max_by_key(|(.., length)| *length)?;
+    Some((at, becomes, rest))
+}

@@ -1,0 +1,272 @@
+//! `spark-defaults.conf` as a configuration of boatswain's (spec C-7).
+
+mod keys;
+mod memory;
+mod properties;
+mod units;
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::time::Duration;
+
+use keys::{Form, KEYS, Use, use_of};
+use properties::properties;
+
+use super::Config;
+use super::notes::join;
+
+/// A key of boatswain's that is written.
+struct Written {
+    /// Its place in the table, which is its place in the file.
+    at: usize,
+    section: &'static str,
+    /// The key in its section.
+    key: String,
+    /// As TOML.
+    value: String,
+    /// Which of Spark's keys say so.
+    from: Vec<String>,
+}
+
+impl Written {
+    fn path(&self) -> String {
+        format!("{}.{}", self.section, self.key)
+    }
+}
+
+/// What is not taken over, a line each.
+#[derive(Default)]
+struct LeftOut {
+    planned: Vec<String>,
+    refused: Vec<String>,
+    useless: Vec<String>,
+    strange: Vec<String>,
+}
+
+/// The configuration that a file of Spark's says, as TOML: what boatswain has a key for, and in comments the names of
+/// what it has none for. What is written can be used as it stands, but for an image where the file names none.
+pub fn convert(text: &str) -> String {
+    // The later one wins, as in Java.
+    let set: BTreeMap<String, String> = properties(text)
+        .into_iter()
+        .map(|property| (property.key, property.value))
+        .collect();
+    let mut left = LeftOut::default();
+    let mut written: Vec<Written> = Vec::new();
+    let mut of_memory: BTreeMap<&str, &str> = BTreeMap::new();
+    for (key, value) in in_order(&set, &mut left) {
+        let Some((at, Use::To(target, form), rest)) = use_of(key) else {
+            continue;
+        };
+        if value.contains("${") {
+            left.refused.push(format!(
+                "{key}: refers to another value, which is not looked up"
+            ));
+            continue;
+        }
+        if form == Form::Memory {
+            of_memory.insert(key, value);
+            continue;
+        }
+        let Some(value) = toml_of(value, form) else {
+            left.refused
+                .push(format!("{key}: {value:?} is not {}", name_of(form)));
+            continue;
+        };
+        let (section, target) = section_of(target);
+        let key_there = match target.strip_suffix(".*") {
+            Some(table) => join(table, rest),
+            None => target.to_owned(),
+        };
+        let new = Written {
+            at,
+            section,
+            key: key_there,
+            value,
+            from: vec![key.to_owned()],
+        };
+        match written.iter_mut().find(|old| old.path() == new.path()) {
+            Some(old) => {
+                left.refused.push(format!(
+                    "{}: {key} says otherwise, and wins",
+                    old.from.join(", ")
+                ));
+                *old = new;
+            }
+            None => written.push(new),
+        }
+    }
+    add_memory(&of_memory, &mut written, &mut left);
+    written.sort_by(|a, b| (a.at, &a.key).cmp(&(b.at, &b.key)));
+    let missing = drop_what_is_refused(&mut written, &mut left);
+    render(&written, &missing, &left)
+}
+
+/// What is set, in the order of the table; what has no place in it is noted at once.
+fn in_order<'s>(set: &'s BTreeMap<String, String>, left: &mut LeftOut) -> Vec<(&'s str, &'s str)> {
+    let mut known = Vec::new();
+    for (key, value) in set {
+        match use_of(key) {
+            Some((at, Use::To(..), _)) => known.push((at, (&**key, &**value))),
+            Some((_, Use::Planned(there), _)) => left.planned.push(format!("{key} ({there})")),
+            Some((_, Use::None(why), _)) => left.useless.push(format!("{key}: {why}")),
+            None if key.starts_with("spark.kubernetes.") => left.strange.push(key.clone()),
+            None => left.useless.push(key.clone()),
+        }
+    }
+    known.sort_by_key(|(at, _)| *at);
+    known.into_iter().map(|(_, pair)| pair).collect()
+}
+
+/// The section of a key of the table, and the key in it.
+fn section_of(target: &'static str) -> (&'static str, &'static str) {
+    let profile = "profiles.default";
+    match target
+        .strip_prefix(profile)
+        .and_then(|rest| rest.strip_prefix('.'))
+    {
+        Some(key) => (profile, key),
+        None => target.split_once('.').unwrap_or(("", target)),
+    }
+}
+
+fn toml_of(value: &str, form: Form) -> Option<String> {
+    let text = |text: &str| toml::Value::String(text.to_owned()).to_string();
+    let span = |unit| {
+        let span = units::duration(value, unit)?;
+        Some(text(&humantime::format_duration(span).to_string()))
+    };
+    match form {
+        Form::Text => Some(text(value)),
+        Form::Flag => value
+            .to_ascii_lowercase()
+            .parse::<bool>()
+            .ok()
+            .map(|flag| flag.to_string()),
+        Form::Count => value.parse::<u64>().ok().map(|count| count.to_string()),
+        Form::Millis => span(Duration::from_millis(1)),
+        Form::Seconds => span(Duration::from_secs(1)),
+        Form::Memory => None,
+    }
+}
+
+fn name_of(form: Form) -> &'static str {
+    match form {
+        Form::Text => "a text",
+        Form::Flag => "true or false",
+        Form::Count => "a whole number",
+        Form::Millis | Form::Seconds => "a duration as Spark writes it",
+        Form::Memory => "a size as Spark writes it",
+    }
+}
+
+/// Spark asks for what it allows: request and limit are one.
+fn add_memory(set: &BTreeMap<&str, &str>, written: &mut Vec<Written>, left: &mut LeftOut) {
+    let from: Vec<String> = set.keys().map(|key| (*key).to_owned()).collect();
+    if from.is_empty() {
+        return;
+    }
+    let mebibytes = match memory::mebibytes(set) {
+        Ok(mebibytes) => mebibytes,
+        Err(key) => {
+            let value = set.get(key).copied().unwrap_or_default();
+            left.refused.push(format!(
+                "{key}: {value:?} is not a size, a factor or a flag; no memory is set"
+            ));
+            return;
+        }
+    };
+    let is_memory = |(_, becomes): &(&str, Use)| matches!(becomes, Use::To(_, Form::Memory));
+    let at = KEYS.iter().position(is_memory).unwrap_or(KEYS.len());
+    for key in ["memory", "memory_limit"] {
+        written.push(Written {
+            at,
+            section: "profiles.default",
+            key: key.to_owned(),
+            value: format!("\"{mebibytes}Mi\""),
+            from: from.clone(),
+        });
+    }
+}
+
+/// What boatswain would not take is named instead of written, so that the rest can be used as it stands. Returns what
+/// is missing.
+fn drop_what_is_refused(written: &mut Vec<Written>, left: &mut LeftOut) -> Vec<String> {
+    // Each turn drops a key at least.
+    loop {
+        let text = render(written, &[], &LeftOut::default());
+        let Err(error) = Config::from_toml(&text, "", [], &[]) else {
+            return Vec::new();
+        };
+        let before = written.len();
+        let mut missing = Vec::new();
+        for mistake in error.mistakes {
+            match written
+                .iter()
+                .position(|written| written.path() == mistake.key)
+            {
+                Some(at) => {
+                    let dropped = written.remove(at);
+                    let from = dropped.from.join(", ");
+                    let said = format!(
+                        "{from}: {}: {}; {}",
+                        mistake.key, mistake.found, mistake.fix
+                    );
+                    left.refused.push(said);
+                }
+                None => missing.push(format!(
+                    "{}: {}; {}",
+                    mistake.key, mistake.found, mistake.fix
+                )),
+            }
+        }
+        if written.len() == before {
+            return missing;
+        }
+    }
+}
+
+fn render(written: &[Written], missing: &[String], left: &LeftOut) -> String {
+    let mut out = String::from("# Made from a spark-defaults.conf by `boatswain convert`.\n");
+    let list = |title: &str, lines: &[String]| {
+        let mut said = String::new();
+        if !lines.is_empty() {
+            said = format!("\n# {title}\n");
+        }
+        for line in lines {
+            // A line break in a value must not leave the comment.
+            let line: String = line
+                .chars()
+                .map(|c| if c.is_control() { ' ' } else { c })
+                .collect();
+            said.push_str(&format!("#   {line}\n"));
+        }
+        said
+    };
+    out.push_str(&list("Still to be written by hand:", missing));
+    let mut sections: Vec<&str> = Vec::new();
+    for line in written {
+        if !sections.contains(&line.section) {
+            sections.push(line.section);
+        }
+    }
+    for section in sections {
+        let _ = write!(out, "\n[{section}]\n");
+        for line in written.iter().filter(|line| line.section == section) {
+            let from: String = line.from.join(", ");
+            let from: String = from.chars().filter(|c| !c.is_control()).collect();
+            let _ = writeln!(out, "{} = {}  # {from}", line.key, line.value);
+        }
+    }
+    out.push_str(&list("Not taken over:", &left.refused));
+    out.push_str(&list(
+        "Of use to boatswain once it has the key that is named beside it:",
+        &left.planned,
+    ));
+    out.push_str(&list(
+        "Keys of Spark's on Kubernetes that are not known here:",
+        &left.strange,
+    ));
+    out.push_str(&list("Of no use to boatswain:", &left.useless));
+    out
+}

@@ -1,0 +1,181 @@
+//! A list that the server sends as the beginning of a watch (spec W-4): it holds no page in memory for it, and shows the
+//! newest there is without asking its store for everything.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use http::Method;
+use serde::Deserialize;
+
+use super::lines::{LineReader, Next};
+use super::transport::{Call, MARGIN, OBJECT_LIMIT, Query, opened};
+use super::watch::{WatchLine, read_line};
+use super::{Calls, WatchedPods};
+use crate::kubernetes::refusal::{Failure, Kind};
+use crate::kubernetes::wire::{LineWire, Pairs, Text};
+use crate::model::pod::Sighting;
+use crate::model::{PodUid, ResourceVersion};
+
+/// What the bookmark bears after which all that was there at the beginning has been sent.
+const END_OF_LIST: &str = "k8s.io/initial-events-end";
+
+/// The server ends the watch after so many seconds, should nobody else.
+const TIMEOUT_SECONDS: u32 = 300;
+
+/// Why there is no list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotStreamed {
+    /// The server does not do that, or not to the end: it need not be asked again.
+    Refused(Arc<str>),
+    /// Not this time: a list in pages may be had all the same.
+    Cut(Arc<str>),
+    /// A list in pages would fail as well.
+    Failed(Failure),
+}
+
+impl Calls {
+    /// All of the application's executors, as a stream, and the version at which that is so; the newest there is.
+    ///
+    /// # Errors
+    /// Where the stream does not come to the end of the list. Nothing is known then.
+    pub async fn stream_pods(&self) -> Result<WatchedPods, NotStreamed> {
+        let query = Query::default()
+            .with("labelSelector", &self.at.selector)
+            .with("watch", "true")
+            .with("sendInitialEvents", "true")
+            .with("resourceVersionMatch", "NotOlderThan")
+            .with("allowWatchBookmarks", "true")
+            .with("timeoutSeconds", &TIMEOUT_SECONDS.to_string());
+        let call = Call {
+            method: Method::GET,
+            path: self.pods_path(None),
+            query,
+            body: None,
+            limit: OBJECT_LIMIT,
+        };
+        let place = format!("streamed list on {}", call.place());
+        let response = opened(&self.clients.reads, self.at.request_timeout, call)
+            .await
+            .map_err(|rejection| of_refusal(rejection.failure))?;
+        let mut reader = LineReader::new(response.into_body());
+        // What is there comes without a pause; a server that only goes on to watch sends nothing at all.
+        let patience = self.at.request_timeout.saturating_add(MARGIN);
+        let mut gathered = Gathered::default();
+        loop {
+            let Ok(next) = tokio::time::timeout(patience, reader.next()).await else {
+                let seconds = patience.as_secs();
+                let why = format!("{place}: the end of the list did not come within {seconds} s");
+                return Err(NotStreamed::Refused(Arc::from(why)));
+            };
+            let cut = |why: &str| NotStreamed::Cut(Arc::from(format!("{place}: {why}")));
+            let line = match next {
+                Next::Line(line) if line.trim_ascii().is_empty() => continue,
+                Next::Line(line) => line,
+                Next::Rest(_) | Next::End => return Err(cut("ended before the end of the list")),
+                Next::TooLong => return Err(cut("a line is too long")),
+                Next::Broken(why) => return Err(cut(&format!("broken: {why}"))),
+            };
+            if let Some(version) = end_of_list(&line) {
+                return Ok((version, gathered.into_items()));
+            }
+            let read = |object: &str| Ok(self.at.reader.read(object));
+            match read_line(&line, &place, &read) {
+                Ok(WatchLine::Seen(pod)) => gathered.seen(pod),
+                Ok(WatchLine::Deleted(pod)) => gathered.deleted(&pod),
+                Ok(WatchLine::Bookmark(_)) => {}
+                // What a line says that cannot be read is missing in the list, and what is missing is believed gone.
+                Ok(WatchLine::UnknownType(kind)) => {
+                    return Err(cut(&format!("an event of unknown type {kind:?}")));
+                }
+                Ok(WatchLine::Expired) => {
+                    return Err(cut("the server no longer knows the version"));
+                }
+                Ok(WatchLine::Error(failure)) | Err(failure) => return Err(of_refusal(failure)),
+            }
+        }
+    }
+}
+
+fn of_refusal(failure: Failure) -> NotStreamed {
+    match failure.kind {
+        Kind::Invalid => NotStreamed::Refused(failure.message),
+        // Where the server does not know the parameter, it is forbidden rather than wrong.
+        _ if failure.message.contains("sendInitialEvents") => NotStreamed::Refused(failure.message),
+        Kind::Wait | Kind::Unreachable | Kind::Credentials | Kind::Rights => {
+            NotStreamed::Failed(failure)
+        }
+        _ => NotStreamed::Cut(failure.message),
+    }
+}
+
+/// The version of the bookmark that ends the list.
+fn end_of_list(line: &[u8]) -> Option<ResourceVersion> {
+    #[derive(Deserialize)]
+    struct EndWire<'a> {
+        #[serde(borrow)]
+        metadata: MetaWire<'a>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct MetaWire<'a> {
+        #[serde(borrow)]
+        resource_version: Text<'a>,
+        #[serde(borrow)]
+        annotations: Option<Pairs<'a>>,
+    }
+    let text = std::str::from_utf8(line).ok()?;
+    let wire: LineWire<'_> = serde_json::from_str(text).ok()?;
+    if wire.kind.0 != "BOOKMARK" {
+        return None;
+    }
+    let end: EndWire<'_> = serde_json::from_str(wire.object?.get()).ok()?;
+    let marked = end.metadata.annotations?.get(END_OF_LIST) == Some("true");
+    let version = ResourceVersion::parse(&end.metadata.resource_version.0)?;
+    marked.then_some(version)
+}
+
+/// What came, in order. Before its end the list goes on changing: what is seen again takes the place of what was.
+#[derive(Default)]
+struct Gathered {
+    items: Vec<Option<Sighting>>,
+    places: HashMap<PodUid, usize>,
+}
+
+impl Gathered {
+    fn seen(&mut self, pod: Sighting) {
+        let Some(uid) = pod.uid().cloned() else {
+            self.items.push(Some(pod));
+            return;
+        };
+        let end = self.items.len();
+        let place = *self.places.entry(uid).or_insert(end);
+        match self.items.get_mut(place) {
+            Some(item) => *item = Some(pod),
+            None => self.items.push(Some(pod)),
+        }
+    }
+
+    fn deleted(&mut self, pod: &Sighting) {
+        if let Some(place) = pod.uid().and_then(|uid| self.places.remove(uid))
+            && let Some(item) = self.items.get_mut(place)
+        {
+            *item = None;
+        } else if pod.uid().is_none() || pod.name().is_some() {
+            // One of the two could not be read: the name has to do.
+            let meant = |item: &Option<Sighting>| {
+                item.as_ref().is_some_and(|item| {
+                    item.name().is_some()
+                        && item.name() == pod.name()
+                        && (item.uid().is_none() || pod.uid().is_none())
+                })
+            };
+            if let Some(item) = self.items.iter_mut().find(|item| meant(item)) {
+                *item = None;
+            }
+        }
+    }
+
+    fn into_items(self) -> Vec<Sighting> {
+        self.items.into_iter().flatten().collect()
+    }
+}
