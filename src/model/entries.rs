@@ -5,7 +5,6 @@
 //! fleet each of those is a cache miss. In a tree with wide leaves, as libraries for any key have them, that is what an
 //! update costs; here it is eight entries, and the few nodes above them.
 
-use std::hint::black_box;
 use std::sync::Arc;
 
 use super::executor::Entry;
@@ -24,28 +23,10 @@ pub struct Entries {
     len: usize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Node {
     Branch([Option<Arc<Node>>; WIDTH]),
     Leaf([Option<Arc<Entry>>; WIDTH]),
-}
-
-impl Clone for Node {
-    fn clone(&self) -> Self {
-        match self {
-            Node::Branch(children) => Node::Branch(shared(children)),
-            Node::Leaf(entries) => Node::Leaf(shared(entries)),
-        }
-    }
-}
-
-/// Counts a reader more of each. A core waits for one such count after the other, but fetches what it only looks at
-/// side by side: so all counts are looked at first, which in a large fleet is a third of what an update costs.
-fn shared<T>(children: &[Option<Arc<T>>; WIDTH]) -> [Option<Arc<T>>; WIDTH] {
-    for child in children.iter().flatten() {
-        black_box(Arc::strong_count(child));
-    }
-    children.clone()
 }
 
 impl Node {
