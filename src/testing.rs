@@ -34,7 +34,7 @@ pub(crate) struct Story {
 
 #[derive(Default)]
 struct Subscriber {
-    waiting: Vec<Snapshot>,
+    waiting: Vec<Arc<Snapshot>>,
     /// The last snapshot that it has got.
     delivered: u64,
 }
@@ -98,7 +98,7 @@ impl Story {
         self.publish(applied.snapshot);
     }
 
-    fn publish(&mut self, snapshot: Option<Snapshot>) {
+    fn publish(&mut self, snapshot: Option<Arc<Snapshot>>) {
         for subscriber in &mut self.subscribers {
             subscriber.waiting.extend(snapshot.clone());
         }
@@ -118,7 +118,7 @@ impl Story {
 
     /// Another subscriber, by its number.
     pub(crate) fn subscribe(&mut self) -> usize {
-        let waiting = vec![self.current().clone()];
+        let waiting = vec![Arc::new(self.current().clone())];
         self.subscribers.push(Subscriber {
             waiting,
             delivered: 0,

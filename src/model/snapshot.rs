@@ -202,13 +202,14 @@ impl Snapshot {
 /// The snapshots since a subscriber's last batch, oldest first; never without at least one.
 #[derive(Debug, Clone)]
 pub struct Batch {
-    snapshots: Vec<Snapshot>,
+    /// Shared with the other subscribers' batches.
+    snapshots: Vec<Arc<Snapshot>>,
     latest: Snapshot,
 }
 
 impl Batch {
     /// A batch of these snapshots, on top of the one delivered last (which is the latest where none are new).
-    pub fn new(snapshots: Vec<Snapshot>, current: Snapshot) -> Self {
+    pub fn new(snapshots: Vec<Arc<Snapshot>>, current: Snapshot) -> Self {
         Self {
             snapshots,
             latest: current,
@@ -221,7 +222,7 @@ impl Batch {
     }
 
     /// Each new snapshot, in order.
-    pub fn snapshots(&self) -> &[Snapshot] {
+    pub fn snapshots(&self) -> &[Arc<Snapshot>] {
         &self.snapshots
     }
 

@@ -26,7 +26,7 @@ pub struct Delivery {
     timing: Timing,
     /// Snapshots not yet handed out. Bounded by `max_buffered` changes or, where more executors than that have
     /// changed, by twice their number (spec S-23).
-    waiting: Vec<Snapshot>,
+    waiting: Vec<Arc<Snapshot>>,
     waiting_changes: usize,
     merge_beyond: usize,
     first_waiting: Option<Tick>,
@@ -43,7 +43,7 @@ impl Delivery {
         Self {
             timing,
             waiting_changes: current.changes.len(),
-            waiting: vec![current],
+            waiting: vec![Arc::new(current)],
             merge_beyond: timing.max_buffered,
             first_waiting: Some(now),
             last_round: now,
@@ -54,15 +54,15 @@ impl Delivery {
     }
 
     /// A new snapshot; O(1) but for a merge now and then.
-    pub fn push(&mut self, snapshot: &Snapshot, now: Tick) {
+    pub fn push(&mut self, snapshot: &Arc<Snapshot>, now: Tick) {
         self.first_waiting.get_or_insert(now);
         self.push_quietly(snapshot);
     }
 
     /// A new snapshot that is not worth a batch by itself, but part of the next one (spec S-24).
-    pub fn push_quietly(&mut self, snapshot: &Snapshot) {
+    pub fn push_quietly(&mut self, snapshot: &Arc<Snapshot>) {
         self.waiting_changes += snapshot.changes.len();
-        self.waiting.push(snapshot.clone());
+        self.waiting.push(Arc::clone(snapshot));
         if self.waiting_changes > self.merge_beyond {
             self.merge();
         }
@@ -125,7 +125,7 @@ impl Delivery {
             other |= snapshot.changes.other;
         }
         if let Some(mut latest) = self.waiting.pop() {
-            latest.changes = Arc::new(Changes {
+            Arc::make_mut(&mut latest).changes = Arc::new(Changes {
                 executors: executors.into_iter().collect(),
                 ghosts: ghosts.into_iter().collect(),
                 other,
@@ -153,21 +153,21 @@ mod tests {
         Tick::after_start(Duration::from_millis(millis))
     }
 
-    fn snapshot(seq: u64, executor: u64) -> Snapshot {
+    fn snapshot(seq: u64, executor: u64) -> Arc<Snapshot> {
         let executors = vec![ExecutorId::new(executor).unwrap()];
         let changes = Arc::new(Changes {
             executors,
             ..Changes::default()
         });
-        Snapshot {
+        Arc::new(Snapshot {
             seq,
             changes,
             ..Snapshot::default()
-        }
+        })
     }
 
     fn quiet(now: Tick) -> Delivery {
-        let mut delivery = Delivery::new(TIMING, snapshot(1, 1), now);
+        let mut delivery = Delivery::new(TIMING, Snapshot::clone(&snapshot(1, 1)), now);
         delivery.take(&snapshot(1, 1), now);
         delivery.decided();
         delivery
@@ -176,7 +176,7 @@ mod tests {
     // spec: S-20
     #[test]
     fn a_new_subscriber_is_handed_the_current_snapshot_at_once() {
-        let mut delivery = Delivery::new(TIMING, snapshot(7, 1), at(500));
+        let mut delivery = Delivery::new(TIMING, Snapshot::clone(&snapshot(7, 1)), at(500));
         assert_eq!(delivery.due(), Some(at(500)));
         let batch = delivery.take(&snapshot(7, 1), at(500));
         assert_eq!(batch.snapshots().len(), 1);

@@ -295,7 +295,7 @@ impl Ledger {
             self.gone.entry(id).or_insert(self.current.seq);
         }
         Applied {
-            snapshot: Some(self.current.clone()),
+            snapshot: Some(Arc::new(self.current.clone())),
             worth_a_batch: !draft.session,
             notes: draft.notes,
         }

@@ -10,7 +10,7 @@ use crate::model::{Entry, Epoch, Pod, ResourceVersion, Snapshot};
 #[derive(Debug, Default)]
 pub struct Applied {
     /// The new snapshot, where anything changed.
-    pub snapshot: Option<Snapshot>,
+    pub snapshot: Option<Arc<Snapshot>>,
     /// Whether subscribers should hear of it; session facts alone are not worth a batch (spec S-24).
     pub worth_a_batch: bool,
     /// For the log.
