@@ -71,9 +71,10 @@ struct ServeArgs {
     /// Keep the cluster's state in this file, and begin with what it holds.
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
-    /// Keep what is owned when its owner goes, as an API server without controllers does.
-    #[arg(long)]
-    no_garbage_collection: bool,
+    /// Whether there are controllers: what is owned goes with its owner, quotas are accounted for, each namespace has a
+    /// service account [default: on; off with `--node none`, which is an API server and nothing else].
+    #[arg(long, value_enum, value_name = "SWITCH")]
+    controllers: Option<Switch>,
     /// Simulated node: how long a pod takes to start.
     #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = humantime::parse_duration)]
     start_delay: Duration,
@@ -268,6 +269,13 @@ async fn serve(args: ServeArgs) -> Result<(), DevClusterError> {
     Ok(())
 }
 
+/// On or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Switch {
+    On,
+    Off,
+}
+
 fn options(args: &ServeArgs, token: String) -> Result<Options, DevClusterError> {
     let seed = match args.seed {
         Some(seed) => seed,
@@ -301,6 +309,10 @@ fn options(args: &ServeArgs, token: String) -> Result<Options, DevClusterError> 
             source,
         })?,
     };
+    let collect_garbage = match args.controllers {
+        Some(switch) => switch == Switch::On,
+        None => node != NodeKind::None,
+    };
     Ok(Options {
         token: Some(token),
         users,
@@ -308,7 +320,7 @@ fn options(args: &ServeArgs, token: String) -> Result<Options, DevClusterError> 
         node,
         register_node: true,
         seed,
-        collect_garbage: !args.no_garbage_collection,
+        collect_garbage,
         ..Options::default()
     })
 }
