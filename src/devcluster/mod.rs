@@ -12,6 +12,7 @@
 mod accept;
 mod account;
 mod apply;
+pub mod ask_node;
 mod attributes;
 mod auth;
 mod body;

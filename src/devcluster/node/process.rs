@@ -223,7 +223,9 @@ impl Node {
                 carry_out(&self.store, bind(pod, &self.name)).await;
             }
             Some(Need::Bind) => {
-                if let Some(told) = register::refuse(pod, register::CORDONED, self.store.clock().now()) {
+                if let Some(told) =
+                    register::refuse(pod, register::CORDONED, self.store.clock().now())
+                {
                     carry_out(&self.store, told).await;
                 }
             }

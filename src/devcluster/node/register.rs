@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use super::carry_out;
 use super::hardship::{Hardship, changed};
 use crate::devcluster::follow::{Follower, News};
-use crate::devcluster::object::{Key, Object, at, list, set, text};
+use crate::devcluster::object::{Key, Object, at, list, text};
 use crate::devcluster::patch::PatchKind;
 use crate::devcluster::pod::set_explained;
 use crate::devcluster::resource::Resource;

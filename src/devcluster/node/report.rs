@@ -225,7 +225,13 @@ pub(super) fn evicted(status: &mut Value, now: Timestamp) {
     let message = "The node was low on resource: memory.";
     let mut pod = json!({"status": status.take()});
     let why = ("TerminationByKubelet", message);
-    set_explained(&mut pod, "DisruptionTarget", true, why, &seconds(now).into());
+    set_explained(
+        &mut pod,
+        "DisruptionTarget",
+        true,
+        why,
+        &seconds(now).into(),
+    );
     *status = pod["status"].take();
     status["phase"] = "Failed".into();
     status["reason"] = "Evicted".into();

@@ -334,7 +334,9 @@ impl Runner {
             if struck.is_none() && blow.is_some() {
                 struck = blow;
                 self.is_evicted = blow == Some(Blow::Eviction);
-                living(ended).into_iter().for_each(|g| signal(g, Signal::KILL));
+                living(ended)
+                    .into_iter()
+                    .for_each(|g| signal(g, Signal::KILL));
             }
             match end_by {
                 Some(by) if by <= Instant::now() => living(ended)

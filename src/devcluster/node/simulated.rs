@@ -341,7 +341,11 @@ impl Node {
             Step::Bind if !register::takes_pods(&state, &self.options.name) => {
                 // It is thought of again when the node takes pods again.
                 self.pods.remove(uid);
-                Some(register::refuse(pod, register::CORDONED, clock).into_iter().collect())
+                Some(
+                    register::refuse(pod, register::CORDONED, clock)
+                        .into_iter()
+                        .collect(),
+                )
             }
             Step::Bind => Some(vec![bind(pod, &self.options.name)]),
             Step::Start | Step::BackOff if lacks_image => {
