@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
+use crate::devcluster::ask_node::{NodeRequest, PodName};
 use crate::devcluster::control::{self, ControlError, Request};
 use crate::devcluster::faults::{Failing, Matching};
 
@@ -23,7 +24,7 @@ pub struct CtlArgs {
 enum Fault {
     /// Say what is in force.
     Status,
-    /// End all latency, errors and freezing.
+    /// End all that is in force, the node's faults too.
     Clear,
     /// Answer later; `0s` ends it.
     Latency {
@@ -66,6 +67,78 @@ enum Fault {
         #[arg(long)]
         empty: bool,
     },
+    /// Have the node be not ready, gone, or well again.
+    Node {
+        #[command(subcommand)]
+        node: Node,
+    },
+    /// Have pods that start from now on wait for an image.
+    ImageMissing {
+        /// The image, as the pods name it.
+        image: String,
+        /// It can be had again.
+        #[arg(long)]
+        off: bool,
+    },
+    /// Kill a pod's containers for want of memory.
+    OutOfMemory {
+        #[command(flatten)]
+        pod: Pod,
+    },
+    /// Have a pod's containers exit.
+    Crash {
+        #[command(flatten)]
+        pod: Pod,
+        /// With this code.
+        #[arg(long, default_value_t = 1)]
+        code: u8,
+    },
+    /// Have the node end a pod because it runs short of memory.
+    Evict {
+        #[command(flatten)]
+        pod: Pod,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum Node {
+    /// Nothing is heard from it; after a while its pods are evicted, which it does not hear either.
+    NotReady {
+        /// Its name, where it is to be checked.
+        name: Option<String>,
+        /// Evict pods after this time at the latest, rather than after the five minutes that they usually tolerate.
+        #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+        evict_after: Option<Duration>,
+    },
+    /// It goes on.
+    Ready {
+        /// Its name, where it is to be checked.
+        name: Option<String>,
+    },
+    /// It is removed, and its pods after it.
+    Gone {
+        /// Its name, where it is to be checked.
+        name: Option<String>,
+    },
+}
+
+/// Which pod is meant.
+#[derive(Debug, Args)]
+struct Pod {
+    /// The pod's name.
+    pod: String,
+    /// Its namespace.
+    #[arg(long, short, default_value = "default")]
+    namespace: String,
+}
+
+impl From<Pod> for PodName {
+    fn from(Pod { pod, namespace }: Pod) -> Self {
+        Self {
+            namespace,
+            name: pod,
+        }
+    }
 }
 
 /// Which requests are meant; all, where nothing is said.
@@ -112,6 +185,20 @@ impl From<Fault> for Request {
             Fault::Freeze { duration } => Self::Freeze(duration),
             Fault::Thaw => Self::Thaw,
             Fault::Restart { away, empty } => Self::Restart { away, empty },
+            Fault::Node { node } => Self::Node(match node {
+                Node::NotReady { name, evict_after } => NodeRequest::NotReady { name, evict_after },
+                Node::Ready { name } => NodeRequest::Ready(name),
+                Node::Gone { name } => NodeRequest::Gone(name),
+            }),
+            Fault::ImageMissing { image, off } => {
+                Self::Node(NodeRequest::ImageMissing { image, off })
+            }
+            Fault::OutOfMemory { pod } => Self::Node(NodeRequest::OutOfMemory(pod.into())),
+            Fault::Crash { pod, code } => Self::Node(NodeRequest::Crash {
+                pod: pod.into(),
+                code,
+            }),
+            Fault::Evict { pod } => Self::Node(NodeRequest::Evict(pod.into())),
         }
     }
 }

@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 
 use super::DevCluster;
+use super::ask_node::{self, NodeRequest};
 use super::faults::{Failing, Faults, Matching, Orders};
 
 /// A request takes no more than this.
@@ -61,6 +62,8 @@ pub enum Request {
         /// Whether it comes back as if nothing had ever been written to it.
         empty: bool,
     },
+    /// The node, or a pod on it, is to suffer.
+    Node(NodeRequest),
 }
 
 /// The server is to be away for so long.
@@ -157,7 +160,7 @@ impl Control {
                         if let Request::Freeze(duration) = &request {
                             thaw = duration.map(|d| tokio::time::Instant::now() + d);
                         }
-                        Ok(self.obey(request).await)
+                        self.obey(request).await
                     }
                     Err(error) => Err(format!("the request cannot be read: {error}")),
                 };
@@ -179,12 +182,16 @@ impl Control {
         }
     }
 
-    async fn obey(&self, request: Request) -> String {
+    async fn obey(&self, request: Request) -> Result<String, String> {
         tracing::info!(target: "apiserver.control", ?request, "a fault is asked for");
         let faults = &self.faults;
         match request {
-            Request::Status => return self.status(),
-            Request::Clear => drop(faults.send_replace(Faults::default())),
+            Request::Status => {}
+            Request::Clear => {
+                drop(faults.send_replace(Faults::default()));
+                ask_node::relieve(&self.cluster);
+            }
+            Request::Node(request) => ask_node::obey(&self.cluster, request).await?,
             Request::Latency { from, to, matching } => {
                 let latency = (!to.is_zero()).then(|| (from.min(to), to, matching));
                 faults.send_modify(|faults| faults.latency = latency);
@@ -209,7 +216,7 @@ impl Control {
                 let _ = self.away.send(Away(away)).await;
             }
         }
-        self.status()
+        Ok(self.status())
     }
 
     /// What is in force, for people.
@@ -243,6 +250,7 @@ impl Control {
                 of(matching)
             ));
         }
+        lines.extend(ask_node::status(&self.cluster));
         if lines.is_empty() {
             lines.push("no faults".to_owned());
         }

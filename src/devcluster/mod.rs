@@ -12,6 +12,7 @@
 mod accept;
 mod account;
 mod apply;
+pub mod ask_node;
 mod attributes;
 mod auth;
 mod body;
@@ -102,6 +103,7 @@ pub use store::{FIRST_VERSION, State};
 
 use auth::Credentials;
 use keep::Keeper;
+use node::hardship::Levers;
 use node::process::StateDir;
 use rights::Rights;
 use router::Api;
@@ -114,6 +116,8 @@ pub struct DevCluster {
     credentials: Credentials,
     rights: Rights,
     logs: Option<Arc<Path>>,
+    /// The hand that the node is in, where there is one.
+    levers: Option<Levers>,
     /// Whatever runs in the background holds a receiver of this for as long as it runs.
     tasks: Arc<signal::Sender<()>>,
 }
@@ -157,14 +161,22 @@ fn begin(options: Options, keeper: Option<Keeper>, kept: Option<State>) -> DevCl
     tokio::spawn(gc::run(store.clone(), collect_garbage, alive.clone()));
     let credentials = Credentials::new(token, users);
     let mut logs = None;
+    let mut levers = None;
     match node {
         NodeKind::None => {}
         NodeKind::Process(ProcessNode { name, state_dir }) => {
             let state_dir = StateDir::new(state_dir);
+            let (hand, suffered) = Levers::new(&name);
+            levers = Some(hand);
             logs = Some(state_dir.path().into());
             if register_node {
-                let registered =
-                    node::register::run(store.clone(), name.clone(), "process://1", alive.clone());
+                let registered = node::register::run(
+                    store.clone(),
+                    name.clone(),
+                    "process://1",
+                    suffered.hardship(),
+                    alive.clone(),
+                );
                 tokio::spawn(registered);
             }
             let keys = credentials.keys().clone();
@@ -173,17 +185,31 @@ fn begin(options: Options, keeper: Option<Keeper>, kept: Option<State>) -> DevCl
                 name,
                 state_dir,
                 keys,
+                suffered,
                 alive,
             ));
         }
         NodeKind::Simulated(options) => {
+            let (hand, suffered) = Levers::new(&options.name);
+            levers = Some(hand);
             if register_node {
                 let name = options.name.clone();
-                let registered =
-                    node::register::run(store.clone(), name, "simulated://1", alive.clone());
+                let registered = node::register::run(
+                    store.clone(),
+                    name,
+                    "simulated://1",
+                    suffered.hardship(),
+                    alive.clone(),
+                );
                 tokio::spawn(registered);
             }
-            tokio::spawn(node::simulated::run(store.clone(), options, seed, alive));
+            tokio::spawn(node::simulated::run(
+                store.clone(),
+                options,
+                seed,
+                suffered,
+                alive,
+            ));
         }
     }
     DevCluster {
@@ -191,6 +217,7 @@ fn begin(options: Options, keeper: Option<Keeper>, kept: Option<State>) -> DevCl
         credentials,
         rights,
         logs,
+        levers,
         tasks: Arc::new(tasks),
     }
 }

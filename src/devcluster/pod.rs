@@ -101,17 +101,8 @@ impl State {
         let old = self.existing(key)?;
         delete::check_preconditions(&old, options)?;
         let mut new = old.value().clone();
-        set_condition(&mut new, "DisruptionTarget", true, &moment.text());
-        if let Some(condition) = new
-            .pointer_mut("/status/conditions")
-            .and_then(Value::as_array_mut)
-            && let Some(condition) = condition
-                .iter_mut()
-                .find(|c| c["type"] == "DisruptionTarget")
-        {
-            condition["reason"] = "EvictionByEvictionAPI".into();
-            condition["message"] = "Eviction API: evicting".into();
-        }
+        let why = ("EvictionByEvictionAPI", "Eviction API: evicting");
+        set_explained(&mut new, "DisruptionTarget", true, why, &moment.text());
         if !old.is_terminating() {
             self.put(key.clone(), new)?;
         }
@@ -121,6 +112,26 @@ impl State {
         };
         delete::one(self, key, &options, moment)?;
         Ok(Answer::Status(201, success(201, None)))
+    }
+}
+
+/// Sets a condition of a pod, noting when it changed, with its reason and message.
+pub(super) fn set_explained(
+    pod: &mut Value,
+    kind: &str,
+    holds: bool,
+    (reason, message): (&str, &str),
+    now: &Value,
+) {
+    set_condition(pod, kind, holds, now);
+    let conditions = pod
+        .pointer_mut("/status/conditions")
+        .and_then(Value::as_array_mut);
+    for condition in conditions.into_iter().flatten() {
+        if text(condition, &["type"]) == kind {
+            set(condition, &["reason"], reason.into());
+            set(condition, &["message"], message.into());
+        }
     }
 }
 

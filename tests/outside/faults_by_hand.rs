@@ -120,6 +120,35 @@ fn a_driver_bears_what_a_person_has_its_cluster_do() {
     assert!(driver.is_alive());
 }
 
+// spec: O-71, L-13, L-20
+#[test]
+fn a_driver_tells_that_an_executor_ran_out_of_memory_and_replaces_it() {
+    let Some(controlled) = Controlled::start() else {
+        return;
+    };
+    let cluster = &controlled.cluster;
+    let mut driver = Driver::start(cluster, 3, &[]);
+    let first = cluster.converges(3);
+    assert_eq!(controlled.ctl(&["out-of-memory", "t-exec-2"]), "no faults");
+    let end = driver.end_of(2).to_string();
+    assert!(end.contains("OOMKilled"), "{end}");
+    until("another one runs in its place", || {
+        let pods = cluster.api.try_pods().ok()?;
+        let running = pods.iter().filter(|p| p.phase == "Running" && !p.deleting);
+        let (old, new): (Vec<_>, Vec<_>) = running.partition(|p| first.contains(&p.uid));
+        (old.len() == 2 && new.len() == 1).then_some(())
+    });
+    let (obeys, said) = controlled.asked(&["out-of-memory", "none"]);
+    assert!(!obeys && said.contains("no pod none"), "{said}");
+    controlled.ctl(&["node", "not-ready", "--evict-after", "1h"]);
+    controlled.ctl(&["image-missing", "x:1"]);
+    assert_eq!(
+        controlled.ctl(&["status"]),
+        "the node simulated is not ready: pods are evicted after 1h at the latest\nthe image x:1 is missing"
+    );
+    assert_eq!(controlled.ctl(&["clear"]), "no faults");
+}
+
 // spec: O-72
 #[test]
 fn who_asks_for_what_there_is_not_is_told_what_to_do() {

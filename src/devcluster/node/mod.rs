@@ -2,6 +2,8 @@
 //!
 //! A pod costs as few writes as there are things to tell: bound, running, ended, gone.
 
+mod down;
+pub(super) mod hardship;
 mod mounts;
 pub(super) mod process;
 mod reaper;

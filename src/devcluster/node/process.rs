@@ -14,6 +14,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::down::{self, Until};
+use super::hardship::{Hardship, Standing, Suffered, Told};
 use super::reaper::Reaper;
 use super::report::{Container, Ending, Report};
 use super::runner::{Orders, Runner};
@@ -94,6 +96,7 @@ struct Node {
     keys: Keys,
     reaper: Reaper,
     pods: BTreeMap<String, Pod>,
+    hardship: watch::Receiver<Hardship>,
     tasks: JoinSet<()>,
 }
 
@@ -103,6 +106,7 @@ pub(in crate::devcluster) async fn run(
     name: String,
     state_dir: StateDir,
     keys: Keys,
+    mut suffered: Suffered,
     _alive: watch::Receiver<()>,
 ) {
     let mut follower = Follower::new(&store);
@@ -113,9 +117,39 @@ pub(in crate::devcluster) async fn run(
         keys,
         reaper: Reaper::start(),
         pods: BTreeMap::new(),
+        hardship: suffered.hardship(),
         tasks: JoinSet::new(),
     };
-    while let Some(news) = follower.next().await {
+    loop {
+        let standing = suffered.standing();
+        if standing != Standing::Up {
+            if standing == Standing::Gone {
+                node.vanish();
+            }
+            let (store, name) = (&node.store, &node.name);
+            if down::serve(store, name, &mut follower, &mut suffered).await == Until::Stopped {
+                break;
+            }
+            if suffered.standing() == Standing::Up {
+                node.start_over(&node.store.state()).await;
+            }
+            continue;
+        }
+        let news = tokio::select! {
+            biased;
+            news = follower.next() => match news {
+                Some(news) => news,
+                None => break,
+            },
+            told = suffered.next() => {
+                if let Told::Blow(uid, blow) = told
+                    && let Some(pod) = node.pods.get(&uid)
+                {
+                    pod.orders.send_modify(|orders| orders.blow = Some(blow));
+                }
+                continue;
+            }
+        };
         match news {
             News::StartOver(state) => node.start_over(&state).await,
             News::Events(events, state) => {
@@ -142,6 +176,16 @@ pub(in crate::devcluster) async fn run(
 }
 
 impl Node {
+    /// What ran here ends with the machine.
+    fn vanish(&mut self) {
+        for pod in std::mem::take(&mut self.pods).into_values() {
+            pod.orders.send_modify(|orders| {
+                orders.end_by = Some(Instant::now());
+                orders.silent = true;
+            });
+        }
+    }
+
     async fn start_over(&mut self, state: &State) {
         let there: BTreeMap<&str, &Arc<Object>> = state
             .list(Resource::Pods, None)
@@ -179,7 +223,9 @@ impl Node {
                 carry_out(&self.store, bind(pod, &self.name)).await;
             }
             Some(Need::Bind) => {
-                if let Some(told) = register::refuse(pod, self.store.clock().now()) {
+                if let Some(told) =
+                    register::refuse(pod, register::CORDONED, self.store.clock().now())
+                {
                     carry_out(&self.store, told).await;
                 }
             }
@@ -205,6 +251,8 @@ impl Node {
             init: vec![Container::Waiting; list(pod.value(), &["spec", "initContainers"]).len()],
             containers: vec![Container::Waiting; list(pod.value(), &["spec", "containers"]).len()],
             orders: told,
+            hardship: self.hardship.clone(),
+            is_evicted: false,
         };
         self.tasks.spawn(runner.run(state.clone()));
         self.pods.insert(pod.uid().to_owned(), Pod { orders });

@@ -7,10 +7,11 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::carry_out;
+use super::hardship::{Hardship, changed};
 use crate::devcluster::follow::{Follower, News};
-use crate::devcluster::object::{Key, Object, at, list, set, text};
+use crate::devcluster::object::{Key, Object, at, list, text};
 use crate::devcluster::patch::PatchKind;
-use crate::devcluster::pod::set_condition;
+use crate::devcluster::pod::set_explained;
 use crate::devcluster::resource::Resource;
 use crate::devcluster::server::Store;
 use crate::devcluster::store::{Event, State};
@@ -18,6 +19,9 @@ use crate::devcluster::write::{Part, Write, seconds};
 
 /// How often the lease is renewed: seldom enough to be no load, often enough to be seen.
 const RENEW_EVERY: Duration = Duration::from_secs(40);
+
+/// The taint of a node from which nothing is heard.
+pub(super) const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
 /// Where the leases of nodes are.
 const LEASES: &str = "kube-node-lease";
@@ -27,6 +31,7 @@ pub(in crate::devcluster) async fn run(
     store: Store,
     name: String,
     runtime: &'static str,
+    mut hardship: watch::Receiver<Hardship>,
     _alive: watch::Receiver<()>,
 ) {
     let key = Key::new(Resource::Nodes, "", &name);
@@ -39,10 +44,11 @@ pub(in crate::devcluster) async fn run(
                 Some(News::StartOver(_)) => true,
                 Some(News::Events(events, _)) => events.iter().any(|e| *e.object().key() == key),
             },
+            () = changed(&mut hardship) => true,
             () = sleep(RENEW_EVERY) => true,
         };
         // A node that somebody deleted comes back, as a kubelet registers itself again.
-        if news {
+        if news && hardship.borrow().is_up() {
             keep(&store, &key, runtime).await;
         }
     }
@@ -52,6 +58,12 @@ async fn keep(store: &Store, key: &Key, runtime: &str) {
     if store.state().get(key).is_none() {
         let now = seconds(store.clock().now());
         carry_out(store, create(key, runtime, &now)).await;
+    }
+    if let Some(node) = store.state().get(key) {
+        let now = seconds(store.clock().now());
+        for write in recover(node, runtime, &now) {
+            carry_out(store, write).await;
+        }
     }
     let lease = Key::new(Resource::Leases, LEASES, &key.name);
     let state = store.state();
@@ -69,7 +81,8 @@ fn is_due(lease: &Object, store: &Store) -> bool {
     })
 }
 
-fn patch(key: Key, part: Part, patch: Value) -> Write {
+/// A change of a node, or of what belongs to it.
+pub(super) fn patch(key: Key, part: Part, patch: Value) -> Write {
     Write::Patch {
         key,
         part,
@@ -169,6 +182,9 @@ fn status(name: &str, runtime: &str, now: &str) -> Value {
     })
 }
 
+/// What a scheduler says where every node is cordoned.
+pub(super) const CORDONED: &str = "0/1 nodes are available: 1 node(s) were unschedulable.";
+
 /// Whether pods may be bound to a node. One that nobody registered takes them all.
 pub(super) fn takes_pods(state: &State, name: &str) -> bool {
     state
@@ -190,28 +206,56 @@ pub(super) fn opens(event: &Event, name: &str) -> bool {
 }
 
 /// What a scheduler says of a pod that no node takes.
-pub(super) fn refuse(pod: &Object, now: jiff::Timestamp) -> Option<Write> {
+pub(super) fn refuse(pod: &Object, why: &str, now: jiff::Timestamp) -> Option<Write> {
     let mut value = pod.value().clone();
     let told = list(&value, &["status", "conditions"])
         .iter()
-        .any(|c| text(c, &["reason"]) == "Unschedulable");
+        .any(|c| text(c, &["reason"]) == "Unschedulable" && text(c, &["message"]) == why);
     if told {
         return None;
     }
-    set_condition(&mut value, "PodScheduled", false, &seconds(now).into());
-    let conditions = value
-        .pointer_mut("/status/conditions")
-        .and_then(Value::as_array_mut);
-    for condition in conditions.into_iter().flatten() {
-        if text(condition, &["type"]) == "PodScheduled" {
-            let why = "0/1 nodes are available: 1 node(s) were unschedulable.";
-            set(condition, &["reason"], "Unschedulable".into());
-            set(condition, &["message"], why.into());
-        }
-    }
+    let why = ("Unschedulable", why);
+    set_explained(&mut value, "PodScheduled", false, why, &seconds(now).into());
     Some(Write::Report {
         key: pod.key().clone(),
         uid: pod.uid().to_owned(),
         status: json!({"conditions": value["status"]["conditions"]}),
     })
+}
+
+/// Whether it is said of a node that nothing is heard from it.
+pub(super) fn is_unheard_of(node: &Object) -> bool {
+    let unknown = list(node.value(), &["status", "conditions"])
+        .iter()
+        .any(|c| text(c, &["type"]) == "Ready" && text(c, &["status"]) == "Unknown");
+    let taints = list(node.value(), &["spec", "taints"]);
+    unknown && taints.len() == other_taints(node).len() + 2
+}
+
+/// A node's taints but for those of one that cannot be reached.
+pub(super) fn other_taints(node: &Object) -> Vec<Value> {
+    let taints = list(node.value(), &["spec", "taints"]);
+    let others = taints.iter().filter(|t| text(t, &["key"]) != UNREACHABLE);
+    others.cloned().collect()
+}
+
+/// The writes by which a node that was not heard from is heard from again.
+fn recover(node: &Object, runtime: &str, now: &str) -> Vec<Write> {
+    let key = node.key();
+    let mut writes = Vec::new();
+    let ready = list(node.value(), &["status", "conditions"])
+        .iter()
+        .find(|c| text(c, &["type"]) == "Ready");
+    if ready.is_some_and(|c| text(c, &["status"]) == "Unknown") {
+        let conditions = status(&key.name, runtime, now)["conditions"].take();
+        let told = json!({"status": {"conditions": conditions}});
+        writes.push(patch(key.clone(), Part::Status, told));
+    }
+    let others = other_taints(node);
+    if others.len() < list(node.value(), &["spec", "taints"]).len() {
+        let left = (!others.is_empty()).then_some(others);
+        let reached = json!({"spec": {"taints": left}});
+        writes.push(patch(key.clone(), Part::Main, reached));
+    }
+    writes
 }

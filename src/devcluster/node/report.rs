@@ -3,8 +3,9 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::devcluster::object::list;
-use crate::devcluster::pod::set_condition;
+use super::hardship::Blow;
+use crate::devcluster::object::{list, text};
+use crate::devcluster::pod::{set_condition, set_explained};
 use crate::devcluster::write::seconds;
 
 /// How far a container has come.
@@ -12,6 +13,11 @@ use crate::devcluster::write::seconds;
 pub(super) enum Container {
     /// It has not been started.
     Waiting,
+    /// Its image cannot be had.
+    NoImage {
+        /// Whether the node waits before it tries again.
+        backing_off: bool,
+    },
     /// It runs since then.
     Running(Timestamp),
     /// It has ended.
@@ -40,6 +46,18 @@ impl Ending {
             finished,
         }
     }
+
+    /// The end of a process that was struck so.
+    pub(super) fn by(blow: Blow, started: Timestamp, finished: Timestamp) -> Self {
+        match blow {
+            Blow::Crash(code) => Self::exit(code.into(), started, finished),
+            Blow::Eviction => Self::exit(137, started, finished),
+            Blow::OutOfMemory => Self {
+                reason: "OOMKilled",
+                ..Self::exit(137, started, finished)
+            },
+        }
+    }
 }
 
 /// A pod's whole phase, by how far its containers have come.
@@ -48,7 +66,9 @@ fn phase(containers: &[Container], start_failed: bool) -> &'static str {
     let all_well = containers
         .iter()
         .all(|c| matches!(c, Container::Ended(e) if e.exit_code == 0));
-    let any_started = containers.iter().any(|c| !matches!(c, Container::Waiting));
+    let any_started = containers
+        .iter()
+        .any(|c| matches!(c, Container::Running(_) | Container::Ended(_)));
     match (all_ended, all_well, any_started) {
         _ if start_failed => "Failed",
         (true, true, _) => "Succeeded",
@@ -88,14 +108,15 @@ impl Report<'_> {
             .iter()
             .all(|c| matches!(c, Container::Running(_)));
         let phase = phase(self.containers, init_failed);
+        // Images are pulled when all else is there.
+        let is_made = phase == "Running"
+            || self
+                .containers
+                .iter()
+                .any(|c| matches!(c, Container::NoImage { .. }));
         let now = Value::from(seconds(self.now));
         let mut pod = json!({"status": {"conditions": list(self.pod, &["status", "conditions"])}});
-        set_condition(
-            &mut pod,
-            "PodReadyToStartContainers",
-            phase == "Running",
-            &now,
-        );
+        set_condition(&mut pod, "PodReadyToStartContainers", is_made, &now);
         set_condition(&mut pod, "Initialized", initialized, &now);
         set_condition(&mut pod, "Ready", ready, &now);
         set_condition(&mut pod, "ContainersReady", ready, &now);
@@ -132,6 +153,10 @@ impl Report<'_> {
         let running = matches!(container, Container::Running(_));
         let state = match container {
             Container::Waiting => json!({"waiting": {"reason": "PodInitializing"}}),
+            Container::NoImage { backing_off } => {
+                let (reason, message) = no_image(text(spec, &["image"]), *backing_off);
+                json!({"waiting": {"reason": reason, "message": message}})
+            }
             Container::Running(since) => json!({"running": {"startedAt": seconds(*since)}}),
             Container::Ended(ending) => {
                 let mut terminated = json!({
@@ -162,7 +187,55 @@ impl Report<'_> {
 }
 
 fn uid(pod: &Value) -> &str {
-    crate::devcluster::object::text(pod, &["metadata", "uid"])
+    text(pod, &["metadata", "uid"])
+}
+
+/// What a kubelet says of an image that its registry does not have.
+fn no_image(image: &str, backing_off: bool) -> (&'static str, String) {
+    let full = full_name(image);
+    let failed = format!(
+        "rpc error: code = NotFound desc = failed to pull and unpack image \"{full}\": failed to resolve reference \
+         \"{full}\": {full}: not found"
+    );
+    if backing_off {
+        let message = format!("Back-off pulling image \"{image}\": ErrImagePull: {failed}");
+        return ("ImagePullBackOff", message);
+    }
+    ("ErrImagePull", failed)
+}
+
+/// An image's name with its registry and tag, as container runtimes have it.
+fn full_name(image: &str) -> String {
+    let place = match image.split_once('/') {
+        None => "docker.io/library/",
+        Some((host, _)) if host == "localhost" || host.contains(['.', ':']) => "",
+        Some(_) => "docker.io/",
+    };
+    let last = image.rsplit('/').next().unwrap_or_default();
+    let tag = if last.contains([':', '@']) {
+        ""
+    } else {
+        ":latest"
+    };
+    format!("{place}{image}{tag}")
+}
+
+/// What a kubelet adds when it evicts a pod from a node that runs short.
+pub(super) fn evicted(status: &mut Value, now: Timestamp) {
+    let message = "The node was low on resource: memory.";
+    let mut pod = json!({"status": status.take()});
+    let why = ("TerminationByKubelet", message);
+    set_explained(
+        &mut pod,
+        "DisruptionTarget",
+        true,
+        why,
+        &seconds(now).into(),
+    );
+    *status = pod["status"].take();
+    status["phase"] = "Failed".into();
+    status["reason"] = "Evicted".into();
+    status["message"] = message.into();
 }
 
 /// Why conditions do not hold, as kubelets say it.

@@ -8,10 +8,12 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 use tokio::process::Child;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
+use super::hardship::{Blow, Hardship, changed};
 use super::reaper::Reaper;
-use super::report::{Container, Ending, Report};
+use super::report::{Container, Ending, Report, evicted};
+use super::simulated::BACK_OFF_AFTER;
 use super::spawn::{self, POD_IP, Place};
 use super::{carry_out, mounts, remove};
 use crate::devcluster::object::{Key, list, set, text};
@@ -29,6 +31,8 @@ pub(super) struct Orders {
     pub(super) silent: bool,
     /// How often the store was put back, after which all must be told again.
     pub(super) tell_again: u64,
+    /// What is to befall its containers.
+    pub(super) blow: Option<Blow>,
 }
 
 /// The task of one pod.
@@ -44,6 +48,10 @@ pub(super) struct Runner {
     pub(super) init: Vec<Container>,
     pub(super) containers: Vec<Container>,
     pub(super) orders: watch::Receiver<Orders>,
+    /// What its node suffers.
+    pub(super) hardship: watch::Receiver<Hardship>,
+    /// Whether its node has ended it because it runs short.
+    pub(super) is_evicted: bool,
 }
 
 /// A process that runs.
@@ -61,7 +69,7 @@ const RETRY: Duration = Duration::from_secs(60);
 impl Runner {
     /// Runs the pod from its first process to its end.
     pub(super) async fn run(mut self, state: State) {
-        if self.run_init(&state).await && !self.told_to_go() {
+        if self.pull().await && self.run_init(&state).await && !self.told_to_go() {
             self.run_containers(&state).await;
         }
         self.tell().await;
@@ -72,6 +80,7 @@ impl Runner {
             }
             self.tell().await;
         }
+        self.until_heard().await;
         if !self.is_silent() {
             carry_out(&self.store, remove(&self.key, &self.uid)).await;
         }
@@ -81,30 +90,93 @@ impl Runner {
         self.orders.borrow().silent
     }
 
+    fn is_heard(&self) -> bool {
+        self.hardship.borrow().is_up()
+    }
+
+    /// Waits as long as its node is not heard, and tells what has come to pass meanwhile.
+    async fn until_heard(&mut self) {
+        let was_unheard = !self.is_heard();
+        while !self.is_heard() && !self.is_silent() {
+            tokio::select! {
+                biased;
+                told = self.orders.changed() => if told.is_err() {
+                    return;
+                },
+                () = changed(&mut self.hardship) => {}
+            }
+        }
+        if was_unheard {
+            self.tell().await;
+        }
+    }
+
     fn told_to_go(&self) -> bool {
         self.orders.borrow().end_by.is_some()
     }
 
     async fn tell(&mut self) {
-        if self.is_silent() {
+        if self.is_silent() || !self.is_heard() {
             return;
         }
+        // Others set conditions as well, and those stay.
+        let state = self.store.state();
+        if let Some(pod) = state.get(&self.key).filter(|pod| pod.uid() == self.uid) {
+            let conditions = list(pod.value(), &["status", "conditions"]).to_vec();
+            set(&mut self.pod, &["status", "conditions"], conditions.into());
+        }
+        let now = self.store.clock().now();
         let report = Report {
             pod: &self.pod,
             containers: &self.containers,
             init: &self.init,
             started: self.started,
-            now: self.store.clock().now(),
+            now,
             pod_ip: POD_IP,
         };
-        let (key, uid, status) = (self.key.clone(), self.uid.clone(), report.status());
-        // A condition keeps the time at which it came to hold.
-        set(
-            &mut self.pod,
-            &["status", "conditions"],
-            status["conditions"].clone(),
-        );
+        let (key, uid) = (self.key.clone(), self.uid.clone());
+        let mut status = report.status();
+        if self.is_evicted {
+            evicted(&mut status, now);
+        }
         carry_out(&self.store, Write::Report { key, uid, status }).await;
+    }
+
+    /// Waits for all images; whether they are there and the pod is still to run.
+    async fn pull(&mut self) -> bool {
+        let mut backing_off = false;
+        loop {
+            let missing = self.hardship.borrow_and_update().missing_images.clone();
+            let (mut waits, pod) = (false, &self.pod);
+            for (kind, containers) in [
+                ("initContainers", &mut self.init),
+                ("containers", &mut self.containers),
+            ] {
+                for (spec, container) in list(pod, &["spec", kind]).iter().zip(containers) {
+                    let is_missing = missing.contains(text(spec, &["image"]));
+                    waits |= is_missing;
+                    *container = if is_missing {
+                        Container::NoImage { backing_off }
+                    } else {
+                        Container::Waiting
+                    };
+                }
+            }
+            if !waits && self.is_heard() {
+                return true;
+            }
+            if waits {
+                self.tell().await;
+            }
+            tokio::select! {
+                biased;
+                told = self.orders.changed() => if told.is_err() || self.told_to_go() {
+                    return false;
+                },
+                () = changed(&mut self.hardship) => {}
+                () = sleep(BACK_OFF_AFTER), if waits && !backing_off => backing_off = true,
+            }
+        }
     }
 
     /// Runs the init containers one after the other; whether the others may run.
@@ -239,10 +311,14 @@ impl Runner {
             })
             .collect();
         let (mut terminated, mut abandoned) = (false, false);
+        let mut struck = None;
         let mut told = self.orders.borrow().tell_again;
         loop {
             let Orders {
-                end_by, tell_again, ..
+                end_by,
+                tell_again,
+                blow,
+                ..
             } = *self.orders.borrow_and_update();
             if tell_again > told {
                 told = tell_again;
@@ -255,6 +331,13 @@ impl Runner {
                     .filter_map(|(g, e)| g.filter(|_| e.is_none()))
                     .collect()
             };
+            if struck.is_none() && blow.is_some() {
+                struck = blow;
+                self.is_evicted = blow == Some(Blow::Eviction);
+                living(ended)
+                    .into_iter()
+                    .for_each(|g| signal(g, Signal::KILL));
+            }
             match end_by {
                 Some(by) if by <= Instant::now() => living(ended)
                     .into_iter()
@@ -291,7 +374,11 @@ impl Runner {
             // A container's processes end with its first one.
             signal(running.group, Signal::KILL);
             self.reaper.ended(running.group).await;
-            let ending = Ending::exit(exit_code(status), running.since, self.store.clock().now());
+            let (since, now) = (running.since, self.store.clock().now());
+            let ending = match struck {
+                Some(blow) => Ending::by(blow, since, now),
+                None => Ending::exit(exit_code(status), since, now),
+            };
             ended[i] = Some(ending.clone());
             if phase == Phase::Main {
                 self.containers[i] = Container::Ended(ending);

@@ -7,16 +7,16 @@ use std::time::Duration;
 use futures::future::join_all;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::report::{Container, Ending, Report};
+use super::down::{self, Until};
+use super::hardship::{Blow, Hardship, Suffered, Told};
+use super::report::{Container, Ending, Report, evicted};
 use super::{Need, bind, carry_out, containers, need, pod_of, register, remove};
 use crate::devcluster::follow::{Follower, News};
-use crate::devcluster::object::{Key, Object, text};
+use crate::devcluster::object::{Key, Object, list, text};
 use crate::devcluster::options::SimulatedNode;
-use crate::devcluster::pod::set_condition;
 use crate::devcluster::resource::Resource;
 use crate::devcluster::server::Store;
 use crate::devcluster::write::Write;
@@ -24,21 +24,20 @@ use crate::devcluster::write::Write;
 /// How many writes are under way at once: enough that the store carries them out in batches.
 const AT_ONCE: usize = 64;
 
+/// How long a node waits after it could not get an image before it says that it waits.
+pub(super) const BACK_OFF_AFTER: Duration = Duration::from_secs(2);
+
 /// What the node does to a pod when its time comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Bind,
     Start,
-    Suffer(Trouble),
+    /// It says once more that its image cannot be had.
+    BackOff,
+    /// It says that it runs, where that was doubted.
+    Affirm,
+    Suffer(Blow),
     Stop,
-}
-
-/// What befalls a pod.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Trouble {
-    Crash,
-    OutOfMemory,
-    Eviction,
 }
 
 /// What the node knows of a pod: what it will do next, and when.
@@ -48,6 +47,8 @@ struct Pod {
     next: Option<(Instant, u64)>,
     started: Option<jiff::Timestamp>,
     address: String,
+    /// Whether it waits for an image that cannot be had.
+    has_no_image: bool,
 }
 
 /// The simulated node.
@@ -60,6 +61,7 @@ struct Node {
     agenda: BTreeMap<(Instant, u64), (String, Step)>,
     decided: u64,
     addresses: u32,
+    hardship: watch::Receiver<Hardship>,
 }
 
 /// Runs until the cluster is stopped. It holds `_alive` as long as it runs.
@@ -67,6 +69,7 @@ pub(in crate::devcluster) async fn run(
     store: Store,
     options: SimulatedNode,
     seed: u64,
+    mut suffered: Suffered,
     _alive: watch::Receiver<()>,
 ) {
     let mut follower = Follower::new(&store);
@@ -78,8 +81,18 @@ pub(in crate::devcluster) async fn run(
         agenda: BTreeMap::new(),
         decided: 0,
         addresses: 0,
+        hardship: suffered.hardship(),
     };
     loop {
+        if !node.hardship.borrow().is_up() {
+            let (store, name) = (&node.store, &node.options.name);
+            if down::serve(store, name, &mut follower, &mut suffered).await == Until::Stopped {
+                return;
+            }
+            let state = node.store.state();
+            node.start_over(state.list(Resource::Pods, None));
+            continue;
+        }
         let next = node.agenda.first_key_value().map(|((at, _), _)| *at);
         tokio::select! {
             biased;
@@ -95,6 +108,13 @@ pub(in crate::devcluster) async fn run(
                             node.heard(pod, false);
                         }
                     }
+                }
+            },
+            told = suffered.next() => match told {
+                Told::Changed if !node.hardship.borrow().is_up() => continue,
+                Told::Changed => node.look_for_images(),
+                Told::Blow(uid, blow) => {
+                    node.plan_step(&uid, Instant::now(), Step::Suffer(blow));
                 }
             },
             () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {}
@@ -125,7 +145,7 @@ impl Node {
         let known = self.pods.get(pod.uid());
         match need {
             Need::Bind if known.is_none() => self.plan(pod, self.options.bind_delay, Step::Bind),
-            Need::Start if known.is_none_or(|k| k.started.is_none()) => {
+            Need::Start if known.is_none_or(|k| k.started.is_none() && !k.has_no_image) => {
                 let slow = self
                     .fate(pod.uid(), "start")
                     .random_bool(self.options.slow_start_rate.clamp(0.0, 1.0));
@@ -152,7 +172,11 @@ impl Node {
             // After a restart of the store: what runs is left alone, but its fate takes its course.
             Need::Nothing if known.is_none() => {
                 self.know(pod);
-                self.plan_trouble(pod.uid());
+                if is_doubted(pod) {
+                    self.plan_step(pod.uid(), Instant::now(), Step::Affirm);
+                } else {
+                    self.plan_trouble(pod.uid());
+                }
             }
             Need::Bind | Need::Start | Need::Nothing => {}
         }
@@ -180,6 +204,7 @@ impl Node {
                 // It may have been started before this node began to look.
                 started: text(pod.value(), &["status", "startTime"]).parse().ok(),
                 address: address.to_string(),
+                has_no_image: false,
             }
         })
     }
@@ -209,6 +234,26 @@ impl Node {
             .insert((at, self.decided), (uid.to_owned(), step));
     }
 
+    /// Starts what waited for images that can be had now.
+    fn look_for_images(&mut self) {
+        let state = self.store.state();
+        let missing = self.hardship.borrow().missing_images.clone();
+        let has_all = |pod: &Pod| {
+            let pod = state.get(&pod.key);
+            pod.is_some_and(|p| containers(p.value()).all(|(_, image)| !missing.contains(image)))
+        };
+        let waiting = self.pods.iter().filter(|(_, pod)| pod.has_no_image);
+        let ready: Vec<String> = waiting
+            .filter(|(_, pod)| has_all(pod))
+            .map(|(uid, _)| uid.clone())
+            .collect();
+        for uid in ready {
+            if !self.is_planned(&uid, Step::Stop) {
+                self.plan_step(&uid, Instant::now(), Step::Start);
+            }
+        }
+    }
+
     /// A random source of the pod's own, so that its fate does not depend on what befalls others.
     fn fate(&self, uid: &str, of: &str) -> StdRng {
         let mixed = uid
@@ -226,9 +271,9 @@ impl Node {
         let mut draw: f64 = fate.random();
         let options = &self.options;
         let troubles = [
-            (options.crash_rate, Trouble::Crash),
-            (options.out_of_memory_rate, Trouble::OutOfMemory),
-            (options.eviction_rate, Trouble::Eviction),
+            (options.crash_rate, Blow::Crash(1)),
+            (options.out_of_memory_rate, Blow::OutOfMemory),
+            (options.eviction_rate, Blow::Eviction),
         ];
         let within = options.trouble_within;
         for (rate, trouble) in troubles {
@@ -274,6 +319,8 @@ impl Node {
         let pod = state.get(&key).filter(|pod| pod.uid() == uid)?;
         let clock = self.store.clock().now();
         let count = containers(pod.value()).count();
+        let missing = self.hardship.borrow().missing_images.clone();
+        let lacks_image = containers(pod.value()).any(|(_, image)| missing.contains(image));
         let report = |containers: Vec<Container>, started, address: &str| {
             let report = Report {
                 pod: pod.value(),
@@ -294,10 +341,30 @@ impl Node {
             Step::Bind if !register::takes_pods(&state, &self.options.name) => {
                 // It is thought of again when the node takes pods again.
                 self.pods.remove(uid);
-                Some(register::refuse(pod, clock).into_iter().collect())
+                Some(
+                    register::refuse(pod, register::CORDONED, clock)
+                        .into_iter()
+                        .collect(),
+                )
             }
             Step::Bind => Some(vec![bind(pod, &self.options.name)]),
-            Step::Start => {
+            Step::Start | Step::BackOff if lacks_image => {
+                known.has_no_image = true;
+                let backing_off = step == Step::BackOff;
+                let containers = containers(pod.value())
+                    .map(|(_, image)| match missing.contains(image) {
+                        true => Container::NoImage { backing_off },
+                        false => Container::Waiting,
+                    })
+                    .collect();
+                let status = report(containers, clock, &known.address);
+                if !backing_off {
+                    self.plan_step(uid, Instant::now() + BACK_OFF_AFTER, Step::BackOff);
+                }
+                Some(vec![told(status)])
+            }
+            Step::Start | Step::BackOff => {
+                known.has_no_image = false;
                 known.started = Some(clock);
                 let status = report(
                     vec![Container::Running(clock); count],
@@ -307,22 +374,26 @@ impl Node {
                 self.plan_trouble(uid);
                 Some(vec![told(status)])
             }
-            Step::Suffer(trouble) => {
+            Step::Affirm => {
                 let started = known.started.unwrap_or(clock);
-                let ending = match trouble {
-                    Trouble::Crash => Ending::exit(1, started, clock),
-                    Trouble::OutOfMemory => Ending {
-                        reason: "OOMKilled",
-                        ..Ending::exit(137, started, clock)
-                    },
-                    Trouble::Eviction => Ending::exit(137, started, clock),
-                };
+                let status = report(
+                    vec![Container::Running(started); count],
+                    started,
+                    &known.address,
+                );
+                self.plan_trouble(uid);
+                Some(vec![told(status)])
+            }
+            Step::Suffer(_) if text(pod.value(), &["status", "phase"]) != "Running" => None,
+            Step::Suffer(blow) => {
+                let started = known.started.unwrap_or(clock);
+                let ending = Ending::by(blow, started, clock);
                 let mut status = report(
                     vec![Container::Ended(ending); count],
                     started,
                     &known.address,
                 );
-                if trouble == Trouble::Eviction {
+                if blow == Blow::Eviction {
                     evicted(&mut status, clock);
                 }
                 Some(vec![told(status)])
@@ -345,28 +416,11 @@ impl Node {
     }
 }
 
-/// What a kubelet adds when it evicts a pod from a node that runs short.
-fn evicted(status: &mut Value, now: jiff::Timestamp) {
-    let message = "The node was low on resource: memory.";
-    let mut pod = json!({"status": status.take()});
-    set_condition(
-        &mut pod,
-        "DisruptionTarget",
-        true,
-        &crate::devcluster::write::seconds(now).into(),
-    );
-    if let Some(conditions) = pod
-        .pointer_mut("/status/conditions")
-        .and_then(Value::as_array_mut)
-        && let Some(condition) = conditions
-            .iter_mut()
-            .find(|c| c["type"] == "DisruptionTarget")
-    {
-        condition["reason"] = "TerminationByKubelet".into();
-        condition["message"] = message.into();
-    }
-    *status = pod["status"].take();
-    status["phase"] = "Failed".into();
-    status["reason"] = "Evicted".into();
-    status["message"] = message.into();
+/// Whether it is said of a pod that runs here that it may not.
+fn is_doubted(pod: &Object) -> bool {
+    let ready = list(pod.value(), &["status", "conditions"])
+        .iter()
+        .find(|c| text(c, &["type"]) == "Ready");
+    text(pod.value(), &["status", "phase"]) == "Running"
+        && ready.is_some_and(|c| text(c, &["status"]) == "False")
 }

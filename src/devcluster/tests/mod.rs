@@ -7,6 +7,7 @@ mod deleting;
 mod fuzz;
 mod garbage;
 mod handle;
+mod hardship;
 mod keeping;
 mod listing;
 mod process;
