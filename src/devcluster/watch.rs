@@ -278,14 +278,13 @@ impl Watcher {
     /// One who takes longer over what was there than the log remembers would be cut off after it, and until then keep
     /// what nobody else has any more.
     fn give_up_initial(&mut self) {
-        if self.initial.is_some()
-            && self
-                .published
-                .borrow()
-                .state
-                .event_after(self.cursor)
-                .is_err()
-        {
+        let behind = self
+            .published
+            .borrow()
+            .state
+            .event_after(self.cursor)
+            .is_err();
+        if behind {
             self.initial = None;
         }
     }
