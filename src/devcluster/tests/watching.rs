@@ -146,17 +146,14 @@ async fn a_watcher_that_falls_behind_the_log_is_cut_off() {
 #[tokio::test(start_paused = true)]
 async fn a_watcher_that_takes_longer_over_what_was_there_than_the_log_remembers_is_told_to_start_over()
  {
-    let cluster = super::super::start(Options {
-        event_log: 500,
-        ..options()
-    });
+    let cluster = cluster();
     for i in 0..200 {
         create(&cluster, &format!("a-{i:03}")).await;
     }
     let mut events = watch(&cluster, &pods("?watch=1")).await;
     assert_eq!(events.next_named().await, named("ADDED", "a-000"));
-    cluster.compact().await;
     create(&cluster, "after").await;
+    cluster.compact().await;
     let mut told = 1;
     let last = loop {
         let event = events.next().await.expect("an error at the end");
