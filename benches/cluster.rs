@@ -4,6 +4,7 @@
 //! each timed alone. `event` is a status patch and what ten watchers then read of it, `status_patch` the patch alone;
 //! what lies between the two is the watchers' part, and hardly grows with them, since an event is encoded once.
 #![allow(missing_docs, reason = "criterion's macros define what needs none")]
+#![allow(clippy::unwrap_used, reason = "a benchmark that cannot go on ends")]
 
 use std::time::{Duration, Instant};
 
