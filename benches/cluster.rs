@@ -1,7 +1,7 @@
 //! What a request costs the embedded cluster with 10,000 pods, without a network: from the request to the whole answer.
 //!
 //! The store's task runs on the same thread, so the time is all the CPU that is spent on it. `create` and `delete` are
-//! each timed alone. `event` is a status patch and what ten watchers then read of it, `status_patch` the patch alone;
+//! each timed alone. `event_to_10_watchers` is a status patch and what ten watchers then read of it, `status_patch` the patch alone;
 //! what lies between the two is the watchers' part, and hardly grows with them, since an event is encoded once.
 #![allow(missing_docs, reason = "criterion's macros define what needs none")]
 #![allow(clippy::unwrap_used, reason = "a benchmark that cannot go on ends")]
