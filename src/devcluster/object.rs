@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::resource::Resource;
+use super::store::EventKind;
 
 /// Where an object is kept. The order is that of a list.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,6 +40,9 @@ pub struct Object {
     /// `metadata.managedFields` as JSON text; empty if there are none. Apart from the value, since it is as large as the
     /// rest of a pod and hardly ever changes: the versions of an object share it.
     managed: Arc<str>,
+    /// The line that tells watchers of the write that made it so.
+    line: Bytes,
+    /// The object as JSON: a part of `line`, not another copy.
     encoded: Bytes,
     /// How many bytes of `encoded` are the kind and API version, which items of a list go without.
     head: usize,
@@ -62,17 +66,21 @@ pub struct OwnerReference<'a> {
 impl Object {
     /// `value` as it stands at `resource_version`, which is written into it.
     pub fn new(key: Key, value: Value, resource_version: u64) -> Self {
-        Self::with_managed(key, value, resource_version, "".into())
+        let managed = "".into();
+        Self::with_managed(key, value, resource_version, managed, EventKind::Added)
     }
 
     /// What became of an object. If `value` does not say who owns its fields, that is as before.
     pub fn next(&self, value: Value, resource_version: u64) -> Self {
-        Self::with_managed(
-            self.key.clone(),
-            value,
-            resource_version,
-            self.managed.clone(),
-        )
+        let (key, managed) = (self.key.clone(), self.managed.clone());
+        Self::with_managed(key, value, resource_version, managed, EventKind::Modified)
+    }
+
+    /// What is left of it after its removal.
+    pub fn last(&self, resource_version: u64) -> Self {
+        let (key, managed) = (self.key.clone(), self.managed.clone());
+        let value = self.value.clone();
+        Self::with_managed(key, value, resource_version, managed, EventKind::Deleted)
     }
 
     fn with_managed(
@@ -80,6 +88,7 @@ impl Object {
         mut value: Value,
         resource_version: u64,
         mut managed: Arc<str>,
+        kind: EventKind,
     ) -> Self {
         set(
             &mut value,
@@ -93,12 +102,14 @@ impl Object {
             Some(_) => managed = "".into(),
             None => {}
         }
-        let (encoded, head) = encode(key.resource, &value, &managed);
+        let (line, before, head) = encode(kind, key.resource, &value, &managed);
+        let encoded = line.slice(before..line.len() - LINE_END.len());
         Self {
             key,
             resource_version,
             value,
             managed,
+            line,
             encoded,
             head,
         }
@@ -131,6 +142,11 @@ impl Object {
             set(&mut whole, &["metadata", "managedFields"], managed);
         }
         whole
+    }
+
+    /// The line of a watch that tells of it, encoded once for all watchers.
+    pub fn line(&self) -> &Bytes {
+        &self.line
     }
 
     /// The whole object as JSON.
@@ -188,16 +204,32 @@ impl Object {
     }
 }
 
-/// Kind and API version first, as real servers write them, so that an item is a slice of the whole.
-fn encode(resource: Resource, value: &Value, managed: &str) -> (Bytes, usize) {
+/// What a line of a watch is before its object.
+pub fn line_start(kind: EventKind) -> String {
+    format!("{{\"type\":\"{}\",\"object\":", kind.as_str())
+}
+
+/// What it is after it.
+pub const LINE_END: &[u8] = b"}\n";
+
+/// The line of a watch, where in it the object begins, and how much of that is its kind and API version. They come
+/// first, as real servers write them, so that an item of a list is a slice of the whole.
+fn encode(
+    kind: EventKind,
+    resource: Resource,
+    value: &Value,
+    managed: &str,
+) -> (Bytes, usize, usize) {
     let traits = resource.traits();
+    let mut out = Vec::with_capacity(4096);
+    out.extend_from_slice(line_start(kind).as_bytes());
+    let before = out.len();
     let prefix = format!(
         "{{\"kind\":\"{}\",\"apiVersion\":\"{}\"",
         traits.kind, traits.api_version
     );
-    let mut out = Vec::with_capacity(2048);
     out.extend_from_slice(prefix.as_bytes());
-    let head = out.len() + 1;
+    let head = prefix.len() + 1;
     for (name, field) in value.as_object().into_iter().flatten() {
         if name == "kind" || name == "apiVersion" {
             continue;
@@ -214,7 +246,9 @@ fn encode(resource: Resource, value: &Value, managed: &str) -> (Bytes, usize) {
         }
     }
     out.push(b'}');
-    (out.into(), head)
+    out.extend_from_slice(LINE_END);
+    // Kept as long as the log remembers it, so without room to grow.
+    (out.into_boxed_slice().into(), before, head)
 }
 
 #[expect(

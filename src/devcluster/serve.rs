@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use axum::middleware::from_fn_with_state;
 use axum::serve::ListenerExt as _;
+use rustix::net::sockopt::set_tcp_user_timeout;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
@@ -37,6 +38,9 @@ pub enum ServeError {
 
 /// So long requests that are under way may take when the server is to be away.
 const LEAVE: Duration = Duration::from_secs(1);
+
+/// A client that takes nothing of what it is sent for so long is cut off.
+const UNREAD: Duration = Duration::from_secs(30);
 
 /// The address of a server that was away may be taken for a moment.
 const COME_BACK: Duration = Duration::from_millis(100);
@@ -101,7 +105,7 @@ impl Server {
         }
         loop {
             let (tell, mut leaves) = oneshot::channel();
-            let serving = axum::serve(listener.tap_io(at_once), router.clone())
+            let serving = axum::serve(listener.tap_io(set_up), router.clone())
                 .with_graceful_shutdown(leave(cluster.clone(), absences, tell))
                 .into_future();
             let mut serving = pin!(serving);
@@ -136,10 +140,15 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
         .map_err(|e| ServeError::Listen(address, e))
 }
 
-/// Without it an event of a watch may wait for the client's acknowledgement of the one before.
-fn at_once(connection: &mut TcpStream) {
+fn set_up(connection: &mut TcpStream) {
+    // Otherwise an event of a watch may wait for the client's acknowledgement of the one before.
     if let Err(error) = connection.set_nodelay(true) {
         tracing::debug!(target: "apiserver.serve", %error, "a connection keeps its delay");
+    }
+    // A watcher that reads nothing is never asked for its next event, so what it holds only ends with its connection.
+    let unread = u32::try_from(UNREAD.as_millis()).unwrap_or(u32::MAX);
+    if let Err(error) = set_tcp_user_timeout(connection, unread) {
+        tracing::debug!(target: "apiserver.serve", %error, "a connection stays though nothing is read from it");
     }
 }
 

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use imbl::{OrdMap, OrdSet, Vector};
 use serde_json::Value;
 
-use super::object::{Key, Object};
+use super::object::{Key, LINE_END, Object, line_start};
 use super::resource::Resource;
 use super::status::ApiError;
 
@@ -47,17 +47,14 @@ pub struct Event {
     kind: EventKind,
     object: Arc<Object>,
     previous: Option<Arc<Object>>,
-    line: Bytes,
 }
 
 impl Event {
     fn new(kind: EventKind, object: Arc<Object>, previous: Option<Arc<Object>>) -> Self {
-        let line = watch_line(kind, &object);
         Self {
             kind,
             object,
             previous,
-            line,
         }
     }
 
@@ -78,19 +75,15 @@ impl Event {
 
     /// The event as a line of a watch, encoded once for all watchers.
     pub fn line(&self) -> &Bytes {
-        &self.line
+        self.object.line()
     }
 }
 
-/// A line of a watch.
+/// A line of a watch that tells of an object something else than how it came to be.
 pub fn watch_line(kind: EventKind, object: &Object) -> Bytes {
-    let mut line = Vec::with_capacity(object.encoded().len() + 40);
-    line.extend_from_slice(b"{\"type\":\"");
-    line.extend_from_slice(kind.as_str().as_bytes());
-    line.extend_from_slice(b"\",\"object\":");
-    line.extend_from_slice(object.encoded());
-    line.extend_from_slice(b"}\n");
-    line.into()
+    [line_start(kind).as_bytes(), object.encoded(), LINE_END]
+        .concat()
+        .into()
 }
 
 /// All objects by key.
@@ -247,7 +240,7 @@ impl State {
     pub fn remove(&mut self, key: &Key) -> Option<Arc<Object>> {
         let previous = self.objects.remove(key)?;
         self.unindex(&previous);
-        let last = Arc::new(previous.next(previous.value().clone(), self.resource_version + 1));
+        let last = Arc::new(previous.last(self.resource_version + 1));
         self.record(Event::new(EventKind::Deleted, last.clone(), Some(previous)));
         Some(last)
     }

@@ -224,6 +224,7 @@ impl Watcher {
             if self.over || now >= self.ends {
                 return None;
             }
+            self.give_up_initial();
             if let Some(lines) = self.next_initial() {
                 return Some(lines);
             }
@@ -272,6 +273,20 @@ impl Watcher {
         self.watch
             .view
             .bookmark(self.watch.resource, metadata, first)
+    }
+
+    /// One who takes longer over what was there than the log remembers would be cut off after it, and until then keep
+    /// what nobody else has any more.
+    fn give_up_initial(&mut self) {
+        let behind = self
+            .published
+            .borrow()
+            .state
+            .event_after(self.cursor)
+            .is_err();
+        if behind {
+            self.initial = None;
+        }
     }
 
     /// What was there at the beginning, some at a time.
@@ -397,7 +412,7 @@ impl Watch {
                 Some(as_it_is(EventKind::Deleted))
             }
             (Some(before), false) => {
-                let last = before.next(before.value().clone(), object.resource_version());
+                let last = before.last(object.resource_version());
                 Some(self.view.event(EventKind::Deleted, &last, first))
             }
         }

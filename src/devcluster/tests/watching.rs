@@ -144,6 +144,30 @@ async fn a_watcher_that_falls_behind_the_log_is_cut_off() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_watcher_that_takes_longer_over_what_was_there_than_the_log_remembers_is_told_to_start_over()
+ {
+    let cluster = cluster();
+    for i in 0..200 {
+        create(&cluster, &format!("a-{i:03}")).await;
+    }
+    let mut events = watch(&cluster, &pods("?watch=1")).await;
+    assert_eq!(events.next_named().await, named("ADDED", "a-000"));
+    create(&cluster, "after").await;
+    cluster.compact().await;
+    let mut told = 1;
+    let last = loop {
+        let event = events.next().await.expect("an error at the end");
+        if event["type"] != "ADDED" {
+            break event;
+        }
+        told += 1;
+    };
+    assert!(told < 200, "the rest is of no use to it any more");
+    assert_eq!(last["object"]["code"], 410);
+    assert_eq!(events.next().await, None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn many_objects_are_told_in_chunks_and_all_of_them() {
     let cluster = cluster();
     for i in 0..200 {
