@@ -262,7 +262,9 @@ fn validate_binding(resource: Resource, binding: &Value, causes: &mut Vec<Cause>
         match text(subject, &["kind"]) {
             "User" | "Group" => {}
             "ServiceAccount" => {
-                if text(subject, &["namespace"]).is_empty() {
+                // In a binding that has a namespace, that is meant where none is said.
+                let everywhere = resource == Resource::ClusterRoleBindings;
+                if everywhere && text(subject, &["namespace"]).is_empty() {
                     causes.push(Cause::required(field("namespace"), ""));
                 }
             }
@@ -433,7 +435,8 @@ mod tests {
         assert_eq!(causes(Resource::RoleBindings, &good), []);
         assert_eq!(causes(Resource::ClusterRoleBindings, &good).len(), 1);
         let bad = json!({"roleRef": {"kind": "Role"}, "subjects": [{"kind": "ServiceAccount", "name": "a"}]});
-        assert_eq!(causes(Resource::RoleBindings, &bad).len(), 2);
+        assert_eq!(causes(Resource::RoleBindings, &bad).len(), 1);
+        assert_eq!(causes(Resource::ClusterRoleBindings, &bad).len(), 3);
     }
 
     #[test]

@@ -197,7 +197,9 @@ fn bindings<'a>(
         .chain(here.into_iter().flatten())
         .filter_map(move |binding| {
             let subjects = list(binding.value(), &["subjects"]);
-            let subject = subjects.iter().find(|s| is_subject(s, &user))?;
+            let subject = subjects
+                .iter()
+                .find(|s| is_subject(s, &user, &binding.key().namespace))?;
             Some(Granted {
                 binding: binding.value(),
                 namespace: &binding.key().namespace,
@@ -214,13 +216,17 @@ fn describe(subject: &Value) -> String {
     format!("{} {}", text(subject, &["kind"]), Value::from(name))
 }
 
-fn is_subject(subject: &Value, user: &User) -> bool {
+/// Whether a subject of a binding in this namespace, or in none, is this user.
+fn is_subject(subject: &Value, user: &User, here: &str) -> bool {
     let name = text(subject, &["name"]);
     match text(subject, &["kind"]) {
         "User" => user.name == name,
         "Group" => user.is_of(name),
         "ServiceAccount" => {
-            let namespace = text(subject, &["namespace"]);
+            let namespace = match text(subject, &["namespace"]) {
+                "" => here,
+                said => said,
+            };
             user.name == format!("system:serviceaccount:{namespace}:{name}")
         }
         _ => false,
@@ -328,6 +334,23 @@ mod tests {
             error.message,
             "pods is forbidden: User \"bob\" cannot create resource \"pods\" in API group \"\" in the namespace \"ns\""
         );
+    }
+
+    #[test]
+    fn an_account_without_a_namespace_is_that_of_its_bindings_namespace() {
+        let account = json!({"kind": "ServiceAccount", "name": "a"});
+        let state = state(&[
+            (Resource::Roles, "ns", role(&["pods"], &["list"])),
+            (Resource::RoleBindings, "ns", binding("Role", account)),
+        ]);
+        let may = |name: &str| {
+            let wanted = wants("list", "pods", "ns");
+            Rights::Roles
+                .allow(&state, &user(name, &[]), &wanted)
+                .is_some()
+        };
+        assert!(may("system:serviceaccount:ns:a"));
+        assert!(!may("system:serviceaccount:other:a"));
     }
 
     #[test]
