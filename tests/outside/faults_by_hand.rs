@@ -130,8 +130,11 @@ fn a_driver_tells_that_an_executor_ran_out_of_memory_and_replaces_it() {
     let mut driver = Driver::start(cluster, 3, &[]);
     let first = cluster.converges(3);
     assert_eq!(controlled.ctl(&["out-of-memory", "t-exec-2"]), "no faults");
-    let end = driver.end_of(2).to_string();
-    assert!(end.contains("OOMKilled"), "{end}");
+    let end = driver.end_of(2);
+    assert_eq!(
+        (&end["reason"], &end["exit_code"]),
+        (&"OomKilled".into(), &137.into())
+    );
     until("another one runs in its place", || {
         let pods = cluster.api.try_pods().ok()?;
         let running = pods.iter().filter(|p| p.phase == "Running" && !p.deleting);
