@@ -1,9 +1,8 @@
 //! `boatswain dev-cluster`: the embedded cluster alone, for kubectl and any client.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::fs;
+use std::io::{self, Write as _};
 use std::net::SocketAddr;
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use rand::rngs::SysRng;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 
+use super::credentials::{self, CredentialsError};
 use super::ctl::{self, CtlArgs};
 use super::users::{self, UsersError};
 use crate::devcluster::control::{Control, ControlError};
@@ -129,29 +129,6 @@ pub enum DevClusterError {
     /// There is none.
     #[error("--token-file is needed")]
     NoTokenFile,
-    /// The token's file cannot be read or written.
-    #[error("cannot use the token file {path}")]
-    TokenFile {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-    /// Others than its owner may read the token.
-    #[error("the token file {path} has mode {mode:o}, so others may read it: run `chmod 600 {path}`", path = .path.display())]
-    TokenReadable {
-        /// The file.
-        path: PathBuf,
-        /// Its permissions.
-        mode: u32,
-    },
-    /// The file has no token that can be sent in a header.
-    #[error("the token file {path} has no token of printable ASCII characters: remove it, and one is made", path = .path.display())]
-    TokenUnusable {
-        /// The file.
-        path: PathBuf,
-    },
     /// The file of further users cannot be used.
     #[error("cannot use the users' file {path}: {source}", path = .path.display())]
     Users {
@@ -179,15 +156,9 @@ pub enum DevClusterError {
         #[source]
         source: SeedError,
     },
-    /// The kubeconfig cannot be written.
-    #[error("cannot write the kubeconfig {path}", path = .path.display())]
-    Kubeconfig {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
+    /// The token or the kubeconfig cannot be used.
+    #[error(transparent)]
+    Credentials(#[from] CredentialsError),
     /// There is no randomness, or no signals, to be had.
     #[error("the operating system refuses what is needed to start")]
     System(#[source] io::Error),
@@ -228,7 +199,7 @@ async fn serve(args: ServeArgs) -> Result<(), DevClusterError> {
     let mut terminate = signal(SignalKind::terminate()).map_err(DevClusterError::System)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(DevClusterError::System)?;
     let token_file = args.token_file.as_deref();
-    let token = token(token_file.ok_or(DevClusterError::NoTokenFile)?)?;
+    let token = credentials::token(token_file.ok_or(DevClusterError::NoTokenFile)?)?;
     let options = options(&args, token.clone())?;
     let cluster = match &args.data {
         Some(file) => devcluster::resume(options, file)?,
@@ -244,12 +215,7 @@ async fn serve(args: ServeArgs) -> Result<(), DevClusterError> {
     }
     let url = server.url();
     if let Some(path) = &args.kubeconfig {
-        write_private(path, kubeconfig(server.address(), &token).as_bytes()).map_err(|source| {
-            DevClusterError::Kubeconfig {
-                path: path.clone(),
-                source,
-            }
-        })?;
+        credentials::write_kubeconfig(path, server.address(), &token)?;
     }
     let mut serving = tokio::spawn(server.run());
     // Nobody has to read the line.
@@ -337,167 +303,9 @@ fn roles(path: &Path) -> Result<Vec<Seed>, DevClusterError> {
     })
 }
 
-/// The token in the file, or a new one put there.
-fn token(path: &Path) -> Result<String, DevClusterError> {
-    let failed = |source| DevClusterError::TokenFile {
-        path: path.to_owned(),
-        source,
-    };
-    let mut file = OpenOptions::new()
-        .read(true)
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .open(path)
-        .map_err(failed)?;
-    let mode = file.metadata().map_err(failed)?.permissions().mode() & 0o777;
-    if mode & 0o077 != 0 {
-        return Err(DevClusterError::TokenReadable {
-            path: path.to_owned(),
-            mode,
-        });
-    }
-    let mut text = Vec::new();
-    file.read_to_end(&mut text).map_err(failed)?;
-    let token = String::from_utf8(text).unwrap_or_default();
-    let token = token.trim();
-    if !token.is_empty() && token.bytes().all(|b| b.is_ascii_graphic()) {
-        return Ok(token.to_owned());
-    }
-    if file.metadata().map_err(failed)?.len() > 0 {
-        return Err(DevClusterError::TokenUnusable {
-            path: path.to_owned(),
-        });
-    }
-    let mut bytes = [0; 32];
-    SysRng
-        .try_fill_bytes(&mut bytes)
-        .map_err(|e| DevClusterError::System(io::Error::other(e)))?;
-    let token: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
-    writeln!(file, "{token}").map_err(failed)?;
-    Ok(token)
-}
-
-/// Writes a file for its owner only, whole or not at all.
-fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(format!(".{}", std::process::id()));
-    let temporary = PathBuf::from(temporary);
-    let written = (|| {
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&temporary)?;
-        file.write_all(content)?;
-        file.sync_all()?;
-        fs::rename(&temporary, path)
-    })();
-    if written.is_err() {
-        // What is half written helps nobody; that it cannot be removed either adds nothing.
-        let _ = fs::remove_file(&temporary);
-    }
-    written
-}
-
-/// The token is there twice: kubectl sends none over plain HTTP, but does send the password in the server's URL.
-fn kubeconfig(address: SocketAddr, token: &str) -> String {
-    let password: String = token
-        .bytes()
-        .map(|b| {
-            if b.is_ascii_alphanumeric() {
-                char::from(b).to_string()
-            } else {
-                format!("%{b:02X}")
-            }
-        })
-        .collect();
-    let user = devcluster::USER;
-    format!(
-        "apiVersion: v1
-kind: Config
-clusters:
-- name: boatswain
-  cluster:
-    server: http://{user}:{password}@{address}
-users:
-- name: boatswain
-  user:
-    token: {token:?}
-contexts:
-- name: boatswain
-  context:
-    cluster: boatswain
-    user: boatswain
-    namespace: default
-current-context: boatswain
-"
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn mode(path: &Path) -> u32 {
-        fs::metadata(path).expect("a file").permissions().mode() & 0o777
-    }
-
-    // spec: O-72
-    #[test]
-    fn a_token_is_made_for_its_owner_only_and_kept() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let path = dir.path().join("token");
-        let made = token(&path).expect("a token");
-        assert_eq!((made.len(), mode(&path)), (64, 0o600));
-        assert_eq!(token(&path).expect("a token"), made);
-        fs::write(&path, " mine\n").expect("written");
-        assert_eq!(token(&path).expect("a token"), "mine");
-    }
-
-    // spec: O-72
-    #[test]
-    fn a_token_that_others_may_read_or_that_is_none_is_refused() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let path = dir.path().join("token");
-        token(&path).expect("a token");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("changed");
-        let error = token(&path).expect_err("readable by the group");
-        assert!(error.to_string().contains("chmod 600"), "{error}");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("changed");
-        for bad in ["two words", "\u{e4}"] {
-            fs::write(&path, bad).expect("written");
-            assert!(
-                matches!(token(&path), Err(DevClusterError::TokenUnusable { .. })),
-                "{bad}"
-            );
-        }
-        assert!(matches!(
-            token(dir.path()),
-            Err(DevClusterError::TokenFile { .. })
-        ));
-    }
-
-    #[test]
-    fn the_kubeconfig_is_for_its_owner_only_and_replaces_another() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let path = dir.path().join("kubeconfig");
-        fs::write(&path, "old").expect("written");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("changed");
-        let address = "127.0.0.1:1".parse().expect("an address");
-        write_private(&path, kubeconfig(address, "a+b").as_bytes()).expect("written");
-        assert_eq!(mode(&path), 0o600);
-        let text = fs::read_to_string(&path).expect("a file");
-        assert!(
-            text.contains("server: http://boatswain:a%2Bb@127.0.0.1:1\n"),
-            "{text}"
-        );
-        assert_eq!(
-            fs::read_dir(dir.path()).expect("a directory").count(),
-            1,
-            "nothing is left beside it"
-        );
-    }
 
     #[test]
     fn a_rate_is_between_none_and_all() {

@@ -2,6 +2,7 @@
 
 mod check;
 mod convert;
+mod credentials;
 mod ctl;
 pub mod dev_cluster;
 mod progress;

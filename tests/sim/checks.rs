@@ -5,14 +5,11 @@ use std::time::Duration;
 
 use boatswain::lifecycle_manager::messages::Ended;
 use boatswain::model::executor::Class;
-use boatswain::model::{
-    Entry, ExecutorId, LossClass, PodUid, ProfileName, ResourceVersion, Snapshot,
-};
+use boatswain::model::{ExecutorId, LossClass, PodUid, ProfileName, Snapshot};
 use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::hand::{is_terminating, label, text};
-use crate::node::short;
 use crate::requests::{Done, Kind, uid_meant};
 
 /// The prefix of the executors' names.
@@ -93,6 +90,8 @@ pub type Verdict = Result<(), String>;
 macro_rules! violated {
     ($($words:tt)*) => { Err(format!($($words)*)) };
 }
+
+mod ledgers;
 
 impl Checks {
     /// The server's history was replaced.
@@ -303,192 +302,6 @@ impl Checks {
         self.killed_for_a_reason(driver, &now)?;
         let seen = self.drivers.entry(driver).or_default();
         seen.last = Some(now);
-        Ok(())
-    }
-
-    // spec: I-2
-    fn nothing_lost(&mut self, driver: usize, before: &Snapshot, now: &Snapshot) -> Verdict {
-        let seen = self.drivers.entry(driver).or_default();
-        for (id, uid) in std::mem::take(&mut seen.owed) {
-            if !seen.told.contains_key(&(id, Some(uid.clone()))) {
-                return violated!("I-2: the end of {id} ({uid}) was never told by d{driver}");
-            }
-        }
-        for (id, entry) in before.entries.iter() {
-            match now.entry(id) {
-                None if !now.ended.contains(id) => {
-                    return violated!("I-2: d{driver} lost {id}: neither in its ledger nor ended");
-                }
-                None => seen.owed.extend(entry.uid().map(|uid| (id, uid.clone()))),
-                Some(_) if now.ended.contains(id) => {
-                    return violated!("I-2: d{driver} has {id} in its ledger, and it has ended");
-                }
-                Some(_) => {}
-            }
-        }
-        for id in seen.asked_for.iter().filter_map(|id| ExecutorId::new(*id)) {
-            if now.entry(id).is_none() && !now.ended.contains(id) {
-                return violated!("I-2: d{driver} lost {id}, which it had asked for");
-            }
-        }
-        Ok(())
-    }
-
-    // spec: I-5, S-10
-    fn nothing_goes_back(&mut self, driver: usize, before: &Snapshot, now: &Snapshot) -> Verdict {
-        let seen = self.drivers.entry(driver).or_default();
-        for (id, entry) in now.entries.iter() {
-            let Some((new, old)) = entry.bound().zip(before.entry(id).and_then(|e| e.bound()))
-            else {
-                continue;
-            };
-            let went_back = new.epoch == old.epoch
-                && new.pod.uid == old.pod.uid
-                && new.pod.version < old.pod.version;
-            if went_back && !seen.may_go_back.remove(&new.pod.uid) {
-                let (new, old): (&ResourceVersion, _) = (&new.pod.version, &old.pod.version);
-                return violated!("I-5: d{driver} took {id} back from version {old} to {new}");
-            }
-        }
-        Ok(())
-    }
-
-    // spec: I-3
-    fn requests_within_targets(&self, driver: usize, before: &Snapshot, now: &Snapshot) -> Verdict {
-        for (profile, counts) in &now.counts {
-            let target = now.target(profile).max(before.target(profile));
-            let new = |entry: &&std::sync::Arc<Entry>| {
-                entry.profile == *profile && !entry.adopted && before.entry(entry.id).is_none()
-            };
-            let asked = now.entries.values().filter(new).count();
-            if asked > 0 && counts.live() > target {
-                return violated!(
-                    "I-3: d{driver} asked for {asked} of {profile}, and now {} of {target} live",
-                    counts.live()
-                );
-            }
-        }
-        Ok(())
-    }
-
-    // spec: I-3
-    fn live_within_targets(&self, driver: usize, now: &Snapshot) -> Verdict {
-        let application = self.application_of(driver);
-        // Pods made by others and adopted, and those of histories that were put back, nobody asked for.
-        if !self.excuses.planted.is_empty()
-            || self.excuses.rewritten
-            || !self.excuses.relabelled.is_empty()
-        {
-            return Ok(());
-        }
-        for profile in now.counts.keys() {
-            let asked_for: Vec<_> = (now.entries.values())
-                .filter(|entry| entry.profile == *profile && entry.class().is_live())
-                .map(|entry| (application, entry.id.get()))
-                .filter(|key| !self.made_too_late.contains(key))
-                .collect();
-            let live = asked_for.len();
-            let oldest = asked_for
-                .iter()
-                .filter_map(|key| self.requested.get(key))
-                .min();
-            let Some(oldest) = oldest else { continue };
-            let history = self.targets.get(profile).map_or(&[][..], Vec::as_slice);
-            // It was decided on before the server heard of it.
-            let decided = *oldest - LATE;
-            let before = history.iter().rev().find(|(since, _)| *since <= decided);
-            let after = history.iter().filter(|(since, _)| *since > decided);
-            let highest = before
-                .into_iter()
-                .chain(after)
-                .map(|(_, target)| *target)
-                .max()
-                .unwrap_or(0);
-            if live > highest as usize {
-                return violated!(
-                    "I-3: d{driver} counts {live} live of {profile}, target {highest}"
-                );
-            }
-        }
-        Ok(())
-    }
-
-    // spec: I-1
-    fn one_pod_an_id(&mut self, driver: usize, now: &Snapshot) -> Verdict {
-        let application = self.application_of(driver);
-        for (id, entry) in now.entries.iter() {
-            let Some(uid) = entry.uid() else { continue };
-            // A copy that somebody made while no driver ran cannot be told from the executor that it says it is.
-            if entry.adopted && self.excuses.planted.contains(uid.as_str()) {
-                continue;
-            }
-            self.ever_bound.insert(uid.clone());
-            let counted = self
-                .counted
-                .entry((application, id))
-                .or_insert_with(|| uid.clone());
-            if counted != uid && entry.class().is_live() {
-                return violated!(
-                    "I-1: d{driver} counts {uid} for {id}, for which {counted} was counted"
-                );
-            }
-        }
-        Ok(())
-    }
-
-    // spec: I-9, I-12
-    fn killed_for_a_reason(&mut self, driver: usize, now: &Snapshot) -> Verdict {
-        let own: Vec<Killing> = (self.killings)
-            .extract_if(.., |killing| killing.driver == driver)
-            .collect();
-        for Killing {
-            id,
-            uid,
-            claimed_by,
-            ..
-        } in own
-        {
-            let seen = self.drivers.entry(driver).or_default();
-            let entry = id
-                .and_then(|id| now.entry(id))
-                .filter(|entry| entry.uid() == Some(&uid));
-            let told = id.and_then(|id| seen.told.get(&(id, Some(uid.clone()))));
-            let class = match (entry, told) {
-                (_, Some(class)) => Some(*class),
-                (Some(entry), None) if entry.leaving.is_some() => {
-                    Some(boatswain::model::reasoning::reason_of(entry).class)
-                }
-                _ => None,
-            };
-            let excuses = &self.excuses;
-            let meddled =
-                excuses.rewritten || !excuses.planted.is_empty() || !excuses.relabelled.is_empty();
-            let surplus = meddled || !self.made_too_late.is_empty();
-            let profile = entry.map(|entry| &entry.profile);
-            let retargeted = profile.map_or(!excuses.retargeted.is_empty(), |profile| {
-                excuses.retargeted.contains(profile)
-            });
-            let excused = match class {
-                Some(LossClass::ScaledDown) => surplus || retargeted,
-                Some(LossClass::Mislabelled) => meddled,
-                Some(LossClass::Killed) => excuses.ending,
-                Some(_) => meddled,
-                // A ghost.
-                None => {
-                    excuses.relabelled.contains(uid.as_str())
-                        || claimed_by.is_none() && entry.is_none()
-                        || excuses.rewritten
-                        || !excuses.planted.is_empty()
-                }
-            };
-            if !excused {
-                let id = id.map_or(0, ExecutorId::get);
-                return violated!(
-                    "I-12: d{driver} ended {id} ({}), which was well, as {class:?}; it was an executor of {claimed_by:?}",
-                    short(uid.as_str())
-                );
-            }
-        }
         Ok(())
     }
 }

@@ -70,7 +70,8 @@ fn split(line: &str) -> (&str, &str) {
     (key, rest.trim_start_matches(is_blank))
 }
 
-/// `\t`, `\n`, `\r`, `\f` and `\uXXXX` mean what they mean in Java; any other escaped character means itself.
+/// `\t`, `\n`, `\r`, `\f` and `\u` with four hex digits mean what they mean in Java; any other escaped character
+/// means itself.
 fn unescaped(text: &str) -> String {
     let mut units: Vec<u16> = Vec::with_capacity(text.len());
     let mut chars = text.chars();
