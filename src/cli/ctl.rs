@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use crate::devcluster::ask_node::{NodeRequest, PodName};
-use crate::devcluster::control::{self, ControlError, Request};
-use crate::devcluster::faults::{Failing, Matching};
+use crate::devcluster::control::ask_node::{NodeRequest, PodName};
+use crate::devcluster::control::faults::{Failing, Matching};
+use crate::devcluster::control::socket::{self, ControlError, Request};
 
 /// Which cluster, and what it is to do.
 #[derive(Debug, Args)]
@@ -225,7 +225,7 @@ fn failing(text: &str) -> Result<Failing, String> {
 
 /// Asks the cluster, and prints what is in force then.
 pub async fn run(args: CtlArgs) -> Result<(), ControlError> {
-    let said = control::ask(&args.control, &args.fault.into()).await?;
+    let said = socket::ask(&args.control, &args.fault.into()).await?;
     // Nobody has to read it.
     let _ = writeln!(io::stdout(), "{said}");
     Ok(())

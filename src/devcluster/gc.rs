@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::delete::{DeleteOptions, FOREGROUND, ORPHAN, Propagation};
-use super::follow::{Follower, News};
-use super::kinds;
-use super::object::{Key, Object, OwnerReference};
-use super::patch::PatchKind;
-use super::resource::Resource;
-use super::server::Store;
-use super::store::{Event, EventKind, State};
-use super::write::{Part, Write};
+use crate::devcluster::changes::delete::{DeleteOptions, FOREGROUND, ORPHAN, Propagation};
+use crate::devcluster::changes::patch::PatchKind;
+use crate::devcluster::changes::write::{Part, Write};
+use crate::devcluster::objects::kinds;
+use crate::devcluster::objects::object::{Key, Object, OwnerReference};
+use crate::devcluster::objects::resource::Resource;
+use crate::devcluster::storage::follow::{Follower, News};
+use crate::devcluster::storage::server::Store;
+use crate::devcluster::storage::store::{Event, EventKind, State};
 
 /// So long a namespace that was told to go is left alone, as real controllers leave it.
 const NAMESPACE_GRACE: Duration = Duration::from_secs(5);
@@ -164,7 +164,10 @@ fn account_of(state: &State, namespace: &Object) -> Option<Write> {
 
 /// How long a namespace that was told to go is still left alone.
 fn rest_of_grace(namespace: &Object, now: Timestamp) -> Option<Duration> {
-    let told = super::object::text(namespace.value(), &["metadata", "deletionTimestamp"]);
+    let told = crate::devcluster::objects::object::text(
+        namespace.value(),
+        &["metadata", "deletionTimestamp"],
+    );
     let told: Timestamp = told.parse().ok()?;
     let passed = Duration::try_from(now.duration_since(told)).unwrap_or_default();
     NAMESPACE_GRACE
@@ -250,10 +253,11 @@ fn let_go(state: &State, object: &Object) -> Vec<Write> {
 
 /// The object without some of its owners.
 fn without_owners(object: &Object, gone: impl Fn(&str) -> bool) -> Write {
-    let owners = super::object::list(object.value(), &["metadata", "ownerReferences"]);
+    let owners =
+        crate::devcluster::objects::object::list(object.value(), &["metadata", "ownerReferences"]);
     let kept: Vec<Value> = owners
         .iter()
-        .filter(|o| !gone(super::object::text(o, &["uid"])))
+        .filter(|o| !gone(crate::devcluster::objects::object::text(o, &["uid"])))
         .cloned()
         .collect();
     patch_metadata(object, "ownerReferences", kept.into())

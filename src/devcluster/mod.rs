@@ -1,85 +1,25 @@
 //! The embedded cluster: an API server in this process, and a node for its pods.
 //!
-//! - `store`: the state, a value: objects, one resource version, a bounded log. `write` and `delete` are what
-//!   writes do to it; both are pure.
-//! - `server`: the one task that owns the state, carries writes out and publishes what became of it.
-//! - `router`: the HTTP API, as a tower service; `list` and `watch` read what was published.
+//! - `storage`: the state, a value (objects, one resource version, a bounded log); the one task that owns it, carries
+//!   writes out and publishes what became of it; the file it may be kept in.
+//! - `changes`: what writes and deletions do to that value; pure. `validation`: what is filled in and refused before.
+//! - `objects`: what is kept, kind by kind.
+//! - `api`: the HTTP API, as a tower service; its lists and watches read what was published. `access`: who may ask.
 //! - `gc`: what a controller manager does: what is owned goes after its owner, a namespace's content with it.
-//! - `node`: what runs the pods: processes, or a simulation.
+//! - `node`: what runs the pods: processes, or a simulation. `control`: what makes node and API misbehave.
 //!
 //! It knows nothing of the driver, nor the driver of it.
 
-mod accept;
-mod account;
-mod apply;
-pub mod ask_node;
-mod attributes;
-mod auth;
-mod body;
-mod call;
-mod cause;
+mod access;
+mod api;
+mod changes;
 pub mod control;
-mod create;
-mod data;
-mod decode;
-mod defaults;
-mod delete;
-mod discovery;
-pub mod faults;
-mod field_set;
-mod follow;
 mod gc;
-mod ids;
-mod json_patch;
-mod keep;
-mod kinds;
-mod label_selector;
-mod list;
-mod logs;
-mod managed;
-mod names;
-mod new_events;
 mod node;
-mod object;
-mod openapi;
+mod objects;
 mod options;
-mod own;
-mod patch;
-mod path;
-mod pod;
-mod protobuf;
-mod publish;
-mod quantity;
-mod query;
-mod quota;
-mod quota_usage;
-mod reads;
-mod resource;
-mod review;
-mod rights;
-mod roles;
-mod router;
-mod schema;
-mod seeds;
-mod selector;
-mod serve;
-mod server;
-mod signing;
-mod status;
-mod store;
-mod strategic;
-mod structured;
-mod table;
-mod token;
-mod update;
-mod validate;
-mod validate_meta;
-mod validate_pod;
-mod validate_pod_change;
-mod view;
-mod watch;
-mod write;
-mod write_options;
+mod storage;
+mod validation;
 
 #[cfg(test)]
 mod tests;
@@ -91,23 +31,23 @@ use axum::Router;
 use jiff::Timestamp;
 use tokio::sync::watch as signal;
 
-pub use auth::{KnownUser, USER};
-pub use keep::KeepError;
-pub use object::{Key, Object};
+pub use access::auth::{KnownUser, USER};
+pub use api::serve::{ServeError, Server};
+pub use objects::object::{Key, Object};
+pub use objects::resource::Resource;
 pub use options::{NodeKind, Options, ProcessNode, SimulatedNode};
-pub use resource::Resource;
-pub use seeds::{Seed, SeedError};
-pub use serve::{ServeError, Server};
-pub use server::WriteRecord;
-pub use store::{FIRST_VERSION, State};
+pub use storage::keep::KeepError;
+pub use storage::seeds::{Seed, SeedError};
+pub use storage::server::WriteRecord;
+pub use storage::store::{FIRST_VERSION, State};
 
-use auth::Credentials;
-use keep::Keeper;
+use access::auth::Credentials;
+use access::rights::Rights;
+use api::router::{self, Api};
 use node::hardship::Levers;
 use node::process::StateDir;
-use rights::Rights;
-use router::Api;
-use server::{Clock, Command, Store};
+use storage::keep::Keeper;
+use storage::server::{self, Clock, Command, Store};
 
 /// A running cluster. Clones are handles to the same one.
 #[derive(Clone, Debug)]

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::auth::KnownUser;
-use super::seeds::Seed;
+use crate::devcluster::access::auth::KnownUser;
+use crate::devcluster::storage::seeds::Seed;
 
 /// How an embedded cluster is set up.
 #[derive(Clone, Debug)]

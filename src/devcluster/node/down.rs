@@ -10,14 +10,14 @@ use tokio::time::{Instant, sleep_until};
 use super::hardship::{Standing, Suffered};
 use super::register::{self, UNREACHABLE};
 use super::{bind, carry_out, remove};
-use crate::devcluster::delete::DeleteOptions;
-use crate::devcluster::follow::Follower;
-use crate::devcluster::object::{Key, Object, list, set, text};
-use crate::devcluster::pod::{set_condition, set_explained};
-use crate::devcluster::resource::Resource;
-use crate::devcluster::server::Store;
-use crate::devcluster::store::State;
-use crate::devcluster::write::{Part, Write, seconds};
+use crate::devcluster::changes::delete::DeleteOptions;
+use crate::devcluster::changes::write::{Part, Write, seconds};
+use crate::devcluster::objects::object::{Key, Object, list, set, text};
+use crate::devcluster::objects::pod::{set_condition, set_explained};
+use crate::devcluster::objects::resource::Resource;
+use crate::devcluster::storage::follow::Follower;
+use crate::devcluster::storage::server::Store;
+use crate::devcluster::storage::store::State;
 
 /// What a scheduler says where every node is tainted.
 const TAINTED: &str = "0/1 nodes are available: 1 node(s) had untolerated taint(s).";

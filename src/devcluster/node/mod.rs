@@ -17,11 +17,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::delete::DeleteOptions;
-use super::object::{Key, Object, list, text};
-use super::server::Store;
-use super::store::{Event, EventKind};
-use super::write::Write;
+use crate::devcluster::changes::delete::DeleteOptions;
+use crate::devcluster::changes::write::Write;
+use crate::devcluster::objects::object::{Key, Object, list, text};
+use crate::devcluster::objects::resource::Resource;
+use crate::devcluster::storage::server::Store;
+use crate::devcluster::storage::store::{Event, EventKind};
 
 /// What a pod needs of its node next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +103,5 @@ async fn carry_out(store: &Store, write: Write) {
 /// The pod an event is about, if it is about one.
 fn pod_of(event: &Event) -> Option<(&Object, bool)> {
     let pod = event.object();
-    (pod.key().resource == super::resource::Resource::Pods)
-        .then_some((pod, event.kind() == EventKind::Deleted))
+    (pod.key().resource == Resource::Pods).then_some((pod, event.kind() == EventKind::Deleted))
 }

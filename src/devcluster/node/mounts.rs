@@ -16,11 +16,11 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::spawn::field_value;
-use crate::devcluster::account;
-use crate::devcluster::object::{Key, list, text};
-use crate::devcluster::resource::Resource;
-use crate::devcluster::signing::Keys;
-use crate::devcluster::store::State;
+use crate::devcluster::access::account;
+use crate::devcluster::access::signing::Keys;
+use crate::devcluster::objects::object::{Key, list, text};
+use crate::devcluster::objects::resource::Resource;
+use crate::devcluster::storage::store::State;
 
 /// The variable that says where a container's root is.
 pub(super) const ROOT: &str = "BOATSWAIN_ROOT";
@@ -234,7 +234,7 @@ impl Source<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::devcluster::account::Account;
+    use crate::devcluster::access::account::Account;
 
     fn world() -> (State, Value) {
         let mut state = State::new(10);

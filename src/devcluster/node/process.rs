@@ -21,13 +21,13 @@ use super::report::{Container, Ending, Report};
 use super::runner::{Orders, Runner};
 use super::spawn::{POD_IP, pod_directory};
 use super::{Need, bind, carry_out, need, pod_of, register, remove};
-use crate::devcluster::follow::{Follower, News};
-use crate::devcluster::object::{Object, list, text};
-use crate::devcluster::resource::Resource;
-use crate::devcluster::server::Store;
-use crate::devcluster::signing::Keys;
-use crate::devcluster::store::State;
-use crate::devcluster::write::Write;
+use crate::devcluster::access::signing::Keys;
+use crate::devcluster::changes::write::Write;
+use crate::devcluster::objects::object::{Object, list, text};
+use crate::devcluster::objects::resource::Resource;
+use crate::devcluster::storage::follow::{Follower, News};
+use crate::devcluster::storage::server::Store;
+use crate::devcluster::storage::store::State;
 
 /// When the cluster stops, processes have this long after SIGTERM, or their pod's grace if that is shorter.
 const STOP_GRACE: Duration = Duration::from_secs(5);

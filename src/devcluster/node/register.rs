@@ -8,14 +8,14 @@ use tokio::time::sleep;
 
 use super::carry_out;
 use super::hardship::{Hardship, changed};
-use crate::devcluster::follow::{Follower, News};
-use crate::devcluster::object::{Key, Object, at, list, text};
-use crate::devcluster::patch::PatchKind;
-use crate::devcluster::pod::set_explained;
-use crate::devcluster::resource::Resource;
-use crate::devcluster::server::Store;
-use crate::devcluster::store::{Event, State};
-use crate::devcluster::write::{Part, Write, seconds};
+use crate::devcluster::changes::patch::PatchKind;
+use crate::devcluster::changes::write::{Part, Write, seconds};
+use crate::devcluster::objects::object::{Key, Object, at, list, text};
+use crate::devcluster::objects::pod::set_explained;
+use crate::devcluster::objects::resource::Resource;
+use crate::devcluster::storage::follow::{Follower, News};
+use crate::devcluster::storage::server::Store;
+use crate::devcluster::storage::store::{Event, State};
 
 /// How often the lease is renewed: seldom enough to be no load, often enough to be seen.
 const RENEW_EVERY: Duration = Duration::from_secs(40);
@@ -172,7 +172,7 @@ fn status(name: &str, runtime: &str, now: &str) -> Value {
             "containerRuntimeVersion": runtime,
             "kernelVersion": "",
             "kubeProxyVersion": "",
-            "kubeletVersion": crate::devcluster::router::VERSION,
+            "kubeletVersion": crate::devcluster::api::router::VERSION,
             "machineID": "",
             "operatingSystem": "linux",
             "osImage": "boatswain",

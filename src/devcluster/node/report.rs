@@ -4,9 +4,9 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::hardship::Blow;
-use crate::devcluster::object::{list, text};
-use crate::devcluster::pod::{set_condition, set_explained};
-use crate::devcluster::write::seconds;
+use crate::devcluster::changes::write::seconds;
+use crate::devcluster::objects::object::{list, text};
+use crate::devcluster::objects::pod::{set_condition, set_explained};
 
 /// How far a container has come.
 #[derive(Clone, Debug, PartialEq, Eq)]

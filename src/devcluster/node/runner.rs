@@ -16,11 +16,11 @@ use super::report::{Container, Ending, Report, evicted};
 use super::simulated::BACK_OFF_AFTER;
 use super::spawn::{self, POD_IP, Place};
 use super::{carry_out, mounts, remove};
-use crate::devcluster::object::{Key, list, set, text};
-use crate::devcluster::server::Store;
-use crate::devcluster::signing::Keys;
-use crate::devcluster::store::State;
-use crate::devcluster::write::Write;
+use crate::devcluster::access::signing::Keys;
+use crate::devcluster::changes::write::Write;
+use crate::devcluster::objects::object::{Key, list, set, text};
+use crate::devcluster::storage::server::Store;
+use crate::devcluster::storage::store::State;
 
 /// What a pod's task is told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

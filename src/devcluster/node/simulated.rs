@@ -14,12 +14,12 @@ use super::down::{self, Until};
 use super::hardship::{Blow, Hardship, Suffered, Told};
 use super::report::{Container, Ending, Report, evicted};
 use super::{Need, bind, carry_out, containers, need, pod_of, register, remove};
-use crate::devcluster::follow::{Follower, News};
-use crate::devcluster::object::{Key, Object, list, text};
+use crate::devcluster::changes::write::Write;
+use crate::devcluster::objects::object::{Key, Object, list, text};
+use crate::devcluster::objects::resource::Resource;
 use crate::devcluster::options::SimulatedNode;
-use crate::devcluster::resource::Resource;
-use crate::devcluster::server::Store;
-use crate::devcluster::write::Write;
+use crate::devcluster::storage::follow::{Follower, News};
+use crate::devcluster::storage::server::Store;
 
 /// How many writes are under way at once: enough that the store carries them out in batches.
 const AT_ONCE: usize = 64;

@@ -12,9 +12,9 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::Value;
 use tokio::process::{Child, Command};
 
-use crate::devcluster::object::{Key, at, list, text};
-use crate::devcluster::resource::Resource;
-use crate::devcluster::store::State;
+use crate::devcluster::objects::object::{Key, at, list, text};
+use crate::devcluster::objects::resource::Resource;
+use crate::devcluster::storage::store::State;
 
 /// A container as it shall be started.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! Who is let in, and what they may do.
 
 use super::*;
-use crate::devcluster::{KnownUser, Seed};
+use crate::devcluster::KnownUser;
+use crate::devcluster::Seed;
 
 const ROLES: &str = r#"
 apiVersion: v1

@@ -1,8 +1,9 @@
 //! What a node is made to suffer, and what the cluster makes of that.
 
 use super::*;
-use crate::devcluster::ask_node::{self, NodeRequest, PodName};
-use crate::devcluster::{ProcessNode, SimulatedNode};
+use crate::devcluster::ProcessNode;
+use crate::devcluster::SimulatedNode;
+use crate::devcluster::control::ask_node::{self, NodeRequest, PodName};
 
 const NODE: &str = "/api/v1/nodes/simulated";
 

@@ -1,15 +1,15 @@
 //! What holds of the store whatever is written to it.
 
 use super::*;
-use crate::devcluster::data;
-use crate::devcluster::delete::DeleteOptions;
-use crate::devcluster::ids::Ids;
-use crate::devcluster::object::Key;
-use crate::devcluster::patch::PatchKind;
-use crate::devcluster::resource::Resource;
-use crate::devcluster::selector::Selector;
-use crate::devcluster::store::{EventKind, State};
-use crate::devcluster::write::{Moment, Part, Write};
+use crate::devcluster::changes::delete::DeleteOptions;
+use crate::devcluster::changes::patch::PatchKind;
+use crate::devcluster::changes::write::{Moment, Part, Write};
+use crate::devcluster::objects::ids::Ids;
+use crate::devcluster::objects::object::Key;
+use crate::devcluster::objects::resource::Resource;
+use crate::devcluster::objects::selector::Selector;
+use crate::devcluster::storage::data;
+use crate::devcluster::storage::store::{EventKind, State};
 use proptest::prelude::*;
 
 fn names() -> impl Strategy<Value = String> {

@@ -1,0 +1,262 @@
+//! Who asks: whoever bears a token that is known here, or one that was signed here for a service account.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use http::HeaderValue;
+use http::header::AUTHORIZATION;
+use http::request::Parts;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::account::{self, Account};
+use super::attributes::Attributes;
+use super::rights::{AUTHENTICATED, MASTERS, Rights, User};
+use super::signing::Keys;
+use crate::devcluster::api::status::ApiError;
+use crate::devcluster::storage::store::State;
+
+/// The user of the server's own token, who may do anything. Also the user whose password a token is, for clients that
+/// know of no other way: kubectl sends no bearer token over plain HTTP, but the user and password of the server's URL.
+pub const USER: &str = "boatswain";
+
+/// A further user, and the token by which it is known.
+#[derive(Clone, PartialEq)]
+pub struct KnownUser {
+    /// Its token.
+    pub token: String,
+    /// Its name.
+    pub name: String,
+    /// What tells it from others of the same name.
+    pub uid: String,
+    /// The groups it belongs to.
+    pub groups: Vec<String>,
+}
+
+impl std::fmt::Debug for KnownUser {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // A token is not for logs.
+        f.debug_struct("KnownUser")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Who is known here; everybody is taken for the server's own user where there is no token at all.
+#[derive(Clone, Debug)]
+pub(crate) struct Credentials {
+    known: Option<Arc<Vec<KnownUser>>>,
+    keys: Keys,
+}
+
+impl Credentials {
+    /// Accepts this token as that of the server's own user, and those of others.
+    pub(crate) fn new(token: Option<String>, others: Vec<KnownUser>) -> Self {
+        let known = token.map(|token| {
+            let own = KnownUser {
+                token,
+                name: USER.to_owned(),
+                uid: String::new(),
+                groups: vec![MASTERS.to_owned()],
+            };
+            Arc::new(std::iter::once(own).chain(others).collect())
+        });
+        Self {
+            known,
+            keys: Keys::generate(),
+        }
+    }
+
+    /// Whether anything must be borne at all.
+    pub(crate) fn are_needed(&self) -> bool {
+        self.known.is_some()
+    }
+
+    /// The key by which tokens of service accounts are signed.
+    pub(crate) fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    /// Who asks.
+    pub(crate) fn user(
+        &self,
+        parts: &Parts,
+        state: &State,
+        now: Timestamp,
+    ) -> Result<User, ApiError> {
+        let header = parts.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
+        let Some(header) = header else {
+            return Ok(match &self.known {
+                Some(_) => User::anonymous(),
+                None => own_user(),
+            });
+        };
+        let space = header
+            .iter()
+            .position(|b| *b == b' ')
+            .unwrap_or(header.len());
+        let (scheme, given) = header.split_at(space);
+        let given = given.trim_ascii();
+        let token = match scheme.to_ascii_lowercase().as_slice() {
+            b"bearer" => given.to_vec(),
+            b"basic" => BASE64
+                .decode(given)
+                .ok()
+                .and_then(|pair| {
+                    let colon = pair.iter().position(|b| *b == b':')?;
+                    Some(pair[colon + 1..].to_vec())
+                })
+                .unwrap_or_default(),
+            _ => return Err(ApiError::unauthorized()),
+        };
+        self.bearer(&token, state, now)
+            .ok_or_else(ApiError::unauthorized)
+    }
+
+    /// Who bears a token that this server takes.
+    pub(crate) fn bearer(&self, token: &[u8], state: &State, now: Timestamp) -> Option<User> {
+        let Some(known) = &self.known else {
+            return Some(own_user());
+        };
+        // All are compared, so that the time does not tell how many there are.
+        let mut found = None;
+        for user in known.iter() {
+            if is_same(token, user.token.as_bytes()) {
+                found = Some(user);
+            }
+        }
+        if let Some(user) = found {
+            return Some(with_everybody(User {
+                name: user.name.clone(),
+                uid: user.uid.clone(),
+                groups: user.groups.clone(),
+                extra: Value::Null,
+            }));
+        }
+        let token = std::str::from_utf8(token).ok()?;
+        let account = Account::read(&self.keys, token, state, now)?;
+        account
+            .is_for(account::own_audiences())
+            .then(|| account.user())
+    }
+}
+
+fn own_user() -> User {
+    with_everybody(User {
+        name: USER.to_owned(),
+        groups: vec![MASTERS.to_owned()],
+        ..User::default()
+    })
+}
+
+fn with_everybody(mut user: User) -> User {
+    user.groups.push(AUTHENTICATED.to_owned());
+    user
+}
+
+/// The user that somebody else asks to be taken for, who must have the right to it.
+pub(crate) fn impersonated(
+    parts: &Parts,
+    state: &State,
+    rights: Rights,
+    user: User,
+) -> Result<User, ApiError> {
+    let text = |value: &HeaderValue| value.to_str().unwrap_or_default().to_owned();
+    let Some(name) = parts.headers.get("impersonate-user").map(text) else {
+        return Ok(user);
+    };
+    let groups: Vec<String> = parts
+        .headers
+        .get_all("impersonate-group")
+        .iter()
+        .map(text)
+        .collect();
+    let wants = |resource: &str, name: &str| Attributes {
+        verb: "impersonate".to_owned(),
+        resource: resource.to_owned(),
+        name: name.to_owned(),
+        ..Attributes::default()
+    };
+    rights.check(state, &user, &wants("users", &name))?;
+    for group in &groups {
+        rights.check(state, &user, &wants("groups", group))?;
+    }
+    let mut other = User {
+        name,
+        groups,
+        ..User::default()
+    };
+    if other.name == "system:anonymous" {
+        return Ok(User::anonymous());
+    }
+    let account = other.name.strip_prefix("system:serviceaccount:");
+    if let Some((namespace, _)) = account.and_then(|a| a.split_once(':'))
+        && other.groups.is_empty()
+    {
+        other.groups.extend(account::groups(namespace));
+    }
+    Ok(with_everybody(other))
+}
+
+/// Compares in a time that does not tell where the two differ.
+fn is_same(given: &[u8], expected: &[u8]) -> bool {
+    let differences = given
+        .iter()
+        .zip(expected)
+        .fold(0, |all, (a, b)| all | (a ^ b));
+    std::hint::black_box(differences) == 0 && given.len() == expected.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn who(credentials: &Credentials, header: Option<&str>) -> Result<String, u16> {
+        let mut request = http::Request::get("/");
+        if let Some(header) = header {
+            request = request.header(AUTHORIZATION, header);
+        }
+        let (parts, ()) = request.body(()).expect("a request").into_parts();
+        let user = credentials.user(&parts, &State::new(1), Timestamp::UNIX_EPOCH);
+        user.map(|u| u.name).map_err(|e| e.code)
+    }
+
+    // spec: O-72
+    #[test]
+    fn only_the_whole_token_is_the_token() {
+        assert!(is_same(b"secret", b"secret"));
+        for wrong in ["", "secre", "secrets", "Secret"] {
+            assert!(!is_same(wrong.as_bytes(), b"secret"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_token_names_its_user_as_bearer_and_as_password() {
+        let ann = KnownUser {
+            token: "of-ann".to_owned(),
+            name: "ann".to_owned(),
+            uid: String::new(),
+            groups: Vec::new(),
+        };
+        let credentials = Credentials::new(Some("own".to_owned()), vec![ann]);
+        let basic = |pair: &str| format!("Basic {}", BASE64.encode(pair));
+        assert_eq!(who(&credentials, Some("Bearer own")), Ok(USER.to_owned()));
+        assert_eq!(
+            who(&credentials, Some("bearer of-ann")),
+            Ok("ann".to_owned())
+        );
+        assert_eq!(
+            who(&credentials, Some(&basic("anything:of-ann"))),
+            Ok("ann".to_owned())
+        );
+        for wrong in ["Bearer x", "Bearer", "Basic !", &basic("own"), "Digest own"] {
+            assert_eq!(who(&credentials, Some(wrong)), Err(401), "{wrong}");
+        }
+        assert_eq!(who(&credentials, None), Ok("system:anonymous".to_owned()));
+        assert_eq!(
+            who(&Credentials::new(None, Vec::new()), None),
+            Ok(USER.to_owned())
+        );
+    }
+}

@@ -1,0 +1,22 @@
+//! The HTTP API: what a request asks for, and how it is answered.
+
+pub(crate) mod accept;
+pub(crate) mod body;
+pub(crate) mod call;
+pub(crate) mod cause;
+pub(crate) mod decode;
+pub(crate) mod discovery;
+pub(crate) mod list;
+pub(crate) mod logs;
+pub(crate) mod openapi;
+pub(crate) mod path;
+pub(crate) mod protobuf;
+pub(crate) mod query;
+pub(crate) mod reads;
+pub(crate) mod router;
+pub(crate) mod serve;
+pub(crate) mod status;
+pub(crate) mod table;
+pub(crate) mod token;
+pub(crate) mod view;
+pub(crate) mod watch;

@@ -1,0 +1,332 @@
+//! The errors an API server answers with, as `Status` objects.
+
+use serde_json::{Value, json};
+
+pub use super::cause::Cause;
+
+/// Why a request was refused; becomes a `Status` object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ApiError {
+    /// The HTTP status.
+    pub code: u16,
+    /// The machine-readable reason; empty where a real server gives none.
+    pub reason: &'static str,
+    /// What a person reads.
+    pub message: String,
+    /// `details` of the `Status`, where there are any.
+    pub details: Option<Value>,
+    /// How a paged list whose version is gone may be carried on.
+    pub continue_token: Option<String>,
+}
+
+/// A resource as errors name it: `pods`, or `leases.coordination.k8s.io`.
+fn qualified(resource: &str, group: &str) -> String {
+    if group.is_empty() {
+        resource.to_owned()
+    } else {
+        format!("{resource}.{group}")
+    }
+}
+
+fn details(kind: &str, group: &str, name: &str) -> Value {
+    let mut details = json!({});
+    if !kind.is_empty() {
+        details["kind"] = kind.into();
+    }
+    if !group.is_empty() {
+        details["group"] = group.into();
+    }
+    if !name.is_empty() {
+        details["name"] = name.into();
+    }
+    details
+}
+
+impl ApiError {
+    pub(crate) fn plain(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            reason,
+            message: message.into(),
+            details: None,
+            continue_token: None,
+        }
+    }
+
+    fn about(code: u16, reason: &'static str, message: String, details: Value) -> Self {
+        Self {
+            code,
+            reason,
+            message,
+            details: Some(details),
+            continue_token: None,
+        }
+    }
+
+    /// 400: the request cannot be understood.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::plain(400, "BadRequest", message)
+    }
+
+    /// 401: who asks is not known.
+    pub fn unauthorized() -> Self {
+        Self::plain(401, "Unauthorized", "Unauthorized")
+    }
+
+    /// 403 for a resource: whoever asks may not.
+    pub fn forbidden(resource: &str, group: &str, name: &str, why: &str) -> Self {
+        let what = qualified(resource, group);
+        let message = if name.is_empty() {
+            format!("{what} is forbidden: {why}")
+        } else {
+            format!("{what} \"{name}\" is forbidden: {why}")
+        };
+        Self::about(403, "Forbidden", message, details(resource, group, name))
+    }
+
+    /// 403 for a path that is no resource.
+    pub fn forbidden_path(message: String) -> Self {
+        Self::about(403, "Forbidden", message, json!({}))
+    }
+
+    /// 403: the namespace of what shall be created is on its way out.
+    pub fn namespace_terminating(resource: &str, group: &str, name: &str, namespace: &str) -> Self {
+        let why = format!(
+            "unable to create new content in namespace {namespace} because it is being terminated"
+        );
+        let mut error = Self::forbidden(resource, group, name, &why);
+        if let Some(details) = &mut error.details {
+            details["causes"] = json!([{
+                "reason": "NamespaceTerminating",
+                "message": format!("namespace {namespace} is being terminated"),
+                "field": "metadata.namespace",
+            }]);
+        }
+        error
+    }
+
+    /// 404 for an object.
+    pub fn not_found(resource: &str, group: &str, name: &str) -> Self {
+        let message = format!("{} \"{name}\" not found", qualified(resource, group));
+        Self::about(404, "NotFound", message, details(resource, group, name))
+    }
+
+    /// 404 for a resource that this server does not serve.
+    pub fn unknown_resource() -> Self {
+        Self::about(
+            404,
+            "NotFound",
+            "the server could not find the requested resource".into(),
+            json!({}),
+        )
+    }
+
+    /// 405: the path is known, the verb is not for it.
+    pub fn method_not_allowed() -> Self {
+        let message = "the server does not allow this method on the requested resource";
+        Self::about(405, "MethodNotAllowed", message.into(), json!({}))
+    }
+
+    /// 406: none of the forms the client would take is served.
+    pub fn not_acceptable(message: impl Into<String>) -> Self {
+        Self::plain(406, "NotAcceptable", message)
+    }
+
+    /// 409: an object of that name is there.
+    pub fn already_exists(resource: &str, group: &str, name: &str) -> Self {
+        let message = format!("{} \"{name}\" already exists", qualified(resource, group));
+        Self::about(
+            409,
+            "AlreadyExists",
+            message,
+            details(resource, group, name),
+        )
+    }
+
+    /// 409: all names that the server made up were taken.
+    pub fn no_unique_name(resource: &str, group: &str, name: &str) -> Self {
+        let message = format!(
+            "{} \"{name}\" already exists, the server was not able to generate a unique name for the object",
+            qualified(resource, group)
+        );
+        let mut details = details(resource, group, name);
+        details["retryAfterSeconds"] = 1.into();
+        Self::about(409, "AlreadyExists", message, details)
+    }
+
+    /// 409: what the request assumed of the object does not hold.
+    pub fn conflict(resource: &str, group: &str, name: &str, why: &str) -> Self {
+        let message = format!(
+            "Operation cannot be fulfilled on {} \"{name}\": {why}",
+            qualified(resource, group)
+        );
+        Self::about(409, "Conflict", message, details(resource, group, name))
+    }
+
+    /// 409: the object is newer than the version the client sent.
+    pub fn modified(resource: &str, group: &str, name: &str) -> Self {
+        let why = "the object has been modified; please apply your changes to the latest version and try again";
+        Self::conflict(resource, group, name, why)
+    }
+
+    /// 409: fields that were applied belong to others; each owner with those of its fields.
+    pub fn apply_conflict(conflicts: &[(String, Vec<String>)]) -> Self {
+        let all = || {
+            conflicts
+                .iter()
+                .flat_map(|(owner, fields)| fields.iter().map(move |field| (owner, field)))
+        };
+        let causes: Vec<Value> = all()
+            .map(|(owner, field)| {
+                json!({"reason": "FieldManagerConflict", "message": format!("conflict with {owner}"), "field": field})
+            })
+            .collect();
+        let message = match causes.len() {
+            1 => all()
+                .map(|(owner, field)| {
+                    format!("Apply failed with 1 conflict: conflict with {owner}: {field}")
+                })
+                .collect(),
+            count => {
+                let each: Vec<String> = conflicts
+                    .iter()
+                    .map(|(owner, fields)| {
+                        format!("conflicts with {owner}:\n- {}", fields.join("\n- "))
+                    })
+                    .collect();
+                format!("Apply failed with {count} conflicts: {}", each.join("\n"))
+            }
+        };
+        Self::about(409, "Conflict", message, json!({"causes": causes}))
+    }
+
+    /// 410: the version asked for is not remembered any more.
+    pub fn expired(message: impl Into<String>) -> Self {
+        Self::plain(410, "Expired", message)
+    }
+
+    /// 413: the body is larger than any object may be.
+    pub fn too_large(message: impl Into<String>) -> Self {
+        Self::plain(413, "RequestEntityTooLarge", message)
+    }
+
+    /// 415: the body is of a type that is not understood here.
+    pub fn unsupported_media_type(accepted: &[&str]) -> Self {
+        let message = format!(
+            "the body of the request was in an unknown format - accepted media types include: {}",
+            accepted.join(", ")
+        );
+        Self::plain(415, "UnsupportedMediaType", message)
+    }
+
+    /// 422: the object breaks rules; one cause for each.
+    pub fn invalid(kind: &str, group: &str, name: &str, causes: Vec<Cause>) -> Self {
+        let mut each: Vec<String> = Vec::new();
+        for cause in &causes {
+            let text = format!("{}: {}", cause.field, cause.message);
+            // Rules are checked at more than one place; what is wrong is said once.
+            if !each.contains(&text) {
+                each.push(text);
+            }
+        }
+        let why = match each.as_slice() {
+            [one] => one.clone(),
+            many => format!("[{}]", many.join(", ")),
+        };
+        let message = format!("{} \"{name}\" is invalid: {why}", qualified(kind, group));
+        let mut details = details(kind, group, name);
+        details["causes"] = causes
+            .into_iter()
+            .map(|c| json!({"reason": c.reason, "message": c.message, "field": c.field}))
+            .collect();
+        Self::about(422, "Invalid", message, details)
+    }
+
+    /// 422: a JSON patch that could not be carried out.
+    pub fn unprocessable(why: &str) -> Self {
+        let causes = json!([{"reason": "UnexpectedServerResponse", "message": why}]);
+        Self::about(
+            422,
+            "Invalid",
+            "the server rejected our request due to an error in our request".into(),
+            json!({"causes": causes}),
+        )
+    }
+
+    /// 500 without a reason, where a real server lets an error through as it is.
+    pub fn unclassified(message: impl Into<String>) -> Self {
+        Self::plain(500, "", message)
+    }
+
+    /// 501: real servers do this, this one does not.
+    pub fn not_implemented(message: impl Into<String>) -> Self {
+        Self::plain(501, "NotImplemented", message)
+    }
+
+    /// 504: the version asked for has not been reached within the time a server waits for it.
+    pub fn version_too_large(asked: u64, current: u64) -> Self {
+        let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
+        let details = json!({
+            "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
+            "retryAfterSeconds": 1,
+        });
+        Self::about(504, "Timeout", message, details)
+    }
+
+    /// 504: the time the client gave was over before the request was carried out.
+    pub fn deadline_passed() -> Self {
+        Self::plain(
+            504,
+            "Timeout",
+            "Timeout: request did not complete within requested timeout",
+        )
+    }
+
+    /// 503: the server is being stopped.
+    pub fn stopping() -> Self {
+        Self::plain(503, "ServiceUnavailable", "the server is shutting down")
+    }
+
+    /// The `Status` object.
+    pub fn to_value(&self) -> Value {
+        let mut metadata = json!({});
+        if let Some(token) = &self.continue_token {
+            metadata["continue"] = token.as_str().into();
+        }
+        let mut status = json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": metadata,
+            "status": "Failure",
+            "message": self.message,
+            "code": self.code,
+        });
+        if !self.reason.is_empty() {
+            status["reason"] = self.reason.into();
+        }
+        if let Some(details) = &self.details {
+            status["details"] = details.clone();
+        }
+        status
+    }
+
+    /// After how many seconds the client may ask again, where the answer says so.
+    pub fn retry_after(&self) -> Option<u64> {
+        self.details.as_ref()?.get("retryAfterSeconds")?.as_u64()
+    }
+}
+
+/// The `Status` of something that went well and has no object to show.
+pub fn success(code: u16, details: Option<Value>) -> Value {
+    let mut status = json!({
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+    });
+    match details {
+        Some(details) => status["details"] = details,
+        None => status["code"] = code.into(),
+    }
+    status
+}

@@ -1,0 +1,17 @@
+//! What writes do to the state, quotas included.
+
+pub(crate) mod apply;
+pub(crate) mod create;
+pub(crate) mod delete;
+pub(crate) mod field_set;
+pub(crate) mod json_patch;
+pub(crate) mod managed;
+pub(crate) mod own;
+pub(crate) mod patch;
+pub(crate) mod quota;
+pub(crate) mod quota_usage;
+pub(crate) mod strategic;
+pub(crate) mod structured;
+pub(crate) mod update;
+pub(crate) mod write;
+pub(crate) mod write_options;

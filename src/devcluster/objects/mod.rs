@@ -1,0 +1,12 @@
+//! What is kept: the kinds of object, and one object.
+
+pub(crate) mod ids;
+pub(crate) mod kinds;
+pub(crate) mod label_selector;
+pub(crate) mod new_events;
+pub(crate) mod object;
+pub(crate) mod pod;
+pub(crate) mod quantity;
+pub(crate) mod resource;
+pub(crate) mod schema;
+pub(crate) mod selector;

@@ -1,0 +1,8 @@
+//! What a server fills in, and what it refuses.
+
+pub(crate) mod defaults;
+pub(crate) mod names;
+pub(crate) mod validate;
+pub(crate) mod validate_meta;
+pub(crate) mod validate_pod;
+pub(crate) mod validate_pod_change;
