@@ -6,10 +6,10 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use rand::TryRng as _;
 use rand::rngs::SysRng;
-
-use crate::devcluster;
 
 /// Why there are no credentials.
 #[derive(Debug, thiserror::Error)]
@@ -96,7 +96,7 @@ pub fn token(path: &Path) -> Result<String, CredentialsError> {
     Ok(token)
 }
 
-/// Writes a kubeconfig for this cluster, for its owner only.
+/// Writes a kubeconfig for the cluster at this address, for its owner only. The authority is a certificate in PEM.
 ///
 /// # Errors
 ///
@@ -104,13 +104,13 @@ pub fn token(path: &Path) -> Result<String, CredentialsError> {
 pub fn write_kubeconfig(
     path: &Path,
     address: SocketAddr,
+    authority: &str,
     token: &str,
 ) -> Result<(), CredentialsError> {
-    write_private(path, kubeconfig(address, token).as_bytes()).map_err(|source| {
-        CredentialsError::Kubeconfig {
-            path: path.to_owned(),
-            source,
-        }
+    let text = kubeconfig(address, authority, token);
+    write_private(path, text.as_bytes()).map_err(|source| CredentialsError::Kubeconfig {
+        path: path.to_owned(),
+        source,
     })
 }
 
@@ -136,26 +136,16 @@ fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
     written
 }
 
-/// The token is there twice: kubectl sends none over plain HTTP, but does send the password in the server's URL.
-fn kubeconfig(address: SocketAddr, token: &str) -> String {
-    let password: String = token
-        .bytes()
-        .map(|b| {
-            if b.is_ascii_alphanumeric() {
-                char::from(b).to_string()
-            } else {
-                format!("%{b:02X}")
-            }
-        })
-        .collect();
-    let user = devcluster::USER;
+fn kubeconfig(address: SocketAddr, authority: &str, token: &str) -> String {
+    let authority = BASE64.encode(authority);
     format!(
         "apiVersion: v1
 kind: Config
 clusters:
 - name: boatswain
   cluster:
-    server: http://{user}:{password}@{address}
+    server: https://{address}
+    certificate-authority-data: {authority}
 users:
 - name: boatswain
   user:
@@ -221,11 +211,12 @@ mod tests {
         fs::write(&path, "old").expect("written");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("changed");
         let address = "127.0.0.1:1".parse().expect("an address");
-        write_kubeconfig(&path, address, "a+b").expect("written");
+        write_kubeconfig(&path, address, "PEM", "a+b").expect("written");
         assert_eq!(mode(&path), 0o600);
         let text = fs::read_to_string(&path).expect("a file");
         assert!(
-            text.contains("server: http://boatswain:a%2Bb@127.0.0.1:1\n"),
+            text.contains("server: https://127.0.0.1:1\n    certificate-authority-data: UEVN\n")
+                && text.contains("token: \"a+b\"\n"),
             "{text}"
         );
         assert_eq!(

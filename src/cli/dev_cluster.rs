@@ -215,7 +215,7 @@ async fn serve(args: ServeArgs) -> Result<(), DevClusterError> {
     }
     let url = server.url();
     if let Some(path) = &args.kubeconfig {
-        credentials::write_kubeconfig(path, server.address(), &token)?;
+        credentials::write_kubeconfig(path, server.address(), server.authority(), &token)?;
     }
     let mut serving = tokio::spawn(server.run());
     // Nobody has to read the line.

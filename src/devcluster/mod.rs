@@ -31,7 +31,7 @@ use axum::Router;
 use jiff::Timestamp;
 use tokio::sync::watch as signal;
 
-pub use access::auth::{KnownUser, USER};
+pub use access::auth::KnownUser;
 pub use api::serve::{ServeError, Server};
 pub use objects::object::{Key, Object};
 pub use objects::resource::Resource;

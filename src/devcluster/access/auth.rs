@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use http::HeaderValue;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
@@ -17,9 +15,8 @@ use super::signing::Keys;
 use crate::devcluster::api::status::ApiError;
 use crate::devcluster::storage::store::State;
 
-/// The user of the server's own token, who may do anything. Also the user whose password a token is, for clients that
-/// know of no other way: kubectl sends no bearer token over plain HTTP, but the user and password of the server's URL.
-pub const USER: &str = "boatswain";
+/// The user of the server's own token, who may do anything.
+const USER: &str = "boatswain";
 
 /// A further user, and the token by which it is known.
 #[derive(Clone, PartialEq)]
@@ -68,9 +65,10 @@ impl Credentials {
         }
     }
 
-    /// Whether anything must be borne at all.
-    pub(crate) fn are_needed(&self) -> bool {
-        self.known.is_some()
+    /// The token of the server's own user; none where nothing must be borne at all.
+    pub(crate) fn own_token(&self) -> Option<&str> {
+        let own = self.known.as_ref()?.first()?;
+        Some(&own.token)
     }
 
     /// The key by which tokens of service accounts are signed.
@@ -98,19 +96,10 @@ impl Credentials {
             .unwrap_or(header.len());
         let (scheme, given) = header.split_at(space);
         let given = given.trim_ascii();
-        let token = match scheme.to_ascii_lowercase().as_slice() {
-            b"bearer" => given.to_vec(),
-            b"basic" => BASE64
-                .decode(given)
-                .ok()
-                .and_then(|pair| {
-                    let colon = pair.iter().position(|b| *b == b':')?;
-                    Some(pair[colon + 1..].to_vec())
-                })
-                .unwrap_or_default(),
-            _ => return Err(ApiError::unauthorized()),
-        };
-        self.bearer(&token, state, now)
+        if !scheme.eq_ignore_ascii_case(b"bearer") {
+            return Err(ApiError::unauthorized());
+        }
+        self.bearer(given, state, now)
             .ok_or_else(ApiError::unauthorized)
     }
 
@@ -232,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_names_its_user_as_bearer_and_as_password() {
+    fn a_token_names_its_user() {
         let ann = KnownUser {
             token: "of-ann".to_owned(),
             name: "ann".to_owned(),
@@ -240,17 +229,12 @@ mod tests {
             groups: Vec::new(),
         };
         let credentials = Credentials::new(Some("own".to_owned()), vec![ann]);
-        let basic = |pair: &str| format!("Basic {}", BASE64.encode(pair));
         assert_eq!(who(&credentials, Some("Bearer own")), Ok(USER.to_owned()));
         assert_eq!(
             who(&credentials, Some("bearer of-ann")),
             Ok("ann".to_owned())
         );
-        assert_eq!(
-            who(&credentials, Some(&basic("anything:of-ann"))),
-            Ok("ann".to_owned())
-        );
-        for wrong in ["Bearer x", "Bearer", "Basic !", &basic("own"), "Digest own"] {
+        for wrong in ["Bearer x", "Bearer", "Basic YTpvd24=", "own", "Digest own"] {
             assert_eq!(who(&credentials, Some(wrong)), Err(401), "{wrong}");
         }
         assert_eq!(who(&credentials, None), Ok("system:anonymous".to_owned()));

@@ -172,6 +172,15 @@ pub fn document(headers: &HeaderMap) -> Result<&'static str, ApiError> {
     Err(refused(header, false))
 }
 
+/// Whether a client names this type, as one does that wants no other.
+pub fn names(headers: &HeaderMap, media_type: &str) -> bool {
+    clauses(header(headers)).iter().any(|clause| {
+        media_type
+            .split_once('/')
+            .is_some_and(|(kind, subtype)| clause.kind == kind && clause.subtype == subtype)
+    })
+}
+
 /// The first of the documents of group `apidiscovery.k8s.io` that is wanted before the plain one, by its version.
 pub fn discovery(headers: &HeaderMap, kind: &str) -> Option<&'static str> {
     for clause in clauses(header(headers)) {

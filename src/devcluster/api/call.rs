@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use super::body::{self, Document};
 use super::decode::{self, unknown_field};
+use super::path::Target;
 use super::protobuf::{self, Unread};
 use super::query::Query;
 use super::status::ApiError;
@@ -96,7 +97,11 @@ fn from_binary(body: &Bytes) -> Result<Bytes, ApiError> {
 
 impl<'a> Call<'a> {
     /// Reads a request to its end, within the time that it gives itself.
-    pub(crate) async fn read(parts: &'a Parts, body: Body) -> Result<Self, ApiError> {
+    pub(crate) async fn read(
+        parts: &'a Parts,
+        body: Body,
+        target: &Target,
+    ) -> Result<Self, ApiError> {
         let began = Instant::now();
         let query = Query::of(&parts.uri);
         let asked = query
@@ -106,7 +111,9 @@ impl<'a> Call<'a> {
         let deadline = began + asked.map_or(REQUEST_TIMEOUT, |asked| asked.min(REQUEST_TIMEOUT));
         // Read even if it is not wanted: what is left of it would be taken for the next request.
         let mut body = read(body, deadline).await?;
-        if is_binary(parts) {
+        // Where nothing is served, nobody need know in what form it was said.
+        let served = !matches!(target, Target::Nothing | Target::UnknownResource);
+        if served && is_binary(parts) {
             body = from_binary(&body)?;
         }
         if new_events::is_at(parts.uri.path())

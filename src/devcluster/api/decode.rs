@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::body::{self, Document};
 use super::status::ApiError;
 use crate::devcluster::objects::object::{set, unset};
+use crate::devcluster::objects::quantities;
 use crate::devcluster::objects::resource::{Resource, Traits};
 
 /// An object as its type has it, and what the client sent that the type lacks.
@@ -119,8 +120,9 @@ pub fn object(resource: Resource, mut object: Value) -> Result<Decoded, Undecode
     unset(&mut object, &["metadata", "selfLink"]);
     let managed = unset(&mut object, &["metadata", "managedFields"]);
     let mut typed = resource
-        .typed(object.clone())
-        .map_err(|e| unlike(e.to_string()))?;
+        .typed(&object)
+        .map_err(|mistyped| unlike(mistyped.in_object(traits.kind)))?;
+    quantities::normalize(&mut typed).map_err(unlike)?;
     let mut unknown = Vec::new();
     find_unknown(&object, &typed, &mut String::new(), &mut unknown);
     if typed.get("metadata").is_none() {

@@ -122,6 +122,34 @@ pub fn swagger() -> Value {
     json!({"swagger": "2.0", "info": info(), "paths": {}, "definitions": definitions})
 }
 
+/// The type of that document in the binary form that typed clients ask for.
+pub const BINARY_SWAGGER: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+
+/// That document in binary form. It names no kinds: a client that finds one here would check its fields by it.
+pub fn binary_swagger() -> Vec<u8> {
+    /// The numbers of the fields of `openapi.v2.Document`, and of its `Info`.
+    const SWAGGER: u8 = 1;
+    const INFO: u8 = 2;
+    const TITLE: u8 = 1;
+    const VERSION: u8 = 2;
+    // A field of bytes: its number and kind, how many they are, the bytes. All are shorter than 128.
+    let field = |number: u8, bytes: &[u8]| {
+        [
+            &[
+                number << 3 | 2,
+                u8::try_from(bytes.len()).unwrap_or_default(),
+            ],
+            bytes,
+        ]
+        .concat()
+    };
+    let info = [
+        field(TITLE, b"Kubernetes"),
+        field(VERSION, super::router::VERSION.as_bytes()),
+    ];
+    [field(SWAGGER, b"2.0"), field(INFO, &info.concat())].concat()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,6 +162,20 @@ mod tests {
             assert!(document["components"]["schemas"][schema_name(t.group, t.kind)].is_object());
         }
         assert_eq!(document("none.example.com"), None);
+    }
+
+    #[test]
+    fn the_binary_document_has_a_title_and_a_version() {
+        let version = super::super::router::VERSION;
+        let length = u8::try_from(version.len()).expect("short");
+        let want = [
+            b"\x0a\x032.0\x12" as &[u8],
+            &[14 + length],
+            b"\x0a\x0aKubernetes\x12",
+            &[length],
+            version.as_bytes(),
+        ];
+        assert_eq!(binary_swagger(), want.concat());
     }
 
     #[test]

@@ -156,8 +156,8 @@ impl Api {
         origin: Option<&Origin>,
         reached_store: &mut bool,
     ) -> Result<Response, ApiError> {
-        let mut call = Call::read(parts, body).await?;
         let target = Target::of(parts.uri.path());
+        let mut call = Call::read(parts, body, &target).await?;
         let reads = parts.method == Method::GET;
         match target {
             Target::Nothing => Ok(plain(404, "404 page not found\n")),
@@ -256,6 +256,13 @@ impl Api {
             );
             let all = discovery::aggregated(core, version).to_string();
             return Ok(typed(200, &media_type, all));
+        }
+        if *document == Document::Swagger && accept::names(headers, openapi::BINARY_SWAGGER) {
+            return Ok(typed(
+                200,
+                openapi::BINARY_SWAGGER,
+                openapi::binary_swagger(),
+            ));
         }
         let value = match document {
             Document::Keys => {

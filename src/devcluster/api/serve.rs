@@ -1,4 +1,4 @@
-//! Serving the API over HTTP, on loopback only: a cluster whose node runs processes runs whatever it is told to.
+//! Serving the API over HTTP and HTTPS, on loopback only: a cluster whose node runs processes runs whatever it is told to.
 
 use std::future::IntoFuture as _;
 use std::io;
@@ -7,12 +7,11 @@ use std::pin::pin;
 use std::time::Duration;
 
 use axum::middleware::from_fn_with_state;
-use axum::serve::ListenerExt as _;
-use rustix::net::sockopt::set_tcp_user_timeout;
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
+use super::listen::Door;
+use super::tls::{Tls, TlsError};
 use crate::devcluster::DevCluster;
 use crate::devcluster::control::faults::meddle;
 use crate::devcluster::control::socket::{Away, Controlled};
@@ -31,6 +30,9 @@ pub enum ServeError {
     /// The address cannot be had.
     #[error("cannot listen on {0}")]
     Listen(SocketAddr, #[source] io::Error),
+    /// It has no certificate.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// Serving broke off.
     #[error("cannot serve the embedded cluster")]
     Serve(#[from] io::Error),
@@ -39,9 +41,6 @@ pub enum ServeError {
 /// So long requests that are under way may take when the server is to be away.
 const LEAVE: Duration = Duration::from_secs(1);
 
-/// A client that takes nothing of what it is sent for so long is cut off.
-const UNREAD: Duration = Duration::from_secs(30);
-
 /// The address of a server that was away may be taken for a moment.
 const COME_BACK: Duration = Duration::from_millis(100);
 
@@ -49,8 +48,8 @@ const COME_BACK: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct Server {
     cluster: DevCluster,
-    listener: TcpListener,
-    address: SocketAddr,
+    door: Door,
+    tls: Tls,
     controlled: Option<Controlled>,
 }
 
@@ -60,15 +59,14 @@ impl Server {
         if !address.ip().is_loopback() {
             return Err(ServeError::NotLoopback(address));
         }
-        if !cluster.credentials.are_needed() {
-            return Err(ServeError::NoToken);
-        }
-        let listener = listen(address).await?;
-        let address = listener.local_addr()?;
+        let token = cluster.credentials.own_token();
+        let tls = Tls::of(token.ok_or(ServeError::NoToken)?)?;
+        let door = Door::open(address, tls.acceptor.clone());
+        let door = door.await.map_err(|e| ServeError::Listen(address, e))?;
         Ok(Self {
             cluster,
-            listener,
-            address,
+            door,
+            tls,
             controlled: None,
         })
     }
@@ -81,22 +79,28 @@ impl Server {
 
     /// The address it was given.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.door.address()
     }
 
-    /// Where clients find it.
+    /// Where clients find it. With `https` in place of `http` they find it there, too.
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("http://{}", self.address())
+    }
+
+    /// The certificate in PEM of the authority that vouches for it over HTTPS.
+    pub fn authority(&self) -> &str {
+        &self.tls.authority
     }
 
     /// Serves until the cluster is shut down.
     pub async fn run(self) -> Result<(), ServeError> {
         let Self {
             cluster,
-            mut listener,
-            address,
+            mut door,
+            tls,
             controlled,
         } = self;
+        let address = door.address();
         let mut router = cluster.router();
         let mut absences = None;
         if let Some(controlled) = controlled {
@@ -105,7 +109,7 @@ impl Server {
         }
         loop {
             let (tell, mut leaves) = oneshot::channel();
-            let serving = axum::serve(listener.tap_io(set_up), router.clone())
+            let serving = axum::serve(door, router.clone())
                 .with_graceful_shutdown(leave(cluster.clone(), absences, tell))
                 .into_future();
             let mut serving = pin!(serving);
@@ -120,9 +124,9 @@ impl Server {
             // Those that are not done by then have no connection any more.
             let _ = timeout(LEAVE, serving).await;
             sleep(away).await;
-            listener = loop {
-                match listen(address).await {
-                    Ok(listener) => break listener,
+            door = loop {
+                match Door::open(address, tls.acceptor.clone()).await {
+                    Ok(door) => break door,
                     Err(error) => {
                         tracing::warn!(target: "apiserver.serve", %error, "trying again");
                         sleep(COME_BACK).await;
@@ -131,24 +135,6 @@ impl Server {
             };
             absences = Some(rest);
         }
-    }
-}
-
-async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
-    TcpListener::bind(address)
-        .await
-        .map_err(|e| ServeError::Listen(address, e))
-}
-
-fn set_up(connection: &mut TcpStream) {
-    // Otherwise an event of a watch may wait for the client's acknowledgement of the one before.
-    if let Err(error) = connection.set_nodelay(true) {
-        tracing::debug!(target: "apiserver.serve", %error, "a connection keeps its delay");
-    }
-    // A watcher that reads nothing is never asked for its next event, so what it holds only ends with its connection.
-    let unread = u32::try_from(UNREAD.as_millis()).unwrap_or(u32::MAX);
-    if let Err(error) = set_tcp_user_timeout(connection, unread) {
-        tracing::debug!(target: "apiserver.serve", %error, "a connection stays though nothing is read from it");
     }
 }
 

@@ -126,9 +126,9 @@ fn group_version_kind(api_version: &str, kind: &str) -> String {
 fn check_config(resource: Resource, config: &Value) -> Result<(), ApiError> {
     let shape = schema::of(resource.traits().kind);
     let mut mistakes = Vec::new();
-    match resource.typed(config.clone()) {
+    match resource.typed(config) {
         Ok(typed) => undeclared(shape, config, &typed, &mut String::new(), &mut mistakes),
-        Err(error) => mistakes.push(error.to_string()),
+        Err(mistyped) => mistakes.push(mistyped.in_configuration()),
     }
     mistakes.extend(structured::mistakes(shape, config));
     let why = match mistakes.as_slice() {

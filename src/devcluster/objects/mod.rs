@@ -3,9 +3,11 @@
 pub(crate) mod ids;
 pub(crate) mod kinds;
 pub(crate) mod label_selector;
+pub(crate) mod mistyped;
 pub(crate) mod new_events;
 pub(crate) mod object;
 pub(crate) mod pod;
+pub(crate) mod quantities;
 pub(crate) mod quantity;
 pub(crate) mod resource;
 pub(crate) mod schema;

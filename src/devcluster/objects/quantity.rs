@@ -1,8 +1,9 @@
 //! Amounts of a resource, such as `500m` or `1Gi`.
 
+const NANO: i128 = 1_000_000_000;
+
 /// The amount in billionths, or nothing if it is no quantity. What is too large counts as the largest.
 pub fn parse(text: &str) -> Option<i128> {
-    const NANO: i128 = 1_000_000_000;
     let end = text
         .find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-'))
         .unwrap_or(text.len());
@@ -46,9 +47,57 @@ pub fn parse(text: &str) -> Option<i128> {
     Some(if negative { -amount } else { amount })
 }
 
+/// An amount as real servers keep it, whatever it was sent as: `1000m` is `1`, `0.5` is `500m`, `1024Mi` is `1Gi`.
+///
+/// # Errors
+///
+/// Where it is no quantity, in the words of real servers.
+pub fn normalized(text: &str) -> Result<String, &'static str> {
+    let Some(nano) = parse(text) else {
+        return Err(wrong(text));
+    };
+    let suffix = text.trim_start_matches(|c: char| !c.is_ascii_alphabetic());
+    let small = nano.unsigned_abs() < 1_024 * NANO.unsigned_abs();
+    Ok(match suffix {
+        _ if suffix.ends_with('i') && !small => {
+            // Less than one of a binary unit is rounded up.
+            let up = nano.rem_euclid(NANO) != 0;
+            canonical(nano.div_euclid(NANO) * NANO + i128::from(up) * NANO, true)
+        }
+        _ if suffix.starts_with(['e', 'E']) && suffix.len() > 1 => exponential(nano),
+        _ => canonical(nano, false),
+    })
+}
+
+fn wrong(text: &str) -> &'static str {
+    let number = text.trim_start_matches(|c: char| matches!(c, '0'..='9' | '.' | '+' | '-'));
+    let is_suffix = |c: char| "eEinumkKMGTP".contains(c);
+    let rest = number.trim_start_matches(is_suffix);
+    let rest = rest.strip_prefix(['+', '-']).unwrap_or(rest);
+    if number.len() == text.len() || !rest.bytes().all(|b| b.is_ascii_digit()) {
+        return "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
+    }
+    if number.is_empty() {
+        return "unable to parse numeric part of quantity";
+    }
+    "unable to parse quantity's suffix"
+}
+
+/// As `12e3`: the power is a multiple of three.
+fn exponential(nano: i128) -> String {
+    let (mut amount, mut power) = (nano, -9);
+    while amount != 0 && amount % 1_000 == 0 {
+        (amount, power) = (amount / 1_000, power + 3);
+    }
+    match (amount, power) {
+        (0, _) => "0".to_owned(),
+        (_, 0) => amount.to_string(),
+        _ => format!("{amount}e{power}"),
+    }
+}
+
 /// An amount as Kubernetes writes it: with the largest unit that leaves a whole number.
 pub fn canonical(nano: i128, is_binary: bool) -> String {
-    const NANO: i128 = 1_000_000_000;
     if nano % NANO != 0 {
         return match () {
             () if nano % 1_000_000 == 0 => format!("{}m", nano / 1_000_000),
@@ -123,7 +172,46 @@ mod tests {
         );
     }
 
+    #[test]
+    fn amounts_are_kept_as_real_servers_keep_them() {
+        for (sent, kept) in [
+            ("1000m", "1"),
+            ("0.5", "500m"),
+            ("1.0", "1"),
+            ("1024Mi", "1Gi"),
+            ("1.5Gi", "1536Mi"),
+            ("512Ki", "512Ki"),
+            ("0.5Ki", "512"),
+            ("100M", "100M"),
+            ("1000M", "1G"),
+            ("1e3", "1e3"),
+            ("12E4", "120e3"),
+            ("3E", "3E"),
+            ("0", "0"),
+            ("-1", "-1"),
+        ] {
+            assert_eq!(normalized(sent).as_deref(), Ok(kept), "{sent}");
+        }
+        for (bad, why) in [
+            ("abc", "must match"),
+            ("1Q", "must match"),
+            ("1km", "suffix"),
+            ("1.2.3", "numeric"),
+        ] {
+            let told = normalized(bad).expect_err(bad);
+            assert!(told.contains(why), "{bad}: {told}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn what_is_kept_is_the_same_amount_and_kept_as_it_is(text in "[0-9]{1,6}(\\.[0-9]{1,3})?(m|k|M|G|Ki|Mi|Gi|e3)?") {
+            let kept = normalized(&text).expect("a quantity");
+            prop_assert_eq!(normalized(&kept).expect("a quantity"), kept.clone());
+            let (sent, kept) = (parse(&text).expect("an amount"), parse(&kept).expect("an amount"));
+            prop_assert!((sent..sent + NANO).contains(&kept));
+        }
+
         #[test]
         fn any_text_is_an_amount_or_none(text in ".*", number in "[0-9.eEkMGi+-]{0,80}") {
             parse(&text);

@@ -10,6 +10,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::mistyped::Mistyped;
+
 /// A kind of object this server keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Resource {
@@ -228,7 +230,7 @@ impl Resource {
     }
 
     /// The object as its type has it: fields that the type lacks are dropped, wrong types refused.
-    pub fn typed(self, object: Value) -> Result<Value, serde_json::Error> {
+    pub fn typed(self, object: &Value) -> Result<Value, Mistyped> {
         match self {
             Self::Namespaces => round_trip::<Namespace>(object),
             Self::Pods => round_trip::<Pod>(object),
@@ -249,6 +251,10 @@ impl Resource {
     }
 }
 
-fn round_trip<T: DeserializeOwned + Serialize>(object: Value) -> Result<Value, serde_json::Error> {
-    serde_json::to_value(serde_json::from_value::<T>(object)?)
+fn round_trip<T: DeserializeOwned + Serialize>(object: &Value) -> Result<Value, Mistyped> {
+    match T::deserialize(object).and_then(serde_json::to_value) {
+        Ok(typed) => Ok(typed),
+        // Where in it is asked for only now: hardly any object is mistyped.
+        Err(error) => Err(Mistyped::of::<T>(object, error)),
+    }
 }

@@ -1,0 +1,247 @@
+//! What a client is told whose object has a value of the wrong type somewhere: in the words of real servers, which name
+//! the field as Go's JSON reader does.
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_path_to_error::{Path, Segment};
+
+/// Which struct a field's value is, where its name does not say so. What is not here is named after the object's kind.
+const STRUCTS: [(&str, &str); 32] = [
+    ("metadata", "ObjectMeta"),
+    ("ownerReferences", "OwnerReference"),
+    ("containers", "Container"),
+    ("initContainers", "Container"),
+    ("ephemeralContainers", "EphemeralContainer"),
+    ("resources", "ResourceRequirements"),
+    ("env", "EnvVar"),
+    ("valueFrom", "EnvVarSource"),
+    ("envFrom", "EnvFromSource"),
+    ("volumeMounts", "VolumeMount"),
+    ("volumes", "Volume"),
+    ("emptyDir", "EmptyDirVolumeSource"),
+    ("configMap", "ConfigMapVolumeSource"),
+    ("secret", "SecretVolumeSource"),
+    ("projected", "ProjectedVolumeSource"),
+    ("securityContext", "SecurityContext"),
+    ("affinity", "Affinity"),
+    ("tolerations", "Toleration"),
+    ("lifecycle", "Lifecycle"),
+    ("livenessProbe", "Probe"),
+    ("readinessProbe", "Probe"),
+    ("startupProbe", "Probe"),
+    ("conditions", "PodCondition"),
+    ("containerStatuses", "ContainerStatus"),
+    ("initContainerStatuses", "ContainerStatus"),
+    ("schedulingGates", "PodSchedulingGate"),
+    ("readinessGates", "PodReadinessGate"),
+    ("topologySpreadConstraints", "TopologySpreadConstraint"),
+    ("imagePullSecrets", "LocalObjectReference"),
+    ("hostAliases", "HostAlias"),
+    ("subjects", "Subject"),
+    ("rules", "PolicyRule"),
+];
+
+/// Fields whose values are a map of the user's own keys: of the keys nothing is said.
+const MAPS: [&str; 9] = [
+    "labels",
+    "annotations",
+    "nodeSelector",
+    "selector",
+    "matchLabels",
+    "limits",
+    "requests",
+    "data",
+    "hard",
+];
+
+/// Why an object is none of its type.
+#[derive(Debug)]
+pub struct Mistyped {
+    /// Where it is not; nowhere in particular, if that cannot be told.
+    path: Option<Path>,
+    /// What is there.
+    found: Value,
+    /// What is wrong with it, in serde's words.
+    why: String,
+}
+
+impl Mistyped {
+    /// Why this is no such object, where reading it gave this error.
+    pub fn of<T: DeserializeOwned>(object: &Value, error: serde_json::Error) -> Self {
+        match serde_path_to_error::deserialize::<_, T>(object) {
+            Ok(_) => Self {
+                path: None,
+                found: Value::Null,
+                why: error.to_string(),
+            },
+            Err(error) => Self {
+                path: Some(error.path().clone()),
+                found: value_at(object, error.path()).cloned().unwrap_or_default(),
+                why: error.inner().to_string(),
+            },
+        }
+    }
+
+    /// What serde expected there, in its words, if it says so.
+    fn expected(&self) -> Option<&str> {
+        let (_, expected) = self
+            .why
+            .strip_prefix("invalid type: ")?
+            .rsplit_once("expected ")?;
+        Some(expected)
+    }
+
+    /// As somebody is told who sent an object of that kind.
+    pub fn in_object(&self, kind: &str) -> String {
+        let Some(path) = &self.path else {
+            return self.why.clone();
+        };
+        let field = field(kind, path);
+        let found = match &self.found {
+            Value::Null => "null",
+            Value::Bool(_) => "bool",
+            Value::Number(_) => "number",
+            Value::String(_) => "string",
+            Value::Array(_) => "array",
+            Value::Object(_) => "object",
+        };
+        match self.expected() {
+            Some(expected) => {
+                let wanted = go_type(path, expected);
+                let literal = match &self.found {
+                    Value::Number(number) if wanted.starts_with("int") => format!(" {number}"),
+                    _ => String::new(),
+                };
+                format!(
+                    "json: cannot unmarshal {found}{literal} into Go struct field {field} of type {wanted}"
+                )
+            }
+            None => format!("{field}: {}", self.why),
+        }
+    }
+
+    /// As somebody is told who applied a configuration.
+    pub fn in_configuration(&self) -> String {
+        let Some(path) = &self.path else {
+            return self.why.clone();
+        };
+        let wanted = match self.expected() {
+            Some("a string" | "a borrowed string") => "string",
+            Some("a boolean") => "boolean",
+            Some("i32" | "i64" | "f64") => "numeric (int or float)",
+            Some("a sequence") => "list",
+            Some(_) => "map",
+            None => return format!(".{path}: {}", self.why),
+        };
+        format!(".{path}: expected {wanted}, got &{{{}}}", self.found)
+    }
+}
+
+/// The names on the way, without places in lists and the user's own keys.
+fn names(path: &Path) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for segment in path.iter() {
+        if let Segment::Map { key } = segment {
+            if names.last().is_some_and(|last| MAPS.contains(last)) {
+                break;
+            }
+            names.push(key);
+        }
+    }
+    names
+}
+
+/// `ObjectMeta.metadata.name`: the struct that the field is of, then the way to it.
+fn field(kind: &str, path: &Path) -> String {
+    let names = names(path);
+    let parents = names.split_last().map_or(&[][..], |(_, parents)| parents);
+    let holder = match parents {
+        [.., "spec"] => format!("{kind}Spec"),
+        [.., "status"] => format!("{kind}Status"),
+        [.., last] => struct_of(last).unwrap_or(kind).to_owned(),
+        [] => kind.to_owned(),
+    };
+    format!("{holder}.{}", names.join("."))
+}
+
+fn struct_of(name: &str) -> Option<&'static str> {
+    let found = STRUCTS.iter().find(|(field, _)| *field == name);
+    found.map(|(_, name)| *name)
+}
+
+/// The type in Go that serde calls so.
+fn go_type(path: &Path, expected: &str) -> String {
+    let names = names(path);
+    let last = names.last().copied().unwrap_or_default();
+    match expected {
+        "a string" | "a borrowed string" => "string".to_owned(),
+        "a boolean" => "bool".to_owned(),
+        "i32" | "i64" => expected.replace('i', "int"),
+        "f64" => "float64".to_owned(),
+        "a sequence" => match struct_of(last) {
+            Some(name) => format!("[]v1.{name}"),
+            None => "[]string".to_owned(),
+        },
+        "a map" => "map[string]string".to_owned(),
+        // A struct is expected by its name.
+        other => format!("v1.{}", other.trim_start_matches("struct ")),
+    }
+}
+
+fn value_at<'a>(object: &'a Value, path: &Path) -> Option<&'a Value> {
+    path.iter().try_fold(object, |value, step| match step {
+        Segment::Seq { index } => value.get(index),
+        Segment::Map { key } => value.get(key),
+        Segment::Enum { .. } | Segment::Unknown => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Pod;
+    use serde_json::json;
+
+    use super::*;
+
+    fn told(pod: Value) -> String {
+        let error = serde_json::from_value::<Pod>(pod.clone()).expect_err("mistyped");
+        Mistyped::of::<Pod>(&pod, error).in_object("Pod")
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_field_as_real_servers_do() {
+        let pod = |field: Value| json!({"spec": {"containers": [{"name": "a"}, {"name": "b", "env": field}]}});
+        for (bad, want) in [
+            (
+                json!({"metadata": {"name": 5}}),
+                "number into Go struct field ObjectMeta.metadata.name of type string",
+            ),
+            (
+                json!({"metadata": {"labels": {"a.b/c": true}}}),
+                "bool into Go struct field ObjectMeta.metadata.labels of type string",
+            ),
+            (
+                json!({"metadata": {"labels": ["a"]}}),
+                "array into Go struct field ObjectMeta.metadata.labels of type map[string]string",
+            ),
+            (
+                json!({"spec": {"containers": {}}}),
+                "object into Go struct field PodSpec.spec.containers of type []v1.Container",
+            ),
+            (
+                json!({"spec": {"terminationGracePeriodSeconds": "x"}}),
+                "string into Go struct field PodSpec.spec.terminationGracePeriodSeconds of type int64",
+            ),
+            (
+                pod(json!([{"name": 1}])),
+                "number into Go struct field EnvVar.spec.containers.env.name of type string",
+            ),
+            (
+                json!({"spec": []}),
+                "array into Go struct field Pod.spec of type v1.PodSpec",
+            ),
+        ] {
+            assert_eq!(told(bad), format!("json: cannot unmarshal {want}"));
+        }
+    }
+}
