@@ -226,7 +226,6 @@ subjects: [{kind: Group, name: devs}]
     };
     let token = fs::read_to_string(cluster.directory.path().join("token")).unwrap();
     let own = fs::read_to_string(cluster.kubeconfig()).unwrap();
-    // kubectl sends a token over plain HTTP only as the password of the server's address.
     fs::write(cluster.kubeconfig(), own.replace(token.trim(), "of-ann")).unwrap();
     assert_eq!(cluster.run("kubectl auth can-i list pods"), "yes\n");
     assert_eq!(cluster.run("kubectl auth can-i create pods"), "no\n");

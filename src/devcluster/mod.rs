@@ -43,6 +43,7 @@ pub use storage::store::{FIRST_VERSION, State};
 
 use access::auth::Credentials;
 use access::rights::Rights;
+use access::signing::Keys;
 use api::router::{self, Api};
 use node::hardship::Levers;
 use node::process::StateDir;
@@ -96,10 +97,14 @@ fn begin(options: Options, keeper: Option<Keeper>, kept: Option<State>) -> DevCl
         Some(_) => Rights::Roles,
         None => Rights::All,
     };
+    let keys = match &keeper {
+        Some(keeper) => keeper.keys().clone(),
+        None => Keys::generate(),
+    };
     let store = server::start(seed, event_log, clock, collect_garbage, roles, keeper, kept);
     let (tasks, alive) = signal::channel(());
     tokio::spawn(gc::run(store.clone(), collect_garbage, alive.clone()));
-    let credentials = Credentials::new(token, users);
+    let credentials = Credentials::new(token, users, keys);
     let mut logs = None;
     let mut levers = None;
     match node {

@@ -48,8 +48,8 @@ pub(crate) struct Credentials {
 }
 
 impl Credentials {
-    /// Accepts this token as that of the server's own user, and those of others.
-    pub(crate) fn new(token: Option<String>, others: Vec<KnownUser>) -> Self {
+    /// Accepts this token as that of the server's own user, those of others, and what these keys have signed.
+    pub(crate) fn new(token: Option<String>, others: Vec<KnownUser>, keys: Keys) -> Self {
         let known = token.map(|token| {
             let own = KnownUser {
                 token,
@@ -59,10 +59,7 @@ impl Credentials {
             };
             Arc::new(std::iter::once(own).chain(others).collect())
         });
-        Self {
-            known,
-            keys: Keys::generate(),
-        }
+        Self { known, keys }
     }
 
     /// The token of the server's own user; none where nothing must be borne at all.
@@ -228,7 +225,7 @@ mod tests {
             uid: String::new(),
             groups: Vec::new(),
         };
-        let credentials = Credentials::new(Some("own".to_owned()), vec![ann]);
+        let credentials = Credentials::new(Some("own".to_owned()), vec![ann], Keys::generate());
         assert_eq!(who(&credentials, Some("Bearer own")), Ok(USER.to_owned()));
         assert_eq!(
             who(&credentials, Some("bearer of-ann")),
@@ -239,7 +236,7 @@ mod tests {
         }
         assert_eq!(who(&credentials, None), Ok("system:anonymous".to_owned()));
         assert_eq!(
-            who(&Credentials::new(None, Vec::new()), None),
+            who(&Credentials::new(None, Vec::new(), Keys::generate()), None),
             Ok(USER.to_owned())
         );
     }

@@ -15,29 +15,60 @@ use serde_json::{Value, json};
 /// Who signs, as tokens name it.
 pub const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
-/// The key that signs. It lives as long as the server: what was signed before is void after a restart.
+/// The key that signs. It lives as long as the server, or as the file that it is kept in: what was signed with another
+/// one is void.
 #[derive(Clone, Debug)]
 pub struct Keys(Option<Arc<Key>>);
 
-#[derive(Debug)]
 struct Key {
     pair: EcdsaKeyPair,
+    pkcs8: Vec<u8>,
     random: SystemRandom,
     id: String,
+}
+
+impl Key {
+    fn new(pkcs8: &[u8]) -> Option<Self> {
+        let random = SystemRandom::new();
+        let pair =
+            EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, pkcs8, &random).ok()?;
+        Some(Self {
+            id: BASE64.encode(digest(&SHA256, pair.public_key().as_ref())),
+            pkcs8: pkcs8.to_vec(),
+            pair,
+            random,
+        })
+    }
+}
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The key itself is not for logs.
+        f.debug_struct("Key")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Keys {
     /// A new key; none where the operating system has no randomness, so that nothing can be signed.
     pub fn generate() -> Self {
-        let random = SystemRandom::new();
         let algorithm = &ECDSA_P256_SHA256_FIXED_SIGNING;
-        let pair = EcdsaKeyPair::generate_pkcs8(algorithm, &random)
-            .ok()
-            .and_then(|der| EcdsaKeyPair::from_pkcs8(algorithm, der.as_ref(), &random).ok());
-        Self(pair.map(|pair| {
-            let id = BASE64.encode(digest(&SHA256, pair.public_key().as_ref()));
-            Arc::new(Key { pair, random, id })
-        }))
+        let made = EcdsaKeyPair::generate_pkcs8(algorithm, &SystemRandom::new());
+        let key = made.ok().and_then(|der| Key::new(der.as_ref()));
+        Self(key.map(Arc::new))
+    }
+
+    /// The key that was kept as this text; none if it is no such text.
+    pub fn kept(text: &str) -> Option<Self> {
+        let key = Key::new(&BASE64.decode(text).ok()?)?;
+        Some(Self(Some(Arc::new(key))))
+    }
+
+    /// What to keep to have the same key again. It is a secret.
+    pub fn to_keep(&self) -> Option<String> {
+        let key = self.0.as_ref()?;
+        Some(BASE64.encode(&key.pkcs8))
     }
 
     /// What tells one token from another.
@@ -130,6 +161,17 @@ mod tests {
         assert_eq!(keys.verify(&parts.join(".")), None);
         for none in ["", ".", "a.b.c", "a.b"] {
             assert_eq!(keys.verify(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn what_was_signed_is_read_with_the_key_that_was_kept() {
+        let keys = Keys::generate();
+        let token = keys.sign(&json!({"sub": "a"})).expect("a token");
+        let kept = Keys::kept(&keys.to_keep().expect("a key")).expect("a key");
+        assert_eq!(kept.verify(&token), Some(json!({"sub": "a"})));
+        for none in ["", "!", "AAAA"] {
+            assert!(Keys::kept(none).is_none(), "{none}");
         }
     }
 

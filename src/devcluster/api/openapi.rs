@@ -122,8 +122,11 @@ pub fn swagger() -> Value {
     json!({"swagger": "2.0", "info": info(), "paths": {}, "definitions": definitions})
 }
 
-/// The type of that document in the binary form that typed clients ask for.
-pub const BINARY_SWAGGER: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+/// The type of that document in the binary form that typed clients ask for, and as older ones call it.
+pub const BINARY_SWAGGER: [&str; 2] = [
+    "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
+    "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
+];
 
 /// That document in binary form. It names no kinds: a client that finds one here would check its fields by it.
 pub fn binary_swagger() -> Vec<u8> {

@@ -257,12 +257,10 @@ impl Api {
             let all = discovery::aggregated(core, version).to_string();
             return Ok(typed(200, &media_type, all));
         }
-        if *document == Document::Swagger && accept::names(headers, openapi::BINARY_SWAGGER) {
-            return Ok(typed(
-                200,
-                openapi::BINARY_SWAGGER,
-                openapi::binary_swagger(),
-            ));
+        let binary = openapi::BINARY_SWAGGER;
+        if *document == Document::Swagger && binary.iter().any(|t| accept::names(headers, t)) {
+            // The older name is none that a header may have.
+            return Ok(typed(200, binary[0], openapi::binary_swagger()));
         }
         let value = match document {
             Document::Keys => {

@@ -1,10 +1,11 @@
 //! The cluster's state in a file, so that it is there again after a restart: pure, bytes in and out.
 //!
 //! One JSON document a line. First what the server had at the version up to which its history is forgotten, then each
-//! write since, as it was made: so a watch that was cut by the restart goes on from where it was.
+//! write since, as it was made: so a watch that was cut by the restart goes on from where it was. The key is the one
+//! that signs the tokens of service accounts.
 //!
 //! ```text
-//! {"boatswain":"dev-cluster","format":1,"compacted":1000}
+//! {"boatswain":"dev-cluster","format":1,"compacted":1000,"key":"…"}
 //! {"base":{…}}
 //! {"put":{…}}
 //! {"removed":{"apiVersion":"v1","kind":"Pod","namespace":"default","name":"a"}}
@@ -49,6 +50,8 @@ pub struct Loaded {
     pub state: State,
     /// How many bytes of the file make it up: after them is, at most, a line that was not written whole.
     pub length: usize,
+    /// The key that signs, if there is one.
+    pub key: Option<String>,
 }
 
 /// Reads a file. A last line without its end was being written when the program died: nobody was told that its write
@@ -60,7 +63,7 @@ pub fn load(bytes: &[u8], log_limit: usize) -> Result<Loaded, Unusable> {
         .map_or(0, |at| at + 1);
     let mut lines = bytes[..length].split_inclusive(|b| *b == b'\n').enumerate();
     let (_, head) = lines.next().ok_or(Unusable::Foreign)?;
-    let compacted = compacted(head)?;
+    let (compacted, key) = begin(head)?;
     let mut state = State::forgetful(log_limit, compacted);
     for (index, line) in lines {
         apply(&mut state, line).map_err(|why| Unusable::Damaged {
@@ -68,16 +71,17 @@ pub fn load(bytes: &[u8], log_limit: usize) -> Result<Loaded, Unusable> {
             why,
         })?;
     }
-    Ok(Loaded { state, length })
+    Ok(Loaded { state, length, key })
 }
 
-fn compacted(head: &[u8]) -> Result<u64, Unusable> {
+/// The version up to which history is forgotten, and the key.
+fn begin(head: &[u8]) -> Result<(u64, Option<String>), Unusable> {
     let head: Value = serde_json::from_slice(head).map_err(|_| Unusable::Foreign)?;
     if head["boatswain"] != "dev-cluster" {
         return Err(Unusable::Foreign);
     }
     match (head["format"].as_u64(), head["compacted"].as_u64()) {
-        (Some(FORMAT), Some(compacted)) => Ok(compacted),
+        (Some(FORMAT), Some(compacted)) => Ok((compacted, head["key"].as_str().map(str::to_owned))),
         (Some(format), _) if format != FORMAT => Err(Unusable::Format(format)),
         _ => Err(Unusable::Foreign),
     }
@@ -133,10 +137,13 @@ fn version_of(object: &Value) -> Result<u64, String> {
         .map_err(|_| format!("{version:?} is no resource version"))
 }
 
-/// The whole of a state, as a file.
-pub fn whole(state: &State) -> Result<Vec<u8>, Forgotten> {
+/// The whole of a state, as a file, with the key that signs.
+pub fn whole(state: &State, key: Option<&str>) -> Result<Vec<u8>, Forgotten> {
     let compacted = state.compacted();
-    let head = json!({"boatswain": "dev-cluster", "format": FORMAT, "compacted": compacted});
+    let mut head = json!({"boatswain": "dev-cluster", "format": FORMAT, "compacted": compacted});
+    if let Some(key) = key {
+        head["key"] = key.into();
+    }
     let mut out = format!("{head}\n").into_bytes();
     for object in state.objects_at(compacted)?.values() {
         append(&mut out, "base", object);

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use super::data::{self, Unusable};
 use super::server::Published;
 use super::store::{Forgotten, State};
+use crate::devcluster::access::signing::Keys;
 
 /// A file that is shorter is not written anew, however much of it is history.
 const SHORT: u64 = 16 * 1024 * 1024;
@@ -45,6 +46,7 @@ pub struct Keeper {
     whole: u64,
     /// Below this length it is not written anew for being long.
     short: u64,
+    keys: Keys,
 }
 
 impl Keeper {
@@ -60,7 +62,7 @@ impl Keeper {
             source,
         };
         let opened = open(path, log_limit).map_err(failed)?;
-        let (file, state, bytes) = opened;
+        let (file, state, bytes, keys) = opened;
         let keeper = Self {
             path: path.to_owned(),
             file,
@@ -68,8 +70,14 @@ impl Keeper {
             bytes,
             whole: bytes,
             short: SHORT,
+            keys,
         };
         Ok((keeper, state))
+    }
+
+    /// The key that signs the tokens of service accounts: as long as there is the file, it is the same.
+    pub(crate) fn keys(&self) -> &Keys {
+        &self.keys
     }
 
     /// Writes down what was not written yet.
@@ -110,8 +118,8 @@ impl Keeper {
         let mut file = options().truncate(true).open(&beside)?;
         lock(&file)?;
         // The log holds everything since the version that the state calls compacted.
-        let whole =
-            data::whole(state).map_err(|Forgotten| io::Error::other("history is missing"))?;
+        let whole = data::whole(state, self.keys.to_keep().as_deref())
+            .map_err(|Forgotten| io::Error::other("history is missing"))?;
         file.write_all(&whole)?;
         file.sync_all()?;
         std::fs::rename(&beside, &self.path)?;
@@ -135,13 +143,14 @@ fn lock(file: &File) -> Result<(), Why> {
     })
 }
 
-fn open(path: &Path, log_limit: usize) -> Result<(File, Option<State>, u64), Why> {
+/// The file, what it holds and how long that is, and the key that it shall hold.
+fn open(path: &Path, log_limit: usize) -> Result<(File, Option<State>, u64, Keys), Why> {
     let mut file = options().open(path)?;
     lock(&file)?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
     if bytes.is_empty() {
-        return Ok((file, None, 0));
+        return Ok((file, None, 0, Keys::generate()));
     }
     let loaded = data::load(&bytes, log_limit)?;
     let length = loaded.length as u64;
@@ -153,7 +162,11 @@ fn open(path: &Path, log_limit: usize) -> Result<(File, Option<State>, u64), Why
         file.set_len(length)?;
     }
     file.seek(SeekFrom::End(0))?;
-    Ok((file, Some(loaded.state), length))
+    Ok(match loaded.key.as_deref().and_then(Keys::kept) {
+        Some(keys) => (file, Some(loaded.state), length, keys),
+        // Of no length, it is written anew, and the key with it.
+        None => (file, Some(loaded.state), 0, Keys::generate()),
+    })
 }
 
 #[cfg(test)]
@@ -190,8 +203,11 @@ mod tests {
             longest < 50 * 200,
             "{longest} bytes for one object and ten writes of it"
         );
+        let keys = keeper.keys().clone();
         drop(keeper);
-        let (_, kept) = Keeper::open(&path, 10).unwrap();
+        let key = keys.to_keep();
+        let (keeper, kept) = Keeper::open(&path, 10).unwrap();
+        assert_eq!((keeper.keys().to_keep(), key.is_some()), (key, true));
         let kept = kept.unwrap();
         assert_eq!(kept.resource_version(), state.resource_version());
         assert_eq!(kept.compacted(), state.compacted());

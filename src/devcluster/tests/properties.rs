@@ -134,14 +134,14 @@ proptest! {
     ) {
         let (mut state, mut ids) = store(log);
         let now = EPOCH.parse().expect("a time");
-        let mut file = data::whole(&state).expect("history");
+        let mut file = data::whole(&state, None).expect("history");
         for (index, write) in all.into_iter().enumerate() {
             let version = state.resource_version();
             let _ = state.write(write, false, &mut Moment::new(now, &mut ids));
             // As is done: what is forgotten already, or wanted shorter, is written anew.
             let appended = data::append_since(&mut file, &state, version);
             if appended.is_err() || index == whole_after {
-                file = data::whole(&state).expect("history");
+                file = data::whole(&state, None).expect("history");
             }
         }
         let torn = [&file[..], b"{\"put\":{\"apiV"].concat();
