@@ -15,7 +15,7 @@ fn simulated() -> DevCluster {
     })
 }
 
-async fn told(cluster: &DevCluster, request: NodeRequest) {
+pub(super) async fn told(cluster: &DevCluster, request: NodeRequest) {
     let obeyed = ask_node::obey(cluster, request.clone()).await;
     assert_eq!(obeyed, Ok(()), "{request:?}");
 }
@@ -27,7 +27,12 @@ fn not_ready(evict_after: Option<Duration>) -> NodeRequest {
     }
 }
 
-fn pod_name(name: &str) -> PodName {
+async fn image_missing(cluster: &DevCluster, off: bool) {
+    let image = "i".to_owned();
+    told(cluster, NodeRequest::ImageMissing { image, off }).await;
+}
+
+pub(super) fn pod_name(name: &str) -> PodName {
     PodName {
         namespace: "default".to_owned(),
         name: name.to_owned(),
@@ -200,15 +205,7 @@ async fn a_pod_whose_image_is_missing_waits_for_it_and_others_do_not() {
     let cluster = simulated();
     create(&cluster, "before").await;
     until(&cluster, "before", runs).await;
-    let image = || "i".to_owned();
-    told(
-        &cluster,
-        NodeRequest::ImageMissing {
-            image: image(),
-            off: false,
-        },
-    )
-    .await;
+    image_missing(&cluster, false).await;
     create(&cluster, "a").await;
     for (reason, says) in [
         (
@@ -235,14 +232,7 @@ async fn a_pod_whose_image_is_missing_waits_for_it_and_others_do_not() {
     };
     assert_eq!(phase("a"), Some(json!("Pending")));
     assert_eq!(phase("before"), Some(json!("Running")));
-    told(
-        &cluster,
-        NodeRequest::ImageMissing {
-            image: image(),
-            off: true,
-        },
-    )
-    .await;
+    image_missing(&cluster, true).await;
     until(&cluster, "a", runs).await;
 }
 
@@ -320,15 +310,7 @@ async fn a_process_is_killed_when_its_pod_is_struck_and_waits_for_an_image() {
         state_dir: Some(dir.path().to_owned()),
         ..ProcessNode::default()
     }));
-    let image = || "i".to_owned();
-    told(
-        &cluster,
-        NodeRequest::ImageMissing {
-            image: image(),
-            off: false,
-        },
-    )
-    .await;
+    image_missing(&cluster, false).await;
     for name in ["a", "b"] {
         let mut pod = pod(name);
         pod["spec"]["containers"][0]["command"] = json!(["sleep", "1000"]);
@@ -338,14 +320,7 @@ async fn a_process_is_killed_when_its_pod_is_struck_and_waits_for_an_image() {
         })
         .await;
     }
-    told(
-        &cluster,
-        NodeRequest::ImageMissing {
-            image: image(),
-            off: true,
-        },
-    )
-    .await;
+    image_missing(&cluster, true).await;
     until(&cluster, "a", runs).await;
     until(&cluster, "b", runs).await;
     told(&cluster, NodeRequest::OutOfMemory(pod_name("a"))).await;

@@ -1,7 +1,9 @@
 //! Real processes under the real clock; nothing sleeps, each test waits for what it is about.
 
+use super::hardship::{pod_name, told};
 use super::*;
 use crate::devcluster::ProcessNode;
+use crate::devcluster::control::ask_node::NodeRequest;
 use std::path::Path;
 
 fn node(state_dir: &Path) -> DevCluster {
@@ -182,6 +184,48 @@ async fn when_the_cluster_stops_no_process_is_left() {
     while living(&marker) > 0 {
         tokio::task::yield_now().await;
     }
+}
+
+#[tokio::test]
+async fn what_befalls_a_pod_or_its_node_befalls_its_processes() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let cluster = node(dir.path());
+    let marker = format!("boatswain-struck-{}", std::process::id());
+    let script = format!("trap '' TERM; while :; do sleep 0.05; done; : {marker}");
+    let crash = NodeRequest::Crash {
+        pod: pod_name("crash"),
+        code: 42,
+    };
+    let struck = [
+        ("crash", crash, json!(null)),
+        (
+            "evict",
+            NodeRequest::Evict(pod_name("evict")),
+            json!("Evicted"),
+        ),
+    ];
+    for (name, request, reason) in struck {
+        start(&cluster, &running(name, &["sh", "-c", &script])).await;
+        until(&cluster, name, is_running).await;
+        told(&cluster, request).await;
+        until(&cluster, name, |pod| ended(pod).is_some()).await;
+        let (_, pod) = get(&cluster, &pods(&format!("/{name}"))).await;
+        assert_eq!(
+            (&pod["status"]["phase"], &pod["status"]["reason"]),
+            (&json!("Failed"), &reason)
+        );
+        while living(&marker) > 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+    start(&cluster, &running("last", &["sh", "-c", &script])).await;
+    until(&cluster, "last", is_running).await;
+    told(&cluster, NodeRequest::Gone(None)).await;
+    until(&cluster, "last", |pod| pod.is_none()).await;
+    while living(&marker) > 0 {
+        tokio::task::yield_now().await;
+    }
+    cluster.shutdown().await;
 }
 
 #[tokio::test]
