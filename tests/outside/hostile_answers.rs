@@ -106,7 +106,9 @@ impl Proxy {
         let address = listener.local_addr().unwrap().to_string();
         let kubeconfig = cluster.file("kubeconfig");
         let upstream = cluster.address();
-        kubeconfig_with(&cluster.kubeconfig, &upstream, &address, &kubeconfig);
+        // Between the driver and the proxy there is nobody to hide anything from.
+        let (from, to) = (format!("https://{upstream}"), format!("http://{address}"));
+        kubeconfig_with(&cluster.kubeconfig, &from, &to, &kubeconfig);
         let odd = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&odd);
         thread::spawn(move || {
