@@ -59,7 +59,8 @@ impl Tokens {
         Self::parse(&text, &path.display().to_string())
     }
 
-    fn parse(text: &str, path: &str) -> Result<Self, TokensError> {
+    /// Those of a text, which errors call by this path.
+    pub(super) fn parse(text: &str, path: &str) -> Result<Self, TokensError> {
         let lines = text.lines().enumerate();
         let lines = lines.filter(|(_, line)| {
             let line = line.trim();

@@ -129,6 +129,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::model::pod::{ContainerState, Scheduling};
     use crate::testing::Story;
 
     fn line(story: &Story) -> String {

@@ -147,7 +147,7 @@ impl Handler<Round> for DriverBackend {
     type Result = ();
 
     fn handle(&mut self, Round(batch): Round, _: &mut Self::Context) {
-        self.chronicle.round(&batch, self.clock.now().wall);
+        self.chronicle.round(&batch, self.clock.now());
         self.store.do_send(Decided(Subscriber::Backend));
         self.grown();
     }
@@ -174,13 +174,13 @@ impl Handler<Ended> for DriverBackend {
     type Result = ();
 
     fn handle(&mut self, ended: Ended, _: &mut Self::Context) {
-        let time = self.clock.now().wall;
-        self.chronicle.end(&ended.0, time);
+        let now = self.clock.now();
+        self.chronicle.end(&ended.0, now);
         self.losses.truncate(LOSSES - 1);
         self.losses.push_front(LossView {
             executor: ended.0.entry.id.get(),
             profile: ended.0.entry.profile.to_string(),
-            time,
+            time: now.wall,
             reason: ended.0.reason.class.to_string(),
             why: ended.0.reason.message.clone(),
         });

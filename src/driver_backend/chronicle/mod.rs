@@ -7,11 +7,11 @@ pub mod event;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-
-use jiff::Timestamp;
+use std::time::Duration;
 
 use crate::lifecycle_manager::duties::Ending;
-use crate::model::{Batch, Entry, ExecutorId, Incarnation, ProfileName, Snapshot};
+use crate::model::executor::{Class, State};
+use crate::model::{Batch, Entry, ExecutorId, Incarnation, Now, Snapshot, Tick};
 
 use event::{Event, EventId, Step, What};
 
@@ -84,7 +84,7 @@ impl Chronicle {
     }
 
     /// Takes in a batch: O(changes), but for the first one after the driver has taken over.
-    pub fn round(&mut self, batch: &Batch, now: Timestamp) {
+    pub fn round(&mut self, batch: &Batch, now: Now) {
         let latest = batch.latest();
         if !latest.adopted {
             return;
@@ -103,9 +103,9 @@ impl Chronicle {
     }
 
     /// An executor has ended.
-    pub fn end(&mut self, ending: &Ending, now: Timestamp) {
+    pub fn end(&mut self, ending: &Ending, now: Now) {
         let entry = &ending.entry;
-        self.tell(entry.id, &entry.profile, Step::end(ending), now);
+        self.tell(entry, Step::end(ending), None, now);
     }
 
     /// The story of an executor that lives, or that was among the last to end.
@@ -128,7 +128,7 @@ impl Chronicle {
         Reading::Next(self.events.iter().skip(first).take(most).cloned().collect())
     }
 
-    fn begin(&mut self, snapshot: &Snapshot, now: Timestamp) {
+    fn begin(&mut self, snapshot: &Snapshot, now: Now) {
         let adopted: Vec<&Arc<Entry>> = (snapshot.entries.values())
             .filter(|entry| entry.adopted)
             .collect();
@@ -136,6 +136,7 @@ impl Chronicle {
             What::Began {
                 adopted: adopted.len(),
             },
+            None,
             now,
         );
         // Only their stories begin so: one who reads events gets the living first.
@@ -143,22 +144,25 @@ impl Chronicle {
             let state = super::views::state(entry.class());
             let pod = entry.pod().map(|pod| pod.name.to_string());
             let what = What::step(entry.id, &entry.profile, Step::Adopted { state, pod });
-            let event = self.event(what, now);
+            let event = self.event(what, None, now);
             self.stories.entry(entry.id).or_default().add(event);
         }
         for entry in snapshot.entries.values().filter(|entry| !entry.adopted) {
             if let Some(step) = Step::of(entry) {
-                self.tell(entry.id, &entry.profile, step, now);
+                self.tell(entry, step, since(entry), now);
             }
         }
     }
 
-    fn changes(&mut self, before: &Snapshot, snapshot: &Snapshot, now: Timestamp) {
+    fn changes(&mut self, before: &Snapshot, snapshot: &Snapshot, now: Now) {
         if snapshot.changes.other {
             for (profile, target) in &snapshot.targets {
                 if before.target(profile) != target.executors {
-                    let (profile, target) = (profile.to_string(), target.executors);
-                    self.push(What::TargetChanged { profile, target }, now);
+                    let what = What::TargetChanged {
+                        profile: profile.to_string(),
+                        target: target.executors,
+                    };
+                    self.push(what, Some(target.since), now);
                 }
             }
         }
@@ -169,14 +173,15 @@ impl Chronicle {
             };
             let was = before.entry(*id).and_then(|before| Step::of(before));
             if let Some(step) = Step::of(entry).filter(|step| was.as_ref() != Some(step)) {
-                self.tell(*id, &entry.profile, step, now);
+                self.tell(entry, step, since(entry), now);
             }
         }
     }
 
-    fn tell(&mut self, id: ExecutorId, profile: &ProfileName, step: Step, now: Timestamp) {
-        let ends = step.is_last();
-        let event = self.push(What::step(id, profile, step), now);
+    /// Tells a step, which took place at that time of the driver's, if that is known.
+    fn tell(&mut self, entry: &Entry, step: Step, at: Option<Tick>, now: Now) {
+        let (id, ends) = (entry.id, step.is_last());
+        let event = self.push(What::step(id, &entry.profile, step), at, now);
         self.stories.entry(id).or_default().add(event);
         if ends {
             self.close(id);
@@ -197,9 +202,9 @@ impl Chronicle {
         }
     }
 
-    fn push(&mut self, what: What, now: Timestamp) -> Arc<Event> {
+    fn push(&mut self, what: What, at: Option<Tick>, now: Now) -> Arc<Event> {
         self.last += 1;
-        let event = self.event(what, now);
+        let event = self.event(what, at, now);
         self.events.push_back(Arc::clone(&event));
         if self.events.len() > KEPT_EVENTS {
             self.events.pop_front();
@@ -207,12 +212,28 @@ impl Chronicle {
         event
     }
 
-    fn event(&self, what: What, time: Timestamp) -> Arc<Event> {
+    fn event(&self, what: What, at: Option<Tick>, now: Now) -> Arc<Event> {
+        let ago = at.map_or(Duration::ZERO, |at| now.tick.since(at));
         Arc::new(Event {
             id: self.last(),
-            time,
+            // No wall clock goes back that far.
+            time: now.wall.checked_sub(ago).unwrap_or(now.wall),
             what,
         })
+    }
+}
+
+/// Since when the driver has known the executor to be as far as it is.
+fn since(entry: &Entry) -> Option<Tick> {
+    if let Some(leaving) = &entry.leaving {
+        return Some(leaving.since);
+    }
+    match &entry.state {
+        State::Sent(request) => Some(request.sent),
+        State::Bound(bound) if entry.class() == Class::Running => bound.running_since,
+        // A pod that waits may do so for another reason than at first, and nobody has noted since when.
+        State::Bound(_) | State::Unknown(_) => None,
+        State::Gone(gone) => Some(gone.at),
     }
 }
 
