@@ -11,6 +11,8 @@ pub enum Exit {
     Usage,
     /// The cluster did not answer within `cluster.start_timeout`: 69.
     Unreachable,
+    /// The driver that was asked refuses, or what answered is none: 1.
+    Refused,
     /// A bug, a panic among them (spec O-12): 70.
     Bug,
     /// Another driver has taken over, or was handed the application: 75.
@@ -32,6 +34,7 @@ impl Exit {
             Self::Clean => 0,
             Self::Usage => 64,
             Self::Unreachable => 69,
+            Self::Refused => 1,
             Self::Bug => 70,
             Self::Superseded => 75,
             Self::Rights => 77,
@@ -59,6 +62,7 @@ mod tests {
             (Exit::Clean, 0),
             (Exit::Usage, 64),
             (Exit::Unreachable, 69),
+            (Exit::Refused, 1),
             (Exit::Bug, 70),
             (Exit::Superseded, 75),
             (Exit::Rights, 77),

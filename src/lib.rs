@@ -7,14 +7,15 @@
 //!   [`watch_source`], [`poll_source`], [`snapshot_store`], [`pod_allocator`],
 //!   [`lifecycle_manager`], [`driver_backend`], [`record_keeper`].
 //! - [`kubernetes`]: the client, typed calls, what a failure means, how a pod is built.
-//! - [`driver`]: all wiring, in one function.
-//! - [`config`], [`cli`], [`exit`], [`telemetry`]: the edges to people.
+//! - [`driver`]: all wiring, in one function. [`api`]: its HTTP, for people and programs.
+//! - [`config`], [`cli`], [`exit`], [`secret`], [`telemetry`]: the edges to people.
 //! - [`devcluster`]: the embedded cluster; it knows nothing of the driver.
 //!
 //! `ARCHITECTURE.md` has the picture and the reasons.
 
 #![forbid(unsafe_code)]
 
+pub mod api;
 pub mod cli;
 pub mod clock;
 pub mod config;
@@ -28,6 +29,7 @@ pub mod model;
 pub mod pod_allocator;
 pub mod poll_source;
 pub mod record_keeper;
+pub mod secret;
 pub mod snapshot_store;
 pub mod telemetry;
 pub mod watch_source;

@@ -1,36 +1,22 @@
 //! What lets a client into an embedded cluster: its token, and the kubeconfig that bears it.
 
 use std::fs::{self, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::net::SocketAddr;
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use rand::TryRng as _;
-use rand::rngs::SysRng;
+
+use crate::secret::{self, SecretError};
 
 /// Why there are no credentials.
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialsError {
-    /// The token's file cannot be read or written.
-    #[error("cannot use the token file {path}")]
-    TokenFile {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-    /// Others than its owner may read the token.
-    #[error("the token file {path} has mode {mode:o}, so others may read it: run `chmod 600 {path}`", path = .path.display())]
-    TokenReadable {
-        /// The file.
-        path: PathBuf,
-        /// Its permissions.
-        mode: u32,
-    },
+    /// The token's file cannot be used.
+    #[error(transparent)]
+    Secret(#[from] SecretError),
     /// The file has no token that can be sent in a header.
     #[error("the token file {path} has no token of printable ASCII characters: remove it, and one is made", path = .path.display())]
     TokenUnusable {
@@ -46,9 +32,6 @@ pub enum CredentialsError {
         #[source]
         source: io::Error,
     },
-    /// There is no randomness to be had.
-    #[error("the operating system refuses what is needed to start")]
-    System(#[source] io::Error),
 }
 
 /// The token in the file, or a new one put there.
@@ -57,43 +40,14 @@ pub enum CredentialsError {
 ///
 /// Where the file cannot be used, others may read it, or it holds no token.
 pub fn token(path: &Path) -> Result<String, CredentialsError> {
-    let failed = |source| CredentialsError::TokenFile {
-        path: path.to_owned(),
-        source,
-    };
-    let mut file = OpenOptions::new()
-        .read(true)
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .open(path)
-        .map_err(failed)?;
-    let mode = file.metadata().map_err(failed)?.permissions().mode() & 0o777;
-    if mode & 0o077 != 0 {
-        return Err(CredentialsError::TokenReadable {
-            path: path.to_owned(),
-            mode,
-        });
-    }
-    let mut text = Vec::new();
-    file.read_to_end(&mut text).map_err(failed)?;
-    let token = String::from_utf8(text).unwrap_or_default();
-    let token = token.trim();
+    let text = secret::read_or_make(path)?;
+    let token = text.trim();
     if !token.is_empty() && token.bytes().all(|b| b.is_ascii_graphic()) {
         return Ok(token.to_owned());
     }
-    if file.metadata().map_err(failed)?.len() > 0 {
-        return Err(CredentialsError::TokenUnusable {
-            path: path.to_owned(),
-        });
-    }
-    let mut bytes = [0; 32];
-    SysRng
-        .try_fill_bytes(&mut bytes)
-        .map_err(|e| CredentialsError::System(io::Error::other(e)))?;
-    let token: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
-    writeln!(file, "{token}").map_err(failed)?;
-    Ok(token)
+    Err(CredentialsError::TokenUnusable {
+        path: path.to_owned(),
+    })
 }
 
 /// Writes a kubeconfig for the cluster at this address, for its owner only. The authority is a certificate in PEM.
@@ -163,6 +117,8 @@ current-context: boatswain
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     fn mode(path: &Path) -> u32 {
@@ -171,26 +127,12 @@ mod tests {
 
     // spec: O-72
     #[test]
-    fn a_token_is_made_for_its_owner_only_and_kept() {
+    fn a_token_is_what_can_be_sent_in_a_header() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("token");
-        let made = token(&path).expect("a token");
-        assert_eq!((made.len(), mode(&path)), (64, 0o600));
-        assert_eq!(token(&path).expect("a token"), made);
+        assert_eq!(token(&path).expect("a token").len(), 64);
         fs::write(&path, " mine\n").expect("written");
         assert_eq!(token(&path).expect("a token"), "mine");
-    }
-
-    // spec: O-72
-    #[test]
-    fn a_token_that_others_may_read_or_that_is_none_is_refused() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let path = dir.path().join("token");
-        token(&path).expect("a token");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("changed");
-        let error = token(&path).expect_err("readable by the group");
-        assert!(error.to_string().contains("chmod 600"), "{error}");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("changed");
         for bad in ["two words", "\u{e4}"] {
             fs::write(&path, bad).expect("written");
             assert!(
@@ -198,10 +140,6 @@ mod tests {
                 "{bad}"
             );
         }
-        assert!(matches!(
-            token(dir.path()),
-            Err(CredentialsError::TokenFile { .. })
-        ));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod ask;
 mod check;
 mod convert;
 mod credentials;
@@ -33,6 +34,16 @@ enum Command {
     Check(check::CheckArgs),
     /// Make a configuration from one of Spark's, and name what there is no use for.
     Convert(convert::ConvertArgs),
+    /// Show how a driver is doing: targets, states, what is waited for, the last losses.
+    Status(ask::StatusArgs),
+    /// Show the executors of a driver that live.
+    Executors(ask::ExecutorsArgs),
+    /// Tell the story of an executor.
+    Explain(ask::ExplainArgs),
+    /// Show what happens, as it happens.
+    Events(ask::EventsArgs),
+    /// Say how many executors of a profile are wanted.
+    Scale(ask::ScaleArgs),
     /// Serve the embedded cluster alone, on loopback, for kubectl and any other client.
     DevCluster(Box<dev_cluster::DevClusterArgs>),
 }
@@ -44,6 +55,11 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             Command::Run(args) => run::run(&args),
             Command::Check(args) => check::check(&args),
             Command::Convert(args) => convert::convert(&args),
+            Command::Status(args) => ask::status(&args),
+            Command::Executors(args) => ask::executors(&args),
+            Command::Explain(args) => ask::explain(&args),
+            Command::Events(args) => ask::events(&args),
+            Command::Scale(args) => ask::scale(&args),
             Command::DevCluster(args) => serve(*args),
         },
         Err(error) => {

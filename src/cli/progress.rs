@@ -8,7 +8,6 @@ use rustix::termios::tcgetwinsize;
 use tokio::time::{Instant, sleep};
 
 use crate::driver::Handle;
-use crate::model::pod::{ContainerState, PendingStage, PodState, Scheduling};
 use crate::model::{Pod, ProfileName, Snapshot, State};
 use crate::telemetry::ERASE_LINE;
 
@@ -94,32 +93,10 @@ fn status(snapshot: &Snapshot) -> (String, bool) {
     (profiles.join("; "), complete)
 }
 
-/// Why a pod does not run yet; `None` where it does, or is over.
+/// What a pod waits for, as a terminal can show it.
 fn why_pending(pod: &Pod) -> Option<String> {
-    let PodState::Pending(stage) = pod.state() else {
-        return None;
-    };
-    let why = match (stage, &pod.scheduling, &pod.executor) {
-        (PendingStage::Unscheduled, Scheduling::Gated, _) => "held by a scheduling gate".to_owned(),
-        (PendingStage::Unscheduled, Scheduling::Waiting(Some(why)), _) => {
-            format!("unscheduled: {why}")
-        }
-        (PendingStage::Unscheduled, ..) => "unscheduled".to_owned(),
-        (
-            _,
-            _,
-            ContainerState::Waiting {
-                reason: Some(reason),
-                ..
-            },
-        ) => reason.to_string(),
-        (PendingStage::Scheduled | PendingStage::Starting, ..) => "starting".to_owned(),
-    };
     // It is the cluster's text: what moves the cursor does not belong on a terminal.
-    let plain: String = why
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
+    let plain = pod.why_pending()?.replace(char::is_control, " ");
     Some(cut(&plain, LONGEST_REASON))
 }
 
@@ -152,6 +129,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::model::pod::{ContainerState, Scheduling};
     use crate::testing::Story;
 
     fn line(story: &Story) -> String {

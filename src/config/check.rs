@@ -11,6 +11,7 @@ pub(super) fn check(config: &mut Config, notes: &mut Notes) {
     timeouts(config, notes);
     modes(config, notes);
     programs(config, notes);
+    api(config, notes);
 }
 
 /// Without a source nothing would ever be seen (spec W-6).
@@ -118,6 +119,18 @@ fn modes(config: &Config, notes: &mut Notes) {
                 format!("remove it, or set {mode}"),
             );
         }
+    }
+}
+
+/// Nobody is let in without a token (spec O-50).
+fn api(config: &Config, notes: &mut Notes) {
+    let keys = ["api.listen", "api.token_file"];
+    if config.api.listen.is_some() && config.api.token_file.is_none() && notes.are_sound(&keys) {
+        notes.refuse(
+            "api.token_file",
+            "missing, and api.listen is set",
+            "name a file: where there is none, it is made with a token in it",
+        );
     }
 }
 

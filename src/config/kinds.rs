@@ -1,5 +1,6 @@
 //! The kinds of values that keys take: what each accepts, and how it says so.
 
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -181,6 +182,23 @@ impl Kind for Path {
     }
     fn show(&self, value: &PathBuf) -> String {
         toml::Value::String(value.display().to_string()).to_string()
+    }
+}
+
+/// An address of this machine that no other can reach.
+pub(super) struct Loopback;
+
+impl Kind for Loopback {
+    type Out = SocketAddr;
+    fn read(&self, value: &Value) -> Option<SocketAddr> {
+        let address: SocketAddr = Text::SOME.read(value)?.parse().ok()?;
+        address.ip().is_loopback().then_some(address)
+    }
+    fn allowed(&self) -> String {
+        "an address that only this machine can reach, as \"127.0.0.1:7117\"".to_owned()
+    }
+    fn show(&self, value: &SocketAddr) -> String {
+        format!("\"{value}\"")
     }
 }
 

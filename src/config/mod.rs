@@ -32,12 +32,14 @@ pub use names::{
     LONGEST_PREFIX, is_dns_label, is_dns_subdomain, is_env_name, is_label_key, is_label_value,
 };
 pub use policy::{Allocation, Backend, Failures, Lifecycle, Poll, Registration, ScaleDown, Watch};
-pub use profile::{DEFAULT_PROFILE, Profile, TaintEffect, Toleration, TolerationOperator};
+pub use profile::{
+    DEFAULT_PROFILE, MOST_EXECUTORS, Profile, TaintEffect, Toleration, TolerationOperator,
+};
 pub use quantity::{Quantity, QuantityError};
 pub use reader::KnownKey;
 pub use sections::{
-    App, Cluster, ClusterMode, Driver, Embedded, EmbeddedNode, Executors, Labels, Log, OnSignal,
-    Shutdown,
+    Api, App, Cluster, ClusterMode, Driver, Embedded, EmbeddedNode, Executors, Labels, Log,
+    OnSignal, Shutdown,
 };
 
 use document::{Node, Override};
@@ -73,6 +75,8 @@ pub struct Config {
     pub failures: Failures,
     /// What executors have to do with the driver.
     pub backend: Backend,
+    /// How people and programs speak to the driver.
+    pub api: Api,
     /// How this process stops.
     pub shutdown: Shutdown,
     /// What is logged.
@@ -96,6 +100,7 @@ impl Default for Config {
             lifecycle: Lifecycle::default(),
             failures: Failures::default(),
             backend: Backend::default(),
+            api: Api::default(),
             shutdown: Shutdown::default(),
             log: Log::default(),
         }
@@ -224,6 +229,7 @@ impl Config {
             lifecycle: s.section("lifecycle", Lifecycle::read),
             failures: s.section("failures", Failures::read),
             backend: s.section("backend", Backend::read),
+            api: s.section("api", Api::read),
             shutdown: s.section("shutdown", Shutdown::read),
             log: s.section("log", Log::read),
         };

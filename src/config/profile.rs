@@ -9,6 +9,9 @@ use super::quantity::Quantity;
 use super::reader::Section;
 use super::sections::secs;
 
+/// More executors of one profile nobody can mean.
+pub const MOST_EXECUTORS: u32 = 100_000;
+
 /// The profile that always exists.
 pub const DEFAULT_PROFILE: &str = "default";
 
@@ -91,7 +94,7 @@ impl Profile {
             "a label's key, as disktype or kubernetes.io/arch",
         );
         let profile = Self {
-            executors: s.value("executors", Count(0..=100_000), d.executors),
+            executors: s.value("executors", Count(0..=MOST_EXECUTORS), d.executors),
             image: s.option("image", image),
             command: s.list("command", Text::ANY),
             args: s.list("args", Text::ANY),

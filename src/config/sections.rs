@@ -1,10 +1,11 @@
 //! The sections about this process and its surroundings, each with its defaults. Every duration is what its key says; bounds
 //! are there to catch slips of the pen and amounts that no timer can hold.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::kinds::{Choice, Path, Text, Whole, one_of, seconds, span};
+use super::kinds::{Choice, Loopback, Path, Text, Whole, one_of, seconds, span};
 use super::names::{LONGEST_PREFIX, is_dns_label, is_dns_subdomain, is_label_value};
 use super::reader::Section;
 use crate::model::AppId;
@@ -219,6 +220,24 @@ impl Executors {
         Self {
             pod_name_prefix: s.option("pod_name_prefix", prefix),
             labels: s.value("labels", one_of(), d.labels),
+        }
+    }
+}
+
+/// `[api]`: how people and programs speak to the driver (spec O-50).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Api {
+    /// Where it listens; `None`: nowhere.
+    pub listen: Option<SocketAddr>,
+    /// The file of the tokens that are let in; needed where it listens.
+    pub token_file: Option<PathBuf>,
+}
+
+impl Api {
+    pub(super) fn read(s: &mut Section<'_>) -> Self {
+        Self {
+            listen: s.option("listen", Loopback),
+            token_file: s.option("token_file", Path),
         }
     }
 }

@@ -19,11 +19,13 @@ use actix::{Actor, Context, Handler, Recipient};
 use rand::TryRng;
 use rand::rngs::SysRng;
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
 
+use crate::api;
 use crate::clock::Clock;
-use crate::config::{ClusterMode, Config, EmbeddedNode, OnSignal};
+use crate::config::{self, ClusterMode, Config, EmbeddedNode, OnSignal};
 use crate::devcluster::{self, DevCluster, NodeKind, ProcessNode, SimulatedNode};
-use crate::driver_backend::messages::UnknownProfile;
+use crate::driver_backend::messages::RefusedTargets;
 use crate::exit::Exit;
 use crate::kubernetes::client::Limits;
 use crate::kubernetes::{Access, Clients};
@@ -51,7 +53,7 @@ enum Command {
     Stop(Option<OnSignal>),
     SetTargets(
         BTreeMap<ProfileName, u32>,
-        oneshot::Sender<Result<(), UnknownProfile>>,
+        oneshot::Sender<Result<BTreeMap<ProfileName, u32>, RefusedTargets>>,
     ),
     Look(oneshot::Sender<Snapshot>),
     HearOfEnds(Recipient<Ended>),
@@ -74,11 +76,11 @@ impl Handle {
         self.tell(Command::Stop(Some(way)));
     }
 
-    /// Sets targets; `None` where the driver has ended.
+    /// Sets targets, answered with all that are then; `None` where the driver has ended.
     pub async fn set_targets(
         &self,
         targets: BTreeMap<ProfileName, u32>,
-    ) -> Option<Result<(), UnknownProfile>> {
+    ) -> Option<Result<BTreeMap<ProfileName, u32>, RefusedTargets>> {
         let (answer, answered) = oneshot::channel();
         self.tell(Command::SetTargets(targets, answer));
         answered.await.ok()
@@ -249,6 +251,16 @@ async fn drive(
     let reporter = Reporter(reports).start();
     let on_signal = config.shutdown.on_signal;
     let grace = config.shutdown.grace;
+    let api = match served(&config.api).await {
+        Ok(api) => api,
+        Err(error) => {
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "the api cannot be served"
+            );
+            return Exit::Configuration;
+        }
+    };
     let actors = match wiring::wire(config, environment, application, &reporter) {
         Ok(actors) => actors,
         Err(error) => {
@@ -256,6 +268,16 @@ async fn drive(
             return Exit::Configuration;
         }
     };
+    // Dropped with the driver, and what it serves with it.
+    let mut serving = JoinSet::new();
+    if let Some(api) = api {
+        let backend = actors.backend.clone();
+        serving.spawn(async move {
+            if let Err(error) = api.run(backend).await {
+                tracing::error!(%error, "the api is not served any more");
+            }
+        });
+    }
     tracing::debug!(duration_ms = millis(started.elapsed()), "actors started");
     for command in early {
         actors.command(command).await;
@@ -283,6 +305,14 @@ async fn drive(
             exit = &mut stop => return exit,
             Some(command) = commands.recv() => actors.command(command).await,
         }
+    }
+}
+
+/// The API, where one is wanted.
+async fn served(config: &config::Api) -> Result<Option<api::Server>, api::ApiError> {
+    match (config.listen, &config.token_file) {
+        (Some(address), Some(file)) => api::Server::bind(address, file).await.map(Some),
+        _ => Ok(None),
     }
 }
 

@@ -9,8 +9,8 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 
 use crate::config::{self, Config, ScaleDown};
-use crate::driver_backend::DriverBackend;
 use crate::driver_backend::messages::{HearOfEnds, SetTargets};
+use crate::driver_backend::{self, DriverBackend};
 use crate::kubernetes::pod_template::{Common, TemplateError, Toleration};
 use crate::kubernetes::{Calls, ProfileSpec, Record};
 use crate::lifecycle_manager::{self, LifecycleManager, duties};
@@ -119,6 +119,7 @@ pub(super) fn wire(
         version,
     } = application;
     let targets = succession::targets(&config, &record);
+    let wanted = targets.clone();
     let Config {
         app,
         cluster,
@@ -132,6 +133,7 @@ pub(super) fn wire(
         lifecycle,
         failures,
         backend: _,
+        api: _,
         shutdown: _,
         log: _,
     } = config;
@@ -187,8 +189,16 @@ pub(super) fn wire(
         over: reporter.clone().recipient(),
     })
     .start();
-    let names = profiles.keys().cloned().collect();
-    let backend = DriverBackend::new(names, store.clone(), keeper.clone().recipient()).start();
+    let backend = DriverBackend::new(driver_backend::Wiring {
+        app: record.app_id.clone(),
+        incarnation: record.incarnation,
+        targets: wanted,
+        store: store.clone(),
+        keep: keeper.clone().recipient(),
+        clock,
+        timing,
+    })
+    .start();
 
     LifecycleManager::new(lifecycle_manager::Wiring {
         duties: duties::Duties::new(duty_settings(&cluster, &up, &lifecycle), rng()),

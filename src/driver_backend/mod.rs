@@ -1,71 +1,172 @@
-//! DriverBackend: who is there, what is wanted.
+//! DriverBackend: who is there, what is wanted, what happened.
 //!
-//! It owns the targets and is told of every end. With `registration = "optional"` executors count as working when
-//! they run; nobody is registered or idle yet.
+//! It owns the targets, is told of every end, and keeps the [`chronicle`]. With `registration = "optional"` executors
+//! count as working when they run; nobody is registered or idle yet.
 
+pub mod chronicle;
 pub mod messages;
+pub mod views;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use actix::{Actor, Addr, Context, Handler, Recipient};
+use actix::{Actor, Addr, AsyncContext, Context, Handler, MessageResult, Recipient};
+use tokio::sync::watch;
 
+use crate::clock::Clock;
+use crate::config::MOST_EXECUTORS;
 use crate::lifecycle_manager::messages::Ended;
-use crate::model::ProfileName;
 use crate::model::news::News;
+use crate::model::{AppId, Incarnation, ProfileName};
 use crate::snapshot_store::SnapshotStore;
-use crate::snapshot_store::messages::Tell;
+use crate::snapshot_store::delivery::Timing;
+use crate::snapshot_store::messages::{Decided, Round, Subscribe, Subscriber, Tell};
 
-use messages::{HearOfEnds, KeepTargets, SetTargets, UnknownProfile};
+use chronicle::{Chronicle, Reading};
+use messages::{
+    EventsRead, Explain, Explanation, FollowEvents, GetExecutors, GetStatus, Growth, HearOfEnds,
+    KeepTargets, ReadEvents, RefusedTargets, SetTargets,
+};
+use views::{ExecutorView, LOSSES, LossView, StatusView};
 
 /// The application's side of the driver.
 pub struct DriverBackend {
+    app: AppId,
+    incarnation: Incarnation,
     profiles: BTreeSet<ProfileName>,
+    /// The targets as they were set last; the ledger takes them in a moment later.
+    targets: BTreeMap<ProfileName, u32>,
     store: Addr<SnapshotStore>,
     keep: Recipient<KeepTargets>,
+    clock: Clock,
+    timing: Timing,
     /// Those who hear of ends; one for each reader that the wiring attaches.
     readers: Vec<Recipient<Ended>>,
+    chronicle: Chronicle,
+    /// The last losses, the newest first.
+    losses: VecDeque<LossView>,
+    growth: watch::Sender<u64>,
+}
+
+/// What DriverBackend is made of.
+pub struct Wiring {
+    /// The application.
+    pub app: AppId,
+    /// Which start of the driver this is.
+    pub incarnation: Incarnation,
+    /// The targets at the start, of every profile there is; the ledger has them already.
+    pub targets: BTreeMap<ProfileName, u32>,
+    /// Where news goes.
+    pub store: Addr<SnapshotStore>,
+    /// Who keeps targets over a restart.
+    pub keep: Recipient<KeepTargets>,
+    /// The time.
+    pub clock: Clock,
+    /// When batches come.
+    pub timing: Timing,
 }
 
 impl DriverBackend {
-    /// With these profiles; their first targets are in the ledger already.
-    pub fn new(
-        profiles: BTreeSet<ProfileName>,
-        store: Addr<SnapshotStore>,
-        keep: Recipient<KeepTargets>,
-    ) -> Self {
-        Self {
-            profiles,
+    /// With nothing told yet.
+    pub fn new(wiring: Wiring) -> Self {
+        let Wiring {
+            app,
+            incarnation,
+            targets,
             store,
             keep,
+            clock,
+            timing,
+        } = wiring;
+        Self {
+            app,
+            incarnation,
+            profiles: targets.keys().cloned().collect(),
+            targets,
+            store,
+            keep,
+            clock,
+            timing,
             readers: Vec::new(),
+            chronicle: Chronicle::new(incarnation),
+            losses: VecDeque::new(),
+            growth: watch::Sender::new(0),
         }
     }
+
+    /// Has those who follow events read on.
+    fn grown(&self) {
+        let last = self.chronicle.last().number;
+        self.growth.send_if_modified(|number| {
+            let grows = *number != last;
+            *number = last;
+            grows
+        });
+    }
+
+    fn living(&self) -> Vec<ExecutorView> {
+        let now = self.clock.now().tick;
+        (self.chronicle.snapshot()).map_or_else(Vec::new, |snapshot| views::living(snapshot, now))
+    }
+}
+
+/// Why these targets cannot be, if they cannot (spec B-25).
+fn refused(
+    profiles: &BTreeSet<ProfileName>,
+    targets: &BTreeMap<ProfileName, u32>,
+) -> Option<RefusedTargets> {
+    targets.iter().find_map(|(profile, target)| {
+        let profile = profile.clone();
+        if !profiles.contains(&profile) {
+            let known: Vec<&str> = profiles.iter().map(ProfileName::as_str).collect();
+            let known = known.join(", ");
+            return Some(RefusedTargets::UnknownProfile { profile, known });
+        }
+        let (target, most) = (*target, MOST_EXECUTORS);
+        let refused = RefusedTargets::TooMany {
+            profile,
+            target,
+            most,
+        };
+        (target > most).then_some(refused)
+    })
 }
 
 impl Actor for DriverBackend {
     type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.store.do_send(Subscribe {
+            subscriber: Subscriber::Backend,
+            timing: self.timing,
+            recipient: ctx.address().recipient(),
+        });
+    }
+}
+
+impl Handler<Round> for DriverBackend {
+    type Result = ();
+
+    fn handle(&mut self, Round(batch): Round, _: &mut Self::Context) {
+        self.chronicle.round(&batch, self.clock.now());
+        self.store.do_send(Decided(Subscriber::Backend));
+        self.grown();
+    }
 }
 
 impl Handler<SetTargets> for DriverBackend {
-    type Result = Result<(), UnknownProfile>;
+    type Result = Result<BTreeMap<ProfileName, u32>, RefusedTargets>;
 
     fn handle(&mut self, SetTargets(targets): SetTargets, _: &mut Self::Context) -> Self::Result {
-        if let Some(profile) = targets
-            .keys()
-            .find(|profile| !self.profiles.contains(*profile))
-        {
-            let known: Vec<&str> = self.profiles.iter().map(ProfileName::as_str).collect();
-            return Err(UnknownProfile {
-                profile: profile.clone(),
-                known: known.join(", "),
-            });
+        if let Some(refused) = refused(&self.profiles, &targets) {
+            return Err(refused);
         }
         for (profile, target) in &targets {
             tracing::info!(profile = profile.as_str(), target, "target set");
         }
+        self.targets.extend(targets.clone());
         self.store.do_send(Tell(News::Targets(targets.clone())));
         self.keep.do_send(KeepTargets(targets));
-        Ok(())
+        Ok(self.targets.clone())
     }
 }
 
@@ -73,10 +174,21 @@ impl Handler<Ended> for DriverBackend {
     type Result = ();
 
     fn handle(&mut self, ended: Ended, _: &mut Self::Context) {
+        let now = self.clock.now();
+        self.chronicle.end(&ended.0, now);
+        self.losses.truncate(LOSSES - 1);
+        self.losses.push_front(LossView {
+            executor: ended.0.entry.id.get(),
+            profile: ended.0.entry.profile.to_string(),
+            time: now.wall,
+            reason: ended.0.reason.class.to_string(),
+            why: ended.0.reason.message.clone(),
+        });
         self.readers.retain(Recipient::connected);
         for reader in &self.readers {
             reader.do_send(ended.clone());
         }
+        self.grown();
     }
 }
 
@@ -85,5 +197,66 @@ impl Handler<HearOfEnds> for DriverBackend {
 
     fn handle(&mut self, HearOfEnds(reader): HearOfEnds, _: &mut Self::Context) {
         self.readers.push(reader);
+    }
+}
+
+impl Handler<GetStatus> for DriverBackend {
+    type Result = MessageResult<GetStatus>;
+
+    fn handle(&mut self, _: GetStatus, _: &mut Self::Context) -> Self::Result {
+        let time = self.clock.now().wall;
+        let app = self.app.to_string();
+        let mut status = StatusView::before_adoption(app, self.incarnation, time);
+        if let Some(snapshot) = self.chronicle.snapshot() {
+            status.adopted = true;
+            status.profiles = views::profiles(snapshot);
+            status.losses = self.losses.iter().cloned().collect();
+        }
+        MessageResult(status)
+    }
+}
+
+impl Handler<GetExecutors> for DriverBackend {
+    type Result = MessageResult<GetExecutors>;
+
+    fn handle(&mut self, _: GetExecutors, _: &mut Self::Context) -> Self::Result {
+        MessageResult(self.living())
+    }
+}
+
+impl Handler<Explain> for DriverBackend {
+    type Result = MessageResult<Explain>;
+
+    fn handle(&mut self, Explain(id): Explain, _: &mut Self::Context) -> Self::Result {
+        let now = self.clock.now().tick;
+        let explanation = self.chronicle.story(id).map(|story| Explanation {
+            now: (self.chronicle.snapshot())
+                .and_then(|snapshot| snapshot.entry(id))
+                .filter(|entry| !entry.has_ended())
+                .map(|entry| ExecutorView::of(entry, now)),
+            story: story.clone(),
+        });
+        MessageResult(explanation)
+    }
+}
+
+impl Handler<ReadEvents> for DriverBackend {
+    type Result = MessageResult<ReadEvents>;
+
+    fn handle(&mut self, ask: ReadEvents, _: &mut Self::Context) -> Self::Result {
+        let reading = self.chronicle.after(ask.after, ask.most);
+        let living = match reading {
+            Reading::Next(_) => Vec::new(),
+            Reading::Anew(_) => self.living(),
+        };
+        MessageResult(EventsRead { reading, living })
+    }
+}
+
+impl Handler<FollowEvents> for DriverBackend {
+    type Result = MessageResult<FollowEvents>;
+
+    fn handle(&mut self, _: FollowEvents, _: &mut Self::Context) -> Self::Result {
+        MessageResult(Growth(self.growth.subscribe()))
     }
 }

@@ -229,6 +229,31 @@ pub enum PendingStage {
 }
 
 impl Pod {
+    /// What it waits for, in the cluster's own words where it has some; `None` where it does not wait to run.
+    pub fn why_pending(&self) -> Option<String> {
+        let PodState::Pending(stage) = self.state() else {
+            return None;
+        };
+        Some(match (stage, &self.scheduling, &self.executor) {
+            (PendingStage::Unscheduled, Scheduling::Gated, _) => {
+                "held by a scheduling gate".to_owned()
+            }
+            (PendingStage::Unscheduled, Scheduling::Waiting(Some(why)), _) => {
+                format!("unscheduled: {why}")
+            }
+            (PendingStage::Unscheduled, ..) => "unscheduled".to_owned(),
+            (
+                _,
+                _,
+                ContainerState::Waiting {
+                    reason: Some(reason),
+                    ..
+                },
+            ) => reason.to_string(),
+            (PendingStage::Scheduled | PendingStage::Starting, ..) => "starting".to_owned(),
+        })
+    }
+
     /// A pod of which nothing is known; for filling in.
     pub fn blank() -> Self {
         Self {

@@ -42,6 +42,8 @@ pub enum Subscriber {
     Lifecycle,
     /// RecordKeeper.
     Record,
+    /// DriverBackend.
+    Backend,
 }
 
 /// Wants batches.

@@ -18,6 +18,7 @@ mod cluster;
 mod driver;
 mod process;
 
+mod asking;
 mod executors;
 mod faults_by_hand;
 mod hostile_answers;

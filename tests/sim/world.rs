@@ -304,9 +304,12 @@ impl World {
                 Exit::Unreachable => !started,
                 // An older driver of an application that began anew.
                 Exit::Configuration => rewritten && self.script.config.app.id.is_none(),
-                Exit::Usage | Exit::Bug | Exit::Rights | Exit::Finished(_) | Exit::Interrupted => {
-                    false
-                }
+                Exit::Usage
+                | Exit::Refused
+                | Exit::Bug
+                | Exit::Rights
+                | Exit::Finished(_)
+                | Exit::Interrupted => false,
             };
             if !scripted {
                 return Err(format!(

@@ -95,6 +95,9 @@ fn every_line_of_the_reference_could_be_used() {
         if path == "embedded.start_delay" {
             sets.push("embedded.node=simulated".to_owned());
         }
+        if path == "api.listen" {
+            sets.push("api.token_file=token".to_owned());
+        }
         sets.push("profiles.default.command=[\"sleep\"]".to_owned());
         let config = Config::from_toml(LEAST, "a.toml", [], &sets);
         assert!(config.is_ok(), "{}", config.unwrap_err());

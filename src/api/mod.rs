@@ -1,0 +1,122 @@
+//! The driver's API: how people and programs ask how it is going, and say what is wanted (spec O-41 to O-43, B-25, B-50).
+//!
+//! HTTP with JSON, under /v1; [`problem`] is the one shape of errors. Nothing is decided here: handlers ask DriverBackend
+//! and show what it answers.
+
+mod events;
+pub mod problem;
+mod routes;
+mod targets;
+pub mod tokens;
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::Addr;
+use actix::dev::ToEnvelope;
+use axum::Router;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use crate::driver_backend::DriverBackend;
+use problem::Problem;
+use tokens::{Tokens, TokensError};
+
+/// DriverBackend answers at once or is gone.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// So many may follow events at the same time.
+const FOLLOWERS: usize = 256;
+
+/// A request's body is not longer than that.
+const BODY: usize = 64 * 1024;
+
+/// Why there is no API.
+#[derive(Debug, thiserror::Error)]
+pub enum ApiError {
+    /// Nobody could be let in.
+    #[error(transparent)]
+    Tokens(#[from] TokensError),
+    /// The address cannot be had.
+    #[error("cannot listen on {address}, which api.listen names")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// The API, about to be served.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    tokens: Arc<Tokens>,
+}
+
+/// What handlers have.
+#[derive(Clone)]
+struct Api {
+    backend: Addr<DriverBackend>,
+    tokens: Arc<Tokens>,
+    followers: Arc<Semaphore>,
+}
+
+impl Api {
+    /// DriverBackend's answer.
+    async fn ask<M>(&self, message: M) -> Result<M::Result, Problem>
+    where
+        M: actix::Message + Send + 'static,
+        M::Result: Send,
+        DriverBackend: actix::Handler<M>,
+        <DriverBackend as actix::Actor>::Context: ToEnvelope<DriverBackend, M>,
+    {
+        match timeout(ANSWER, self.backend.send(message)).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(_)) | Err(_) => Err(Problem::unavailable()),
+        }
+    }
+}
+
+impl Server {
+    /// Takes the address, and reads the tokens.
+    ///
+    /// # Errors
+    ///
+    /// Where either cannot be had.
+    pub async fn bind(address: SocketAddr, token_file: &Path) -> Result<Self, ApiError> {
+        let tokens = Arc::new(Tokens::of_file(token_file)?);
+        let listener = TcpListener::bind(address)
+            .await
+            .map_err(|source| ApiError::Listen { address, source })?;
+        let address = listener.local_addr().unwrap_or(address);
+        tracing::info!(%address, "api is served");
+        Ok(Self { listener, tokens })
+    }
+
+    /// Serves until it is dropped.
+    ///
+    /// # Errors
+    ///
+    /// Where connections cannot be taken any more.
+    pub async fn run(self, backend: Addr<DriverBackend>) -> io::Result<()> {
+        axum::serve(self.listener, router(backend, self.tokens)).await
+    }
+}
+
+/// The routes, over the driver of this backend.
+fn router(backend: Addr<DriverBackend>, tokens: Arc<Tokens>) -> Router {
+    routes::of(Api {
+        backend,
+        tokens,
+        followers: Arc::new(Semaphore::new(FOLLOWERS)),
+    })
+}
+
+#[cfg(test)]
+mod tests;

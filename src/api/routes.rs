@@ -1,0 +1,100 @@
+//! What can be asked, and who may.
+
+use axum::Json;
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Path, Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
+use axum::routing::{get, put};
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, Method};
+use serde_json::{Value, json};
+
+use super::problem::Problem;
+use super::tokens::Right;
+use super::{Api, BODY, events, targets};
+use crate::driver_backend::messages::{Explain, GetExecutors, GetStatus};
+use crate::model::ExecutorId;
+
+/// All routes.
+pub fn of(api: Api) -> Router {
+    let closed = Router::new()
+        .route("/v1/status", get(status))
+        .route("/v1/executors", get(executors))
+        .route("/v1/executors/{id}", get(explain))
+        .route("/v1/targets", get(targets::read).put(targets::set))
+        .route("/v1/targets/{profile}", put(targets::set_one))
+        .route("/v1/events", get(events::follow))
+        .layer(from_fn_with_state(api.clone(), admit));
+    Router::new()
+        .route("/healthz", get(health))
+        .route("/readyz", get(readiness))
+        .merge(closed)
+        .fallback(async || {
+            Problem::not_found("there is nothing at this path")
+                .hint("/openapi.json tells what there is")
+        })
+        .method_not_allowed_fallback(async || Problem::wrong_method())
+        .layer(DefaultBodyLimit::max(BODY))
+        .with_state(api)
+}
+
+/// Lets in who may do what is asked.
+async fn admit(State(api): State<Api>, request: Request, next: Next) -> Result<Response, Problem> {
+    let right = bearer(request.headers()).and_then(|token| api.tokens.right(token));
+    let right = right.ok_or_else(Problem::unauthorized)?;
+    let looks = matches!(*request.method(), Method::GET | Method::HEAD);
+    if right < Right::Full && !looks {
+        return Err(Problem::read_only());
+    }
+    Ok(next.run(request).await)
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+    let header = headers.get(AUTHORIZATION)?.as_bytes();
+    let (scheme, token) = header.split_at_checked("bearer ".len())?;
+    scheme
+        .eq_ignore_ascii_case(b"bearer ")
+        .then(|| token.trim_ascii())
+}
+
+/// The actors answer (spec O-42).
+async fn health(State(api): State<Api>) -> Result<&'static str, Problem> {
+    api.ask(GetStatus).await.map(|_| "ok\n")
+}
+
+/// The driver has taken over. What is ready beyond that is for the application to say.
+async fn readiness(State(api): State<Api>) -> Result<&'static str, Problem> {
+    match api.ask(GetStatus).await?.adopted {
+        true => Ok("ok\n"),
+        false => Err(Problem::unavailable().hint("the driver is finding out what is there")),
+    }
+}
+
+async fn status(State(api): State<Api>) -> Result<Json<Value>, Problem> {
+    Ok(Json(json!(api.ask(GetStatus).await?)))
+}
+
+async fn executors(State(api): State<Api>) -> Result<Json<Value>, Problem> {
+    let executors = api.ask(GetExecutors).await?;
+    Ok(Json(json!({"executors": executors})))
+}
+
+async fn explain(State(api): State<Api>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
+    let parsed = ExecutorId::parse(&id).map_err(|_| {
+        Problem::bad_request(format!("{id:?} is no executor's id"))
+            .at("id")
+            .hint("an id is a whole number from 1")
+    })?;
+    let explanation = api.ask(Explain(parsed)).await?.ok_or_else(|| {
+        Problem::not_found(format!("nothing is known of executor {id}"))
+            .hint("it never was, or ended long ago: the log tells of each end")
+    })?;
+    let story = &explanation.story;
+    Ok(Json(json!({
+        "executor": parsed.get(),
+        "now": explanation.now,
+        "events": story.events,
+        "left_out_after_the_first": story.left_out,
+    })))
+}

@@ -1,0 +1,187 @@
+//! Speaks to a driver that runs: HTTP to its api.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::{Method, Request, Response, Uri};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use serde_json::Value;
+use tokio::time::timeout;
+
+/// How long an answer may take, but for a stream's.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// An answer is not longer than that: 100,000 executors take about 20 MB.
+const ANSWER: usize = 64 << 20;
+
+/// What a body is made of on its way.
+pub type Body = UnsyncBoxBody<Bytes, String>;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// Nobody answers there.
+    #[error(
+        "no driver answers at {server}: {why}\nis it running, with api.listen set? --server says where"
+    )]
+    Unreachable {
+        /// Where.
+        server: Uri,
+        /// Why not.
+        why: String,
+    },
+    /// It answers, and refuses.
+    #[error("{message}{}", hint.as_deref().map(|hint| format!("\n{hint}")).unwrap_or_default())]
+    Refused {
+        /// Why.
+        message: String,
+        /// What to do about it.
+        hint: Option<String>,
+    },
+    /// What answers there is no driver.
+    #[error("what answers at {server} is no driver of this version: {why}")]
+    Foreign {
+        /// Where.
+        server: Uri,
+        /// What is odd about it.
+        why: String,
+    },
+}
+
+/// A driver, and how one is let in.
+pub struct Client {
+    http: legacy::Client<HttpConnector, Full<Bytes>>,
+    server: Uri,
+    token: String,
+}
+
+impl Client {
+    /// Of the driver that is there.
+    pub fn new(server: Uri, token: String) -> Self {
+        let mut connector = HttpConnector::new();
+        connector.set_connect_timeout(Some(PATIENCE));
+        Self {
+            http: legacy::Client::builder(TokioExecutor::new()).build(connector),
+            server,
+            token,
+        }
+    }
+
+    /// What is there.
+    pub async fn get(&self, path: &str) -> Result<Value, AskError> {
+        self.ask(Method::GET, path, None).await
+    }
+
+    /// Has it be so.
+    pub async fn put(&self, path: &str, body: &Value) -> Result<Value, AskError> {
+        self.ask(Method::PUT, path, Some(body)).await
+    }
+
+    async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, AskError> {
+        let answer = timeout(PATIENCE, async {
+            let response = self.send(method, path, body, None).await?;
+            self.read(response).await
+        });
+        answer
+            .await
+            .unwrap_or_else(|_| Err(self.unreachable("it takes too long")))
+    }
+
+    /// The stream that is there, resumed after the event that was read last.
+    pub async fn stream(&self, path: &str, last: Option<&str>) -> Result<Body, AskError> {
+        let response = timeout(PATIENCE, self.send(Method::GET, path, None, last));
+        let response = response
+            .await
+            .unwrap_or_else(|_| Err(self.unreachable("it takes too long")))?;
+        if response.status().is_success() {
+            return Ok(response.into_body());
+        }
+        match self.read(response).await {
+            Err(error) => Err(error),
+            Ok(_) => Err(self.foreign("it refuses without a reason")),
+        }
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        last: Option<&str>,
+    ) -> Result<Response<Body>, AskError> {
+        let uri = format!("{}{path}", self.server.to_string().trim_end_matches('/'));
+        let mut request = Request::builder()
+            .method(method)
+            .uri(uri)
+            .header(AUTHORIZATION, format!("Bearer {}", self.token))
+            .header(ACCEPT, "application/json, text/event-stream");
+        if let Some(last) = last {
+            request = request.header("last-event-id", last);
+        }
+        let bytes = body.map(|body| Bytes::from(body.to_string()));
+        if bytes.is_some() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        let request = request
+            .body(Full::new(bytes.unwrap_or_default()))
+            .map_err(|error| self.unreachable(error))?;
+        let sent = self.http.request(request).await;
+        let response = sent.map_err(|error| self.unreachable(innermost(&error)))?;
+        Ok(response.map(|body| body.map_err(|error| error.to_string()).boxed_unsync()))
+    }
+
+    async fn read(&self, response: Response<Body>) -> Result<Value, AskError> {
+        let status = response.status();
+        let body = Limited::new(response.into_body(), ANSWER).collect().await;
+        let body = body.map_err(|error| self.foreign(error))?.to_bytes();
+        let value: Result<Value, _> = serde_json::from_slice(&body);
+        match value {
+            Ok(value) if status.is_success() => Ok(value),
+            Ok(value) if value["message"].is_string() => {
+                let text = |field: &str| value[field].as_str().map(str::to_owned);
+                let message = text("message").unwrap_or_default();
+                Err(AskError::Refused {
+                    message: match text("field") {
+                        Some(field) => format!("{field}: {message}"),
+                        None => message,
+                    },
+                    hint: text("hint"),
+                })
+            }
+            _ => Err(self.foreign(format!("it answers {status}"))),
+        }
+    }
+
+    fn unreachable(&self, why: impl ToString) -> AskError {
+        AskError::Unreachable {
+            server: self.server.clone(),
+            why: why.to_string(),
+        }
+    }
+
+    fn foreign(&self, why: impl ToString) -> AskError {
+        AskError::Foreign {
+            server: self.server.clone(),
+            why: why.to_string(),
+        }
+    }
+}
+
+/// What says most: the cause of the causes.
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost.to_string()
+}

@@ -1,0 +1,261 @@
+//! Answers as people read them.
+
+use serde_json::Value;
+
+/// A text, or nothing.
+fn text<'a>(value: &'a Value, field: &str) -> &'a str {
+    value[field].as_str().unwrap_or_default()
+}
+
+/// A number, or nothing.
+fn number(value: &Value, field: &str) -> String {
+    value[field]
+        .as_i64()
+        .map_or_else(String::new, |n| n.to_string())
+}
+
+/// What moves the cursor does not belong on a terminal, whoever wrote it.
+fn plain(text: &str) -> String {
+    text.replace(char::is_control, " ")
+}
+
+/// Columns as wide as what stands in them, two blanks apart.
+fn table(header: &[&str], rows: &[Vec<String>]) -> String {
+    let rows: Vec<Vec<String>> = std::iter::once(header.iter().map(|h| (*h).to_owned()).collect())
+        .chain(
+            rows.iter()
+                .map(|row| row.iter().map(|cell| plain(cell)).collect()),
+        )
+        .collect();
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..header.len()).map(width).collect();
+    let lines = rows.iter().map(|row| {
+        let cells = row.iter().zip(&widths);
+        let line: String = cells
+            .map(|(cell, width)| format!("{cell:width$}  "))
+            .collect();
+        line.trim_end().to_owned()
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Of `/v1/status`.
+pub fn status(answer: &Value) -> String {
+    let mut out = format!(
+        "application {}, incarnation {}\n",
+        plain(text(answer, "app")),
+        number(answer, "incarnation")
+    );
+    if answer["adopted"] != true {
+        out.push_str("the driver is finding out what is there");
+        return out;
+    }
+    let profiles = answer["profiles"].as_object();
+    let rows: Vec<Vec<String>> = profiles
+        .into_iter()
+        .flatten()
+        .map(|(name, view)| {
+            let fields = [
+                "target",
+                "running",
+                "pending",
+                "requested",
+                "unanswered",
+                "in_doubt",
+                "leaving",
+            ];
+            let numbers = fields.map(|field| number(view, field));
+            std::iter::once(name.clone()).chain(numbers).collect()
+        })
+        .collect();
+    out.push_str(&table(
+        &[
+            "PROFILE",
+            "TARGET",
+            "RUNNING",
+            "PENDING",
+            "REQUESTED",
+            "UNANSWERED",
+            "IN DOUBT",
+            "LEAVING",
+        ],
+        &rows,
+    ));
+    for (name, view) in profiles.into_iter().flatten() {
+        for wait in view["waiting_for"].as_array().into_iter().flatten() {
+            let (executors, why) = (number(wait, "executors"), plain(text(wait, "why")));
+            out.push_str(&format!("\n{name}: {executors} wait: {why}"));
+        }
+    }
+    let losses: Vec<Vec<String>> = (answer["losses"].as_array().into_iter().flatten())
+        .map(|loss| {
+            vec![
+                text(loss, "time").chars().take(19).collect(),
+                number(loss, "executor"),
+                text(loss, "profile").to_owned(),
+                text(loss, "reason").to_owned(),
+                text(loss, "why").to_owned(),
+            ]
+        })
+        .collect();
+    if !losses.is_empty() {
+        out.push_str("\n\nended last:\n");
+        out.push_str(&table(
+            &["TIME", "EXECUTOR", "PROFILE", "REASON", "WHY"],
+            &losses,
+        ));
+    }
+    out
+}
+
+/// Of `/v1/executors`.
+pub fn executors(answer: &Value) -> String {
+    let rows: Vec<Vec<String>> = (answer["executors"].as_array().into_iter().flatten())
+        .map(|executor| {
+            vec![
+                number(executor, "executor"),
+                text(executor, "profile").to_owned(),
+                text(executor, "state").to_owned(),
+                format!("{}s", number(executor, "age_seconds")),
+                text(executor, "pod").to_owned(),
+                text(executor, "node").to_owned(),
+                text(executor, "why").to_owned(),
+            ]
+        })
+        .collect();
+    if rows.is_empty() {
+        return "no executors".to_owned();
+    }
+    table(
+        &[
+            "EXECUTOR",
+            "PROFILE",
+            "STATE",
+            "AGE",
+            "POD",
+            "NODE",
+            "WAITS FOR",
+        ],
+        &rows,
+    )
+}
+
+/// Of `/v1/executors/ID`.
+pub fn story(answer: &Value) -> String {
+    let state = match answer["now"].as_object() {
+        Some(_) => format!("is {}", text(&answer["now"], "state")),
+        None => "has ended".to_owned(),
+    };
+    let mut out = format!("executor {} {state}", number(answer, "executor"));
+    let left_out = answer["left_out_after_the_first"].as_u64().unwrap_or(0);
+    for (at, event) in answer["events"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .enumerate()
+    {
+        if at == 1 && left_out > 0 {
+            out.push_str(&format!("\n  … {left_out} events that are not kept"));
+        }
+        out.push_str(&format!("\n  {}", line(event, false)));
+    }
+    out
+}
+
+/// Of `/v1/targets`.
+pub fn targets(answer: &Value) -> String {
+    let rows: Vec<Vec<String>> = (answer["targets"].as_object().into_iter().flatten())
+        .map(|(profile, target)| vec![profile.clone(), target.to_string()])
+        .collect();
+    table(&["PROFILE", "TARGET"], &rows)
+}
+
+/// One event of the stream.
+pub fn event(event: &Value) -> String {
+    if event["event"] != "living" {
+        return line(event, true);
+    }
+    let gap = match event["gap"] == true {
+        true => "what happened since the last event is not kept any more; ",
+        false => "",
+    };
+    format!("{gap}these live:\n{}", executors(event))
+}
+
+/// An event on a line: when, who, what, and what goes with it.
+fn line(event: &Value, names_executor: bool) -> String {
+    let mut parts = vec![text(event, "time").to_owned()];
+    if names_executor && !event["executor"].is_null() {
+        parts.push(format!(
+            "executor {} ({})",
+            number(event, "executor"),
+            text(event, "profile")
+        ));
+    }
+    parts.push(text(event, "event").to_owned());
+    const SAID: [&str; 5] = ["id", "time", "event", "executor", "profile"];
+    for (field, value) in event.as_object().into_iter().flatten() {
+        let of_executor = !event["executor"].is_null();
+        if SAID.contains(&field.as_str()) && (field != "profile" || of_executor) {
+            continue;
+        }
+        let shown = value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned);
+        parts.push(format!("{field}={shown}"));
+    }
+    plain(&parts.join("  "))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    // spec: O-43
+    #[test]
+    fn the_status_is_a_table_with_reasons_and_losses_below() {
+        let answer = json!({
+            "app": "app-1", "incarnation": 2, "adopted": true,
+            "profiles": {"default": {
+                "target": 4, "running": 2, "pending": 2, "requested": 0, "unanswered": 0, "in_doubt": 0, "leaving": 0,
+                "waiting_for": [{"why": "unscheduled: no\u{1b}nodes", "executors": 2}],
+            }},
+            "losses": [{
+                "time": "2026-01-01T00:00:00.123456Z", "executor": 7, "profile": "default",
+                "reason": "OomKilled", "why": "out of memory",
+            }],
+        });
+        assert_eq!(
+            status(&answer),
+            "application app-1, incarnation 2\n\
+             PROFILE  TARGET  RUNNING  PENDING  REQUESTED  UNANSWERED  IN DOUBT  LEAVING\n\
+             default  4       2        2        0          0           0         0\n\
+             default: 2 wait: unscheduled: no nodes\n\
+             \n\
+             ended last:\n\
+             TIME                 EXECUTOR  PROFILE  REASON     WHY\n\
+             2026-01-01T00:00:00  7         default  OomKilled  out of memory"
+        );
+    }
+
+    // spec: O-43, B-51
+    #[test]
+    fn a_story_says_what_is_left_out() {
+        let answer = json!({
+            "executor": 7, "now": null, "left_out_after_the_first": 3,
+            "events": [
+                {"id": "1-1", "time": "T1", "event": "requested", "executor": 7, "profile": "default"},
+                {"id": "1-9", "time": "T2", "event": "ended", "executor": 7, "profile": "default", "reason": "Exited", "exit_code": 3},
+            ],
+        });
+        assert_eq!(
+            story(&answer),
+            "executor 7 has ended\n  T1  requested\n  … 3 events that are not kept\n  T2  ended  exit_code=3  reason=Exited"
+        );
+    }
+}

@@ -1,0 +1,190 @@
+//! What is shown of the driver to people and programs (spec O-42, O-43): made from a snapshot when it is asked for.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::model::executor::Class;
+use crate::model::{Entry, Incarnation, ProfileName, Snapshot, Tick};
+
+/// So many of the last losses are shown.
+pub const LOSSES: usize = 10;
+
+/// What `boatswain status` shows.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StatusView {
+    /// The application's id.
+    pub app: String,
+    /// Which start of the driver this is.
+    pub incarnation: u64,
+    /// Whether the driver has taken over, and knows what is there.
+    pub adopted: bool,
+    /// When this was so.
+    pub time: Timestamp,
+    /// How far each profile has come.
+    pub profiles: BTreeMap<String, ProfileView>,
+    /// The executors that ended last, the newest first.
+    pub losses: Vec<LossView>,
+}
+
+/// How far a profile has come.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct ProfileView {
+    /// How many are wanted.
+    pub target: u32,
+    /// How many run.
+    pub running: u32,
+    /// How many have a pod that does not run yet.
+    pub pending: u32,
+    /// How many were asked for and have no pod yet.
+    pub requested: u32,
+    /// How many were asked for, and the API server did not say whether it heard.
+    pub unanswered: u32,
+    /// Of how many it cannot be told at the moment whether they run.
+    pub in_doubt: u32,
+    /// How many are on their way out; they do not count.
+    pub leaving: u32,
+    /// What those that are pending wait for, the most frequent first.
+    pub waiting_for: Vec<WaitView>,
+}
+
+/// What some executors wait for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WaitView {
+    /// In the cluster's own words.
+    pub why: String,
+    /// How many wait for it.
+    pub executors: u32,
+}
+
+/// An executor that ended.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LossView {
+    /// Which one.
+    pub executor: u64,
+    /// Of which profile.
+    pub profile: String,
+    /// When this was learnt.
+    pub time: Timestamp,
+    /// Why, in one word (spec L-20).
+    pub reason: String,
+    /// Why, for people.
+    pub why: String,
+}
+
+/// An executor that lives.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ExecutorView {
+    /// Its id.
+    pub executor: u64,
+    /// Its profile.
+    pub profile: String,
+    /// How far it is, in one word.
+    pub state: &'static str,
+    /// For how long this driver has known of it, in seconds.
+    pub age_seconds: u64,
+    /// Its pod.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod: Option<String>,
+    /// Its node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// What it waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// Which start of the driver asked for it.
+    pub incarnation: u64,
+}
+
+/// A class in one word.
+pub fn state(class: Class) -> &'static str {
+    match class {
+        Class::Sent => "requested",
+        Class::Unknown => "unanswered",
+        Class::Pending(_) => "pending",
+        Class::Running => "running",
+        Class::Odd | Class::Absent => "in-doubt",
+        Class::Leaving | Class::Terminating => "leaving",
+        Class::Finished | Class::Gone => "ended",
+    }
+}
+
+impl ExecutorView {
+    /// How this executor is shown.
+    pub fn of(entry: &Entry, now: Tick) -> Self {
+        let pod = entry.pod();
+        Self {
+            executor: entry.id.get(),
+            profile: entry.profile.to_string(),
+            state: state(entry.class()),
+            age_seconds: now.since(entry.since).as_secs(),
+            pod: pod.map(|pod| pod.name.to_string()),
+            node: pod.and_then(|pod| pod.node.as_deref()).map(str::to_owned),
+            why: pod.and_then(|pod| pod.why_pending()),
+            incarnation: entry.incarnation.0,
+        }
+    }
+}
+
+/// All executors that have not ended, by id: O(executors).
+pub fn living(snapshot: &Snapshot, now: Tick) -> Vec<ExecutorView> {
+    (snapshot.entries.values())
+        .filter(|entry| !entry.has_ended())
+        .map(|entry| ExecutorView::of(entry, now))
+        .collect()
+}
+
+/// How far each profile has come: O(executors), for what the pending ones wait for.
+pub fn profiles(snapshot: &Snapshot) -> BTreeMap<String, ProfileView> {
+    let mut waiting: BTreeMap<&ProfileName, BTreeMap<String, u32>> = BTreeMap::new();
+    for entry in snapshot.entries.values() {
+        if matches!(entry.class(), Class::Pending(_))
+            && let Some(why) = entry.pod().and_then(|pod| pod.why_pending())
+        {
+            *waiting
+                .entry(&entry.profile)
+                .or_default()
+                .entry(why)
+                .or_default() += 1;
+        }
+    }
+    let view = |profile: &ProfileName, target| {
+        let counts = snapshot.counts(profile);
+        let reasons = waiting.get(profile).into_iter().flatten();
+        let mut waiting_for: Vec<_> = reasons
+            .map(|(why, executors)| WaitView {
+                why: why.clone(),
+                executors: *executors,
+            })
+            .collect();
+        waiting_for.sort_by_key(|wait| std::cmp::Reverse(wait.executors));
+        ProfileView {
+            target,
+            running: counts.running,
+            pending: counts.pending,
+            requested: counts.sent,
+            unanswered: counts.unknown,
+            in_doubt: counts.doubtful,
+            leaving: counts.leaving + counts.terminating,
+            waiting_for,
+        }
+    };
+    (snapshot.targets.iter())
+        .map(|(profile, target)| (profile.to_string(), view(profile, target.executors)))
+        .collect()
+}
+
+impl StatusView {
+    /// Before anything is known.
+    pub fn before_adoption(app: String, incarnation: Incarnation, time: Timestamp) -> Self {
+        Self {
+            app,
+            incarnation: incarnation.0,
+            adopted: false,
+            time,
+            profiles: BTreeMap::new(),
+            losses: Vec::new(),
+        }
+    }
+}

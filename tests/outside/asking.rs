@@ -1,0 +1,105 @@
+//! Asking a driver that runs, and telling it what is wanted, as a person does.
+
+use std::path::PathBuf;
+use std::process::Output;
+
+use serde_json::Value;
+
+use super::api::Grace;
+use super::cluster::Cluster;
+use super::driver::Driver;
+use super::process::{boatswain, until};
+
+/// A driver with an api, and how it is asked.
+struct Asked {
+    driver: Driver,
+    server: String,
+    tokens: PathBuf,
+}
+
+impl Asked {
+    fn start(cluster: &Cluster, executors: usize) -> Self {
+        let tokens = cluster.directory.path().join("api-token");
+        let file = format!("api.token_file={}", tokens.display());
+        let mut driver = Driver::start(cluster, executors, &["api.listen=127.0.0.1:0", &file]);
+        let served = driver.says("api is served");
+        Self {
+            driver,
+            server: format!("http://{}", served["address"].as_str().unwrap()),
+            tokens,
+        }
+    }
+
+    fn ask(&self, arguments: &[&str]) -> Output {
+        let mut command = boatswain();
+        command.args(arguments).arg("--server").arg(&self.server);
+        command.arg("--token-file").arg(&self.tokens);
+        command.output().unwrap()
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        let output = self.ask(&[arguments, &["-o", "json"]].concat());
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    fn running(&self) -> u64 {
+        let status = self.json(&["status"]);
+        status["profiles"]["default"]["running"].as_u64().unwrap_or(0)
+    }
+}
+
+// spec: O-43, B-25, B-51
+#[test]
+fn a_person_sees_how_it_is_going_and_says_what_is_wanted() {
+    let cluster = Cluster::any();
+    let mut asked = Asked::start(&cluster, 2);
+    until("two run", || (asked.running() == 2).then_some(()));
+    let scaled = asked.json(&["scale", "default=3"]);
+    assert_eq!(scaled["targets"]["default"], 3);
+    until("three run", || (asked.running() == 3).then_some(()));
+    let refused = asked.ask(&["scale", "default=1", "gpu=1"]);
+    assert_eq!(refused.status.code(), Some(1));
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(said.contains("there is no profile gpu") && said.contains("nothing was changed"), "{said}");
+    assert_eq!(asked.running(), 3);
+
+    cluster.api.delete_pod("t-exec-2", Grace::Force);
+    asked.driver.end_of(2);
+    let story = asked.json(&["explain", "2"]);
+    assert!(story["now"].is_null(), "{story}");
+    let last = story["events"].as_array().unwrap().last().unwrap();
+    assert_eq!((&last["event"], &last["reason"]), (&"ended".into(), &"Deleted".into()));
+    let shown = asked.ask(&["status"]);
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.contains("ended last") && shown.contains("Deleted"), "{shown}");
+}
+
+// spec: O-43, O-50
+#[test]
+fn one_who_cannot_be_answered_is_told_why() {
+    let cluster = Cluster::any();
+    let asked = Asked::start(&cluster, 0);
+    let unknown = asked.ask(&["explain", "99"]);
+    assert_eq!(unknown.status.code(), Some(1));
+    let other = cluster.directory.path().join("other-token");
+    std::fs::write(&other, "not-this-one\n").unwrap();
+    let owner_only = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(&other, owner_only).unwrap();
+    let asked = Asked {
+        tokens: other,
+        ..asked
+    };
+    let stranger = asked.ask(&["status"]);
+    assert_eq!(stranger.status.code(), Some(1));
+    let said = String::from_utf8(stranger.stderr).unwrap();
+    assert!(said.contains("api.token_file"), "{said}");
+    let asked = Asked {
+        server: "http://127.0.0.1:1".to_owned(),
+        ..asked
+    };
+    let nobody = asked.ask(&["status"]);
+    assert_eq!(nobody.status.code(), Some(69));
+    let said = String::from_utf8(nobody.stderr).unwrap();
+    assert!(said.contains("no driver answers"), "{said}");
+}
