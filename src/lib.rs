@@ -25,6 +25,7 @@ pub mod driver_backend;
 pub mod exit;
 pub mod kubernetes;
 pub mod lifecycle_manager;
+pub mod metrics;
 pub mod model;
 pub mod pod_allocator;
 pub mod poll_source;

@@ -15,18 +15,19 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::Addr;
 use actix::dev::ToEnvelope;
+use actix::{Actor, Addr, Handler, Message};
 use axum::Router;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::driver_backend::DriverBackend;
+use crate::metrics::Meter;
 use problem::Problem;
 use tokens::{Tokens, TokensError};
 
-/// DriverBackend answers at once or is gone.
+/// An actor answers at once or is gone.
 const ANSWER: Duration = Duration::from_secs(5);
 
 /// So many may follow events at the same time.
@@ -63,6 +64,7 @@ pub struct Server {
 #[derive(Clone)]
 struct Api {
     backend: Addr<DriverBackend>,
+    meter: Addr<Meter>,
     tokens: Arc<Tokens>,
     followers: Arc<Semaphore>,
 }
@@ -71,15 +73,26 @@ impl Api {
     /// DriverBackend's answer.
     async fn ask<M>(&self, message: M) -> Result<M::Result, Problem>
     where
-        M: actix::Message + Send + 'static,
+        M: Message + Send + 'static,
         M::Result: Send,
-        DriverBackend: actix::Handler<M>,
-        <DriverBackend as actix::Actor>::Context: ToEnvelope<DriverBackend, M>,
+        DriverBackend: Handler<M>,
+        <DriverBackend as Actor>::Context: ToEnvelope<DriverBackend, M>,
     {
-        match timeout(ANSWER, self.backend.send(message)).await {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(_)) | Err(_) => Err(Problem::unavailable()),
-        }
+        answer(&self.backend, message).await
+    }
+}
+
+/// An actor's answer.
+async fn answer<A, M>(actor: &Addr<A>, message: M) -> Result<M::Result, Problem>
+where
+    A: Actor + Handler<M>,
+    A::Context: ToEnvelope<A, M>,
+    M: Message + Send + 'static,
+    M::Result: Send,
+{
+    match timeout(ANSWER, actor.send(message)).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(_)) | Err(_) => Err(Problem::unavailable()),
     }
 }
 
@@ -104,15 +117,16 @@ impl Server {
     /// # Errors
     ///
     /// Where connections cannot be taken any more.
-    pub async fn run(self, backend: Addr<DriverBackend>) -> io::Result<()> {
-        axum::serve(self.listener, router(backend, self.tokens)).await
+    pub async fn run(self, backend: Addr<DriverBackend>, meter: Addr<Meter>) -> io::Result<()> {
+        axum::serve(self.listener, router(backend, meter, self.tokens)).await
     }
 }
 
-/// The routes, over the driver of this backend.
-fn router(backend: Addr<DriverBackend>, tokens: Arc<Tokens>) -> Router {
+/// The routes, over the driver of these actors.
+fn router(backend: Addr<DriverBackend>, meter: Addr<Meter>, tokens: Arc<Tokens>) -> Router {
     routes::of(Api {
         backend,
+        meter,
         tokens,
         followers: Arc::new(Semaphore::new(FOLLOWERS)),
     })

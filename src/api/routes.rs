@@ -4,16 +4,17 @@ use axum::Json;
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Path, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, put};
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, Method};
 use serde_json::{Value, json};
 
 use super::problem::Problem;
 use super::tokens::Right;
-use super::{Api, BODY, events, targets};
+use super::{Api, BODY, answer, events, targets};
 use crate::driver_backend::messages::{Explain, GetExecutors, GetStatus};
+use crate::metrics::messages::Scrape;
 use crate::model::ExecutorId;
 
 /// All routes.
@@ -25,6 +26,7 @@ pub fn of(api: Api) -> Router {
         .route("/v1/targets", get(targets::read).put(targets::set))
         .route("/v1/targets/{profile}", put(targets::set_one))
         .route("/v1/events", get(events::follow))
+        .route("/metrics", get(metrics))
         .layer(from_fn_with_state(api.clone(), admit));
     Router::new()
         .route("/healthz", get(health))
@@ -56,6 +58,14 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     scheme
         .eq_ignore_ascii_case(b"bearer ")
         .then(|| token.trim_ascii())
+}
+
+/// What Prometheus scrapes (spec O-41).
+async fn metrics(State(api): State<Api>) -> Result<Response, Problem> {
+    let text = answer(&api.meter, Scrape).await?;
+    let text = text.map_err(|_| Problem::unavailable())?;
+    const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    Ok(([(CONTENT_TYPE, OPEN_METRICS)], text).into_response())
 }
 
 /// The actors answer (spec O-42).

@@ -60,10 +60,18 @@ fn driver(targets: &[(&str, u32)]) -> Driver {
         timing,
     })
     .start();
+    let meter = Meter::new(
+        &AppId::from("app"),
+        Incarnation(1),
+        store.clone(),
+        clock,
+        timing,
+    )
+    .start();
     let tokens = Tokens::parse("full-one\nlooks read\n", "tokens").unwrap();
     Driver {
         store,
-        router: router(backend, Arc::new(tokens)),
+        router: router(backend, meter, Arc::new(tokens)),
     }
 }
 
@@ -303,6 +311,28 @@ async fn events_are_streamed_from_the_living_on_and_resumed_after_the_last() {
         .send(Method::GET, "/v1/events?after=x", "looks", "")
         .await;
     assert_eq!((status.as_u16(), &answer["field"]), (400, &json!("after")));
+}
+
+// spec: O-41
+#[actix::test]
+async fn prometheus_reads_what_was_counted() {
+    tokio::time::pause();
+    let driver = driver(&[("default", 2)]);
+    driver.request(1);
+    a_moment().await;
+    let request = Request::get("/metrics").header("authorization", "Bearer looks");
+    let request = request.body(Body::empty()).unwrap();
+    let response = driver.router.clone().oneshot(request).await.unwrap();
+    let text = response.into_body().collect().await.unwrap().to_bytes();
+    let text = std::str::from_utf8(&text).unwrap();
+    for line in [
+        "boatswain_target_executors{profile=\"default\"} 2",
+        "boatswain_executors{profile=\"default\",state=\"requested\"} 1",
+        "boatswain_adopted 1",
+    ] {
+        assert!(text.lines().any(|l| l == line), "no {line} in {text}");
+    }
+    assert!(text.ends_with("# EOF\n"));
 }
 
 // spec: O-50

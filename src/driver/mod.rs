@@ -271,9 +271,9 @@ async fn drive(
     // Dropped with the driver, and what it serves with it.
     let mut serving = JoinSet::new();
     if let Some(api) = api {
-        let backend = actors.backend.clone();
+        let (backend, meter) = (actors.backend.clone(), actors.meter.clone());
         serving.spawn(async move {
-            if let Err(error) = api.run(backend).await {
+            if let Err(error) = api.run(backend, meter).await {
                 tracing::error!(%error, "the api is not served any more");
             }
         });

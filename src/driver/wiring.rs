@@ -14,6 +14,7 @@ use crate::driver_backend::{self, DriverBackend};
 use crate::kubernetes::pod_template::{Common, TemplateError, Toleration};
 use crate::kubernetes::{Calls, ProfileSpec, Record};
 use crate::lifecycle_manager::{self, LifecycleManager, duties};
+use crate::metrics::Meter;
 use crate::model::backoff::Backoff;
 use crate::model::{Now, ProfileName};
 use crate::pod_allocator::crash_loop::Kept;
@@ -65,6 +66,7 @@ pub struct Actors {
     pub(super) allocator: Addr<PodAllocator>,
     pub(super) record: Addr<RecordKeeper>,
     pub(super) backend: Addr<DriverBackend>,
+    pub(super) meter: Addr<Meter>,
     pub(super) calls: Calls,
     pub(super) page_size: u32,
     pub(super) request_timeout: Duration,
@@ -200,6 +202,18 @@ pub(super) fn wire(
     })
     .start();
 
+    let meter = Meter::new(
+        &record.app_id,
+        record.incarnation,
+        store.clone(),
+        clock,
+        timing,
+    )
+    .start();
+    backend.do_send(HearOfEnds(meter.clone().recipient()));
+    let told = meter.clone();
+    let calls = calls.observed(Arc::new(move |call| told.do_send(call)));
+
     LifecycleManager::new(lifecycle_manager::Wiring {
         duties: duties::Duties::new(duty_settings(&cluster, &up, &lifecycle), rng()),
         calls: calls.clone(),
@@ -248,6 +262,7 @@ pub(super) fn wire(
         allocator,
         record: keeper,
         backend,
+        meter,
         calls,
         page_size: poll.page_size,
         request_timeout: cluster.request_timeout,

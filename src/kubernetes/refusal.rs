@@ -89,6 +89,32 @@ pub enum Kind {
     Garbage,
 }
 
+impl Kind {
+    /// In one word, for those who count.
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Wait => "wait",
+            Kind::Quota => "quota",
+            Kind::NamespaceTerminating => "namespace-terminating",
+            Kind::NamespaceMissing => "namespace-missing",
+            Kind::Admission => "admission",
+            Kind::Invalid => "invalid",
+            Kind::Rights => "rights",
+            Kind::Credentials => "credentials",
+            Kind::Conflict => "conflict",
+            Kind::AlreadyExists => "already-exists",
+            Kind::Expired => "expired",
+            Kind::TooLargeVersion => "too-large-version",
+            Kind::NotFound => "not-found",
+            Kind::Server => "server-error",
+            Kind::TimedOut => "timed-out",
+            Kind::Unreachable => "unreachable",
+            Kind::Broken => "broken",
+            Kind::Garbage => "garbage",
+        }
+    }
+}
+
 impl Failure {
     /// A failure without an answer, or one whose answer is of no use.
     pub fn new(kind: Kind, message: &str) -> Self {

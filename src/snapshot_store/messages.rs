@@ -44,6 +44,8 @@ pub enum Subscriber {
     Record,
     /// DriverBackend.
     Backend,
+    /// Meter.
+    Metrics,
 }
 
 /// Wants batches.

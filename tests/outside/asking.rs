@@ -45,7 +45,9 @@ impl Asked {
 
     fn running(&self) -> u64 {
         let status = self.json(&["status"]);
-        status["profiles"]["default"]["running"].as_u64().unwrap_or(0)
+        status["profiles"]["default"]["running"]
+            .as_u64()
+            .unwrap_or(0)
     }
 }
 
@@ -61,7 +63,10 @@ fn a_person_sees_how_it_is_going_and_says_what_is_wanted() {
     let refused = asked.ask(&["scale", "default=1", "gpu=1"]);
     assert_eq!(refused.status.code(), Some(1));
     let said = String::from_utf8(refused.stderr).unwrap();
-    assert!(said.contains("there is no profile gpu") && said.contains("nothing was changed"), "{said}");
+    assert!(
+        said.contains("there is no profile gpu") && said.contains("nothing was changed"),
+        "{said}"
+    );
     assert_eq!(asked.running(), 3);
 
     cluster.api.delete_pod("t-exec-2", Grace::Force);
@@ -69,10 +74,16 @@ fn a_person_sees_how_it_is_going_and_says_what_is_wanted() {
     let story = asked.json(&["explain", "2"]);
     assert!(story["now"].is_null(), "{story}");
     let last = story["events"].as_array().unwrap().last().unwrap();
-    assert_eq!((&last["event"], &last["reason"]), (&"ended".into(), &"Deleted".into()));
+    assert_eq!(
+        (&last["event"], &last["reason"]),
+        (&"ended".into(), &"Deleted".into())
+    );
     let shown = asked.ask(&["status"]);
     let shown = String::from_utf8(shown.stdout).unwrap();
-    assert!(shown.contains("ended last") && shown.contains("Deleted"), "{shown}");
+    assert!(
+        shown.contains("ended last") && shown.contains("Deleted"),
+        "{shown}"
+    );
 }
 
 // spec: O-43, O-50

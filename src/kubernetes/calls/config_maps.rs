@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::Calls;
 use super::pods::{Deleted, delete_options, is_another, is_missing, kind_is};
-use super::transport::{Call, JSON, OBJECT_LIMIT, Query, Rejection, answer, garbage};
+use super::transport::{Call, JSON, OBJECT_LIMIT, Query, Rejection, garbage};
 use super::watch::Lines;
 use crate::kubernetes::refusal::Failure;
 use crate::model::{PodUid, ResourceVersion};
@@ -76,7 +76,7 @@ impl Calls {
     pub async fn delete_config_map(&self, name: &str, uid: &PodUid) -> Result<Deleted, Failure> {
         let mut call = self.config_map_call(Method::DELETE, Some(name), None);
         call.body = Some((JSON, delete_options(uid, None)));
-        match answer(&self.clients.reads, self.at.request_timeout, call).await {
+        match self.answer(&self.clients.reads, call).await {
             Ok(_) => Ok(Deleted::Accepted(None)),
             Err(rejection)
                 if is_missing(&rejection, CONFIG_MAPS, name) || is_another(&rejection) =>
@@ -121,7 +121,7 @@ impl Calls {
 
     async fn config_map(&self, call: Call) -> Result<ConfigMap, Rejection> {
         let place = call.place();
-        let body = answer(&self.clients.reads, self.at.request_timeout, call).await?;
+        let body = self.answer(&self.clients.reads, call).await?;
         let text = String::from_utf8_lossy(&body);
         kind_is(&text, "ConfigMap")
             .and_then(|()| read_config_map(&text))

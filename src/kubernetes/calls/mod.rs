@@ -11,6 +11,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+use http::Response;
+use kube::client::Body;
+use tokio::time::Instant;
+
 pub use config_maps::{ConfigMap, ConfigMapStream};
 pub use pods::{Deleted, ListPage, ListQuery};
 pub use streamed::NotStreamed;
@@ -20,8 +25,10 @@ use super::client::Clients;
 use super::decode::PodReader;
 use super::labels::LabelScheme;
 use super::record::record_name;
+use crate::metrics::messages::CallMade;
 use crate::model::pod::Sighting;
 use crate::model::{AppId, ResourceVersion};
+use transport::{Call, Rejection};
 
 /// A list that came as a stream: its version, and the pods.
 pub type WatchedPods = (ResourceVersion, Vec<Sighting>);
@@ -50,7 +57,12 @@ pub struct CallsSpec {
 pub struct Calls {
     clients: Clients,
     at: Arc<Place>,
+    /// Who is told of each call.
+    observer: Option<Observer>,
 }
+
+/// Is told of each call that is over.
+pub type Observer = Arc<dyn Fn(CallMade) + Send + Sync>;
 
 /// What is the same in every call.
 struct Place {
@@ -80,6 +92,46 @@ impl Calls {
         Self {
             clients,
             at: Arc::new(at),
+            observer: None,
+        }
+    }
+
+    /// The same calls, of which this one is told.
+    pub fn observed(self, observer: Observer) -> Self {
+        Self {
+            observer: Some(observer),
+            ..self
+        }
+    }
+
+    async fn answer(&self, client: &kube::Client, call: Call) -> Result<Bytes, Rejection> {
+        let measure = self.measure(&call);
+        let answered = transport::answer(client, self.at.request_timeout, call).await;
+        measure(answered.as_ref().err());
+        answered
+    }
+
+    async fn opened(&self, client: &kube::Client, call: Call) -> Result<Response<Body>, Rejection> {
+        let measure = self.measure(&call);
+        let opened = transport::opened(client, self.at.request_timeout, call).await;
+        measure(opened.as_ref().err());
+        opened
+    }
+
+    /// To be called with what became of a call that begins now.
+    fn measure(&self, call: &Call) -> impl FnOnce(Option<&Rejection>) + use<> {
+        let observer = self.observer.clone();
+        let (verb, resource) = (call.verb(), call.resource());
+        let began = Instant::now();
+        move |rejection| {
+            if let Some(observer) = observer {
+                observer(CallMade {
+                    verb,
+                    resource,
+                    outcome: rejection.map_or("ok", |rejection| rejection.failure.kind.word()),
+                    took: began.elapsed(),
+                });
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::Calls;
 use super::transport::{
-    Call, JSON, LIST_LIMIT, MERGE_PATCH, OBJECT_LIMIT, Query, Rejection, answer, garbage, path,
+    Call, JSON, LIST_LIMIT, MERGE_PATCH, OBJECT_LIMIT, Query, Rejection, garbage, path,
 };
 use crate::kubernetes::pod_template::PodBody;
 use crate::kubernetes::refusal::{Failure, Kind, StatusBody};
@@ -77,7 +77,8 @@ impl Calls {
             limit: LIST_LIMIT,
         };
         let place = call.place();
-        let body = answer(&self.clients.reads, self.at.request_timeout, call)
+        let body = self
+            .answer(&self.clients.reads, call)
             .await
             .map_err(|rejection| rejection.failure)?;
         self.read_page(&body).map_err(|why| garbage(&place, &why))
@@ -121,7 +122,8 @@ impl Calls {
             limit: OBJECT_LIMIT,
         };
         let place = format!("{} ({})", call.place(), pod.name);
-        let body = answer(&self.clients.creates, self.at.request_timeout, call)
+        let body = self
+            .answer(&self.clients.creates, call)
             .await
             .map_err(|rejection| rejection.failure)?;
         self.read_pod(&body).map_err(|why| garbage(&place, &why))
@@ -182,7 +184,7 @@ impl Calls {
             limit: OBJECT_LIMIT,
         };
         let place = call.place();
-        match answer(&self.clients.deletes, self.at.request_timeout, call).await {
+        match self.answer(&self.clients.deletes, call).await {
             Ok(body) => self
                 .read_deleted(&body)
                 .map(Deleted::Accepted)
@@ -212,7 +214,8 @@ impl Calls {
             limit: OBJECT_LIMIT,
         };
         let place = call.place();
-        let body = answer(&self.clients.reads, self.at.request_timeout, call)
+        let body = self
+            .answer(&self.clients.reads, call)
             .await
             .map_err(|rejection| rejection.failure)?;
         serde_json::from_slice::<Version>(&body)
@@ -222,7 +225,7 @@ impl Calls {
 
     async fn pod_or_nothing(&self, call: Call, name: &str) -> Result<Option<Sighting>, Failure> {
         let place = call.place();
-        match answer(&self.clients.deletes, self.at.request_timeout, call).await {
+        match self.answer(&self.clients.deletes, call).await {
             Ok(body) => self
                 .read_pod(&body)
                 .map(Some)

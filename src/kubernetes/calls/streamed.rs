@@ -8,7 +8,7 @@ use http::Method;
 use serde::Deserialize;
 
 use super::lines::{LineReader, Next};
-use super::transport::{Call, MARGIN, OBJECT_LIMIT, Query, opened};
+use super::transport::{Call, MARGIN, OBJECT_LIMIT, Query};
 use super::watch::{WatchLine, read_line};
 use super::{Calls, WatchedPods};
 use crate::kubernetes::refusal::{Failure, Kind};
@@ -54,7 +54,8 @@ impl Calls {
             limit: OBJECT_LIMIT,
         };
         let place = format!("streamed list on {}", call.place());
-        let response = opened(&self.clients.reads, self.at.request_timeout, call)
+        let response = self
+            .opened(&self.clients.reads, call)
             .await
             .map_err(|rejection| of_refusal(rejection.failure))?;
         let mut reader = LineReader::new(response.into_body());

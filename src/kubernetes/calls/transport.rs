@@ -49,6 +49,28 @@ impl Call {
         format!("{} {}", self.method, self.path)
     }
 
+    /// What it does, for those who count.
+    pub(super) fn verb(&self) -> &'static str {
+        match self.method {
+            Method::GET if self.query.asks_to_watch() => "WATCH",
+            Method::GET => "GET",
+            Method::POST => "POST",
+            Method::PUT => "PUT",
+            Method::PATCH => "PATCH",
+            Method::DELETE => "DELETE",
+            _ => "other",
+        }
+    }
+
+    /// What it is about, for those who count.
+    pub(super) fn resource(&self) -> &'static str {
+        let is_about = |plural: &str| self.path.split('/').any(|step| step == plural);
+        ["pods", "configmaps"]
+            .into_iter()
+            .find(|plural| is_about(plural))
+            .unwrap_or("other")
+    }
+
     fn into_request(self) -> Result<Request<Body>, http::Error> {
         let mut request = Request::builder()
             .method(self.method)
@@ -77,6 +99,12 @@ impl Query {
         self.0.push('=');
         escape(value, &mut self.0);
         self
+    }
+
+    fn asks_to_watch(&self) -> bool {
+        self.0
+            .split(['?', '&'])
+            .any(|part| part.starts_with("watch="))
     }
 
     /// The time that the server gives itself: after it a request cannot still commit (spec A-11).

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::Calls;
 use super::lines::{LINE_LIMIT, LineReader, Next};
-use super::transport::{Call, OBJECT_LIMIT, Query, opened};
+use super::transport::{Call, OBJECT_LIMIT, Query};
 use crate::kubernetes::decode::PodReader;
 use crate::kubernetes::refusal::{self, Failure, Kind, StatusBody, clean};
 use crate::kubernetes::wire::{LineWire, Text};
@@ -89,7 +89,8 @@ impl Calls {
             limit: OBJECT_LIMIT,
         };
         let place = format!("watch on {}", call.place());
-        let response = opened(&self.clients.reads, self.at.request_timeout, call)
+        let response = self
+            .opened(&self.clients.reads, call)
             .await
             .map_err(|rejection| rejection.failure)?;
         let reader = LineReader::new(response.into_body());

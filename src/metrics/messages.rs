@@ -1,0 +1,24 @@
+//! What the meter is told and asked.
+
+use std::time::Duration;
+
+use actix::Message;
+
+/// A call to the API server is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
+#[rtype(result = "()")]
+pub struct CallMade {
+    /// What was called, as `GET`.
+    pub verb: &'static str,
+    /// On what, as `pods`.
+    pub resource: &'static str,
+    /// What became of it: `ok`, or the kind of its failure.
+    pub outcome: &'static str,
+    /// From its beginning to the end of its answer; of a watch, to the answer's head.
+    pub took: Duration,
+}
+
+/// All that was counted, as Prometheus reads it.
+#[derive(Debug, Clone, Copy, Message)]
+#[rtype(result = "Result<String, std::fmt::Error>")]
+pub struct Scrape;
