@@ -160,6 +160,23 @@ pub(super) fn wire(
     );
     let store = SnapshotStore::new(ledger, clock).start();
 
+    let timing = Timing {
+        interval: lifecycle.interval,
+        quiet_latency: up.quiet_latency,
+        min_gap: up.min_gap,
+        max_buffered: lifecycle.max_buffered as usize,
+    };
+    let meter = Meter::new(
+        &record.app_id,
+        record.incarnation,
+        store.clone(),
+        clock,
+        timing,
+    )
+    .start();
+    let told = meter.clone();
+    let calls = calls.observed(Arc::new(move |call| told.do_send(call)));
+
     let lister = Lister {
         calls: calls.clone(),
         begin: store.clone().recipient(),
@@ -175,12 +192,6 @@ pub(super) fn wire(
     }
     let polling = PollSource::new(lister, poll_pace(&poll, watch.enabled), rng()).start();
 
-    let timing = Timing {
-        interval: lifecycle.interval,
-        quiet_latency: up.quiet_latency,
-        min_gap: up.min_gap,
-        max_buffered: lifecycle.max_buffered as usize,
-    };
     let keeper = RecordKeeper::new(record_keeper::Wiring {
         keeping: Keeping::new(record.clone(), place, uid.clone(), version),
         calls: calls.clone(),
@@ -202,17 +213,7 @@ pub(super) fn wire(
     })
     .start();
 
-    let meter = Meter::new(
-        &record.app_id,
-        record.incarnation,
-        store.clone(),
-        clock,
-        timing,
-    )
-    .start();
     backend.do_send(HearOfEnds(meter.clone().recipient()));
-    let told = meter.clone();
-    let calls = calls.observed(Arc::new(move |call| told.do_send(call)));
 
     LifecycleManager::new(lifecycle_manager::Wiring {
         duties: duties::Duties::new(duty_settings(&cluster, &up, &lifecycle), rng()),
