@@ -6,6 +6,7 @@
 mod events;
 pub mod problem;
 mod routes;
+mod serve;
 mod targets;
 pub mod tokens;
 
@@ -35,6 +36,9 @@ const FOLLOWERS: usize = 256;
 
 /// A request's body is not longer than that.
 const BODY: usize = 64 * 1024;
+
+/// A request's body has come whole by then.
+const BODY_TIME: Duration = Duration::from_secs(10);
 
 /// Why there is no API.
 #[derive(Debug, thiserror::Error)]
@@ -113,12 +117,8 @@ impl Server {
     }
 
     /// Serves until it is dropped.
-    ///
-    /// # Errors
-    ///
-    /// Where connections cannot be taken any more.
-    pub async fn run(self, backend: Addr<DriverBackend>, meter: Addr<Meter>) -> io::Result<()> {
-        axum::serve(self.listener, router(backend, meter, self.tokens)).await
+    pub async fn run(self, backend: Addr<DriverBackend>, meter: Addr<Meter>) {
+        serve::serve(self.listener, router(backend, meter, self.tokens)).await;
     }
 }
 

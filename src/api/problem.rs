@@ -100,6 +100,18 @@ impl Problem {
         .hint("it may be ending; its log tells")
     }
 
+    /// The body is longer than anything that could be meant, or broke off.
+    pub fn too_large() -> Self {
+        let message = "the body is too long, or broke off";
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", message)
+    }
+
+    /// The body does not come.
+    pub fn too_slow() -> Self {
+        let message = "the body takes too long";
+        Self::new(StatusCode::REQUEST_TIMEOUT, "too-slow", message)
+    }
+
     /// Too many ask for the same thing.
     pub fn too_many(message: impl Into<String>) -> Self {
         Self::new(StatusCode::TOO_MANY_REQUESTS, "too-many", message)

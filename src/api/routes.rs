@@ -2,17 +2,19 @@
 
 use axum::Json;
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, Path, Request, State};
+use axum::body::{Body, to_bytes};
+use axum::extract::{Path, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, put};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, Method};
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use super::problem::Problem;
 use super::tokens::Right;
-use super::{Api, BODY, answer, events, targets};
+use super::{Api, BODY, BODY_TIME, answer, events, targets};
 use crate::driver_backend::messages::{Explain, GetExecutors, GetStatus};
 use crate::metrics::messages::Scrape;
 use crate::model::ExecutorId;
@@ -37,11 +39,10 @@ pub fn of(api: Api) -> Router {
                 .hint("/openapi.json tells what there is")
         })
         .method_not_allowed_fallback(async || Problem::wrong_method())
-        .layer(DefaultBodyLimit::max(BODY))
         .with_state(api)
 }
 
-/// Lets in who may do what is asked.
+/// Lets in who may do what is asked, and hears them out within bounds.
 async fn admit(State(api): State<Api>, request: Request, next: Next) -> Result<Response, Problem> {
     let right = bearer(request.headers()).and_then(|token| api.tokens.right(token));
     let right = right.ok_or_else(Problem::unauthorized)?;
@@ -49,7 +50,12 @@ async fn admit(State(api): State<Api>, request: Request, next: Next) -> Result<R
     if right < Right::Full && !looks {
         return Err(Problem::read_only());
     }
-    Ok(next.run(request).await)
+    let (parts, body) = request.into_parts();
+    let body = timeout(BODY_TIME, to_bytes(body, BODY))
+        .await
+        .map_err(|_| Problem::too_slow())?
+        .map_err(|_| Problem::too_large())?;
+    Ok(next.run(Request::from_parts(parts, Body::from(body))).await)
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&[u8]> {

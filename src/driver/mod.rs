@@ -272,11 +272,7 @@ async fn drive(
     let mut serving = JoinSet::new();
     if let Some(api) = api {
         let (backend, meter) = (actors.backend.clone(), actors.meter.clone());
-        serving.spawn(async move {
-            if let Err(error) = api.run(backend, meter).await {
-                tracing::error!(%error, "the api is not served any more");
-            }
-        });
+        serving.spawn(api.run(backend, meter));
     }
     tracing::debug!(duration_ms = millis(started.elapsed()), "actors started");
     for command in early {
