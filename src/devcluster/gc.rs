@@ -13,7 +13,7 @@ use crate::devcluster::changes::delete::{DeleteOptions, FOREGROUND, ORPHAN, Prop
 use crate::devcluster::changes::patch::PatchKind;
 use crate::devcluster::changes::write::{Part, Write};
 use crate::devcluster::objects::kinds;
-use crate::devcluster::objects::object::{Key, Object, OwnerReference};
+use crate::devcluster::objects::object::{Key, Object, OwnerReference, list, text};
 use crate::devcluster::objects::resource::Resource;
 use crate::devcluster::storage::follow::{Follower, News};
 use crate::devcluster::storage::server::Store;
@@ -164,10 +164,7 @@ fn account_of(state: &State, namespace: &Object) -> Option<Write> {
 
 /// How long a namespace that was told to go is still left alone.
 fn rest_of_grace(namespace: &Object, now: Timestamp) -> Option<Duration> {
-    let told = crate::devcluster::objects::object::text(
-        namespace.value(),
-        &["metadata", "deletionTimestamp"],
-    );
+    let told = text(namespace.value(), &["metadata", "deletionTimestamp"]);
     let told: Timestamp = told.parse().ok()?;
     let passed = Duration::try_from(now.duration_since(told)).unwrap_or_default();
     NAMESPACE_GRACE
@@ -253,11 +250,10 @@ fn let_go(state: &State, object: &Object) -> Vec<Write> {
 
 /// The object without some of its owners.
 fn without_owners(object: &Object, gone: impl Fn(&str) -> bool) -> Write {
-    let owners =
-        crate::devcluster::objects::object::list(object.value(), &["metadata", "ownerReferences"]);
+    let owners = list(object.value(), &["metadata", "ownerReferences"]);
     let kept: Vec<Value> = owners
         .iter()
-        .filter(|o| !gone(crate::devcluster::objects::object::text(o, &["uid"])))
+        .filter(|o| !gone(text(o, &["uid"])))
         .cloned()
         .collect();
     patch_metadata(object, "ownerReferences", kept.into())

@@ -192,9 +192,13 @@ impl<'a> Call<'a> {
         WriteOptions::read(&self.query, verb, agent)
     }
 
-    /// Whether a pod has this subresource, though it cannot be read.
+    /// Whether an object has this subresource, though it cannot be read.
     pub(crate) fn is_known_subresource(&self, key: &Key, sub: Option<&str>) -> bool {
-        key.resource == Resource::Pods && matches!(sub, Some("binding" | "eviction"))
+        match key.resource {
+            Resource::Pods => matches!(sub, Some("binding" | "eviction")),
+            Resource::Namespaces => sub == Some("finalize"),
+            _ => false,
+        }
     }
 
     /// The object in the body, as its type has it.
@@ -312,6 +316,7 @@ impl<'a> Call<'a> {
         let part = match sub {
             None => Part::Main,
             Some("status") if key.resource.traits().has_status => Part::Status,
+            Some("finalize") if key.resource == Resource::Namespaces => Part::Finalizers,
             sub if self.is_known_subresource(&key, sub) => return self.write_pod(key, sub),
             Some(_) => return Err(ApiError::unknown_resource()),
         };
@@ -323,7 +328,7 @@ impl<'a> Call<'a> {
                 self.caller.manager = options.manager;
                 Ok((Write::Update { key, part, object }, options.dry_run))
             }
-            Method::PATCH => self.write_patch(key, part),
+            Method::PATCH if part != Part::Finalizers => self.write_patch(key, part),
             Method::DELETE if part == Part::Main => {
                 let options = self.delete_options()?;
                 let dry_run = options.dry_run;

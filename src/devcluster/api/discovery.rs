@@ -55,7 +55,13 @@ impl Served {
 }
 
 /// Subresources beside `status`: their kind, and what can be done with them.
-const SUBRESOURCES: [(Resource, &str, Kind, &str); 4] = [
+const SUBRESOURCES: [(Resource, &str, Kind, &str); 5] = [
+    (
+        Resource::Namespaces,
+        "finalize",
+        ("", "v1", "Namespace"),
+        "update",
+    ),
     (Resource::Pods, "binding", ("", "v1", "Binding"), "create"),
     (
         Resource::Pods,
@@ -141,13 +147,13 @@ fn served() -> Vec<Served> {
             short_names: t.short_names,
             categories: t.categories,
         });
-        if t.has_status {
-            all.push(sub("status", kind, vec!["get", "patch", "update"]));
-        }
         for (owner, name, kind, verb) in SUBRESOURCES {
             if owner == resource {
                 all.push(sub(name, kind, vec![verb]));
             }
+        }
+        if t.has_status {
+            all.push(sub("status", kind, vec!["get", "patch", "update"]));
         }
     }
     let events = Resource::Events.traits();

@@ -9,7 +9,7 @@ use super::accept::{Form, Include, Shape};
 use super::status::ApiError;
 use crate::devcluster::api::table;
 use crate::devcluster::objects::new_events;
-use crate::devcluster::objects::object::Object;
+use crate::devcluster::objects::object::{Object, text};
 use crate::devcluster::objects::resource::Resource;
 use crate::devcluster::storage::server::Clock;
 use crate::devcluster::storage::store::{EventKind, watch_line};
@@ -167,10 +167,7 @@ impl View {
             Shape::Whole | Shape::PartialList => self.whole(object),
             Shape::Partial => self.partial(object),
             Shape::Table(include) => {
-                let version = crate::devcluster::objects::object::text(
-                    object,
-                    &["metadata", "resourceVersion"],
-                );
+                let version = text(object, &["metadata", "resourceVersion"]);
                 let metadata = json!({"resourceVersion": version});
                 let row = self.row(resource, object, include);
                 self.table(resource, metadata, vec![row], first)

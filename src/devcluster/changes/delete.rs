@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::write::{Answer, Moment, seconds};
 use crate::devcluster::api::status::{ApiError, Cause, success};
-use crate::devcluster::objects::object::{Key, Object, at, set, text};
+use crate::devcluster::objects::object::{Key, Object, at, list, set, text, unset};
 use crate::devcluster::objects::resource::Resource;
 use crate::devcluster::objects::selector::Selector;
 use crate::devcluster::storage::store::State;
@@ -88,7 +88,7 @@ impl DeleteOptions {
             Some(Value::Bool(orphan)) => read.set_orphan(*orphan)?,
             Some(_) => return Err(wrong("orphanDependents is no boolean")),
         }
-        let stages = crate::devcluster::objects::object::list(options, &["dryRun"]);
+        let stages = list(options, &["dryRun"]);
         if stages.iter().any(|stage| stage.as_str() != Some("All")) {
             return Err(invalid(Cause::not_supported(
                 "dryRun",
@@ -230,8 +230,7 @@ pub(crate) fn one(
     }
     let mut new = old.value().clone();
     hold_for_owned(&mut new, options);
-    let held =
-        !crate::devcluster::objects::object::list(&new, &["metadata", "finalizers"]).is_empty();
+    let held = !list(&new, &["metadata", "finalizers"]).is_empty();
     match step {
         Step::Mark { grace } => mark(&mut new, grace, moment),
         Step::Now if held => mark(&mut new, 0, moment),
@@ -332,8 +331,7 @@ fn hold_for_owned(object: &mut Value, options: &DeleteOptions) {
     let Some(propagation) = options.propagation else {
         return;
     };
-    let mut finalizers =
-        crate::devcluster::objects::object::list(object, &["metadata", "finalizers"]).to_vec();
+    let mut finalizers = list(object, &["metadata", "finalizers"]).to_vec();
     finalizers.retain(|f| f != ORPHAN && f != FOREGROUND);
     match propagation {
         Propagation::Background => {}
@@ -341,7 +339,7 @@ fn hold_for_owned(object: &mut Value, options: &DeleteOptions) {
         Propagation::Orphan => finalizers.push(ORPHAN.into()),
     }
     if finalizers.is_empty() {
-        crate::devcluster::objects::object::unset(object, &["metadata", "finalizers"]);
+        unset(object, &["metadata", "finalizers"]);
     } else {
         set(object, &["metadata", "finalizers"], finalizers.into());
     }

@@ -24,6 +24,7 @@ pub(crate) fn ignored(resource: Resource, part: Part) -> &'static [&'static [&'s
             &["f:metadata", "f:ownerReferences"],
         ],
         Part::Status => &[SPEC],
+        Part::Finalizers => &[STATUS],
     }
 }
 
@@ -73,6 +74,7 @@ pub(crate) fn change<'a>(
         subresource: match part {
             Part::Main => "",
             Part::Status => "status",
+            Part::Finalizers => "finalize",
         },
         shape: schema::of(traits.kind),
         ignored: ignored(resource, part),

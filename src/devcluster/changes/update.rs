@@ -151,8 +151,13 @@ impl State {
         let managed = unset(&mut new, &["metadata", "managedFields"]);
         keep_what_the_server_owns(old.value(), &mut new);
         let is_pod = key.resource == Resource::Pods;
+        let is_namespace = key.resource == Resource::Namespaces;
         match part {
-            Part::Main => keep(old.value(), &mut new, &["status"], traits.has_status),
+            Part::Main => {
+                keep(old.value(), &mut new, &["status"], traits.has_status);
+                keep(old.value(), &mut new, &["spec", "finalizers"], is_namespace);
+            }
+            Part::Finalizers => keep(old.value(), &mut new, &["status"], true),
             Part::Status => {
                 keep(old.value(), &mut new, &["spec"], true);
                 if at(&new, &["status", "qosClass"]).is_none() {
@@ -201,8 +206,9 @@ impl State {
         let before = self.existing(key)?;
         let grace = at(&new, &["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64);
         let held = !list(&new, &["metadata", "finalizers"]).is_empty();
-        let is_namespace = key.resource == Resource::Namespaces;
-        if before.is_terminating() && grace.unwrap_or(0) == 0 && !held && !is_namespace {
+        // A namespace is held by finalizers of its own as well.
+        let is_held = held || !list(&new, &["spec", "finalizers"]).is_empty();
+        if before.is_terminating() && grace.unwrap_or(0) == 0 && !is_held {
             // As on a real server the last event has the object as it was before the last one let go.
             self.remove(key);
             return Ok(Arc::new(before.next(new, self.resource_version())));

@@ -116,6 +116,8 @@ pub enum Part {
     Main,
     /// The status, and labels and annotations.
     Status,
+    /// What keeps a namespace from going: `spec.finalizers`.
+    Finalizers,
 }
 
 /// What a write answers.

@@ -8,6 +8,7 @@ use tokio::time::sleep;
 
 use super::carry_out;
 use super::hardship::{Hardship, changed};
+use crate::devcluster::api::router::VERSION;
 use crate::devcluster::changes::patch::PatchKind;
 use crate::devcluster::changes::write::{Part, Write, seconds};
 use crate::devcluster::objects::object::{Key, Object, at, list, text};
@@ -172,7 +173,7 @@ fn status(name: &str, runtime: &str, now: &str) -> Value {
             "containerRuntimeVersion": runtime,
             "kernelVersion": "",
             "kubeProxyVersion": "",
-            "kubeletVersion": crate::devcluster::api::router::VERSION,
+            "kubeletVersion": VERSION,
             "machineID": "",
             "operatingSystem": "linux",
             "osImage": "boatswain",

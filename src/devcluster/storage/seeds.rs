@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 use super::store::State;
 use crate::devcluster::access::roles;
 use crate::devcluster::api::decode;
+use crate::devcluster::api::status::ApiError;
+use crate::devcluster::changes::write::seconds;
 use crate::devcluster::objects::ids::Ids;
 use crate::devcluster::objects::kinds;
 use crate::devcluster::objects::object::{Key, set, text};
@@ -86,12 +88,7 @@ impl Seed {
         defaults::fill(resource, &mut object);
         let causes = validate::object(resource, &object);
         if !causes.is_empty() {
-            let error = crate::devcluster::api::status::ApiError::invalid(
-                traits.kind,
-                traits.group,
-                &name,
-                causes,
-            );
+            let error = ApiError::invalid(traits.kind, traits.group, &name, causes);
             return Err(invalid(error.message));
         }
         Ok(Self { resource, object })
@@ -114,7 +111,7 @@ pub(crate) fn fresh(
         object["apiVersion"] = traits.api_version.into();
         object["kind"] = traits.kind.into();
         set(&mut object, &["metadata", "uid"], ids.uid().into());
-        let created = crate::devcluster::changes::write::seconds(now);
+        let created = seconds(now);
         set(
             &mut object,
             &["metadata", "creationTimestamp"],

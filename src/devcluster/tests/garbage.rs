@@ -207,3 +207,43 @@ async fn each_namespace_has_a_service_account() {
         assert_eq!(events.next_named().await, named("ADDED", "default"));
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_stays_until_whoever_holds_it_lets_go() {
+    let cluster = super::super::start(Options {
+        collect_garbage: false,
+        ..options()
+    });
+    let namespaces = "/api/v1/namespaces";
+    post(&cluster, namespaces, &json!({"metadata": {"name": "held"}})).await;
+    let held = format!("{namespaces}/held");
+    let finalize = format!("{held}/finalize");
+    let namespace = |finalizers: Value| json!({"metadata": {"name": "held"}, "spec": {"finalizers": finalizers}});
+    // Those who may write the namespace may not let it go for that.
+    let (_, kept) = ask(&cluster, Method::PUT, &held, Some(&namespace(json!([])))).await;
+    assert_eq!(kept["spec"]["finalizers"], json!(["kubernetes"]));
+    let (_, going) = delete(&cluster, &held).await;
+    assert_eq!(going["status"]["phase"], "Terminating");
+    assert_eq!(get(&cluster, &finalize).await.0, 405);
+    let (code, held_still) = ask(
+        &cluster,
+        Method::PUT,
+        &finalize,
+        Some(&namespace(json!(["example.com/mine"]))),
+    )
+    .await;
+    assert_eq!(
+        (code, &held_still["status"]["phase"]),
+        (200, &json!("Terminating"))
+    );
+    assert_eq!(get(&cluster, &held).await.0, 200);
+    let last = ask(
+        &cluster,
+        Method::PUT,
+        &finalize,
+        Some(&namespace(json!([]))),
+    )
+    .await;
+    assert_eq!(last.0, 200, "{}", last.1);
+    assert_eq!(get(&cluster, &held).await.0, 404);
+}

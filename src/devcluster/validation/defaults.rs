@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::devcluster::objects::kinds;
-use crate::devcluster::objects::object::{at, set, text};
+use crate::devcluster::objects::object::{at, list, set, text};
 use crate::devcluster::objects::quantity;
 use crate::devcluster::objects::resource::Resource;
 
@@ -147,7 +147,7 @@ fn volume(volume: &mut Value) {
 fn quality_of_service(pod: &Value) -> &'static str {
     let containers: Vec<&Value> = ["containers", "initContainers"]
         .iter()
-        .flat_map(|kind| crate::devcluster::objects::object::list(pod, &["spec", kind]))
+        .flat_map(|kind| list(pod, &["spec", kind]))
         .collect();
     let amount = |container: &Value, kind: &str, name: &str| {
         let amount = at(container, &["resources", kind, name]).and_then(Value::as_str)?;

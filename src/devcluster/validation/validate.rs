@@ -39,7 +39,7 @@ pub fn change(resource: Resource, part: Part, old: &Value, new: &Value) -> Vec<C
         (Resource::Pods, Part::Status) => {
             super::validate_pod_change::status(old, new, &mut causes);
         }
-        (_, Part::Status) => {}
+        (_, Part::Status | Part::Finalizers) => {}
         (Resource::Pods, Part::Main) => {
             causes.extend(object(resource, new));
             super::validate_pod_change::spec(old, new, &mut causes);
