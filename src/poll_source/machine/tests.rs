@@ -297,7 +297,9 @@ proptest! {
                     Event::Alarm { timer }
                 }
                 (3, _, _) => Event::PollNow,
-                (4, _, _) => Event::Alarm { timer: Serial(ms) },
+                (4, _, armed) if armed.is_none_or(|(timer, _)| timer != Serial(ms)) => {
+                    Event::Alarm { timer: Serial(ms) }
+                }
                 _ => {
                     // Time passes, but not past the alarm.
                     if driven.call.is_some() {
