@@ -277,6 +277,8 @@ fn stop_drops_what_is_in_flight_and_nothing_happens_after_it() {
 }
 
 proptest! {
+    #![proptest_config(crate::testing::properties(256))]
+
     // spec: P-2
     #[test]
     fn there_is_always_a_list_in_flight_or_a_timer_armed_and_lists_are_a_second_apart(
