@@ -52,6 +52,9 @@ pub fn requests(data: &[u8]) {
             assert!(reached >= version, "{reached} after {version}");
             version = reached;
         }
+        if let Some(list) = request(b"GET /api/v1/pods") {
+            assert_eq!(is_answered(&cluster, list).await, 200);
+        }
         let state = cluster.state().await;
         for object in state.objects().values() {
             let key = object.key();
@@ -78,7 +81,7 @@ fn request(text: &[u8]) -> Option<Request<Body>> {
     request.body(Body::from(body.to_vec())).ok()
 }
 
-async fn is_answered(cluster: &DevCluster, request: Request<Body>) {
+async fn is_answered(cluster: &DevCluster, request: Request<Body>) -> u16 {
     let what = format!("{} {}", request.method(), request.uri());
     let Ok(response) = cluster.router().oneshot(request).await;
     let code = response.status().as_u16();
@@ -106,4 +109,5 @@ async fn is_answered(cluster: &DevCluster, request: Request<Body>) {
             "{what}"
         );
     }
+    code
 }
