@@ -125,7 +125,7 @@ fn is_still_itself(before: &State, after: &State, key: &Key) {
         // A finalizer was the last thing that held it.
         return;
     };
-    let typed = key.resource.typed(new.whole());
+    let typed = key.resource.typed(&new.whole());
     assert!(typed.is_ok(), "no object of its type any more: {typed:?}");
     let read: Result<Value, _> = serde_json::from_slice(new.encoded());
     assert_eq!(

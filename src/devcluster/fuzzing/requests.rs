@@ -15,7 +15,7 @@ use crate::devcluster::{DevCluster, Options, start};
 const READ_FOR: Duration = Duration::from_secs(10);
 
 /// Mistakes of clients that a real server passes on as errors without a class, and so as its own.
-const UNCLASSIFIED: [&str; 8] = [
+const UNCLASSIFIED: [&str; 9] = [
     "resourceVersion should not be set",
     "failed to create typed patch object",
     "unknown patch type",
@@ -24,6 +24,7 @@ const UNCLASSIFIED: [&str; 8] = [
     "list element types are not identical",
     "doesn't match $setElementOrder list",
     "cannot be merged",
+    "strconv.ParseUint",
 ];
 
 /// Requests, a part each, as HTTP writes them: `METHOD TARGET`, a line a header, an empty line, the body. Each is answered
@@ -58,7 +59,7 @@ pub fn requests(data: &[u8]) {
         let state = cluster.state().await;
         for object in state.objects().values() {
             let key = object.key();
-            let typed = key.resource.typed(object.whole());
+            let typed = key.resource.typed(&object.whole());
             assert!(typed.is_ok(), "{key:?} is no object of its type: {typed:?}");
         }
     });
@@ -97,11 +98,13 @@ async fn is_answered(cluster: &DevCluster, request: Request<Body>) -> u16 {
     }
     let answer: Value = serde_json::from_slice(&bytes).unwrap_or_default();
     let message = answer["message"].as_str().unwrap_or_default();
-    let known = code == 500 && UNCLASSIFIED.iter().any(|known| message.contains(known));
-    assert!(
-        code < 500 || code == 504 || known,
-        "{what}: {code} {answer}"
-    );
+    let known = match code {
+        500 => UNCLASSIFIED.iter().any(|known| message.contains(known)),
+        // What is not served here, and what did not come in time.
+        501 | 504 => true,
+        code => code < 500,
+    };
+    assert!(known, "{what}: {code} {answer}");
     if code >= 400 && answer.is_object() {
         assert_eq!(
             (&answer["kind"], &answer["code"]),
