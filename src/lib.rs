@@ -23,6 +23,8 @@ pub mod devcluster;
 pub mod driver;
 pub mod driver_backend;
 pub mod exit;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 pub mod kubernetes;
 pub mod lifecycle_manager;
 pub mod metrics;

@@ -1,5 +1,7 @@
 //! The real ledger, told a story step by step: what the tests of decisions stand on.
 
+mod properties;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +14,8 @@ use crate::model::{
     AppId, Batch, Entry, Epoch, ExecutorId, Incarnation, Now, Pod, ProfileName, Snapshot, Tick,
 };
 use crate::snapshot_store::ledger::{Identity, Inheritance, Ledger};
+
+pub(crate) use properties::properties;
 
 /// How long the server may take to commit a request.
 pub(crate) const SERVER_TIMEOUT: Duration = Duration::from_secs(10);

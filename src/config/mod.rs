@@ -9,6 +9,8 @@ mod check;
 mod document;
 mod effective;
 mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod kinds;
 mod names;
 mod near;

@@ -14,6 +14,8 @@ mod access;
 mod api;
 mod changes;
 pub mod control;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod gc;
 mod node;
 mod objects;

@@ -65,6 +65,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::testing::properties(256))]
+
         // spec: W-2
         #[test]
         fn every_wait_is_between_half_a_second_and_thirty(seed: u64, tries in 1_usize..200) {

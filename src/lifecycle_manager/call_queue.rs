@@ -194,3 +194,7 @@ impl CallQueue {
         self.waiting.insert((open.next_try, subject.clone()));
     }
 }
+
+#[cfg(test)]
+#[path = "call_queue_tests.rs"]
+mod tests;

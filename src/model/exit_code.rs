@@ -54,18 +54,51 @@ mod tests {
     #[test]
     fn exit_codes_are_explained_and_signals_named() {
         let cases = [
-            (137, Some("SIGKILL")),
-            (143, Some("SIGTERM")),
-            (139, Some("SIGSEGV")),
-            (130, Some("SIGINT")),
+            (0, Some("ended by itself, without an error")),
+            (1, Some("an error that the program did not name")),
+            (2, Some("wrong usage, or an error of the shell")),
+            (42, Some("unclear, used by engines of their own accord")),
+            (50, Some("an uncaught error")),
+            (51, Some("an error while an uncaught error was handled")),
+            (52, Some("out of memory inside the runtime")),
+            (53, Some("the local disk could not be used")),
+            (126, Some("the command could not be executed")),
             (127, Some("the command was not found")),
+            (255, Some("an error outside the range of exit codes")),
+            (151, Some("signal 23")),
             (162, Some("signal 34")),
+            (192, Some("signal 64")),
             (77, None),
+            (128, None),
+            (193, None),
             (-1, None),
             (i32::MIN, None),
         ];
         for (code, expected) in cases {
             assert_eq!(meaning(code).as_deref(), expected, "{code}");
+        }
+        let signals = [
+            (1, "HUP"),
+            (2, "INT"),
+            (3, "QUIT"),
+            (4, "ILL"),
+            (5, "TRAP"),
+            (6, "ABRT"),
+            (7, "BUS"),
+            (8, "FPE"),
+            (9, "KILL"),
+            (10, "USR1"),
+            (11, "SEGV"),
+            (12, "USR2"),
+            (13, "PIPE"),
+            (14, "ALRM"),
+            (15, "TERM"),
+            (24, "XCPU"),
+            (25, "XFSZ"),
+            (31, "SYS"),
+        ];
+        for (signal, name) in signals {
+            assert_eq!(meaning(128 + signal), Some(format!("SIG{name}")));
         }
     }
 }

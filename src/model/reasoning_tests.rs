@@ -6,11 +6,11 @@ use crate::model::pod::tests::{ended, pending};
 use crate::model::pod::{Deletion, Disruption, Phase};
 use crate::model::{Epoch, ExecutorId, Incarnation};
 
-fn tick(seconds: u64) -> Tick {
+pub(super) fn tick(seconds: u64) -> Tick {
     Tick::after_start(Duration::from_secs(seconds))
 }
 
-fn running() -> Pod {
+pub(super) fn running() -> Pod {
     let executor = ContainerState::Running { started: None };
     Pod {
         phase: Phase::Running,
@@ -20,7 +20,7 @@ fn running() -> Pod {
     }
 }
 
-fn failed(exit_code: i32, reason: Option<&str>) -> Pod {
+pub(super) fn failed(exit_code: i32, reason: Option<&str>) -> Pod {
     let end = Termination {
         reason: reason.map(Arc::from),
         ..ended(exit_code)
@@ -32,7 +32,7 @@ fn failed(exit_code: i32, reason: Option<&str>) -> Pod {
     }
 }
 
-fn entry(pod: Pod) -> Entry {
+pub(super) fn entry(pod: Pod) -> Entry {
     let id = ExecutorId::new(1).unwrap();
     let mut entry = Entry::requested(
         id,
@@ -57,7 +57,7 @@ fn bound(pod: Pod) -> Bound {
     }
 }
 
-fn gone(pod: Pod, how: HowGone) -> Entry {
+pub(super) fn gone(pod: Pod, how: HowGone) -> Entry {
     let state = State::Gone(Gone {
         bound: Some(bound(pod)),
         how,

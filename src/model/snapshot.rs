@@ -250,3 +250,26 @@ pub fn plain_targets(targets: &OrdMap<ProfileName, Target>) -> BTreeMap<ProfileN
         .map(|(profile, target)| (profile.clone(), target.executors))
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // spec: E-6
+    #[test]
+    fn what_is_going_or_finished_is_there_and_not_live() {
+        // Each a power of two, so that a sum tells what is in it.
+        let counts = Counts {
+            sent: 1,
+            unknown: 2,
+            pending: 4,
+            running: 8,
+            doubtful: 16,
+            leaving: 32,
+            terminating: 64,
+            finished: 128,
+        };
+        assert_eq!(counts.live(), 1 + 2 + 4 + 8 + 16);
+        assert_eq!(counts.all(), 255);
+    }
+}

@@ -38,6 +38,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::testing::properties(256))]
+
         #[test]
         fn no_slot_is_wasted_while_anyone_wants_one(slots in 0u32..200, wants in prop::collection::vec(0u32..50, 0..6)) {
             let given = split_evenly(slots, &wants);

@@ -29,7 +29,7 @@ use super::table::{self, At, EntryNews};
 
 /// Ids seen above this are not believed when the first free id is chosen: no application comes that far, and a
 /// copied pod with an absurd label must not use up all ids. A name that is taken costs one id more (spec A-25).
-const PLAUSIBLE_ID: u64 = 1 << 62;
+pub(super) const PLAUSIBLE_ID: u64 = 1 << 62;
 
 /// Strangers are warned about once each; beyond this many, new ones are not (spec E-2).
 const MAX_REMEMBERED_STRANGERS: usize = 1_000;

@@ -67,6 +67,8 @@ fn without_an_image_the_file_says_that_one_is_to_be_named() {
 }
 
 proptest::proptest! {
+    #![proptest_config(crate::testing::properties(256))]
+
     // spec: C-7
     #[test]
     fn whatever_the_values_are_what_is_written_can_be_used(values in proptest::collection::vec("\\PC{0,12}|[0-9]{1,12}[a-z]?|true|a-b", 12)) {

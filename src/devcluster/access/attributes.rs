@@ -171,6 +171,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::testing::properties(256))]
+
         #[test]
         fn any_path_is_read(path in "/[a-z/%0-9]*") {
             Attributes::of(&Method::GET, &path, &Query::default());

@@ -328,6 +328,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::testing::properties(256))]
+
         #[test]
         fn any_header_has_an_answer(header in "[ -~]*") {
             let _ = form(&header, "", false);

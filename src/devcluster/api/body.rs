@@ -198,6 +198,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::testing::properties(256))]
+
         #[test]
         fn any_bytes_are_a_body_or_none(bytes in prop::collection::vec(any::<u8>(), 0..64), text in "[-{}\\[\\]:a&*\"|>! \\n]{0,40}") {
             for bytes in [bytes.as_slice(), text.as_bytes()] {

@@ -301,6 +301,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::testing::properties(256))]
+
         #[test]
         fn any_path_is_read(path in ".*", tail in "[a-z/%0-9]*") {
             Target::of(&path);

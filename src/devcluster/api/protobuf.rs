@@ -403,6 +403,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::testing::properties(256))]
+
         #[test]
         fn any_bytes_are_read_or_refused(bytes: Vec<u8>) {
             let _ = object(&[MAGIC, &bytes].concat());

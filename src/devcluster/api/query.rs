@@ -137,6 +137,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::testing::properties(256))]
+
         #[test]
         fn any_text_is_a_duration_or_none(text in ".*", number in "[0-9.]{0,400}s") {
             duration(&text);

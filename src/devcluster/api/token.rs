@@ -112,6 +112,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::testing::properties(256))]
+
         #[test]
         fn a_token_leads_back_to_where_it_was_made(
             version in prop::option::of(1..u64::from(u32::MAX)), ns in "[a-z-]{1,9}", name in "[a-z.-]{0,9}[a-z]",

@@ -261,6 +261,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::testing::properties(256))]
+
         #[test]
         fn sets_behave_as_sets(a in sets(), b in sets()) {
             let mut both = a.clone();

@@ -113,6 +113,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::testing::properties(256))]
+
         #[test]
         fn a_merge_done_twice_changes_nothing_more(a in "[a-c]", b in "[a-c]", n in 0..3) {
             let target = json!({"a": {"b": 1}, "b": [1]});

@@ -98,6 +98,8 @@ fn some_pods() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
+    #![proptest_config(crate::testing::properties(256))]
+
     #[test]
     fn what_is_merged_has_all_that_was_set(live in some_pods(), config in some_pods()) {
         let shape = schema::of("Pod");

@@ -309,6 +309,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::testing::properties(256))]
+
         #[test]
         fn any_text_is_parsed_or_refused(labels in ".*", fields in ".*") {
             let _ = Selector::parse(Resource::Pods, &labels, &fields);

@@ -86,6 +86,8 @@ fn contents(state: &State) -> Vec<String> {
 }
 
 proptest! {
+    #![proptest_config(crate::testing::properties(256))]
+
     // spec: O-71
     #[test]
     fn the_log_tells_all_that_became_of_the_objects(all in prop::collection::vec(writes(), 1..40), log in 1_usize..60) {

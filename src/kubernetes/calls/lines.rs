@@ -1,6 +1,9 @@
 //! A body, line by line.
 
+use std::error::Error;
+
 use bytes::{Bytes, BytesMut};
+use http_body::Body as HttpBody;
 use http_body_util::BodyExt;
 use kube::client::Body;
 
@@ -11,8 +14,8 @@ use crate::kubernetes::transport_error::chain_text;
 pub(super) const LINE_LIMIT: usize = 1024 * 1024;
 
 /// A body that is read line by line, with no more than one line and one frame in memory.
-pub(super) struct LineReader {
-    body: Body,
+pub(super) struct LineReader<B = Body> {
+    body: B,
     buffer: BytesMut,
     /// How much of the buffer was searched for an end of line.
     searched: usize,
@@ -34,8 +37,8 @@ pub(super) enum Next {
     End,
 }
 
-impl LineReader {
-    pub(super) fn new(body: Body) -> Self {
+impl<B: HttpBody<Data = Bytes, Error: Error + 'static> + Unpin> LineReader<B> {
+    pub(super) fn new(body: B) -> Self {
         Self {
             body,
             buffer: BytesMut::new(),

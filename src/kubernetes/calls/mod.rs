@@ -1,6 +1,8 @@
 //! The calls that boatswain makes, typed. Each body is read here, bounded and leniently, and each failure classified.
 
 mod config_maps;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod lines;
 mod pods;
 mod streamed;

@@ -110,7 +110,7 @@ fn of_refusal(failure: Failure) -> NotStreamed {
 }
 
 /// The version of the bookmark that ends the list.
-fn end_of_list(line: &[u8]) -> Option<ResourceVersion> {
+pub(super) fn end_of_list(line: &[u8]) -> Option<ResourceVersion> {
     #[derive(Deserialize)]
     struct EndWire<'a> {
         #[serde(borrow)]
@@ -137,13 +137,13 @@ fn end_of_list(line: &[u8]) -> Option<ResourceVersion> {
 
 /// What came, in order. Before its end the list goes on changing: what is seen again takes the place of what was.
 #[derive(Default)]
-struct Gathered {
+pub(super) struct Gathered {
     items: Vec<Option<Sighting>>,
     places: HashMap<PodUid, usize>,
 }
 
 impl Gathered {
-    fn seen(&mut self, pod: Sighting) {
+    pub(super) fn seen(&mut self, pod: Sighting) {
         let Some(uid) = pod.uid().cloned() else {
             self.items.push(Some(pod));
             return;
@@ -156,7 +156,7 @@ impl Gathered {
         }
     }
 
-    fn deleted(&mut self, pod: &Sighting) {
+    pub(super) fn deleted(&mut self, pod: &Sighting) {
         if let Some(place) = pod.uid().and_then(|uid| self.places.remove(uid))
             && let Some(item) = self.items.get_mut(place)
         {
@@ -176,7 +176,7 @@ impl Gathered {
         }
     }
 
-    fn into_items(self) -> Vec<Sighting> {
+    pub(super) fn into_items(self) -> Vec<Sighting> {
         self.items.into_iter().flatten().collect()
     }
 }

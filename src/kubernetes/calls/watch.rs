@@ -1,10 +1,13 @@
 //! Watches: a line at a time, whatever the line is (spec W-1 to W-5).
 
+use std::error::Error;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use http::Method;
+use http_body::Body as HttpBody;
 use serde::Deserialize;
 
 use super::Calls;
@@ -102,8 +105,8 @@ impl Calls {
     }
 }
 
-async fn next_line<T>(
-    reader: &mut LineReader,
+pub(super) async fn next_line<T, B: HttpBody<Data = Bytes, Error: Error + 'static> + Unpin>(
+    reader: &mut LineReader<B>,
     place: &str,
     read: &(impl Fn(&str) -> Result<T, String> + Sync),
 ) -> Option<Result<WatchLine<T>, Failure>> {

@@ -49,6 +49,28 @@ fn a_delete_that_fails_is_repeated_with_backoff_and_without_end() {
 
 // spec: L-11
 #[test]
+fn the_manager_is_woken_for_the_next_try_and_for_nothing_else() {
+    let mut manager = Manager::new();
+    manager.start(1);
+    assert_eq!(manager.duties.next_try(), None);
+    manager.retire(1, Why::ScaledDown);
+    assert_eq!(manager.rounds(), [Call::Delete("u1")]);
+    assert_eq!(
+        manager.duties.next_try(),
+        None,
+        "an answer has to come first"
+    );
+    manager.answer(false);
+    let wait = manager
+        .duties
+        .next_try()
+        .unwrap()
+        .since(manager.story.now().tick);
+    assert!((750..=1_000).contains(&wait.as_millis()), "{wait:?}");
+}
+
+// spec: L-11
+#[test]
 fn a_delete_that_was_accepted_is_asked_for_again_where_nothing_comes_of_it() {
     let mut manager = Manager::new();
     manager.start(1);

@@ -355,7 +355,7 @@ impl World {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, max_shrink_iters: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { max_shrink_iters: 400, ..crate::testing::properties(200) })]
 
     // spec: I-1, I-2, I-3, I-4, L-1, L-11
     #[test]

@@ -1,6 +1,7 @@
 //! There is one way to start: as successor (spec O-31).
 
 use super::*;
+use crate::snapshot_store::ledger::PLAUSIBLE_ID;
 
 /// Ids up to 20 are reserved; 1 to 3 have ended; 4, 5 and 6 were bound.
 fn successor() -> Store {
@@ -74,6 +75,18 @@ fn an_absurd_id_uses_up_no_others_now_or_after_it_has_ended() {
     next.quorum_list(50, vec![]);
     assert_eq!(next.snapshot().first_free, Some(id(4)));
     assert_eq!(next.state(4), "–");
+}
+
+// spec: O-31
+#[test]
+fn the_last_id_that_is_not_absurd_is_followed_by_the_next_and_the_first_absurd_one_is_not() {
+    let first_free = |found: u64| {
+        let mut store = successor();
+        store.quorum_list(50, vec![inherited(found, "u", 20)]);
+        store.snapshot().first_free
+    };
+    assert_eq!(first_free(PLAUSIBLE_ID - 1), Some(id(PLAUSIBLE_ID)));
+    assert_eq!(first_free(PLAUSIBLE_ID), Some(id(21)));
 }
 
 // spec: O-31, E-3

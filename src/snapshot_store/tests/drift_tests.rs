@@ -283,6 +283,8 @@ impl World {
 }
 
 proptest! {
+    #![proptest_config(crate::testing::properties(256))]
+
     // spec: P-4
     #[test]
     fn a_watch_that_loses_nothing_is_never_accused(steps in proptest::collection::vec(step(), 1..60)) {

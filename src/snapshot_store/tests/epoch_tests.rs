@@ -36,6 +36,15 @@ fn a_quorum_list_below_what_was_seen_begins_an_epoch_and_is_believed() {
 
 // spec: S-13, S-11
 #[test]
+fn a_quorum_list_at_just_what_was_seen_is_full_and_of_the_same_epoch() {
+    let mut store = two();
+    let outcome = store.quorum_list(100, vec![]);
+    assert!(outcome.full && !outcome.new_epoch);
+    assert_eq!(store.epoch(), Epoch(0));
+}
+
+// spec: S-13
+#[test]
 fn a_cached_list_below_what_was_seen_is_only_stale() {
     let mut store = two();
     let outcome = store.list(40, vec![pod(1, "u1", 30)]);

@@ -197,9 +197,14 @@ fn a_younger_drivers_pod_is_no_ghost_and_nothing_is_requested_until_the_record_i
         incarnation: Some(Incarnation(u64::MAX)),
     };
     assert!(store.snapshot().record.is_some());
-    store.seen(younger.clone());
+    let told = store.seen(younger.clone()).snapshot;
     assert_eq!(store.ghosts(), Vec::<String>::new());
     assert_eq!(store.snapshot().record, None);
+    assert_eq!(
+        told.map(|told| told.record.clone()),
+        Some(None),
+        "subscribers are told at once"
+    );
     let epoch = store.snapshot().epoch;
     let uid = "record".into();
     store.tell(News::RecordSeen { uid, epoch });
@@ -239,6 +244,20 @@ fn an_answer_that_comes_after_its_end_makes_no_ghost_again() {
         store.list(50, vec![]);
         store.list(60, vec![pod(1, "g", 55)]);
         assert_eq!(store.ghosts(), vec!["g".to_owned()], "put back");
+    }
+}
+
+// spec: S-12, E-3
+#[test]
+fn a_ghost_that_has_changed_since_a_list_is_not_laid_by_what_that_list_lacks() {
+    for (changed, left) in [(60, vec!["g".to_owned()]), (50, vec![])] {
+        let mut store = Store::new();
+        store.seen(pod(1, "g", 40));
+        let ticket = store.begin_list();
+        store.seen(pod(1, "g", changed));
+        let (outcome, _) = store.list_arrives(ticket, 50, false, vec![]);
+        assert!(outcome.full);
+        assert_eq!(store.ghosts(), left, "{changed}");
     }
 }
 

@@ -5,15 +5,6 @@ use proptest::prelude::*;
 use super::world::World;
 use super::*;
 
-fn config() -> ProptestConfig {
-    let default = ProptestConfig::default();
-    ProptestConfig {
-        cases: default.cases.max(600),
-        failure_persistence: None,
-        ..default
-    }
-}
-
 /// No entry goes back in time: within one epoch no version falls, and no uid changes (spec I-5, I-1).
 fn assert_forward(before: &Snapshot, after: &Snapshot) {
     assert!(before.seq <= after.seq && before.epoch <= after.epoch);
@@ -56,7 +47,7 @@ fn assert_changes_are_told(before: &Snapshot, after: &Snapshot) {
 }
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(crate::testing::properties(600))]
 
     // spec: I-1, I-2, I-5, I-6
     #[test]
@@ -161,7 +152,7 @@ fn any_news(epoch: Epoch) -> impl Strategy<Value = News> {
 }
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(crate::testing::properties(600))]
 
     // spec: I-2, I-11
     #[test]

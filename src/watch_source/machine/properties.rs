@@ -46,6 +46,8 @@ fn happenings() -> impl Strategy<Value = Happening> {
 }
 
 proptest! {
+    #![proptest_config(crate::testing::properties(256))]
+
     // spec: W-2
     #[test]
     fn it_never_ends_and_never_asks_sooner_than_the_backoff_allows(

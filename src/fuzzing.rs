@@ -1,0 +1,13 @@
+//! What holds of whatever comes from outside: functions that take any bytes, and panic where it does not.
+//!
+//! `fuzz/` calls them with what it thinks of, and the properties here with recorded examples that were damaged; so what
+//! the one finds, the other can keep. They are there for tests, and with the feature `fuzzing`, only.
+//!
+//! What has more than one part is written with a line `%` between them.
+
+pub use crate::config::fuzzing::{configuration, spark};
+pub use crate::devcluster::fuzzing::{patch, requests, selectors, token};
+pub use crate::kubernetes::calls::fuzzing::watch_lines;
+
+#[cfg(test)]
+mod tests;
