@@ -83,11 +83,13 @@ impl Notes {
 
 /// Joins two parts of a path; what is not a bare key in TOML is quoted.
 pub(super) fn join(path: &str, key: &str) -> String {
-    let bare = |c: char| c.is_ascii_alphanumeric() || "-_[]".contains(c);
+    let bare = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
     let key = if !key.is_empty() && key.chars().all(bare) {
         key.to_owned()
     } else {
-        format!("{key:?}")
+        // JSON's escapes are all TOML's too; this one character JSON leaves as it is.
+        let quoted = serde_json::Value::from(key).to_string();
+        quoted.replace('\u{7f}', "\\u007f")
     };
     join_dotted(path, &key)
 }

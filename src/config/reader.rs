@@ -70,13 +70,16 @@ impl<'n> Section<'n> {
                 table.entry((*name).to_owned()).or_insert_with(absent);
             }
             let read_one = |(name, node): (String, Node)| {
-                let value = outer.inner(&name, "NAME", Some(node), |inner| read(inner, &name));
+                let value = outer.inner(&join("", &name), "NAME", Some(node), |inner| {
+                    read(inner, &name)
+                });
                 (ProfileName::from(name), value)
             };
             table.into_iter().map(read_one).collect()
         })
     }
 
+    /// `key` as it stands in a path, quoted where it has to be.
     fn inner<T>(
         &mut self,
         key: &str,
@@ -84,7 +87,7 @@ impl<'n> Section<'n> {
         node: Option<Node>,
         read: impl FnOnce(&mut Section<'_>) -> T,
     ) -> T {
-        let path = join(&self.path, key);
+        let path = join_dotted(&self.path, key);
         let table = match node {
             None => BTreeMap::new(),
             Some(Node {
@@ -109,7 +112,7 @@ impl<'n> Section<'n> {
         };
         let mut section = Section {
             notes: &mut *self.notes,
-            known_path: join(&self.known_path, known_key),
+            known_path: join_dotted(&self.known_path, known_key),
             path,
             table,
             asked: Vec::new(),
@@ -181,7 +184,12 @@ impl<'n> Section<'n> {
             if matches!(item.value, Value::Table(_)) {
                 out.extend(self.inner(&item_key, &item_key, Some(item), &read));
             } else {
-                self.wrong(join(&self.path, &item_key), &item, "a section, { … }", None);
+                self.wrong(
+                    join_dotted(&self.path, &item_key),
+                    &item,
+                    "a section, { … }",
+                    None,
+                );
             }
         }
         out

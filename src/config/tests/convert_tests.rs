@@ -39,7 +39,12 @@ fn what_boatswain_would_refuse_is_named_and_the_rest_is_used() {
          spark.executor.instances 3",
     );
     let config = read(&toml).unwrap_or_else(|error| panic!("{error}\n{toml}"));
-    assert_eq!(config.profiles["default"].executors, 3);
+    let counts: Vec<u32> = config
+        .profiles
+        .values()
+        .map(|profile| profile.executors)
+        .collect();
+    assert_eq!(counts, [3]);
     assert_eq!(config.cluster.namespace, None);
     for part in [
         "#   spark.kubernetes.namespace: cluster.namespace: found \"Not_A_Namespace\"",
@@ -64,6 +69,29 @@ fn without_an_image_the_file_says_that_one_is_to_be_named() {
         toml.contains("executors = 3  # spark.executor.instances"),
         "{toml}"
     );
+}
+
+// spec: C-7
+#[test]
+fn a_name_of_which_toml_would_not_take_a_character_is_named_and_the_rest_can_be_used() {
+    for odd in [
+        "\\u0000", "\\u0011", "\\u007f", "\\u0301", "]", "[0]", "\\n", "\"", "'", "\\\\",
+    ] {
+        let toml = convert(&format!(
+            "spark.kubernetes.container.image e:1\nspark.executorEnv.A{odd}B 1\nspark.executor.instances 3"
+        ));
+        let config = read(&toml).unwrap_or_else(|error| panic!("{odd}: {error}\n{toml}"));
+        let counts: Vec<u32> = config
+            .profiles
+            .values()
+            .map(|profile| profile.executors)
+            .collect();
+        assert_eq!(counts, [3]);
+        assert!(
+            toml.contains("not a name that Kubernetes accepts"),
+            "{toml}"
+        );
+    }
 }
 
 proptest::proptest! {
