@@ -10,6 +10,7 @@
 //! - [`driver`]: all wiring, in one function. [`api`]: its HTTP, for people and programs.
 //! - [`config`], [`cli`], [`exit`], [`secret`], [`telemetry`]: the edges to people.
 //! - [`devcluster`]: the embedded cluster; it knows nothing of the driver.
+//! - [`planted`]: faults for the simulator to find.
 //!
 //! `ARCHITECTURE.md` has the picture and the reasons.
 
@@ -29,6 +30,7 @@ pub mod kubernetes;
 pub mod lifecycle_manager;
 pub mod metrics;
 pub mod model;
+pub mod planted;
 pub mod pod_allocator;
 pub mod poll_source;
 pub mod record_keeper;

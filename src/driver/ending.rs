@@ -14,6 +14,7 @@ use crate::model::executor::{How, Why};
 use crate::model::news::News;
 use crate::model::pod::Sighting;
 use crate::model::{ExecutorId, Snapshot};
+use crate::planted::{self, Planted};
 use crate::pod_allocator::hold::Kind;
 use crate::pod_allocator::messages::{CannotStart, StopRequesting};
 use crate::poll_source;
@@ -87,6 +88,7 @@ impl Actors {
     /// Stops in this way; `grace` is how long the application's end may take.
     pub(super) async fn stop(&self, way: OnSignal, grace: Duration) -> Exit {
         let exit = match way {
+            OnSignal::HandOver if planted::is(Planted::HandOverEnds) => self.end(grace).await,
             OnSignal::HandOver => self.hand_over().await,
             OnSignal::End => self.end(grace).await,
         };

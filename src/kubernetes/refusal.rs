@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use super::rights::MissingRight;
 use crate::model::pod::cut;
+use crate::planted::{self, Planted};
 
 /// A server's message is kept up to here: long enough for every cause of a refused template, short enough for a log line.
 const MAX_MESSAGE_BYTES: usize = 2 * 1024;
@@ -150,6 +151,7 @@ impl Failure {
             | Kind::Expired
             | Kind::NotFound
             | Kind::Unreachable => true,
+            Kind::TimedOut if planted::is(Planted::TimeoutIsRefusal) => self.code == Some(504),
             Kind::TooLargeVersion
             | Kind::Server
             | Kind::TimedOut

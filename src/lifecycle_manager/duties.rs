@@ -15,6 +15,7 @@ use crate::model::snapshot::Ghost;
 use crate::model::{
     Batch, Entry, ExecutorId, LossClass, LossReason, Now, PodState, PodUid, Snapshot, State, Tick,
 };
+use crate::planted::{self, Planted};
 
 use super::call_queue::{CallQueue, Duty, Subject};
 
@@ -175,8 +176,11 @@ impl Duties {
         let bound = match &entry.state {
             State::Sent(_) | State::Gone(_) => return None,
             State::Unknown(doubt) => {
-                if doubt.in_flight {
+                if doubt.in_flight || planted::is(Planted::UnknownNeverSettled) {
                     return None;
+                }
+                if planted::is(Planted::LookedUpTooSoon) {
+                    return Some((Duty::LookUp(entry.id), None));
                 }
                 let settled = doubt.request.sent + self.settings.server_timeout;
                 let wanted = if doubt.look_up || entry.leaving.is_some() {
@@ -194,7 +198,8 @@ impl Duties {
         let (name, uid) = (Arc::clone(&bound.pod.name), bound.pod.uid.clone());
         let state = bound.pod.state();
         if state.is_finished() {
-            if !entry.told || bound.pod.deletion.is_some() {
+            let settled = !entry.told || bound.pod.deletion.is_some();
+            if settled || planted::is(Planted::DeadLeftLying) {
                 return None;
             }
             let duty = if self.settings.delete_on_termination {
@@ -243,7 +248,7 @@ fn laying(uid: &PodUid, ghost: &Ghost) -> Option<(Duty, Option<Tick>)> {
         name: Arc::clone(&ghost.name),
         uid: uid.clone(),
     };
-    (!ghost.terminating).then_some((duty, None))
+    (!ghost.terminating && !planted::is(Planted::GhostsSpared)).then_some((duty, None))
 }
 
 /// Whether nothing of this application is left that would have to be deleted, or told of (spec O-11, L-1).

@@ -21,6 +21,7 @@ use crate::model::ids::pod_name;
 use crate::model::news::{Found, News};
 use crate::model::pod::Sighting;
 use crate::model::{Epoch, Tick};
+use crate::planted::{self, Planted};
 use crate::snapshot_store::SnapshotStore;
 use crate::snapshot_store::delivery::Timing;
 use crate::snapshot_store::messages::{AskRound, Decided, Round, Subscribe, Subscriber, Tell};
@@ -191,7 +192,12 @@ impl LifecycleManager {
             return Vec::new();
         };
         let id = *id;
-        let (epoch, found) = (self.epoch, Found::NoAnswer);
+        let found = if planted::is(Planted::SilenceIsAnswer) {
+            Found::Nothing
+        } else {
+            Found::NoAnswer
+        };
+        let epoch = self.epoch;
         vec![News::LookedUp {
             id,
             sent,

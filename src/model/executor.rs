@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::planted::{self, Planted};
+
 use super::clock::Tick;
 use super::ids::{Epoch, ExecutorId, Incarnation, PodUid, ProfileName};
 use super::pod::{PendingStage, Pod, PodState};
@@ -202,7 +204,9 @@ impl Class {
             | Class::Running
             | Class::Odd
             | Class::Absent => true,
-            Class::Leaving | Class::Terminating | Class::Finished | Class::Gone => false,
+            Class::Leaving => planted::is(Planted::LeavingCounts),
+            Class::Terminating => planted::is(Planted::TerminatingCounts),
+            Class::Finished | Class::Gone => false,
         }
     }
 

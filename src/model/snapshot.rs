@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 
+use crate::planted::{self, Planted};
+
 use super::clock::Tick;
 use super::entries::Entries;
 use super::executor::{Class, Entry};
@@ -138,7 +140,11 @@ impl Counts {
             Class::Pending(_) => Some(&mut self.pending),
             Class::Running => Some(&mut self.running),
             Class::Odd | Class::Absent => Some(&mut self.doubtful),
+            Class::Leaving if planted::is(Planted::LeavingCounts) => Some(&mut self.running),
             Class::Leaving => Some(&mut self.leaving),
+            Class::Terminating if planted::is(Planted::TerminatingCounts) => {
+                Some(&mut self.running)
+            }
             Class::Terminating => Some(&mut self.terminating),
             Class::Finished => Some(&mut self.finished),
             Class::Gone => None,

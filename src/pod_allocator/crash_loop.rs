@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::model::backoff::Backoff;
 use crate::model::{ExecutorId, Tick};
+use crate::planted::{self, Planted};
 
 /// Of this part of the target that many may end early before a profile backs off: 5 %, and at least one.
 const TOLERATED_SHARE: u32 = 20;
@@ -189,7 +190,9 @@ impl CrashLoop {
             self.young.remove(&id);
             match self.phase {
                 Phase::Open => self.early = 0,
-                Phase::Probing { since, probe, .. } if probe == Some(id) => {
+                Phase::Probing { since, probe, .. }
+                    if probe == Some(id) && !planted::is(Planted::BackoffForEver) =>
+                {
                     (self.phase, self.early) = (Phase::Open, 0);
                     change = Some(Change::Ended {
                         after: now.since(since),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::model::Tick;
 use crate::model::backoff::Backoff;
+use crate::planted::{self, Planted};
 
 /// A refused template waits this long, for only a change of it or of the cluster's rules can help (spec A-23).
 const BLOCKED_FOR: Duration = Duration::from_secs(300);
@@ -98,7 +99,7 @@ impl Hold {
 
     /// Whether one request may be tried now.
     pub fn allows_a_try(&self, now: Tick) -> bool {
-        now >= self.until && self.trying.is_none()
+        now >= self.until && self.trying.is_none() && !planted::is(Planted::HoldForEver)
     }
 
     /// One request is tried.

@@ -28,6 +28,7 @@ use crate::model::executor::{How, Why};
 use crate::model::news::{News, Outcome};
 use crate::model::pod::Sighting;
 use crate::model::{ExecutorId, PodUid, ProfileName, Tick};
+use crate::planted::{self, Planted};
 use crate::snapshot_store::SnapshotStore;
 use crate::snapshot_store::delivery::Timing;
 use crate::snapshot_store::messages::{AskRound, Decided, Round, Subscribe, Subscriber, Tell};
@@ -184,7 +185,9 @@ impl PodAllocator {
         record: Option<&PodUid>,
         ctx: &mut Context<Self>,
     ) {
-        self.store.do_send(Tell(News::Requested { id, outcome }));
+        if !planted::is(Planted::RequestUnannounced) {
+            self.store.do_send(Tell(News::Requested { id, outcome }));
+        }
         let sent = self.clock.now().tick;
         let Some(pod) = record.and_then(|record| self.pods.pod(&profile, id, record)) else {
             let why: Arc<str> = Arc::from(format!("there is no profile {profile}"));

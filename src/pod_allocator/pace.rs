@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::model::backoff::Backoff;
 use crate::model::{Now, Tick};
+use crate::planted::{self, Planted};
 
 use super::rate::Rate;
 
@@ -114,7 +115,9 @@ impl Pace {
 
     /// A request that left at `sent` was answered, or failed. `random` from [0, 1) is for jitter.
     pub fn answered(&mut self, sent: Tick, health: Health, now: Now, random: f64) -> Option<Turn> {
-        self.in_flight = self.in_flight.saturating_sub(1);
+        if health != Health::Trouble || !planted::is(Planted::SlotLeaked) {
+            self.in_flight = self.in_flight.saturating_sub(1);
+        }
         let now = now.tick;
         // During trouble nothing leaves, so what left up to its last failure left before it, and is no sign of its
         // end; nor of a failure more.

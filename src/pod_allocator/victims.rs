@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::model::executor::Class;
 use crate::model::pod::PendingStage;
 use crate::model::{Entry, ExecutorId, ProfileName, Snapshot, Tick};
+use crate::planted::{self, Planted};
 
 /// How victims are chosen.
 #[derive(Debug, Clone, Copy)]
@@ -45,6 +46,10 @@ pub fn choose(
     let surplus = counts.live().saturating_sub(target);
     if surplus > 0 && counts.pending > 0 {
         waiting_surplus(own(), surplus, settings, now, &mut victims);
+    }
+    if planted::is(Planted::AdoptedChosen) {
+        let adopted = own().filter(|entry| entry.adopted && entry.class().may_be_chosen());
+        victims.ids.extend(adopted.map(|entry| entry.id));
     }
     let surplus = counts.running.saturating_sub(target);
     if surplus > 0 && !settings.pending_only {

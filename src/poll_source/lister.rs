@@ -10,6 +10,7 @@ use crate::kubernetes::{Calls, Failure, Kind, ListQuery, NotStreamed};
 use crate::model::ResourceVersion;
 use crate::model::news::Listed;
 use crate::model::pod::Sighting;
+use crate::planted::{self, Planted};
 use crate::snapshot_store::messages::{BeginList, ListArrived, ListVerdict};
 
 /// A page token lives for minutes and a page takes less than a second: a list that outlives its token so often in a
@@ -224,7 +225,7 @@ impl Lister {
         let first = self.calls.list_pods(&query).await?;
         let mut items = first.items;
         query.continue_token = first.continue_token;
-        while query.continue_token.is_some() {
+        while query.continue_token.is_some() && !planted::is(Planted::PagesDropped) {
             let page = self.calls.list_pods(&query).await?;
             items.extend(page.items);
             query.continue_token = page.continue_token;

@@ -13,6 +13,7 @@ use crate::kubernetes::record::{Record, RecordError, RecordPlace};
 use crate::kubernetes::{Failure, Kind};
 use crate::model::backoff::Backoff;
 use crate::model::{Epoch, ExecutorId, IdSet, PodUid, ResourceVersion, Tick};
+use crate::planted::{self, Planted};
 
 /// Changes that nobody waits for are gathered this long: acting twice on them would not hurt (spec O-30).
 pub const DEBOUNCE: Duration = Duration::from_secs(5);
@@ -233,6 +234,7 @@ impl Keeping {
             Op::Create(self.wanted.to_config_map(&self.place, None))
         } else if self.is_due(now) {
             let replaces = self.map.as_ref().map(|(uid, version)| (uid, version));
+            let replaces = replaces.filter(|_| !planted::is(Planted::RecordUnguarded));
             Op::Replace(self.wanted.to_config_map(&self.place, replaces))
         } else {
             return None;
@@ -267,6 +269,10 @@ impl Keeping {
         let mut effects = match answer {
             Answer::Failed(failure) => return self.failed(&failure, now),
             Answer::Got(Some(map)) => self.got(&map, now),
+            Answer::Got(None) if planted::is(Planted::RecordNotRemade) => {
+                self.check = false;
+                vec![Effect::Lost]
+            }
             Answer::Got(None) => {
                 self.check = false;
                 (self.map, self.written) = (None, None);
@@ -358,6 +364,9 @@ impl Keeping {
     /// read the record since this one last wrote it.
     fn is_of_another(&self, record: &Record) -> bool {
         let (theirs, ours) = (&record.holder, &self.wanted.holder);
+        if planted::is(Planted::SupersededGoesOn) {
+            return false;
+        }
         match record.incarnation.cmp(&self.wanted.incarnation) {
             Ordering::Greater => true,
             Ordering::Equal => theirs.is_some() && theirs != ours,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::model::snapshot::Changes;
 use crate::model::{Batch, Snapshot, Tick};
+use crate::planted::{self, Planted};
 
 /// A subscriber's own timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,7 +120,9 @@ impl Delivery {
         let mut executors = BTreeSet::new();
         let mut ghosts = BTreeSet::new();
         let mut other = false;
-        for snapshot in &self.waiting {
+        let lost = planted::is(Planted::MergedEndLost);
+        let kept = if lost { self.waiting.len() - 1 } else { 0 };
+        for snapshot in &self.waiting[kept..] {
             executors.extend(snapshot.changes.executors.iter().copied());
             ghosts.extend(snapshot.changes.ghosts.iter().cloned());
             other |= snapshot.changes.other;

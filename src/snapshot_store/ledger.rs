@@ -21,6 +21,7 @@ use crate::model::{
     Entry, Epoch, ExecutorId, IdSet, Incarnation, Now, PodUid, ProfileName, ResourceVersion,
     Snapshot,
 };
+use crate::planted::{self, Planted};
 
 pub use self::drift::Contradiction;
 use self::drift::Drift;
@@ -260,6 +261,7 @@ impl Ledger {
                 .current
                 .entry(id)
                 .and_then(|entry| entry.uid())
+                .filter(|_| !planted::is(Planted::TombstonesOmitted))
                 .cloned()
             {
                 self.tombstones.insert(uid, self.count);

@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::model::clock::Tick;
 use crate::model::executor::{Absence, Bound, Doubt, Gone, How, HowGone, Leaving, Request, Why};
 use crate::model::{Entry, Epoch, ExecutorId, Pod, PodState, ResourceVersion, State};
+use crate::planted::{self, Planted};
 
 /// News about one executor, already known to be about its pod where it is about a pod.
 #[derive(Debug, Clone)]
@@ -100,6 +101,9 @@ fn sent(id: ExecutorId, request: Request, news: &EntryNews<'_>, at: &At) -> Opti
         EntryNews::Created(pod) => Some(bind(id, pod, request.epoch, at)),
         EntryNews::Refused(why) => Some(not_created(why, at)),
         EntryNews::NameTaken => Some(not_created(&Arc::from("its name is taken"), at)),
+        EntryNews::Broke(why) if planted::is(Planted::OutcomeForgotten) => {
+            Some(not_created(why, at))
+        }
         EntryNews::Broke(why) => Some(State::Unknown(Doubt {
             request,
             since: at.now,
@@ -163,7 +167,8 @@ fn unknown(id: ExecutorId, doubt: &Doubt, news: &EntryNews<'_>, at: &At) -> Opti
         EntryNews::Deleted(pod) => seen_deleted_first(pod, at),
         EntryNews::FoundNothing(sent) => {
             // Until then the request may still commit, and a 404 proves nothing (spec A-13).
-            let settled = !doubt.in_flight && *sent >= doubt.request.sent + at.server_timeout;
+            let settled = !doubt.in_flight && *sent >= doubt.request.sent + at.server_timeout
+                || planted::is(Planted::LookedUpTooSoon);
             settled.then(|| not_created(&doubt.why, at))
         }
         EntryNews::SeenUnreadable(..)
@@ -246,7 +251,7 @@ fn mark(entry: &Entry, why: &Why, how: How, at: &At) -> Option<Entry> {
 /// An end can be told while its pod is still there (spec E-9, L-3), but never of what has no pod.
 fn told(entry: &Entry) -> Option<Entry> {
     let has_an_end = matches!(entry.state, State::Bound(_) | State::Gone(_));
-    (has_an_end && !entry.told).then(|| Entry {
+    (has_an_end && !entry.told && !planted::is(Planted::ToldTwice)).then(|| Entry {
         told: true,
         ..entry.clone()
     })

@@ -12,6 +12,7 @@ use rand::rngs::StdRng;
 use crate::kubernetes::backoff::{Backoff, LONGEST};
 use crate::model::news::News;
 use crate::model::{Epoch, ResourceVersion, Tick};
+use crate::planted::{self, Planted};
 
 mod values;
 
@@ -325,7 +326,10 @@ impl Machine {
         if std::mem::take(&mut self.in_trouble) {
             out.push(Effect::Report(Report::Recovered));
         }
-        out.push(Effect::Tell(news));
+        let ignored = matches!(news, News::Deleted { .. }) && planted::is(Planted::DeletedIgnored);
+        if !ignored {
+            out.push(Effect::Tell(news));
+        }
         Phase::Watching(watching)
     }
 
@@ -384,6 +388,9 @@ impl Machine {
         now: Tick,
         out: &mut Vec<Effect>,
     ) -> Phase {
+        if why.kind == SetbackKind::Expired && planted::is(Planted::WatchLeftClosed) {
+            return Phase::Stopped;
+        }
         let backoff = self.backoff.next_wait(&mut self.rng);
         let lived = watched.map_or(Duration::ZERO, |watching| now.since(watching.opened));
         let asked_for = why.retry_after.unwrap_or_default().min(LONGEST);

@@ -88,6 +88,7 @@ impl World {
             ));
         }
         self.at_rest().await?;
+        self.probe().await?;
         self.end().await
     }
 

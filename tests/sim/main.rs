@@ -2,66 +2,60 @@
 //! things go wrong; all of it from a seed.
 //!
 //! - `cargo test sim`: a modest number of seeds.
-//! - `BOATSWAIN_SIM_SEEDS=5000 cargo test --release sim`: so many.
-//! - `BOATSWAIN_SIM_SEED=7 cargo test sim -- --nocapture`: one, with all that happened.
+//! - `BOATSWAIN_SIM_SEEDS=5000 cargo test --release sim`: so many; from `BOATSWAIN_SIM_FIRST` on, where that is set.
+//! - `BOATSWAIN_SIM_SEED=7 cargo test --test sim all_invariants -- --nocapture`: one, with all that happened.
+//! - A violation ends with the command that shows it again, in the shortest form that does ([`shrink`]).
+//! - `BOATSWAIN_SIM_PLANTED=all cargo test --release --test sim planted -- --nocapture`: which seed finds which fault
+//!   ([`planted`]).
 //!
 //! [`script`] draws what is done from the seed, [`world`] does it, [`network`] stands between the drivers and the API
-//! server, [`checks`] and [`calm`] hold what comes of it against the invariants (spec 9).
+//! server, [`checks`], [`truth`] and [`calm`] hold what comes of it against the invariants (spec 9).
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod calm;
+mod case;
 mod checks;
 mod drivers;
 mod faults;
 mod hand;
 mod network;
 mod node;
+mod planted;
+mod probe;
 mod requests;
 mod runs;
+mod same;
 mod script;
+mod shrink;
 mod trace;
+mod truth;
 mod weather;
 mod world;
 
 use std::env;
 
-use runs::{run, run_many};
+use case::Case;
+use runs::{run_many, run_with_log};
 
 /// How many seeds are run where nobody says how many.
-const MODEST: u64 = 60;
+const MODEST: u64 = 200;
 
 // spec: I-1, I-2, I-3, I-4, I-5, I-6, I-7, I-9, I-10, I-12
 #[test]
 fn sim_all_invariants_hold_in_every_world() {
     trace::note_panics();
     trace::log_by_thread();
-    if let Some(seed) = number("BOATSWAIN_SIM_SEED") {
-        let run = run(seed, true);
+    if let Some(case) = Case::named() {
+        let run = run_with_log(&case);
         println!("{}", run.trace);
-        assert_eq!(run.verdict, Ok(()), "seed {seed}");
+        assert_eq!(run.verdict, Ok(()), "{case}");
         return;
     }
     let first = number("BOATSWAIN_SIM_FIRST").unwrap_or(1);
     let seeds = number("BOATSWAIN_SIM_SEEDS").unwrap_or(MODEST);
     if let Err(violation) = run_many(first..first + seeds) {
         panic!("{violation}");
-    }
-}
-
-#[test]
-fn sim_the_same_seed_gives_the_same_trace() {
-    trace::note_panics();
-    trace::log_by_thread();
-    for seed in 1..6 {
-        // Without the log: which of its lines are wanted at all is settled between the threads that run tests.
-        let (one, other) = (run(seed, false).trace, run(seed, false).trace);
-        let differs = one
-            .lines()
-            .zip(other.lines())
-            .find(|(one, other)| one != other);
-        assert_eq!(differs, None, "seed {seed}");
-        assert_eq!(one.len(), other.len(), "seed {seed}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! Runs: one, or many at once.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::ops::Range;
 use std::sync::Mutex;
@@ -8,14 +8,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use boatswain::planted;
+
+use crate::case::Case;
 use crate::checks::Verdict;
 use crate::drivers;
-use crate::script::Script;
+use crate::shrink::shrink;
 use crate::trace::{self, say};
 use crate::world::World;
 
 /// How often it is said how far it is.
 const SAY_EVERY: Duration = Duration::from_secs(5);
+
+/// So many violations end it.
+const ENOUGH: usize = 20;
 
 /// What came of a run.
 pub struct Run {
@@ -25,20 +31,23 @@ pub struct Run {
     pub simulated: Duration,
 }
 
-/// Runs one seed.
-pub fn run(seed: u64, with_log: bool) -> Run {
-    if with_log {
-        return trace::with_log(|| run(seed, false));
-    }
+/// Runs one case, with the log of all that takes part in its trace.
+pub fn run_with_log(case: &Case) -> Run {
+    trace::with_log(|| run(case))
+}
+
+/// Runs one case.
+pub fn run(case: &Case) -> Run {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
         .unwrap();
-    runtime.block_on(async {
+    planted::plant(case.planted);
+    let run = runtime.block_on(async {
         let began = tokio::time::Instant::now();
         trace::begin();
-        let script = Script::of(seed);
+        let script = case.script();
         say!("{script:#?}");
         let mut world = World::new(script);
         let fleet = world.fleet.clone();
@@ -49,65 +58,118 @@ pub fn run(seed: u64, with_log: bool) -> Run {
             trace: trace::end(),
             simulated: began.elapsed(),
         }
-    })
+    });
+    planted::plant(None);
+    run
 }
 
-/// So many violations end it.
-const ENOUGH: usize = 20;
-
-/// Runs many seeds on all cores, until there are violations enough; the first one's history is told.
-pub fn run_many(seeds: Range<u64>) -> Result<(), String> {
-    let began = Instant::now();
-    let all = seeds.end - seeds.start;
-    let next = AtomicU64::new(seeds.start);
-    let simulated = AtomicU64::new(0);
-    let said = Mutex::new(Instant::now());
-    let violated = Mutex::new(BTreeSet::new());
-    let work = || {
-        while violated.lock().unwrap().len() < ENOUGH {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= seeds.end {
-                return;
-            }
-            let run = run(seed, false);
-            simulated.fetch_add(run.simulated.as_secs(), Ordering::Relaxed);
-            if let Err(violation) = run.verdict {
-                let _ = writeln!(io::stderr(), "sim: seed {seed}: {violation}");
-                violated.lock().unwrap().insert(seed);
-            }
-            let mut said = said.lock().unwrap();
-            if said.elapsed() >= SAY_EVERY || seed + 1 == seeds.end {
-                *said = Instant::now();
-                let took = began.elapsed().as_secs_f64();
-                let done = seed + 1 - seeds.start;
-                // Beside the test's own output, which is only shown when it has failed.
-                let _ = writeln!(
-                    io::stderr(),
-                    "sim: {done} of {all} seeds, {:.1} a second, {} simulated hours",
-                    done as f64 / took,
-                    simulated.load(Ordering::Relaxed) / 3_600,
-                );
-            }
-        }
-    };
+/// Does some work for each number of a range, on all cores; until the range is over, or the work says that it is
+/// enough.
+pub fn on_all_cores(range: Range<u64>, work: impl Fn(u64) -> bool + Sync) {
+    let next = AtomicU64::new(range.start);
     let threads = thread::available_parallelism().map_or(1, |n| n.get());
     thread::scope(|scope| {
         for _ in 0..threads {
-            scope.spawn(work);
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= range.end {
+                        return;
+                    }
+                    if !work(number) {
+                        next.store(range.end, Ordering::Relaxed);
+                    }
+                }
+            });
         }
     });
-    match violated.into_inner().unwrap().first() {
-        Some(seed) => Err(tell(*seed)),
+}
+
+/// Runs many seeds on all cores, until there are violations enough; the first one's history is told, shortened.
+pub fn run_many(seeds: Range<u64>) -> Result<(), String> {
+    let progress = Mutex::new(Progress::new(seeds.end - seeds.start));
+    let violated = Mutex::new(BTreeMap::new());
+    on_all_cores(seeds, |seed| {
+        let run = run(&Case::of(seed));
+        if let Err(violation) = run.verdict {
+            to_stderr(&format!("seed {seed}: {violation}"));
+            violated.lock().unwrap().insert(seed, violation);
+        }
+        let found = violated.lock().unwrap().len();
+        progress.lock().unwrap().done(run.simulated, found);
+        found < ENOUGH
+    });
+    match violated.into_inner().unwrap().first_key_value() {
+        Some((seed, violation)) => Err(tell(&Case::of(*seed), violation)),
         None => Ok(()),
     }
 }
 
-/// A violation with its history, and how to see it again.
-fn tell(seed: u64) -> String {
-    let run = run(seed, true);
-    let again = format!("BOATSWAIN_SIM_SEED={seed} cargo test sim -- --nocapture");
+/// A violation with the shortest history that shows it, and how to see it again.
+pub fn tell(case: &Case, violation: &str) -> String {
+    to_stderr(&format!(
+        "{case}: {violation}: looking for the shortest history that shows it"
+    ));
+    let shortest = shrink(case, violation, |case| run(case).verdict.err());
+    let again = |case: &Case| format!("{case} cargo test --test sim all_invariants -- --nocapture");
+    let run = run_with_log(&shortest);
+    let steps = shortest.places().len();
     match run.verdict {
-        Err(violation) => format!("{}\nseed {seed}: {violation}\nagain: {again}", run.trace),
-        Ok(()) => format!("seed {seed} was violated, but not when it was run again: {again}"),
+        Err(shown) => format!(
+            "{}\n{case}: {violation}\nshortest, with {steps} of {} steps: {shown}\nagain: {}\nall of it: {}",
+            run.trace,
+            case.places().len(),
+            again(&shortest),
+            again(case)
+        ),
+        Ok(()) => format!(
+            "{violation}, but not when it was run again: {}",
+            again(&shortest)
+        ),
     }
+}
+
+/// How far it is.
+struct Progress {
+    began: Instant,
+    said: Instant,
+    all: u64,
+    done: u64,
+    simulated: Duration,
+}
+
+impl Progress {
+    fn new(all: u64) -> Self {
+        let now = Instant::now();
+        Self {
+            began: now,
+            said: now,
+            all,
+            done: 0,
+            simulated: Duration::ZERO,
+        }
+    }
+
+    fn done(&mut self, simulated: Duration, violations: usize) {
+        self.done += 1;
+        self.simulated += simulated;
+        if self.said.elapsed() < SAY_EVERY && self.done < self.all {
+            return;
+        }
+        self.said = Instant::now();
+        let speed = self.done as f64 / self.began.elapsed().as_secs_f64();
+        let left = Duration::from_secs(((self.all - self.done) as f64 / speed) as u64);
+        to_stderr(&format!(
+            "{} of {} seeds, {speed:.1} a second, {} simulated hours, {violations} violations, {} left",
+            self.done,
+            self.all,
+            self.simulated.as_secs() / 3_600,
+            humantime::format_duration(left),
+        ));
+    }
+}
+
+/// Says something beside the test's own output, which is only shown when it has failed.
+pub fn to_stderr(line: &str) {
+    let _ = writeln!(io::stderr(), "sim: {line}");
 }

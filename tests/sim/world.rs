@@ -22,6 +22,7 @@ use crate::network::Network;
 use crate::node::Node;
 use crate::script::Script;
 use crate::trace::{self, say};
+use crate::truth::{self, Truth};
 
 /// It is looked at all drivers at least this often.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -41,6 +42,7 @@ pub struct World {
     pub node: Node,
     pub fleet: Fleet,
     pub checks: Checks,
+    pub truth: Truth,
     pub backup: Option<State>,
     /// All profiles that there ever are.
     pub profiles: BTreeMap<ProfileName, Profile>,
@@ -89,6 +91,7 @@ impl World {
             cluster,
             fleet: Rc::new(RefCell::new(Vec::new())),
             checks,
+            truth: Truth::default(),
             backup: None,
             profiles: script.config.profiles.clone(),
             starts: vec![Instant::now()],
@@ -145,6 +148,7 @@ impl World {
         let done = std::mem::take(&mut self.network.net().done);
         self.writes += done.len();
         for done in &done {
+            self.truth.done(done);
             self.checks.done(done)?;
         }
         self.see_exits()?;
@@ -179,17 +183,25 @@ impl World {
             let Ok(seen) = timeout(Duration::from_secs(1), handle.look()).await else {
                 return Err(format!("O-12: d{number} does not answer"));
             };
-            self.hear()?;
+            self.hear().await?;
             if let Some(snapshot) = seen {
                 self.show(number, &snapshot);
+                self.truth.look(&truth::Look {
+                    driver: number,
+                    before: self.checks.last(number),
+                    now: &snapshot,
+                    server: &self.cluster.state().await,
+                    excuses: &self.checks.excuses,
+                })?;
                 self.checks.look(number, snapshot)?;
             }
         }
-        self.hear()
+        self.hear().await
     }
 
     /// Hears what drivers told of ends.
-    fn hear(&mut self) -> Verdict {
+    async fn hear(&mut self) -> Verdict {
+        let server = self.cluster.state().await;
         for driver in self.fleet.borrow().iter() {
             let ends = driver.take_ends();
             for end in &ends {
@@ -200,12 +212,22 @@ impl World {
                     end.0.reason.class
                 );
             }
+            if !self.checks.excuses.rewritten {
+                self.truth.told(driver.number, &ends, &server)?;
+            }
             self.checks.told(driver.number, ends)?;
         }
         Ok(())
     }
 
     fn show(&mut self, number: usize, snapshot: &Snapshot) {
+        if self
+            .checks
+            .last(number)
+            .is_some_and(|last| last.seq == snapshot.seq)
+        {
+            return;
+        }
         let entries: String = (snapshot.entries.iter())
             .map(|(id, entry)| format!(" {id}:{:?}", entry.class()))
             .collect();

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::Calls;
 use super::pods::{Deleted, delete_options, is_another, is_missing, kind_is};
-use super::transport::{Call, JSON, OBJECT_LIMIT, Query, Rejection, garbage};
+use super::transport::{self, Call, JSON, OBJECT_LIMIT, Query, Rejection, garbage};
 use super::watch::Lines;
 use crate::kubernetes::refusal::Failure;
 use crate::model::{PodUid, ResourceVersion};
@@ -122,7 +122,7 @@ impl Calls {
     async fn config_map(&self, call: Call) -> Result<ConfigMap, Rejection> {
         let place = call.place();
         let body = self.answer(&self.clients.reads, call).await?;
-        let text = String::from_utf8_lossy(&body);
+        let text = transport::text(&body);
         kind_is(&text, "ConfigMap")
             .and_then(|()| read_config_map(&text))
             .map_err(|why| garbage(&place, &why).into())

@@ -9,13 +9,14 @@ use serde_json::{Value, json};
 
 use super::Calls;
 use super::transport::{
-    Call, JSON, LIST_LIMIT, MERGE_PATCH, OBJECT_LIMIT, Query, Rejection, garbage, path,
+    self, Call, JSON, LIST_LIMIT, MERGE_PATCH, OBJECT_LIMIT, Query, Rejection, garbage, path,
 };
 use crate::kubernetes::pod_template::PodBody;
 use crate::kubernetes::refusal::{Failure, Kind, StatusBody};
 use crate::kubernetes::wire::{ListWire, Text};
 use crate::model::pod::Sighting;
 use crate::model::{PodUid, ResourceVersion};
+use crate::planted::{self, Planted};
 
 /// Which page of which list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -85,8 +86,7 @@ impl Calls {
     }
 
     fn read_page(&self, body: &[u8]) -> Result<ListPage, String> {
-        // A byte that is no UTF-8 spoils the item it is in, not the list.
-        let text = String::from_utf8_lossy(body);
+        let text = transport::text(body);
         let list: ListWire<'_> = serde_json::from_str(&text).map_err(|error| error.to_string())?;
         expect_kind(list.kind.as_ref(), "PodList")?;
         let meta = list.metadata.ok_or("no metadata")?;
@@ -236,7 +236,7 @@ impl Calls {
     }
 
     fn read_pod(&self, body: &[u8]) -> Result<Sighting, String> {
-        let text = String::from_utf8_lossy(body);
+        let text = transport::text(body);
         kind_is(&text, "Pod")?;
         Ok(self.at.reader.read(&text))
     }
@@ -271,6 +271,9 @@ pub(super) fn delete_options(uid: &PodUid, grace: Option<Duration>) -> Bytes {
         "kind": "DeleteOptions",
         "preconditions": {"uid": uid.as_str()},
     });
+    if planted::is(Planted::DeleteWithoutUid) {
+        options["preconditions"] = Value::Null;
+    }
     if let Some(grace) = grace {
         options["gracePeriodSeconds"] = grace.as_secs().into();
     }

@@ -1,5 +1,6 @@
 //! One request, one answer: sent, waited for, read within bounds.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -36,6 +37,15 @@ pub(super) struct Call {
     pub(super) body: Option<(&'static str, Bytes)>,
     /// The largest answer that is read.
     pub(super) limit: usize,
+}
+
+/// An answer's text. A byte that is no UTF-8 spoils the text it is in, and nothing else. Nearly always there is none,
+/// and that is told much faster than the first one is found.
+pub(super) fn text(bytes: &[u8]) -> Cow<'_, str> {
+    match str::from_utf8(bytes) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => String::from_utf8_lossy(bytes),
+    }
 }
 
 /// The type of a body that is an object.

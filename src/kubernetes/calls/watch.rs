@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::Calls;
 use super::lines::{LINE_LIMIT, LineReader, Next};
-use super::transport::{Call, OBJECT_LIMIT, Query};
+use super::transport::{self, Call, OBJECT_LIMIT, Query};
 use crate::kubernetes::decode::PodReader;
 use crate::kubernetes::refusal::{self, Failure, Kind, StatusBody, clean};
 use crate::kubernetes::wire::{LineWire, Text};
@@ -144,8 +144,7 @@ pub(super) fn read_line<T>(
             &format!("{place}: a line cannot be read: {why}"),
         )
     };
-    // A byte that is no UTF-8 spoils the text it is in, not the line.
-    let text = String::from_utf8_lossy(line);
+    let text = transport::text(line);
     let wire: LineWire<'_> =
         serde_json::from_str(&text).map_err(|error| garbage(&error.to_string()))?;
     let object = wire.object.map_or("null", |object| object.get());

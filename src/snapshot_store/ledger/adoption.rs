@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::model::executor::{Gone, HowGone};
 use crate::model::pod::Claim;
 use crate::model::{Entry, ExecutorId, Incarnation, Now, Pod, State};
+use crate::planted::{self, Planted};
 
 use super::super::table::{self, EntryNews};
 use super::{Draft, Ledger, MAX_LOST, Note, PLAUSIBLE_ID};
@@ -20,7 +21,8 @@ impl Ledger {
         else {
             return false;
         };
-        if self.current.entry(*id).is_some() || self.current.ended.contains(*id) {
+        let ended = self.current.ended.contains(*id) && !planted::is(Planted::EndedResurrected);
+        if self.current.entry(*id).is_some() || ended {
             return false;
         }
         let profile = profile
@@ -48,7 +50,11 @@ impl Ledger {
         let mut lost = 0;
         let missing: Vec<ExecutorId> = (self.inheritance.bound.intervals())
             .flat_map(|(first, last)| (first.get()..=last.get()).filter_map(ExecutorId::new))
-            .take(MAX_LOST)
+            .take(if planted::is(Planted::LossUntold) {
+                0
+            } else {
+                MAX_LOST
+            })
             .filter(|id| self.current.entry(*id).is_none() && !self.current.ended.contains(*id))
             .collect();
         for id in missing {
@@ -72,7 +78,9 @@ impl Ledger {
             .find(|id| id.get() < PLAUSIBLE_ID);
         let last = highest
             .max(self.inheritance.reserved)
-            .max(self.current.ended.last_below(PLAUSIBLE_ID));
+            .max(self.current.ended.last_below(PLAUSIBLE_ID))
+            .filter(|_| !planted::is(Planted::IdsReused))
+            .or(highest);
         if let Some(last) = last {
             self.close_gaps(last);
         }

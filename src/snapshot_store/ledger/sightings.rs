@@ -6,6 +6,7 @@ use crate::model::ids;
 use crate::model::pod::{Claim, Sighting, Unreadable};
 use crate::model::snapshot::Ghost;
 use crate::model::{Entry, Epoch, Now, Pod, PodUid, State};
+use crate::planted::{self, Planted};
 
 use super::super::table::{Authority, EntryNews};
 use super::{Draft, Ledger, MAX_REMEMBERED_STRANGERS, Note};
@@ -84,6 +85,9 @@ impl Ledger {
                 incarnation: Some(other),
                 ..
             } if *other > self.identity.incarnation => self.meet_younger(pod, draft),
+            Claim::Executor { .. } if may_be_ghost && planted::is(Planted::EndedResurrected) => {
+                self.adopt(pod, now, draft);
+            }
             Claim::Executor { .. } if may_be_ghost => self.haunt(pod, authority, draft),
             Claim::Executor { .. } => {
                 let note = Note::Ignored("a pod of no executor, in news too old to judge it");

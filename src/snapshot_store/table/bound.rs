@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::model::executor::{Absence, Bound, Gone, How, HowGone, Leaving, Why};
 use crate::model::pod::{Claim, Phase};
 use crate::model::{Entry, Epoch, Pod, PodState, ResourceVersion, State};
+use crate::planted::{self, Planted};
 
 use super::{At, Authority, EntryNews};
 
@@ -154,6 +155,9 @@ fn missed(entry: &Entry, before: &Bound, now: Bound, as_of: &ResourceVersion, at
     if needs_no_look_up(entry, before) {
         return gone(entry, &now, HowGone::NoLongerListed, at);
     }
+    if planted::is(Planted::AbsentIsGone) {
+        return gone(entry, &now, HowGone::Missing, at);
+    }
     let mut absence = absence_at(as_of, at);
     if let Some(known) = &before.absent {
         absence.since = known.since;
@@ -229,7 +233,7 @@ fn is_same(bound: &Bound, version: &ResourceVersion, epoch: Epoch) -> bool {
 }
 
 fn is_newer(bound: &Bound, version: &ResourceVersion, epoch: Epoch) -> bool {
-    held_version(bound, epoch) < version
+    held_version(bound, epoch) < version || planted::is(Planted::VersionGuardDropped)
 }
 
 /// Whether news of another version than the held one is accepted (spec S-10).

@@ -1,0 +1,189 @@
+//! What is run: the script of a seed, or what is left of it when it was shortened; and how that is said on a command
+//! line.
+
+use std::env;
+use std::fmt;
+use std::time::Duration;
+
+use boatswain::config::Config;
+use boatswain::planted::Planted;
+
+use crate::node::Pace;
+use crate::script::Script;
+
+/// What is run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Case {
+    pub seed: u64,
+    /// A fault of the driver's own.
+    pub planted: Option<Planted>,
+    /// Which of the script's steps are done, by their place in it; all of them where there is none.
+    pub steps: Option<Vec<usize>>,
+    pub simpler: Vec<Simpler>,
+}
+
+/// A way to make a script simpler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Simpler {
+    /// The settings are the usual ones.
+    Settings,
+    /// There is only the first profile.
+    OneProfile,
+    /// Of each profile two executors are wanted at most.
+    Few,
+    /// Every wall clock is right.
+    Clocks,
+    /// Pods are bound, run and go at once.
+    Pace,
+    /// The world is calm right after the last step.
+    Soon,
+}
+
+/// All of them, those first that take most away.
+pub const SIMPLER: [Simpler; 6] = [
+    Simpler::Settings,
+    Simpler::OneProfile,
+    Simpler::Few,
+    Simpler::Clocks,
+    Simpler::Pace,
+    Simpler::Soon,
+];
+
+/// From the last step to the calm, where that comes soon.
+const SOON: Duration = Duration::from_secs(5);
+
+impl Case {
+    /// All of a seed.
+    pub fn of(seed: u64) -> Self {
+        Self {
+            seed,
+            planted: None,
+            steps: None,
+            simpler: Vec::new(),
+        }
+    }
+
+    /// What the environment names, where it names a seed.
+    pub fn named() -> Option<Self> {
+        let words = |name: &str| {
+            let text = env::var(name).ok()?;
+            let words = text.split(',').map(|word| word.trim().to_owned());
+            Some(words.filter(|word| !word.is_empty()).collect::<Vec<_>>())
+        };
+        let seed = env::var("BOATSWAIN_SIM_SEED").ok()?;
+        let steps = words("BOATSWAIN_SIM_STEPS");
+        Some(Self {
+            seed: seed.parse().unwrap(),
+            planted: env::var("BOATSWAIN_SIM_PLANTED")
+                .ok()
+                .map(|name| planted(&name)),
+            steps: steps.map(|steps| steps.iter().map(|step| step.parse().unwrap()).collect()),
+            simpler: (words("BOATSWAIN_SIM_SIMPLER").unwrap_or_default().iter())
+                .map(|name| simpler(name))
+                .collect(),
+        })
+    }
+
+    /// What is done in it.
+    pub fn script(&self) -> Script {
+        let mut script = Script::of(self.seed);
+        if let Some(kept) = &self.steps {
+            let mut place = 0..;
+            script
+                .steps
+                .retain(|_| place.next().is_some_and(|place| kept.contains(&place)));
+        }
+        for simpler in &self.simpler {
+            simpler.apply(&mut script);
+        }
+        script
+    }
+
+    /// The places of the steps that are done.
+    pub fn places(&self) -> Vec<usize> {
+        match &self.steps {
+            Some(kept) => kept.clone(),
+            None => (0..Script::of(self.seed).steps.len()).collect(),
+        }
+    }
+}
+
+/// The variables that name it.
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BOATSWAIN_SIM_SEED={}", self.seed)?;
+        if let Some(fault) = self.planted {
+            write!(f, " BOATSWAIN_SIM_PLANTED={fault:?}")?;
+        }
+        if let Some(kept) = &self.steps {
+            let kept: Vec<String> = kept.iter().map(usize::to_string).collect();
+            write!(f, " BOATSWAIN_SIM_STEPS={}", kept.join(","))?;
+        }
+        if !self.simpler.is_empty() {
+            let names: Vec<String> = self
+                .simpler
+                .iter()
+                .map(|simpler| format!("{simpler:?}"))
+                .collect();
+            write!(f, " BOATSWAIN_SIM_SIMPLER={}", names.join(","))?;
+        }
+        Ok(())
+    }
+}
+
+impl Simpler {
+    fn apply(self, script: &mut Script) {
+        let config = &mut script.config;
+        match self {
+            Simpler::Settings => {
+                let usual = Config::default();
+                script.config = Config {
+                    app: config.app.clone(),
+                    profiles: config.profiles.clone(),
+                    shutdown: config.shutdown.clone(),
+                    ..usual
+                };
+            }
+            Simpler::OneProfile => {
+                let first = config.profiles.keys().next().cloned();
+                config
+                    .profiles
+                    .retain(|name, _| Some(name) == first.as_ref());
+            }
+            Simpler::Few => {
+                for profile in config.profiles.values_mut() {
+                    profile.executors = profile.executors.min(2);
+                }
+            }
+            Simpler::Clocks => script.skew = Duration::ZERO,
+            Simpler::Pace => {
+                script.pace = Pace {
+                    bind: Duration::ZERO,
+                    start: Duration::ZERO,
+                    stop: Duration::ZERO,
+                };
+            }
+            Simpler::Soon => {
+                let last = script.steps.last().map_or(Duration::ZERO, |step| step.at);
+                script.calm = script.calm.min(last + SOON);
+            }
+        }
+    }
+}
+
+/// The fault of that name.
+pub fn planted(name: &str) -> Planted {
+    let found = Planted::ALL
+        .iter()
+        .find(|fault| format!("{fault:?}") == name);
+    *found.unwrap_or_else(|| panic!("there is no fault {name}; there are {:?}", Planted::ALL))
+}
+
+fn simpler(name: &str) -> Simpler {
+    let found = SIMPLER
+        .iter()
+        .find(|simpler| format!("{simpler:?}") == name);
+    *found.unwrap_or_else(|| {
+        panic!("there is no way {name} to make it simpler; there are {SIMPLER:?}")
+    })
+}

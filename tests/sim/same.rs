@@ -1,0 +1,70 @@
+//! The same seed gives the same trace, to the byte: in the same process, and in another one, where addresses and the
+//! seeds of hash maps are others.
+
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::case::Case;
+use crate::runs::{run, run_with_log};
+use crate::trace;
+
+/// Where another process is told to write its traces.
+const TRACES: &str = "BOATSWAIN_SIM_TRACES";
+
+/// These seeds are compared.
+const SEEDS: std::ops::Range<u64> = 1..6;
+
+/// Where two traces differ first.
+fn compare(seed: u64, one: &str, other: &str) {
+    let differs = (one.lines().zip(other.lines())).find(|(one, other)| one != other);
+    assert_eq!(differs, None, "seed {seed}");
+    assert_eq!(one.len(), other.len(), "seed {seed}");
+}
+
+#[test]
+fn sim_the_same_seed_gives_the_same_trace() {
+    trace::note_panics();
+    trace::log_by_thread();
+    for seed in SEEDS {
+        // Without the log: which of its lines are wanted at all is settled between the threads that run tests.
+        let case = Case::of(seed);
+        compare(seed, &run(&case).trace, &run(&case).trace);
+    }
+}
+
+/// Two processes run the same seeds, with all that is logged; each is this test again.
+#[test]
+fn sim_the_same_seed_gives_the_same_trace_and_log_in_another_process() {
+    trace::note_panics();
+    trace::log_by_thread();
+    if let Ok(folder) = env::var(TRACES) {
+        for seed in SEEDS {
+            let trace = run_with_log(&Case::of(seed)).trace;
+            fs::write(Path::new(&folder).join(seed.to_string()), trace).unwrap();
+        }
+        return;
+    }
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let processes = folders.each_ref().map(|folder| {
+        Command::new(env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "same::sim_the_same_seed_gives_the_same_trace_and_log_in_another_process",
+            ])
+            .env(TRACES, folder.path())
+            .spawn()
+            .unwrap()
+    });
+    for mut process in processes {
+        assert!(process.wait().unwrap().success());
+    }
+    for seed in SEEDS {
+        let [one, other] = folders
+            .each_ref()
+            .map(|folder| fs::read_to_string(folder.path().join(seed.to_string())).unwrap());
+        assert!(one.contains("        | "), "the log is not there");
+        compare(seed, &one, &other);
+    }
+}

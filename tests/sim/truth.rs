@@ -1,0 +1,233 @@
+//! What drivers believe, held against what the server has (spec E-6, E-9, S-12, S-14, A-13, L-4, P-4).
+//!
+//! Wrong beliefs often mend themselves: a pod that is wrongly missed is looked up and found. So it is not enough to
+//! look at what drivers do about them.
+
+use std::collections::BTreeSet;
+
+use boatswain::devcluster::State as Server;
+use boatswain::lifecycle_manager::messages::Ended;
+use boatswain::model::{
+    Entry, ExecutorId, LossClass, PodState, PodUid, ProfileName, Snapshot, State,
+};
+use serde_json::Value;
+
+use crate::checks::{Excuses, PREFIX, Verdict};
+use crate::hand::{NAMESPACE, is_terminating, label, text};
+use crate::requests::{Done, Kind};
+
+/// What drivers did and said, as far as later beliefs are held against it.
+#[derive(Default)]
+pub struct Truth {
+    /// Ids for which a driver's request was carried out in time.
+    made: BTreeSet<(usize, u64)>,
+    /// Pods whose end a driver told.
+    told: BTreeSet<(usize, PodUid)>,
+}
+
+/// What a look is held against.
+pub struct Look<'a> {
+    pub driver: usize,
+    /// What the driver said when it was last looked at.
+    pub before: Option<&'a Snapshot>,
+    pub now: &'a Snapshot,
+    /// The server after the driver said that. What is there now was there before, for no uid comes back.
+    pub server: &'a Server,
+    pub excuses: &'a Excuses,
+}
+
+impl Truth {
+    /// Something that the server did for a driver.
+    pub fn done(&mut self, done: &Done) {
+        let id = label(&done.sent, "boatswain.dev/executor-id").parse();
+        if let (Kind::Create, Ok(id)) = (&done.kind, id)
+            && done.succeeded()
+            && !done.late
+        {
+            self.made.insert((done.driver, id));
+        }
+    }
+
+    /// Ends that a driver told, and the server after that.
+    // spec: L-4
+    pub fn told(&mut self, driver: usize, ends: &[Ended], server: &Server) -> Verdict {
+        for Ended(ending) in ends {
+            let Some(pod) = ending.entry.pod() else {
+                continue;
+            };
+            let there = pod_of(server, &pod.name, &pod.uid).is_some();
+            if ending.reason.class == LossClass::Missing && there {
+                return Err(format!(
+                    "L-4: d{driver} told {} missing, and its pod is there",
+                    ending.entry.id
+                ));
+            }
+            self.told.insert((driver, pod.uid.clone()));
+        }
+        Ok(())
+    }
+
+    /// What a driver's ledger says.
+    pub fn look(&self, look: &Look<'_>) -> Verdict {
+        if !look.now.adopted {
+            return Ok(());
+        }
+        let same = look.before.is_some_and(|before| before.seq == look.now.seq);
+        if !same {
+            counted_as_they_are(look)?;
+        }
+        // After another history was put back what is there need not be what was meant.
+        if look.excuses.rewritten {
+            return Ok(());
+        }
+        self.given_up_for_a_reason(look)?;
+        if same {
+            return Ok(());
+        }
+        drift_is_real(look)?;
+        missed_for_a_reason(look)?;
+        ended_for_a_reason(look)?;
+        self.dead_for_good(look)
+    }
+
+    // spec
+    fn given_up_for_a_reason(&self, look: &Look<'_>) -> Verdict {
+        let driver = look.driver;
+        let made = self.made.range((driver, 0)..=(driver, u64::MAX));
+        for id in made.filter_map(|(_, id)| ExecutorId::new(*id)) {
+            let given_up = look.now.ended.contains(id) && look.now.entry(id).is_none();
+            let pod = given_up
+                .then(|| look.server.pod(NAMESPACE, &format!("{PREFIX}-exec-{id}")))
+                .flatten();
+            let Some(pod) = pod else { continue };
+            let uid = PodUid::from(text(pod, "/metadata/uid"));
+            let planted = look.excuses.planted.contains(uid.as_str());
+            if !planted && is_well(pod) && !self.told.contains(&(driver, uid)) {
+                return Err(format!(
+                    "A-13: d{driver} gave {id} up, for which it has a pod"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    // spec: E-9, S-14
+    fn dead_for_good(&self, look: &Look<'_>) -> Verdict {
+        let driver = look.driver;
+        let back = (look.now.ghosts.iter()).find(|(uid, _)| {
+            self.told.contains(&(driver, (*uid).clone()))
+                && !look.excuses.relabelled.contains(uid.as_str())
+        });
+        match back {
+            Some((_, ghost)) => Err(format!(
+                "S-14: d{driver} told the end of {}, and has it for a ghost",
+                ghost.name
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+// spec: E-6
+fn counted_as_they_are(look: &Look<'_>) -> Verdict {
+    let driver = look.driver;
+    for (profile, counts) in &look.now.counts {
+        let (live, running) = recount(look.now, profile);
+        if (counts.live(), counts.running) != (live, running) {
+            return Err(format!(
+                "E-6: d{driver} counts {} live, {} running of {profile}, and these are {live} and {running}",
+                counts.live(),
+                counts.running
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// How many of a profile's entries are live, and how many of them run.
+fn recount(snapshot: &Snapshot, profile: &ProfileName) -> (u32, u32) {
+    let mut counts = (0, 0);
+    for entry in snapshot
+        .entries
+        .values()
+        .filter(|entry| entry.profile == *profile)
+    {
+        let (live, running) = standing(entry);
+        counts.0 += u32::from(live);
+        counts.1 += u32::from(running);
+    }
+    counts
+}
+
+fn standing(entry: &Entry) -> (bool, bool) {
+    match &entry.state {
+        _ if entry.leaving.is_some() => (false, false),
+        State::Gone(_) => (false, false),
+        State::Sent(_) | State::Unknown(_) => (true, false),
+        State::Bound(bound) => match bound.pod.state() {
+            PodState::Succeeded | PodState::Failed | PodState::Terminating => (false, false),
+            PodState::Running => (true, bound.absent.is_none()),
+            PodState::Pending(_) | PodState::Odd => (true, false),
+        },
+    }
+}
+
+// spec: P-4
+fn drift_is_real(look: &Look<'_>) -> Verdict {
+    match look.now.drifts {
+        0 => Ok(()),
+        _ => Err(format!(
+            "P-4: the watch of d{} did not show what it should have",
+            look.driver
+        )),
+    }
+}
+
+// spec: S-11, S-12
+fn missed_for_a_reason(look: &Look<'_>) -> Verdict {
+    for (id, entry) in look.now.entries.iter() {
+        let State::Bound(bound) = &entry.state else {
+            continue;
+        };
+        if bound.absent.is_none() || look.excuses.relabelled.contains(bound.pod.uid.as_str()) {
+            continue;
+        }
+        if pod_of(look.server, &bound.pod.name, &bound.pod.uid).is_some() {
+            return Err(format!(
+                "S-12: d{} misses {id}, whose pod is there",
+                look.driver
+            ));
+        }
+    }
+    Ok(())
+}
+
+// spec: E-9, I-9
+fn ended_for_a_reason(look: &Look<'_>) -> Verdict {
+    let Some(before) = look.before else {
+        return Ok(());
+    };
+    for (id, entry) in before.entries.iter() {
+        let Some(pod) = entry.pod().filter(|_| look.now.entry(id).is_none()) else {
+            continue;
+        };
+        if pod_of(look.server, &pod.name, &pod.uid).is_some_and(is_well) {
+            return Err(format!(
+                "E-9: d{} holds {id} for ended, whose pod is well",
+                look.driver
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The pod of that name, where it is that one.
+fn pod_of<'a>(server: &'a Server, name: &str, uid: &PodUid) -> Option<&'a Value> {
+    let pod = server.pod(NAMESPACE, name)?;
+    (text(pod, "/metadata/uid") == uid.as_str()).then_some(pod)
+}
+
+/// Whether a pod is not ending, and nothing is wrong with it.
+fn is_well(pod: &Value) -> bool {
+    matches!(text(pod, "/status/phase"), "Pending" | "Running") && !is_terminating(pod)
+}
