@@ -230,12 +230,11 @@ impl RecordKeeper {
         let Some(record) = self.keeping.uid() else {
             return;
         };
-        let owner = owner_reference(&self.prefix, record);
         let latest = &self.latest;
         for Adoption { id, name, uid } in self.owners.next(|id| latest.entry(id)) {
             let (calls, epoch) = (self.calls.clone(), self.latest.epoch);
-            let patch =
-                json!({"metadata": {"uid": uid.as_str(), "ownerReferences": [owner.clone()]}});
+            let owner = owner_reference(&self.prefix, record);
+            let patch = json!({"metadata": {"uid": uid.as_str(), "ownerReferences": [owner]}});
             let call = async move { calls.patch_pod(&name, &patch).await };
             ctx.spawn(call.into_actor(self).map(move |answer, this, ctx| {
                 let succeeded = answer.is_ok();

@@ -55,9 +55,14 @@ const SOON: Duration = Duration::from_secs(5);
 impl Case {
     /// All of a seed.
     pub fn of(seed: u64) -> Self {
+        Self::with(None, seed)
+    }
+
+    /// All of a seed, with a fault planted.
+    pub fn with(planted: Option<Planted>, seed: u64) -> Self {
         Self {
             seed,
-            planted: None,
+            planted,
             steps: None,
             simpler: Vec::new(),
         }
@@ -74,9 +79,7 @@ impl Case {
         let steps = words("BOATSWAIN_SIM_STEPS");
         Some(Self {
             seed: seed.parse().unwrap(),
-            planted: env::var("BOATSWAIN_SIM_PLANTED")
-                .ok()
-                .map(|name| planted(&name)),
+            planted: named_fault(),
             steps: steps.map(|steps| steps.iter().map(|step| step.parse().unwrap()).collect()),
             simpler: (words("BOATSWAIN_SIM_SIMPLER").unwrap_or_default().iter())
                 .map(|name| simpler(name))
@@ -169,6 +172,15 @@ impl Simpler {
             }
         }
     }
+}
+
+/// The fault that the environment names.
+pub fn named_fault() -> Option<Planted> {
+    let name = env::var("BOATSWAIN_SIM_PLANTED").ok()?;
+    if name == "all" {
+        return None;
+    }
+    Some(planted(&name))
 }
 
 /// The fault of that name.

@@ -5,6 +5,7 @@
 //! - `BOATSWAIN_SIM_SEEDS=5000 cargo test --release sim`: so many; from `BOATSWAIN_SIM_FIRST` on, where that is set.
 //! - `BOATSWAIN_SIM_SEED=7 cargo test --test sim all_invariants -- --nocapture`: one, with all that happened.
 //! - A violation ends with the command that shows it again, in the shortest form that does ([`shrink`]).
+//! - `BOATSWAIN_SIM_PLANTED=ToldTwice cargo test --test sim all_invariants`: the same with a fault of the driver's own.
 //! - `BOATSWAIN_SIM_PLANTED=all cargo test --release --test sim planted -- --nocapture`: which seed finds which fault
 //!   ([`planted`]).
 //!
@@ -54,7 +55,7 @@ fn sim_all_invariants_hold_in_every_world() {
     }
     let first = number("BOATSWAIN_SIM_FIRST").unwrap_or(1);
     let seeds = number("BOATSWAIN_SIM_SEEDS").unwrap_or(MODEST);
-    if let Err(violation) = run_many(first..first + seeds) {
+    if let Err(violation) = run_many(first..first + seeds, case::named_fault()) {
         panic!("{violation}");
     }
 }

@@ -35,10 +35,7 @@ struct Found {
 /// The first of these seeds that finds a fault, where there is one; `surely` where nothing is found without it.
 fn find(fault: Planted, mut seeds: Range<u64>, surely: bool) -> Option<Found> {
     seeds.find_map(|seed| {
-        let case = Case {
-            planted: Some(fault),
-            ..Case::of(seed)
-        };
+        let case = Case::with(Some(fault), seed);
         let violation = run(&case).verdict.err()?;
         let found = !surely || run(&Case::of(seed)).verdict.is_ok();
         found.then(|| Found {
@@ -144,10 +141,7 @@ fn sim_a_planted_fault_is_shrunk_to_few_steps_and_shows_again() {
     trace::log_by_thread();
     let fault = Planted::DeleteWithoutUid;
     let seed = find(fault, 1..MOST_SEEDS, true).unwrap().seed;
-    let case = Case {
-        planted: Some(fault),
-        ..Case::of(seed)
-    };
+    let case = Case::with(Some(fault), seed);
     let violation = run(&case).verdict.unwrap_err();
     let shortest = shrink(&case, &violation, |case| run(case).verdict.err());
     assert!(

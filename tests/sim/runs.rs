@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use boatswain::planted;
+use boatswain::planted::{self, Planted};
 
 use crate::case::Case;
 use crate::checks::Verdict;
@@ -86,11 +86,11 @@ pub fn on_all_cores(range: Range<u64>, work: impl Fn(u64) -> bool + Sync) {
 }
 
 /// Runs many seeds on all cores, until there are violations enough; the first one's history is told, shortened.
-pub fn run_many(seeds: Range<u64>) -> Result<(), String> {
+pub fn run_many(seeds: Range<u64>, planted: Option<Planted>) -> Result<(), String> {
     let progress = Mutex::new(Progress::new(seeds.end - seeds.start));
     let violated = Mutex::new(BTreeMap::new());
     on_all_cores(seeds, |seed| {
-        let run = run(&Case::of(seed));
+        let run = run(&Case::with(planted, seed));
         if let Err(violation) = run.verdict {
             to_stderr(&format!("seed {seed}: {violation}"));
             violated.lock().unwrap().insert(seed, violation);
@@ -100,7 +100,7 @@ pub fn run_many(seeds: Range<u64>) -> Result<(), String> {
         found < ENOUGH
     });
     match violated.into_inner().unwrap().first_key_value() {
-        Some((seed, violation)) => Err(tell(&Case::of(*seed), violation)),
+        Some((seed, violation)) => Err(tell(&Case::with(planted, *seed), violation)),
         None => Ok(()),
     }
 }
@@ -111,7 +111,14 @@ pub fn tell(case: &Case, violation: &str) -> String {
         "{case}: {violation}: looking for the shortest history that shows it"
     ));
     let shortest = shrink(case, violation, |case| run(case).verdict.err());
-    let again = |case: &Case| format!("{case} cargo test --test sim all_invariants -- --nocapture");
+    let profile = if cfg!(debug_assertions) {
+        ""
+    } else {
+        "--release "
+    };
+    let again = |case: &Case| {
+        format!("{case} cargo test {profile}--test sim all_invariants -- --nocapture")
+    };
     let run = run_with_log(&shortest);
     let steps = shortest.places().len();
     match run.verdict {
