@@ -227,7 +227,8 @@ fn pod_of<'a>(server: &'a Server, name: &str, uid: &PodUid) -> Option<&'a Value>
     (text(pod, "/metadata/uid") == uid.as_str()).then_some(pod)
 }
 
-/// Whether a pod is not ending, and nothing is wrong with it.
+/// Whether a pod is not ending, and nobody has said that it is of no use any more.
 fn is_well(pod: &Value) -> bool {
-    matches!(text(pod, "/status/phase"), "Pending" | "Running") && !is_terminating(pod)
+    let of_use = label(pod, "boatswain.dev/inactive") != "true";
+    of_use && matches!(text(pod, "/status/phase"), "Pending" | "Running") && !is_terminating(pod)
 }

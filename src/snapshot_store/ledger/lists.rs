@@ -185,6 +185,8 @@ impl Ledger {
             .filter(|bound| bound.epoch == current.epoch && bound.pod.version <= *version)
             // That it is missed is known already.
             .filter(|bound| bound.absent.is_none())
+            // What does not say that it is ours is not watched: its labels were lost, perhaps before anybody saw it.
+            .filter(|bound| bound.pod.claim.executor().is_some())
             .map(|bound| Contradiction {
                 name: Arc::clone(&bound.pod.name),
                 uid: bound.pod.uid.clone(),

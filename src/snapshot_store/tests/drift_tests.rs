@@ -172,6 +172,20 @@ fn a_pod_that_left_the_selector_is_rightly_missing_in_every_poll() {
     }
 }
 
+// spec: P-4, L-20
+#[test]
+fn a_pod_that_was_made_without_its_labels_is_not_watched_and_its_end_is_no_drift() {
+    let mut store = Store::watched();
+    store.request(3);
+    store.created(3, relabelled(pod(3, "u3", 30)));
+    // The answer to its delete.
+    store.seen(terminating(relabelled(pod(3, "u3", 31))));
+    let polled = vec![pod(1, "u1", 20), pod(2, "u2", 21)];
+    assert_eq!(store.poll(40, polled), []);
+    assert_eq!(store.bookmark(45), []);
+    assert_eq!(store.snapshot().drifts, 0);
+}
+
 /// What happens in a cluster whose watch loses nothing.
 #[derive(Debug, Clone)]
 enum Step {
