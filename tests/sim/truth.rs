@@ -19,7 +19,7 @@ use crate::requests::{Done, Kind};
 /// What drivers did and said, as far as later beliefs are held against it.
 #[derive(Default)]
 pub struct Truth {
-    /// Ids for which a driver's request was carried out in time.
+    /// Ids for which a driver's request was carried out in time, and of whose end it has told nothing.
     made: BTreeSet<(usize, u64)>,
     /// Pods whose end a driver told.
     told: BTreeSet<(usize, PodUid)>,
@@ -63,6 +63,7 @@ impl Truth {
                 ));
             }
             self.told.insert((driver, pod.uid.clone()));
+            self.made.remove(&(driver, ending.entry.id.get()));
         }
         Ok(())
     }
