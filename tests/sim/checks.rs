@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use boatswain::lifecycle_manager::messages::Ended;
-use boatswain::model::executor::Class;
 use boatswain::model::{ExecutorId, LossClass, PodUid, ProfileName, Snapshot};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -17,21 +16,6 @@ pub const PREFIX: &str = "sim";
 
 /// From a request's being decided on to its coming to the server, at most.
 const LATE: Duration = Duration::from_secs(5);
-
-/// What the world did, which excuses what a driver then does.
-#[derive(Debug, Default)]
-pub struct Excuses {
-    /// The server was emptied, or put back to an earlier state: what was true is not.
-    pub rewritten: bool,
-    /// Profiles whose target was changed.
-    pub retargeted: BTreeSet<ProfileName>,
-    /// Pods whose labels were changed.
-    pub relabelled: BTreeSet<String>,
-    /// Pods made by others.
-    pub planted: BTreeSet<String>,
-    /// The application is being ended.
-    pub ending: bool,
-}
 
 /// What is known of one driver.
 #[derive(Default)]
@@ -50,6 +34,10 @@ struct Seen {
     owed: Vec<(ExecutorId, PodUid)>,
     /// Pods whose version may go back once, for the server's history was replaced.
     may_go_back: BTreeSet<PodUid>,
+    /// Whether it ever had an executor with a pod.
+    had_an_executor: bool,
+    /// Whether it ever counted one that nobody had asked for in time, by the world's doing.
+    counted_a_surplus: bool,
 }
 
 /// A pod that ran and was well, and that a driver deleted.
@@ -57,8 +45,15 @@ struct Killing {
     driver: usize,
     id: Option<ExecutorId>,
     uid: PodUid,
-    /// Another driver for whom it was an executor that stays.
-    claimed_by: Option<usize>,
+}
+
+/// How a pod was made that a driver asked for.
+struct Made {
+    driver: usize,
+    at: Instant,
+    /// A younger driver had begun, or the request came when the server would not work on it any more: it does not last
+    /// (spec I-10, E-3), but whoever takes over before it is gone may count it.
+    too_late: bool,
 }
 
 /// All that was seen, as far as later steps are held against it.
@@ -73,12 +68,13 @@ pub struct Checks {
     counted: BTreeMap<(u32, ExecutorId), PodUid>,
     ever_bound: BTreeSet<PodUid>,
     requested: BTreeMap<(u32, u64), Instant>,
-    /// Pods made by a driver when a younger one had begun, or when it had long given them up; they do not last (spec
-    /// I-10, E-3), but whoever takes over before they are gone may count them.
-    made_too_late: BTreeSet<(u32, u64)>,
+    /// The pods that drivers made.
+    made: BTreeMap<PodUid, Made>,
     /// Targets in force, and since when.
     targets: BTreeMap<ProfileName, Vec<(Instant, u32)>>,
     killings: Vec<Killing>,
+    /// Drivers that were told to end the application.
+    pub ended_by: BTreeSet<usize>,
     /// Executors that the record once knew to be bound to a pod, and those whose end some driver told.
     recorded: BTreeSet<ExecutorId>,
     told: BTreeSet<ExecutorId>,
@@ -91,12 +87,18 @@ macro_rules! violated {
     ($($words:tt)*) => { Err(format!($($words)*)) };
 }
 
+mod excuses;
 mod ledgers;
+mod reasons;
+
+pub use excuses::Excuses;
 
 impl Checks {
     /// The server's history was replaced.
     pub fn rewritten(&mut self) {
-        self.excuses.rewritten = true;
+        self.excuses.rewritten.push(Instant::now());
+        // What a history knew that was put back, or lost, nobody can know any more.
+        self.recorded.clear();
         // Who takes over from now on knows no more than the server's new history says.
         self.applications += 1;
         for seen in self.drivers.values_mut() {
@@ -130,6 +132,11 @@ impl Checks {
         (self.drivers.keys()).any(|other| self.is_younger(*other, driver))
     }
 
+    /// Whether a driver ever had an executor with a pod, as far as its ledger said.
+    pub fn had_an_executor(&self, driver: usize) -> bool {
+        (self.drivers.get(&driver)).is_some_and(|seen| seen.had_an_executor)
+    }
+
     /// The last that was seen of a driver's ledger.
     pub fn last(&self, driver: usize) -> Option<&Snapshot> {
         self.drivers.get(&driver)?.last.as_ref()
@@ -155,18 +162,26 @@ impl Checks {
                 (self.requested).entry(key).or_insert_with(Instant::now);
                 let began = seen.began;
                 let superseded = self.drivers.values().any(|other| other.began > began);
-                if done.succeeded() && (superseded || done.late) {
-                    self.made_too_late.insert(key);
+                if let Some(uid) = &done.made {
+                    let made = Made {
+                        driver: done.driver,
+                        at: Instant::now(),
+                        too_late: superseded || done.late,
+                    };
+                    self.made.insert(PodUid::from(uid.as_str()), made);
+                    if done.relabelled {
+                        self.excuses.relabelled.insert(uid.clone());
+                    }
                 }
                 Ok(())
             }
             Kind::Sweep => violated!("L-11: d{} deleted a collection", done.driver),
-            Kind::Write => {
+            Kind::Write | Kind::MakeRecord => {
                 self.record_written(done);
                 Ok(())
             }
             Kind::Delete { name } | Kind::Patch { name } => self.touched(done, name),
-            Kind::CachedList | Kind::Watch | Kind::Read => Ok(()),
+            Kind::CachedList | Kind::List | Kind::Page | Kind::Watch | Kind::Read => Ok(()),
         }
     }
 
@@ -224,21 +239,10 @@ impl Checks {
             return violated!("I-7: d{driver} touched {name}, which is not its executor");
         }
         if matches!(done.kind, Kind::Delete { .. }) && is_well(pod) {
-            let claimed_by = (self.drivers.iter())
-                .filter(|(other, _)| **other != driver)
-                .find(|(_, seen)| seen.last.as_ref().is_some_and(|last| claims(last, &uid)))
-                .map(|(other, _)| *other);
-            let too_late = |other| {
-                let id = id.parse().unwrap_or(0);
-                self.made_too_late
-                    .contains(&(self.application_of(other), id))
-            };
-            let claimed_by = claimed_by.filter(|other| !too_late(*other));
             self.killings.push(Killing {
                 driver,
                 id: named.and_then(ExecutorId::new),
                 uid,
-                claimed_by,
             });
         }
         Ok(())
@@ -258,6 +262,15 @@ impl Checks {
                     key.0
                 );
             }
+            if let Some(uid) = &key.1
+                && let Some(befell) = self.excuses.mishaps.get(uid.as_str())
+                && !reasons::is_told_as(befell, class)
+            {
+                return violated!(
+                    "L-20: d{driver} told the end of {} as {class}, and what befell it was {befell:?}",
+                    key.0
+                );
+            }
             if seen.told.insert(key, class).is_some() {
                 return violated!("I-2: d{driver} told the end of {} twice", ending.entry.id);
             }
@@ -274,12 +287,9 @@ impl Checks {
                     .last(driver)
                     .is_none_or(|last| last.entry(**id).is_none())
         };
-        // What a history knew that was put back, or lost, nobody can know any more.
         match self.recorded.iter().find(untold) {
-            Some(id) if !self.excuses.rewritten => {
-                violated!("I-2: {id} was in the record, and nobody told its end")
-            }
-            _ => Ok(()),
+            Some(id) => violated!("I-2: {id} was in the record, and nobody told its end"),
+            None => Ok(()),
         }
     }
 
@@ -300,7 +310,10 @@ impl Checks {
         self.one_pod_an_id(driver, &now)?;
         self.live_within_targets(driver, &now)?;
         self.killed_for_a_reason(driver, &now)?;
+        let surplus = now.entries.values().any(|entry| self.is_surplus(entry));
         let seen = self.drivers.entry(driver).or_default();
+        seen.counted_a_surplus |= surplus;
+        seen.had_an_executor |= now.entries.values().any(|entry| entry.uid().is_some());
         seen.last = Some(now);
         Ok(())
     }
@@ -320,12 +333,9 @@ fn ids(text: &str) -> impl Iterator<Item = ExecutorId> {
 
 /// Whether a pod is not ending, and nothing is wrong with it.
 fn is_well(pod: &Value) -> bool {
-    matches!(text(pod, "/status/phase"), "Pending" | "Running") && !is_terminating(pod)
-}
-
-/// Whether a ledger has this pod for an executor that stays.
-fn claims(ledger: &Snapshot, uid: &PodUid) -> bool {
-    (ledger.entries.values()).any(|entry| {
-        entry.uid() == Some(uid) && matches!(entry.class(), Class::Running | Class::Pending(_))
-    })
+    let containers = pod.pointer("/status/containerStatuses");
+    let ended = |container: &Value| container.pointer("/state/terminated").is_some();
+    let all_run = (containers.and_then(Value::as_array)).is_none_or(|all| !all.iter().any(ended));
+    let phase = text(pod, "/status/phase");
+    all_run && matches!(phase, "Pending" | "Running" | "Unknown") && !is_terminating(pod)
 }

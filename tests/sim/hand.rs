@@ -26,25 +26,26 @@ impl Hand {
             "metadata": {"name": name},
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         });
-        self.call(Method::POST, &format!("/{name}/binding"), &binding)
+        self.call(Method::POST, &format!("pods/{name}/binding"), &binding)
             .await
     }
 
     /// Writes a pod's status, as far as it is named.
     pub async fn status(&self, name: &str, status: Value) -> u16 {
         let patch = json!({"status": status});
-        self.call(Method::PATCH, &format!("/{name}/status"), &patch)
+        self.call(Method::PATCH, &format!("pods/{name}/status"), &patch)
             .await
     }
 
     /// Changes a pod.
     pub async fn patch(&self, name: &str, patch: &Value) -> u16 {
-        self.call(Method::PATCH, &format!("/{name}"), patch).await
+        self.call(Method::PATCH, &format!("pods/{name}"), patch)
+            .await
     }
 
     /// Makes a pod.
     pub async fn create(&self, pod: &Value) -> u16 {
-        self.call(Method::POST, "", pod).await
+        self.call(Method::POST, "pods", pod).await
     }
 
     /// Deletes a pod, where it is this one; `None` leaves it the grace it has itself.
@@ -57,7 +58,41 @@ impl Hand {
         if let Some(grace) = grace {
             options["gracePeriodSeconds"] = grace.into();
         }
-        self.call(Method::DELETE, &format!("/{name}"), &options)
+        self.call(Method::DELETE, &format!("pods/{name}"), &options)
+            .await
+    }
+
+    /// Makes the namespace's quota.
+    pub async fn limit_pods(&self, name: &str, pods: u32) -> u16 {
+        let quota = json!({
+            "apiVersion": "v1",
+            "kind": "ResourceQuota",
+            "metadata": {"name": name},
+            "spec": {"hard": {"pods": pods.to_string()}},
+        });
+        self.call(Method::POST, "resourcequotas", &quota).await
+    }
+
+    /// Lifts it.
+    pub async fn lift_limit(&self, name: &str) -> u16 {
+        let path = format!("resourcequotas/{name}");
+        self.call(Method::DELETE, &path, &json!({})).await
+    }
+
+    /// Changes a ConfigMap.
+    pub async fn patch_config_map(&self, name: &str, patch: &Value) -> u16 {
+        self.call(Method::PATCH, &format!("configmaps/{name}"), patch)
+            .await
+    }
+
+    /// Deletes a ConfigMap, and what it owns in this way.
+    pub async fn delete_config_map(&self, name: &str, propagation: &str) -> u16 {
+        let options = json!({
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "propagationPolicy": propagation,
+        });
+        self.call(Method::DELETE, &format!("configmaps/{name}"), &options)
             .await
     }
 
@@ -68,7 +103,7 @@ impl Hand {
         };
         let request = Request::builder()
             .method(method)
-            .uri(format!("/api/v1/namespaces/{NAMESPACE}/pods{path}"))
+            .uri(format!("/api/v1/namespaces/{NAMESPACE}/{path}"))
             .header("content-type", kind)
             .body(Body::from(body.to_string()))
             .unwrap();

@@ -13,6 +13,7 @@
 mod calm;
 mod checks;
 mod drivers;
+mod exits;
 mod faults;
 mod hand;
 mod network;
@@ -22,6 +23,7 @@ mod runs;
 mod script;
 mod trace;
 mod weather;
+mod webhook;
 mod world;
 
 use std::env;

@@ -1,6 +1,8 @@
-//! The node: binds pods, has them run, end and go, each in its own time.
+//! The nodes: bind pods, have them run, end and go, each in its own time; or do nothing for a while.
 
-use std::collections::BTreeMap;
+mod statuses;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use boatswain::clock::Clock;
@@ -13,6 +15,8 @@ use tokio::time::Instant;
 use crate::hand::{Hand, NAMESPACE, is_terminating, label, text};
 use crate::trace::say;
 
+pub use statuses::SIDECAR;
+
 /// How the pods of this run behave where nothing is done to them.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
@@ -24,22 +28,79 @@ pub struct Pace {
     pub stop: Duration,
 }
 
+/// How a pod that runs comes to an end, or to something that looks like one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mishap {
+    /// Its container ends by itself, with this code.
+    Exit(i32),
+    /// The kernel ends it for want of memory.
+    OutOfMemory,
+    /// The node evicts it.
+    Evicted,
+    /// The scheduler wants its place.
+    Preempted,
+    /// Its node has a taint now.
+    TaintManager,
+    /// Its node is shut down in good order.
+    NodeShutdown,
+    /// Its node is gone, and somebody cleans up.
+    NodeLost,
+    /// Another container of the pod ends, with this code.
+    Sidecar(i32),
+    /// Nobody knows how it is, for a while.
+    PhaseUnknown,
+}
+
+/// What befalls pods that are created while it lasts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plague {
+    /// No node takes them.
+    Unschedulable,
+    /// Their image is not there.
+    NoImage,
+    /// What they are configured with is not there.
+    BadConfig,
+    /// Their node refuses them.
+    Rejected,
+    /// They take long to start.
+    Slow,
+    /// Their command cannot be started.
+    Unstartable,
+}
+
+/// There are so many nodes.
+const NODES: u64 = 3;
+
+/// Fates of so many pods that are gone are kept: a history may come back in which they are not.
+const FORGOTTEN_BEYOND: usize = 1_000;
+
+/// A slow start takes this long, at most.
+const SLOW: Duration = Duration::from_secs(120);
+
 /// What becomes of a pod, and when.
 #[derive(Debug)]
 struct Fate {
+    node: u64,
     bind: Instant,
     run: Instant,
     /// Ends by itself, with this code.
     end: Option<(Instant, i32)>,
+    plague: Option<(Plague, Instant)>,
+    /// What is wrong with it was reported.
+    reported: bool,
+    /// Nobody knows how it is, until then.
+    unknown: Option<Instant>,
     /// Is gone.
     gone: Option<Instant>,
+    /// Its end was carried out, whatever holds the object.
+    removed: bool,
     /// Says how it ended before it is gone.
     reports: bool,
     /// Ignores its deletion until the world is calm.
     stuck: bool,
 }
 
-/// The node.
+/// The nodes.
 pub struct Node {
     hand: Hand,
     pace: Pace,
@@ -48,6 +109,10 @@ pub struct Node {
     fates: BTreeMap<String, Fate>,
     /// Until when executors of a profile end soon after they began, with which code.
     crashing: BTreeMap<String, (Instant, i32)>,
+    /// Until when new executors of a profile have it hard.
+    plagues: BTreeMap<String, (Plague, Instant)>,
+    /// Until when a node does nothing.
+    down: BTreeMap<u64, Instant>,
     due: Option<Instant>,
     seen: u64,
 }
@@ -61,6 +126,8 @@ impl Node {
             rng: StdRng::seed_from_u64(seed),
             fates: BTreeMap::new(),
             crashing: BTreeMap::new(),
+            plagues: BTreeMap::new(),
+            down: BTreeMap::new(),
             due: None,
             seen: 0,
         }
@@ -77,11 +144,87 @@ impl Node {
         self.crashing.insert(profile.to_owned(), (until, code));
     }
 
-    /// This pod ends by itself now.
-    pub fn end(&mut self, uid: &str, code: i32) {
-        if let Some(fate) = self.fates.get_mut(uid) {
-            fate.end = Some((Instant::now(), code));
-            self.due = Some(Instant::now());
+    /// Executors of this profile that come from now on have it hard, for so long.
+    pub fn plague(&mut self, profile: &str, what: Plague, time: Duration) {
+        let until = Instant::now() + time;
+        self.plagues.insert(profile.to_owned(), (what, until));
+    }
+
+    /// A node does nothing for so long; its pods that are to be evicted go when it is back. Those that are evicted.
+    pub async fn go_down(
+        &mut self,
+        pick: u64,
+        time: Duration,
+        evicts: bool,
+        state: &State,
+    ) -> Vec<String> {
+        let mut evicted = Vec::new();
+        let node = pick % NODES;
+        let until = Instant::now() + time;
+        self.down.insert(node, until);
+        self.wake(until);
+        for pod in state.pods(NAMESPACE) {
+            if text(pod, "/spec/nodeName") != name_of(node) || is_terminating(pod) {
+                continue;
+            }
+            let (name, uid) = (text(pod, "/metadata/name"), text(pod, "/metadata/uid"));
+            self.hand.status(name, statuses::not_ready()).await;
+            if evicts {
+                say!("   {name} is evicted from {}", name_of(node));
+                let taint = statuses::disrupted("DeletionByTaintManager");
+                self.hand.status(name, taint).await;
+                self.hand.delete(name, uid, None).await;
+                evicted.push(uid.to_owned());
+            }
+        }
+        evicted
+    }
+
+    /// This pod comes to this end now.
+    pub async fn end(&mut self, pod: &Value, how: Mishap) {
+        let (name, uid) = (text(pod, "/metadata/name"), text(pod, "/metadata/uid"));
+        let wall = self.wall();
+        let status = match how {
+            Mishap::Exit(code) => {
+                if let Some(fate) = self.fates.get_mut(uid) {
+                    fate.end = Some((Instant::now(), code));
+                    self.due = Some(Instant::now());
+                }
+                return;
+            }
+            Mishap::OutOfMemory => statuses::ended(pod, 137, "OOMKilled", &wall),
+            Mishap::Evicted => statuses::failed(
+                pod,
+                "Evicted",
+                "The node was low on resource: memory.",
+                &wall,
+            ),
+            Mishap::NodeShutdown => statuses::failed(
+                pod,
+                "Terminated",
+                "Pod was terminated in response to imminent node shutdown.",
+                &wall,
+            ),
+            Mishap::Preempted => statuses::disrupted("PreemptionByScheduler"),
+            Mishap::TaintManager => statuses::disrupted("DeletionByTaintManager"),
+            Mishap::NodeLost => json!({"reason": "NodeLost", "message": "Node is gone"}),
+            Mishap::Sidecar(code) => statuses::sidecar_ended(pod, code, &wall),
+            Mishap::PhaseUnknown => {
+                if let Some(fate) = self.fates.get_mut(uid) {
+                    let until = Instant::now() + SLOW.mul_f64(self.rng.random());
+                    fate.unknown = Some(until);
+                    self.wake(until);
+                }
+                statuses::unknown()
+            }
+        };
+        let code = self.hand.status(name, status).await;
+        say!("   {name} {}: {how:?} {code}", short(uid));
+        if matches!(
+            how,
+            Mishap::Preempted | Mishap::TaintManager | Mishap::NodeLost
+        ) {
+            self.hand.delete(name, uid, None).await;
         }
     }
 
@@ -95,13 +238,19 @@ impl Node {
     /// From now on all goes well.
     pub fn calm(&mut self) {
         self.crashing.clear();
+        self.plagues.clear();
+        self.down.clear();
+        let now = Instant::now();
         for fate in self.fates.values_mut() {
             fate.stuck = false;
-            if fate.end.is_some_and(|(at, _)| at > Instant::now()) {
+            fate.plague = fate.plague.map(|(plague, _)| (plague, now));
+            fate.unknown = fate.unknown.map(|_| now);
+            fate.run = fate.run.min(now + self.pace.bind + self.pace.start);
+            if fate.end.is_some_and(|(at, _)| at > now) {
                 fate.end = None;
             }
         }
-        self.due = Some(Instant::now());
+        self.due = Some(now);
     }
 
     /// Does what is due.
@@ -112,7 +261,13 @@ impl Node {
             return;
         }
         self.seen = version;
-        self.due = None;
+        self.due = self.down.values().copied().filter(|at| *at > now).min();
+        if self.fates.len() > FORGOTTEN_BEYOND + 2 * state.pods(NAMESPACE).count() {
+            let there: BTreeSet<&str> = (state.pods(NAMESPACE))
+                .map(|pod| text(pod, "/metadata/uid"))
+                .collect();
+            self.fates.retain(|uid, _| there.contains(uid.as_str()));
+        }
         for pod in state.pods(NAMESPACE) {
             self.attend(pod, now).await;
         }
@@ -124,71 +279,146 @@ impl Node {
             let fate = self.draw(pod, now);
             self.fates.insert(uid.to_owned(), fate);
         }
-        let wall = self.clock.now().wall.strftime("%FT%TZ").to_string();
-        let phase = text(pod, "/status/phase");
-        let bound = !text(pod, "/spec/nodeName").is_empty();
+        let bound_to = text(pod, "/spec/nodeName");
+        let down =
+            (self.down.iter()).any(|(node, until)| *until > now && name_of(*node) == bound_to);
         let Some(fate) = self.fates.get_mut(uid) else {
             return;
         };
         if is_terminating(pod) {
-            if fate.stuck {
+            if fate.stuck || fate.removed || down {
                 return;
             }
-            let gone = *fate.gone.get_or_insert_with(|| {
-                let grace = pod.pointer("/metadata/deletionGracePeriodSeconds");
-                let grace = Duration::from_secs(grace.and_then(Value::as_u64).unwrap_or(0));
-                now + self.pace.stop.min(grace).mul_f64(self.rng.random())
-            });
-            if gone > now {
-                return self.wake(gone);
-            }
-            if fate.reports && phase == "Running" {
-                self.hand.status(name, ended(pod, 143, &wall)).await;
-            }
-            say!("node: {name} {} is gone", short(uid));
-            self.hand.delete(name, uid, Some(0)).await;
+            return self.take_away(pod, now).await;
+        }
+        if down {
             return;
         }
+        fate.removed = false;
         let (bind, run, end) = (fate.bind, fate.run, fate.end);
-        match phase {
-            "Pending" if !bound && bind <= now => {
-                self.hand.bind(name, "node-1").await;
+        let plague = fate.plague.filter(|(_, until)| *until > now);
+        let reported = fate.reported;
+        fate.reported |= plague.is_some();
+        let node = name_of(fate.node);
+        let unknown = fate.unknown.filter(|until| *until > now);
+        if let Some((_, until)) = plague {
+            self.wake(until);
+        }
+        let gated = pod.pointer("/spec/schedulingGates").is_some();
+        let wall = self.wall();
+        match (text(pod, "/status/phase"), plague.map(|(plague, _)| plague)) {
+            ("Pending", _) if gated => {}
+            ("Pending", Some(Plague::Unschedulable)) if bound_to.is_empty() => {
+                if !reported {
+                    self.hand.status(name, statuses::unschedulable()).await;
+                }
+            }
+            ("Pending", _) if bound_to.is_empty() && bind <= now => {
+                self.hand.bind(name, node).await;
                 self.wake(run.max(now));
             }
-            "Pending" if !bound => self.wake(bind),
-            "Pending" if run <= now => {
+            ("Pending", _) if bound_to.is_empty() => self.wake(bind),
+            ("Pending", Some(Plague::NoImage)) => {
+                if !reported {
+                    let waiting = statuses::waiting(pod, "ImagePullBackOff");
+                    self.hand.status(name, waiting).await;
+                }
+            }
+            ("Pending", Some(Plague::BadConfig)) => {
+                if !reported {
+                    let waiting = statuses::waiting(pod, "CreateContainerConfigError");
+                    self.hand.status(name, waiting).await;
+                }
+            }
+            ("Pending", Some(Plague::Rejected)) => {
+                say!("node: {name} {} is rejected", short(uid));
+                self.hand.status(name, statuses::rejected("OutOfcpu")).await;
+            }
+            ("Pending", Some(Plague::Unstartable)) if run <= now => {
+                say!("node: {name} {} cannot start", short(uid));
+                let end = statuses::ended(pod, 128, "StartError", &wall);
+                self.hand.status(name, end).await;
+            }
+            ("Pending", _) if run <= now => {
                 say!("node: {name} {} runs", short(uid));
-                self.hand.status(name, running(pod, &wall)).await;
+                self.hand.status(name, statuses::running(pod, &wall)).await;
                 if let Some((at, _)) = end {
                     self.wake(at.max(now));
                 }
             }
-            "Pending" => self.wake(run),
-            "Running" => match end {
+            ("Pending", _) => self.wake(run),
+            ("Running", _) => match end {
                 Some((at, code)) if at <= now => {
                     say!("node: {name} {} ends with {code}", short(uid));
-                    self.hand.status(name, ended(pod, code, &wall)).await;
+                    let reason = if code == 0 { "Completed" } else { "Error" };
+                    let end = statuses::ended(pod, code, reason, &wall);
+                    self.hand.status(name, end).await;
                 }
                 Some((at, _)) => self.wake(at),
                 None => {}
+            },
+            ("Unknown", _) => match unknown {
+                Some(until) => self.wake(until),
+                None => {
+                    self.hand.status(name, statuses::running(pod, &wall)).await;
+                }
             },
             _ => {}
         }
     }
 
+    /// A pod that is being deleted goes, in its own time.
+    async fn take_away(&mut self, pod: &Value, now: Instant) {
+        let (name, uid) = (text(pod, "/metadata/name"), text(pod, "/metadata/uid"));
+        let wall = self.wall();
+        let Some(fate) = self.fates.get_mut(uid) else {
+            return;
+        };
+        let gone = *fate.gone.get_or_insert_with(|| {
+            let grace = pod.pointer("/metadata/deletionGracePeriodSeconds");
+            let grace = Duration::from_secs(grace.and_then(Value::as_u64).unwrap_or(0));
+            now + self.pace.stop.min(grace).mul_f64(self.rng.random())
+        });
+        if gone > now {
+            return self.wake(gone);
+        }
+        fate.removed = true;
+        if fate.reports && text(pod, "/status/phase") == "Running" {
+            let end = statuses::ended(pod, 143, "Error", &wall);
+            self.hand.status(name, end).await;
+        }
+        say!("node: {name} {} is gone", short(uid));
+        self.hand.delete(name, uid, Some(0)).await;
+    }
+
     fn draw(&mut self, pod: &Value, now: Instant) -> Fate {
+        let profile = label(pod, "boatswain.dev/profile");
+        let plague = (self.plagues.get(profile).copied()).filter(|(_, until)| now < *until);
         let bind = now + self.pace.bind.mul_f64(self.rng.random());
-        let run = bind + self.pace.start.mul_f64(self.rng.random());
-        let crash = self.crashing.get(label(pod, "boatswain.dev/profile"));
+        let start = match plague {
+            Some((Plague::Slow, _)) => SLOW,
+            _ => self.pace.start,
+        };
+        let run = bind + start.mul_f64(self.rng.random());
+        let crash = self.crashing.get(profile);
         let life = Duration::from_millis(self.rng.random_range(0..2_000));
         Fate {
+            node: self.rng.random_range(0..NODES),
             bind,
             run,
             end: (crash.filter(|(until, _)| now < *until)).map(|(_, code)| (run + life, *code)),
+            plague,
+            reported: false,
+            unknown: None,
             gone: None,
+            removed: false,
             reports: self.rng.random_bool(0.5),
             stuck: false,
         }
+    }
+
+    fn wall(&self) -> String {
+        self.clock.now().wall.strftime("%FT%TZ").to_string()
     }
 
     fn wake(&mut self, at: Instant) {
@@ -196,35 +426,8 @@ impl Node {
     }
 }
 
-fn running(pod: &Value, since: &str) -> Value {
-    let state = json!({"running": {"startedAt": since}});
-    status("Running", container(pod, true, &state))
-}
-
-fn ended(pod: &Value, code: i32, now: &str) -> Value {
-    let (phase, reason) = match code {
-        0 => ("Succeeded", "Completed"),
-        _ => ("Failed", "Error"),
-    };
-    let since = text(pod, "/status/containerStatuses/0/state/running/startedAt");
-    let since = if since.is_empty() { now } else { since };
-    let end = json!({"exitCode": code, "reason": reason, "startedAt": since, "finishedAt": now});
-    status(phase, container(pod, false, &json!({"terminated": end})))
-}
-
-fn status(phase: &str, container: Value) -> Value {
-    json!({"phase": phase, "containerStatuses": [container]})
-}
-
-fn container(pod: &Value, ready: bool, state: &Value) -> Value {
-    json!({
-        "name": text(pod, "/spec/containers/0/name"),
-        "image": "none",
-        "imageID": "",
-        "ready": ready,
-        "restartCount": 0,
-        "state": state,
-    })
+fn name_of(node: u64) -> &'static str {
+    ["node-1", "node-2", "node-3"][node as usize % 3]
 }
 
 /// Enough of a uid to tell it from others.

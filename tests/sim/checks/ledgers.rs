@@ -1,6 +1,6 @@
 //! What a driver's ledger may say, beside what it said before and what it was asked for.
 
-use boatswain::model::{Entry, ExecutorId, LossClass, ResourceVersion, Snapshot};
+use boatswain::model::{Entry, ExecutorId, LossClass, PodUid, ResourceVersion, Snapshot};
 
 use super::{Checks, Killing, LATE, Verdict};
 use crate::node::short;
@@ -89,18 +89,11 @@ impl Checks {
     // spec: I-3
     pub(super) fn live_within_targets(&self, driver: usize, now: &Snapshot) -> Verdict {
         let application = self.application_of(driver);
-        // Pods made by others and adopted, and those of histories that were put back, nobody asked for.
-        if !self.excuses.planted.is_empty()
-            || self.excuses.rewritten
-            || !self.excuses.relabelled.is_empty()
-        {
-            return Ok(());
-        }
         for profile in now.counts.keys() {
             let asked_for: Vec<_> = (now.entries.values())
                 .filter(|entry| entry.profile == *profile && entry.class().is_live())
+                .filter(|entry| !self.is_surplus(entry))
                 .map(|entry| (application, entry.id.get()))
-                .filter(|key| !self.made_too_late.contains(key))
                 .collect();
             let live = asked_for.len();
             let oldest = asked_for
@@ -156,13 +149,7 @@ impl Checks {
         let own: Vec<Killing> = (self.killings)
             .extract_if(.., |killing| killing.driver == driver)
             .collect();
-        for Killing {
-            id,
-            uid,
-            claimed_by,
-            ..
-        } in own
-        {
+        for Killing { id, uid, .. } in own {
             let seen = self.drivers.entry(driver).or_default();
             let entry = id
                 .and_then(|id| now.entry(id))
@@ -175,35 +162,50 @@ impl Checks {
                 }
                 _ => None,
             };
+            let surplus = seen.counted_a_surplus;
             let excuses = &self.excuses;
-            let meddled =
-                excuses.rewritten || !excuses.planted.is_empty() || !excuses.relabelled.is_empty();
-            let surplus = meddled || !self.made_too_late.is_empty();
             let profile = entry.map(|entry| &entry.profile);
             let retargeted = profile.map_or(!excuses.retargeted.is_empty(), |profile| {
                 excuses.retargeted.contains(profile)
             });
+            let meddled =
+                excuses.relabelled.contains(uid.as_str()) || excuses.planted.contains(uid.as_str());
+            let ghost = entry.is_none() && self.is_no_executor(driver, &uid);
             let excused = match class {
                 Some(LossClass::ScaledDown) => surplus || retargeted,
-                Some(LossClass::Mislabelled) => meddled,
-                Some(LossClass::Killed) => excuses.ending,
-                Some(_) => meddled,
-                // A ghost.
-                None => {
-                    excuses.relabelled.contains(uid.as_str())
-                        || claimed_by.is_none() && entry.is_none()
-                        || excuses.rewritten
-                        || !excuses.planted.is_empty()
-                }
+                Some(LossClass::Killed) => self.ended_by.contains(&driver),
+                Some(_) | None => meddled,
             };
-            if !excused {
+            if !(ghost || excused) {
                 let id = id.map_or(0, ExecutorId::get);
                 return violated!(
-                    "I-12: d{driver} ended {id} ({}), which was well, as {class:?}; it was an executor of {claimed_by:?}",
+                    "I-12: d{driver} ended {id} ({}), which was well, as {class:?}",
                     short(uid.as_str())
                 );
             }
         }
         Ok(())
+    }
+
+    /// Whether an executor is one that nobody asked for in time, or of another profile, by the world's doing.
+    pub(super) fn is_surplus(&self, entry: &Entry) -> bool {
+        let Some(uid) = entry.uid() else { return false };
+        let made = self.made.get(uid);
+        self.excuses.relabelled.contains(uid.as_str())
+            || self.excuses.planted.contains(uid.as_str())
+            || made.is_some_and(|made| made.too_late)
+            // Of a history that was put back nobody knows any more what was wanted in it.
+            || entry.adopted && made.is_none_or(|made| self.was_rewritten_since(made.at))
+    }
+
+    /// Whether a driver may take a pod for a ghost, though a driver had made it (spec E-3).
+    fn is_no_executor(&self, driver: usize, uid: &PodUid) -> bool {
+        let Some(made) = self.made.get(uid) else {
+            return false;
+        };
+        let began = self.drivers.get(&driver).and_then(|seen| seen.began);
+        let by_another_meanwhile =
+            made.driver != driver && began.is_some_and(|began| made.at >= began);
+        made.too_late || by_another_meanwhile || self.was_rewritten_since(made.at)
     }
 }
