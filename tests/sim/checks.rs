@@ -137,6 +137,18 @@ impl Checks {
         (self.drivers.get(&driver)).is_some_and(|seen| seen.had_an_executor)
     }
 
+    /// Whether another driver of the same application has a higher number, though it began earlier: the server had
+    /// forgotten the numbers between the two.
+    pub fn is_outnumbered(&self, driver: usize) -> bool {
+        let number = |driver| {
+            self.drivers
+                .get(&driver)
+                .and_then(|seen: &Seen| seen.incarnation)
+        };
+        let higher = |other: &usize| number(*other) > number(driver);
+        !self.excuses.rewritten.is_empty() && self.drivers.keys().any(higher)
+    }
+
     /// The last that was seen of a driver's ledger.
     pub fn last(&self, driver: usize) -> Option<&Snapshot> {
         self.drivers.get(&driver)?.last.as_ref()
@@ -191,7 +203,10 @@ impl Checks {
             return;
         };
         self.app_id = text(&done.sent, "/data/app-id").to_owned();
-        self.recorded.extend(ids(text(&done.sent, "/data/bound")));
+        // One that was superseded can only write where the server has forgotten that it was, and is written over.
+        if !self.is_superseded(done.driver) {
+            self.recorded.extend(ids(text(&done.sent, "/data/bound")));
+        }
         let seen = self.drivers.entry(done.driver).or_default();
         if seen.incarnation == Some(incarnation) {
             return;

@@ -92,8 +92,6 @@ struct Fate {
     unknown: Option<Instant>,
     /// Is gone.
     gone: Option<Instant>,
-    /// Its end was carried out, whatever holds the object.
-    removed: bool,
     /// Says how it ended before it is gone.
     reports: bool,
     /// Ignores its deletion until the world is calm.
@@ -286,7 +284,7 @@ impl Node {
             return;
         };
         if is_terminating(pod) {
-            if fate.stuck || fate.removed || down {
+            if fate.stuck || is_held(pod) || down {
                 return;
             }
             return self.take_away(pod, now).await;
@@ -294,7 +292,6 @@ impl Node {
         if down {
             return;
         }
-        fate.removed = false;
         let (bind, run, end) = (fate.bind, fate.run, fate.end);
         let plague = fate.plague.filter(|(_, until)| *until > now);
         let reported = fate.reported;
@@ -382,7 +379,6 @@ impl Node {
         if gone > now {
             return self.wake(gone);
         }
-        fate.removed = true;
         if fate.reports && text(pod, "/status/phase") == "Running" {
             let end = statuses::ended(pod, 143, "Error", &wall);
             self.hand.status(name, end).await;
@@ -411,7 +407,6 @@ impl Node {
             reported: false,
             unknown: None,
             gone: None,
-            removed: false,
             reports: self.rng.random_bool(0.5),
             stuck: false,
         }
@@ -424,6 +419,12 @@ impl Node {
     fn wake(&mut self, at: Instant) {
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
+}
+
+/// Whether all is done that a node can do, and something else holds the object.
+fn is_held(pod: &Value) -> bool {
+    let grace = pod.pointer("/metadata/deletionGracePeriodSeconds");
+    pod.pointer("/metadata/finalizers").is_some() && grace.and_then(Value::as_u64) == Some(0)
 }
 
 fn name_of(node: u64) -> &'static str {

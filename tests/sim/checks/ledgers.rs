@@ -156,11 +156,10 @@ impl Checks {
                 .filter(|entry| entry.uid() == Some(&uid));
             let told = id.and_then(|id| seen.told.get(&(id, Some(uid.clone()))));
             let class = match (entry, told) {
-                (_, Some(class)) => Some(*class),
-                (Some(entry), None) if entry.leaving.is_some() => {
+                (Some(entry), _) if entry.leaving.is_some() => {
                     Some(boatswain::model::reasoning::reason_of(entry).class)
                 }
-                _ => None,
+                (_, told) => told.copied(),
             };
             let surplus = seen.counted_a_surplus;
             let excuses = &self.excuses;
@@ -194,8 +193,8 @@ impl Checks {
         self.excuses.relabelled.contains(uid.as_str())
             || self.excuses.planted.contains(uid.as_str())
             || made.is_some_and(|made| made.too_late)
-            // Of a history that was put back nobody knows any more what was wanted in it.
-            || entry.adopted && made.is_none_or(|made| self.was_rewritten_since(made.at))
+            // In a history that was put back those live again that were replaced when they had ended.
+            || made.is_none_or(|made| self.was_rewritten_since(made.at))
     }
 
     /// Whether a driver may take a pod for a ghost, though a driver had made it (spec E-3).

@@ -43,14 +43,13 @@ pub fn unreadable(line: &Bytes, pick: u32) -> Bytes {
     format!("{event}\n").into()
 }
 
-/// Makes an object one that cannot be read, but for its metadata; or as odd as an object can be.
+/// Makes an object one that cannot be read, but for its name and uid.
 fn spoil(pod: &mut Value, pick: u32) {
-    match pick % 6 {
+    match pick % 5 {
         0 => pod["spec"] = json!(7),
         1 => pod["status"] = json!([]),
         2 => pod["status"]["phase"] = json!({"a": 1}),
-        3 => pod["status"]["phase"] = json!("Hibernating"),
-        4 => pod["metadata"]["labels"] = json!("none"),
+        3 => pod["metadata"]["labels"] = json!("none"),
         _ => pod["status"]["containerStatuses"] = json!({"name": 1}),
     }
 }
