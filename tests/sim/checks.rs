@@ -1,10 +1,11 @@
 //! What must hold at every step (spec 9): what drivers see and tell, and what they do, is held against it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use boatswain::lifecycle_manager::messages::Ended;
-use boatswain::model::{ExecutorId, LossClass, PodUid, ProfileName, Snapshot};
+use boatswain::model::{Entry, ExecutorId, LossClass, PodUid, ProfileName, Snapshot};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -29,6 +30,8 @@ struct Seen {
     began: Option<Instant>,
     /// The ids that it asked for.
     asked_for: BTreeSet<u64>,
+    /// Those among them that have not ended.
+    open: BTreeSet<u64>,
     told: BTreeMap<(ExecutorId, Option<PodUid>), LossClass>,
     /// Bound executors that left its ledger; it must have told their ends by now.
     owed: Vec<(ExecutorId, PodUid)>,
@@ -137,18 +140,6 @@ impl Checks {
         (self.drivers.get(&driver)).is_some_and(|seen| seen.had_an_executor)
     }
 
-    /// Whether another driver of the same application has a higher number, though it began earlier: the server had
-    /// forgotten the numbers between the two.
-    pub fn is_outnumbered(&self, driver: usize) -> bool {
-        let number = |driver| {
-            self.drivers
-                .get(&driver)
-                .and_then(|seen: &Seen| seen.incarnation)
-        };
-        let higher = |other: &usize| number(*other) > number(driver);
-        !self.excuses.rewritten.is_empty() && self.drivers.keys().any(higher)
-    }
-
     /// The last that was seen of a driver's ledger.
     pub fn last(&self, driver: usize) -> Option<&Snapshot> {
         self.drivers.get(&driver)?.last.as_ref()
@@ -170,6 +161,7 @@ impl Checks {
                 let id = label(&done.sent, "boatswain.dev/executor-id").parse();
                 let id = id.map_err(|_| format!("I-7: d{} made {}", done.driver, done.sent))?;
                 seen.asked_for.insert(id);
+                seen.open.insert(id);
                 let key = (seen.application, id);
                 (self.requested).entry(key).or_insert_with(Instant::now);
                 let began = seen.began;
@@ -316,22 +308,42 @@ impl Checks {
         for (profile, target) in &now.targets {
             self.target(profile, target.executors);
         }
+        let seen = self.drivers.entry(driver).or_default();
+        let same = seen.last.as_ref().is_some_and(|last| last.seq == now.seq);
+        let idle = seen.owed.is_empty() && self.killings.iter().all(|k| k.driver != driver);
+        if same && idle {
+            return Ok(());
+        }
         let before = self.drivers.entry(driver).or_default().last.take();
+        let changed = changed(before.as_ref(), &now);
         if let Some(before) = &before {
             self.nothing_lost(driver, before, &now)?;
-            self.nothing_goes_back(driver, before, &now)?;
+            self.nothing_goes_back(driver, before, &changed)?;
             self.requests_within_targets(driver, before, &now)?;
         }
-        self.one_pod_an_id(driver, &now)?;
+        self.one_pod_an_id(driver, &changed)?;
         self.live_within_targets(driver, &now)?;
         self.killed_for_a_reason(driver, &now)?;
-        let surplus = now.entries.values().any(|entry| self.is_surplus(entry));
+        let surplus = changed.iter().any(|entry| self.is_surplus(entry));
         let seen = self.drivers.entry(driver).or_default();
         seen.counted_a_surplus |= surplus;
-        seen.had_an_executor |= now.entries.values().any(|entry| entry.uid().is_some());
+        seen.had_an_executor |= changed.iter().any(|entry| entry.uid().is_some());
         seen.last = Some(now);
         Ok(())
     }
+}
+
+/// The entries that are not as they were; all of them where the history is another one.
+fn changed(before: Option<&Snapshot>, now: &Snapshot) -> Vec<Arc<Entry>> {
+    let before = before.filter(|before| before.epoch == now.epoch);
+    let same = |entry: &Arc<Entry>| {
+        let old = before.and_then(|before| before.entry(entry.id));
+        old.is_some_and(|old| Arc::ptr_eq(old, entry))
+    };
+    (now.entries.values())
+        .filter(|entry| !same(entry))
+        .cloned()
+        .collect()
 }
 
 /// The ids of a text like `1-5,7`.

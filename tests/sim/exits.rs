@@ -101,7 +101,9 @@ impl World {
                     || checks.was_garbled_since(since)
                     // An older driver of an application that began anew.
                     || self.script.config.app.id.is_none()
-                        && (checks.was_rewritten_since(since) || checks.was_deleted_since(since))
+                        && (checks.was_rewritten_since(since)
+                            || checks.was_ended_since(since)
+                            || checks.was_deleted_since(since))
             }
             Exit::Usage | Exit::Bug | Exit::Finished(_) | Exit::Interrupted => false,
         }

@@ -96,6 +96,9 @@ struct Fate {
     reports: bool,
     /// Ignores its deletion until the world is calm.
     stuck: bool,
+    /// The version of the pod that was last attended to, and when that is due again.
+    attended: String,
+    due: Option<Instant>,
 }
 
 /// The nodes.
@@ -112,6 +115,10 @@ pub struct Node {
     /// Until when a node does nothing.
     down: BTreeMap<u64, Instant>,
     due: Option<Instant>,
+    /// When the pod that is attended to is due again.
+    pod_due: Option<Instant>,
+    /// Every pod is to be attended to, changed or not.
+    all: bool,
     seen: u64,
 }
 
@@ -127,6 +134,8 @@ impl Node {
             plagues: BTreeMap::new(),
             down: BTreeMap::new(),
             due: None,
+            pod_due: None,
+            all: false,
             seen: 0,
         }
     }
@@ -186,7 +195,7 @@ impl Node {
             Mishap::Exit(code) => {
                 if let Some(fate) = self.fates.get_mut(uid) {
                     fate.end = Some((Instant::now(), code));
-                    self.due = Some(Instant::now());
+                    self.attend_to_all();
                 }
                 return;
             }
@@ -248,7 +257,12 @@ impl Node {
                 fate.end = None;
             }
         }
-        self.due = Some(now);
+        self.attend_to_all();
+    }
+
+    fn attend_to_all(&mut self) {
+        self.all = true;
+        self.due = Some(Instant::now());
     }
 
     /// Does what is due.
@@ -259,7 +273,10 @@ impl Node {
             return;
         }
         self.seen = version;
-        self.due = self.down.values().copied().filter(|at| *at > now).min();
+        let down = self.down.len();
+        self.down.retain(|_, until| *until > now);
+        let all = std::mem::take(&mut self.all) || self.down.len() < down;
+        self.due = self.down.values().copied().min();
         if self.fates.len() > FORGOTTEN_BEYOND + 2 * state.pods(NAMESPACE).count() {
             let there: BTreeSet<&str> = (state.pods(NAMESPACE))
                 .map(|pod| text(pod, "/metadata/uid"))
@@ -267,7 +284,23 @@ impl Node {
             self.fates.retain(|uid, _| there.contains(uid.as_str()));
         }
         for pod in state.pods(NAMESPACE) {
+            let (uid, version) = (
+                text(pod, "/metadata/uid"),
+                text(pod, "/metadata/resourceVersion"),
+            );
+            let fate = self.fates.get(uid).filter(|_| !all);
+            let unchanged = fate
+                .filter(|fate| fate.attended == version && fate.due.is_none_or(|due| due > now));
+            if let Some(fate) = unchanged {
+                self.due = [self.due, fate.due].into_iter().flatten().min();
+                continue;
+            }
+            self.pod_due = None;
             self.attend(pod, now).await;
+            if let Some(fate) = self.fates.get_mut(uid) {
+                fate.attended = version.to_owned();
+                fate.due = self.pod_due;
+            }
         }
     }
 
@@ -409,6 +442,8 @@ impl Node {
             gone: None,
             reports: self.rng.random_bool(0.5),
             stuck: false,
+            attended: String::new(),
+            due: None,
         }
     }
 
@@ -417,6 +452,7 @@ impl Node {
     }
 
     fn wake(&mut self, at: Instant) {
+        self.pod_due = Some(self.pod_due.map_or(at, |due| due.min(at)));
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 }

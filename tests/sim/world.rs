@@ -62,8 +62,9 @@ pub struct World {
     /// The application, as the record had it when the world came to rest.
     pub app_id: String,
     wake: Arc<Notify>,
-    /// What was last written of each driver's ledger.
+    /// What was last written of a driver's ledger, and which snapshot that was.
     shown: String,
+    shown_last: (usize, u64),
 }
 
 impl World {
@@ -108,6 +109,7 @@ impl World {
             app_id: String::new(),
             wake,
             shown: String::new(),
+            shown_last: (0, 0),
             script,
         }
     }
@@ -236,6 +238,10 @@ impl World {
     }
 
     fn show(&mut self, number: usize, snapshot: &Snapshot) {
+        if self.shown_last == (number, snapshot.seq) {
+            return;
+        }
+        self.shown_last = (number, snapshot.seq);
         let entries: String = (snapshot.entries.iter())
             .map(|(id, entry)| format!(" {id}:{:?}", entry.class()))
             .collect();

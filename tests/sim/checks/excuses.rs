@@ -27,6 +27,8 @@ pub struct Excuses {
     pub ending: bool,
     /// When somebody's hands were on the record, and what they did.
     tampered: Vec<(Instant, Tampering)>,
+    /// When a driver had ended the application: whoever begins after that begins it anew.
+    ended: Vec<Instant>,
     /// When that was put right.
     mended: Option<Instant>,
     /// What befell pods.
@@ -43,6 +45,27 @@ impl Checks {
     /// The server's history was replaced since then.
     pub fn was_rewritten_since(&self, since: Instant) -> bool {
         self.excuses.rewritten.iter().any(|at| *at >= since)
+    }
+
+    /// A driver has ended the application since then.
+    pub fn was_ended_since(&self, since: Instant) -> bool {
+        self.excuses.ended.iter().any(|at| *at >= since)
+    }
+
+    /// Whether another driver of the same application has a higher number, though it began earlier: the numbers began
+    /// anew between the two, and nobody can tell from them who came later.
+    pub fn is_outnumbered(&self, driver: usize) -> bool {
+        let seen = |driver| self.drivers.get(&driver);
+        let began_anew = |since| {
+            self.was_rewritten_since(since)
+                || self.was_ended_since(since)
+                || self.was_deleted_since(since)
+        };
+        (self.drivers.iter()).any(|(other, its)| {
+            *other < driver
+                && its.incarnation > seen(driver).and_then(|seen| seen.incarnation)
+                && its.began.is_some_and(began_anew)
+        })
     }
 
     /// Somebody raised the incarnation in the record since then.
@@ -97,6 +120,7 @@ impl Checks {
 
     /// A driver has ended the application, and nothing of it is left that would have to be told of.
     pub fn application_ended(&mut self) {
+        self.excuses.ended.push(Instant::now());
         self.recorded.clear();
     }
 }

@@ -1,5 +1,7 @@
 //! What a driver's ledger may say, beside what it said before and what it was asked for.
 
+use std::sync::Arc;
+
 use boatswain::model::{Entry, ExecutorId, LossClass, PodUid, ResourceVersion, Snapshot};
 
 use super::{Checks, Killing, LATE, Verdict};
@@ -31,11 +33,14 @@ impl Checks {
                 Some(_) => {}
             }
         }
-        for id in seen.asked_for.iter().filter_map(|id| ExecutorId::new(*id)) {
+        for id in seen.open.iter().filter_map(|id| ExecutorId::new(*id)) {
             if now.entry(id).is_none() && !now.ended.contains(id) {
                 return violated!("I-2: d{driver} lost {id}, which it had asked for");
             }
         }
+        // What has ended stays so (spec E-9), as the check above sees of what was in the ledger before.
+        let ended = |id: &u64| ExecutorId::new(*id).is_some_and(|id| now.ended.contains(id));
+        seen.open.retain(|id| !ended(id));
         Ok(())
     }
 
@@ -44,10 +49,11 @@ impl Checks {
         &mut self,
         driver: usize,
         before: &Snapshot,
-        now: &Snapshot,
+        changed: &[Arc<Entry>],
     ) -> Verdict {
         let seen = self.drivers.entry(driver).or_default();
-        for (id, entry) in now.entries.iter() {
+        for entry in changed {
+            let id = entry.id;
             let Some((new, old)) = entry.bound().zip(before.entry(id).and_then(|e| e.bound()))
             else {
                 continue;
@@ -72,11 +78,14 @@ impl Checks {
     ) -> Verdict {
         for (profile, counts) in &now.counts {
             let target = now.target(profile).max(before.target(profile));
-            let new = |entry: &&std::sync::Arc<Entry>| {
+            if counts.live() <= target {
+                continue;
+            }
+            let new = |entry: &&Arc<Entry>| {
                 entry.profile == *profile && !entry.adopted && before.entry(entry.id).is_none()
             };
             let asked = now.entries.values().filter(new).count();
-            if asked > 0 && counts.live() > target {
+            if asked > 0 {
                 return violated!(
                     "I-3: d{driver} asked for {asked} of {profile}, and now {} of {target} live",
                     counts.live()
@@ -89,7 +98,10 @@ impl Checks {
     // spec: I-3
     pub(super) fn live_within_targets(&self, driver: usize, now: &Snapshot) -> Verdict {
         let application = self.application_of(driver);
-        for profile in now.counts.keys() {
+        for (profile, counts) in &now.counts {
+            if counts.live() <= now.target(profile) {
+                continue;
+            }
             let asked_for: Vec<_> = (now.entries.values())
                 .filter(|entry| entry.profile == *profile && entry.class().is_live())
                 .filter(|entry| !self.is_surplus(entry))
@@ -122,9 +134,10 @@ impl Checks {
     }
 
     // spec: I-1
-    pub(super) fn one_pod_an_id(&mut self, driver: usize, now: &Snapshot) -> Verdict {
+    pub(super) fn one_pod_an_id(&mut self, driver: usize, changed: &[Arc<Entry>]) -> Verdict {
         let application = self.application_of(driver);
-        for (id, entry) in now.entries.iter() {
+        for entry in changed {
+            let id = entry.id;
             let Some(uid) = entry.uid() else { continue };
             // A copy that somebody made while no driver ran cannot be told from the executor that it says it is.
             if entry.adopted && self.excuses.planted.contains(uid.as_str()) {
