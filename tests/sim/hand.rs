@@ -116,20 +116,24 @@ impl Hand {
 
 /// The text at a path; empty where there is none.
 pub fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
-    value
-        .pointer(pointer)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
+    // As `Value::pointer` finds it, which is slow for keys that could have had escapes in them.
+    let mut keys = pointer.split('/').skip(1);
+    let found = keys.try_fold(value, |value, key| match value {
+        Value::Array(values) => values.get(key.parse::<usize>().ok()?),
+        value => value.get(key),
+    });
+    found.and_then(Value::as_str).unwrap_or_default()
 }
 
 /// A pod's label; empty where it has none.
 pub fn label<'a>(pod: &'a Value, key: &str) -> &'a str {
-    (pod.pointer("/metadata/labels"))
-        .and_then(|labels| labels.get(key)?.as_str())
+    (pod.get("metadata"))
+        .and_then(|metadata| metadata.get("labels")?.get(key)?.as_str())
         .unwrap_or_default()
 }
 
 /// Whether a pod is being deleted.
 pub fn is_terminating(pod: &Value) -> bool {
-    pod.pointer("/metadata/deletionTimestamp").is_some()
+    pod.get("metadata")
+        .is_some_and(|metadata| metadata.get("deletionTimestamp").is_some())
 }

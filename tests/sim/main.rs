@@ -3,6 +3,8 @@
 //!
 //! - `cargo test sim`: a modest number of seeds.
 //! - `BOATSWAIN_SIM_SEEDS=5000 cargo test --release sim`: so many.
+//! - `BOATSWAIN_SIM_EXECUTORS=2000`, `BOATSWAIN_SIM_HOURS=24`: every world is that large, or lasts that long before it
+//!   becomes calm, with as many more faults.
 //! - `BOATSWAIN_SIM_SEED=7 cargo test sim -- --nocapture`: one, with all that happened.
 //!
 //! [`script`] draws what is done from the seed, [`world`] does it, [`network`] stands between the drivers and the API

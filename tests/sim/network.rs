@@ -4,8 +4,8 @@
 mod answers;
 mod lies;
 mod lines;
+mod shared;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
@@ -18,62 +18,19 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response, Uri};
 use http_body_util::BodyExt;
-use rand::SeedableRng;
-use rand::rngs::StdRng;
 use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::sleep;
 use tower::{BoxError, Service, ServiceExt};
 
 pub use lines::LATEST as LATEST_LINE;
+pub use shared::{Down, Net};
 
 use crate::hand::{NAMESPACE, text};
 use crate::requests::{Done, Kind, uid_meant};
 use crate::trace::say;
-use crate::weather::{Fate, Ill, Weather};
+use crate::weather::{Fate, Ill};
 use crate::webhook::Webhook;
-
-/// So many earlier states are remembered, for lists from a cache that lags behind.
-const REMEMBERED: usize = 20;
-
-/// What all connections share.
-pub struct Net {
-    pub weather: Weather,
-    /// Whether the server streams lists, or refuses to (spec W-4).
-    pub streams: bool,
-    /// Whether bookmarks come.
-    pub bookmarks: bool,
-    /// Whether the server is out of reach, and how that looks.
-    pub down: Option<Down>,
-    /// What changes pods as they are created.
-    pub webhook: Option<Webhook>,
-    /// What the answers to drivers were that were not carried out.
-    pub refused: BTreeMap<usize, BTreeSet<Ill>>,
-    rng: StdRng,
-    /// How many requests were made.
-    count: u64,
-    /// Watches opened so far, and up to which of them they are silent, or tear at the next chunk.
-    watches: u64,
-    silent_to: u64,
-    torn_to: u64,
-    /// Earlier states of the server, oldest first.
-    states: VecDeque<State>,
-    /// What the server did for drivers since the world last looked.
-    pub done: Vec<Done>,
-    /// A driver is killed when so many more requests were carried out.
-    pub trap: Option<u32>,
-    /// It has.
-    pub sprung: Option<usize>,
-}
-
-/// How a server looks that is out of reach.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Down {
-    /// Nobody listens.
-    Refusing,
-    /// Nothing is ever answered.
-    Silent,
-}
 
 /// One driver's way to the API server.
 #[derive(Clone)]
@@ -89,64 +46,11 @@ pub struct Network {
 
 type Answer = Result<Response<Body>, BoxError>;
 
-impl Net {
-    /// Every watch that is open now stays open and says nothing more.
-    pub fn silence_watches(&mut self) {
-        self.silent_to = self.watches;
-    }
-
-    /// Every watch that is open now ends within its next line.
-    pub fn tear_watches(&mut self) {
-        self.torn_to = self.watches;
-    }
-
-    /// Remembers a state.
-    pub fn remember(&mut self, state: State) {
-        let newer = (self.states.back())
-            .is_none_or(|last| last.resource_version() != state.resource_version());
-        if newer {
-            self.states.push_back(state);
-        }
-        if self.states.len() > REMEMBERED {
-            self.states.pop_front();
-        }
-    }
-
-    /// What was before is no part of the server's history any more.
-    pub fn forget(&mut self) {
-        self.states.clear();
-    }
-
-    fn past(&self, by: u32) -> Option<State> {
-        let back = self.states.len() * by as usize / 1_000;
-        self.states
-            .get(self.states.len().checked_sub(1 + back)?)
-            .cloned()
-    }
-}
-
 impl Network {
     /// The way of no driver in particular.
     pub fn new(cluster: DevCluster, cache: DevCluster, wake: Arc<Notify>, seed: u64) -> Self {
-        let net = Net {
-            weather: Weather::calm(),
-            streams: !seed.is_multiple_of(3),
-            bookmarks: !seed.is_multiple_of(7),
-            down: None,
-            webhook: None,
-            refused: BTreeMap::new(),
-            rng: StdRng::seed_from_u64(seed),
-            count: 0,
-            watches: 0,
-            silent_to: 0,
-            torn_to: 0,
-            states: VecDeque::new(),
-            done: Vec::new(),
-            trap: None,
-            sprung: None,
-        };
         Self {
-            net: Arc::new(Mutex::new(net)),
+            net: Arc::new(Mutex::new(Net::new(seed))),
             wake,
             router: cluster.router(),
             cluster,

@@ -1,8 +1,9 @@
 //! The nodes: bind pods, have them run, end and go, each in its own time; or do nothing for a while.
 
+mod hardship;
 mod statuses;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use boatswain::clock::Clock;
@@ -15,58 +16,8 @@ use tokio::time::Instant;
 use crate::hand::{Hand, NAMESPACE, is_terminating, label, text};
 use crate::trace::say;
 
+pub use hardship::{Mishap, Pace, Plague};
 pub use statuses::SIDECAR;
-
-/// How the pods of this run behave where nothing is done to them.
-#[derive(Debug, Clone, Copy)]
-pub struct Pace {
-    /// From a pod's creation to its binding, at most.
-    pub bind: Duration,
-    /// From its binding to its running, at most.
-    pub start: Duration,
-    /// From its deletion to its being gone, at most; never longer than its grace.
-    pub stop: Duration,
-}
-
-/// How a pod that runs comes to an end, or to something that looks like one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mishap {
-    /// Its container ends by itself, with this code.
-    Exit(i32),
-    /// The kernel ends it for want of memory.
-    OutOfMemory,
-    /// The node evicts it.
-    Evicted,
-    /// The scheduler wants its place.
-    Preempted,
-    /// Its node has a taint now.
-    TaintManager,
-    /// Its node is shut down in good order.
-    NodeShutdown,
-    /// Its node is gone, and somebody cleans up.
-    NodeLost,
-    /// Another container of the pod ends, with this code.
-    Sidecar(i32),
-    /// Nobody knows how it is, for a while.
-    PhaseUnknown,
-}
-
-/// What befalls pods that are created while it lasts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Plague {
-    /// No node takes them.
-    Unschedulable,
-    /// Their image is not there.
-    NoImage,
-    /// What they are configured with is not there.
-    BadConfig,
-    /// Their node refuses them.
-    Rejected,
-    /// They take long to start.
-    Slow,
-    /// Their command cannot be started.
-    Unstartable,
-}
 
 /// There are so many nodes.
 const NODES: u64 = 3;
@@ -107,7 +58,8 @@ pub struct Node {
     pace: Pace,
     clock: Clock,
     rng: StdRng,
-    fates: BTreeMap<String, Fate>,
+    /// Looked up by uid only, and for every change of every pod.
+    fates: HashMap<String, Fate>,
     /// Until when executors of a profile end soon after they began, with which code.
     crashing: BTreeMap<String, (Instant, i32)>,
     /// Until when new executors of a profile have it hard.
@@ -129,7 +81,7 @@ impl Node {
             pace,
             clock,
             rng: StdRng::seed_from_u64(seed),
-            fates: BTreeMap::new(),
+            fates: HashMap::new(),
             crashing: BTreeMap::new(),
             plagues: BTreeMap::new(),
             down: BTreeMap::new(),
@@ -339,9 +291,8 @@ impl Node {
         match (text(pod, "/status/phase"), plague.map(|(plague, _)| plague)) {
             ("Pending", _) if gated => {}
             ("Pending", Some(Plague::Unschedulable)) if bound_to.is_empty() => {
-                if !reported {
-                    self.hand.status(name, statuses::unschedulable()).await;
-                }
+                self.report_once(name, reported, statuses::unschedulable())
+                    .await;
             }
             ("Pending", _) if bound_to.is_empty() && bind <= now => {
                 self.hand.bind(name, node).await;
@@ -349,16 +300,12 @@ impl Node {
             }
             ("Pending", _) if bound_to.is_empty() => self.wake(bind),
             ("Pending", Some(Plague::NoImage)) => {
-                if !reported {
-                    let waiting = statuses::waiting(pod, "ImagePullBackOff");
-                    self.hand.status(name, waiting).await;
-                }
+                let waiting = statuses::waiting(pod, "ImagePullBackOff");
+                self.report_once(name, reported, waiting).await;
             }
             ("Pending", Some(Plague::BadConfig)) => {
-                if !reported {
-                    let waiting = statuses::waiting(pod, "CreateContainerConfigError");
-                    self.hand.status(name, waiting).await;
-                }
+                let waiting = statuses::waiting(pod, "CreateContainerConfigError");
+                self.report_once(name, reported, waiting).await;
             }
             ("Pending", Some(Plague::Rejected)) => {
                 say!("node: {name} {} is rejected", short(uid));
@@ -394,6 +341,12 @@ impl Node {
                 }
             },
             _ => {}
+        }
+    }
+
+    async fn report_once(&self, name: &str, reported: bool, status: Value) {
+        if !reported {
+            self.hand.status(name, status).await;
         }
     }
 
