@@ -105,7 +105,9 @@ impl World {
                             || checks.was_ended_since(since)
                             || checks.was_deleted_since(since))
             }
-            Exit::Usage | Exit::Bug | Exit::Finished(_) | Exit::Interrupted => false,
+            Exit::Usage | Exit::Refused | Exit::Bug | Exit::Finished(_) | Exit::Interrupted => {
+                false
+            }
         }
     }
 
