@@ -33,6 +33,7 @@ use crate::lifecycle_manager::messages::Ended;
 use crate::model::{ProfileName, Snapshot};
 use crate::pod_allocator::messages::CannotStart;
 use crate::record_keeper::messages::DriverIsOver;
+use crate::snapshot_store::messages::Measures;
 use crate::telemetry::millis;
 
 /// What a driver runs in.
@@ -56,6 +57,7 @@ enum Command {
         oneshot::Sender<Result<BTreeMap<ProfileName, u32>, RefusedTargets>>,
     ),
     Look(oneshot::Sender<Snapshot>),
+    Measure(oneshot::Sender<Measures>),
     HearOfEnds(Recipient<Ended>),
 }
 
@@ -90,6 +92,13 @@ impl Handle {
     pub async fn look(&self) -> Option<Snapshot> {
         let (answer, answered) = oneshot::channel();
         self.tell(Command::Look(answer));
+        answered.await.ok()
+    }
+
+    /// How much is remembered beside what is known now; `None` where the driver has ended, or does not run yet.
+    pub async fn measure(&self) -> Option<Measures> {
+        let (answer, answered) = oneshot::channel();
+        self.tell(Command::Measure(answer));
         answered.await.ok()
     }
 
@@ -318,7 +327,7 @@ async fn told_to_stop(commands: &mut mpsc::UnboundedReceiver<Command>, early: &m
     loop {
         match commands.recv().await {
             Some(Command::Stop(_)) => return,
-            Some(Command::Look(_)) => {}
+            Some(Command::Look(_) | Command::Measure(_)) => {}
             Some(command) => early.push(command),
             None => return std::future::pending().await,
         }

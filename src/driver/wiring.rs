@@ -25,7 +25,7 @@ use crate::record_keeper::keeping::Keeping;
 use crate::record_keeper::{self, RecordKeeper};
 use crate::snapshot_store::delivery::Timing;
 use crate::snapshot_store::ledger::{Identity, Inheritance, Ledger};
-use crate::snapshot_store::messages::LookNow;
+use crate::snapshot_store::messages::{LookNow, MeasureNow};
 use crate::snapshot_store::{SnapshotStore, TellOfEpochs};
 use crate::watch_source::WatchSource;
 
@@ -85,6 +85,11 @@ impl Actors {
             Command::Look(answer) => {
                 if let Ok(look) = self.store.send(LookNow).await {
                     let _ = answer.send(look.0);
+                }
+            }
+            Command::Measure(answer) => {
+                if let Ok(measures) = self.store.send(MeasureNow).await {
+                    let _ = answer.send(measures);
                 }
             }
             Command::HearOfEnds(reader) => self.backend.do_send(HearOfEnds(reader)),

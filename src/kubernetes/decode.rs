@@ -44,7 +44,7 @@ impl PodReader {
     pub fn read(&self, json: &str) -> Sighting {
         match self.try_read(json) {
             Ok(pod) => Sighting::Read(Arc::new(pod)),
-            Err(why) => Sighting::Unreadable(skeleton(json, &why)),
+            Err(why) => Sighting::Unreadable(self.skeleton(json, &why)),
         }
     }
 
@@ -86,6 +86,31 @@ impl PodReader {
                 .unwrap_or_default(),
             owner: self.owner(meta.owner_references.as_deref().unwrap_or_default()),
         })
+    }
+
+    /// What can be read of a pod that cannot be.
+    fn skeleton(&self, json: &str, why: &str) -> Unreadable {
+        let meta: MetaSkeleton<'_> = serde_json::from_str::<Skeleton<'_>>(json)
+            .ok()
+            .and_then(|part| serde_json::from_str(part.metadata?.get()).ok())
+            .unwrap_or_default();
+        let part = |raw: Option<&serde_json::value::RawValue>| {
+            let text = Text::deserialize(raw?).ok()?.0.into_owned();
+            (!text.is_empty() && text.len() <= MAX_NAME_BYTES).then_some(text)
+        };
+        let name = part(meta.name);
+        let labels = meta
+            .labels
+            .and_then(|labels| serde_json::from_str::<Pairs<'_>>(labels.get()).ok());
+        let claim =
+            (name.as_ref().zip(labels)).map(|(name, labels)| self.claim(name, Some(&labels)));
+        Unreadable {
+            name: name.map(Arc::from),
+            uid: part(meta.uid).map(PodUid::from),
+            version: part(meta.resource_version).and_then(|text| ResourceVersion::parse(&text)),
+            claim,
+            error: clean(why, 512),
+        }
     }
 
     /// Whose the pod is, by its labels and its name (spec E-1, E-2).
@@ -295,24 +320,6 @@ fn where_it_fails(json: &str) -> String {
             let path = error.path().to_string();
             format!("{}: {}", clean(&path, 96), error.inner())
         }
-    }
-}
-
-/// What can be read of a pod that cannot be.
-fn skeleton(json: &str, why: &str) -> Unreadable {
-    let meta: MetaSkeleton<'_> = serde_json::from_str::<Skeleton<'_>>(json)
-        .ok()
-        .and_then(|part| serde_json::from_str(part.metadata?.get()).ok())
-        .unwrap_or_default();
-    let part = |raw: Option<&serde_json::value::RawValue>| {
-        let text = Text::deserialize(raw?).ok()?.0.into_owned();
-        (!text.is_empty() && text.len() <= MAX_NAME_BYTES).then_some(text)
-    };
-    Unreadable {
-        name: part(meta.name).map(Arc::from),
-        uid: part(meta.uid).map(PodUid::from),
-        version: part(meta.resource_version).and_then(|text| ResourceVersion::parse(&text)),
-        error: clean(why, 512),
     }
 }
 

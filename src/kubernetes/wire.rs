@@ -203,6 +203,8 @@ pub(super) struct MetaSkeleton<'a> {
     pub(super) uid: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) resource_version: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) labels: Option<&'a RawValue>,
 }
 
 /// A page of a list; the items are read one by one (spec S-15).

@@ -345,6 +345,8 @@ pub struct Unreadable {
     pub uid: Option<PodUid>,
     /// Its version, where that could be read.
     pub version: Option<ResourceVersion>,
+    /// Whose its labels and name say it is, where those could be read.
+    pub claim: Option<Claim>,
     /// What is wrong with it, and where.
     pub error: Arc<str>,
 }

@@ -32,8 +32,8 @@ pub enum Op {
     Create(Value),
     /// Write it over the version that is known.
     Replace(Value),
-    /// Delete it.
-    Delete(PodUid),
+    /// Delete it, as it is known: where another driver has written it since, it is that one's, and what it owns, too.
+    Delete(PodUid, ResourceVersion),
 }
 
 /// What came of a call.
@@ -201,6 +201,9 @@ impl Keeping {
 
     /// The watch shows the record.
     pub fn seen(&mut self, map: &ConfigMap) -> Vec<Effect> {
+        if self.is_deleted_by(map) {
+            return self.deleted();
+        }
         let known = self.map.as_ref().is_some_and(|(uid, _)| *uid == map.uid);
         let newer = self.version().is_none_or(|version| map.version > *version);
         if let Some(over) = self.over(map) {
@@ -226,10 +229,13 @@ impl Keeping {
         if self.busy || now < self.not_before {
             return None;
         }
-        let op = if self.deleting {
-            Op::Delete(self.uid()?.clone())
+        let op = if self.deleting && self.map.is_none() {
+            return None;
         } else if self.check {
             Op::Get
+        } else if self.deleting {
+            let (uid, version) = self.map.clone()?;
+            Op::Delete(uid, version)
         } else if self.map.is_none() {
             Op::Create(self.wanted.to_config_map(&self.place, None))
         } else if self.is_due(now) {
@@ -269,6 +275,7 @@ impl Keeping {
         let mut effects = match answer {
             Answer::Failed(failure) => return self.failed(&failure, now),
             Answer::Got(Some(map)) => self.got(&map, now),
+            Answer::Got(None) if self.deleting => self.deleted(),
             Answer::Got(None) if planted::is(Planted::RecordNotRemade) => {
                 self.check = false;
                 vec![Effect::Lost]
@@ -284,14 +291,22 @@ impl Keeping {
                 self.map = Some((map.uid, map.version));
                 self.confirm()
             }
-            Answer::Deleted => {
-                self.map = None;
-                vec![Effect::Deleted]
-            }
+            Answer::Deleted => self.deleted(),
         };
         (self.failures, self.troubled, self.not_before) = (0, false, now);
         effects.extend(recovered);
         effects
+    }
+
+    /// Whether this is the record of those who come after: the one that is to be deleted is gone, whatever was heard
+    /// of that, and theirs is not to be touched.
+    fn is_deleted_by(&self, map: &ConfigMap) -> bool {
+        self.deleting && self.uid() != Some(&map.uid)
+    }
+
+    fn deleted(&mut self) -> Vec<Effect> {
+        self.map = None;
+        vec![Effect::Deleted]
     }
 
     fn is_due(&self, now: Tick) -> bool {
@@ -301,6 +316,9 @@ impl Keeping {
 
     fn got(&mut self, map: &ConfigMap, now: Tick) -> Vec<Effect> {
         self.check = false;
+        if self.is_deleted_by(map) {
+            return self.deleted();
+        }
         if let Some(over) = self.over(map) {
             return vec![Effect::Over(over)];
         }
@@ -375,7 +393,7 @@ impl Keeping {
     }
 
     fn failed(&mut self, failure: &Failure, now: Tick) -> Vec<Effect> {
-        // What became of a write is found out by reading; a delete is simply repeated.
+        // What became of a write is found out by reading.
         self.check = true;
         let contended = matches!(
             failure.kind,

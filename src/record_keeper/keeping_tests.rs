@@ -238,3 +238,63 @@ fn trouble_is_said_once_and_retried_without_end() {
     }
     assert_eq!(said, 1);
 }
+
+fn delete(uid: &str, version: u64) -> Op {
+    Op::Delete(uid.into(), version.into())
+}
+
+// spec: O-11, W-7, I-10
+#[test]
+fn a_record_that_a_younger_driver_has_taken_over_is_not_deleted_with_all_that_it_owns() {
+    let mut keeping = keeping(3);
+    keeping.delete();
+    assert_eq!(keeping.next(at(0)), Some(delete("u1", 10)));
+    keeping.answered(broken(Kind::Conflict), at(0));
+    assert_eq!(keeping.next(at(0)), Some(Op::Get));
+    let younger = Answer::Got(Some(map(&record(4), "u1", 11)));
+    let over = Effect::Over(Over::Superseded { by: 4 });
+    assert_eq!(keeping.answered(younger, at(0)), [over]);
+}
+
+// spec: O-11
+#[test]
+fn a_delete_without_an_answer_is_repeated_for_the_version_that_is_there() {
+    let mut keeping = keeping(3);
+    keeping.delete();
+    assert_eq!(keeping.next(at(0)), Some(delete("u1", 10)));
+    keeping.answered(broken(Kind::TimedOut), at(2));
+    assert_eq!(keeping.next(at(60)), Some(Op::Get));
+    keeping.answered(Answer::Got(Some(map(&record(3), "u1", 12))), at(60));
+    assert_eq!(keeping.next(at(60)), Some(delete("u1", 12)));
+    keeping.answered(broken(Kind::TimedOut), at(62));
+    assert_eq!(keeping.next(at(100)), Some(Op::Get));
+    assert_eq!(
+        keeping.answered(Answer::Got(None), at(100)),
+        [Effect::Deleted, Effect::Recovered]
+    );
+    assert_eq!(keeping.next(at(200)), None);
+}
+
+// spec: O-11, I-7
+#[test]
+fn a_record_that_others_made_since_is_not_deleted_and_ends_nobody() {
+    let mut another = record(1);
+    another.app_id = "app-2".into();
+    for after in [another, record(1)] {
+        let mut keeping = keeping(3);
+        keeping.delete();
+        assert_eq!(keeping.next(at(0)), Some(delete("u1", 10)));
+        // Its answer is lost, and the watch shows who has begun since.
+        assert_eq!(keeping.seen(&map(&after, "u2", 20)), [Effect::Deleted]);
+        keeping.answered(broken(Kind::Broken), at(1));
+        assert_eq!(keeping.next(at(100)), None);
+
+        let mut keeping = self::keeping(3);
+        keeping.check();
+        assert_eq!(keeping.next(at(0)), Some(Op::Get));
+        keeping.delete();
+        let got = Answer::Got(Some(map(&after, "u2", 20)));
+        assert_eq!(keeping.answered(got, at(1)), [Effect::Deleted]);
+        assert_eq!(keeping.next(at(100)), None);
+    }
+}

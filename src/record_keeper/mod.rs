@@ -145,24 +145,23 @@ impl RecordKeeper {
 
     fn call(&self, op: Op, ctx: &mut Context<Self>) {
         let (calls, name) = (self.calls.clone(), record_name(&self.prefix));
-        let call =
-            async move {
-                let answer =
-                    match op {
-                        Op::Get => calls.get_config_map(&name).await.map(Answer::Got),
-                        Op::Create(map) => calls.create_config_map(&map).await.map(Answer::Written),
-                        Op::Replace(map) => calls
-                            .replace_config_map(&name, &map)
-                            .await
-                            .map(Answer::Written),
-                        Op::Delete(uid) => calls.delete_config_map(&name, &uid).await.map(
-                            |deleted| match deleted {
-                                Deleted::Accepted(_) | Deleted::NothingThere => Answer::Deleted,
-                            },
-                        ),
-                    };
-                answer.unwrap_or_else(Answer::Failed)
+        let call = async move {
+            let answer = match op {
+                Op::Get => calls.get_config_map(&name).await.map(Answer::Got),
+                Op::Create(map) => calls.create_config_map(&map).await.map(Answer::Written),
+                Op::Replace(map) => calls
+                    .replace_config_map(&name, &map)
+                    .await
+                    .map(Answer::Written),
+                Op::Delete(uid, version) => {
+                    let deleted = calls.delete_config_map(&name, &uid, &version).await;
+                    deleted.map(|deleted| match deleted {
+                        Deleted::Accepted(_) | Deleted::NothingThere => Answer::Deleted,
+                    })
+                }
             };
+            answer.unwrap_or_else(Answer::Failed)
+        };
         ctx.spawn(call.into_actor(self).map(|answer, this, ctx| {
             let effects = this.keeping.answered(answer, this.clock.now().tick);
             this.carry_out(effects);

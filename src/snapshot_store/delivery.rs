@@ -102,6 +102,11 @@ impl Delivery {
         Batch::new(std::mem::take(&mut self.waiting), current.clone())
     }
 
+    /// How many snapshots wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// The subscriber has decided on its last batch.
     pub fn decided(&mut self) {
         if let Some(seq) = self.deciding.take() {

@@ -144,6 +144,16 @@ impl Ledger {
         self.tombstones.len()
     }
 
+    /// How many pods are remembered as no executors (spec E-2).
+    pub fn stranger_count(&self) -> usize {
+        self.strangers.len()
+    }
+
+    /// About how many pods a poll has said something else than the watch (spec P-4).
+    pub fn suspect_count(&self) -> usize {
+        self.drift.len()
+    }
+
     /// What a list that is about to be asked for must bring back (spec S-11, S-12).
     pub fn begin_list(&mut self, now: Now) -> ListTicket {
         self.count += 1;

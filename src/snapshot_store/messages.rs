@@ -80,6 +80,24 @@ pub struct AskRound(pub Subscriber);
 #[rtype(result = "Look")]
 pub struct LookNow;
 
+/// How much the store remembers beside the current snapshot.
+#[derive(Debug, Clone, Copy, Message)]
+#[rtype(result = "Measures")]
+pub struct MeasureNow;
+
+/// The answer to [`MeasureNow`]: each of these follows the living fleet or a limit, and not time (spec I-8, S-14, S-23).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, actix::MessageResponse)]
+pub struct Measures {
+    /// Pods that have ended, kept until a full list that was asked for after that.
+    pub tombstones: usize,
+    /// Pods that were warned about as no executors.
+    pub strangers: usize,
+    /// Pods about which a poll has said something else than the watch.
+    pub suspects: usize,
+    /// The most snapshots that wait for any one subscriber.
+    pub waiting: usize,
+}
+
 /// The answer to [`LookNow`].
 #[derive(Debug, Clone, actix::MessageResponse)]
 pub struct Look(pub Snapshot);

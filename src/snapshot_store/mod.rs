@@ -21,8 +21,8 @@ use delivery::Delivery;
 use journal::Journal;
 use ledger::{Applied, Ledger};
 use messages::{
-    AskRound, BeginList, Decided, ListArrived, ListVerdict, Look, LookNow, Round, Subscribe,
-    Subscriber, Tell,
+    AskRound, BeginList, Decided, ListArrived, ListVerdict, Look, LookNow, MeasureNow, Measures,
+    Round, Subscribe, Subscriber, Tell,
 };
 
 /// The store of all that is known.
@@ -233,6 +233,20 @@ impl Handler<LookNow> for SnapshotStore {
 
     fn handle(&mut self, _: LookNow, _: &mut Self::Context) -> Look {
         Look(self.ledger.current().clone())
+    }
+}
+
+impl Handler<MeasureNow> for SnapshotStore {
+    type Result = Measures;
+
+    fn handle(&mut self, _: MeasureNow, _: &mut Self::Context) -> Measures {
+        let waiting = self.subscribers.values().map(|s| s.delivery.waiting());
+        Measures {
+            tombstones: self.ledger.tombstone_count(),
+            strangers: self.ledger.stranger_count(),
+            suspects: self.ledger.suspect_count(),
+            waiting: waiting.max().unwrap_or(0),
+        }
     }
 }
 

@@ -3,16 +3,18 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use boatswain::config::{Config, OnSignal, ScaleDown};
+use boatswain::config::{OnSignal, ScaleDown};
 use boatswain::model::Snapshot;
 use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::checks::{PREFIX, Verdict};
 use crate::drivers::Driver;
-use crate::hand::{NAMESPACE, label, text};
+use crate::hand::{NAMESPACE, is_terminating, label, text};
+use crate::network::LATEST_LINE;
+use crate::script::{Fault, Script};
 use crate::trace::say;
-use crate::weather::Weather;
+use crate::weather::{Ill, LONGEST_DELAY};
 use crate::world::World;
 
 /// For so long nobody may write anything at the end.
@@ -33,12 +35,16 @@ const SWEEP: Duration = Duration::from_secs(300);
 /// A used-up quota is asked for again after at most this long (spec A-21).
 const QUOTA: Duration = Duration::from_secs(60);
 
+/// A refused template is asked for again after this long (spec A-23).
+const BLOCKED: Duration = Duration::from_secs(300);
+
 /// Changes to the record are gathered for so long (spec O-30).
 const GATHERED: Duration = Duration::from_secs(5);
 
 /// How long it may take until everything is as wanted, when nothing goes wrong any more.
 // spec: I-4
-pub fn bound(config: &Config, pace: &crate::node::Pace) -> Duration {
+pub fn bound(script: &Script) -> Duration {
+    let Script { config, pace, .. } = script;
     let call = config.cluster.request_timeout + Duration::from_secs(1);
     // What was asked for before the calm may stay unanswered; then there is a backoff before the next try.
     let again = 2 * (call + LONGEST_BACKOFF);
@@ -54,7 +60,26 @@ pub fn bound(config: &Config, pace: &crate::node::Pace) -> Duration {
     // The wait that is under way, and then a probe that has to stay.
     let crashed = config.failures.backoff_max + config.failures.stable_after + runs;
     let surplus = config.allocation.cancel_delay + gone;
-    start + seen + settled + crashed + surplus + runs + RECORD_WATCH + again + GATHERED + QUOTA
+    let (mut slowest, mut blocked) = (LONGEST_DELAY, BLOCKED);
+    let rounds =
+        10 * (config.allocation.min_gap + config.allocation.interval + config.lifecycle.interval);
+    let mut bound = start + seen + settled + crashed + surplus + runs + RECORD_WATCH + again;
+    bound += GATHERED + QUOTA + rounds;
+    // What is on its way when the calm begins still arrives.
+    bound += 4 * config.cluster.request_timeout + LATEST_LINE;
+    for step in &script.steps {
+        let Fault::Weather { weather, .. } = &step.fault else {
+            continue;
+        };
+        let has = |wanted: &[Ill]| weather.ills.iter().any(|(ill, _)| wanted.contains(ill));
+        if has(&[Ill::Slow]) {
+            bound += std::mem::take(&mut slowest);
+        }
+        if has(&[Ill::Admission, Ill::Webhook, Ill::Invalid]) {
+            bound += std::mem::take(&mut blocked);
+        }
+    }
+    bound
 }
 
 impl World {
@@ -62,11 +87,11 @@ impl World {
     // spec: I-4, I-6
     pub async fn calm_down(&mut self) -> Verdict {
         say!("== calm");
-        self.network.net().weather = Weather::CALM;
-        self.network.net().trap = None;
-        self.node.calm();
+        self.undo_all().await;
         for driver in self.fleet.borrow_mut().iter_mut() {
             driver.paused = false;
+            driver.turns = None;
+            driver.told = driver.told.map(|(way, at)| (way, at.max(Instant::now())));
         }
         self.resumes.clear();
         self.starts.truncate(1);
@@ -75,7 +100,7 @@ impl World {
         }
         self.keep_one_alive();
 
-        let bound = bound(&self.script.config, &self.script.pace);
+        let bound = bound(&self.script);
         self.until(Instant::now() + bound).await?;
         self.at_rest().await?;
         say!("== silence");
@@ -89,6 +114,7 @@ impl World {
         }
         self.at_rest().await?;
         self.probe().await?;
+        self.nothing_remembered().await?;
         self.end().await
     }
 
@@ -116,8 +142,47 @@ impl World {
             return Err("O-30: there is no record".to_owned());
         };
         self.app_id.clone_from(&app);
-        let pods = state.pods(NAMESPACE).filter(|pod| is_executor(pod, &app));
+        let pods = (state.pods(NAMESPACE))
+            .filter(|pod| is_executor(pod, &app))
+            .filter(|pod| !self.is_unborn(pod, &ledger));
         same(&ledger, pods)
+    }
+
+    /// Whatever happened before, and for however long: what is kept follows what lives.
+    // spec: I-8, S-14
+    async fn nothing_remembered(&self) -> Verdict {
+        let handle = (self.fleet.borrow().iter())
+            .find(|driver| driver.is_alive())
+            .map(|driver| (driver.number, driver.handle.clone()));
+        let Some((number, handle)) = handle else {
+            return Ok(());
+        };
+        let (Some(measures), Some(ledger)) = (handle.measure().await, self.checks.last(number))
+        else {
+            return Err(format!("O-12: d{number} does not answer"));
+        };
+        let planted = self.checks.excuses.planted.len() + self.checks.excuses.relabelled.len();
+        let small = measures.tombstones == 0
+            && measures.strangers <= planted
+            && measures.suspects <= ledger.entries.len()
+            && measures.waiting <= 1
+            && ledger.ended.interval_count() <= ledger.entries.len() + 1;
+        if small {
+            return Ok(());
+        }
+        Err(format!(
+            "I-8: at rest d{number} remembers {measures:?}, and {} intervals of ids beside {} executors",
+            ledger.ended.interval_count(),
+            ledger.entries.len()
+        ))
+    }
+
+    /// Whether a pod says that a driver made it that is not born yet, and no driver has adopted it.
+    fn is_unborn(&self, pod: &Value, ledger: &Snapshot) -> bool {
+        let uid = text(pod, "/metadata/uid");
+        let adopted = (ledger.entries.values())
+            .any(|entry| entry.uid().is_some_and(|bound| bound.as_str() == uid));
+        self.checks.excuses.unborn.contains(uid) && !adopted
     }
 
     fn as_wanted(&self, ledger: &Snapshot) -> Verdict {
@@ -139,6 +204,7 @@ impl World {
     async fn end(&mut self) -> Verdict {
         say!("== end");
         self.checks.excuses.ending = true;
+        self.ended_clean = false;
         if let Some(number) = self.youngest() {
             self.tell_to_stop(number, OnSignal::End);
         }
@@ -152,13 +218,23 @@ impl World {
         let left: Vec<&str> = state
             .pods(NAMESPACE)
             .filter(|pod| is_executor(pod, &self.app_id))
+            .filter(|pod| {
+                !self
+                    .checks
+                    .excuses
+                    .unborn
+                    .contains(text(pod, "/metadata/uid"))
+            })
             .map(|pod| text(pod, "/metadata/name"))
             .collect();
         let records = state
             .config_maps(NAMESPACE)
             .filter(|map| text(map, "/metadata/name") == format!("{PREFIX}-app"))
             .count();
-        if self.ended_clean && left.is_empty() && records == 0 {
+        // One that cannot be told from a younger driver's is named, and left.
+        let unborn = (state.pods(NAMESPACE))
+            .any(|pod| is_executor(pod, &self.app_id) && !is_terminating(pod));
+        if (self.ended_clean || unborn) && left.is_empty() && records == 0 {
             return Ok(());
         }
         Err(format!(

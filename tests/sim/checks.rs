@@ -1,11 +1,11 @@
 //! What must hold at every step (spec 9): what drivers see and tell, and what they do, is held against it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use boatswain::lifecycle_manager::messages::Ended;
-use boatswain::model::executor::Class;
-use boatswain::model::{ExecutorId, LossClass, PodUid, ProfileName, Snapshot};
+use boatswain::model::{Entry, ExecutorId, LossClass, PodUid, ProfileName, Snapshot};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -17,21 +17,6 @@ pub const PREFIX: &str = "sim";
 
 /// From a request's being decided on to its coming to the server, at most.
 const LATE: Duration = Duration::from_secs(5);
-
-/// What the world did, which excuses what a driver then does.
-#[derive(Debug, Default)]
-pub struct Excuses {
-    /// The server was emptied, or put back to an earlier state: what was true is not.
-    pub rewritten: bool,
-    /// Profiles whose target was changed.
-    pub retargeted: BTreeSet<ProfileName>,
-    /// Pods whose labels were changed.
-    pub relabelled: BTreeSet<String>,
-    /// Pods made by others.
-    pub planted: BTreeSet<String>,
-    /// The application is being ended.
-    pub ending: bool,
-}
 
 /// What is known of one driver.
 #[derive(Default)]
@@ -45,11 +30,17 @@ struct Seen {
     began: Option<Instant>,
     /// The ids that it asked for.
     asked_for: BTreeSet<u64>,
+    /// Those among them that have not ended.
+    open: BTreeSet<u64>,
     told: BTreeMap<(ExecutorId, Option<PodUid>), LossClass>,
     /// Bound executors that left its ledger; it must have told their ends by now.
     owed: Vec<(ExecutorId, PodUid)>,
     /// Pods whose version may go back once, for the server's history was replaced.
     may_go_back: BTreeSet<PodUid>,
+    /// Whether it ever had an executor with a pod.
+    had_an_executor: bool,
+    /// Whether it ever counted one that nobody had asked for in time, by the world's doing.
+    counted_a_surplus: bool,
 }
 
 /// A pod that ran and was well, and that a driver deleted.
@@ -57,8 +48,15 @@ struct Killing {
     driver: usize,
     id: Option<ExecutorId>,
     uid: PodUid,
-    /// Another driver for whom it was an executor that stays.
-    claimed_by: Option<usize>,
+}
+
+/// How a pod was made that a driver asked for.
+struct Made {
+    driver: usize,
+    at: Instant,
+    /// A younger driver had begun, or the request came when the server would not work on it any more: it does not last
+    /// (spec I-10, E-3), but whoever takes over before it is gone may count it.
+    too_late: bool,
 }
 
 /// All that was seen, as far as later steps are held against it.
@@ -73,12 +71,13 @@ pub struct Checks {
     counted: BTreeMap<(u32, ExecutorId), PodUid>,
     ever_bound: BTreeSet<PodUid>,
     requested: BTreeMap<(u32, u64), Instant>,
-    /// Pods made by a driver when a younger one had begun, or when it had long given them up; they do not last (spec
-    /// I-10, E-3), but whoever takes over before they are gone may count them.
-    made_too_late: BTreeSet<(u32, u64)>,
+    /// The pods that drivers made.
+    made: BTreeMap<PodUid, Made>,
     /// Targets in force, and since when.
     targets: BTreeMap<ProfileName, Vec<(Instant, u32)>>,
     killings: Vec<Killing>,
+    /// Drivers that were told to end the application.
+    pub ended_by: BTreeSet<usize>,
     /// Executors that the record once knew to be bound to a pod, and those whose end some driver told.
     recorded: BTreeSet<ExecutorId>,
     told: BTreeSet<ExecutorId>,
@@ -91,12 +90,18 @@ macro_rules! violated {
     ($($words:tt)*) => { Err(format!($($words)*)) };
 }
 
+mod excuses;
 mod ledgers;
+mod reasons;
+
+pub use excuses::Excuses;
 
 impl Checks {
     /// The server's history was replaced.
     pub fn rewritten(&mut self) {
-        self.excuses.rewritten = true;
+        self.excuses.rewritten.push(Instant::now());
+        // What a history knew that was put back, or lost, nobody can know any more.
+        self.recorded.clear();
         // Who takes over from now on knows no more than the server's new history says.
         self.applications += 1;
         for seen in self.drivers.values_mut() {
@@ -130,6 +135,11 @@ impl Checks {
         (self.drivers.keys()).any(|other| self.is_younger(*other, driver))
     }
 
+    /// Whether a driver ever had an executor with a pod, as far as its ledger said.
+    pub fn had_an_executor(&self, driver: usize) -> bool {
+        (self.drivers.get(&driver)).is_some_and(|seen| seen.had_an_executor)
+    }
+
     /// The last that was seen of a driver's ledger.
     pub fn last(&self, driver: usize) -> Option<&Snapshot> {
         self.drivers.get(&driver)?.last.as_ref()
@@ -151,22 +161,31 @@ impl Checks {
                 let id = label(&done.sent, "boatswain.dev/executor-id").parse();
                 let id = id.map_err(|_| format!("I-7: d{} made {}", done.driver, done.sent))?;
                 seen.asked_for.insert(id);
+                seen.open.insert(id);
                 let key = (seen.application, id);
                 (self.requested).entry(key).or_insert_with(Instant::now);
                 let began = seen.began;
                 let superseded = self.drivers.values().any(|other| other.began > began);
-                if done.succeeded() && (superseded || done.late) {
-                    self.made_too_late.insert(key);
+                if let Some(uid) = &done.made {
+                    let made = Made {
+                        driver: done.driver,
+                        at: Instant::now(),
+                        too_late: superseded || done.late,
+                    };
+                    self.made.insert(PodUid::from(uid.as_str()), made);
+                    if done.relabelled {
+                        self.excuses.relabelled.insert(uid.clone());
+                    }
                 }
                 Ok(())
             }
             Kind::Sweep => violated!("L-11: d{} deleted a collection", done.driver),
-            Kind::Write => {
+            Kind::Write | Kind::MakeRecord => {
                 self.record_written(done);
                 Ok(())
             }
             Kind::Delete { name } | Kind::Patch { name } => self.touched(done, name),
-            Kind::CachedList | Kind::Watch | Kind::Read => Ok(()),
+            Kind::CachedList | Kind::List | Kind::Page | Kind::Watch | Kind::Read => Ok(()),
         }
     }
 
@@ -176,7 +195,10 @@ impl Checks {
             return;
         };
         self.app_id = text(&done.sent, "/data/app-id").to_owned();
-        self.recorded.extend(ids(text(&done.sent, "/data/bound")));
+        // One that was superseded can only write where the server has forgotten that it was, and is written over.
+        if !self.is_superseded(done.driver) {
+            self.recorded.extend(ids(text(&done.sent, "/data/bound")));
+        }
         let seen = self.drivers.entry(done.driver).or_default();
         if seen.incarnation == Some(incarnation) {
             return;
@@ -224,21 +246,10 @@ impl Checks {
             return violated!("I-7: d{driver} touched {name}, which is not its executor");
         }
         if matches!(done.kind, Kind::Delete { .. }) && is_well(pod) {
-            let claimed_by = (self.drivers.iter())
-                .filter(|(other, _)| **other != driver)
-                .find(|(_, seen)| seen.last.as_ref().is_some_and(|last| claims(last, &uid)))
-                .map(|(other, _)| *other);
-            let too_late = |other| {
-                let id = id.parse().unwrap_or(0);
-                self.made_too_late
-                    .contains(&(self.application_of(other), id))
-            };
-            let claimed_by = claimed_by.filter(|other| !too_late(*other));
             self.killings.push(Killing {
                 driver,
                 id: named.and_then(ExecutorId::new),
                 uid,
-                claimed_by,
             });
         }
         Ok(())
@@ -258,6 +269,15 @@ impl Checks {
                     key.0
                 );
             }
+            if let Some(uid) = &key.1
+                && let Some(befell) = self.excuses.mishaps.get(uid.as_str())
+                && !reasons::is_told_as(befell, class)
+            {
+                return violated!(
+                    "L-20: d{driver} told the end of {} as {class}, and what befell it was {befell:?}",
+                    key.0
+                );
+            }
             if seen.told.insert(key, class).is_some() {
                 return violated!("I-2: d{driver} told the end of {} twice", ending.entry.id);
             }
@@ -274,12 +294,9 @@ impl Checks {
                     .last(driver)
                     .is_none_or(|last| last.entry(**id).is_none())
         };
-        // What a history knew that was put back, or lost, nobody can know any more.
         match self.recorded.iter().find(untold) {
-            Some(id) if !self.excuses.rewritten => {
-                violated!("I-2: {id} was in the record, and nobody told its end")
-            }
-            _ => Ok(()),
+            Some(id) => violated!("I-2: {id} was in the record, and nobody told its end"),
+            None => Ok(()),
         }
     }
 
@@ -291,19 +308,42 @@ impl Checks {
         for (profile, target) in &now.targets {
             self.target(profile, target.executors);
         }
+        let seen = self.drivers.entry(driver).or_default();
+        let same = seen.last.as_ref().is_some_and(|last| last.seq == now.seq);
+        let idle = seen.owed.is_empty() && self.killings.iter().all(|k| k.driver != driver);
+        if same && idle {
+            return Ok(());
+        }
         let before = self.drivers.entry(driver).or_default().last.take();
+        let changed = changed(before.as_ref(), &now);
         if let Some(before) = &before {
             self.nothing_lost(driver, before, &now)?;
-            self.nothing_goes_back(driver, before, &now)?;
+            self.nothing_goes_back(driver, before, &changed)?;
             self.requests_within_targets(driver, before, &now)?;
         }
-        self.one_pod_an_id(driver, &now)?;
+        self.one_pod_an_id(driver, &changed)?;
         self.live_within_targets(driver, &now)?;
         self.killed_for_a_reason(driver, &now)?;
+        let surplus = changed.iter().any(|entry| self.is_surplus(entry));
         let seen = self.drivers.entry(driver).or_default();
+        seen.counted_a_surplus |= surplus;
+        seen.had_an_executor |= changed.iter().any(|entry| entry.uid().is_some());
         seen.last = Some(now);
         Ok(())
     }
+}
+
+/// The entries that are not as they were; all of them where the history is another one.
+fn changed(before: Option<&Snapshot>, now: &Snapshot) -> Vec<Arc<Entry>> {
+    let before = before.filter(|before| before.epoch == now.epoch);
+    let same = |entry: &Arc<Entry>| {
+        let old = before.and_then(|before| before.entry(entry.id));
+        old.is_some_and(|old| Arc::ptr_eq(old, entry))
+    };
+    (now.entries.values())
+        .filter(|entry| !same(entry))
+        .cloned()
+        .collect()
 }
 
 /// The ids of a text like `1-5,7`.
@@ -320,12 +360,9 @@ fn ids(text: &str) -> impl Iterator<Item = ExecutorId> {
 
 /// Whether a pod is not ending, and nothing is wrong with it.
 fn is_well(pod: &Value) -> bool {
-    matches!(text(pod, "/status/phase"), "Pending" | "Running") && !is_terminating(pod)
-}
-
-/// Whether a ledger has this pod for an executor that stays.
-fn claims(ledger: &Snapshot, uid: &PodUid) -> bool {
-    (ledger.entries.values()).any(|entry| {
-        entry.uid() == Some(uid) && matches!(entry.class(), Class::Running | Class::Pending(_))
-    })
+    let containers = pod.pointer("/status/containerStatuses");
+    let ended = |container: &Value| container.pointer("/state/terminated").is_some();
+    let all_run = (containers.and_then(Value::as_array)).is_none_or(|all| !all.iter().any(ended));
+    let phase = text(pod, "/status/phase");
+    all_run && matches!(phase, "Pending" | "Running" | "Unknown") && !is_terminating(pod)
 }

@@ -16,6 +16,7 @@ use boatswain::kubernetes::Clients;
 use boatswain::lifecycle_manager::messages::Ended;
 use tokio::sync::Notify;
 use tokio::task::LocalSet;
+use tokio::time::Instant;
 
 use crate::hand::NAMESPACE;
 use crate::network::Network;
@@ -25,12 +26,19 @@ use crate::trace::say;
 pub struct Driver {
     /// 1, 2, 3 … in the order of their starts.
     pub number: usize,
-    /// How it was told to stop, where it was.
-    pub told: Option<OnSignal>,
+    /// How it was told to stop, where it was, and when.
+    pub told: Option<(OnSignal, Instant)>,
+    /// When it began.
+    pub since: Instant,
     /// Whether it does not get to run.
     pub paused: bool,
     /// Speaks to it.
     pub handle: Handle,
+    /// It is killed when it has had so many more turns.
+    pub turns: Option<u32>,
+    /// It was.
+    pub fell: bool,
+    wake: Arc<Notify>,
     tasks: Option<LocalSet>,
     exit: Rc<Cell<Option<Exit>>>,
     ends: Rc<RefCell<Vec<Ended>>>,
@@ -77,16 +85,21 @@ impl Driver {
         let ends = Rc::new(RefCell::new(Vec::new()));
         let tasks = LocalSet::new();
         let (exits, reader, speaker) = (Rc::clone(&exit), Reader(Rc::clone(&ends)), handle.clone());
+        let woken = Arc::clone(&wake);
         tasks.spawn_local(async move {
             speaker.hear_of_ends(reader.start().recipient());
             exits.set(Some(running.await));
-            wake.notify_one();
+            woken.notify_one();
         });
         Self {
             number,
             told: None,
+            since: Instant::now(),
             paused: false,
             handle,
+            turns: None,
+            fell: false,
+            wake,
             tasks: Some(tasks),
             exit,
             ends,
@@ -118,6 +131,16 @@ impl Driver {
     fn poll(&mut self, cx: &mut Context<'_>) {
         if self.paused {
             return;
+        }
+        match self.turns {
+            Some(0) if self.is_alive() => {
+                self.turns = None;
+                self.fell = true;
+                self.wake.notify_one();
+                return self.kill();
+            }
+            Some(turns) => self.turns = Some(turns.saturating_sub(1)),
+            None => {}
         }
         if let Some(tasks) = &mut self.tasks {
             // All its tasks are over only after its exit is known.

@@ -1,24 +1,35 @@
 //! What the script does to the world, one thing at a time.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+mod drivers;
+mod pods;
+mod record;
 
-use boatswain::config::OnSignal;
-use boatswain::model::ProfileName;
-use serde_json::{Value, json};
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
-use crate::checks::PREFIX;
-use crate::hand::{NAMESPACE, is_terminating, label, text};
-use crate::script::Fault;
+use crate::network::Down;
+use crate::script::{Back, Fault};
 use crate::trace::say;
-use crate::world::{World, find};
+use crate::weather::Weather;
+use crate::world::World;
+
+pub use record::Tampered;
+
+/// The quota's name.
+const QUOTA: &str = "pods";
 
 impl World {
     /// Does it.
     pub async fn befall(&mut self, fault: Fault) {
+        if self.is_down() && needs_the_server(&fault) {
+            say!("   nobody reaches the server");
+            return;
+        }
         match fault {
-            Fault::Weather(weather) => self.network.net().weather = weather,
+            Fault::Weather { weather, time } => {
+                self.network.net().weather = weather;
+                self.later(time, Fault::FairWeather);
+            }
+            Fault::FairWeather => self.network.net().weather = Weather::calm(),
             Fault::CutWatches => self.cluster.cut_watches().await,
             Fault::SilenceWatches => self.network.net().silence_watches(),
             Fault::TearWatches => self.network.net().tear_watches(),
@@ -28,113 +39,100 @@ impl World {
                     self.cluster.cut_watches().await;
                 }
             }
-            Fault::Empty => {
-                self.cluster.empty().await;
-                self.rewritten();
-            }
+            Fault::Empty => self.lose_everything().await,
             Fault::Backup => self.backup = Some(self.cluster.state().await),
-            Fault::Restore => {
-                if let Some(backup) = self.backup.clone() {
-                    self.cluster.restore(backup).await;
-                    self.rewritten();
+            Fault::Restore => self.restore().await,
+            Fault::Outage { silent, time, back } => {
+                let down = if silent { Down::Silent } else { Down::Refusing };
+                self.network.net().down = Some(down);
+                match down {
+                    Down::Silent => self.network.net().silence_watches(),
+                    Down::Refusing => self.cluster.cut_watches().await,
                 }
+                self.later(time, Fault::Back(back));
             }
-            Fault::End { pick, count, code } => {
-                for pod in self
-                    .executors(pick, count, |pod| text(pod, "/status/phase") == "Running")
-                    .await
-                {
-                    self.node.end(text(&pod, "/metadata/uid"), code);
-                }
+            Fault::Back(back) => self.come_back(back).await,
+            Fault::Quota { pods, time } => {
+                let code = self.hand.limit_pods(QUOTA, pods).await;
+                say!("   a quota of {pods} pods: {code}");
+                self.later(time, Fault::NoQuota);
             }
-            Fault::CrashLoop { pick, time, code } => {
-                let profiles = &self.script.config.profiles;
-                let profile = profiles.keys().nth(pick as usize % profiles.len());
-                if let Some(profile) = profile {
-                    self.node.crash_all(profile.as_str(), time, code);
-                }
+            Fault::NoQuota => {
+                self.hand.lift_limit(QUOTA).await;
             }
-            Fault::Delete { pick, count, grace } => {
-                for pod in self.executors(pick, count, |_| true).await {
-                    let (name, uid) = (text(&pod, "/metadata/name"), text(&pod, "/metadata/uid"));
-                    let code = self.hand.delete(name, uid, grace).await;
-                    say!("   {name} is deleted: {code}");
-                }
+            Fault::Webhook { what, time } => {
+                self.network.net().webhook = Some(what);
+                self.later(time, Fault::NoWebhook);
             }
-            Fault::Stick { pick } => {
-                for pod in self.executors(pick, 1, |_| true).await {
-                    let (name, uid) = (text(&pod, "/metadata/name"), text(&pod, "/metadata/uid"));
-                    self.node.get_stuck(uid);
-                    self.hand.delete(name, uid, Some(1)).await;
-                    say!("   {name} does not go");
-                }
+            Fault::NoWebhook => {
+                self.network.net().webhook = None;
+                self.open_gates().await;
             }
-            Fault::Relabel { pick, key, value } => {
-                for pod in self.executors(pick, 1, |_| true).await {
-                    let (name, uid) = (text(&pod, "/metadata/name"), text(&pod, "/metadata/uid"));
-                    self.checks.excuses.relabelled.insert(uid.to_owned());
-                    let patch = json!({"metadata": {"labels": {key: value}}});
-                    let code = self.hand.patch(name, &patch).await;
-                    say!("   {name} is relabelled: {code}");
-                }
-            }
-            Fault::Copy { pick } => {
-                for pod in self.executors(pick, 1, |_| true).await {
-                    let name = format!("{}-copy", text(&pod, "/metadata/name"));
-                    self.plant(&name, pod["metadata"]["labels"].clone()).await;
-                }
-            }
-            Fault::Revenant { pick } => self.raise_the_dead(pick).await,
-            Fault::Namesake { ahead } => {
-                let next = self.newest_id().await + 1 + ahead;
-                let labels = json!({"app": "something-else"});
-                self.plant(&format!("{PREFIX}-exec-{next}"), labels).await;
-            }
-            Fault::Kill { late } => {
-                if let Some(number) = self.youngest() {
-                    self.starts.push(Instant::now() + late);
-                    self.kill(number);
-                }
-            }
-            Fault::KillAtRequest { requests, late } => {
-                self.network.net().trap = Some(requests);
-                self.starts.push(Instant::now() + late);
-            }
-            Fault::HandOver { late } => self.hand_over(late),
-            Fault::Reconfigure { pick } => {
-                self.reconfigure(pick);
-                self.hand_over(Duration::ZERO);
-            }
-            Fault::Second => self.start(),
-            Fault::Pause { time } => {
-                if let Some(number) = self.youngest()
-                    && let Some(driver) = find(&mut self.fleet.borrow_mut(), number)
-                {
-                    driver.paused = true;
-                    self.resumes.push((number, Instant::now() + time));
-                }
-            }
-            Fault::Target { pick, target } => self.set_target(pick, target).await,
+            Fault::Record { what, time } => self.tamper(what, time).await,
+            Fault::MendRecord => self.mend_record().await,
+            fault if is_about_drivers(&fault) => self.befall_driver(fault).await,
+            fault => self.befall_pods(fault).await,
         }
     }
 
-    fn hand_over(&mut self, late: Duration) {
-        if let Some(number) = self.youngest() {
-            self.starts.push(Instant::now() + late);
-            self.tell_to_stop(number, OnSignal::HandOver);
+    /// Undoes later what was done for a while.
+    pub fn later(&mut self, time: std::time::Duration, fault: Fault) {
+        self.later.push((Instant::now() + time, fault));
+    }
+
+    /// Undoes what is to be undone by now.
+    pub async fn undo(&mut self) {
+        let now = Instant::now();
+        let due: Vec<_> = self.later.extract_if(.., |(at, _)| *at <= now).collect();
+        for (_, fault) in due {
+            say!("-- {fault:?}");
+            self.befall(fault).await;
         }
     }
 
-    /// The drivers that start from now on lack a profile, or have it again.
-    fn reconfigure(&mut self, pick: u64) {
-        let profiles = &mut self.script.config.profiles;
-        let all = self.profiles.len();
-        let Some((name, profile)) = self.profiles.iter().nth(pick as usize % all) else {
-            return;
-        };
-        self.checks.excuses.retargeted.insert(name.clone());
-        if profiles.remove(name).is_none() || profiles.is_empty() {
-            profiles.insert(name.clone(), profile.clone());
+    /// Undoes everything at once.
+    pub async fn undo_all(&mut self) {
+        self.later.clear();
+        self.befall(Fault::FairWeather).await;
+        if self.is_down() {
+            self.befall(Fault::Back(Back::Same)).await;
+        }
+        for fault in [
+            Fault::NoQuota,
+            Fault::NoWebhook,
+            Fault::MendRecord,
+            Fault::NoFinalizers,
+        ] {
+            self.befall(fault).await;
+        }
+        self.network.net().trap = None;
+        self.node.calm();
+    }
+
+    /// Whether the server is out of reach.
+    pub fn is_down(&self) -> bool {
+        self.network.net().down.is_some()
+    }
+
+    async fn lose_everything(&mut self) {
+        self.cluster.empty().await;
+        self.rewritten();
+    }
+
+    async fn restore(&mut self) {
+        if let Some(backup) = self.backup.clone() {
+            self.cluster.restore(backup).await;
+            self.rewritten();
+        }
+    }
+
+    async fn come_back(&mut self, back: Back) {
+        self.network.net().down = None;
+        match back {
+            Back::Same => {}
+            Back::Compacted => self.cluster.compact().await,
+            Back::Older => self.restore().await,
+            Back::Empty => self.lose_everything().await,
         }
     }
 
@@ -142,94 +140,35 @@ impl World {
         self.network.net().forget();
         self.checks.rewritten();
     }
+}
 
-    /// Some of the executors' pods, in the order of their names from a picked one on.
-    async fn executors(
-        &self,
-        pick: u64,
-        count: usize,
-        which: impl Fn(&Value) -> bool,
-    ) -> Vec<Value> {
-        let state = self.cluster.state().await;
-        let mut pods: Vec<Value> = state
-            .pods(NAMESPACE)
-            .filter(|pod| label(pod, "boatswain.dev/role") == "executor")
-            .filter(|pod| !is_terminating(pod) && which(pod))
-            .cloned()
-            .collect();
-        if !pods.is_empty() {
-            let first = pick as usize % pods.len();
-            pods.rotate_left(first);
-        }
-        pods.truncate(count);
-        pods
-    }
+/// Whether somebody does it by way of the server.
+fn needs_the_server(fault: &Fault) -> bool {
+    !is_about_drivers(fault)
+        && !matches!(
+            fault,
+            Fault::Weather { .. }
+                | Fault::FairWeather
+                | Fault::SilenceWatches
+                | Fault::TearWatches
+                | Fault::Back(_)
+                | Fault::Outage { .. }
+                | Fault::CrashLoop { .. }
+                | Fault::Plague { .. }
+        )
+}
 
-    async fn newest_id(&self) -> u64 {
-        let state = self.cluster.state().await;
-        state
-            .pods(NAMESPACE)
-            .filter_map(|pod| label(pod, "boatswain.dev/executor-id").parse().ok())
-            .filter(|id| *id < 1_000_000)
-            .max()
-            .unwrap_or(0)
-    }
-
-    /// Makes a pod that no driver asked for.
-    async fn plant(&mut self, name: &str, labels: Value) {
-        let pod = json!({
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": name, "labels": labels},
-            "spec": {
-                "terminationGracePeriodSeconds": 1,
-                "containers": [{"name": "executor", "image": "none"}],
-            },
-        });
-        let code = self.hand.create(&pod).await;
-        say!("   {name} is planted: {code}");
-        let state = self.cluster.state().await;
-        let planted = state.pod(NAMESPACE, name).filter(|_| code == 201);
-        let uid = planted.map(|pod| text(pod, "/metadata/uid").to_owned());
-        self.checks.excuses.planted.extend(uid);
-    }
-
-    /// Makes a pod that bears the name and the labels of an executor that has ended.
-    async fn raise_the_dead(&mut self, pick: u64) {
-        let Some(ended) = self.youngest().and_then(|number| {
-            let ledger = self.checks.last(number)?;
-            let newest = ledger.entries.keys().next_back()?.get();
-            let oldest = ledger.first_free?.get();
-            let ended = (oldest..newest).filter_map(boatswain::model::ExecutorId::new);
-            let ended: Vec<_> = ended.filter(|id| ledger.ended.contains(*id)).collect();
-            ended.get(pick as usize % ended.len().max(1)).copied()
-        }) else {
-            return;
-        };
-        let like = self.executors(0, 1, |_| true).await;
-        let Some(mut labels) = like.first().map(|pod| pod["metadata"]["labels"].clone()) else {
-            return;
-        };
-        labels["boatswain.dev/executor-id"] = ended.to_string().into();
-        self.plant(&format!("{PREFIX}-exec-{ended}"), labels).await;
-    }
-
-    async fn set_target(&mut self, pick: u64, target: u32) {
-        let profiles = &self.script.config.profiles;
-        let profile = profiles.keys().nth(pick as usize % profiles.len()).cloned();
-        let (Some(profile), Some(number)) = (profile, self.youngest()) else {
-            return;
-        };
-        let runs = self.checks.last(number).is_some();
-        let handle = find(&mut self.fleet.borrow_mut(), number)
-            .filter(|driver| runs && !driver.paused)
-            .map(|driver| driver.handle.clone());
-        if let Some(handle) = handle {
-            self.checks.excuses.retargeted.insert(profile.clone());
-            self.checks.target(&profile, target);
-            let targets: BTreeMap<ProfileName, u32> = [(profile, target)].into();
-            // One that is just ending does not answer.
-            let _ = timeout(Duration::from_secs(1), handle.set_targets(targets)).await;
-        }
-    }
+fn is_about_drivers(fault: &Fault) -> bool {
+    matches!(
+        fault,
+        Fault::Kill { .. }
+            | Fault::KillAtRequest { .. }
+            | Fault::KillAtTurn { .. }
+            | Fault::HandOver { .. }
+            | Fault::EndApplication { .. }
+            | Fault::Reconfigure { .. }
+            | Fault::Second
+            | Fault::Pause { .. }
+            | Fault::Target { .. }
+    )
 }

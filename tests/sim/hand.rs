@@ -26,25 +26,26 @@ impl Hand {
             "metadata": {"name": name},
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         });
-        self.call(Method::POST, &format!("/{name}/binding"), &binding)
+        self.call(Method::POST, &format!("pods/{name}/binding"), &binding)
             .await
     }
 
     /// Writes a pod's status, as far as it is named.
     pub async fn status(&self, name: &str, status: Value) -> u16 {
         let patch = json!({"status": status});
-        self.call(Method::PATCH, &format!("/{name}/status"), &patch)
+        self.call(Method::PATCH, &format!("pods/{name}/status"), &patch)
             .await
     }
 
     /// Changes a pod.
     pub async fn patch(&self, name: &str, patch: &Value) -> u16 {
-        self.call(Method::PATCH, &format!("/{name}"), patch).await
+        self.call(Method::PATCH, &format!("pods/{name}"), patch)
+            .await
     }
 
     /// Makes a pod.
     pub async fn create(&self, pod: &Value) -> u16 {
-        self.call(Method::POST, "", pod).await
+        self.call(Method::POST, "pods", pod).await
     }
 
     /// Deletes a pod, where it is this one; `None` leaves it the grace it has itself.
@@ -57,7 +58,41 @@ impl Hand {
         if let Some(grace) = grace {
             options["gracePeriodSeconds"] = grace.into();
         }
-        self.call(Method::DELETE, &format!("/{name}"), &options)
+        self.call(Method::DELETE, &format!("pods/{name}"), &options)
+            .await
+    }
+
+    /// Makes the namespace's quota.
+    pub async fn limit_pods(&self, name: &str, pods: u32) -> u16 {
+        let quota = json!({
+            "apiVersion": "v1",
+            "kind": "ResourceQuota",
+            "metadata": {"name": name},
+            "spec": {"hard": {"pods": pods.to_string()}},
+        });
+        self.call(Method::POST, "resourcequotas", &quota).await
+    }
+
+    /// Lifts it.
+    pub async fn lift_limit(&self, name: &str) -> u16 {
+        let path = format!("resourcequotas/{name}");
+        self.call(Method::DELETE, &path, &json!({})).await
+    }
+
+    /// Changes a ConfigMap.
+    pub async fn patch_config_map(&self, name: &str, patch: &Value) -> u16 {
+        self.call(Method::PATCH, &format!("configmaps/{name}"), patch)
+            .await
+    }
+
+    /// Deletes a ConfigMap, and what it owns in this way.
+    pub async fn delete_config_map(&self, name: &str, propagation: &str) -> u16 {
+        let options = json!({
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "propagationPolicy": propagation,
+        });
+        self.call(Method::DELETE, &format!("configmaps/{name}"), &options)
             .await
     }
 
@@ -68,7 +103,7 @@ impl Hand {
         };
         let request = Request::builder()
             .method(method)
-            .uri(format!("/api/v1/namespaces/{NAMESPACE}/pods{path}"))
+            .uri(format!("/api/v1/namespaces/{NAMESPACE}/{path}"))
             .header("content-type", kind)
             .body(Body::from(body.to_string()))
             .unwrap();
@@ -81,15 +116,13 @@ impl Hand {
 
 /// The text at a path; empty where there is none.
 pub fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
-    // Not by `Value::pointer`, which copies each part of the path: this is asked for more often than anything else.
-    let step = |value: &'a Value, part: &str| match value {
-        Value::Array(list) => list.get(part.parse::<usize>().ok()?),
-        value => value.get(part),
-    };
-    (pointer.split('/').skip(1))
-        .try_fold(value, step)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
+    // As `Value::pointer` finds it, which is slow for keys that could have had escapes in them.
+    let mut keys = pointer.split('/').skip(1);
+    let found = keys.try_fold(value, |value, key| match value {
+        Value::Array(values) => values.get(key.parse::<usize>().ok()?),
+        value => value.get(key),
+    });
+    found.and_then(Value::as_str).unwrap_or_default()
 }
 
 /// A pod's label; empty where it has none.
@@ -101,5 +134,6 @@ pub fn label<'a>(pod: &'a Value, key: &str) -> &'a str {
 
 /// Whether a pod is being deleted.
 pub fn is_terminating(pod: &Value) -> bool {
-    (pod.get("metadata")).is_some_and(|metadata| metadata.get("deletionTimestamp").is_some())
+    pod.get("metadata")
+        .is_some_and(|metadata| metadata.get("deletionTimestamp").is_some())
 }

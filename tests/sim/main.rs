@@ -3,6 +3,8 @@
 //!
 //! - `cargo test sim`: a modest number of seeds.
 //! - `BOATSWAIN_SIM_SEEDS=5000 cargo test --release sim`: so many; from `BOATSWAIN_SIM_FIRST` on, where that is set.
+//! - `BOATSWAIN_SIM_EXECUTORS=2000`, `BOATSWAIN_SIM_HOURS=24`: every world is that large, or lasts that long before it
+//!   becomes calm, with as many more faults.
 //! - `BOATSWAIN_SIM_SEED=7 cargo test --test sim all_invariants -- --nocapture`: one, with all that happened.
 //! - A violation ends with the command that shows it again, in the shortest form that does ([`shrink`]).
 //! - `BOATSWAIN_SIM_PLANTED=ToldTwice cargo test --test sim all_invariants`: the same with a fault of the driver's own.
@@ -18,6 +20,7 @@ mod calm;
 mod case;
 mod checks;
 mod drivers;
+mod exits;
 mod faults;
 mod hand;
 mod network;
@@ -32,6 +35,7 @@ mod shrink;
 mod trace;
 mod truth;
 mod weather;
+mod webhook;
 mod world;
 
 use std::env;

@@ -1,56 +1,36 @@
 //! The network between a driver and the API server: a service in which requests meet their fates, and which remembers
 //! what was done by whom.
 
-use std::collections::VecDeque;
-use std::io;
+mod answers;
+mod lies;
+mod lines;
+mod shared;
+
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Body, BodyDataStream};
+use axum::body::Body;
 use boatswain::devcluster::{DevCluster, State};
 use bytes::Bytes;
-use futures::{Stream, StreamExt, stream};
 use http::request::Parts;
 use http::{Request, Response, Uri};
 use http_body_util::BodyExt;
-use rand::SeedableRng;
-use rand::rngs::StdRng;
 use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::sleep;
 use tower::{BoxError, Service, ServiceExt};
 
+pub use lines::LATEST as LATEST_LINE;
+pub use shared::{Down, Net};
+
+use crate::hand::{NAMESPACE, text};
 use crate::requests::{Done, Kind, uid_meant};
 use crate::trace::say;
-use crate::weather::{ChunkFate, Fate, Weather};
-
-/// So many earlier states are remembered, for lists from a cache that lags behind.
-const REMEMBERED: usize = 20;
-
-/// What all connections share.
-pub struct Net {
-    pub weather: Weather,
-    /// Whether the server streams lists, or refuses to (spec W-4).
-    pub streams: bool,
-    rng: StdRng,
-    /// How many requests were made.
-    count: u64,
-    /// Watches opened so far, and up to which of them they are silent, or tear at the next chunk.
-    watches: u64,
-    silent_to: u64,
-    torn_to: u64,
-    /// Earlier states of the server, oldest first.
-    states: VecDeque<State>,
-    /// What the server did for drivers since the world last looked.
-    pub done: Vec<Done>,
-    /// A driver is killed when so many more requests were carried out.
-    pub trap: Option<u32>,
-    /// It has.
-    pub sprung: Option<usize>,
-}
+use crate::weather::{Fate, Ill};
+use crate::webhook::Webhook;
 
 /// One driver's way to the API server.
 #[derive(Clone)]
@@ -66,60 +46,11 @@ pub struct Network {
 
 type Answer = Result<Response<Body>, BoxError>;
 
-impl Net {
-    /// Every watch that is open now stays open and says nothing more.
-    pub fn silence_watches(&mut self) {
-        self.silent_to = self.watches;
-    }
-
-    /// Every watch that is open now ends within its next line.
-    pub fn tear_watches(&mut self) {
-        self.torn_to = self.watches;
-    }
-
-    /// Remembers a state.
-    pub fn remember(&mut self, state: State) {
-        let newer = (self.states.back())
-            .is_none_or(|last| last.resource_version() != state.resource_version());
-        if newer {
-            self.states.push_back(state);
-        }
-        if self.states.len() > REMEMBERED {
-            self.states.pop_front();
-        }
-    }
-
-    /// What was before is no part of the server's history any more.
-    pub fn forget(&mut self) {
-        self.states.clear();
-    }
-
-    fn past(&self, by: u32) -> Option<State> {
-        let back = self.states.len() * by as usize / 1_000;
-        self.states
-            .get(self.states.len().checked_sub(1 + back)?)
-            .cloned()
-    }
-}
-
 impl Network {
     /// The way of no driver in particular.
     pub fn new(cluster: DevCluster, cache: DevCluster, wake: Arc<Notify>, seed: u64) -> Self {
-        let net = Net {
-            weather: Weather::CALM,
-            streams: !seed.is_multiple_of(3),
-            rng: StdRng::seed_from_u64(seed),
-            count: 0,
-            watches: 0,
-            silent_to: 0,
-            torn_to: 0,
-            states: VecDeque::new(),
-            done: Vec::new(),
-            trap: None,
-            sprung: None,
-        };
         Self {
-            net: Arc::new(Mutex::new(net)),
+            net: Arc::new(Mutex::new(Net::new(seed))),
             wake,
             router: cluster.router(),
             cluster,
@@ -150,61 +81,81 @@ impl Network {
         fate: Fate,
         answer: oneshot::Sender<Answer>,
     ) {
-        let late = matches!(fate, Fate::Unanswered { there } if there > timeout_of(&parts.uri));
-        // Whoever asked may be gone.
-        match fate {
-            Fate::Well { there, back } => {
-                sleep(there).await;
+        let late = matches!(
+            fate,
+            Fate::Unanswered { there } | Fate::Well { there, .. } if there > timeout_of(&parts.uri)
+        );
+        let there = match fate {
+            Fate::Well { there, .. }
+            | Fate::Answered { there, .. }
+            | Fate::AnsweredAfter { there, .. }
+            | Fate::BrokenBefore { there }
+            | Fate::BrokenAfter { there }
+            | Fate::Unanswered { there }
+            | Fate::Garbled { there, .. }
+            | Fate::Stale { there, .. }
+            | Fate::Falsified { there, .. }
+            | Fate::EndsAtOnce { there } => there,
+            Fate::Refused => Duration::from_millis(1),
+            Fate::Swallowed => return,
+        };
+        sleep(there).await;
+        // What is on its way when the server goes does not arrive.
+        let down = self.net().down;
+        let done = match (down, fate) {
+            (Some(Down::Silent), _) => return,
+            (Some(Down::Refusing), _) => Err(answers::reset()),
+            (None, Fate::Well { back, .. }) => {
                 let response = self.carry_out(number, parts, body, late).await;
                 sleep(back).await;
-                let _ = answer.send(Ok(response));
+                Ok(response)
             }
-            Fate::Answered {
-                there,
-                code,
-                retry_after,
-            } => {
-                sleep(there).await;
-                let _ = answer.send(Ok(refusal(code, retry_after)));
-            }
-            Fate::AnsweredAfter { there, code } => {
-                sleep(there).await;
+            (
+                None,
+                Fate::Answered {
+                    ill,
+                    code,
+                    retry_after,
+                    ..
+                },
+            ) => Ok(answers::refusal(ill, code, retry_after)),
+            (None, Fate::AnsweredAfter { code, .. }) => {
                 self.carry_out(number, parts, body, late).await;
-                let _ = answer.send(Ok(refusal(code, None)));
+                Ok(answers::refusal(Ill::ErrorAfter, code, None))
             }
-            Fate::Refused => {
-                sleep(Duration::from_millis(1)).await;
-                let _ = answer.send(Err(io::Error::from(io::ErrorKind::ConnectionRefused).into()));
-            }
-            Fate::BrokenBefore { there } => {
-                sleep(there).await;
-                let _ = answer.send(Err(reset()));
-            }
-            Fate::BrokenAfter { there } => {
-                sleep(there).await;
+            (None, Fate::Refused) => Err(answers::refused()),
+            (None, Fate::BrokenBefore { .. }) => Err(answers::reset()),
+            (None, Fate::BrokenAfter { .. }) => {
                 self.carry_out(number, parts, body, late).await;
-                let _ = answer.send(Err(reset()));
+                Err(answers::reset())
             }
-            Fate::Unanswered { there } => {
-                sleep(there).await;
+            (None, Fate::Unanswered { .. }) => {
                 self.carry_out(number, parts, body, late).await;
+                return;
             }
-            Fate::Swallowed => {}
-            Fate::Garbled { there, half } => {
-                sleep(there).await;
+            (None, Fate::Swallowed) => return,
+            (None, Fate::Garbled { half, .. }) => {
                 let response = self.carry_out(number, parts, body, late).await;
-                let _ = answer.send(Ok(garbled(response, half).await));
+                Ok(answers::garbled(response, half).await)
             }
-            Fate::Stale { there, by } => {
-                sleep(there).await;
+            (None, Fate::Stale { by, .. }) => {
                 let past = self.net().past(by);
-                let response = match past {
+                Ok(match past {
                     Some(state) => self.answer_from_cache(parts, state).await,
                     None => self.carry_out(number, parts, body, late).await,
-                };
-                let _ = answer.send(Ok(response));
+                })
             }
-        }
+            (None, Fate::Falsified { how, pick, .. }) => {
+                let response = self.carry_out(number, parts, body, late).await;
+                Ok(lies::falsified(response, how, pick).await)
+            }
+            (None, Fate::EndsAtOnce { .. }) => {
+                let (parts, _) = self.carry_out(number, parts, body, late).await.into_parts();
+                Ok(Response::from_parts(parts, Body::empty()))
+            }
+        };
+        // Whoever asked may be gone.
+        let _ = answer.send(done);
     }
 
     async fn carry_out(
@@ -219,28 +170,43 @@ impl Network {
         let before = match kind.name() {
             Some(name) => {
                 let state = self.cluster.state().await;
-                state.pod(crate::hand::NAMESPACE, name).cloned()
+                state.pod(NAMESPACE, name).cloned()
             }
             None => None,
         };
         let sent: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let webhook = (self.net().webhook).filter(|_| kind == Kind::Create);
+        let body = match webhook {
+            Some(webhook) => {
+                let mut changed = sent.clone();
+                webhook.change(&mut changed);
+                changed.to_string().into()
+            }
+            None => body,
+        };
         let streamed = query(&parts.uri).any(|part| part == "sendInitialEvents=true");
         if streamed && !self.net().streams {
             say!("d{} #{number} a streamed list: refused", self.driver);
-            return refusal(422, None);
+            return answers::no_streams();
         }
         let response = call(&self.router, parts, body).await;
         let code = response.status().as_u16();
         if kind == Kind::Watch {
-            return self.watched(response, number);
+            return self.watched(response, number, streamed);
         }
         if kind.is_write() {
-            let version = self.cluster.state().await.resource_version();
+            let state = self.cluster.state().await;
+            let version = state.resource_version();
+            let made = state
+                .pod(NAMESPACE, text(&sent, "/metadata/name"))
+                .filter(|_| kind == Kind::Create && code == 201)
+                .map(|pod| text(pod, "/metadata/uid").to_owned());
             let driver = self.driver;
             say!(
                 "d{driver} #{number} {method} {path} {} -> {code} @{version}",
                 uid_meant(&sent)
             );
+            let relabelled = webhook.is_some_and(Webhook::relabels);
             self.net().done.push(Done {
                 driver,
                 kind,
@@ -248,6 +214,8 @@ impl Network {
                 late,
                 sent,
                 before,
+                made,
+                relabelled,
             });
             self.wake.notify_one();
         }
@@ -278,14 +246,15 @@ impl Network {
         call(&self.cache.router(), parts, Bytes::new()).await
     }
 
-    fn watched(&self, response: Response<Body>, number: u64) -> Response<Body> {
+    fn watched(&self, response: Response<Body>, number: u64, lists: bool) -> Response<Body> {
         let watch = {
             let mut net = self.net();
             net.watches += 1;
             net.watches
         };
         let (parts, body) = response.into_parts();
-        let lines = lines(body.into_data_stream(), self.clone(), watch, number);
+        let body = body.into_data_stream();
+        let lines = lines::lines(body, self.clone(), watch, number, lists);
         Response::from_parts(parts, Body::from_stream(lines))
     }
 }
@@ -304,14 +273,22 @@ impl Service<Request<kube::client::Body>> for Network {
         let kind = Kind::of(&parts);
         let (number, fate) = {
             let mut net = self.net();
+            let net = &mut *net;
             net.count += 1;
-            let Net {
-                rng,
-                weather,
-                count,
-                ..
-            } = &mut *net;
-            (*count, weather.fate(rng, &kind, timeout_of(&parts.uri)))
+            let timeout = timeout_of(&parts.uri);
+            let fate = match (net.down, net.weather.fate(&mut net.rng, &kind, timeout)) {
+                (Some(Down::Refusing), _) => Fate::Refused,
+                (Some(Down::Silent), _) => Fate::Swallowed,
+                (None, fate) => fate,
+            };
+            let refused = match fate {
+                Fate::Answered { ill, .. } => Some(ill),
+                Fate::Refused => Some(Ill::Refused),
+                Fate::Well { .. } => None,
+                _ => Some(Ill::Error),
+            };
+            net.refused.entry(self.driver).or_default().extend(refused);
+            (net.count, fate)
         };
         if !matches!(fate, Fate::Well { .. }) {
             say!(
@@ -343,113 +320,6 @@ async fn call(router: &Router, parts: Parts, body: Bytes) -> Response<Body> {
         Ok(response) => response,
         Err(never) => match never {},
     }
-}
-
-/// The lines of a watch, as the network lets them through.
-fn lines(
-    body: BodyDataStream,
-    network: Network,
-    watch: u64,
-    number: u64,
-) -> impl Stream<Item = Result<Bytes, BoxError>> + Send {
-    let open = Some((body, network));
-    stream::unfold(open, move |open| async move {
-        let (mut body, network) = open?;
-        let chunk = body.next().await;
-        let (silent, fate) = {
-            let mut net = network.net();
-            let torn = watch <= net.torn_to;
-            let Net {
-                rng,
-                weather,
-                silent_to,
-                ..
-            } = &mut *net;
-            let fate = match weather.chunk(rng) {
-                _ if torn => ChunkFate::Torn,
-                fate => fate,
-            };
-            (watch <= *silent_to, fate)
-        };
-        if silent {
-            return std::future::pending().await;
-        }
-        let chunk = match chunk? {
-            Ok(chunk) => chunk,
-            Err(error) => return Some((Err(error.into()), None)),
-        };
-        if fate != ChunkFate::Well {
-            say!("d{} #{number} watch: {fate:?}", network.driver);
-        }
-        match fate {
-            ChunkFate::Well => Some((Ok(chunk), Some((body, network)))),
-            ChunkFate::Late(by) => {
-                sleep(by).await;
-                Some((Ok(chunk), Some((body, network))))
-            }
-            ChunkFate::Torn => Some((Ok(chunk.slice(..chunk.len() / 2)), None)),
-            ChunkFate::Garbage => {
-                let both = [b"{\"type\": garbage}\n", &chunk[..]].concat();
-                Some((Ok(both.into()), Some((body, network))))
-            }
-        }
-    })
-}
-
-fn refusal(code: u16, retry_after: Option<u64>) -> Response<Body> {
-    let (reason, message) = match code {
-        403 => (
-            "Forbidden",
-            "pods \"x\" is forbidden: exceeded quota: q, used: pods=9, limited: pods=9",
-        ),
-        422 => (
-            "Invalid",
-            "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature gate is \
-             enabled",
-        ),
-        429 => (
-            "TooManyRequests",
-            "the server has received too many requests",
-        ),
-        503 => (
-            "ServiceUnavailable",
-            "the server is currently unable to handle the request",
-        ),
-        504 => (
-            "Timeout",
-            "request did not complete within the allotted timeout",
-        ),
-        _ => ("InternalError", "etcdserver: leader changed"),
-    };
-    let status = serde_json::json!({
-        "kind": "Status", "apiVersion": "v1", "status": "Failure",
-        "code": code, "reason": reason, "message": message,
-    });
-    let mut response = Response::builder()
-        .status(code)
-        .header("content-type", "application/json");
-    if let Some(seconds) = retry_after {
-        response = response.header("retry-after", seconds);
-    }
-    response.body(Body::from(status.to_string())).unwrap()
-}
-
-fn reset() -> BoxError {
-    io::Error::from(io::ErrorKind::ConnectionReset).into()
-}
-
-/// An answer cut in half, or replaced by what no API server says.
-async fn garbled(response: Response<Body>, half: bool) -> Response<Body> {
-    let (parts, body) = response.into_parts();
-    if !half {
-        return Response::from_parts(parts, Body::from("<html>hello</html>"));
-    }
-    // Of a watch, which has no end, half is its first half line.
-    let whole = match body.into_data_stream().next().await {
-        Some(Ok(whole)) => whole,
-        _ => Bytes::new(),
-    };
-    Response::from_parts(parts, Body::from(whole.slice(..whole.len() / 2)))
 }
 
 fn query(uri: &Uri) -> impl Iterator<Item = &str> {

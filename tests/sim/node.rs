@@ -1,6 +1,9 @@
-//! The node: binds pods, has them run, end and go, each in its own time.
+//! The nodes: bind pods, have them run, end and go, each in its own time; or do nothing for a while.
 
-use std::collections::BTreeMap;
+mod hardship;
+mod statuses;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use boatswain::clock::Clock;
@@ -13,42 +16,61 @@ use tokio::time::Instant;
 use crate::hand::{Hand, NAMESPACE, is_terminating, label, text};
 use crate::trace::say;
 
-/// How the pods of this run behave where nothing is done to them.
-#[derive(Debug, Clone, Copy)]
-pub struct Pace {
-    /// From a pod's creation to its binding, at most.
-    pub bind: Duration,
-    /// From its binding to its running, at most.
-    pub start: Duration,
-    /// From its deletion to its being gone, at most; never longer than its grace.
-    pub stop: Duration,
-}
+pub use hardship::{Mishap, Pace, Plague};
+pub use statuses::SIDECAR;
+
+/// There are so many nodes.
+const NODES: u64 = 3;
+
+/// Fates of so many pods that are gone are kept: a history may come back in which they are not.
+const FORGOTTEN_BEYOND: usize = 1_000;
+
+/// A slow start takes this long, at most.
+const SLOW: Duration = Duration::from_secs(120);
 
 /// What becomes of a pod, and when.
 #[derive(Debug)]
 struct Fate {
+    node: u64,
     bind: Instant,
     run: Instant,
     /// Ends by itself, with this code.
     end: Option<(Instant, i32)>,
+    plague: Option<(Plague, Instant)>,
+    /// What is wrong with it was reported.
+    reported: bool,
+    /// Nobody knows how it is, until then.
+    unknown: Option<Instant>,
     /// Is gone.
     gone: Option<Instant>,
     /// Says how it ended before it is gone.
     reports: bool,
     /// Ignores its deletion until the world is calm.
     stuck: bool,
+    /// The version of the pod that was last attended to, and when that is due again.
+    attended: String,
+    due: Option<Instant>,
 }
 
-/// The node.
+/// The nodes.
 pub struct Node {
     hand: Hand,
     pace: Pace,
     clock: Clock,
     rng: StdRng,
-    fates: BTreeMap<String, Fate>,
+    /// Looked up by uid only, and for every change of every pod.
+    fates: HashMap<String, Fate>,
     /// Until when executors of a profile end soon after they began, with which code.
     crashing: BTreeMap<String, (Instant, i32)>,
+    /// Until when new executors of a profile have it hard.
+    plagues: BTreeMap<String, (Plague, Instant)>,
+    /// Until when a node does nothing.
+    down: BTreeMap<u64, Instant>,
     due: Option<Instant>,
+    /// When the pod that is attended to is due again.
+    pod_due: Option<Instant>,
+    /// Every pod is to be attended to, changed or not.
+    all: bool,
     seen: u64,
 }
 
@@ -59,9 +81,13 @@ impl Node {
             pace,
             clock,
             rng: StdRng::seed_from_u64(seed),
-            fates: BTreeMap::new(),
+            fates: HashMap::new(),
             crashing: BTreeMap::new(),
+            plagues: BTreeMap::new(),
+            down: BTreeMap::new(),
             due: None,
+            pod_due: None,
+            all: false,
             seen: 0,
         }
     }
@@ -77,11 +103,87 @@ impl Node {
         self.crashing.insert(profile.to_owned(), (until, code));
     }
 
-    /// This pod ends by itself now.
-    pub fn end(&mut self, uid: &str, code: i32) {
-        if let Some(fate) = self.fates.get_mut(uid) {
-            fate.end = Some((Instant::now(), code));
-            self.due = Some(Instant::now());
+    /// Executors of this profile that come from now on have it hard, for so long.
+    pub fn plague(&mut self, profile: &str, what: Plague, time: Duration) {
+        let until = Instant::now() + time;
+        self.plagues.insert(profile.to_owned(), (what, until));
+    }
+
+    /// A node does nothing for so long; its pods that are to be evicted go when it is back. Those that are evicted.
+    pub async fn go_down(
+        &mut self,
+        pick: u64,
+        time: Duration,
+        evicts: bool,
+        state: &State,
+    ) -> Vec<String> {
+        let mut evicted = Vec::new();
+        let node = pick % NODES;
+        let until = Instant::now() + time;
+        self.down.insert(node, until);
+        self.wake(until);
+        for pod in state.pods(NAMESPACE) {
+            if text(pod, "/spec/nodeName") != name_of(node) || is_terminating(pod) {
+                continue;
+            }
+            let (name, uid) = (text(pod, "/metadata/name"), text(pod, "/metadata/uid"));
+            self.hand.status(name, statuses::not_ready()).await;
+            if evicts {
+                say!("   {name} is evicted from {}", name_of(node));
+                let taint = statuses::disrupted("DeletionByTaintManager");
+                self.hand.status(name, taint).await;
+                self.hand.delete(name, uid, None).await;
+                evicted.push(uid.to_owned());
+            }
+        }
+        evicted
+    }
+
+    /// This pod comes to this end now.
+    pub async fn end(&mut self, pod: &Value, how: Mishap) {
+        let (name, uid) = (text(pod, "/metadata/name"), text(pod, "/metadata/uid"));
+        let wall = self.wall();
+        let status = match how {
+            Mishap::Exit(code) => {
+                if let Some(fate) = self.fates.get_mut(uid) {
+                    fate.end = Some((Instant::now(), code));
+                    self.attend_to_all();
+                }
+                return;
+            }
+            Mishap::OutOfMemory => statuses::ended(pod, 137, "OOMKilled", &wall),
+            Mishap::Evicted => statuses::failed(
+                pod,
+                "Evicted",
+                "The node was low on resource: memory.",
+                &wall,
+            ),
+            Mishap::NodeShutdown => statuses::failed(
+                pod,
+                "Terminated",
+                "Pod was terminated in response to imminent node shutdown.",
+                &wall,
+            ),
+            Mishap::Preempted => statuses::disrupted("PreemptionByScheduler"),
+            Mishap::TaintManager => statuses::disrupted("DeletionByTaintManager"),
+            Mishap::NodeLost => json!({"reason": "NodeLost", "message": "Node is gone"}),
+            Mishap::Sidecar(code) => statuses::sidecar_ended(pod, code, &wall),
+            Mishap::PhaseUnknown => {
+                if let Some(fate) = self.fates.get_mut(uid) {
+                    let until = Instant::now() + SLOW.mul_f64(self.rng.random());
+                    fate.unknown = Some(until);
+                    self.wake(until);
+                }
+                statuses::unknown()
+            }
+        };
+        let code = self.hand.status(name, status).await;
+        say!("   {name} {}: {how:?} {code}", short(uid));
+        if matches!(
+            how,
+            Mishap::Preempted | Mishap::TaintManager | Mishap::NodeLost
+        ) {
+            self.hand.delete(name, uid, None).await;
         }
     }
 
@@ -95,12 +197,23 @@ impl Node {
     /// From now on all goes well.
     pub fn calm(&mut self) {
         self.crashing.clear();
+        self.plagues.clear();
+        self.down.clear();
+        let now = Instant::now();
         for fate in self.fates.values_mut() {
             fate.stuck = false;
-            if fate.end.is_some_and(|(at, _)| at > Instant::now()) {
+            fate.plague = fate.plague.map(|(plague, _)| (plague, now));
+            fate.unknown = fate.unknown.map(|_| now);
+            fate.run = fate.run.min(now + self.pace.bind + self.pace.start);
+            if fate.end.is_some_and(|(at, _)| at > now) {
                 fate.end = None;
             }
         }
+        self.attend_to_all();
+    }
+
+    fn attend_to_all(&mut self) {
+        self.all = true;
         self.due = Some(Instant::now());
     }
 
@@ -112,9 +225,34 @@ impl Node {
             return;
         }
         self.seen = version;
-        self.due = None;
+        let down = self.down.len();
+        self.down.retain(|_, until| *until > now);
+        let all = std::mem::take(&mut self.all) || self.down.len() < down;
+        self.due = self.down.values().copied().min();
+        if self.fates.len() > FORGOTTEN_BEYOND + 2 * state.pods(NAMESPACE).count() {
+            let there: BTreeSet<&str> = (state.pods(NAMESPACE))
+                .map(|pod| text(pod, "/metadata/uid"))
+                .collect();
+            self.fates.retain(|uid, _| there.contains(uid.as_str()));
+        }
         for pod in state.pods(NAMESPACE) {
+            let (uid, version) = (
+                text(pod, "/metadata/uid"),
+                text(pod, "/metadata/resourceVersion"),
+            );
+            let fate = self.fates.get(uid).filter(|_| !all);
+            let unchanged = fate
+                .filter(|fate| fate.attended == version && fate.due.is_none_or(|due| due > now));
+            if let Some(fate) = unchanged {
+                self.due = [self.due, fate.due].into_iter().flatten().min();
+                continue;
+            }
+            self.pod_due = None;
             self.attend(pod, now).await;
+            if let Some(fate) = self.fates.get_mut(uid) {
+                fate.attended = version.to_owned();
+                fate.due = self.pod_due;
+            }
         }
     }
 
@@ -124,107 +262,162 @@ impl Node {
             let fate = self.draw(pod, now);
             self.fates.insert(uid.to_owned(), fate);
         }
-        let wall = self.clock.now().wall.strftime("%FT%TZ").to_string();
-        let phase = text(pod, "/status/phase");
-        let bound = !text(pod, "/spec/nodeName").is_empty();
+        let bound_to = text(pod, "/spec/nodeName");
+        let down =
+            (self.down.iter()).any(|(node, until)| *until > now && name_of(*node) == bound_to);
         let Some(fate) = self.fates.get_mut(uid) else {
             return;
         };
         if is_terminating(pod) {
-            if fate.stuck {
+            if fate.stuck || is_held(pod) || down {
                 return;
             }
-            let gone = *fate.gone.get_or_insert_with(|| {
-                let grace = pod.pointer("/metadata/deletionGracePeriodSeconds");
-                let grace = Duration::from_secs(grace.and_then(Value::as_u64).unwrap_or(0));
-                now + self.pace.stop.min(grace).mul_f64(self.rng.random())
-            });
-            if gone > now {
-                return self.wake(gone);
-            }
-            if fate.reports && phase == "Running" {
-                self.hand.status(name, ended(pod, 143, &wall)).await;
-            }
-            say!("node: {name} {} is gone", short(uid));
-            self.hand.delete(name, uid, Some(0)).await;
+            return self.take_away(pod, now).await;
+        }
+        if down {
             return;
         }
         let (bind, run, end) = (fate.bind, fate.run, fate.end);
-        match phase {
-            "Pending" if !bound && bind <= now => {
-                self.hand.bind(name, "node-1").await;
+        let plague = fate.plague.filter(|(_, until)| *until > now);
+        let reported = fate.reported;
+        fate.reported |= plague.is_some();
+        let node = name_of(fate.node);
+        let unknown = fate.unknown.filter(|until| *until > now);
+        if let Some((_, until)) = plague {
+            self.wake(until);
+        }
+        let gated = pod.pointer("/spec/schedulingGates").is_some();
+        let wall = self.wall();
+        match (text(pod, "/status/phase"), plague.map(|(plague, _)| plague)) {
+            ("Pending", _) if gated => {}
+            ("Pending", Some(Plague::Unschedulable)) if bound_to.is_empty() => {
+                self.report_once(name, reported, statuses::unschedulable())
+                    .await;
+            }
+            ("Pending", _) if bound_to.is_empty() && bind <= now => {
+                self.hand.bind(name, node).await;
                 self.wake(run.max(now));
             }
-            "Pending" if !bound => self.wake(bind),
-            "Pending" if run <= now => {
+            ("Pending", _) if bound_to.is_empty() => self.wake(bind),
+            ("Pending", Some(Plague::NoImage)) => {
+                let waiting = statuses::waiting(pod, "ImagePullBackOff");
+                self.report_once(name, reported, waiting).await;
+            }
+            ("Pending", Some(Plague::BadConfig)) => {
+                let waiting = statuses::waiting(pod, "CreateContainerConfigError");
+                self.report_once(name, reported, waiting).await;
+            }
+            ("Pending", Some(Plague::Rejected)) => {
+                say!("node: {name} {} is rejected", short(uid));
+                self.hand.status(name, statuses::rejected("OutOfcpu")).await;
+            }
+            ("Pending", Some(Plague::Unstartable)) if run <= now => {
+                say!("node: {name} {} cannot start", short(uid));
+                let end = statuses::ended(pod, 128, "StartError", &wall);
+                self.hand.status(name, end).await;
+            }
+            ("Pending", _) if run <= now => {
                 say!("node: {name} {} runs", short(uid));
-                self.hand.status(name, running(pod, &wall)).await;
+                self.hand.status(name, statuses::running(pod, &wall)).await;
                 if let Some((at, _)) = end {
                     self.wake(at.max(now));
                 }
             }
-            "Pending" => self.wake(run),
-            "Running" => match end {
+            ("Pending", _) => self.wake(run),
+            ("Running", _) => match end {
                 Some((at, code)) if at <= now => {
                     say!("node: {name} {} ends with {code}", short(uid));
-                    self.hand.status(name, ended(pod, code, &wall)).await;
+                    let reason = if code == 0 { "Completed" } else { "Error" };
+                    let end = statuses::ended(pod, code, reason, &wall);
+                    self.hand.status(name, end).await;
                 }
                 Some((at, _)) => self.wake(at),
                 None => {}
+            },
+            ("Unknown", _) => match unknown {
+                Some(until) => self.wake(until),
+                None => {
+                    self.hand.status(name, statuses::running(pod, &wall)).await;
+                }
             },
             _ => {}
         }
     }
 
-    fn draw(&mut self, pod: &Value, now: Instant) -> Fate {
-        let bind = now + self.pace.bind.mul_f64(self.rng.random());
-        let run = bind + self.pace.start.mul_f64(self.rng.random());
-        let crash = self.crashing.get(label(pod, "boatswain.dev/profile"));
-        let life = Duration::from_millis(self.rng.random_range(0..2_000));
-        Fate {
-            bind,
-            run,
-            end: (crash.filter(|(until, _)| now < *until)).map(|(_, code)| (run + life, *code)),
-            gone: None,
-            reports: self.rng.random_bool(0.5),
-            stuck: false,
+    async fn report_once(&self, name: &str, reported: bool, status: Value) {
+        if !reported {
+            self.hand.status(name, status).await;
         }
     }
 
+    /// A pod that is being deleted goes, in its own time.
+    async fn take_away(&mut self, pod: &Value, now: Instant) {
+        let (name, uid) = (text(pod, "/metadata/name"), text(pod, "/metadata/uid"));
+        let wall = self.wall();
+        let Some(fate) = self.fates.get_mut(uid) else {
+            return;
+        };
+        let gone = *fate.gone.get_or_insert_with(|| {
+            let grace = pod.pointer("/metadata/deletionGracePeriodSeconds");
+            let grace = Duration::from_secs(grace.and_then(Value::as_u64).unwrap_or(0));
+            now + self.pace.stop.min(grace).mul_f64(self.rng.random())
+        });
+        if gone > now {
+            return self.wake(gone);
+        }
+        if fate.reports && text(pod, "/status/phase") == "Running" {
+            let end = statuses::ended(pod, 143, "Error", &wall);
+            self.hand.status(name, end).await;
+        }
+        say!("node: {name} {} is gone", short(uid));
+        self.hand.delete(name, uid, Some(0)).await;
+    }
+
+    fn draw(&mut self, pod: &Value, now: Instant) -> Fate {
+        let profile = label(pod, "boatswain.dev/profile");
+        let plague = (self.plagues.get(profile).copied()).filter(|(_, until)| now < *until);
+        let bind = now + self.pace.bind.mul_f64(self.rng.random());
+        let start = match plague {
+            Some((Plague::Slow, _)) => SLOW,
+            _ => self.pace.start,
+        };
+        let run = bind + start.mul_f64(self.rng.random());
+        let crash = self.crashing.get(profile);
+        let life = Duration::from_millis(self.rng.random_range(0..2_000));
+        Fate {
+            node: self.rng.random_range(0..NODES),
+            bind,
+            run,
+            end: (crash.filter(|(until, _)| now < *until)).map(|(_, code)| (run + life, *code)),
+            plague,
+            reported: false,
+            unknown: None,
+            gone: None,
+            reports: self.rng.random_bool(0.5),
+            stuck: false,
+            attended: String::new(),
+            due: None,
+        }
+    }
+
+    fn wall(&self) -> String {
+        self.clock.now().wall.strftime("%FT%TZ").to_string()
+    }
+
     fn wake(&mut self, at: Instant) {
+        self.pod_due = Some(self.pod_due.map_or(at, |due| due.min(at)));
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 }
 
-fn running(pod: &Value, since: &str) -> Value {
-    let state = json!({"running": {"startedAt": since}});
-    status("Running", container(pod, true, &state))
+/// Whether all is done that a node can do, and something else holds the object.
+fn is_held(pod: &Value) -> bool {
+    let grace = pod.pointer("/metadata/deletionGracePeriodSeconds");
+    pod.pointer("/metadata/finalizers").is_some() && grace.and_then(Value::as_u64) == Some(0)
 }
 
-fn ended(pod: &Value, code: i32, now: &str) -> Value {
-    let (phase, reason) = match code {
-        0 => ("Succeeded", "Completed"),
-        _ => ("Failed", "Error"),
-    };
-    let since = text(pod, "/status/containerStatuses/0/state/running/startedAt");
-    let since = if since.is_empty() { now } else { since };
-    let end = json!({"exitCode": code, "reason": reason, "startedAt": since, "finishedAt": now});
-    status(phase, container(pod, false, &json!({"terminated": end})))
-}
-
-fn status(phase: &str, container: Value) -> Value {
-    json!({"phase": phase, "containerStatuses": [container]})
-}
-
-fn container(pod: &Value, ready: bool, state: &Value) -> Value {
-    json!({
-        "name": text(pod, "/spec/containers/0/name"),
-        "image": "none",
-        "imageID": "",
-        "ready": ready,
-        "restartCount": 0,
-        "state": state,
-    })
+fn name_of(node: u64) -> &'static str {
+    ["node-1", "node-2", "node-3"][node as usize % 3]
 }
 
 /// Enough of a uid to tell it from others.

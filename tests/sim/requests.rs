@@ -18,9 +18,16 @@ pub enum Kind {
     Patch {
         name: String,
     },
+    /// Makes the application record.
+    MakeRecord,
     /// Anything else that changes something.
     Write,
+    /// A list that may come from a cache.
     CachedList,
+    /// A list of the newest there is.
+    List,
+    /// A further page of a list.
+    Page,
     Watch,
     Read,
 }
@@ -37,6 +44,10 @@ pub struct Done {
     pub sent: Value,
     /// The pod of that name before.
     pub before: Option<Value>,
+    /// The uid of the pod that was made.
+    pub made: Option<String>,
+    /// Whether it does not bear the labels that were asked for.
+    pub relabelled: bool,
 }
 
 impl Kind {
@@ -48,12 +59,15 @@ impl Kind {
         let pod = parent.ends_with("/pods");
         match parts.method {
             Method::GET if query.contains("watch=true") => Kind::Watch,
+            Method::GET if query.contains("continue=") => Kind::Page,
             Method::GET if query.contains("resourceVersionMatch") => Kind::CachedList,
+            Method::GET if path.ends_with("/pods") => Kind::List,
             Method::GET => Kind::Read,
             Method::POST if path.ends_with("/pods") => Kind::Create,
             Method::DELETE if path.ends_with("/pods") => Kind::Sweep,
             Method::DELETE if pod => Kind::Delete { name },
             Method::PATCH if pod => Kind::Patch { name },
+            Method::POST if path.ends_with("/configmaps") => Kind::MakeRecord,
             _ => Kind::Write,
         }
     }
@@ -67,7 +81,10 @@ impl Kind {
     }
 
     pub fn is_write(&self) -> bool {
-        !matches!(self, Kind::CachedList | Kind::Watch | Kind::Read)
+        !matches!(
+            self,
+            Kind::CachedList | Kind::List | Kind::Page | Kind::Watch | Kind::Read
+        )
     }
 }
 

@@ -9,7 +9,6 @@ use std::time::Duration;
 use boatswain::clock::Clock;
 use boatswain::config::{OnSignal, Profile};
 use boatswain::devcluster::{self, DevCluster, Options, State};
-use boatswain::exit::Exit;
 use boatswain::model::{ProfileName, Snapshot};
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Notify;
@@ -17,10 +16,11 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::checks::{Checks, Verdict};
 use crate::drivers::{Driver, Fleet};
+use crate::faults::Tampered;
 use crate::hand::Hand;
 use crate::network::Network;
 use crate::node::Node;
-use crate::script::Script;
+use crate::script::{Fault, Script};
 use crate::trace::{self, say};
 use crate::truth::{self, Truth};
 
@@ -48,6 +48,12 @@ pub struct World {
     pub profiles: BTreeMap<ProfileName, Profile>,
     /// When a driver starts.
     pub starts: Vec<Instant>,
+    /// What was done for a while is undone then.
+    pub later: Vec<(Instant, Fault)>,
+    /// The record, where somebody made it one that no driver can work with.
+    pub tampered: Option<Tampered>,
+    /// When something was last wrong with the server, or the way to it.
+    pub last_trouble: Option<Instant>,
     /// When a driver that is paused gets to run again.
     pub resumes: Vec<(usize, Instant)>,
     pub clock: Clock,
@@ -58,8 +64,9 @@ pub struct World {
     /// The application, as the record had it when the world came to rest.
     pub app_id: String,
     wake: Arc<Notify>,
-    /// What was last written of each driver's ledger.
+    /// What was last written of a driver's ledger, and which snapshot that was.
     shown: String,
+    shown_last: (usize, u64),
 }
 
 impl World {
@@ -91,10 +98,13 @@ impl World {
             cluster,
             fleet: Rc::new(RefCell::new(Vec::new())),
             checks,
-            truth: Truth::default(),
+            truth: Truth::of(&script),
             backup: None,
             profiles: script.config.profiles.clone(),
             starts: vec![Instant::now()],
+            later: Vec::new(),
+            tampered: None,
+            last_trouble: None,
             resumes: Vec::new(),
             clock,
             writes: 0,
@@ -102,6 +112,7 @@ impl World {
             app_id: String::new(),
             wake,
             shown: String::new(),
+            shown_last: (0, 0),
             script,
         }
     }
@@ -109,7 +120,7 @@ impl World {
     /// Plays the script, then leaves the world alone, and looks what becomes of it.
     pub async fn play(&mut self) -> Verdict {
         let began = Instant::now();
-        for step in std::mem::take(&mut self.script.steps) {
+        for step in self.script.steps.clone() {
             self.until(began + step.at).await?;
             say!("-- {:?}", step.fault);
             self.befall(step.fault).await;
@@ -128,7 +139,8 @@ impl World {
             }
             let starts = self.starts.iter().copied();
             let resumes = self.resumes.iter().map(|(_, at)| *at);
-            let due = starts.chain(resumes).chain(self.node.due());
+            let later = self.later.iter().map(|(at, _)| *at);
+            let due = starts.chain(resumes).chain(later).chain(self.node_due());
             let next = due.fold(then.min(now + LOOK_EVERY), Instant::min);
             tokio::select! {
                 biased;
@@ -139,12 +151,25 @@ impl World {
         }
     }
 
+    /// When nodes have something to do, which they only can while they reach the server.
+    fn node_due(&self) -> Option<Instant> {
+        self.node.due().filter(|_| !self.is_down())
+    }
+
     /// All that is due now, and a look at everything.
     async fn step(&mut self) -> Verdict {
         let sprung = self.network.net().sprung.take();
         if let Some(number) = sprung {
             self.kill(number);
         }
+        let fallen = (self.fleet.borrow_mut().iter_mut())
+            .filter_map(|driver| std::mem::take(&mut driver.fell).then_some(driver.number))
+            .collect::<Vec<_>>();
+        for number in fallen {
+            say!("d{number} fell");
+            self.kill(number);
+        }
+        self.undo().await;
         let done = std::mem::take(&mut self.network.net().done);
         self.writes += done.len();
         for done in &done {
@@ -153,10 +178,15 @@ impl World {
         }
         self.see_exits()?;
         let now = Instant::now();
-        for (number, _) in self.resumes.extract_if(.., |(_, at)| *at <= now) {
+        if self.is_down() || !self.network.net().weather.is_calm() {
+            self.last_trouble = Some(now);
+        }
+        for (number, at) in self.resumes.extract_if(.., |(_, at)| *at <= now) {
             if let Some(driver) = find(&mut self.fleet.borrow_mut(), number) {
                 say!("d{number} goes on");
                 driver.paused = false;
+                // What it was told meanwhile it hears now.
+                driver.told = driver.told.map(|(way, told)| (way, told.max(at)));
             }
         }
         let starting = self.starts.extract_if(.., |at| *at <= now).count();
@@ -164,7 +194,9 @@ impl World {
             self.start();
         }
         let state = self.cluster.state().await;
-        self.node.work(&state).await;
+        if !self.is_down() {
+            self.node.work(&state).await;
+        }
         self.network.net().remember(state);
         self.look().await?;
         match trace::panics().first() {
@@ -176,7 +208,7 @@ impl World {
     /// Looks at all drivers that can be looked at.
     async fn look(&mut self) -> Verdict {
         let handles: Vec<_> = (self.fleet.borrow().iter())
-            .filter(|driver| driver.is_alive() && !driver.paused && driver.told.is_none())
+            .filter(|driver| driver.is_alive() && !driver.paused)
             .map(|driver| (driver.number, driver.handle.clone()))
             .collect();
         for (number, handle) in handles {
@@ -212,7 +244,7 @@ impl World {
                     end.0.reason.class
                 );
             }
-            if !self.checks.excuses.rewritten {
+            if self.checks.excuses.rewritten.is_empty() {
                 self.truth.told(driver.number, &ends, &server)?;
             }
             self.checks.told(driver.number, ends)?;
@@ -221,13 +253,10 @@ impl World {
     }
 
     fn show(&mut self, number: usize, snapshot: &Snapshot) {
-        if self
-            .checks
-            .last(number)
-            .is_some_and(|last| last.seq == snapshot.seq)
-        {
+        if self.shown_last == (number, snapshot.seq) {
             return;
         }
+        self.shown_last = (number, snapshot.seq);
         let entries: String = (snapshot.entries.iter())
             .map(|(id, entry)| format!(" {id}:{:?}", entry.class()))
             .collect();
@@ -276,6 +305,7 @@ impl World {
             say!("d{number} is killed");
             driver.kill();
         }
+        self.resumes.retain(|(paused, _)| *paused != number);
         self.checks.over(number);
         self.keep_one_alive();
     }
@@ -287,13 +317,22 @@ impl World {
             .map(|driver| driver.number)
     }
 
+    /// The youngest driver that is alive.
+    pub fn last_alive(&self) -> Option<usize> {
+        (self.fleet.borrow().iter().rev())
+            .find(|driver| driver.is_alive())
+            .map(|driver| driver.number)
+    }
+
     /// Tells a driver to stop.
     pub fn tell_to_stop(&mut self, number: usize, way: OnSignal) {
         if let Some(driver) = find(&mut self.fleet.borrow_mut(), number) {
-            driver.told = Some(way);
+            driver.told = Some((way, Instant::now()));
             driver.handle.stop_by(way);
         }
-        self.checks.over(number);
+        if way == OnSignal::End {
+            self.checks.ended_by.insert(number);
+        }
     }
 
     /// Somebody sees to it that there is a driver, as a Deployment does.
@@ -302,47 +341,6 @@ impl World {
         if !alive && self.starts.is_empty() && !self.checks.excuses.ending {
             self.starts.push(Instant::now() + RESTART);
         }
-    }
-
-    // spec: I-11, O-2, O-10, W-7
-    fn see_exits(&mut self) -> Verdict {
-        let mut exits = Vec::new();
-        for driver in self.fleet.borrow_mut().iter_mut() {
-            let exit = driver.take_exit();
-            exits.extend(exit.map(|exit| (driver.number, driver.told, exit)));
-        }
-        for (number, told, exit) in exits {
-            say!("d{number} exits: {exit:?}");
-            let started = self.checks.last(number).is_some();
-            let rewritten = self.checks.excuses.rewritten;
-            let scripted = match exit {
-                // Told to stop before it had begun, it has nothing to do.
-                Exit::Clean => told.is_some(),
-                Exit::Superseded => {
-                    told == Some(OnSignal::HandOver)
-                        || self.checks.is_superseded(number)
-                        || rewritten
-                }
-                Exit::Unreachable => !started,
-                // An older driver of an application that began anew.
-                Exit::Configuration => rewritten && self.script.config.app.id.is_none(),
-                Exit::Usage
-                | Exit::Refused
-                | Exit::Bug
-                | Exit::Rights
-                | Exit::Finished(_)
-                | Exit::Interrupted => false,
-            };
-            if !scripted {
-                return Err(format!(
-                    "I-11: d{number} ended with {exit:?}, and nobody had asked for it"
-                ));
-            }
-            self.ended_clean |= exit == Exit::Clean && told == Some(OnSignal::End);
-            self.checks.over(number);
-        }
-        self.keep_one_alive();
-        Ok(())
     }
 }
 

@@ -31,8 +31,11 @@ pub(crate) fn spec(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
         return;
     }
     tolerations(before, after, causes);
+    if !gates(before, after, causes) {
+        return;
+    }
     let mut as_before = after.clone();
-    for field in ["activeDeadlineSeconds", "tolerations"] {
+    for field in ["activeDeadlineSeconds", "tolerations", "schedulingGates"] {
         match before.get(field) {
             Some(value) => set(&mut as_before, &[field], value.clone()),
             None => {
@@ -89,6 +92,22 @@ fn deadline(before: &Value, after: &Value, causes: &mut Vec<Cause>) -> bool {
         }
         _ => true,
     }
+}
+
+/// Gates may be taken away, and none be added.
+fn gates(before: &Value, after: &Value, causes: &mut Vec<Cause>) -> bool {
+    let olds = list(before, &["schedulingGates"]);
+    for (at, gate) in list(after, &["schedulingGates"]).iter().enumerate() {
+        if !olds.contains(gate) {
+            let name = text(gate, &["name"]);
+            let detail =
+                format!("only deletion is allowed, but found new scheduling gate '{name}'");
+            let field = format!("spec.schedulingGates[{at}].name");
+            causes.push(Cause::forbidden(field, &detail));
+            return false;
+        }
+    }
+    true
 }
 
 /// Tolerations may be added, and last another time.
@@ -211,6 +230,22 @@ mod tests {
             "terminationGracePeriodSeconds": 1,
         });
         assert_eq!(wrong(before, after), [""; 0]);
+    }
+
+    #[test]
+    fn scheduling_gates_may_be_taken_away_and_not_be_added() {
+        let gated = |names: &[&str]| {
+            let gates: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
+            with(json!({"schedulingGates": gates}))
+        };
+        assert_eq!(wrong(gated(&["a", "b"]), gated(&["b"])), [""; 0]);
+        assert_eq!(wrong(gated(&["a"]), with(json!({}))), [""; 0]);
+        assert_eq!(
+            wrong(gated(&["a"]), gated(&["a", "c"])),
+            [
+                "spec.schedulingGates[1].name: Forbidden: only deletion is allowed, but found new scheduling gate 'c'"
+            ]
+        );
     }
 
     #[test]

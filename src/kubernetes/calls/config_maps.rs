@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use http::Method;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Calls;
-use super::pods::{Deleted, delete_options, is_another, is_missing, kind_is};
+use super::pods::{Deleted, is_another, is_missing, kind_is};
 use super::transport::{self, Call, JSON, OBJECT_LIMIT, Query, Rejection, garbage};
 use super::watch::Lines;
 use crate::kubernetes::refusal::Failure;
@@ -69,13 +69,23 @@ impl Calls {
         self.config_map(call).await.map_err(|r| r.failure)
     }
 
-    /// Deletes a ConfigMap by name, with its uid as precondition.
+    /// Deletes a ConfigMap by name, with its uid and version as preconditions.
     ///
     /// # Errors
-    /// Also for a 404 or 409 that is about something else than this ConfigMap.
-    pub async fn delete_config_map(&self, name: &str, uid: &PodUid) -> Result<Deleted, Failure> {
+    /// Also for a 404 or 409 that is about something else than this ConfigMap, and where it was written since.
+    pub async fn delete_config_map(
+        &self,
+        name: &str,
+        uid: &PodUid,
+        version: &ResourceVersion,
+    ) -> Result<Deleted, Failure> {
         let mut call = self.config_map_call(Method::DELETE, Some(name), None);
-        call.body = Some((JSON, delete_options(uid, None)));
+        let options = json!({
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": uid.as_str(), "resourceVersion": version.to_string()},
+        });
+        call.body = Some((JSON, Bytes::from(options.to_string())));
         match self.answer(&self.clients.reads, call).await {
             Ok(_) => Ok(Deleted::Accepted(None)),
             Err(rejection)

@@ -265,7 +265,7 @@ impl Calls {
 }
 
 /// The precondition is what makes a delete safe: it never hits a pod that only has the same name.
-pub(super) fn delete_options(uid: &PodUid, grace: Option<Duration>) -> Bytes {
+fn delete_options(uid: &PodUid, grace: Option<Duration>) -> Bytes {
     let mut options = json!({
         "apiVersion": "v1",
         "kind": "DeleteOptions",

@@ -301,6 +301,9 @@ fn of_a_pod_that_cannot_be_read_what_can_be_is_kept() {
         assert_eq!(part.name.as_deref(), Some("etl-exec-42"), "{place}");
         assert_eq!(part.version, Some(ResourceVersion::from(81_734)), "{place}");
         assert!(part.uid.is_some(), "{place}");
+        let claimed = part.claim.as_ref().and_then(Claim::executor);
+        let labels_are_well = !place.ends_with("labels");
+        assert_eq!(claimed.is_some(), labels_are_well, "{place}");
     }
     let phase = unreadable(&changed(|pod| pod["status"]["phase"] = json!(7)));
     assert!(phase.error.contains("status.phase"), "{}", phase.error);

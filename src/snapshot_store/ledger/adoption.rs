@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use crate::model::executor::{Gone, HowGone};
-use crate::model::pod::Claim;
-use crate::model::{Entry, ExecutorId, Incarnation, Now, Pod, State};
+use crate::model::ids::id_in_pod_name;
+use crate::model::pod::{Claim, Phase, Unreadable};
+use crate::model::{Entry, ExecutorId, Incarnation, Now, Pod, ResourceVersion, State};
 use crate::planted::{self, Planted};
 
 use super::super::table::{self, EntryNews};
@@ -42,6 +43,40 @@ impl Ledger {
             self.put(None, bound, draft);
         }
         true
+    }
+
+    /// Binds a pod that the first list found and that cannot be read: it is there, and Odd (spec S-15). Where its labels
+    /// cannot be read either, its name has to do: the server has chosen it by its labels.
+    pub(super) fn adopt_unreadable(
+        &mut self,
+        part: &Unreadable,
+        now: Now,
+        draft: &mut Draft,
+    ) -> bool {
+        let (Some(name), Some(uid)) = (&part.name, &part.uid) else {
+            return false;
+        };
+        let Some(id) = id_in_pod_name(&self.identity.prefix, name) else {
+            return false;
+        };
+        let named = || Claim::Executor {
+            id,
+            profile: None,
+            incarnation: None,
+        };
+        let pod = Pod {
+            uid: uid.clone(),
+            name: Arc::clone(name),
+            version: part.version.clone().unwrap_or(ResourceVersion::ZERO),
+            claim: part.claim.clone().unwrap_or_else(named),
+            phase: Phase::unreadable(),
+            ..Pod::blank()
+        };
+        let adopted = self.adopt(&Arc::new(pod), now, draft);
+        if adopted {
+            draft.notes.push(Note::Unreadable(part.clone()));
+        }
+        adopted
     }
 
     /// Closes every id up to the last one that may have been used and was not found (spec L-1, O-31).

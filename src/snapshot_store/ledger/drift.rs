@@ -35,6 +35,11 @@ pub(super) struct Drift {
 }
 
 impl Drift {
+    /// How many pods it remembers.
+    pub(super) fn len(&self) -> usize {
+        self.suspects.len() + self.left.len()
+    }
+
     /// The watch goes on from a list of this version; what was due before will not be shown.
     pub(super) fn watch_begins(&mut self, from: &ResourceVersion) {
         self.position = Some(from.clone());

@@ -95,7 +95,11 @@ impl Ledger {
         for item in &items {
             present.note(self.named(item), item);
             match item {
-                Sighting::Unreadable(part) => self.unreadable(part, authority, now, draft),
+                Sighting::Unreadable(part) => {
+                    if !(adopting && self.adopt_unreadable(part, now, draft)) {
+                        self.unreadable(part, authority, now, draft);
+                    }
+                }
                 Sighting::Read(pod) => {
                     if !(adopting && self.adopt(pod, now, draft)) {
                         let before = polled.then(|| self.held(pod));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::model::executor::{Absence, Bound, Gone, How, HowGone, Leaving, Why};
 use crate::model::pod::{Claim, Phase};
-use crate::model::{Entry, Epoch, Pod, PodState, ResourceVersion, State};
+use crate::model::{Entry, Epoch, Pod, PodState, ProfileName, ResourceVersion, State};
 use crate::planted::{self, Planted};
 
 use super::{At, Authority, EntryNews};
@@ -94,7 +94,23 @@ fn sighted(
             .or_else(|| (state == PodState::Running).then_some(at.now)),
         ..with_pod(bound, pod, at.epoch)
     };
-    Some(with_state(entry, State::Bound(after)))
+    let mut sighted = with_state(entry, State::Bound(after));
+    if let Some(profile) = profile_learnt(entry, bound, pod) {
+        sighted.profile = profile;
+    }
+    Some(sighted)
+}
+
+/// The profile of one that was adopted when its labels could not be read, and now can be.
+fn profile_learnt(entry: &Entry, bound: &Bound, pod: &Pod) -> Option<ProfileName> {
+    let Claim::Executor { profile: None, .. } = &bound.pod.claim else {
+        return None;
+    };
+    let Claim::Executor { profile, .. } = &pod.claim else {
+        return None;
+    };
+    let learns = entry.adopted && bound.pod.phase.is_unreadable() && !pod.phase.is_unreadable();
+    profile.clone().filter(|_| learns)
 }
 
 /// A sight of the pod without its content: there, and Odd (spec S-15). A finished one stays finished.

@@ -40,6 +40,50 @@ fn what_is_found_is_bound_what_is_missing_is_lost_and_all_else_up_to_the_reserve
     assert_eq!(snapshot.ended.interval_count(), 3);
 }
 
+// spec: S-15, O-31, I-9
+#[test]
+fn one_that_cannot_be_read_at_the_start_is_adopted_as_odd_and_lost_to_nobody() {
+    let of_spot = |mut pod: Pod| {
+        if let Claim::Executor { profile, .. } = &mut pod.claim {
+            *profile = Some("spot".into());
+        }
+        pod
+    };
+    let labels_too = Unreadable {
+        claim: None,
+        version: None,
+        ..unreadable(&inherited(5, "u5", 20))
+    };
+    let strangers = Unreadable {
+        claim: Some(relabelled(inherited(6, "u6", 20)).claim),
+        ..unreadable(&inherited(6, "u6", 20))
+    };
+    let mut store = successor();
+    let ticket = store.begin_list();
+    let odd = [
+        unreadable(&of_spot(inherited(4, "u4", 20))),
+        labels_too,
+        strangers,
+    ];
+    store.list_arrives(ticket, 50, true, odd.map(Sighting::Unreadable).into());
+    assert_eq!((store.state(4), store.state(5)), ("Odd", "Odd"));
+    assert_eq!(store.entry(4).profile, "spot".into());
+    assert_eq!(store.how_gone(6), HowGone::LostBeforeStart);
+
+    // Its labels can be read again, and say of which profile it is.
+    store.list(
+        60,
+        vec![
+            of_spot(inherited(4, "u4", 20)),
+            of_spot(inherited(5, "u5", 30)),
+        ],
+    );
+    assert_eq!((store.state(4), store.state(5)), ("Running", "Running"));
+    assert_eq!(store.snapshot().counts(&"spot".into()).running, 2);
+    assert_eq!(store.snapshot().counts(&profile()).live(), 0);
+    assert!(store.snapshot().ghosts.is_empty());
+}
+
 // spec: O-31
 #[test]
 fn ids_begin_at_one_where_there_was_nothing() {

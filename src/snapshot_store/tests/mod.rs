@@ -355,6 +355,7 @@ fn unreadable(pod: &Pod) -> Unreadable {
         name: Some(Arc::clone(&pod.name)),
         uid: Some(pod.uid.clone()),
         version: Some(pod.version.clone()),
+        claim: Some(pod.claim.clone()),
         error: "invalid type".into(),
     }
 }

@@ -1,6 +1,8 @@
 //! What a driver's ledger may say, beside what it said before and what it was asked for.
 
-use boatswain::model::{Entry, ExecutorId, LossClass, ResourceVersion, Snapshot};
+use std::sync::Arc;
+
+use boatswain::model::{Entry, ExecutorId, LossClass, PodUid, ResourceVersion, Snapshot};
 
 use super::{Checks, Killing, LATE, Verdict};
 use crate::node::short;
@@ -31,11 +33,14 @@ impl Checks {
                 Some(_) => {}
             }
         }
-        for id in seen.asked_for.iter().filter_map(|id| ExecutorId::new(*id)) {
+        for id in seen.open.iter().filter_map(|id| ExecutorId::new(*id)) {
             if now.entry(id).is_none() && !now.ended.contains(id) {
                 return violated!("I-2: d{driver} lost {id}, which it had asked for");
             }
         }
+        // What has ended stays so (spec E-9), as the check above sees of what was in the ledger before.
+        let ended = |id: &u64| ExecutorId::new(*id).is_some_and(|id| now.ended.contains(id));
+        seen.open.retain(|id| !ended(id));
         Ok(())
     }
 
@@ -44,10 +49,11 @@ impl Checks {
         &mut self,
         driver: usize,
         before: &Snapshot,
-        now: &Snapshot,
+        changed: &[Arc<Entry>],
     ) -> Verdict {
         let seen = self.drivers.entry(driver).or_default();
-        for (id, entry) in now.entries.iter() {
+        for entry in changed {
+            let id = entry.id;
             let Some((new, old)) = entry.bound().zip(before.entry(id).and_then(|e| e.bound()))
             else {
                 continue;
@@ -72,11 +78,14 @@ impl Checks {
     ) -> Verdict {
         for (profile, counts) in &now.counts {
             let target = now.target(profile).max(before.target(profile));
-            let new = |entry: &&std::sync::Arc<Entry>| {
+            if counts.live() <= target {
+                continue;
+            }
+            let new = |entry: &&Arc<Entry>| {
                 entry.profile == *profile && !entry.adopted && before.entry(entry.id).is_none()
             };
             let asked = now.entries.values().filter(new).count();
-            if asked > 0 && counts.live() > target {
+            if asked > 0 {
                 return violated!(
                     "I-3: d{driver} asked for {asked} of {profile}, and now {} of {target} live",
                     counts.live()
@@ -89,18 +98,14 @@ impl Checks {
     // spec: I-3
     pub(super) fn live_within_targets(&self, driver: usize, now: &Snapshot) -> Verdict {
         let application = self.application_of(driver);
-        // Pods made by others and adopted, and those of histories that were put back, nobody asked for.
-        if !self.excuses.planted.is_empty()
-            || self.excuses.rewritten
-            || !self.excuses.relabelled.is_empty()
-        {
-            return Ok(());
-        }
-        for profile in now.counts.keys() {
+        for (profile, counts) in &now.counts {
+            if counts.live() <= now.target(profile) {
+                continue;
+            }
             let asked_for: Vec<_> = (now.entries.values())
                 .filter(|entry| entry.profile == *profile && entry.class().is_live())
+                .filter(|entry| !self.is_surplus(entry))
                 .map(|entry| (application, entry.id.get()))
-                .filter(|key| !self.made_too_late.contains(key))
                 .collect();
             let live = asked_for.len();
             let oldest = asked_for
@@ -129,9 +134,10 @@ impl Checks {
     }
 
     // spec: I-1
-    pub(super) fn one_pod_an_id(&mut self, driver: usize, now: &Snapshot) -> Verdict {
+    pub(super) fn one_pod_an_id(&mut self, driver: usize, changed: &[Arc<Entry>]) -> Verdict {
         let application = self.application_of(driver);
-        for (id, entry) in now.entries.iter() {
+        for entry in changed {
+            let id = entry.id;
             let Some(uid) = entry.uid() else { continue };
             // A copy that somebody made while no driver ran cannot be told from the executor that it says it is.
             if entry.adopted && self.excuses.planted.contains(uid.as_str()) {
@@ -156,54 +162,64 @@ impl Checks {
         let own: Vec<Killing> = (self.killings)
             .extract_if(.., |killing| killing.driver == driver)
             .collect();
-        for Killing {
-            id,
-            uid,
-            claimed_by,
-            ..
-        } in own
-        {
+        for Killing { id, uid, .. } in own {
             let seen = self.drivers.entry(driver).or_default();
             let entry = id
                 .and_then(|id| now.entry(id))
                 .filter(|entry| entry.uid() == Some(&uid));
             let told = id.and_then(|id| seen.told.get(&(id, Some(uid.clone()))));
             let class = match (entry, told) {
-                (_, Some(class)) => Some(*class),
-                (Some(entry), None) if entry.leaving.is_some() => {
+                (Some(entry), _) if entry.leaving.is_some() => {
                     Some(boatswain::model::reasoning::reason_of(entry).class)
                 }
-                _ => None,
+                (_, told) => told.copied(),
             };
+            let surplus = seen.counted_a_surplus;
             let excuses = &self.excuses;
-            let meddled =
-                excuses.rewritten || !excuses.planted.is_empty() || !excuses.relabelled.is_empty();
-            let surplus = meddled || !self.made_too_late.is_empty();
             let profile = entry.map(|entry| &entry.profile);
             let retargeted = profile.map_or(!excuses.retargeted.is_empty(), |profile| {
                 excuses.retargeted.contains(profile)
             });
+            let meddled =
+                excuses.relabelled.contains(uid.as_str()) || excuses.planted.contains(uid.as_str());
+            let ghost = entry.is_none() && self.is_no_executor(driver, &uid);
             let excused = match class {
                 Some(LossClass::ScaledDown) => surplus || retargeted,
-                Some(LossClass::Mislabelled) => meddled,
-                Some(LossClass::Killed) => excuses.ending,
-                Some(_) => meddled,
-                // A ghost.
-                None => {
-                    excuses.relabelled.contains(uid.as_str())
-                        || claimed_by.is_none() && entry.is_none()
-                        || excuses.rewritten
-                        || !excuses.planted.is_empty()
-                }
+                Some(LossClass::Killed) => self.ended_by.contains(&driver),
+                Some(_) | None => meddled,
             };
-            if !excused {
+            if !(ghost || excused) {
                 let id = id.map_or(0, ExecutorId::get);
                 return violated!(
-                    "I-12: d{driver} ended {id} ({}), which was well, as {class:?}; it was an executor of {claimed_by:?}",
+                    "I-12: d{driver} ended {id} ({}), which was well, as {class:?}",
                     short(uid.as_str())
                 );
             }
         }
         Ok(())
+    }
+
+    /// Whether an executor is one that nobody asked for in time, or of another profile, by the world's doing.
+    pub(super) fn is_surplus(&self, entry: &Entry) -> bool {
+        let Some(uid) = entry.uid() else { return false };
+        let made = self.made.get(uid);
+        self.excuses.relabelled.contains(uid.as_str())
+            || self.excuses.planted.contains(uid.as_str())
+            || made.is_some_and(|made| made.too_late)
+            // Whether it was on its way out nobody could read.
+            || entry.adopted && entry.pod().is_some_and(|pod| pod.phase.is_unreadable())
+            // In a history that was put back those live again that were replaced when they had ended.
+            || made.is_none_or(|made| self.was_rewritten_since(made.at))
+    }
+
+    /// Whether a driver may take a pod for a ghost, though a driver had made it (spec E-3).
+    fn is_no_executor(&self, driver: usize, uid: &PodUid) -> bool {
+        let Some(made) = self.made.get(uid) else {
+            return false;
+        };
+        let began = self.drivers.get(&driver).and_then(|seen| seen.began);
+        let by_another_meanwhile =
+            made.driver != driver && began.is_some_and(|began| made.at >= began);
+        made.too_late || by_another_meanwhile || self.was_rewritten_since(made.at)
     }
 }

@@ -232,9 +232,15 @@ async fn the_record_is_made_watched_replaced_and_deleted_under_its_preconditions
     let stale = calls.replace_config_map(name, &map).await.unwrap_err();
     assert_eq!(stale.kind, Kind::Conflict);
 
-    let another = calls.delete_config_map(name, &"another".into()).await;
+    let another = calls
+        .delete_config_map(name, &"another".into(), &replaced.version)
+        .await;
     assert_eq!(another, Ok(Deleted::NothingThere));
-    let deleted = calls.delete_config_map(name, &made.uid).await;
+    let written_since = calls.delete_config_map(name, &made.uid, &made.version);
+    assert_eq!(written_since.await.unwrap_err().kind, Kind::Conflict);
+    let deleted = calls
+        .delete_config_map(name, &made.uid, &replaced.version)
+        .await;
     assert_eq!(deleted, Ok(Deleted::Accepted(None)));
     assert!(matches!(
         watch.next().await,

@@ -1,0 +1,130 @@
+//! What API servers say when they refuse, in their usual words.
+
+use std::io;
+
+use axum::body::Body;
+use bytes::Bytes;
+use futures::StreamExt;
+use http::Response;
+use serde_json::{Value, json};
+use tower::BoxError;
+
+use crate::hand::NAMESPACE;
+use crate::weather::Ill;
+
+/// A refusal of this kind.
+pub fn refusal(ill: Ill, code: u16, retry_after: Option<u64>) -> Response<Body> {
+    let (reason, message) = words(ill, code);
+    let mut status = status(code, reason, message);
+    if ill == Ill::NamespaceTerminating {
+        status["details"] = json!({"causes": [{
+            "reason": "NamespaceTerminating",
+            "message": "namespace default is being terminated",
+            "field": "metadata.namespace",
+        }]});
+    }
+    answer(code, retry_after, &status)
+}
+
+/// A server that streams no lists.
+pub fn no_streams() -> Response<Body> {
+    let message = "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature \
+                   gate is enabled";
+    answer(422, None, &status(422, "Invalid", message))
+}
+
+/// The line of a watch whose version the server knows no more.
+pub fn expired_line() -> Bytes {
+    let status = status(410, "Expired", "too old resource version: 1 (2)");
+    format!("{}\n", json!({"type": "ERROR", "object": status})).into()
+}
+
+/// The connection broke.
+pub fn reset() -> BoxError {
+    io::Error::from(io::ErrorKind::ConnectionReset).into()
+}
+
+/// Nobody listened.
+pub fn refused() -> BoxError {
+    io::Error::from(io::ErrorKind::ConnectionRefused).into()
+}
+
+/// An answer cut in half, or replaced by what no API server says.
+pub async fn garbled(response: Response<Body>, half: bool) -> Response<Body> {
+    let (parts, body) = response.into_parts();
+    if !half {
+        return Response::from_parts(parts, Body::from("<html>hello</html>"));
+    }
+    // Of a watch, which has no end, half is its first half line.
+    let whole = match body.into_data_stream().next().await {
+        Some(Ok(whole)) => whole,
+        _ => Bytes::new(),
+    };
+    Response::from_parts(parts, Body::from(whole.slice(..whole.len() / 2)))
+}
+
+fn words(ill: Ill, code: u16) -> (&'static str, &'static str) {
+    match (ill, code) {
+        (Ill::Quota, _) => (
+            "Forbidden",
+            "pods \"x\" is forbidden: exceeded quota: q, requested: pods=1, used: pods=9, limited: pods=9",
+        ),
+        (Ill::Admission, _) => (
+            "Forbidden",
+            "pods \"x\" is forbidden: violates PodSecurity \"restricted:latest\": allowPrivilegeEscalation != false",
+        ),
+        (Ill::NamespaceTerminating, _) => (
+            "Forbidden",
+            "pods \"x\" is forbidden: unable to create new content in namespace default because it is being terminated",
+        ),
+        (Ill::Rights, _) => (
+            "Forbidden",
+            "pods is forbidden: User \"system:serviceaccount:default:driver\" cannot create resource \"pods\" in API \
+             group \"\" in the namespace \"default\"",
+        ),
+        (Ill::Webhook, _) => (
+            "BadRequest",
+            "admission webhook \"policy.example.com\" denied the request: no such image here",
+        ),
+        (Ill::Invalid, _) => (
+            "Invalid",
+            "Pod \"x\" is invalid: spec.containers[0].image: Required value",
+        ),
+        (_, 401) => ("Unauthorized", "Unauthorized"),
+        (_, 410) => (
+            "Expired",
+            "The provided continue parameter is too old to display a consistent list result.",
+        ),
+        (_, 429) => (
+            "TooManyRequests",
+            "the server has received too many requests",
+        ),
+        (_, 503) => (
+            "ServiceUnavailable",
+            "the server is currently unable to handle the request",
+        ),
+        (_, 504) => (
+            "Timeout",
+            "request did not complete within the allotted timeout",
+        ),
+        _ => ("InternalError", "etcdserver: leader changed"),
+    }
+}
+
+fn status(code: u16, reason: &str, message: &str) -> Value {
+    let message = message.replace("default", NAMESPACE);
+    json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure",
+        "code": code, "reason": reason, "message": message,
+    })
+}
+
+fn answer(code: u16, retry_after: Option<u64>, status: &Value) -> Response<Body> {
+    let mut response = Response::builder()
+        .status(code)
+        .header("content-type", "application/json");
+    if let Some(seconds) = retry_after {
+        response = response.header("retry-after", seconds);
+    }
+    response.body(Body::from(status.to_string())).unwrap()
+}

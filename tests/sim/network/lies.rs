@@ -1,0 +1,55 @@
+//! Answers that are not quite what the server has: a list that lacks something, an object that nobody can read.
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::Response;
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+
+use crate::trace::say;
+use crate::weather::Falsehood;
+
+/// The list as somebody gets it who is told a falsehood.
+pub async fn falsified(response: Response<Body>, how: Falsehood, pick: u32) -> Response<Body> {
+    let (parts, body) = response.into_parts();
+    // The embedded cluster's own answers do not break.
+    let body = body.collect().await.unwrap().to_bytes();
+    let Ok(mut list) = serde_json::from_slice::<Value>(&body) else {
+        return Response::from_parts(parts, Body::from(body));
+    };
+    let items = list.get_mut("items").and_then(Value::as_array_mut);
+    if let Some(items) = items.filter(|items| !items.is_empty()) {
+        let at = pick as usize % items.len();
+        say!("   {how:?}: {}", items[at]["metadata"]["name"]);
+        match how {
+            Falsehood::Lacking => {
+                items.remove(at);
+            }
+            Falsehood::Unreadable => spoil(&mut items[at], pick),
+        }
+    }
+    Response::from_parts(parts, Body::from(list.to_string()))
+}
+
+/// The line with an object that cannot be read; as it is where it has none of a kind that is read.
+pub fn unreadable(line: &Bytes, pick: u32) -> Bytes {
+    let Ok(mut event) = serde_json::from_slice::<Value>(line) else {
+        return line.clone();
+    };
+    if event["object"]["kind"] != "Pod" || event["type"] == "BOOKMARK" {
+        return line.clone();
+    }
+    spoil(&mut event["object"], pick);
+    format!("{event}\n").into()
+}
+
+/// Makes an object one that cannot be read, but for its name and uid.
+fn spoil(pod: &mut Value, pick: u32) {
+    match pick % 5 {
+        0 => pod["spec"] = json!(7),
+        1 => pod["status"] = json!([]),
+        2 => pod["status"]["phase"] = json!({"a": 1}),
+        3 => pod["metadata"]["labels"] = json!("none"),
+        _ => pod["status"]["containerStatuses"] = json!({"name": 1}),
+    }
+}

@@ -1,0 +1,304 @@
+//! Which faults a run has besides the weather.
+
+use std::time::Duration;
+
+use rand::RngExt;
+use rand::rngs::StdRng;
+
+use super::size::Size;
+use super::{Back, Fault, Lie, Tampering, ms};
+use crate::node::{Mishap, Plague};
+use crate::webhook::Webhook;
+
+/// Draws one fault of a kind.
+type Draw = fn(&mut StdRng) -> Fault;
+
+/// What is done in a run besides the weather, so that most runs have only some of it and show what it does alone.
+pub struct Mix {
+    draws: Vec<Draw>,
+    /// The highest target of a profile.
+    most: u32,
+}
+
+impl Mix {
+    /// A choice among all kinds.
+    pub fn draw(rng: &mut StdRng, size: &Size) -> Self {
+        let all: [(u32, Draw); 19] = [
+            (60, watches),
+            (30, |_| Fault::Backup),
+            (20, servers),
+            (20, outages),
+            (70, ends),
+            (30, crash_loops),
+            (30, plagues),
+            (20, nodes),
+            (15, quotas),
+            (15, webhooks),
+            (60, deletes),
+            (40, relabels),
+            (40, impostors),
+            (12, records),
+            (60, kills),
+            (40, successors),
+            (10, endings),
+            (30, |rng| Fault::Pause {
+                time: time(rng, 100, 90_000),
+            }),
+            (40, |rng| Fault::Target {
+                pick: rng.random(),
+                target: rng.random_range(0..10),
+            }),
+        ];
+        let mut draws: Vec<_> = (all.into_iter())
+            .filter(|(share, _)| rng.random_ratio(*share, 100))
+            .map(|(_, draw)| draw)
+            .collect();
+        if draws.is_empty() {
+            draws.push(ends);
+        }
+        let most = size.executors / 2;
+        Self { draws, most }
+    }
+
+    /// One fault of it.
+    pub fn draw_one(&self, rng: &mut StdRng) -> Fault {
+        let draw = self.draws[rng.random_range(0..self.draws.len())];
+        match draw(rng) {
+            Fault::Target { pick, .. } if self.most > 10 => Fault::Target {
+                pick,
+                target: rng.random_range(0..self.most),
+            },
+            fault => fault,
+        }
+    }
+}
+
+/// Mostly short, sometimes as long as it may be, and now and then for minutes.
+fn time(rng: &mut StdRng, least: u64, most: u64) -> Duration {
+    match rng.random_range(0..10) {
+        0 => ms(rng, 60_000..300_000),
+        1..=3 => ms(rng, least..most),
+        _ => ms(rng, least..most / 4),
+    }
+}
+
+fn watches(rng: &mut StdRng) -> Fault {
+    match rng.random_range(0..5) {
+        0 => Fault::SilenceWatches,
+        1 => Fault::TearWatches,
+        2 => Fault::Compact {
+            cut: rng.random_bool(0.7),
+        },
+        _ => Fault::CutWatches,
+    }
+}
+
+fn servers(rng: &mut StdRng) -> Fault {
+    match rng.random_range(0..4) {
+        0 => Fault::Empty,
+        1 => Fault::Backup,
+        _ => Fault::Restore,
+    }
+}
+
+fn outages(rng: &mut StdRng) -> Fault {
+    Fault::Outage {
+        silent: rng.random_bool(0.3),
+        time: time(rng, 500, 90_000),
+        back: match rng.random_range(0..10) {
+            0..=5 => Back::Same,
+            6 | 7 => Back::Compacted,
+            8 => Back::Older,
+            _ => Back::Empty,
+        },
+    }
+}
+
+fn ends(rng: &mut StdRng) -> Fault {
+    let how = match rng.random_range(0..14) {
+        0..=5 => Mishap::Exit([0, 1, 3, 137][rng.random_range(0..4)]),
+        6 => Mishap::OutOfMemory,
+        7 => Mishap::Evicted,
+        8 => Mishap::Preempted,
+        9 => Mishap::TaintManager,
+        10 => Mishap::NodeShutdown,
+        11 => Mishap::NodeLost,
+        12 => Mishap::Sidecar(rng.random_range(0..2)),
+        _ => Mishap::PhaseUnknown,
+    };
+    Fault::End {
+        pick: rng.random(),
+        count: rng.random_range(1..4),
+        how,
+    }
+}
+
+fn crash_loops(rng: &mut StdRng) -> Fault {
+    Fault::CrashLoop {
+        pick: rng.random(),
+        time: ms(rng, 1_000..60_000),
+        code: rng.random_range(0..3),
+    }
+}
+
+fn plagues(rng: &mut StdRng) -> Fault {
+    let all = [
+        Plague::Unschedulable,
+        Plague::NoImage,
+        Plague::BadConfig,
+        Plague::Rejected,
+        Plague::Slow,
+        Plague::Unstartable,
+    ];
+    Fault::Plague {
+        pick: rng.random(),
+        what: all[rng.random_range(0..all.len())],
+        time: time(rng, 1_000, 60_000),
+    }
+}
+
+fn nodes(rng: &mut StdRng) -> Fault {
+    Fault::NodeDown {
+        pick: rng.random(),
+        time: time(rng, 1_000, 60_000),
+        evicts: rng.random_bool(0.5),
+    }
+}
+
+fn quotas(rng: &mut StdRng) -> Fault {
+    Fault::Quota {
+        pods: rng.random_range(0..15),
+        time: time(rng, 1_000, 60_000),
+    }
+}
+
+fn webhooks(rng: &mut StdRng) -> Fault {
+    let all = [
+        Webhook::Strip("boatswain.dev/app-id"),
+        Webhook::Strip("boatswain.dev/role"),
+        Webhook::Strip("boatswain.dev/executor-id"),
+        Webhook::Strip("boatswain.dev/profile"),
+        Webhook::Strip("boatswain.dev/incarnation"),
+        Webhook::StripAll,
+        Webhook::Inactive,
+        Webhook::Gate,
+        Webhook::Sidecar,
+        Webhook::Annotate,
+    ];
+    Fault::Webhook {
+        what: all[rng.random_range(0..all.len())],
+        time: time(rng, 500, 30_000),
+    }
+}
+
+fn deletes(rng: &mut StdRng) -> Fault {
+    match rng.random_range(0..10) {
+        0 | 1 => Fault::Stick { pick: rng.random() },
+        2 | 3 => Fault::Finalizer {
+            pick: rng.random(),
+            delete: rng.random_bool(0.7),
+            time: time(rng, 1_000, 120_000),
+        },
+        _ => Fault::Delete {
+            pick: rng.random(),
+            count: rng.random_range(1..4),
+            grace: [None, None, Some(0), Some(1)][rng.random_range(0..4)],
+        },
+    }
+}
+
+fn relabels(rng: &mut StdRng) -> Fault {
+    let (key, value) = [
+        ("boatswain.dev/app-id", None),
+        ("boatswain.dev/app-id", Some("another")),
+        ("boatswain.dev/role", None),
+        ("boatswain.dev/role", Some("driver")),
+        ("boatswain.dev/executor-id", None),
+        ("boatswain.dev/executor-id", Some("4711")),
+        ("boatswain.dev/executor-id", Some("0x7")),
+        ("boatswain.dev/inactive", Some("true")),
+        ("boatswain.dev/inactive", Some("false")),
+        ("boatswain.dev/profile", None),
+        ("boatswain.dev/incarnation", None),
+    ][rng.random_range(0..11)];
+    Fault::Relabel {
+        pick: rng.random(),
+        key,
+        value,
+    }
+}
+
+fn impostors(rng: &mut StdRng) -> Fault {
+    let lies = [
+        Lie::AnotherApplication,
+        Lie::AnotherApplicationsName,
+        Lie::AnotherId,
+        Lie::FromTheFuture,
+        Lie::OfAnIncarnationToCome,
+        Lie::NoId,
+        Lie::NoProfile,
+    ];
+    match rng.random_range(0..5) {
+        0 => Fault::Copy { pick: rng.random() },
+        1 => Fault::Revenant { pick: rng.random() },
+        2 => Fault::Namesake {
+            ahead: rng.random_range(0..4),
+        },
+        _ => Fault::Liar {
+            pick: rng.random(),
+            lie: lies[rng.random_range(0..lies.len())],
+        },
+    }
+}
+
+fn records(rng: &mut StdRng) -> Fault {
+    let all = [
+        Tampering::Delete,
+        Tampering::Orphan,
+        Tampering::Raise,
+        Tampering::Nonsense,
+        Tampering::Empty,
+        Tampering::NewerFormat,
+        Tampering::AnotherApplication,
+        Tampering::Touch,
+    ];
+    Fault::Record {
+        what: all[rng.random_range(0..all.len())],
+        time: ms(rng, 500..30_000),
+    }
+}
+
+fn late(rng: &mut StdRng) -> Duration {
+    match rng.random_range(0..3) {
+        0 => Duration::ZERO,
+        1 => ms(rng, 0..3_000),
+        _ => ms(rng, 0..60_000),
+    }
+}
+
+fn kills(rng: &mut StdRng) -> Fault {
+    let late = late(rng);
+    match rng.random_range(0..4) {
+        0 => Fault::Kill { late },
+        1 => Fault::KillAtTurn {
+            turns: rng.random_range(0..200),
+            late,
+        },
+        _ => Fault::KillAtRequest {
+            requests: rng.random_range(0..12),
+            late,
+        },
+    }
+}
+
+fn successors(rng: &mut StdRng) -> Fault {
+    match rng.random_range(0..5) {
+        0 | 1 => Fault::HandOver { late: late(rng) },
+        2 => Fault::Reconfigure { pick: rng.random() },
+        _ => Fault::Second,
+    }
+}
+
+fn endings(rng: &mut StdRng) -> Fault {
+    Fault::EndApplication { late: late(rng) }
+}

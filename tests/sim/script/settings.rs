@@ -1,0 +1,82 @@
+//! The configuration of a run's drivers, and how fast its nodes are.
+
+use std::time::Duration;
+
+use boatswain::config::{Config, Profile, ScaleDown};
+use boatswain::model::{AppId, ProfileName};
+use rand::RngExt;
+use rand::rngs::StdRng;
+
+use super::ms;
+use super::size::Size;
+use crate::node::Pace;
+
+/// How pods behave where nothing is done to them.
+pub fn pace(rng: &mut StdRng) -> Pace {
+    Pace {
+        bind: ms(rng, 0..2_000),
+        start: if rng.random_bool(0.1) {
+            ms(rng, 0..60_000)
+        } else {
+            ms(rng, 0..5_000)
+        },
+        stop: ms(rng, 0..4_000),
+    }
+}
+
+/// What the drivers are told.
+pub fn config(rng: &mut StdRng, size: &Size) -> Config {
+    let mut config = Config::default();
+    config.app.name = "sim".to_owned();
+    config.app.id = rng.random_bool(0.7).then(|| AppId::from("sim-1"));
+    config.profiles.clear();
+    let names = ["default", "gpu", "spot"];
+    let names = &names[..rng.random_range(1..=names.len())];
+    let share = size.executors.div_ceil(names.len() as u32);
+    for name in names {
+        let profile = Profile {
+            executors: if size.executors < 20 {
+                rng.random_range(0..8)
+            } else {
+                share
+            },
+            termination_grace: Duration::from_secs(rng.random_range(0..6)),
+            ..Profile::default()
+        };
+        config.profiles.insert(ProfileName::from(*name), profile);
+    }
+    config.cluster.request_timeout = ms(rng, 500..5_000);
+    config.cluster.start_timeout = Duration::from_secs(rng.random_range(5..60));
+    config.poll.interval = ms(rng, 3_000..30_000);
+    config.poll.page_size = if rng.random_bool(0.3) { 3 } else { 500 };
+    config.poll.from_cache = rng.random_bool(0.8);
+    match rng.random_range(0..8) {
+        0 => config.watch.enabled = false,
+        1 => config.poll.enabled = false,
+        _ => {}
+    }
+    let up = &mut config.allocation;
+    up.creation_timeout = 2 * config.cluster.request_timeout + ms(rng, 0..20_000);
+    up.cancel_delay = ms(rng, 0..10_000);
+    up.batch_size = if rng.random_bool(0.2) { 2 } else { 500 };
+    up.max_in_flight = if rng.random_bool(0.2) { 1 } else { 32 };
+    up.max_rate = rng.random_bool(0.1).then_some(2);
+    if rng.random_bool(0.2) {
+        up.scale_down = ScaleDown::PendingOnly;
+    }
+    if rng.random_bool(0.1) {
+        // Subscribers that come late to everything, and to much at once.
+        up.quiet_latency = ms(rng, 10..3_000);
+        up.min_gap = ms(rng, 50..6_000);
+        up.interval = ms(rng, 1_000..10_000);
+        config.lifecycle.interval = ms(rng, 1_000..10_000);
+    }
+    config.lifecycle.delete_on_termination = rng.random_bool(0.7);
+    config.lifecycle.check_all_containers = rng.random_bool(0.8);
+    config.lifecycle.max_buffered = if rng.random_bool(0.2) { 2 } else { 10_000 };
+    config.failures.stable_after = ms(rng, 1_000..20_000);
+    config.failures.backoff_initial = ms(rng, 200..2_000);
+    config.failures.backoff_max = ms(rng, 2_000..60_000);
+    config.shutdown.grace = Duration::from_secs(60);
+    config
+}

@@ -1,0 +1,68 @@
+//! How large a world is, and how long it lasts.
+
+use std::env;
+use std::time::Duration;
+
+use rand::RngExt;
+use rand::rngs::StdRng;
+
+/// The size of a world.
+#[derive(Debug, Clone, Copy)]
+pub struct Size {
+    /// So many executors are wanted at first, about.
+    pub executors: u32,
+    /// When it becomes calm.
+    pub calm: Duration,
+    /// So many things are done to it, the weather aside.
+    pub faults: usize,
+}
+
+/// What the standard world has.
+const STANDARD: Size = Size {
+    executors: 20,
+    calm: Duration::from_secs(30 * 60),
+    faults: 50,
+};
+
+impl Size {
+    /// Small ones, in which a history is short enough to be read; standard ones; now and then larger ones. Where the
+    /// environment says how many executors (`BOATSWAIN_SIM_EXECUTORS`) or how long (`BOATSWAIN_SIM_HOURS`), all are so.
+    pub fn draw(rng: &mut StdRng) -> Self {
+        let seconds = rng.random_range(60..600);
+        let small = Self {
+            executors: rng.random_range(0..16),
+            calm: Duration::from_secs(seconds),
+            faults: rng.random_range(5..30),
+        };
+        let large = Self {
+            executors: rng.random_range(20..80),
+            calm: Duration::from_secs(rng.random_range(1..3) * 3_600),
+            faults: rng.random_range(50..150),
+        };
+        let drawn = match rng.random_range(0..100) {
+            0..=74 => small,
+            75..=97 => STANDARD,
+            _ => large,
+        };
+        let (executors, hours) = (
+            number("BOATSWAIN_SIM_EXECUTORS"),
+            number("BOATSWAIN_SIM_HOURS"),
+        );
+        if executors.is_none() && hours.is_none() {
+            return drawn;
+        }
+        let hours = hours.map(|hours| Duration::from_secs(hours * 3_600));
+        let calm = hours.unwrap_or(STANDARD.calm);
+        let times = calm.div_duration_f64(STANDARD.calm).max(1.0);
+        Self {
+            executors: executors.map_or(STANDARD.executors, |n| n as u32),
+            calm,
+            faults: (STANDARD.faults as f64 * times) as usize,
+        }
+    }
+}
+
+/// A number from the environment.
+fn number(name: &str) -> Option<u64> {
+    env::var(name).ok().map(|text| text.parse().unwrap())
+}
