@@ -316,6 +316,12 @@ impl Checks {
         }
         let before = self.drivers.entry(driver).or_default().last.take();
         let changed = changed(before.as_ref(), &now);
+        let unread = (changed.iter())
+            .filter(|entry| entry.adopted)
+            .filter_map(|entry| entry.pod().filter(|pod| pod.phase.is_unreadable()));
+        self.excuses
+            .unread
+            .extend(unread.map(|pod| pod.uid.clone()));
         if let Some(before) = &before {
             self.nothing_lost(driver, before, &now)?;
             self.nothing_goes_back(driver, before, &changed)?;

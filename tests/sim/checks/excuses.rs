@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use boatswain::model::ProfileName;
+use boatswain::model::{PodUid, ProfileName};
 use tokio::time::Instant;
 
 use super::Checks;
@@ -23,6 +23,8 @@ pub struct Excuses {
     /// Those among them that say that a driver asked for them that is not born yet: nobody's, for no driver can know
     /// that there is no such driver (spec I-10), until one that takes over adopts them.
     pub unborn: BTreeSet<String>,
+    /// Pods that could not be read when they were adopted.
+    pub unread: BTreeSet<PodUid>,
     /// The application is being ended.
     pub ending: bool,
     /// When somebody's hands were on the record, and what they did.

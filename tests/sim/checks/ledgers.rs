@@ -206,8 +206,8 @@ impl Checks {
         self.excuses.relabelled.contains(uid.as_str())
             || self.excuses.planted.contains(uid.as_str())
             || made.is_some_and(|made| made.too_late)
-            // Whether it was on its way out nobody could read.
-            || entry.adopted && entry.pod().is_some_and(|pod| pod.phase.is_unreadable())
+            // Of which profile it is, and whether it is on its way out, nobody could read.
+            || self.excuses.unread.contains(uid)
             // In a history that was put back those live again that were replaced when they had ended.
             || made.is_none_or(|made| self.was_rewritten_since(made.at))
     }
