@@ -83,8 +83,6 @@ faults! {
     LossUntold,
     /// A younger driver's number in the record is overlooked (spec W-7).
     SupersededGoesOn,
-    /// The record is written whatever its version (spec O-30).
-    RecordUnguarded,
     /// A record that is gone is not made anew (spec K-2).
     RecordNotRemade,
     /// A hand-over ends the application (spec O-10).

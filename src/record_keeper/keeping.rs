@@ -240,7 +240,6 @@ impl Keeping {
             Op::Create(self.wanted.to_config_map(&self.place, None))
         } else if self.is_due(now) {
             let replaces = self.map.as_ref().map(|(uid, version)| (uid, version));
-            let replaces = replaces.filter(|_| !planted::is(Planted::RecordUnguarded));
             Op::Replace(self.wanted.to_config_map(&self.place, replaces))
         } else {
             return None;
