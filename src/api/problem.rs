@@ -87,7 +87,7 @@ impl Problem {
             "method-not-allowed",
             "this cannot be done here",
         )
-        .hint("/openapi.json tells what can")
+        .hint("the README tells what can, under \"Ask a running driver\"")
     }
 
     /// The driver ends, or does not answer.

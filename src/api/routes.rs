@@ -36,7 +36,7 @@ pub fn of(api: Api) -> Router {
         .merge(closed)
         .fallback(async || {
             Problem::not_found("there is nothing at this path")
-                .hint("/openapi.json tells what there is")
+                .hint("the README tells what there is, under \"Ask a running driver\"")
         })
         .method_not_allowed_fallback(async || Problem::wrong_method())
         .with_state(api)
