@@ -53,6 +53,7 @@ fn documents(config: &Config, seed: u64, start: u64) -> Result<Vec<Value>, DryRu
         Record::succeed(None, &app_id, RESERVED_BLOCK).map_err(|error| failed(&error))?;
     let record = Record {
         holder: Some(holder(start)),
+        origin: Some(holder(start)),
         ..succession.record
     };
     let known = config.cluster.namespace.as_deref();
@@ -154,7 +155,9 @@ while true; do sleep 1 & wait $!; done
         let (yaml, mut shown) = shown(TWO);
         let expected = documents(&config(TWO), 7, 1).unwrap();
         // Each start is another.
-        shown[0]["data"]["holder"] = "0000000000000001".into();
+        for key in ["holder", "origin"] {
+            shown[0]["data"][key] = "0000000000000001".into();
+        }
         assert_eq!(shown, expected, "what is read back is what was meant");
         let names: Vec<&str> = shown
             .iter()

@@ -225,10 +225,9 @@ async fn take_over(
             .unwrap_or_else(|| new_app_id(&place.prefix, environment.seed));
         let succession = Record::succeed(inherited.as_ref(), &app_id, RESERVED_BLOCK)
             .map_err(|why| no_succession(why, &name))?;
-        let record = Record {
-            holder: Some(Arc::clone(&holder)),
-            ..succession.record
-        };
+        let mut record = succession.record;
+        record.holder = Some(Arc::clone(&holder));
+        record.origin.get_or_insert_with(|| Arc::clone(&holder));
         let written = match &found {
             None => {
                 calls
@@ -428,6 +427,7 @@ mod tests {
         assert_eq!((first.record.incarnation.0, first.inherited), (1, None));
         let second = start(&cluster, 2).await;
         assert_eq!(second.record.incarnation.0, 2);
+        assert_eq!(second.record.origin, first.record.holder);
         assert_eq!(second.inherited, Some(first.record));
     }
 }

@@ -28,6 +28,9 @@ pub struct Record {
     /// Which start that was: a record that was lost and made anew counts from one again, so a number alone may stand
     /// for two drivers that both live.
     pub holder: Option<Arc<str>>,
+    /// The start that made the record when there was none; whoever succeeds keeps it. Two records of different origin
+    /// are of two applications, whatever they are called, and their numbers say nothing of who came later.
+    pub origin: Option<Arc<str>>,
     /// How many executors are wanted of each profile whose target was set while a driver ran; the configuration's
     /// numbers stand for the others.
     pub targets: BTreeMap<ProfileName, u32>,
@@ -138,6 +141,7 @@ mod key {
     pub(super) const APP_ID: &str = "app-id";
     pub(super) const INCARNATION: &str = "incarnation";
     pub(super) const HOLDER: &str = "holder";
+    pub(super) const ORIGIN: &str = "origin";
     pub(super) const TARGETS: &str = "targets";
     pub(super) const RESERVED: &str = "reserved";
     pub(super) const ENDED: &str = "ended";
@@ -181,6 +185,7 @@ impl Record {
             app_id,
             incarnation: Incarnation(0),
             holder: None,
+            origin: None,
             targets: BTreeMap::new(),
             reserved: None,
             ended: IdSet::new(),
@@ -249,6 +254,9 @@ impl Record {
         if let Some(holder) = &self.holder {
             put(key::HOLDER, holder.to_string());
         }
+        if let Some(origin) = &self.origin {
+            put(key::ORIGIN, origin.to_string());
+        }
         if let Some(reserved) = self.reserved {
             put(key::RESERVED, reserved.to_string());
         }
@@ -289,6 +297,7 @@ impl Record {
             app_id: app_id.ok_or_else(|| keys.missing(key::APP_ID))?.into(),
             incarnation: Incarnation(incarnation.ok_or_else(|| keys.missing(key::INCARNATION))?),
             holder: keys.get(key::HOLDER).map(Arc::from),
+            origin: keys.get(key::ORIGIN).map(Arc::from),
             targets: keys.json(key::TARGETS)?,
             reserved,
             ended: keys.intervals(key::ENDED)?,

@@ -119,7 +119,7 @@ impl Allocation {
             }
         } else {
             // Whatever changed before adoption was not looked at, and the batch need not name it any more.
-            self.ids.begin(latest.first_free);
+            self.ids.begin(latest.first_free, now, &mut decision);
             for id in latest.entries.keys() {
                 self.observe(id, latest, now, &mut decision);
             }

@@ -47,9 +47,20 @@ impl Ids {
         }
     }
 
-    /// Adoption has found which ids were used: this is the first that was not, where there is one.
-    pub fn begin(&mut self, first_free: Option<ExecutorId>) {
+    /// Adoption has found which ids were used: this is the first that was not, where there is one. Those that the
+    /// record did not know of are written down at once: a successor may come before anything is requested, and find
+    /// none of their pods any more (spec I-1).
+    pub fn begin(&mut self, first_free: Option<ExecutorId>, now: Tick, decision: &mut Decision) {
         self.next = first_free;
+        let last_used = first_free.and_then(|first| ExecutorId::new(first.get() - 1));
+        if let Some(last) = last_used.filter(|last| Some(*last) > self.reserved) {
+            let up_to = last.get().saturating_add(RESERVED_BLOCK);
+            self.reserve(
+                ExecutorId::new(up_to).unwrap_or(ExecutorId::MAX),
+                now,
+                decision,
+            );
+        }
     }
 
     /// A reservation was written, up to this id; or could not be.

@@ -378,11 +378,15 @@ impl Keeping {
     }
 
     /// Whether another driver that has begun later wrote this. The same number from another start counts: that one has
-    /// read the record since this one last wrote it.
+    /// read the record since this one last wrote it. So does any number in a record of another origin: it was made when
+    /// this one's was gone, and the numbers began anew.
     fn is_of_another(&self, record: &Record) -> bool {
         let (theirs, ours) = (&record.holder, &self.wanted.holder);
         if planted::is(Planted::SupersededGoesOn) {
             return false;
+        }
+        if (record.origin.as_ref().zip(self.wanted.origin.as_ref())).is_some_and(|(a, b)| a != b) {
+            return true;
         }
         match record.incarnation.cmp(&self.wanted.incarnation) {
             Ordering::Greater => true,

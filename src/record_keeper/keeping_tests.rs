@@ -129,6 +129,26 @@ fn the_same_incarnation_from_another_start_ends_this_driver() {
     );
 }
 
+// spec: W-7, I-10, I-12
+#[test]
+fn a_record_that_another_start_made_anew_ends_this_driver_whatever_its_number() {
+    // The server was emptied, or the application ended, while this driver was paused; its own number is the higher one.
+    let made_by = |origin: Option<&str>, incarnation| Record {
+        origin: origin.map(Arc::from),
+        ..record(incarnation)
+    };
+    let mut own = Keeping::new(made_by(Some("own"), 5), place(), "u1".into(), 10.into());
+    own.check();
+    own.next(at(0));
+    let anew = map(&made_by(Some("other"), 1), "u2", 3);
+    let over = vec![Effect::Over(Over::Superseded { by: 1 })];
+    assert_eq!(own.answered(Answer::Got(Some(anew)), at(0)), over);
+    // One from a backup, or from before there were origins, is written over.
+    for restored in [made_by(Some("own"), 4), made_by(None, 4)] {
+        assert_eq!(own.seen(&map(&restored, "u1", 11)), vec![]);
+    }
+}
+
 // spec: W-7
 #[test]
 fn a_higher_incarnation_ends_this_driver_however_it_is_learned_of() {

@@ -77,7 +77,6 @@ impl World {
                 way == Some(OnSignal::HandOver)
                     || checks.is_superseded(number)
                     || checks.was_rewritten_since(since)
-                    || checks.is_outnumbered(number)
                     || checks.was_raised_since(since)
             }
             Exit::Unreachable => match told {

@@ -15,6 +15,7 @@ fn full() -> Record {
         app_id: "etl-7f3a".into(),
         incarnation: Incarnation(3),
         holder: Some("00c0ffee".into()),
+        origin: Some("0ddba11".into()),
         targets: BTreeMap::from([("default".into(), 5), ("big".into(), 0)]),
         reserved: Some(id(1_000)),
         ended: [1, 2, 3, 7].map(id).into_iter().collect(),
@@ -99,7 +100,7 @@ fn a_newer_format_is_refused_and_what_an_older_one_lacks_is_empty() {
         "ConfigMap etl-app: the record has format 2, this program reads up to 1: a newer boatswain wrote it, use that one"
     );
     for key in [
-        "targets", "reserved", "ended", "bound", "backoffs", "finished",
+        "holder", "origin", "targets", "reserved", "ended", "bound", "backoffs", "finished",
     ] {
         assert!(with(key, None).is_ok(), "{key}");
     }
@@ -160,6 +161,7 @@ fn a_successor_counts_on_and_begins_beyond_every_id_that_may_have_been_used() {
         (id(2_001), Some(id(2_100)))
     );
     assert_eq!(next.record.targets, previous.targets);
+    assert_eq!(next.record.origin, previous.origin);
     assert_eq!(
         (&next.record.ended, &next.record.bound),
         (&previous.ended, &previous.bound)

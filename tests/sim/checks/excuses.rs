@@ -54,22 +54,6 @@ impl Checks {
         self.excuses.ended.iter().any(|at| *at >= since)
     }
 
-    /// Whether another driver of the same application has a higher number, though it began earlier: the numbers began
-    /// anew between the two, and nobody can tell from them who came later.
-    pub fn is_outnumbered(&self, driver: usize) -> bool {
-        let seen = |driver| self.drivers.get(&driver);
-        let began_anew = |since| {
-            self.was_rewritten_since(since)
-                || self.was_ended_since(since)
-                || self.was_deleted_since(since)
-        };
-        (self.drivers.iter()).any(|(other, its)| {
-            *other < driver
-                && its.incarnation > seen(driver).and_then(|seen| seen.incarnation)
-                && its.began.is_some_and(began_anew)
-        })
-    }
-
     /// Somebody raised the incarnation in the record since then.
     pub fn was_raised_since(&self, since: Instant) -> bool {
         (self.excuses).was_tampered_since(since, |what| what == Tampering::Raise)
