@@ -49,7 +49,11 @@ impl PodReader {
     }
 
     fn try_read(&self, json: &str) -> Result<Pod, String> {
-        let wire: PodWire<'_> = serde_json::from_str(json).map_err(|_| where_it_fails(json))?;
+        self.pod(serde_json::from_str(json).map_err(|_| where_it_fails(json))?)
+    }
+
+    /// A pod whose parts are read; an error says what of it cannot be.
+    pub(super) fn pod(&self, wire: PodWire<'_>) -> Result<Pod, String> {
         if let Some(kind) = &wire.kind
             && kind.0 != "Pod"
         {

@@ -207,17 +207,18 @@ pub(super) struct MetaSkeleton<'a> {
     pub(super) labels: Option<&'a RawValue>,
 }
 
-/// A page of a list; the items are read one by one (spec S-15).
+/// A page of a list, with items of one kind or as their texts.
 #[derive(Debug, Deserialize)]
-pub(super) struct ListWire<'a> {
+#[serde(bound(deserialize = "Item: Deserialize<'de>"))]
+pub(super) struct ListWire<'a, Item> {
     #[serde(borrow)]
     pub(super) kind: Option<Text<'a>>,
     #[serde(borrow)]
     pub(super) metadata: Option<ListMetaWire<'a>>,
     /// Go writes an empty list as `null`; a list without any, though, is no list. (A field with its own function must be
     /// there, an `Option` by itself need not.)
-    #[serde(borrow, deserialize_with = "present")]
-    pub(super) items: Option<Vec<&'a RawValue>>,
+    #[serde(deserialize_with = "present")]
+    pub(super) items: Option<Vec<Item>>,
 }
 
 fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {

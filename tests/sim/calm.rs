@@ -20,6 +20,9 @@ use crate::world::World;
 /// For so long nobody may write anything at the end.
 const SILENCE: Duration = Duration::from_secs(200);
 
+/// It is looked this often whether all is at rest.
+const GLANCE: Duration = Duration::from_secs(10);
+
 /// A driver tries again what failed after at most this long: deletes, look-ups, lists, watches, the record.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(30);
 
@@ -100,8 +103,11 @@ impl World {
         }
         self.keep_one_alive();
 
-        let bound = bound(&self.script);
-        self.until(Instant::now() + bound).await?;
+        let bound = Instant::now() + bound(&self.script);
+        if !self.waits_it_out() && self.rests_before(bound).await? {
+            return self.end().await;
+        }
+        self.until(bound).await?;
         self.at_rest().await?;
         say!("== silence");
         self.writes = 0;
@@ -116,6 +122,28 @@ impl World {
         self.probe().await?;
         self.nothing_remembered().await?;
         self.end().await
+    }
+
+    /// Whether this world is watched for as long as coming to rest may take, though it may have done so long before:
+    /// what is only found out late (a watch that is dead, a record that is not watched) is looked for there.
+    fn waits_it_out(&self) -> bool {
+        self.script.seed.is_multiple_of(4)
+    }
+
+    /// Lets the world go on until it has been as wanted, and nobody has written anything, for as long as it has to be;
+    /// whether it was so in time.
+    async fn rests_before(&mut self, bound: Instant) -> Result<bool, String> {
+        let mut since = Instant::now();
+        self.writes = 0;
+        while since < bound {
+            self.until(Instant::now() + GLANCE).await?;
+            if std::mem::take(&mut self.writes) > 0 || self.at_rest().await.is_err() {
+                since = Instant::now();
+            } else if since.elapsed() >= SILENCE {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     async fn at_rest(&mut self) -> Verdict {

@@ -233,21 +233,23 @@ impl World {
 
     /// Hears what drivers told of ends.
     async fn hear(&mut self) -> Verdict {
+        let told: Vec<_> = (self.fleet.borrow().iter())
+            .map(|driver| (driver.number, driver.take_ends()))
+            .filter(|(_, ends)| !ends.is_empty())
+            .collect();
+        if told.is_empty() {
+            return Ok(());
+        }
         let server = self.cluster.state().await;
-        for driver in self.fleet.borrow().iter() {
-            let ends = driver.take_ends();
+        for (number, ends) in told {
             for end in &ends {
-                say!(
-                    "d{} tells: {} {}",
-                    driver.number,
-                    end.0.entry.id,
-                    end.0.reason.class
-                );
+                let (id, class) = (end.0.entry.id, end.0.reason.class);
+                say!("d{number} tells: {id} {class}");
             }
             if self.checks.excuses.rewritten.is_empty() {
-                self.truth.told(driver.number, &ends, &server)?;
+                self.truth.told(number, &ends, &server)?;
             }
-            self.checks.told(driver.number, ends)?;
+            self.checks.told(number, ends)?;
         }
         Ok(())
     }

@@ -1,10 +1,12 @@
 //! Calls about pods.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::Method;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::Calls;
@@ -13,7 +15,7 @@ use super::transport::{
 };
 use crate::kubernetes::pod_template::PodBody;
 use crate::kubernetes::refusal::{Failure, Kind, StatusBody};
-use crate::kubernetes::wire::{ListWire, Text};
+use crate::kubernetes::wire::{ListMetaWire, ListWire, PodWire, Text};
 use crate::model::pod::Sighting;
 use crate::model::{PodUid, ResourceVersion};
 use crate::planted::{self, Planted};
@@ -85,27 +87,26 @@ impl Calls {
         self.read_page(&body).map_err(|why| garbage(&place, &why))
     }
 
+    /// Each pod's text is gone over once, as long as all can be read; where one cannot, all are read one by one, so that
+    /// it spoils no other (spec S-15).
     fn read_page(&self, body: &[u8]) -> Result<ListPage, String> {
         let text = transport::text(body);
-        let list: ListWire<'_> = serde_json::from_str(&text).map_err(|error| error.to_string())?;
-        expect_kind(list.kind.as_ref(), "PodList")?;
-        let meta = list.metadata.ok_or("no metadata")?;
-        let version = meta
-            .resource_version
-            .and_then(|text| ResourceVersion::parse(&text.0))
-            .ok_or("metadata.resourceVersion: no unsigned integer")?;
+        let reader = &self.at.reader;
+        let whole = serde_json::from_str::<ListWire<'_, PodWire<'_>>>(&text).ok();
+        let whole = whole.and_then(|mut list| {
+            let pods = list.items.take().unwrap_or_default().into_iter();
+            let read = pods.map(|pod| reader.pod(pod).map(|pod| Sighting::Read(Arc::new(pod))));
+            let items = read.collect::<Result<Vec<_>, _>>().ok()?;
+            Some(page_of(list.kind, list.metadata, items))
+        });
+        if let Some(page) = whole {
+            return page;
+        }
+        let list: ListWire<'_, &RawValue> =
+            serde_json::from_str(&text).map_err(|error| error.to_string())?;
         let items = list.items.unwrap_or_default();
-        Ok(ListPage {
-            version,
-            continue_token: meta
-                .continue_token
-                .map(|token| token.0.into_owned())
-                .filter(|token| !token.is_empty()),
-            items: items
-                .into_iter()
-                .map(|item| self.at.reader.read(item.get()))
-                .collect(),
-        })
+        let items = items.into_iter().map(|item| reader.read(item.get()));
+        page_of(list.kind, list.metadata, items.collect())
     }
 
     /// Asks for a pod.
@@ -262,6 +263,25 @@ impl Calls {
         segments.extend(name);
         path(&segments)
     }
+}
+
+fn page_of(
+    kind: Option<Text<'_>>,
+    meta: Option<ListMetaWire<'_>>,
+    items: Vec<Sighting>,
+) -> Result<ListPage, String> {
+    expect_kind(kind.as_ref(), "PodList")?;
+    let meta = meta.ok_or("no metadata")?;
+    let version = meta
+        .resource_version
+        .and_then(|text| ResourceVersion::parse(&text.0))
+        .ok_or("metadata.resourceVersion: no unsigned integer")?;
+    let token = meta.continue_token.map(|token| token.0.into_owned());
+    Ok(ListPage {
+        version,
+        continue_token: token.filter(|token| !token.is_empty()),
+        items,
+    })
 }
 
 /// The precondition is what makes a delete safe: it never hits a pod that only has the same name.
