@@ -23,6 +23,7 @@ mod drivers;
 mod exits;
 mod faults;
 mod hand;
+mod memory;
 mod network;
 mod node;
 mod planted;

@@ -13,7 +13,7 @@ use boatswain::planted::Planted;
 
 use crate::case::{Case, planted};
 use crate::number;
-use crate::runs::{on_all_cores, run, to_stderr};
+use crate::runs::{on_all_cores, run, run_untraced, to_stderr};
 use crate::shrink::{rule, shrink};
 use crate::trace;
 
@@ -36,8 +36,8 @@ struct Found {
 fn find(fault: Planted, mut seeds: Range<u64>, surely: bool) -> Option<Found> {
     seeds.find_map(|seed| {
         let case = Case::with(Some(fault), seed);
-        let violation = run(&case).verdict.err()?;
-        let found = !surely || run(&Case::of(seed)).verdict.is_ok();
+        let violation = run_untraced(&case).verdict.err()?;
+        let found = !surely || run_untraced(&Case::of(seed)).verdict.is_ok();
         found.then(|| Found {
             seed,
             rule: rule(&violation).to_owned(),
@@ -143,7 +143,7 @@ fn sim_a_planted_fault_is_shrunk_to_few_steps_and_shows_again() {
     let seed = find(fault, 1..MOST_SEEDS, true).unwrap().seed;
     let case = Case::with(Some(fault), seed);
     let violation = run(&case).verdict.unwrap_err();
-    let shortest = shrink(&case, &violation, |case| run(case).verdict.err());
+    let shortest = shrink(&case, &violation, |case| run_untraced(case).verdict.err());
     assert!(
         shortest.places().len() <= 2,
         "{shortest} of {} steps",

@@ -36,8 +36,17 @@ pub fn run_with_log(case: &Case) -> Run {
     trace::with_log(|| run(case))
 }
 
-/// Runs one case.
+/// Runs one case; all that happens is in its trace.
 pub fn run(case: &Case) -> Run {
+    run_traced(case, true)
+}
+
+/// Runs one case of which nobody wants to know more than what came of it.
+pub fn run_untraced(case: &Case) -> Run {
+    run_traced(case, false)
+}
+
+fn run_traced(case: &Case, is_traced: bool) -> Run {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -46,7 +55,7 @@ pub fn run(case: &Case) -> Run {
     planted::plant(case.planted);
     let run = runtime.block_on(async {
         let began = tokio::time::Instant::now();
-        trace::begin();
+        trace::begin(is_traced);
         let script = case.script();
         say!("{script:#?}");
         let mut world = World::new(script);
@@ -90,7 +99,7 @@ pub fn run_many(seeds: Range<u64>, planted: Option<Planted>) -> Result<(), Strin
     let progress = Mutex::new(Progress::new(seeds.end - seeds.start));
     let violated = Mutex::new(BTreeMap::new());
     on_all_cores(seeds, |seed| {
-        let run = run(&Case::with(planted, seed));
+        let run = run_untraced(&Case::with(planted, seed));
         if let Err(violation) = run.verdict {
             to_stderr(&format!("seed {seed}: {violation}"));
             violated.lock().unwrap().insert(seed, violation);
@@ -110,7 +119,7 @@ pub fn tell(case: &Case, violation: &str) -> String {
     to_stderr(&format!(
         "{case}: {violation}: looking for the shortest history that shows it"
     ));
-    let shortest = shrink(case, violation, |case| run(case).verdict.err());
+    let shortest = shrink(case, violation, |case| run_untraced(case).verdict.err());
     let profile = if cfg!(debug_assertions) {
         ""
     } else {

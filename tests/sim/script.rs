@@ -17,7 +17,7 @@ use crate::weather::Weather;
 use crate::webhook::Webhook;
 
 use mix::Mix;
-use size::Size;
+pub use size::Size;
 
 /// A run, as its seed has it.
 #[derive(Debug, Clone)]

@@ -21,14 +21,15 @@ thread_local! {
 
 struct Trace {
     began: Instant,
-    lines: String,
+    /// None are kept where nobody will read them.
+    lines: Option<String>,
 }
 
 /// Begins this thread's trace at this instant.
-pub fn begin() {
+pub fn begin(is_kept: bool) {
     let trace = Trace {
         began: Instant::now(),
-        lines: String::new(),
+        lines: is_kept.then(String::new),
     };
     TRACE.with_borrow_mut(|current| *current = Some(trace));
     PANICS.with_borrow_mut(Vec::clear);
@@ -36,16 +37,24 @@ pub fn begin() {
 
 /// Ends this thread's trace.
 pub fn end() -> String {
-    TRACE.with_borrow_mut(|trace| trace.take().map_or_else(String::new, |trace| trace.lines))
+    TRACE
+        .with_borrow_mut(|trace| trace.take().and_then(|trace| trace.lines))
+        .unwrap_or_default()
+}
+
+/// Whether anybody will read it.
+pub fn is_kept() -> bool {
+    TRACE.with_borrow(|trace| trace.as_ref().is_some_and(|trace| trace.lines.is_some()))
 }
 
 /// Adds a line.
 pub fn add(line: fmt::Arguments<'_>) {
     TRACE.with_borrow_mut(|trace| {
-        if let Some(trace) = trace {
+        let Some(trace) = trace else { return };
+        if let Some(lines) = &mut trace.lines {
             let now = trace.began.elapsed().as_secs_f64();
             // Writing to a String never fails.
-            let _ = writeln!(trace.lines, "{now:>9.3} {line}");
+            let _ = writeln!(lines, "{now:>9.3} {line}");
         }
     });
 }

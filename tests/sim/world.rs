@@ -63,6 +63,12 @@ pub struct World {
     pub ended_clean: bool,
     /// The application, as the record had it when the world came to rest.
     pub app_id: String,
+    /// When it was last noted how much is remembered.
+    pub measured: Instant,
+    /// When it began.
+    pub began: Instant,
+    /// The most executors that any driver ever had.
+    pub largest_fleet: usize,
     wake: Arc<Notify>,
     /// What was last written of a driver's ledger, and which snapshot that was.
     shown: String,
@@ -110,6 +116,9 @@ impl World {
             writes: 0,
             ended_clean: false,
             app_id: String::new(),
+            measured: Instant::now(),
+            began: Instant::now(),
+            largest_fleet: 0,
             wake,
             shown: String::new(),
             shown_last: (0, 0),
@@ -148,6 +157,7 @@ impl World {
                 () = sleep_until(next) => {}
             }
             self.step().await?;
+            self.note_memory().await?;
         }
     }
 
@@ -218,6 +228,7 @@ impl World {
             self.hear().await?;
             if let Some(snapshot) = seen {
                 self.show(number, &snapshot);
+                self.largest_fleet = self.largest_fleet.max(snapshot.entries.len());
                 self.truth.look(&truth::Look {
                     driver: number,
                     before: self.checks.last(number),
@@ -255,7 +266,7 @@ impl World {
     }
 
     fn show(&mut self, number: usize, snapshot: &Snapshot) {
-        if self.shown_last == (number, snapshot.seq) {
+        if self.shown_last == (number, snapshot.seq) || !trace::is_kept() {
             return;
         }
         self.shown_last = (number, snapshot.seq);

@@ -60,6 +60,11 @@ impl Size {
             faults: (STANDARD.faults as f64 * times) as usize,
         }
     }
+
+    /// Whether the environment wants worlds that last for hours.
+    pub fn is_long() -> bool {
+        number("BOATSWAIN_SIM_HOURS").is_some()
+    }
 }
 
 /// A number from the environment.

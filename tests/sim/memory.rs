@@ -1,0 +1,85 @@
+//! What a driver remembers follows its fleet, not the time or the number of events (spec I-8).
+
+use std::fs;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::checks::Verdict;
+use crate::drivers::Driver;
+use crate::hand::{NAMESPACE, text};
+use crate::runs::to_stderr;
+use crate::script::Size;
+use crate::trace::say;
+use crate::world::World;
+
+/// It is looked at so often, in a world that is not calm.
+const EVERY: Duration = Duration::from_secs(10 * 60);
+
+/// A record is no larger than this beside what it says of each executor.
+const RECORD: usize = 1_000;
+
+/// What a record says of an executor: in which interval it is, of those that have ended or are bound.
+const RECORD_PER_EXECUTOR: usize = 32;
+
+impl World {
+    /// Looks at what the youngest driver remembers, from time to time; told, where a world lasts for hours.
+    // spec: I-8, S-14, S-23
+    pub async fn note_memory(&mut self) -> Verdict {
+        if self.measured.elapsed() < EVERY {
+            return Ok(());
+        }
+        self.measured = Instant::now();
+        let handle = (self.fleet.borrow().iter().rev())
+            .find(|driver: &&Driver| driver.is_alive() && !driver.paused)
+            .map(|driver| (driver.number, driver.handle.clone()));
+        let Some((number, handle)) = handle else {
+            return Ok(());
+        };
+        let Some((measures, ledger)) = handle.measure().await.zip(self.checks.last(number)) else {
+            return Ok(());
+        };
+        let record = self.record_size().await;
+        say!("d{number} remembers {measures:?}, its record has {record} bytes");
+        if Size::is_long() {
+            let hours = self.began.elapsed().as_secs_f64() / 3_600.0;
+            to_stderr(&format!(
+                "seed {}, {hours:.1} hours: {} executors, {} intervals of ended ids, {measures:?}, the record has \
+                 {record} bytes; all of this process {} MiB",
+                self.script.seed,
+                ledger.entries.len(),
+                ledger.ended.interval_count(),
+                resident_mib(),
+            ));
+        }
+        let fleet = ledger.entries.len() + ledger.ghosts.len();
+        let intervals = ledger.ended.interval_count();
+        if intervals > fleet + 1 || record > RECORD + RECORD_PER_EXECUTOR * self.largest_fleet {
+            return Err(format!(
+                "I-8: with {fleet} executors, {} at most, d{number} remembers {measures:?} and {intervals} intervals \
+                 of ended ids, and its record has {record} bytes",
+                self.largest_fleet
+            ));
+        }
+        Ok(())
+    }
+
+    async fn record_size(&self) -> usize {
+        let state = self.cluster.state().await;
+        let record = (state.config_maps(NAMESPACE))
+            .find(|map| text(map, "/metadata/name").ends_with("-app"))
+            .map(|map| {
+                map.pointer("/data")
+                    .map_or(0, |data| data.to_string().len())
+            });
+        record.unwrap_or(0)
+    }
+}
+
+/// How much of the machine's memory this process has; nothing where that cannot be read.
+fn resident_mib() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) / 1_024
+}
