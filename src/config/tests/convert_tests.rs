@@ -25,6 +25,11 @@ fn a_spark_defaults_conf_becomes_a_configuration_that_can_be_used() {
     }
 }
 
+fn executors(config: &Config) -> Vec<u32> {
+    let profiles = config.profiles.values();
+    profiles.map(|profile| profile.executors).collect()
+}
+
 // spec: C-7
 #[test]
 fn what_boatswain_would_refuse_is_named_and_the_rest_is_used() {
@@ -39,12 +44,7 @@ fn what_boatswain_would_refuse_is_named_and_the_rest_is_used() {
          spark.executor.instances 3",
     );
     let config = read(&toml).unwrap_or_else(|error| panic!("{error}\n{toml}"));
-    let counts: Vec<u32> = config
-        .profiles
-        .values()
-        .map(|profile| profile.executors)
-        .collect();
-    assert_eq!(counts, [3]);
+    assert_eq!(executors(&config), [3]);
     assert_eq!(config.cluster.namespace, None);
     for part in [
         "#   spark.kubernetes.namespace: cluster.namespace: found \"Not_A_Namespace\"",
@@ -81,12 +81,7 @@ fn a_name_of_which_toml_would_not_take_a_character_is_named_and_the_rest_can_be_
             "spark.kubernetes.container.image e:1\nspark.executorEnv.A{odd}B 1\nspark.executor.instances 3"
         ));
         let config = read(&toml).unwrap_or_else(|error| panic!("{odd}: {error}\n{toml}"));
-        let counts: Vec<u32> = config
-            .profiles
-            .values()
-            .map(|profile| profile.executors)
-            .collect();
-        assert_eq!(counts, [3]);
+        assert_eq!(executors(&config), [3]);
         assert!(
             toml.contains("not a name that Kubernetes accepts"),
             "{toml}"

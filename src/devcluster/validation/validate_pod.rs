@@ -156,18 +156,28 @@ fn one_of(object: &Value, field: &str, path: &str, allowed: &[&str], causes: &mu
     }
 }
 
+/// A name that none of its kind has beside it.
+fn own_name<'a>(
+    named: &'a Value,
+    path: &str,
+    seen: &mut BTreeSet<&'a str>,
+    causes: &mut Vec<Cause>,
+) {
+    let name = text(named, &["name"]);
+    let field = format!("{path}.name");
+    if name.is_empty() {
+        causes.push(Cause::required(field, ""));
+    } else if let Err(why) = names::label(name) {
+        causes.push(Cause::invalid(field, &name.into(), why));
+    } else if !seen.insert(name) {
+        causes.push(Cause::duplicate(field, &name.into()));
+    }
+}
+
 fn volumes<'a>(spec: &'a Value, causes: &mut Vec<Cause>) -> BTreeSet<&'a str> {
     let mut seen = BTreeSet::new();
     for (i, volume) in list(spec, &["volumes"]).iter().enumerate() {
-        let name = text(volume, &["name"]);
-        let field = format!("spec.volumes[{i}].name");
-        if name.is_empty() {
-            causes.push(Cause::required(field, ""));
-        } else if let Err(why) = names::label(name) {
-            causes.push(Cause::invalid(field, &name.into(), why));
-        } else if !seen.insert(name) {
-            causes.push(Cause::duplicate(field, &name.into()));
-        }
+        own_name(volume, &format!("spec.volumes[{i}]"), &mut seen, causes);
         let sources = volume
             .as_object()
             .map_or(0, |fields| fields.len().saturating_sub(1));
@@ -189,15 +199,7 @@ fn container<'a>(
     seen: &mut BTreeSet<&'a str>,
     causes: &mut Vec<Cause>,
 ) {
-    let name = text(container, &["name"]);
-    let field = format!("{path}.name");
-    if name.is_empty() {
-        causes.push(Cause::required(field, ""));
-    } else if let Err(why) = names::label(name) {
-        causes.push(Cause::invalid(field, &name.into(), why));
-    } else if !seen.insert(name) {
-        causes.push(Cause::duplicate(field, &name.into()));
-    }
+    own_name(container, path, seen, causes);
     let image = text(container, &["image"]);
     if image.is_empty() {
         causes.push(Cause::required(format!("{path}.image"), ""));

@@ -1,0 +1,116 @@
+//! A pod as Kubernetes tells of it, and what its state is; pods for other tests.
+
+use super::*;
+
+/// A pending pod of executor `id`, for tests.
+pub(crate) fn pending(prefix: &str, id: u64, uid: &str, version: u64) -> Pod {
+    let id = ExecutorId::new(id).unwrap();
+    Pod {
+        uid: uid.into(),
+        name: super::super::ids::pod_name(prefix, id).into(),
+        version: version.into(),
+        claim: Claim::Executor {
+            id,
+            profile: Some("default".into()),
+            incarnation: Some(Incarnation(1)),
+        },
+        ..Pod::blank()
+    }
+}
+
+/// A container that ended so.
+pub(crate) fn ended(exit_code: i32) -> Termination {
+    Termination {
+        exit_code: Some(exit_code),
+        reason: None,
+        message: None,
+        started: None,
+        finished: None,
+    }
+}
+
+fn deletion() -> Option<Deletion> {
+    Some(Deletion {
+        deadline: None,
+        grace: None,
+    })
+}
+
+// spec: E-11
+#[test]
+fn phases_compare_without_case_and_a_finished_pod_stays_finished_while_it_is_deleted() {
+    assert_eq!(Phase::parse("RUNNING"), Phase::Running);
+    assert_eq!(Phase::parse("succeeded"), Phase::Succeeded);
+    let with = |phase, deletion| {
+        Pod {
+            phase,
+            deletion,
+            ..pending("a", 1, "u", 1)
+        }
+        .state()
+    };
+    assert_eq!(with(Phase::Failed, deletion()), PodState::Failed);
+    assert_eq!(with(Phase::Succeeded, deletion()), PodState::Succeeded);
+    assert_eq!(with(Phase::Running, deletion()), PodState::Terminating);
+    assert_eq!(with(Phase::Pending, deletion()), PodState::Terminating);
+    assert_eq!(with(Phase::parse("Hibernating"), None), PodState::Odd);
+    assert_eq!(
+        with(Phase::parse("Hibernating"), deletion()),
+        PodState::Terminating
+    );
+}
+
+// spec: E-12, E-13
+#[test]
+fn the_executor_containers_end_decides_and_a_sidecars_only_where_asked_for() {
+    let running = Pod {
+        phase: Phase::Running,
+        ..pending("a", 1, "u", 1)
+    };
+    let with = |executor, failed_sidecar| Pod {
+        executor,
+        failed_sidecar,
+        ..running.clone()
+    };
+    let up = ContainerState::Running { started: None };
+
+    let done = with(ContainerState::Terminated(ended(0)), None);
+    assert_eq!(
+        (done.state(), done.exit_code()),
+        (PodState::Succeeded, Some(0))
+    );
+    let crashed = with(ContainerState::Terminated(ended(3)), None);
+    assert_eq!(
+        (crashed.state(), crashed.exit_code()),
+        (PodState::Failed, Some(3))
+    );
+    let alive = with(up.clone(), None);
+    assert_eq!(
+        (alive.state(), alive.exit_code()),
+        (PodState::Running, None)
+    );
+    let sidecar = with(up, Some(ended(9)));
+    assert_eq!(
+        (sidecar.state(), sidecar.exit_code()),
+        (PodState::Failed, Some(9))
+    );
+    let both = with(ContainerState::Terminated(ended(3)), Some(ended(9)));
+    assert_eq!(
+        both.exit_code(),
+        Some(3),
+        "the executor's own code is preferred"
+    );
+}
+
+// spec: E-14
+#[test]
+fn texts_are_cut_so_that_an_executor_stays_small() {
+    assert_eq!(&*cut("short"), "short");
+    let long = cut(&"ü".repeat(10_000));
+    assert!(long.len() <= MAX_TEXT_BYTES && long.ends_with('…'));
+    assert!(
+        size_of::<Pod>() + 6 * MAX_TEXT_BYTES / 2 <= 1_280,
+        "{}",
+        size_of::<Pod>()
+    );
+}
