@@ -244,15 +244,10 @@ impl World {
 
     /// Hears what drivers told of ends.
     async fn hear(&mut self) -> Verdict {
-        let told: Vec<_> = (self.fleet.borrow().iter())
-            .map(|driver| (driver.number, driver.take_ends()))
-            .filter(|(_, ends)| !ends.is_empty())
-            .collect();
-        if told.is_empty() {
-            return Ok(());
-        }
+        // While the server is asked, what was said before arrives.
         let server = self.cluster.state().await;
-        for (number, ends) in told {
+        for driver in self.fleet.borrow().iter() {
+            let (number, ends) = (driver.number, driver.take_ends());
             for end in &ends {
                 let (id, class) = (end.0.entry.id, end.0.reason.class);
                 say!("d{number} tells: {id} {class}");

@@ -86,7 +86,7 @@ fn nothing_is_asked_for_before_adoption_and_the_first_request_leaves_in_the_roun
 // spec: O-30, I-1
 #[test]
 fn ids_that_adoption_finds_beyond_the_record_are_reserved_at_once_though_nothing_is_wanted() {
-    let mut story = Story::before_adoption(&[("default", 1)], Inheritance::default());
+    let story = Story::before_adoption(&[("default", 1)], Inheritance::default());
     let found = story.pod(907);
     let rng = StdRng::seed_from_u64(7);
     let allocation = Allocation::new(settings(), rng, Some(id(5)), &BTreeMap::new(), at(0));
