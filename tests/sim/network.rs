@@ -184,6 +184,7 @@ impl Network {
             }
             None => body,
         };
+        let uri = parts.uri.clone();
         let streamed = query(&parts.uri).any(|part| part == "sendInitialEvents=true");
         if streamed && !self.net().streams {
             say!("d{} #{number} a streamed list: refused", self.driver);
@@ -193,6 +194,9 @@ impl Network {
         let code = response.status().as_u16();
         if kind == Kind::Watch {
             return self.watched(response, number, streamed);
+        }
+        if !kind.is_write() {
+            say!("d{} #{number} {method} {uri} -> {code}", self.driver);
         }
         if kind.is_write() {
             let state = self.cluster.state().await;

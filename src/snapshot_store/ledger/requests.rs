@@ -68,6 +68,15 @@ impl Ledger {
         }
     }
 
+    /// Whether a pod of the name that we asked for is the one that we asked for, though its labels do not say so: a
+    /// webhook may have taken them, but the record that owns it is this application's (spec E-1, K-2).
+    fn was_asked_for(&self, entry: &Entry, pod: &Pod) -> bool {
+        let record = self.current.record.as_ref();
+        entry.incarnation == self.identity.incarnation
+            && matches!(pod.claim, Claim::Foreign { .. } | Claim::Stranger { .. })
+            && record.is_some_and(|record| pod.owner.as_ref() == Some(record))
+    }
+
     /// The executor was given up before the answer came: the answer's pod is a ghost, whatever labels it was left
     /// with, for we made it (spec E-3).
     fn created_too_late(&mut self, id: ExecutorId, sighting: &Sighting, draft: &mut Draft) {
@@ -125,7 +134,10 @@ impl Ledger {
             Sighting::Read(pod) => {
                 let its_own = match entry.uid() {
                     Some(uid) => *uid == pod.uid,
-                    None => self.awaits(pod).is_some_and(|entry| entry.id == id),
+                    None => {
+                        self.awaits(pod).is_some_and(|entry| entry.id == id)
+                            || self.was_asked_for(&entry, pod)
+                    }
                 };
                 if its_own {
                     return self.step(id, &EntryNews::FoundThere(pod, sent), now, draft);

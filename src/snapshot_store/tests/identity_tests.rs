@@ -160,6 +160,34 @@ fn a_webhook_that_strips_labels_makes_the_answer_bind_and_the_look_up_retire() {
     assert_eq!(store.state(1), "Gone");
 }
 
+// spec: A-13, E-1, E-10
+#[test]
+fn a_pod_whose_labels_a_webhook_took_and_whose_answer_was_lost_is_known_by_the_record_that_owns_it()
+{
+    let owned = |by: &str| Pod {
+        owner: Some(by.into()),
+        ..relabelled(running(1, "u1", 22))
+    };
+    let asked = || {
+        let mut store = Store::new();
+        store.request(1);
+        store.broke(1);
+        store.second += 60;
+        store
+    };
+    let mut store = asked();
+    let record = store.snapshot().record.clone().unwrap();
+    store.look_up(1, found(owned(record.as_str())));
+    assert_eq!(store.state(1), "Absent", "counted until it is retired");
+    store.look_up(1, found(owned(record.as_str())));
+    assert_eq!(store.state(1), "Leaving");
+
+    // A namesake that somebody else made is none of ours.
+    let mut store = asked();
+    store.look_up(1, found(owned("another")));
+    assert_eq!(store.how_gone(1), HowGone::NotCreated("timeout".into()));
+}
+
 // spec: E-10, E-6
 #[test]
 fn a_relabelled_pod_is_live_until_a_look_up_says_whose_it_is() {
