@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use rand::RngExt;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -52,6 +53,8 @@ pub struct Application {
     pub uid: PodUid,
     /// The record's version.
     pub version: ResourceVersion,
+    /// When the record was made.
+    pub created: Option<Timestamp>,
 }
 
 /// Why there is no start.
@@ -139,6 +142,7 @@ pub async fn succeed(
         place,
         uid: map.uid,
         version: map.version,
+        created: map.created,
     })
 }
 

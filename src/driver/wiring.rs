@@ -124,6 +124,7 @@ pub(super) fn wire(
         place,
         uid,
         version,
+        created,
     } = application;
     let targets = succession::targets(&config, &record);
     let wanted = targets.clone();
@@ -198,7 +199,7 @@ pub(super) fn wire(
     let polling = PollSource::new(lister, poll_pace(&poll, watch.enabled), rng()).start();
 
     let keeper = RecordKeeper::new(record_keeper::Wiring {
-        keeping: Keeping::new(record.clone(), place, uid.clone(), version),
+        keeping: Keeping::new(record.clone(), place, uid.clone(), version, created),
         calls: calls.clone(),
         prefix: prefix.clone(),
         clock,
