@@ -14,7 +14,8 @@ use tower::ServiceExt as _;
 use super::*;
 use crate::clock::Clock;
 use crate::driver_backend::messages::KeepTargets;
-use crate::driver_backend::{self, DriverBackend};
+use crate::driver_backend::steering::messages::{KeepHeld, Stop};
+use crate::driver_backend::{self, DriverBackend, steering};
 use crate::model::news::{News, Outcome};
 use crate::model::{AppId, Incarnation};
 use crate::snapshot_store::SnapshotStore;
@@ -33,6 +34,18 @@ impl Handler<KeepTargets> for Keeper {
     type Result = ();
 
     fn handle(&mut self, _: KeepTargets, _: &mut Self::Context) {}
+}
+
+impl Handler<KeepHeld> for Keeper {
+    type Result = ();
+
+    fn handle(&mut self, _: KeepHeld, _: &mut Self::Context) {}
+}
+
+impl Handler<Stop> for Keeper {
+    type Result = ();
+
+    fn handle(&mut self, _: Stop, _: &mut Self::Context) {}
 }
 
 /// A driver's store and backend, and the api over them.
@@ -58,6 +71,16 @@ fn driver(targets: &[(&str, u32)]) -> Driver {
         keep: Keeper.start().recipient(),
         clock,
         timing,
+        steering: steering::Wiring {
+            settings: steering::Settings {
+                kill_grace: Duration::from_secs(5),
+                decommission_timeout: Duration::from_secs(60),
+                ttl: None,
+            },
+            held: None,
+            keep: Keeper.start().recipient(),
+            stop: Keeper.start().recipient(),
+        },
     })
     .start();
     let meter = Meter::new(
@@ -71,7 +94,7 @@ fn driver(targets: &[(&str, u32)]) -> Driver {
     let tokens = Tokens::parse("full-one\nlooks read\n", "tokens").unwrap();
     Driver {
         store,
-        router: router(backend, meter, Arc::new(tokens)),
+        router: router(backend, meter, tokens),
     }
 }
 

@@ -12,6 +12,7 @@ pub(super) fn check(config: &mut Config, notes: &mut Notes) {
     modes(config, notes);
     programs(config, notes);
     api(config, notes);
+    ttl(config, notes);
 }
 
 /// Without a source nothing would ever be seen (spec W-6).
@@ -130,6 +131,18 @@ fn api(config: &Config, notes: &mut Notes) {
             "api.token_file",
             "missing, and api.listen is set",
             "name a file: where there is none, it is made with a token in it",
+        );
+    }
+}
+
+/// What nobody can call would never be renewed (spec B-35).
+fn ttl(config: &Config, notes: &mut Notes) {
+    let keys = ["app.ttl", "api.listen"];
+    if config.app.ttl.is_some() && config.api.listen.is_none() && notes.are_sound(&keys) {
+        notes.refuse(
+            "app.ttl",
+            "found, but without api.listen the application cannot renew it",
+            "set api.listen, or remove it",
         );
     }
 }

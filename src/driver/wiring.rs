@@ -8,9 +8,10 @@ use actix::{Actor, Addr};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
+use crate::api;
 use crate::config::{self, Config, ScaleDown};
 use crate::driver_backend::messages::{HearOfEnds, SetTargets};
-use crate::driver_backend::{self, DriverBackend};
+use crate::driver_backend::{self, DriverBackend, steering};
 use crate::kubernetes::pod_template::{Common, TemplateError, Toleration};
 use crate::kubernetes::{Calls, ProfileSpec, Record};
 use crate::lifecycle_manager::{self, LifecycleManager, duties};
@@ -93,6 +94,10 @@ impl Actors {
                 }
             }
             Command::HearOfEnds(reader) => self.backend.do_send(HearOfEnds(reader)),
+            Command::Routes(tokens, answer) => {
+                let routes = api::router(self.backend.clone(), self.meter.clone(), tokens);
+                let _ = answer.send(routes);
+            }
             Command::Stop(_) => {}
         }
     }
@@ -125,8 +130,11 @@ pub(super) fn wire(
         uid,
         version,
     } = application;
-    let targets = succession::targets(&config, &record);
-    let wanted = targets.clone();
+    let wanted = succession::targets(&config, &record);
+    let mut targets = wanted.clone();
+    if record.held.is_some() {
+        targets.values_mut().for_each(|target| *target = 0);
+    }
     let Config {
         app,
         cluster,
@@ -139,7 +147,7 @@ pub(super) fn wire(
         allocation: up,
         lifecycle,
         failures,
-        backend: _,
+        backend: sessions,
         api: _,
         shutdown: _,
         log: _,
@@ -215,6 +223,16 @@ pub(super) fn wire(
         keep: keeper.clone().recipient(),
         clock,
         timing,
+        steering: steering::Wiring {
+            settings: steering::Settings {
+                kill_grace: sessions.kill_grace,
+                decommission_timeout: sessions.decommission_timeout,
+                ttl: app.ttl,
+            },
+            held: record.held.clone(),
+            keep: keeper.clone().recipient(),
+            stop: reporter.clone().recipient(),
+        },
     })
     .start();
 
@@ -229,6 +247,8 @@ pub(super) fn wire(
         timing,
         store: store.clone(),
         backend: backend.clone().recipient(),
+        sessions: backend.clone().recipient(),
+        drain_label: label(&sessions.decommission_label),
     })
     .start();
 
@@ -273,6 +293,12 @@ pub(super) fn wire(
         page_size: poll.page_size,
         request_timeout: cluster.request_timeout,
     })
+}
+
+/// A label that the configuration has as one text.
+fn label(text: &str) -> (String, String) {
+    let (key, value) = text.split_once('=').unwrap_or((text, ""));
+    (key.to_owned(), value.to_owned())
 }
 
 /// What earlier incarnations knew. A first one inherits nothing: the block that it has just reserved is its own.

@@ -5,6 +5,7 @@
 
 pub mod chronicle;
 pub mod messages;
+pub mod steering;
 pub mod views;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -14,7 +15,7 @@ use tokio::sync::watch;
 
 use crate::clock::Clock;
 use crate::config::MOST_EXECUTORS;
-use crate::lifecycle_manager::messages::Ended;
+use crate::lifecycle_manager::messages::{Ended, Instruct};
 use crate::model::news::News;
 use crate::model::{AppId, Incarnation, ProfileName};
 use crate::snapshot_store::SnapshotStore;
@@ -26,7 +27,9 @@ use messages::{
     EventsRead, Explain, Explanation, FollowEvents, GetExecutors, GetStatus, Growth, HearOfEnds,
     KeepTargets, ReadEvents, RefusedTargets, SetTargets,
 };
-use views::{ExecutorView, LOSSES, LossView, StatusView};
+use chronicle::event::What;
+use steering::Steering;
+use views::{ExecutorView, HeldView, LOSSES, LossView, StatusView};
 
 /// The application's side of the driver.
 pub struct DriverBackend {
@@ -45,6 +48,7 @@ pub struct DriverBackend {
     /// The last losses, the newest first.
     losses: VecDeque<LossView>,
     growth: watch::Sender<u64>,
+    steering: Steering,
 }
 
 /// What DriverBackend is made of.
@@ -63,6 +67,8 @@ pub struct Wiring {
     pub clock: Clock,
     /// When batches come.
     pub timing: Timing,
+    /// What can be asked for beyond targets.
+    pub steering: steering::Wiring,
 }
 
 impl DriverBackend {
@@ -76,6 +82,7 @@ impl DriverBackend {
             keep,
             clock,
             timing,
+            steering,
         } = wiring;
         Self {
             app,
@@ -90,6 +97,7 @@ impl DriverBackend {
             chronicle: Chronicle::new(incarnation),
             losses: VecDeque::new(),
             growth: watch::Sender::new(0),
+            steering: Steering::new(steering, clock.now().tick),
         }
     }
 
@@ -101,6 +109,12 @@ impl DriverBackend {
             *number = last;
             grows
         });
+    }
+
+    /// Something happened that no snapshot shows.
+    fn happened(&mut self, what: What) {
+        self.chronicle.note(what, self.clock.now());
+        self.grown();
     }
 
     fn living(&self) -> Vec<ExecutorView> {
@@ -146,7 +160,8 @@ impl Actor for DriverBackend {
 impl Handler<Round> for DriverBackend {
     type Result = ();
 
-    fn handle(&mut self, Round(batch): Round, _: &mut Self::Context) {
+    fn handle(&mut self, Round(batch): Round, ctx: &mut Self::Context) {
+        self.mind_the_claim(ctx);
         self.chronicle.round(&batch, self.clock.now());
         self.store.do_send(Decided(Subscriber::Backend));
         self.grown();
@@ -164,8 +179,13 @@ impl Handler<SetTargets> for DriverBackend {
             tracing::info!(profile = profile.as_str(), target, "target set");
         }
         self.targets.extend(targets.clone());
-        self.store.do_send(Tell(News::Targets(targets.clone())));
-        self.keep.do_send(KeepTargets(targets));
+        self.keep.do_send(KeepTargets(targets.clone()));
+        if let Some(mut held) = self.steering.held().cloned() {
+            held.targets.extend(targets);
+            self.steering.set_held(Some(held));
+        } else {
+            self.store.do_send(Tell(News::Targets(targets)));
+        }
         Ok(self.targets.clone())
     }
 }
@@ -200,6 +220,15 @@ impl Handler<HearOfEnds> for DriverBackend {
     }
 }
 
+/// Executors have no sessions yet: none of them ever counts as registered, so there is nobody to tell.
+impl Handler<Instruct> for DriverBackend {
+    type Result = ();
+
+    fn handle(&mut self, Instruct { executor, order }: Instruct, _: &mut Self::Context) {
+        tracing::debug!(executor = executor.get(), ?order, "it has no session to be told over");
+    }
+}
+
 impl Handler<GetStatus> for DriverBackend {
     type Result = MessageResult<GetStatus>;
 
@@ -210,6 +239,7 @@ impl Handler<GetStatus> for DriverBackend {
         if let Some(snapshot) = self.chronicle.snapshot() {
             status.adopted = true;
             status.profiles = views::profiles(snapshot);
+            status.held = self.steering.held().map(HeldView::of);
             status.losses = self.losses.iter().cloned().collect();
         }
         MessageResult(status)

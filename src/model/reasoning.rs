@@ -44,6 +44,7 @@ pub fn ended_early(entry: &Entry, class: LossClass, now: Tick, stable_after: Dur
         | LossClass::Disrupted
         | LossClass::NodeLost
         | LossClass::Killed
+        | LossClass::Decommissioned
         | LossClass::ScaledDown
         | LossClass::NotCreated
         | LossClass::Missing
@@ -77,6 +78,11 @@ fn marked(entry: &Entry) -> Option<(LossClass, String)> {
             format!("its pod no longer says that it is ours: {label}"),
         ),
         Why::ApplicationEnded => (LossClass::Killed, "the application ended".to_owned()),
+        Why::Killed(by) => (LossClass::Killed, format!("killed by {by}")),
+        Why::Decommissioned(by) => (
+            LossClass::Decommissioned,
+            format!("decommissioned by {by}"),
+        ),
     })
 }
 

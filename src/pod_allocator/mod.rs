@@ -25,7 +25,7 @@ use crate::clock::Clock;
 use crate::kubernetes::pod_template::Common;
 use crate::kubernetes::{Calls, Failure, Kind as FailureKind, PodBody, ProfileSpec, Template};
 use crate::model::executor::{How, Why};
-use crate::model::news::{News, Outcome};
+use crate::model::news::{Aim, News, Outcome};
 use crate::model::pod::Sighting;
 use crate::model::{ExecutorId, PodUid, ProfileName, Tick};
 use crate::planted::{self, Planted};
@@ -159,7 +159,7 @@ impl PodAllocator {
                 let (why, how) = (Why::ScaledDown, How::Delete);
                 self.store.do_send(Tell(News::Retire {
                     ids,
-                    targets: BTreeMap::new(),
+                    aim: Aim::Stay,
                     why,
                     how,
                 }));

@@ -100,9 +100,11 @@ fn changed(before: Option<&Entry>, after: &Entry, now: Tick) {
         && before.is_some_and(|before| before.leaving.is_none())
     {
         let reason = match &leaving.why {
-            Why::ScaledDown => "more executors than wanted",
-            Why::Mislabelled(_) => "its labels no longer say that it is ours",
-            Why::ApplicationEnded => "the application ended",
+            Why::ScaledDown => "more executors than wanted".to_owned(),
+            Why::Mislabelled(_) => "its labels no longer say that it is ours".to_owned(),
+            Why::ApplicationEnded => "the application ended".to_owned(),
+            Why::Killed(by) => format!("killed by {by}"),
+            Why::Decommissioned(by) => format!("decommissioned by {by}"),
         };
         tracing::info!(executor, profile, reason, "executor leaving");
         return;

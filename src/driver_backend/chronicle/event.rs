@@ -80,6 +80,19 @@ pub enum What {
         /// How many are wanted now.
         target: u32,
     },
+    /// All executors are to go, and how many were wanted is remembered (spec B-31).
+    Held {
+        /// Who asked for it; nobody, where the application has been silent for too long.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+    },
+    /// What was wanted before is wanted again.
+    Resumed,
+    /// The application ends.
+    Ending {
+        /// With this exit code.
+        exit_code: u8,
+    },
     /// Something happened to an executor.
     #[serde(untagged)]
     Executor {
@@ -231,6 +244,8 @@ fn why_leaving(entry: &Entry) -> String {
         Some(Why::ScaledDown) => "more were there than wanted".to_owned(),
         Some(Why::Mislabelled(why)) => format!("its labels say that it is not ours: {why}"),
         Some(Why::ApplicationEnded) => "the application ends".to_owned(),
+        Some(Why::Killed(by)) => format!("killed by {by}"),
+        Some(Why::Decommissioned(by)) => format!("decommissioned by {by}"),
     }
 }
 

@@ -141,7 +141,7 @@ impl Driver {
                     let (why, how) = (Why::ScaledDown, How::Delete);
                     self.story.tell(News::Retire {
                         ids,
-                        targets: BTreeMap::new(),
+                        aim: crate::model::news::Aim::Stay,
                         why,
                         how,
                     });
