@@ -52,7 +52,10 @@ fn operation(route: &Route) -> Value {
     };
     let good = json!({"description": "As asked", "content": content});
     answers.insert(route.status.to_string(), good);
-    for (status, meaning) in REFUSALS.iter().filter(|(status, _)| may_answer(route, *status)) {
+    for (status, meaning) in REFUSALS
+        .iter()
+        .filter(|(status, _)| may_answer(route, *status))
+    {
         let problem = json!({"application/json": {"schema": named("Problem")}});
         let answer = json!({"description": meaning, "content": problem});
         answers.insert(status.to_string(), answer);
@@ -103,7 +106,8 @@ fn parameters(route: &Route) -> Vec<Value> {
         let schema = json!({"type": "string", "pattern": "^[0-9]+-[0-9]+$"});
         for (name, place) in [("after", "query"), ("Last-Event-ID", "header")] {
             let about = "The last event that the reader has";
-            parameters.push(json!({"name": name, "in": place, "description": about, "schema": schema}));
+            parameters
+                .push(json!({"name": name, "in": place, "description": about, "schema": schema}));
         }
     }
     parameters

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::problem::Problem;
-use super::tokens::Right;
 use super::table::table;
+use super::tokens::Right;
 use super::{Api, BODY, BODY_TIME, answer, openapi};
 use crate::driver_backend::messages::{Explain, GetExecutors, GetStatus};
 use crate::driver_backend::steering::messages::Renew;
@@ -102,7 +102,10 @@ pub async fn executors(State(api): State<Api>) -> Result<Json<Value>, Problem> {
 }
 
 /// What happened to an executor (spec B-51).
-pub async fn explain(State(api): State<Api>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
+pub async fn explain(
+    State(api): State<Api>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
     let parsed = ExecutorId::parse(&id).map_err(|_| {
         Problem::bad_request(format!("{id:?} is no executor's id"))
             .at("id")

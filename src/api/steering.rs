@@ -102,7 +102,12 @@ pub async fn end(
         exit_code: u8,
     }
     let Wanted { exit_code } = parse(&body)?;
-    stop(&api, Stop::End { exit_code }, json!({"exit_code": exit_code})).await
+    stop(
+        &api,
+        Stop::End { exit_code },
+        json!({"exit_code": exit_code}),
+    )
+    .await
 }
 
 /// This process is over, and its successor goes on.

@@ -108,14 +108,32 @@ pub fn table() -> Vec<Route> {
             .is("The story of an executor, also of the last 1,000 that ended")
             .refuses(&[400, 404]),
         looks("/v1/targets", get(targets::read), "Targets").is("How many executors are wanted"),
-        does(put_.clone(), "/v1/targets", put(targets::set), "Targets", "Targets")
-            .is("Says how many executors are wanted, of all profiles that are named or of none")
-            .refuses(&[400, 422]),
-        does(put_, "/v1/targets/{profile}", put(targets::set_one), "Target", "Targets")
-            .is("Says how many executors of one profile are wanted")
-            .refuses(&[400, 422]),
-        does(post_.clone(), "/v1/executors/kill", post(steering::kill), "Kill", "Steered")
-            .is("Kills executors"),
+        does(
+            put_.clone(),
+            "/v1/targets",
+            put(targets::set),
+            "Targets",
+            "Targets",
+        )
+        .is("Says how many executors are wanted, of all profiles that are named or of none")
+        .refuses(&[400, 422]),
+        does(
+            put_,
+            "/v1/targets/{profile}",
+            put(targets::set_one),
+            "Target",
+            "Targets",
+        )
+        .is("Says how many executors of one profile are wanted")
+        .refuses(&[400, 422]),
+        does(
+            post_.clone(),
+            "/v1/executors/kill",
+            post(steering::kill),
+            "Kill",
+            "Steered",
+        )
+        .is("Kills executors"),
         does(
             post_.clone(),
             "/v1/executors/decommission",
@@ -124,13 +142,31 @@ pub fn table() -> Vec<Route> {
             "Steered",
         )
         .is("Has executors finish what they do and go"),
-        does(post_.clone(), "/v1/application/hold", post(steering::hold), "Hold", "Held")
-            .is("Has all executors finish and go, and remembers how many were wanted"),
-        does(post_.clone(), "/v1/application/resume", post(steering::resume), "Nothing", "Targets")
-            .is("Brings back what was wanted before the executors were held"),
-        does(post_.clone(), "/v1/application/end", post(steering::end), "End", "Ending")
-            .is("Ends the application; the driver exits with its code")
-            .accepted(),
+        does(
+            post_.clone(),
+            "/v1/application/hold",
+            post(steering::hold),
+            "Hold",
+            "Held",
+        )
+        .is("Has all executors finish and go, and remembers how many were wanted"),
+        does(
+            post_.clone(),
+            "/v1/application/resume",
+            post(steering::resume),
+            "Nothing",
+            "Targets",
+        )
+        .is("Brings back what was wanted before the executors were held"),
+        does(
+            post_.clone(),
+            "/v1/application/end",
+            post(steering::end),
+            "End",
+            "Ending",
+        )
+        .is("Ends the application; the driver exits with its code")
+        .accepted(),
         does(
             post_,
             "/v1/application/hand-over",
@@ -155,6 +191,8 @@ pub fn table() -> Vec<Route> {
             .is("Whether the driver has taken over")
             .text("text/plain")
             .open(),
-        looks("/openapi.json", get(document), "").is("This document").open(),
+        looks("/openapi.json", get(document), "")
+            .is("This document")
+            .open(),
     ]
 }

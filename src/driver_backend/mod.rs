@@ -22,12 +22,12 @@ use crate::snapshot_store::SnapshotStore;
 use crate::snapshot_store::delivery::Timing;
 use crate::snapshot_store::messages::{Decided, Round, Subscribe, Subscriber, Tell};
 
+use chronicle::event::What;
 use chronicle::{Chronicle, Reading};
 use messages::{
     EventsRead, Explain, Explanation, FollowEvents, GetExecutors, GetStatus, Growth, HearOfEnds,
     KeepTargets, ReadEvents, RefusedTargets, SetTargets,
 };
-use chronicle::event::What;
 use steering::Steering;
 use views::{ExecutorView, HeldView, LOSSES, LossView, StatusView};
 
@@ -225,7 +225,11 @@ impl Handler<Instruct> for DriverBackend {
     type Result = ();
 
     fn handle(&mut self, Instruct { executor, order }: Instruct, _: &mut Self::Context) {
-        tracing::debug!(executor = executor.get(), ?order, "it has no session to be told over");
+        tracing::debug!(
+            executor = executor.get(),
+            ?order,
+            "it has no session to be told over"
+        );
     }
 }
 

@@ -7,7 +7,9 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::draining;
-use super::labels::{DELETION_COST, DRAINING, EXECUTOR_ROLE, INACTIVE, LabelScheme, MAX_LABEL_VALUE};
+use super::labels::{
+    DELETION_COST, DRAINING, EXECUTOR_ROLE, INACTIVE, LabelScheme, MAX_LABEL_VALUE,
+};
 use super::refusal::clean;
 use super::wire::{
     ContainerStateWire, ContainerWire, MetaSkeleton, MetaWire, OwnerWire, Pairs, PodWire, Skeleton,

@@ -79,10 +79,7 @@ fn marked(entry: &Entry) -> Option<(LossClass, String)> {
         ),
         Why::ApplicationEnded => (LossClass::Killed, "the application ended".to_owned()),
         Why::Killed(by) => (LossClass::Killed, format!("killed by {by}")),
-        Why::Decommissioned(by) => (
-            LossClass::Decommissioned,
-            format!("decommissioned by {by}"),
-        ),
+        Why::Decommissioned(by) => (LossClass::Decommissioned, format!("decommissioned by {by}")),
     })
 }
 

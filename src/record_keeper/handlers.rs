@@ -137,8 +137,13 @@ impl Handler<Flush> for RecordKeeper {
 impl Handler<FinishRecord> for RecordKeeper {
     type Result = ResponseFuture<()>;
 
-    fn handle(&mut self, FinishRecord(code): FinishRecord, ctx: &mut Self::Context) -> Self::Result {
-        self.keeping.change_now(|record| record.finished = Some(code));
+    fn handle(
+        &mut self,
+        FinishRecord(code): FinishRecord,
+        ctx: &mut Self::Context,
+    ) -> Self::Result {
+        self.keeping
+            .change_now(|record| record.finished = Some(code));
         <Self as Handler<Flush>>::handle(self, Flush, ctx)
     }
 }

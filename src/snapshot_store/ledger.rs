@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::model::ids::AppId;
 use crate::model::executor::{How, Why};
+use crate::model::ids::AppId;
 use crate::model::news::{Aim, ListTicket, Listed, News};
 use crate::model::snapshot::{Changes, Target};
 use crate::model::{

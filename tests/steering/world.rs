@@ -65,7 +65,8 @@ pub async fn driver(sets: &[&str]) -> (World, Driver) {
 }
 
 impl World {
-    fn new() -> Self {
+    /// A cluster in which nothing has happened.
+    pub fn new() -> Self {
         let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let node = SimulatedNode {
             start_delay: Duration::from_secs(2),
@@ -84,8 +85,17 @@ impl World {
         }
     }
 
-    /// Starts the next driver.
+    /// Starts the next driver, and waits until it has taken over.
     pub async fn start(&mut self, sets: &[&str]) -> Driver {
+        let driver = self.begin(sets);
+        driver
+            .until("it has taken over", |status| status["adopted"] == true)
+            .await;
+        driver
+    }
+
+    /// Starts the next driver.
+    pub fn begin(&mut self, sets: &[&str]) -> Driver {
         let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
         let config = Config::from_toml(CONFIG, "t.toml", [], &sets).unwrap();
         self.drivers += 1;
@@ -96,13 +106,27 @@ impl World {
             holder: self.drivers,
         };
         let (handle, running) = driver::start_in(config, environment);
-        let driver = Driver {
+        Driver {
             handle,
             running: actix::spawn(running),
             cluster: self.cluster.clone(),
-        };
-        driver.until("it has taken over", |status| status["adopted"] == true).await;
-        driver
+        }
+    }
+
+    /// Makes a pod that is no executor's.
+    pub async fn make_pod(&self, name: &str) {
+        let pod = json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name},
+            "spec": {"containers": [{"name": "driver", "image": "none"}]},
+        });
+        let request = Request::post(format!("/api/v1/namespaces/{NAMESPACE}/pods"))
+            .header("content-type", "application/json")
+            .body(Body::from(pod.to_string()))
+            .unwrap();
+        let response = self.cluster.router().oneshot(request).await.unwrap();
+        assert_eq!(response.status(), StatusCode::CREATED);
     }
 
     /// The application's record, if there is one.
@@ -119,7 +143,11 @@ impl Driver {
 
     /// Asks its api.
     pub async fn call(&self, method: Method, path: &str, body: Value) -> (StatusCode, Value) {
-        let token = if method == Method::GET { "looks" } else { "all" };
+        let token = if method == Method::GET {
+            "looks"
+        } else {
+            "all"
+        };
         let request = Request::builder()
             .method(method)
             .uri(path)
@@ -132,7 +160,10 @@ impl Driver {
         let response = routes.oneshot(request).await.unwrap();
         let status = response.status();
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
-        (status, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
+        (
+            status,
+            serde_json::from_slice(&bytes).unwrap_or(Value::Null),
+        )
     }
 
     /// What it answers to one who looks.
@@ -158,16 +189,21 @@ impl Driver {
                 sleep(Duration::from_millis(100)).await;
             }
         });
-        found.await.unwrap_or_else(|_| panic!("waited in vain until {what}"))
+        found
+            .await
+            .unwrap_or_else(|_| panic!("waited in vain until {what}"))
     }
 
     /// Waits until exactly so many run and nothing else is there.
     pub async fn until_running(&self, executors: u64) -> Value {
-        self.until(&format!("{executors} run and none else are there"), |status| {
-            let profile = &status["profiles"]["default"];
-            let others = ["pending", "requested", "unanswered", "in_doubt", "leaving"];
-            profile["running"] == executors && others.iter().all(|state| profile[*state] == 0)
-        })
+        self.until(
+            &format!("{executors} run and none else are there"),
+            |status| {
+                let profile = &status["profiles"]["default"];
+                let others = ["pending", "requested", "unanswered", "in_doubt", "leaving"];
+                profile["running"] == executors && others.iter().all(|state| profile[*state] == 0)
+            },
+        )
         .await
     }
 
@@ -198,7 +234,9 @@ impl Driver {
                 sleep(Duration::from_millis(100)).await;
             }
         });
-        found.await.unwrap_or_else(|_| panic!("executor {executor} never ended"))
+        found
+            .await
+            .unwrap_or_else(|_| panic!("executor {executor} never ended"))
     }
 
     /// An executor's pod, as the cluster has it.

@@ -19,7 +19,8 @@ use crate::api::tokens;
 use crate::exit::Exit;
 use client::{AskError, Client};
 pub(super) use steering::{
-    DecommissionArgs, HoldArgs, KillArgs, ResumeArgs, StopArgs, decommission, hold, kill, resume, stop,
+    DecommissionArgs, HoldArgs, KillArgs, ResumeArgs, StopArgs, decommission, hold, kill, resume,
+    stop,
 };
 
 /// Which driver, and how its answer is shown.

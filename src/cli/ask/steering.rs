@@ -64,7 +64,12 @@ pub(in crate::cli) struct StopArgs {
     #[command(flatten)]
     driver: Driver,
     /// What the driver exits with.
-    #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "hand_over")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        conflicts_with = "hand_over"
+    )]
     exit_code: u8,
     /// End this driver only, and leave the executors to its successor.
     #[arg(long)]
@@ -120,12 +125,20 @@ pub(in crate::cli) fn kill(args: &KillArgs) -> Exit {
         "force": args.force,
         "by": args.who.by,
     });
-    tell_and(&args.driver, "/v1/executors/kill", &body, tables::steered, all_go)
+    tell_and(
+        &args.driver,
+        "/v1/executors/kill",
+        &body,
+        tables::steered,
+        all_go,
+    )
 }
 
 /// Has executors finish what they do and go.
 pub(in crate::cli) fn decommission(args: &DecommissionArgs) -> Exit {
-    let within = args.within.map(|time| humantime::format_duration(time).to_string());
+    let within = args
+        .within
+        .map(|time| humantime::format_duration(time).to_string());
     let body = json!({
         "executors": args.executors,
         "replace": !args.no_replace,
@@ -144,7 +157,12 @@ pub(in crate::cli) fn hold(args: &HoldArgs) -> Exit {
 
 /// Brings back what was wanted.
 pub(in crate::cli) fn resume(args: &ResumeArgs) -> Exit {
-    tell(&args.driver, "/v1/application/resume", &json!({}), tables::targets)
+    tell(
+        &args.driver,
+        "/v1/application/resume",
+        &json!({}),
+        tables::targets,
+    )
 }
 
 /// Ends the application, or this driver alone.

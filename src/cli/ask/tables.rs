@@ -191,7 +191,11 @@ pub fn steered(answer: &Value) -> String {
         (!ids.is_empty()).then(|| vec![name.to_owned(), ids.join(", ")])
     };
     let rows: Vec<Vec<String>> = places.into_iter().filter_map(row).collect();
-    format!("{}\n\n{}", table(&["", "EXECUTORS"], &rows), targets(answer))
+    format!(
+        "{}\n\n{}",
+        table(&["", "EXECUTORS"], &rows),
+        targets(answer)
+    )
 }
 
 /// What is held.
@@ -201,12 +205,18 @@ pub fn held(answer: &Value) -> String {
         "" => "for the application's silence".to_owned(),
         by => format!("by {}", plain(by)),
     };
-    format!("held {by}; `boatswain resume` brings back:\n{}", targets(held))
+    format!(
+        "held {by}; `boatswain resume` brings back:\n{}",
+        targets(held)
+    )
 }
 
 /// That the driver stops.
 pub fn ending(answer: &Value) -> String {
-    format!("the driver ends, with exit code {}", number(answer, "exit_code"))
+    format!(
+        "the driver ends, with exit code {}",
+        number(answer, "exit_code")
+    )
 }
 
 /// One event of the stream.

@@ -125,8 +125,8 @@ async fn look(store: &actix::Addr<SnapshotStore>) -> Result<Snapshot, NotNow> {
 
 fn steered(picked: Picked, retired: Retired) -> Steered {
     // Between the look and the mark one may have ended, or have been told to go by somebody else.
-    let (leaving, overtaken): (Vec<_>, Vec<_>) = (picked.chosen.into_iter())
-        .partition(|id| retired.marked.contains(id));
+    let (leaving, overtaken): (Vec<_>, Vec<_>) =
+        (picked.chosen.into_iter()).partition(|id| retired.marked.contains(id));
     let mut already_leaving = [picked.leaving, overtaken].concat();
     already_leaving.sort_unstable();
     Steered {

@@ -66,7 +66,11 @@ fn one_that_is_killed_is_told_by_its_node_and_deleted_without_grace_after_its_ti
     assert_eq!(manager.seconds(20), [(5, Call::DeleteWithin("u1", 0))]);
     manager.answer(true);
     manager.terminates_within(1, 0);
-    assert_eq!(manager.seconds(60), [], "nothing shorter is left to ask for");
+    assert_eq!(
+        manager.seconds(60),
+        [],
+        "nothing shorter is left to ask for"
+    );
     assert_eq!(manager.orders(), []);
     manager.story.goes(1);
     manager.rounds();
@@ -189,7 +193,11 @@ fn a_pod_that_cannot_be_marked_in_time_is_deleted_all_the_same() {
     }
     let first = calls.iter().find(|(_, call)| *call == Call::Delete("u1"));
     assert_eq!(first.map(|(at, _)| *at), Some(20), "{calls:?}");
-    assert!(calls.iter().all(|(at, call)| *at >= 20 || *call == Call::MarkDraining(1)));
+    assert!(
+        calls
+            .iter()
+            .all(|(at, call)| *at >= 20 || *call == Call::MarkDraining(1))
+    );
 }
 
 // spec: B-28, A-43

@@ -43,12 +43,26 @@ fn the_target_falls_in_the_step_in_which_they_become_leaving_and_once() {
     story.tell(kill(&[1, 4, 5, 77], Aim::Fall));
     let after = story.current();
     assert_eq!(after.seq, before + 1);
-    assert_eq!((after.target(&"default".into()), after.target(&"other".into())), (2, 3));
+    assert_eq!(
+        (
+            after.target(&"default".into()),
+            after.target(&"other".into())
+        ),
+        (2, 3)
+    );
     assert_eq!(story.counts("default").live(), 2);
     story.tell(kill(&[1, 4, 5, 77], Aim::Fall));
-    assert_eq!(story.current().target(&"default".into()), 2, "twice the same: no harm");
+    assert_eq!(
+        story.current().target(&"default".into()),
+        2,
+        "twice the same: no harm"
+    );
     story.tell(kill(&[2], Aim::Stay));
-    assert_eq!(story.current().target(&"default".into()), 2, "it is replaced");
+    assert_eq!(
+        story.current().target(&"default".into()),
+        2,
+        "it is replaced"
+    );
     assert_eq!(story.counts("default").live(), 1);
 }
 
