@@ -224,12 +224,8 @@ impl Handler<HearOfEnds> for DriverBackend {
 impl Handler<Instruct> for DriverBackend {
     type Result = ();
 
-    fn handle(&mut self, Instruct { executor, order }: Instruct, _: &mut Self::Context) {
-        tracing::debug!(
-            executor = executor.get(),
-            ?order,
-            "it has no session to be told over"
-        );
+    fn handle(&mut self, instruct: Instruct, _: &mut Self::Context) {
+        tracing::debug!(?instruct, "it has no session to be told over");
     }
 }
 

@@ -69,7 +69,7 @@ pub struct Duties {
     /// What was told of executors that have not left the snapshot yet.
     told: BTreeMap<ExecutorId, LossClass>,
     /// What executors that have not left the snapshot yet were told to do.
-    instructed: BTreeMap<ExecutorId, Order>,
+    instructed: BTreeMap<ExecutorId, (Order, Tick)>,
     /// When an executor is to be looked at again although nothing may have been heard of it.
     deadlines: BTreeSet<(Tick, ExecutorId)>,
 }
@@ -176,20 +176,23 @@ impl Duties {
             self.instructed.remove(&entry.id);
             return;
         };
-        let order = match leaving.how {
-            How::Delete | How::Kill { .. } => Order::Stop,
-            How::Drain { within } => {
-                let until = leaving.since + within;
-                let marked = entry.pod().is_some_and(|pod| pod.draining.is_some());
-                if !marked || now >= until {
-                    return;
-                }
-                Order::Drain { until }
-            }
+        let (order, within) = match leaving.how {
+            How::Delete => (Order::Stop, Duration::ZERO),
+            How::Kill { grace } => (Order::Stop, grace),
+            How::Drain { within } => (Order::Drain, within),
         };
-        if !entry.has_ended() && self.instructed.insert(entry.id, order) != Some(order) {
-            let executor = entry.id;
-            actions.push(Action::Instruct(Instruct { executor, order }));
+        let until = leaving.since + within;
+        let marked = entry.pod().is_some_and(|pod| pod.draining.is_some());
+        if entry.has_ended() || (order == Order::Drain && (!marked || now >= until)) {
+            return;
+        }
+        if self.instructed.insert(entry.id, (order, until)) != Some((order, until)) {
+            actions.push(Action::Instruct(Instruct {
+                executor: entry.id,
+                order,
+                until,
+                why: leaving.why.to_string(),
+            }));
         }
     }
 

@@ -1,5 +1,6 @@
 //! An executor's entry in the ledger: all that is known of it, and what that counts for (spec E-5, E-6).
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -156,6 +157,20 @@ pub enum Why {
     Killed(Arc<str>),
     /// It was to finish what it does and go (spec B-30); who asked for that.
     Decommissioned(Arc<str>),
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ScaledDown => f.write_str("more executors than wanted"),
+            Self::Mislabelled(label) => {
+                write!(f, "its pod no longer says that it is ours: {label}")
+            }
+            Self::ApplicationEnded => f.write_str("the application ended"),
+            Self::Killed(by) => write!(f, "killed by {by}"),
+            Self::Decommissioned(by) => write!(f, "decommissioned by {by}"),
+        }
+    }
 }
 
 /// How a mark is carried out.

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
 use crate::lifecycle_manager::duties::Ending;
-use crate::model::executor::{Class, HowGone, Why};
+use crate::model::executor::{Class, HowGone};
 use crate::model::{Entry, ExecutorId, Incarnation, LossClass, ProfileName, State};
 
 /// An event's place: within an incarnation events are numbered from 1 (spec B-50).
@@ -239,13 +239,9 @@ impl Step {
 }
 
 fn why_leaving(entry: &Entry) -> String {
-    match entry.leaving.as_ref().map(|leaving| &leaving.why) {
+    match &entry.leaving {
         None => "somebody has deleted its pod".to_owned(),
-        Some(Why::ScaledDown) => "more were there than wanted".to_owned(),
-        Some(Why::Mislabelled(why)) => format!("its labels say that it is not ours: {why}"),
-        Some(Why::ApplicationEnded) => "the application ends".to_owned(),
-        Some(Why::Killed(by)) => format!("killed by {by}"),
-        Some(Why::Decommissioned(by)) => format!("decommissioned by {by}"),
+        Some(leaving) => leaving.why.to_string(),
     }
 }
 

@@ -46,10 +46,10 @@ impl Manager {
         self.story.see(pod);
     }
 
-    fn orders(&mut self) -> Vec<(u64, Order)> {
+    fn orders(&mut self) -> Vec<(u64, Order, Tick)> {
         let instructed = std::mem::take(&mut self.instructed);
         (instructed.into_iter())
-            .map(|instruct| (instruct.executor.get(), instruct.order))
+            .map(|instruct| (instruct.executor.get(), instruct.order, instruct.until))
             .collect()
     }
 }
@@ -85,7 +85,7 @@ fn one_that_has_a_session_is_told_over_it_once_and_only_then_deleted() {
     manager.registers(1);
     manager.go(1, killed(5));
     assert_eq!(manager.rounds(), []);
-    assert_eq!(manager.orders(), [(1, Order::Stop)]);
+    assert_eq!(manager.orders(), [(1, Order::Stop, at(5_000))]);
     assert_eq!(manager.seconds(10), [(5, Call::DeleteWithin("u1", 0))]);
     assert_eq!(manager.orders(), [], "it was told once");
 }
@@ -149,7 +149,7 @@ fn one_with_a_session_is_told_when_its_pod_is_marked_and_deleted_when_its_time_i
     manager.marked(1);
     manager.rounds();
     let until = at(60_000);
-    assert_eq!(manager.orders(), [(1, Order::Drain { until })]);
+    assert_eq!(manager.orders(), [(1, Order::Drain, until)]);
     assert_eq!(manager.seconds(100), [(60, Call::Delete("u1"))]);
     assert_eq!(manager.orders(), []);
 }
@@ -215,7 +215,7 @@ fn one_that_drains_is_hurried_by_a_kill_and_its_reason_stays() {
     manager.seconds(10);
     manager.go(1, killed(5));
     manager.rounds();
-    assert_eq!(manager.orders(), [(1, Order::Stop)]);
+    assert_eq!(manager.orders(), [(1, Order::Stop, at(15_000))]);
     manager.go(1, drained(600));
     assert_eq!(manager.seconds(20), [(15, Call::DeleteWithin("u1", 0))]);
     manager.story.goes(1);
@@ -238,7 +238,7 @@ fn a_successor_goes_on_with_what_the_mark_on_the_pod_says() {
     manager.registers(1);
     assert_eq!(manager.seconds(60), [(30, Call::Delete("u1"))]);
     let until = at(30_000);
-    assert_eq!(manager.orders(), [(1, Order::Drain { until })]);
+    assert_eq!(manager.orders(), [(1, Order::Drain, until)]);
     manager.story.goes(1);
     manager.rounds();
     assert_eq!(manager.told, [(1, LossClass::Decommissioned)]);
