@@ -4,6 +4,7 @@
 //! and show what it answers.
 
 mod body;
+mod demand;
 mod events;
 mod openapi;
 pub mod problem;

@@ -5,7 +5,7 @@ use axum::routing::{MethodRouter, get, post, put};
 use http::Method;
 
 use super::routes::{document, executors, explain, health, metrics, readiness, status};
-use super::{Api, events, steering, targets};
+use super::{Api, demand, events, steering, targets};
 
 /// A route.
 pub struct Route {
@@ -176,6 +176,15 @@ pub fn table() -> Vec<Route> {
         )
         .is("Ends this driver and leaves the executors to its successor")
         .accepted(),
+        does(
+            Method::POST,
+            "/v1/demand",
+            post(demand::post),
+            "Demand",
+            "Wanted",
+        )
+        .is("Says what there is to do, for autoscaling")
+        .refuses(&[400, 422]),
         looks("/v1/events", get(events::follow), "Event")
             .is("What happens, as it happens: server-sent events, each with data of this schema")
             .text("text/event-stream")

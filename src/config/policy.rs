@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::kinds::{Choice, Count, Flag, Text, one_of, span};
+use super::kinds::{Choice, Count, Flag, Text, Thousandths, one_of, span};
 use super::names::{is_label_key, is_label_value};
 use super::reader::Section;
 use super::sections::{DAY, HOUR, ms, secs};
@@ -206,6 +206,54 @@ impl Failures {
             stable_after: s.value("stable_after", span(ms(100)..=DAY), d.stable_after),
             backoff_initial: s.value("backoff_initial", span(ms(10)..=DAY), d.backoff_initial),
             backoff_max: s.value("backoff_max", span(ms(10)..=DAY), d.backoff_max),
+        }
+    }
+}
+
+/// `[autoscaling]`: from what an application has to do to how many executors it gets (spec B-40 to B-42).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Autoscaling {
+    /// Whether targets follow demand.
+    pub enabled: bool,
+    /// How many slots are wanted for each that has work, in thousandths.
+    pub ratio: u32,
+    /// How long more has to be wanted before the first step up.
+    pub backlog_timeout: Duration,
+    /// From one step to the next.
+    pub sustained_timeout: Duration,
+    /// How long an executor has to have nothing to do before it goes.
+    pub idle_timeout: Duration,
+    /// How long a demand stands that is not renewed.
+    pub demand_ttl: Duration,
+}
+
+impl Default for Autoscaling {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            ratio: 1_000,
+            backlog_timeout: secs(1),
+            sustained_timeout: secs(1),
+            idle_timeout: secs(60),
+            demand_ttl: secs(60),
+        }
+    }
+}
+
+impl Autoscaling {
+    pub(super) fn read(s: &mut Section<'_>) -> Self {
+        let d = Self::default();
+        Self {
+            enabled: s.value("enabled", Flag, d.enabled),
+            ratio: s.value("ratio", Thousandths(1..=1_000_000), d.ratio),
+            backlog_timeout: s.value("backlog_timeout", span(ms(0)..=HOUR), d.backlog_timeout),
+            sustained_timeout: s.value(
+                "sustained_timeout",
+                span(ms(100)..=HOUR),
+                d.sustained_timeout,
+            ),
+            idle_timeout: s.value("idle_timeout", span(secs(1)..=DAY), d.idle_timeout),
+            demand_ttl: s.value("demand_ttl", span(secs(1)..=DAY), d.demand_ttl),
         }
     }
 }

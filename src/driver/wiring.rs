@@ -10,6 +10,7 @@ use rand::rngs::StdRng;
 
 use crate::api;
 use crate::config::{self, Config, ScaleDown};
+use crate::driver_backend::autoscaling::{self, Bounds};
 use crate::driver_backend::messages::{HearOfEnds, SetTargets};
 use crate::driver_backend::{self, DriverBackend, steering};
 use crate::kubernetes::pod_template::{Common, TemplateError, Toleration};
@@ -148,6 +149,7 @@ pub(super) fn wire(
         lifecycle,
         failures,
         backend: sessions,
+        autoscaling: demand,
         api: _,
         shutdown: _,
         log: _,
@@ -218,6 +220,7 @@ pub(super) fn wire(
     let backend = DriverBackend::new(driver_backend::Wiring {
         app: record.app_id.clone(),
         incarnation: record.incarnation,
+        profiles: bounds(&profiles),
         targets: wanted,
         store: store.clone(),
         keep: keeper.clone().recipient(),
@@ -233,6 +236,7 @@ pub(super) fn wire(
             keep: keeper.clone().recipient(),
             stop: reporter.clone().recipient(),
         },
+        autoscaling: demand.enabled.then(|| scaling(&demand)),
     })
     .start();
 
@@ -263,7 +267,7 @@ pub(super) fn wire(
         driver_url: None,
     };
     let pods = Pods::new(common, specs(profiles))?;
-    let settings = allocation_settings(&cluster, &up, &failures);
+    let settings = allocation_settings(&cluster, &up, &failures, sessions.decommission_timeout);
     let kept = kept_backoffs(&record, now);
     let allocation = allocation::Allocation::new(settings, rng(), record.reserved, &kept, now.tick);
     let allocator = PodAllocator::new(pod_allocator::Wiring {
@@ -293,6 +297,28 @@ pub(super) fn wire(
         page_size: poll.page_size,
         request_timeout: cluster.request_timeout,
     })
+}
+
+/// How many executors of each profile there may be.
+fn bounds(profiles: &BTreeMap<ProfileName, config::Profile>) -> BTreeMap<ProfileName, Bounds> {
+    let bounds = |profile: &config::Profile| Bounds {
+        slots: profile.slots,
+        least: profile.min_executors,
+        most: profile.max_executors,
+    };
+    (profiles.iter())
+        .map(|(name, profile)| (name.clone(), bounds(profile)))
+        .collect()
+}
+
+fn scaling(demand: &config::Autoscaling) -> autoscaling::Settings {
+    autoscaling::Settings {
+        ratio: demand.ratio,
+        backlog_timeout: demand.backlog_timeout,
+        sustained_timeout: demand.sustained_timeout,
+        idle_timeout: demand.idle_timeout,
+        demand_ttl: demand.demand_ttl,
+    }
 }
 
 /// A label that the configuration has as one text.
@@ -340,6 +366,7 @@ fn allocation_settings(
     cluster: &config::Cluster,
     up: &config::Allocation,
     failures: &config::Failures,
+    decommission_timeout: Duration,
 ) -> allocation::Settings {
     allocation::Settings {
         batch_size: up.batch_size,
@@ -359,6 +386,7 @@ fn allocation_settings(
         victims: victims::Settings {
             cancel_delay: up.cancel_delay,
             pending_only: up.scale_down == ScaleDown::PendingOnly,
+            decommission_timeout,
         },
     }
 }
@@ -392,6 +420,9 @@ pub(super) fn specs(
 fn spec(profile: config::Profile) -> ProfileSpec {
     let config::Profile {
         executors: _,
+        slots: _,
+        min_executors: _,
+        max_executors: _,
         image,
         command,
         args,

@@ -3,18 +3,18 @@
 //! It owns the targets, is told of every end, and keeps the [`chronicle`]. With `registration = "optional"` executors
 //! count as working when they run; nobody is registered or idle yet.
 
+pub mod autoscaling;
 pub mod chronicle;
 pub mod messages;
 pub mod steering;
 pub mod views;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use actix::{Actor, Addr, AsyncContext, Context, Handler, MessageResult, Recipient};
 use tokio::sync::watch;
 
 use crate::clock::Clock;
-use crate::config::MOST_EXECUTORS;
 use crate::lifecycle_manager::messages::{Ended, Instruct};
 use crate::model::news::News;
 use crate::model::{AppId, Incarnation, ProfileName};
@@ -22,6 +22,8 @@ use crate::snapshot_store::SnapshotStore;
 use crate::snapshot_store::delivery::Timing;
 use crate::snapshot_store::messages::{Decided, Round, Subscribe, Subscriber, Tell};
 
+use autoscaling::Bounds;
+use autoscaling::driving::Scalers;
 use chronicle::event::What;
 use chronicle::{Chronicle, Reading};
 use messages::{
@@ -35,7 +37,8 @@ use views::{ExecutorView, HeldView, LOSSES, LossView, StatusView};
 pub struct DriverBackend {
     app: AppId,
     incarnation: Incarnation,
-    profiles: BTreeSet<ProfileName>,
+    /// All profiles that there are.
+    profiles: BTreeMap<ProfileName, Bounds>,
     /// The targets as they were set last; the ledger takes them in a moment later.
     targets: BTreeMap<ProfileName, u32>,
     store: Addr<SnapshotStore>,
@@ -49,6 +52,7 @@ pub struct DriverBackend {
     losses: VecDeque<LossView>,
     growth: watch::Sender<u64>,
     steering: Steering,
+    scalers: Scalers,
 }
 
 /// What DriverBackend is made of.
@@ -57,6 +61,8 @@ pub struct Wiring {
     pub app: AppId,
     /// Which start of the driver this is.
     pub incarnation: Incarnation,
+    /// The profiles that there are.
+    pub profiles: BTreeMap<ProfileName, Bounds>,
     /// The targets at the start, of every profile there is; the ledger has them already.
     pub targets: BTreeMap<ProfileName, u32>,
     /// Where news goes.
@@ -69,6 +75,8 @@ pub struct Wiring {
     pub timing: Timing,
     /// What can be asked for beyond targets.
     pub steering: steering::Wiring,
+    /// How targets follow demand, where they do.
+    pub autoscaling: Option<autoscaling::Settings>,
 }
 
 impl DriverBackend {
@@ -77,17 +85,20 @@ impl DriverBackend {
         let Wiring {
             app,
             incarnation,
+            profiles,
             targets,
             store,
             keep,
             clock,
             timing,
             steering,
+            autoscaling,
         } = wiring;
+        let scalers = autoscaling.map(|settings| Scalers::new(settings, profiles.clone()));
         Self {
             app,
             incarnation,
-            profiles: targets.keys().cloned().collect(),
+            profiles,
             targets,
             store,
             keep,
@@ -98,6 +109,7 @@ impl DriverBackend {
             losses: VecDeque::new(),
             growth: watch::Sender::new(0),
             steering: Steering::new(steering, clock.now().tick),
+            scalers: scalers.unwrap_or_default(),
         }
     }
 
@@ -125,17 +137,17 @@ impl DriverBackend {
 
 /// Why these targets cannot be, if they cannot (spec B-25).
 fn refused(
-    profiles: &BTreeSet<ProfileName>,
+    profiles: &BTreeMap<ProfileName, Bounds>,
     targets: &BTreeMap<ProfileName, u32>,
 ) -> Option<RefusedTargets> {
     targets.iter().find_map(|(profile, target)| {
         let profile = profile.clone();
-        if !profiles.contains(&profile) {
-            let known: Vec<&str> = profiles.iter().map(ProfileName::as_str).collect();
+        let Some(bounds) = profiles.get(&profile) else {
+            let known: Vec<&str> = profiles.keys().map(ProfileName::as_str).collect();
             let known = known.join(", ");
             return Some(RefusedTargets::UnknownProfile { profile, known });
-        }
-        let (target, most) = (*target, MOST_EXECUTORS);
+        };
+        let (target, most) = (*target, bounds.most);
         let refused = RefusedTargets::TooMany {
             profile,
             target,
@@ -163,6 +175,7 @@ impl Handler<Round> for DriverBackend {
     fn handle(&mut self, Round(batch): Round, ctx: &mut Self::Context) {
         self.mind_the_claim(ctx);
         self.chronicle.round(&batch, self.clock.now());
+        self.scale(&batch);
         self.store.do_send(Decided(Subscriber::Backend));
         self.grown();
     }

@@ -24,7 +24,7 @@ use actix::{
 use crate::clock::Clock;
 use crate::kubernetes::pod_template::Common;
 use crate::kubernetes::{Calls, Failure, Kind as FailureKind, PodBody, ProfileSpec, Template};
-use crate::model::executor::{How, Why};
+use crate::model::executor::Why;
 use crate::model::news::{Aim, News, Outcome};
 use crate::model::pod::Sighting;
 use crate::model::{ExecutorId, PodUid, ProfileName, Tick};
@@ -155,8 +155,8 @@ impl PodAllocator {
             Action::Repeat { id, profile } => {
                 self.send(id, profile, Outcome::SentAgain, record, ctx);
             }
-            Action::Retire(ids) => {
-                let (why, how) = (Why::ScaledDown, How::Delete);
+            Action::Retire(ids, how) => {
+                let why = Why::ScaledDown;
                 self.store.do_send(Tell(News::Retire {
                     ids,
                     aim: Aim::Stay,

@@ -70,6 +70,11 @@ impl Steering {
         }
     }
 
+    /// How long one that is decommissioned may take, where nobody says.
+    pub(super) fn decommission_timeout(&self) -> Duration {
+        self.settings.decommission_timeout
+    }
+
     /// What is held, if anything is.
     pub(super) fn held(&self) -> Option<&Held> {
         self.held.as_ref()
