@@ -101,6 +101,7 @@ fn driver(targets: &[(&str, u32)]) -> Driver {
             idle_timeout: Duration::from_secs(60),
             demand_ttl: Duration::from_secs(60),
         }),
+        rolling: None,
     })
     .start();
     let meter = Meter::new(

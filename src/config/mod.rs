@@ -34,7 +34,8 @@ pub use names::{
     LONGEST_PREFIX, is_dns_label, is_dns_subdomain, is_env_name, is_label_key, is_label_value,
 };
 pub use policy::{
-    Allocation, Autoscaling, Backend, Failures, Lifecycle, Poll, Registration, ScaleDown, Watch,
+    Allocation, Autoscaling, Backend, Failures, Lifecycle, Poll, Registration, Roll, RollPolicy,
+    ScaleDown, Watch,
 };
 pub use profile::{
     DEFAULT_PROFILE, MOST_EXECUTORS, Profile, TaintEffect, Toleration, TolerationOperator,
@@ -81,6 +82,8 @@ pub struct Config {
     pub backend: Backend,
     /// Targets that follow what there is to do.
     pub autoscaling: Autoscaling,
+    /// Replacing one executor after the other.
+    pub roll: Roll,
     /// How people and programs speak to the driver.
     pub api: Api,
     /// How this process stops.
@@ -107,6 +110,7 @@ impl Default for Config {
             failures: Failures::default(),
             backend: Backend::default(),
             autoscaling: Autoscaling::default(),
+            roll: Roll::default(),
             api: Api::default(),
             shutdown: Shutdown::default(),
             log: Log::default(),
@@ -237,6 +241,7 @@ impl Config {
             failures: s.section("failures", Failures::read),
             backend: s.section("backend", Backend::read),
             autoscaling: s.section("autoscaling", Autoscaling::read),
+            roll: s.section("roll", Roll::read),
             api: s.section("api", Api::read),
             shutdown: s.section("shutdown", Shutdown::read),
             log: s.section("log", Log::read),

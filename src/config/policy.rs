@@ -258,6 +258,43 @@ impl Autoscaling {
     }
 }
 
+/// Who is replaced next (spec B-32).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RollPolicy {
+    /// The one with the lowest id.
+    Id,
+    /// The one whose pod is the oldest.
+    #[default]
+    Oldest,
+}
+
+impl Choice for RollPolicy {
+    const ALL: &'static [(&'static str, Self)] = &[("id", Self::Id), ("oldest", Self::Oldest)];
+
+    fn hint(refused: &str) -> Option<&'static str> {
+        (refused == "outlier").then_some("who is unlike the others is not looked for yet")
+    }
+}
+
+/// `[roll]`: replacing one executor after the other.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Roll {
+    /// From one replacement to the next; nothing: none is replaced.
+    pub interval: Duration,
+    /// Who is next.
+    pub policy: RollPolicy,
+}
+
+impl Roll {
+    pub(super) fn read(s: &mut Section<'_>) -> Self {
+        let d = Self::default();
+        Self {
+            interval: s.value("interval", span(ms(0)..=DAY * 365), d.interval),
+            policy: s.value("policy", one_of(), d.policy),
+        }
+    }
+}
+
 /// Whether executors have to announce themselves to count as working.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Registration {

@@ -12,6 +12,7 @@ use crate::api;
 use crate::config::{self, Config, ScaleDown};
 use crate::driver_backend::autoscaling::{self, Bounds};
 use crate::driver_backend::messages::{HearOfEnds, SetTargets};
+use crate::driver_backend::rolling::{self, Policy};
 use crate::driver_backend::{self, DriverBackend, steering};
 use crate::kubernetes::pod_template::{Common, TemplateError, Toleration};
 use crate::kubernetes::{Calls, ProfileSpec, Record};
@@ -150,6 +151,7 @@ pub(super) fn wire(
         failures,
         backend: sessions,
         autoscaling: demand,
+        roll,
         api: _,
         shutdown: _,
         log: _,
@@ -237,6 +239,7 @@ pub(super) fn wire(
             stop: reporter.clone().recipient(),
         },
         autoscaling: demand.enabled.then(|| scaling(&demand)),
+        rolling: (!roll.interval.is_zero()).then(|| rolling(&roll)),
     })
     .start();
 
@@ -318,6 +321,16 @@ fn scaling(demand: &config::Autoscaling) -> autoscaling::Settings {
         sustained_timeout: demand.sustained_timeout,
         idle_timeout: demand.idle_timeout,
         demand_ttl: demand.demand_ttl,
+    }
+}
+
+fn rolling(roll: &config::Roll) -> rolling::Settings {
+    rolling::Settings {
+        interval: roll.interval,
+        policy: match roll.policy {
+            config::RollPolicy::Id => Policy::Id,
+            config::RollPolicy::Oldest => Policy::Oldest,
+        },
     }
 }
 

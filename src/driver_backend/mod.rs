@@ -6,6 +6,7 @@
 pub mod autoscaling;
 pub mod chronicle;
 pub mod messages;
+pub mod rolling;
 pub mod steering;
 pub mod views;
 
@@ -30,6 +31,7 @@ use messages::{
     EventsRead, Explain, Explanation, FollowEvents, GetExecutors, GetStatus, Growth, HearOfEnds,
     KeepTargets, ReadEvents, RefusedTargets, SetTargets,
 };
+use rolling::Roller;
 use steering::Steering;
 use views::{ExecutorView, HeldView, LOSSES, LossView, StatusView};
 
@@ -53,6 +55,7 @@ pub struct DriverBackend {
     growth: watch::Sender<u64>,
     steering: Steering,
     scalers: Scalers,
+    roller: Option<Roller>,
 }
 
 /// What DriverBackend is made of.
@@ -77,6 +80,8 @@ pub struct Wiring {
     pub steering: steering::Wiring,
     /// How targets follow demand, where they do.
     pub autoscaling: Option<autoscaling::Settings>,
+    /// How executors are replaced one after the other, where they are.
+    pub rolling: Option<rolling::Settings>,
 }
 
 impl DriverBackend {
@@ -93,6 +98,7 @@ impl DriverBackend {
             timing,
             steering,
             autoscaling,
+            rolling,
         } = wiring;
         let scalers = autoscaling.map(|settings| Scalers::new(settings, profiles.clone()));
         Self {
@@ -110,6 +116,7 @@ impl DriverBackend {
             growth: watch::Sender::new(0),
             steering: Steering::new(steering, clock.now().tick),
             scalers: scalers.unwrap_or_default(),
+            roller: rolling.map(|settings| Roller::new(settings, clock.now().tick)),
         }
     }
 
@@ -176,6 +183,7 @@ impl Handler<Round> for DriverBackend {
         self.mind_the_claim(ctx);
         self.chronicle.round(&batch, self.clock.now());
         self.scale(&batch);
+        self.roll(&batch);
         self.store.do_send(Decided(Subscriber::Backend));
         self.grown();
     }

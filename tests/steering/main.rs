@@ -5,4 +5,5 @@
 mod application;
 mod demand;
 mod executors;
+mod rolling;
 mod world;

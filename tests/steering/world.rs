@@ -15,7 +15,7 @@ use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, LocalSet};
 use tokio::time::{sleep, timeout};
 use tower::ServiceExt;
 
@@ -108,7 +108,8 @@ impl World {
         let (handle, running) = driver::start_in(config, environment);
         Driver {
             handle,
-            running: actix::spawn(running),
+            // With tasks of its own, so that nothing of it goes on after its exit: as a process' end has it.
+            running: actix::spawn(async { LocalSet::new().run_until(running).await }),
             cluster: self.cluster.clone(),
         }
     }
