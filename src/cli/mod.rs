@@ -44,6 +44,16 @@ enum Command {
     Events(ask::EventsArgs),
     /// Say how many executors of a profile are wanted.
     Scale(ask::ScaleArgs),
+    /// Kill executors.
+    Kill(ask::KillArgs),
+    /// Have executors finish what they do and go.
+    Decommission(ask::DecommissionArgs),
+    /// Have all executors finish and go, and remember how many were wanted.
+    Hold(ask::HoldArgs),
+    /// Bring back what was wanted before the executors were held.
+    Resume(ask::ResumeArgs),
+    /// End the application, or its driver alone.
+    Stop(ask::StopArgs),
     /// Serve the embedded cluster alone, on loopback, for kubectl and any other client.
     DevCluster(Box<dev_cluster::DevClusterArgs>),
 }
@@ -60,6 +70,11 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             Command::Explain(args) => ask::explain(&args),
             Command::Events(args) => ask::events(&args),
             Command::Scale(args) => ask::scale(&args),
+            Command::Kill(args) => ask::kill(&args),
+            Command::Decommission(args) => ask::decommission(&args),
+            Command::Hold(args) => ask::hold(&args),
+            Command::Resume(args) => ask::resume(&args),
+            Command::Stop(args) => ask::stop(&args),
             Command::DevCluster(args) => serve(*args),
         },
         Err(error) => {

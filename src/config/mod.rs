@@ -33,7 +33,10 @@ pub use error::{ConfigError, Mistake, Origin};
 pub use names::{
     LONGEST_PREFIX, is_dns_label, is_dns_subdomain, is_env_name, is_label_key, is_label_value,
 };
-pub use policy::{Allocation, Backend, Failures, Lifecycle, Poll, Registration, ScaleDown, Watch};
+pub use policy::{
+    Allocation, Autoscaling, Backend, Failures, Lifecycle, Poll, Registration, Roll, RollPolicy,
+    ScaleDown, Watch,
+};
 pub use profile::{
     DEFAULT_PROFILE, MOST_EXECUTORS, Profile, TaintEffect, Toleration, TolerationOperator,
 };
@@ -77,6 +80,10 @@ pub struct Config {
     pub failures: Failures,
     /// What executors have to do with the driver.
     pub backend: Backend,
+    /// Targets that follow what there is to do.
+    pub autoscaling: Autoscaling,
+    /// Replacing one executor after the other.
+    pub roll: Roll,
     /// How people and programs speak to the driver.
     pub api: Api,
     /// How this process stops.
@@ -102,6 +109,8 @@ impl Default for Config {
             lifecycle: Lifecycle::default(),
             failures: Failures::default(),
             backend: Backend::default(),
+            autoscaling: Autoscaling::default(),
+            roll: Roll::default(),
             api: Api::default(),
             shutdown: Shutdown::default(),
             log: Log::default(),
@@ -231,6 +240,8 @@ impl Config {
             lifecycle: s.section("lifecycle", Lifecycle::read),
             failures: s.section("failures", Failures::read),
             backend: s.section("backend", Backend::read),
+            autoscaling: s.section("autoscaling", Autoscaling::read),
+            roll: s.section("roll", Roll::read),
             api: s.section("api", Api::read),
             shutdown: s.section("shutdown", Shutdown::read),
             log: s.section("log", Log::read),

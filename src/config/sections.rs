@@ -29,6 +29,9 @@ pub struct App {
     pub id: Option<AppId>,
     /// Its name, for people; the names of its pods begin with it (spec K-7).
     pub name: String,
+    /// How long it may be silent before its executors are held; after twice as long it ends. `None`: for ever
+    /// (spec B-35).
+    pub ttl: Option<Duration>,
 }
 
 impl Default for App {
@@ -36,6 +39,7 @@ impl Default for App {
         Self {
             id: None,
             name: "boatswain".to_owned(),
+            ttl: None,
         }
     }
 }
@@ -50,6 +54,7 @@ impl App {
         Self {
             id: s.option("id", id).map(AppId::from),
             name: s.value("name", Text::SOME, d.name),
+            ttl: s.option("ttl", span(secs(1)..=DAY)),
         }
     }
 }

@@ -146,11 +146,14 @@ pub async fn succeed(
     })
 }
 
-/// How many executors of each profile are wanted: as configured, unless that was changed while a driver ran.
+/// How many executors of each profile are wanted while none are held: as configured, unless that was changed while a
+/// driver ran.
 pub fn targets(config: &Config, record: &Record) -> BTreeMap<ProfileName, u32> {
+    let held = record.held.as_ref().map(|held| &held.targets);
     (config.profiles.iter())
         .map(|(name, profile)| {
-            let set = record.targets.get(name).copied();
+            let held = held.and_then(|held| held.get(name));
+            let set = held.or_else(|| record.targets.get(name)).copied();
             (name.clone(), set.unwrap_or(profile.executors))
         })
         .collect()

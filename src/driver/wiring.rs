@@ -8,9 +8,12 @@ use actix::{Actor, Addr};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
+use crate::api;
 use crate::config::{self, Config, ScaleDown};
+use crate::driver_backend::autoscaling::{self, Bounds};
 use crate::driver_backend::messages::{HearOfEnds, SetTargets};
-use crate::driver_backend::{self, DriverBackend};
+use crate::driver_backend::rolling::{self, Policy};
+use crate::driver_backend::{self, DriverBackend, steering};
 use crate::kubernetes::pod_template::{Common, TemplateError, Toleration};
 use crate::kubernetes::{Calls, ProfileSpec, Record};
 use crate::lifecycle_manager::{self, LifecycleManager, duties};
@@ -93,6 +96,10 @@ impl Actors {
                 }
             }
             Command::HearOfEnds(reader) => self.backend.do_send(HearOfEnds(reader)),
+            Command::Routes(tokens, answer) => {
+                let routes = api::router(self.backend.clone(), self.meter.clone(), tokens);
+                let _ = answer.send(routes);
+            }
             Command::Stop(_) => {}
         }
     }
@@ -126,8 +133,11 @@ pub(super) fn wire(
         version,
         created,
     } = application;
-    let targets = succession::targets(&config, &record);
-    let wanted = targets.clone();
+    let wanted = succession::targets(&config, &record);
+    let mut targets = wanted.clone();
+    if record.held.is_some() {
+        targets.values_mut().for_each(|target| *target = 0);
+    }
     let Config {
         app,
         cluster,
@@ -140,7 +150,9 @@ pub(super) fn wire(
         allocation: up,
         lifecycle,
         failures,
-        backend: _,
+        backend: sessions,
+        autoscaling: demand,
+        roll,
         api: _,
         shutdown: _,
         log: _,
@@ -211,11 +223,24 @@ pub(super) fn wire(
     let backend = DriverBackend::new(driver_backend::Wiring {
         app: record.app_id.clone(),
         incarnation: record.incarnation,
+        profiles: bounds(&profiles),
         targets: wanted,
         store: store.clone(),
         keep: keeper.clone().recipient(),
         clock,
         timing,
+        steering: steering::Wiring {
+            settings: steering::Settings {
+                kill_grace: sessions.kill_grace,
+                decommission_timeout: sessions.decommission_timeout,
+                ttl: app.ttl,
+            },
+            held: record.held.clone(),
+            keep: keeper.clone().recipient(),
+            stop: reporter.clone().recipient(),
+        },
+        autoscaling: demand.enabled.then(|| scaling(&demand)),
+        rolling: (!roll.interval.is_zero()).then(|| rolling(&roll)),
     })
     .start();
 
@@ -230,6 +255,8 @@ pub(super) fn wire(
         timing,
         store: store.clone(),
         backend: backend.clone().recipient(),
+        sessions: backend.clone().recipient(),
+        drain_label: label(&sessions.decommission_label),
     })
     .start();
 
@@ -244,7 +271,7 @@ pub(super) fn wire(
         driver_url: None,
     };
     let pods = Pods::new(common, specs(profiles))?;
-    let settings = allocation_settings(&cluster, &up, &failures);
+    let settings = allocation_settings(&cluster, &up, &failures, sessions.decommission_timeout);
     let kept = kept_backoffs(&record, now);
     let allocation = allocation::Allocation::new(settings, rng(), record.reserved, &kept, now.tick);
     let allocator = PodAllocator::new(pod_allocator::Wiring {
@@ -274,6 +301,44 @@ pub(super) fn wire(
         page_size: poll.page_size,
         request_timeout: cluster.request_timeout,
     })
+}
+
+/// How many executors of each profile there may be.
+fn bounds(profiles: &BTreeMap<ProfileName, config::Profile>) -> BTreeMap<ProfileName, Bounds> {
+    let bounds = |profile: &config::Profile| Bounds {
+        slots: profile.slots,
+        least: profile.min_executors,
+        most: profile.max_executors,
+    };
+    (profiles.iter())
+        .map(|(name, profile)| (name.clone(), bounds(profile)))
+        .collect()
+}
+
+fn scaling(demand: &config::Autoscaling) -> autoscaling::Settings {
+    autoscaling::Settings {
+        ratio: demand.ratio,
+        backlog_timeout: demand.backlog_timeout,
+        sustained_timeout: demand.sustained_timeout,
+        idle_timeout: demand.idle_timeout,
+        demand_ttl: demand.demand_ttl,
+    }
+}
+
+fn rolling(roll: &config::Roll) -> rolling::Settings {
+    rolling::Settings {
+        interval: roll.interval,
+        policy: match roll.policy {
+            config::RollPolicy::Id => Policy::Id,
+            config::RollPolicy::Oldest => Policy::Oldest,
+        },
+    }
+}
+
+/// A label that the configuration has as one text.
+fn label(text: &str) -> (String, String) {
+    let (key, value) = text.split_once('=').unwrap_or((text, ""));
+    (key.to_owned(), value.to_owned())
 }
 
 /// What earlier incarnations knew. A first one inherits nothing: the block that it has just reserved is its own.
@@ -315,6 +380,7 @@ fn allocation_settings(
     cluster: &config::Cluster,
     up: &config::Allocation,
     failures: &config::Failures,
+    decommission_timeout: Duration,
 ) -> allocation::Settings {
     allocation::Settings {
         batch_size: up.batch_size,
@@ -334,6 +400,7 @@ fn allocation_settings(
         victims: victims::Settings {
             cancel_delay: up.cancel_delay,
             pending_only: up.scale_down == ScaleDown::PendingOnly,
+            decommission_timeout,
         },
     }
 }
@@ -367,6 +434,9 @@ pub(super) fn specs(
 fn spec(profile: config::Profile) -> ProfileSpec {
     let config::Profile {
         executors: _,
+        slots: _,
+        min_executors: _,
+        max_executors: _,
         image,
         command,
         args,

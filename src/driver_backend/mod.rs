@@ -3,36 +3,44 @@
 //! It owns the targets, is told of every end, and keeps the [`chronicle`]. With `registration = "optional"` executors
 //! count as working when they run; nobody is registered or idle yet.
 
+pub mod autoscaling;
 pub mod chronicle;
 pub mod messages;
+pub mod rolling;
+pub mod steering;
 pub mod views;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use actix::{Actor, Addr, AsyncContext, Context, Handler, MessageResult, Recipient};
 use tokio::sync::watch;
 
 use crate::clock::Clock;
-use crate::config::MOST_EXECUTORS;
-use crate::lifecycle_manager::messages::Ended;
+use crate::lifecycle_manager::messages::{Ended, Instruct};
 use crate::model::news::News;
 use crate::model::{AppId, Incarnation, ProfileName};
 use crate::snapshot_store::SnapshotStore;
 use crate::snapshot_store::delivery::Timing;
 use crate::snapshot_store::messages::{Decided, Round, Subscribe, Subscriber, Tell};
 
+use autoscaling::Bounds;
+use autoscaling::driving::Scalers;
+use chronicle::event::What;
 use chronicle::{Chronicle, Reading};
 use messages::{
     EventsRead, Explain, Explanation, FollowEvents, GetExecutors, GetStatus, Growth, HearOfEnds,
     KeepTargets, ReadEvents, RefusedTargets, SetTargets,
 };
-use views::{ExecutorView, LOSSES, LossView, StatusView};
+use rolling::Roller;
+use steering::Steering;
+use views::{ExecutorView, HeldView, LOSSES, LossView, StatusView};
 
 /// The application's side of the driver.
 pub struct DriverBackend {
     app: AppId,
     incarnation: Incarnation,
-    profiles: BTreeSet<ProfileName>,
+    /// All profiles that there are.
+    profiles: BTreeMap<ProfileName, Bounds>,
     /// The targets as they were set last; the ledger takes them in a moment later.
     targets: BTreeMap<ProfileName, u32>,
     store: Addr<SnapshotStore>,
@@ -45,6 +53,9 @@ pub struct DriverBackend {
     /// The last losses, the newest first.
     losses: VecDeque<LossView>,
     growth: watch::Sender<u64>,
+    steering: Steering,
+    scalers: Scalers,
+    roller: Option<Roller>,
 }
 
 /// What DriverBackend is made of.
@@ -53,6 +64,8 @@ pub struct Wiring {
     pub app: AppId,
     /// Which start of the driver this is.
     pub incarnation: Incarnation,
+    /// The profiles that there are.
+    pub profiles: BTreeMap<ProfileName, Bounds>,
     /// The targets at the start, of every profile there is; the ledger has them already.
     pub targets: BTreeMap<ProfileName, u32>,
     /// Where news goes.
@@ -63,6 +76,12 @@ pub struct Wiring {
     pub clock: Clock,
     /// When batches come.
     pub timing: Timing,
+    /// What can be asked for beyond targets.
+    pub steering: steering::Wiring,
+    /// How targets follow demand, where they do.
+    pub autoscaling: Option<autoscaling::Settings>,
+    /// How executors are replaced one after the other, where they are.
+    pub rolling: Option<rolling::Settings>,
 }
 
 impl DriverBackend {
@@ -71,16 +90,21 @@ impl DriverBackend {
         let Wiring {
             app,
             incarnation,
+            profiles,
             targets,
             store,
             keep,
             clock,
             timing,
+            steering,
+            autoscaling,
+            rolling,
         } = wiring;
+        let scalers = autoscaling.map(|settings| Scalers::new(settings, profiles.clone()));
         Self {
             app,
             incarnation,
-            profiles: targets.keys().cloned().collect(),
+            profiles,
             targets,
             store,
             keep,
@@ -90,6 +114,9 @@ impl DriverBackend {
             chronicle: Chronicle::new(incarnation),
             losses: VecDeque::new(),
             growth: watch::Sender::new(0),
+            steering: Steering::new(steering, clock.now().tick),
+            scalers: scalers.unwrap_or_default(),
+            roller: rolling.map(|settings| Roller::new(settings, clock.now().tick)),
         }
     }
 
@@ -103,6 +130,12 @@ impl DriverBackend {
         });
     }
 
+    /// Something happened that no snapshot shows.
+    fn happened(&mut self, what: What) {
+        self.chronicle.note(what, self.clock.now());
+        self.grown();
+    }
+
     fn living(&self) -> Vec<ExecutorView> {
         let now = self.clock.now().tick;
         (self.chronicle.snapshot()).map_or_else(Vec::new, |snapshot| views::living(snapshot, now))
@@ -111,17 +144,17 @@ impl DriverBackend {
 
 /// Why these targets cannot be, if they cannot (spec B-25).
 fn refused(
-    profiles: &BTreeSet<ProfileName>,
+    profiles: &BTreeMap<ProfileName, Bounds>,
     targets: &BTreeMap<ProfileName, u32>,
 ) -> Option<RefusedTargets> {
     targets.iter().find_map(|(profile, target)| {
         let profile = profile.clone();
-        if !profiles.contains(&profile) {
-            let known: Vec<&str> = profiles.iter().map(ProfileName::as_str).collect();
+        let Some(bounds) = profiles.get(&profile) else {
+            let known: Vec<&str> = profiles.keys().map(ProfileName::as_str).collect();
             let known = known.join(", ");
             return Some(RefusedTargets::UnknownProfile { profile, known });
-        }
-        let (target, most) = (*target, MOST_EXECUTORS);
+        };
+        let (target, most) = (*target, bounds.most);
         let refused = RefusedTargets::TooMany {
             profile,
             target,
@@ -146,8 +179,11 @@ impl Actor for DriverBackend {
 impl Handler<Round> for DriverBackend {
     type Result = ();
 
-    fn handle(&mut self, Round(batch): Round, _: &mut Self::Context) {
+    fn handle(&mut self, Round(batch): Round, ctx: &mut Self::Context) {
+        self.mind_the_claim(ctx);
         self.chronicle.round(&batch, self.clock.now());
+        self.scale(&batch);
+        self.roll(&batch);
         self.store.do_send(Decided(Subscriber::Backend));
         self.grown();
     }
@@ -164,8 +200,13 @@ impl Handler<SetTargets> for DriverBackend {
             tracing::info!(profile = profile.as_str(), target, "target set");
         }
         self.targets.extend(targets.clone());
-        self.store.do_send(Tell(News::Targets(targets.clone())));
-        self.keep.do_send(KeepTargets(targets));
+        self.keep.do_send(KeepTargets(targets.clone()));
+        if let Some(mut held) = self.steering.held().cloned() {
+            held.targets.extend(targets);
+            self.steering.set_held(Some(held));
+        } else {
+            self.store.do_send(Tell(News::Targets(targets)));
+        }
         Ok(self.targets.clone())
     }
 }
@@ -200,6 +241,15 @@ impl Handler<HearOfEnds> for DriverBackend {
     }
 }
 
+/// Executors have no sessions yet: none of them ever counts as registered, so there is nobody to tell.
+impl Handler<Instruct> for DriverBackend {
+    type Result = ();
+
+    fn handle(&mut self, instruct: Instruct, _: &mut Self::Context) {
+        tracing::debug!(?instruct, "it has no session to be told over");
+    }
+}
+
 impl Handler<GetStatus> for DriverBackend {
     type Result = MessageResult<GetStatus>;
 
@@ -210,6 +260,7 @@ impl Handler<GetStatus> for DriverBackend {
         if let Some(snapshot) = self.chronicle.snapshot() {
             status.adopted = true;
             status.profiles = views::profiles(snapshot);
+            status.held = self.steering.held().map(HeldView::of);
             status.losses = self.losses.iter().cloned().collect();
         }
         MessageResult(status)

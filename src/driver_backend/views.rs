@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::Serialize;
 
+use crate::kubernetes::record::Held;
 use crate::model::executor::Class;
 use crate::model::{Entry, Incarnation, ProfileName, Snapshot, Tick};
 
@@ -22,10 +23,34 @@ pub struct StatusView {
     pub adopted: bool,
     /// When this was so.
     pub time: Timestamp,
+    /// That the executors are held, if they are (spec B-31).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held: Option<HeldView>,
     /// How far each profile has come.
     pub profiles: BTreeMap<String, ProfileView>,
     /// The executors that ended last, the newest first.
     pub losses: Vec<LossView>,
+}
+
+/// What is wanted again once the executors are held no longer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct HeldView {
+    /// Who asked for it; nobody, where the application has been silent for too long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// How many executors of each profile.
+    pub targets: BTreeMap<String, u32>,
+}
+
+impl HeldView {
+    /// How it is shown.
+    pub fn of(held: &Held) -> Self {
+        let target = |(profile, target): (&ProfileName, &u32)| (profile.to_string(), *target);
+        Self {
+            by: held.by.as_deref().map(str::to_owned),
+            targets: held.targets.iter().map(target).collect(),
+        }
+    }
 }
 
 /// How far a profile has come.
@@ -183,6 +208,7 @@ impl StatusView {
             incarnation: incarnation.0,
             adopted: false,
             time,
+            held: None,
             profiles: BTreeMap::new(),
             losses: Vec::new(),
         }

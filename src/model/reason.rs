@@ -28,8 +28,10 @@ pub enum LossClass {
     Deleted,
     /// Its labels no longer said that it was ours.
     Mislabelled,
-    /// The application asked for its end.
+    /// Somebody asked for its end.
     Killed,
+    /// It was asked to finish what it did, and went.
+    Decommissioned,
     /// There were more than wanted.
     ScaledDown,
     /// No pod was ever made.
@@ -47,7 +49,7 @@ impl LossClass {
         match self {
             Exited | OomKilled | StartFailed => true,
             Rejected | Evicted | Preempted | Disrupted | NodeLost | Deleted | Mislabelled
-            | Killed | ScaledDown | NotCreated | Missing | Lost => false,
+            | Killed | Decommissioned | ScaledDown | NotCreated | Missing | Lost => false,
         }
     }
 
@@ -58,7 +60,7 @@ impl LossClass {
             Exited => exit_code != Some(0),
             OomKilled | StartFailed | Mislabelled => true,
             Rejected | Evicted | Preempted | Disrupted | NodeLost | Deleted | Killed
-            | ScaledDown | NotCreated | Missing | Lost => false,
+            | Decommissioned | ScaledDown | NotCreated | Missing | Lost => false,
         }
     }
 }

@@ -95,7 +95,10 @@ fn every_line_of_the_reference_could_be_used() {
         if path == "embedded.start_delay" {
             sets.push("embedded.node=simulated".to_owned());
         }
-        if path == "api.listen" {
+        if path == "app.ttl" {
+            sets.push("api.listen=127.0.0.1:0".to_owned());
+        }
+        if ["api.listen", "app.ttl"].contains(&path.as_str()) {
             sets.push("api.token_file=token".to_owned());
         }
         sets.push("profiles.default.command=[\"sleep\"]".to_owned());

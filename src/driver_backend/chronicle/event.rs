@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
 use crate::lifecycle_manager::duties::Ending;
-use crate::model::executor::{Class, HowGone, Why};
+use crate::model::executor::{Class, HowGone};
 use crate::model::{Entry, ExecutorId, Incarnation, LossClass, ProfileName, State};
 
 /// An event's place: within an incarnation events are numbered from 1 (spec B-50).
@@ -79,6 +79,19 @@ pub enum What {
         profile: String,
         /// How many are wanted now.
         target: u32,
+    },
+    /// All executors are to go, and how many were wanted is remembered (spec B-31).
+    Held {
+        /// Who asked for it; nobody, where the application has been silent for too long.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+    },
+    /// What was wanted before is wanted again.
+    Resumed,
+    /// The application ends.
+    Ending {
+        /// With this exit code.
+        exit_code: u8,
     },
     /// Something happened to an executor.
     #[serde(untagged)]
@@ -226,11 +239,9 @@ impl Step {
 }
 
 fn why_leaving(entry: &Entry) -> String {
-    match entry.leaving.as_ref().map(|leaving| &leaving.why) {
+    match &entry.leaving {
         None => "somebody has deleted its pod".to_owned(),
-        Some(Why::ScaledDown) => "more were there than wanted".to_owned(),
-        Some(Why::Mislabelled(why)) => format!("its labels say that it is not ours: {why}"),
-        Some(Why::ApplicationEnded) => "the application ends".to_owned(),
+        Some(leaving) => leaving.why.to_string(),
     }
 }
 

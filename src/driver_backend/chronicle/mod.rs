@@ -102,6 +102,11 @@ impl Chronicle {
         self.seen = Some(latest.clone());
     }
 
+    /// Something happened that no snapshot shows.
+    pub fn note(&mut self, what: What, now: Now) {
+        self.push(what, None, now);
+    }
+
     /// An executor has ended.
     pub fn end(&mut self, ending: &Ending, now: Now) {
         let entry = &ending.entry;
