@@ -1,11 +1,16 @@
 //! What a driver's ledger may say, beside what it said before and what it was asked for.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use boatswain::model::{Entry, ExecutorId, LossClass, PodUid, ResourceVersion, Snapshot};
+use tokio::time::Instant;
 
 use super::{Checks, Killing, LATE, Verdict};
 use crate::node::short;
+
+/// That the server's history was replaced may go unnoticed for so long.
+const UNNOTICED: Duration = Duration::from_secs(120);
 
 impl Checks {
     // spec: I-2
@@ -167,14 +172,16 @@ impl Checks {
             let entry = id
                 .and_then(|id| now.entry(id))
                 .filter(|entry| entry.uid() == Some(&uid));
-            let told = id.and_then(|id| seen.told.get(&(id, Some(uid.clone()))));
+            let told = id.and_then(|id| seen.told.get(&(id, Some(uid.clone()))).copied());
             let class = match (entry, told) {
                 (Some(entry), _) if entry.leaving.is_some() => {
                     Some(boatswain::model::reasoning::reason_of(entry).class)
                 }
-                (_, told) => told.copied(),
+                (_, told) => told,
             };
             let surplus = seen.counted_a_surplus;
+            let lately = Instant::now().checked_sub(UNNOTICED);
+            let was_rewritten = lately.is_some_and(|at| self.was_rewritten_since(at));
             let excuses = &self.excuses;
             let profile = entry.map(|entry| &entry.profile);
             let retargeted = profile.map_or(!excuses.retargeted.is_empty(), |profile| {
@@ -186,6 +193,8 @@ impl Checks {
             let excused = match class {
                 Some(LossClass::ScaledDown) => surplus || retargeted,
                 Some(LossClass::Killed) => self.ended_by.contains(&driver),
+                // It had ended, in a history that the driver does not know to be over yet.
+                Some(_) if told.is_some() => meddled || was_rewritten,
                 Some(_) | None => meddled,
             };
             if !(ghost || excused) {
