@@ -131,7 +131,6 @@ pub(super) fn wire(
         place,
         uid,
         version,
-        created,
     } = application;
     let wanted = succession::targets(&config, &record);
     let mut targets = wanted.clone();
@@ -211,7 +210,7 @@ pub(super) fn wire(
     let polling = PollSource::new(lister, poll_pace(&poll, watch.enabled), rng()).start();
 
     let keeper = RecordKeeper::new(record_keeper::Wiring {
-        keeping: Keeping::new(record.clone(), place, uid.clone(), version, created),
+        keeping: Keeping::new(record.clone(), place, uid.clone(), version),
         calls: calls.clone(),
         prefix: prefix.clone(),
         clock,

@@ -70,6 +70,8 @@ pub struct Checks {
     /// The one pod that was ever counted for an id.
     counted: BTreeMap<(u32, ExecutorId), PodUid>,
     ever_bound: BTreeSet<PodUid>,
+    /// Those that some driver had chosen to go: a successor does not know, where that was not carried out yet.
+    ever_chosen: BTreeSet<PodUid>,
     requested: BTreeMap<(u32, u64), Instant>,
     /// The pods that drivers made.
     made: BTreeMap<PodUid, Made>,

@@ -110,6 +110,11 @@ impl Checks {
             let asked_for: Vec<_> = (now.entries.values())
                 .filter(|entry| entry.profile == *profile && entry.class().is_live())
                 .filter(|entry| !self.is_surplus(entry))
+                .filter(|entry| {
+                    entry
+                        .uid()
+                        .is_none_or(|uid| !self.ever_chosen.contains(uid))
+                })
                 .map(|entry| (application, entry.id.get()))
                 .collect();
             let live = asked_for.len();
@@ -145,6 +150,9 @@ impl Checks {
             let id = entry.id;
             let Some(uid) = entry.uid() else { continue };
             self.ever_bound.insert(uid.clone());
+            if entry.leaving.is_some() {
+                self.ever_chosen.insert(uid.clone());
+            }
             // A copy that somebody made while no driver ran cannot be told from the executor that it says it is.
             if entry.adopted && self.excuses.planted.contains(uid.as_str()) {
                 continue;
