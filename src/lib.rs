@@ -6,6 +6,7 @@
 //! - the actors, one folder each, the decision of each a pure function beside it:
 //!   [`watch_source`], [`poll_source`], [`snapshot_store`], [`pod_allocator`],
 //!   [`lifecycle_manager`], [`driver_backend`], [`record_keeper`].
+//! - [`protocol`]: what executors and the driver say to each other.
 //! - [`kubernetes`]: the client, typed calls, what a failure means, how a pod is built.
 //! - [`driver`]: all wiring, in one function. [`api`]: its HTTP, for people and programs.
 //! - [`config`], [`cli`], [`exit`], [`secret`], [`telemetry`]: the edges to people.
@@ -33,6 +34,7 @@ pub mod model;
 pub mod planted;
 pub mod pod_allocator;
 pub mod poll_source;
+pub mod protocol;
 pub mod record_keeper;
 pub mod secret;
 pub mod snapshot_store;

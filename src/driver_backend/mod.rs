@@ -23,8 +23,8 @@ use crate::snapshot_store::messages::{Decided, Round, Subscribe, Subscriber, Tel
 
 use chronicle::{Chronicle, Reading};
 use messages::{
-    EventsRead, Explain, Explanation, FollowEvents, GetExecutors, GetStatus, Growth, HearOfEnds,
-    KeepTargets, ReadEvents, RefusedTargets, SetTargets,
+    EventsRead, Explain, Explanation, FollowEvents, GetExecutors, GetStatus, GiveOrder, Given,
+    Growth, HearOfEnds, KeepTargets, ReadEvents, RefusedTargets, SetTargets,
 };
 use views::{ExecutorView, LOSSES, LossView, StatusView};
 
@@ -197,6 +197,15 @@ impl Handler<HearOfEnds> for DriverBackend {
 
     fn handle(&mut self, HearOfEnds(reader): HearOfEnds, _: &mut Self::Context) {
         self.readers.push(reader);
+    }
+}
+
+impl Handler<GiveOrder> for DriverBackend {
+    type Result = MessageResult<GiveOrder>;
+
+    fn handle(&mut self, _: GiveOrder, _: &mut Self::Context) -> Self::Result {
+        // Nobody can register yet.
+        MessageResult(Given::Nobody)
     }
 }
 
