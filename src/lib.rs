@@ -7,6 +7,7 @@
 //!   [`watch_source`], [`poll_source`], [`snapshot_store`], [`pod_allocator`],
 //!   [`lifecycle_manager`], [`driver_backend`], [`record_keeper`].
 //! - [`protocol`]: what executors and the driver say to each other.
+//! - [`sessions`]: how executors reach the driver, and prove who they are.
 //! - [`kubernetes`]: the client, typed calls, what a failure means, how a pod is built.
 //! - [`driver`]: all wiring, in one function. [`api`]: its HTTP, for people and programs.
 //! - [`config`], [`cli`], [`exit`], [`secret`], [`telemetry`]: the edges to people.
@@ -37,6 +38,7 @@ pub mod poll_source;
 pub mod protocol;
 pub mod record_keeper;
 pub mod secret;
+pub mod sessions;
 pub mod snapshot_store;
 pub mod telemetry;
 pub mod watch_source;

@@ -58,6 +58,7 @@ fn driver(targets: &[(&str, u32)]) -> Driver {
         keep: Keeper.start().recipient(),
         clock,
         timing,
+        sessions: crate::testing::speaking(),
     })
     .start();
     let meter = Meter::new(

@@ -20,6 +20,7 @@ mod profile;
 mod quantity;
 mod reader;
 mod sections;
+mod sessions;
 pub mod spark;
 #[cfg(test)]
 mod tests;
@@ -33,7 +34,7 @@ pub use error::{ConfigError, Mistake, Origin};
 pub use names::{
     LONGEST_PREFIX, is_dns_label, is_dns_subdomain, is_env_name, is_label_key, is_label_value,
 };
-pub use policy::{Allocation, Backend, Failures, Lifecycle, Poll, Registration, ScaleDown, Watch};
+pub use policy::{Allocation, Backend, Failures, Lifecycle, Poll, ScaleDown, Watch};
 pub use profile::{
     DEFAULT_PROFILE, MOST_EXECUTORS, Profile, TaintEffect, Toleration, TolerationOperator,
 };
@@ -43,6 +44,7 @@ pub use sections::{
     Api, App, Cluster, ClusterMode, Driver, Embedded, EmbeddedNode, Executors, Labels, Log,
     OnSignal, Shutdown,
 };
+pub use sessions::{Adoption, Auth, Registration, Sessions};
 
 use document::{Node, Override};
 use notes::Notes;
@@ -77,6 +79,8 @@ pub struct Config {
     pub failures: Failures,
     /// What executors have to do with the driver.
     pub backend: Backend,
+    /// Executors that were there before this driver.
+    pub adoption: Adoption,
     /// How people and programs speak to the driver.
     pub api: Api,
     /// How this process stops.
@@ -102,6 +106,7 @@ impl Default for Config {
             lifecycle: Lifecycle::default(),
             failures: Failures::default(),
             backend: Backend::default(),
+            adoption: Adoption::default(),
             api: Api::default(),
             shutdown: Shutdown::default(),
             log: Log::default(),
@@ -231,6 +236,7 @@ impl Config {
             lifecycle: s.section("lifecycle", Lifecycle::read),
             failures: s.section("failures", Failures::read),
             backend: s.section("backend", Backend::read),
+            adoption: s.section("adoption", Adoption::read),
             api: s.section("api", Api::read),
             shutdown: s.section("shutdown", Shutdown::read),
             log: s.section("log", Log::read),

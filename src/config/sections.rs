@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::kinds::{Choice, Loopback, Path, Text, Whole, one_of, seconds, span};
+use super::kinds::{Choice, Loopback, Path, Percent, Text, Whole, one_of, seconds, span};
 use super::names::{LONGEST_PREFIX, is_dns_label, is_dns_subdomain, is_label_value};
 use super::reader::Section;
 use crate::model::AppId;
@@ -29,6 +29,10 @@ pub struct App {
     pub id: Option<AppId>,
     /// Its name, for people; the names of its pods begin with it (spec K-7).
     pub name: String,
+    /// It is ready when so many in a hundred of the executors that were wanted at the start are there (spec B-20).
+    pub min_registered_ratio: u32,
+    /// It is ready after so long, however many are there (spec B-20).
+    pub max_wait: Duration,
 }
 
 impl Default for App {
@@ -36,6 +40,8 @@ impl Default for App {
         Self {
             id: None,
             name: "boatswain".to_owned(),
+            min_registered_ratio: 80,
+            max_wait: secs(30),
         }
     }
 }
@@ -50,6 +56,12 @@ impl App {
         Self {
             id: s.option("id", id).map(AppId::from),
             name: s.value("name", Text::SOME, d.name),
+            min_registered_ratio: s.value(
+                "min_registered_ratio",
+                Percent(0..=100),
+                d.min_registered_ratio,
+            ),
+            max_wait: s.value("max_wait", span(ms(0)..=DAY), d.max_wait),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! - [`dry_run`]: what a first start would ask for, without any cluster.
 //! - [`start_in`]: the same driver in a given environment: the simulator's, a test's.
 
+mod door;
 mod dry_run;
 mod ending;
 mod succession;
@@ -16,6 +17,7 @@ use std::future::Future;
 use std::pin::pin;
 
 use actix::{Actor, Context, Handler, Recipient};
+use axum::Router;
 use rand::TryRng;
 use rand::rngs::SysRng;
 use tokio::sync::{mpsc, oneshot};
@@ -35,6 +37,8 @@ use crate::pod_allocator::messages::CannotStart;
 use crate::record_keeper::messages::DriverIsOver;
 use crate::snapshot_store::messages::Measures;
 use crate::telemetry::millis;
+
+use door::Door;
 
 /// What a driver runs in.
 pub struct Environment {
@@ -59,6 +63,7 @@ enum Command {
     Look(oneshot::Sender<Snapshot>),
     Measure(oneshot::Sender<Measures>),
     HearOfEnds(Recipient<Ended>),
+    Sessions(oneshot::Sender<Option<Router>>),
 }
 
 /// Speaks to a driver that runs.
@@ -100,6 +105,13 @@ impl Handle {
         let (answer, answered) = oneshot::channel();
         self.tell(Command::Measure(answer));
         answered.await.ok()
+    }
+
+    /// What executors speak to, without a socket; `None` where they are not heard, or the driver has ended.
+    pub async fn sessions(&self) -> Option<Router> {
+        let (answer, answered) = oneshot::channel();
+        self.tell(Command::Sessions(answer));
+        answered.await.ok().flatten()
     }
 
     /// Has this one told of every end from now on.
@@ -270,7 +282,18 @@ async fn drive(
             return Exit::Configuration;
         }
     };
-    let actors = match wiring::wire(config, environment, application, &reporter) {
+    let door = match Door::open(&config).await {
+        Ok(door) => door,
+        Err(error) => {
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "executors cannot be heard"
+            );
+            return Exit::Configuration;
+        }
+    };
+    let wired = wiring::wire(config, environment, application, door.as_ref(), &reporter);
+    let actors = match wired {
         Ok(actors) => actors,
         Err(error) => {
             tracing::error!(%error, "the executors' pods cannot be made as configured");
@@ -282,6 +305,9 @@ async fn drive(
     if let Some(api) = api {
         let (backend, meter) = (actors.backend.clone(), actors.meter.clone());
         serving.spawn(api.run(backend, meter));
+    }
+    if let (Some(door), Some(sessions)) = (door, &actors.sessions) {
+        serving.spawn(door.server.run(sessions.clone()));
     }
     tracing::debug!(duration_ms = millis(started.elapsed()), "actors started");
     for command in early {
@@ -327,7 +353,7 @@ async fn told_to_stop(commands: &mut mpsc::UnboundedReceiver<Command>, early: &m
     loop {
         match commands.recv().await {
             Some(Command::Stop(_)) => return,
-            Some(Command::Look(_) | Command::Measure(_)) => {}
+            Some(Command::Look(_) | Command::Measure(_) | Command::Sessions(_)) => {}
             Some(command) => early.push(command),
             None => return std::future::pending().await,
         }

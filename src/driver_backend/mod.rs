@@ -1,10 +1,13 @@
 //! DriverBackend: who is there, what is wanted, what happened.
 //!
-//! It owns the targets, is told of every end, and keeps the [`chronicle`]. With `registration = "optional"` executors
-//! count as working when they run; nobody is registered or idle yet.
+//! It owns the targets, is told of every end, and keeps the [`chronicle`] and the [`registry`] of executors that speak to
+//! the driver.
 
 pub mod chronicle;
 pub mod messages;
+pub mod readiness;
+pub mod registry;
+pub mod sessions;
 pub mod views;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -23,10 +26,11 @@ use crate::snapshot_store::messages::{Decided, Round, Subscribe, Subscriber, Tel
 
 use chronicle::{Chronicle, Reading};
 use messages::{
-    EventsRead, Explain, Explanation, FollowEvents, GetExecutors, GetStatus, GiveOrder, Given,
-    Growth, HearOfEnds, KeepTargets, ReadEvents, RefusedTargets, SetTargets,
+    EventsRead, Explain, Explanation, FollowEvents, GetExecutors, GetStatus, Growth, HearOfEnds,
+    KeepTargets, ReadEvents, RefusedTargets, SetTargets,
 };
-use views::{ExecutorView, LOSSES, LossView, StatusView};
+use sessions::Sessions;
+use views::{DegradedView, ExecutorView, LOSSES, LossView, StatusView};
 
 /// The application's side of the driver.
 pub struct DriverBackend {
@@ -45,6 +49,7 @@ pub struct DriverBackend {
     /// The last losses, the newest first.
     losses: VecDeque<LossView>,
     growth: watch::Sender<u64>,
+    sessions: Sessions,
 }
 
 /// What DriverBackend is made of.
@@ -63,6 +68,8 @@ pub struct Wiring {
     pub clock: Clock,
     /// When batches come.
     pub timing: Timing,
+    /// How executors speak to the driver.
+    pub sessions: sessions::Wiring,
 }
 
 impl DriverBackend {
@@ -76,7 +83,11 @@ impl DriverBackend {
             keep,
             clock,
             timing,
+            sessions,
         } = wiring;
+        let wanted = targets
+            .values()
+            .fold(0, |sum: u32, n| sum.saturating_add(*n));
         Self {
             app,
             incarnation,
@@ -90,6 +101,7 @@ impl DriverBackend {
             chronicle: Chronicle::new(incarnation),
             losses: VecDeque::new(),
             growth: watch::Sender::new(0),
+            sessions: Sessions::new(sessions, wanted),
         }
     }
 
@@ -105,7 +117,9 @@ impl DriverBackend {
 
     fn living(&self) -> Vec<ExecutorView> {
         let now = self.clock.now().tick;
-        (self.chronicle.snapshot()).map_or_else(Vec::new, |snapshot| views::living(snapshot, now))
+        let registry = &self.sessions.registry;
+        (self.chronicle.snapshot())
+            .map_or_else(Vec::new, |snapshot| views::living(snapshot, registry, now))
     }
 }
 
@@ -140,6 +154,7 @@ impl Actor for DriverBackend {
             timing: self.timing,
             recipient: ctx.address().recipient(),
         });
+        self.look_after_sessions(ctx);
     }
 }
 
@@ -148,6 +163,7 @@ impl Handler<Round> for DriverBackend {
 
     fn handle(&mut self, Round(batch): Round, _: &mut Self::Context) {
         self.chronicle.round(&batch, self.clock.now());
+        self.sessions_round(&batch);
         self.store.do_send(Decided(Subscriber::Backend));
         self.grown();
     }
@@ -200,15 +216,6 @@ impl Handler<HearOfEnds> for DriverBackend {
     }
 }
 
-impl Handler<GiveOrder> for DriverBackend {
-    type Result = MessageResult<GiveOrder>;
-
-    fn handle(&mut self, _: GiveOrder, _: &mut Self::Context) -> Self::Result {
-        // Nobody can register yet.
-        MessageResult(Given::Nobody)
-    }
-}
-
 impl Handler<GetStatus> for DriverBackend {
     type Result = MessageResult<GetStatus>;
 
@@ -218,7 +225,16 @@ impl Handler<GetStatus> for DriverBackend {
         let mut status = StatusView::before_adoption(app, self.incarnation, time);
         if let Some(snapshot) = self.chronicle.snapshot() {
             status.adopted = true;
-            status.profiles = views::profiles(snapshot);
+            status.ready = self.sessions.readiness.is_ready();
+            status.degraded = self
+                .sessions
+                .registry
+                .doubt()
+                .map(|(why, since)| DegradedView {
+                    why: why.to_string(),
+                    for_seconds: self.clock.now().tick.since(since).as_secs(),
+                });
+            status.profiles = views::profiles(snapshot, &self.sessions.registry);
             status.losses = self.losses.iter().cloned().collect();
         }
         MessageResult(status)
@@ -242,7 +258,7 @@ impl Handler<Explain> for DriverBackend {
             now: (self.chronicle.snapshot())
                 .and_then(|snapshot| snapshot.entry(id))
                 .filter(|entry| !entry.has_ended())
-                .map(|entry| ExecutorView::of(entry, now)),
+                .map(|entry| ExecutorView::of(entry, self.sessions.registry.account(id), now)),
             story: story.clone(),
         });
         MessageResult(explanation)

@@ -1,6 +1,8 @@
 //! An executor's entry in the ledger: all that is known of it, and what that counts for (spec E-5, E-6).
 
+use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::planted::{self, Planted};
 
@@ -151,6 +153,34 @@ pub enum Why {
     Mislabelled(Arc<str>),
     /// The application is over (spec O-11).
     ApplicationEnded,
+    /// No sign of life for so long (spec B-12).
+    HeartbeatTimeout(Duration),
+    /// Its connection was lost, and neither it nor the cluster has said why (spec B-15).
+    Disconnected,
+    /// It has run for so long without registering (spec A-52).
+    RegistrationTimeout(Duration),
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ScaledDown => write!(f, "more were there than wanted"),
+            Self::Mislabelled(why) => write!(f, "its labels say that it is not ours: {why}"),
+            Self::ApplicationEnded => write!(f, "the application ends"),
+            Self::HeartbeatTimeout(silent) => {
+                write!(f, "nothing was heard of it for {} s", silent.as_secs())
+            }
+            Self::Disconnected => {
+                write!(
+                    f,
+                    "its connection was lost, and neither it nor the cluster has said why"
+                )
+            }
+            Self::RegistrationTimeout(ran) => {
+                write!(f, "it has run for {} s without registering", ran.as_secs())
+            }
+        }
+    }
 }
 
 /// How a mark is carried out.

@@ -32,6 +32,12 @@ pub enum LossClass {
     Killed,
     /// There were more than wanted.
     ScaledDown,
+    /// No sign of life came from it for too long.
+    HeartbeatTimeout,
+    /// Its connection was lost, and nobody has said why.
+    Disconnected,
+    /// It ran without registering.
+    RegistrationTimeout,
     /// No pod was ever made.
     NotCreated,
     /// It is not there any more, and nobody saw it go.
@@ -45,9 +51,10 @@ impl LossClass {
     pub fn by_application(self) -> bool {
         use LossClass::*;
         match self {
-            Exited | OomKilled | StartFailed => true,
+            Exited | OomKilled | StartFailed | RegistrationTimeout => true,
             Rejected | Evicted | Preempted | Disrupted | NodeLost | Deleted | Mislabelled
-            | Killed | ScaledDown | NotCreated | Missing | Lost => false,
+            | Killed | ScaledDown | HeartbeatTimeout | Disconnected | NotCreated | Missing
+            | Lost => false,
         }
     }
 
@@ -56,7 +63,8 @@ impl LossClass {
         use LossClass::*;
         match self {
             Exited => exit_code != Some(0),
-            OomKilled | StartFailed | Mislabelled => true,
+            OomKilled | StartFailed | Mislabelled | HeartbeatTimeout | Disconnected
+            | RegistrationTimeout => true,
             Rejected | Evicted | Preempted | Disrupted | NodeLost | Deleted | Killed
             | ScaledDown | NotCreated | Missing | Lost => false,
         }

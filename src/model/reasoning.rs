@@ -45,6 +45,9 @@ pub fn ended_early(entry: &Entry, class: LossClass, now: Tick, stable_after: Dur
         | LossClass::NodeLost
         | LossClass::Killed
         | LossClass::ScaledDown
+        | LossClass::HeartbeatTimeout
+        | LossClass::Disconnected
+        | LossClass::RegistrationTimeout
         | LossClass::NotCreated
         | LossClass::Missing
         | LossClass::Lost => false,
@@ -77,6 +80,9 @@ fn marked(entry: &Entry) -> Option<(LossClass, String)> {
             format!("its pod no longer says that it is ours: {label}"),
         ),
         Why::ApplicationEnded => (LossClass::Killed, "the application ended".to_owned()),
+        why @ Why::HeartbeatTimeout(_) => (LossClass::HeartbeatTimeout, why.to_string()),
+        why @ Why::Disconnected => (LossClass::Disconnected, why.to_string()),
+        why @ Why::RegistrationTimeout(_) => (LossClass::RegistrationTimeout, why.to_string()),
     })
 }
 

@@ -1,6 +1,6 @@
 //! What the store's changes look like in the log (spec O-40): an executor's story in a few lines.
 
-use crate::model::executor::{HowGone, Why};
+use crate::model::executor::HowGone;
 use crate::model::{Entry, PodState, ResourceVersion, State, Tick};
 
 use crate::telemetry::millis;
@@ -99,11 +99,7 @@ fn changed(before: Option<&Entry>, after: &Entry, now: Tick) {
     if let Some(leaving) = &after.leaving
         && before.is_some_and(|before| before.leaving.is_none())
     {
-        let reason = match &leaving.why {
-            Why::ScaledDown => "more executors than wanted",
-            Why::Mislabelled(_) => "its labels no longer say that it is ours",
-            Why::ApplicationEnded => "the application ended",
-        };
+        let reason = leaving.why.to_string();
         tracing::info!(executor, profile, reason, "executor leaving");
         return;
     }

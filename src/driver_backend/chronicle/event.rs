@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
 use crate::lifecycle_manager::duties::Ending;
-use crate::model::executor::{Class, HowGone, Why};
+use crate::model::executor::{Class, HowGone};
 use crate::model::{Entry, ExecutorId, Incarnation, LossClass, ProfileName, State};
 
 /// An event's place: within an incarnation events are numbered from 1 (spec B-50).
@@ -80,6 +80,20 @@ pub enum What {
         /// How many are wanted now.
         target: u32,
     },
+    /// Enough executors are there to begin with, or have been waited for long enough (spec B-20).
+    Ready {
+        /// So many are there.
+        executors: u32,
+        /// So many were waited for.
+        wanted: u32,
+    },
+    /// The driver has reason to doubt itself, and gives nobody up (spec B-13).
+    Degraded {
+        /// Which.
+        why: String,
+    },
+    /// It no longer has.
+    Recovered,
     /// Something happened to an executor.
     #[serde(untagged)]
     Executor {
@@ -121,6 +135,26 @@ pub enum Step {
         /// The node it runs on.
         #[serde(skip_serializing_if = "Option::is_none")]
         node: Option<String>,
+    },
+    /// It has an account with the driver (spec B-1).
+    Registered {
+        /// Where the application reaches it.
+        #[serde(skip_serializing_if = "String::is_empty")]
+        address: String,
+        /// How many pieces of work it does at a time.
+        slots: u32,
+    },
+    /// Its connection is lost, and why is not known yet (spec B-14).
+    Disabled,
+    /// It is heard of again.
+    Enabled,
+    /// It has said that it exits.
+    Exiting {
+        /// With which code.
+        code: i32,
+        /// Why, as it says.
+        #[serde(skip_serializing_if = "String::is_empty")]
+        why: String,
     },
     /// What it does cannot be told at the moment.
     InDoubt {
@@ -226,11 +260,9 @@ impl Step {
 }
 
 fn why_leaving(entry: &Entry) -> String {
-    match entry.leaving.as_ref().map(|leaving| &leaving.why) {
+    match &entry.leaving {
         None => "somebody has deleted its pod".to_owned(),
-        Some(Why::ScaledDown) => "more were there than wanted".to_owned(),
-        Some(Why::Mislabelled(why)) => format!("its labels say that it is not ours: {why}"),
-        Some(Why::ApplicationEnded) => "the application ends".to_owned(),
+        Some(leaving) => leaving.why.to_string(),
     }
 }
 
