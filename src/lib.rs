@@ -10,6 +10,7 @@
 //! - [`sessions`]: how executors reach the driver, and prove who they are.
 //! - [`kubernetes`]: the client, typed calls, what a failure means, how a pod is built.
 //! - [`driver`]: all wiring, in one function. [`api`]: its HTTP, for people and programs.
+//! - [`agent`]: runs an executor's program, and speaks to the driver for it.
 //! - [`config`], [`cli`], [`exit`], [`secret`], [`telemetry`]: the edges to people.
 //! - [`devcluster`]: the embedded cluster; it knows nothing of the driver.
 //! - [`planted`]: faults for the simulator to find.
@@ -18,6 +19,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod agent;
 pub mod api;
 pub mod cli;
 pub mod clock;

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod agent;
 mod ask;
 mod check;
 mod convert;
@@ -44,6 +45,8 @@ enum Command {
     Events(ask::EventsArgs),
     /// Say how many executors of a profile are wanted.
     Scale(ask::ScaleArgs),
+    /// Run an executor's program in its pod, and speak to the driver for it.
+    Agent(Box<agent::AgentArgs>),
     /// Serve the embedded cluster alone, on loopback, for kubectl and any other client.
     DevCluster(Box<dev_cluster::DevClusterArgs>),
 }
@@ -60,6 +63,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             Command::Explain(args) => ask::explain(&args),
             Command::Events(args) => ask::events(&args),
             Command::Scale(args) => ask::scale(&args),
+            Command::Agent(args) => agent::run(*args),
             Command::DevCluster(args) => serve(*args),
         },
         Err(error) => {
