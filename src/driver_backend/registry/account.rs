@@ -27,6 +27,8 @@ pub struct Account {
     pub busy_slots: Option<u32>,
     /// Its own figures, when it last sent some.
     pub metrics: BTreeMap<String, f64>,
+    /// Whether it has said that it exits: what follows is no loss.
+    pub is_exiting: bool,
     /// Whether it is on its way out, so that nobody gives it up any more.
     pub is_going: bool,
     /// When it is looked at next; never later than it would have to be given up.

@@ -220,6 +220,7 @@ impl Registry {
             }
             FromExecutor::Exiting(exiting) => {
                 let (code, why) = (exiting.code, exiting.why.clone());
+                account.is_exiting = true;
                 let profile = account.profile.clone();
                 effects.push(Effect::Happened(id, profile, Step::Exiting { code, why }));
             }
@@ -326,6 +327,7 @@ impl Registry {
             about: register.into(),
             busy_slots: busy_slots.filter(|busy| *busy <= register.slots),
             metrics: BTreeMap::new(),
+            is_exiting: false,
             is_going: entry.leaving.is_some(),
             due: before.as_ref().and_then(|before| before.due),
         };
@@ -335,7 +337,9 @@ impl Registry {
         self.accounts.insert(id, account);
         self.watch_over(id, now);
         let step = match &before {
-            Some(before) if before.is_disabled() => Some(Step::Enabled),
+            Some(before) if before.is_disabled() && !before.is_exiting && !before.is_going => {
+                Some(Step::Enabled)
+            }
             Some(_) => None,
             None => Some(Step::Registered {
                 address: register.address.clone(),
@@ -381,8 +385,10 @@ impl Registry {
             return;
         }
         account.reach = Reach::Lost(now);
-        let profile = account.profile.clone();
-        effects.push(Effect::Happened(id, profile, Step::Disabled));
+        // Of one that has said that it exits, or was told to, the end of its connection is no news.
+        let told = account.is_exiting || account.is_going;
+        let disabled = (!told).then(|| account.profile.clone());
+        effects.extend(disabled.map(|profile| Effect::Happened(id, profile, Step::Disabled)));
         // It is given up sooner now.
         self.watch_over(id, now);
     }

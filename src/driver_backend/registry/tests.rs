@@ -355,7 +355,18 @@ fn before_the_first_list_one_is_to_come_again_and_after_it_an_unknown_one_is_ref
     world.story = adopted;
     session(&world.registers(1));
     // What may have been asked for since the last snapshot is not told to exit.
-    assert_eq!(refusal(&world.registers(99)), ("unknown-executor", false));
+    assert!(matches!(
+        world.registers(99)[..],
+        [ToExecutor::Later { in_ms: 1.. }]
+    ));
+    // What an earlier driver might have asked for, and nobody has found, is.
+    let inherited = Inheritance {
+        reserved: Some(id(500)),
+        ..Inheritance::default()
+    };
+    world.story = Story::before_adoption(&[("default", 1)], inherited);
+    world.story.list(Vec::new());
+    assert_eq!(refusal(&world.registers(99)), ("unknown-executor", true));
 }
 
 // spec: B-3, B-4
@@ -458,6 +469,8 @@ fn who_asks_to_go_or_says_that_it_exits_is_heard() {
     };
     world.say(1, conn(1), &FromExecutor::Exiting(exiting));
     assert_eq!(world.take(), [told(1, Step::Exiting { code, why })]);
+    world.loses(1);
+    assert_eq!(world.take(), [], "it has said so");
 }
 
 fn drain(seconds: u64) -> Order {
