@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use actix::{AsyncContext, Context, Handler, Message, MessageResult};
+use actix::{
+    ActorFutureExt as _, AsyncContext, Context, Handler, Message, MessageResult, ResponseActFuture,
+    WrapFuture as _,
+};
 use tokio::sync::mpsc;
 
 use super::DriverBackend;
@@ -16,7 +19,7 @@ use crate::model::executor::How;
 use crate::model::news::News;
 use crate::model::{Batch, ExecutorId, Snapshot};
 use crate::protocol::{Demand, FromExecutor, Order, ToExecutor};
-use crate::snapshot_store::messages::Tell;
+use crate::snapshot_store::messages::{LookNow, Tell};
 
 /// So many messages may wait to be sent over a connection. An executor is rarely told more than one thing; one that
 /// does not take that many in reads nothing, and is cut off.
@@ -217,6 +220,28 @@ impl DriverBackend {
 /// So long an executor that asked for it has to finish what it does.
 const DRAIN: std::time::Duration = std::time::Duration::from_secs(60);
 
+impl DriverBackend {
+    /// What is answered, by this snapshot or by the last one that came.
+    fn said(&mut self, say: &Say, newest: Option<&Snapshot>) -> Vec<ToExecutor> {
+        let (now, mut effects) = (self.clock.now().tick, Vec::new());
+        let snapshot = newest.or(self.chronicle.snapshot());
+        let registry = &mut self.sessions.registry;
+        let answer = registry.said(
+            &say.proof,
+            say.via,
+            &say.message,
+            snapshot,
+            now,
+            &mut effects,
+        );
+        self.carry_out(effects);
+        if matches!(say.message, FromExecutor::Register(_)) {
+            self.look_whether_ready();
+        }
+        answer
+    }
+}
+
 fn running(snapshot: &Snapshot) -> u32 {
     snapshot.counts.values().map(|counts| counts.running).sum()
 }
@@ -224,8 +249,12 @@ fn running(snapshot: &Snapshot) -> u32 {
 fn log(id: ExecutorId, step: &Step) {
     let executor = id.get();
     match step {
-        Step::Registered { address, slots } => {
-            tracing::info!(executor, address, slots, "executor registered");
+        Step::Registered {
+            address,
+            slots,
+            session,
+        } => {
+            tracing::info!(executor, address, slots, session, "executor registered");
         }
         Step::Disabled => tracing::info!(executor, "executor disabled: its connection is lost"),
         Step::Enabled => tracing::info!(executor, "executor enabled: it is heard of again"),
@@ -263,23 +292,22 @@ impl Handler<Lost> for DriverBackend {
 }
 
 impl Handler<Say> for DriverBackend {
-    type Result = MessageResult<Say>;
+    type Result = ResponseActFuture<Self, Vec<ToExecutor>>;
 
+    /// A pod can be faster than a batch: whoever is not known here may be in the ledger already, which is asked.
     fn handle(&mut self, say: Say, _: &mut Self::Context) -> Self::Result {
-        let Say {
-            proof,
-            via,
-            message,
-        } = say;
-        let (now, mut effects) = (self.clock.now().tick, Vec::new());
         let snapshot = self.chronicle.snapshot();
-        let registry = &mut self.sessions.registry;
-        let answer = registry.said(&proof, via, &message, snapshot, now, &mut effects);
-        self.carry_out(effects);
-        if matches!(message, FromExecutor::Register(_)) {
-            self.look_whether_ready();
+        let registers = matches!(say.message, FromExecutor::Register(_));
+        let known = |snapshot: &Snapshot| self.sessions.registry.knows(&say.proof, snapshot);
+        if !registers || snapshot.is_none_or(known) {
+            let answer = self.said(&say, None);
+            return Box::pin(actix::fut::ready(answer));
         }
-        MessageResult(answer)
+        let looking = self.store.send(LookNow).into_actor(self);
+        Box::pin(looking.map(move |look, backend: &mut Self, _| {
+            let newest = look.ok().map(|look| look.0);
+            backend.said(&say, newest.as_ref())
+        }))
     }
 }
 

@@ -29,6 +29,7 @@ use crate::snapshot_store::messages::Tell;
 use crate::testing::{Story, id, speaking};
 
 mod hostile_tests;
+mod token_tests;
 
 /// Takes what a record keeper would keep.
 struct Keeper;

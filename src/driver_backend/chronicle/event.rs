@@ -143,6 +143,8 @@ pub enum Step {
         address: String,
         /// How many pieces of work it does at a time.
         slots: u32,
+        /// The session's number.
+        session: u64,
     },
     /// Its connection is lost, and why is not known yet (spec B-14).
     Disabled,

@@ -35,9 +35,6 @@ impl Proof {
 /// How soon one that comes too early is to ask again, in milliseconds.
 const AGAIN_MS: u64 = 500;
 
-/// Long enough for what the ledger knows to have come here, in milliseconds.
-const SOON_MS: u64 = 100;
-
 /// Whether a registration is sound: the executor's id, its uid, and its entry; or the answer that refuses it.
 ///
 /// `snapshot` is none before adoption; `drains` tells whether an executor was told to drain and may finish.
@@ -113,10 +110,6 @@ fn spoken_for(
 fn without_entry(id: ExecutorId, snapshot: &Snapshot) -> ToExecutor {
     if snapshot.ended.contains(id) {
         return ended(id);
-    }
-    // It may have been asked for since, and its entry on its way here: a pod can be faster than a batch.
-    if snapshot.first_free.is_some_and(|first| id >= first) {
-        return ToExecutor::Later { in_ms: SOON_MS };
     }
     let message = format!("nothing is known of an executor {id}");
     ToExecutor::exit("unknown-executor", message)

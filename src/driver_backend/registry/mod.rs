@@ -157,6 +157,12 @@ impl Registry {
         self.accounts.get(&id)
     }
 
+    /// Whether the executor that this proves is in the snapshot, or nobody's is proved.
+    pub fn knows(&self, proof: &Proof, snapshot: &Snapshot) -> bool {
+        let id = proof.executor(&self.settings.prefix);
+        id.is_none_or(|id| snapshot.entry(id).is_some())
+    }
+
     /// Everyone who has an account.
     pub fn accounts(&self) -> impl ExactSizeIterator<Item = (ExecutorId, &Account)> {
         self.accounts.iter().map(|(id, account)| (*id, account))
@@ -182,7 +188,7 @@ impl Registry {
         if let FromExecutor::Register(register) = message {
             return self.register(proof, via, register, snapshot, now, effects);
         }
-        let id = match self.speaker(proof, via, message.session()) {
+        let id = match self.speaker(proof, via, message) {
             Ok(id) => id,
             Err(answer) => return vec![answer],
         };
@@ -245,8 +251,9 @@ impl Registry {
         &self,
         proof: &Proof,
         via: Via,
-        session: Option<u64>,
+        message: &FromExecutor,
     ) -> Result<ExecutorId, ToExecutor> {
+        let session = message.session();
         let (id, session) = match via {
             Via::Connection(connection) => {
                 let registered = self.connections.get(&connection);
@@ -260,9 +267,15 @@ impl Registry {
             Via::Request => {
                 let id = proof.executor(&self.settings.prefix);
                 let id = id.ok_or(ToExecutor::Register)?;
+                // A preStop hook is no part of the session, and knows its number from nowhere.
+                let hook = matches!(message, FromExecutor::DecommissionMe(_));
+                let newest = (self.accounts.get(&id)).map(|account| account.session);
                 let message = "a request of its own has to name its session";
-                let named = session.ok_or_else(|| ToExecutor::problem("no-session", message));
-                (id, named?)
+                let named = session.or(newest.filter(|_| hook));
+                (
+                    id,
+                    named.ok_or_else(|| ToExecutor::problem("no-session", message))?,
+                )
             }
         };
         let account = self.accounts.get(&id).ok_or(ToExecutor::Register)?;
@@ -344,6 +357,7 @@ impl Registry {
             None => Some(Step::Registered {
                 address: register.address.clone(),
                 slots: register.slots,
+                session,
             }),
         };
         if before

@@ -218,7 +218,12 @@ fn who_registers_is_told_its_session_and_how_often_to_speak_and_is_idle_once_it_
     );
     assert_eq!(registered.heartbeat_interval_ms, INTERVAL);
     let (address, slots) = ("10.0.0.1:7000".to_owned(), 2);
-    let step = Step::Registered { address, slots };
+    let session = 2_000_000_001;
+    let step = Step::Registered {
+        address,
+        slots,
+        session,
+    };
     assert_eq!(world.take(), [news(1, false), told(1, step)]);
     assert_eq!(world.beats(1, 0), [ToExecutor::Ack]);
     assert_eq!(world.beats(1, 0), [ToExecutor::Ack]);
@@ -354,18 +359,6 @@ fn before_the_first_list_one_is_to_come_again_and_after_it_an_unknown_one_is_ref
     ));
     world.story = adopted;
     session(&world.registers(1));
-    // What may have been asked for since the last snapshot is not told to exit.
-    assert!(matches!(
-        world.registers(99)[..],
-        [ToExecutor::Later { in_ms: 1.. }]
-    ));
-    // What an earlier driver might have asked for, and nobody has found, is.
-    let inherited = Inheritance {
-        reserved: Some(id(500)),
-        ..Inheritance::default()
-    };
-    world.story = Story::before_adoption(&[("default", 1)], inherited);
-    world.story.list(Vec::new());
     assert_eq!(refusal(&world.registers(99)), ("unknown-executor", true));
 }
 
@@ -460,6 +453,9 @@ fn who_asks_to_go_or_says_that_it_exits_is_heard() {
         why: why.clone(),
     });
     assert_eq!(world.say(1, conn(1), &ask), [ToExecutor::Ack]);
+    assert_eq!(world.take(), [Effect::AsksToGo(id(1), why.clone())]);
+    // Its preStop hook speaks for it without knowing the session.
+    assert_eq!(world.say(1, Via::Request, &ask), [ToExecutor::Ack]);
     assert_eq!(world.take(), [Effect::AsksToGo(id(1), why)]);
     let (code, why) = (3, "no work".to_owned());
     let exiting = Exiting {
