@@ -1,6 +1,7 @@
 //! The sections about this process and its surroundings, each with its defaults. Every duration is what its key says; bounds
 //! are there to catch slips of the pen and amounts that no timer can hold.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -29,6 +30,8 @@ pub struct App {
     pub id: Option<AppId>,
     /// Its name, for people; the names of its pods begin with it (spec K-7).
     pub name: String,
+    /// What every executor is told when it registers (spec B-1).
+    pub properties: BTreeMap<String, String>,
     /// It is ready when so many in a hundred of the executors that were wanted at the start are there (spec B-20).
     pub min_registered_ratio: u32,
     /// It is ready after so long, however many are there (spec B-20).
@@ -40,6 +43,7 @@ impl Default for App {
         Self {
             id: None,
             name: "boatswain".to_owned(),
+            properties: BTreeMap::new(),
             min_registered_ratio: 80,
             max_wait: secs(30),
         }
@@ -53,9 +57,15 @@ impl App {
             rule: |id| !id.is_empty() && is_label_value(id),
             allowed: "up to 63 letters, digits, dashes, dots and underscores, as a label's value",
         };
+        let property = (
+            (|name: &str| (1..=128).contains(&name.len()) && !name.contains('\0'))
+                as fn(&str) -> bool,
+            "a name of up to 128 bytes",
+        );
         Self {
             id: s.option("id", id).map(AppId::from),
             name: s.value("name", Text::SOME, d.name),
+            properties: s.table("properties", property, Text::ANY),
             min_registered_ratio: s.value(
                 "min_registered_ratio",
                 Percent(0..=100),

@@ -359,3 +359,6 @@ async fn told_to_stop(commands: &mut mpsc::UnboundedReceiver<Command>, early: &m
         }
     }
 }
+
+#[cfg(test)]
+mod talking_tests;

@@ -335,6 +335,7 @@ fn speaking(config: &Config, record: &Record, prefix: &str) -> sessions::Wiring 
             mass_loss: keys.mass_loss,
             registration_timeout: required.then_some(config.allocation.registration_timeout),
             adoption_grace: config.adoption.grace,
+            properties: config.app.properties.clone(),
             graces: config.profiles.iter().map(grace).collect(),
         },
         readiness: readiness::Settings {

@@ -19,6 +19,7 @@ pub(crate) fn speaking() -> sessions::Wiring {
             mass_loss: 20,
             registration_timeout: None,
             adoption_grace: Duration::from_secs(60),
+            properties: BTreeMap::new(),
             graces: BTreeMap::new(),
         },
         readiness: readiness::Settings {

@@ -77,6 +77,8 @@ pub struct Settings {
     pub registration_timeout: Option<Duration>,
     /// So long nothing that was adopted is given up for want of a session (spec A-44).
     pub adoption_grace: Duration,
+    /// What every executor is told when it registers (spec B-1).
+    pub properties: BTreeMap<String, String>,
     /// How long the pods of each profile may take to end.
     pub graces: BTreeMap<ProfileName, Duration>,
 }
@@ -380,7 +382,7 @@ impl Registry {
             profile: told,
             heartbeat_interval_ms: in_ms(self.settings.heartbeat_interval),
             heartbeat_timeout_ms: in_ms(self.settings.heartbeat_timeout),
-            properties: BTreeMap::new(),
+            properties: self.settings.properties.clone(),
         })];
         // Whoever was told to go before it registered hears of it now (spec B-30).
         answer.extend(self.orders.get(&id).map(|order| order.message(now)));

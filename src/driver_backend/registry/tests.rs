@@ -26,6 +26,7 @@ fn settings() -> Settings {
         mass_loss: 20,
         registration_timeout: None,
         adoption_grace: Duration::from_secs(60),
+        properties: BTreeMap::from([("mode".to_owned(), "batch".to_owned())]),
         graces: BTreeMap::from([("default".into(), Duration::from_secs(5))]),
     }
 }
@@ -217,6 +218,7 @@ fn who_registers_is_told_its_session_and_how_often_to_speak_and_is_idle_once_it_
         (1, 2_000_000_001)
     );
     assert_eq!(registered.heartbeat_interval_ms, INTERVAL);
+    assert_eq!(registered.properties["mode"], "batch");
     let (address, slots) = ("10.0.0.1:7000".to_owned(), 2);
     let session = 2_000_000_001;
     let step = Step::Registered {
