@@ -3,10 +3,15 @@
 //! HTTP with JSON, under /v1; [`problem`] is the one shape of errors. Nothing is decided here: handlers ask DriverBackend
 //! and show what it answers.
 
+mod body;
+mod demand;
 mod events;
+mod openapi;
 pub mod problem;
 mod routes;
 pub(crate) mod serve;
+mod steering;
+mod table;
 mod targets;
 pub mod tokens;
 
@@ -64,7 +69,7 @@ pub enum ApiError {
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
-    tokens: Arc<Tokens>,
+    tokens: Tokens,
 }
 
 /// What handlers have.
@@ -110,7 +115,7 @@ impl Server {
     ///
     /// Where either cannot be had.
     pub async fn bind(address: SocketAddr, token_file: &Path) -> Result<Self, ApiError> {
-        let tokens = Arc::new(Tokens::of_file(token_file)?);
+        let tokens = Tokens::of_file(token_file)?;
         let listener = TcpListener::bind(address)
             .await
             .map_err(|source| ApiError::Listen { address, source })?;
@@ -127,11 +132,11 @@ impl Server {
 }
 
 /// The routes, over the driver of these actors.
-fn router(backend: Addr<DriverBackend>, meter: Addr<Meter>, tokens: Arc<Tokens>) -> Router {
+pub fn router(backend: Addr<DriverBackend>, meter: Addr<Meter>, tokens: Tokens) -> Router {
     routes::of(Api {
         backend,
         meter,
-        tokens,
+        tokens: Arc::new(tokens),
         followers: Arc::new(Semaphore::new(FOLLOWERS)),
     })
 }

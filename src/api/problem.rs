@@ -105,7 +105,7 @@ impl Problem {
             "method-not-allowed",
             "this cannot be done here",
         )
-        .hint("the README tells what can, under \"Ask a running driver\"")
+        .hint("/openapi.json tells what can")
     }
 
     /// The driver ends, or does not answer.

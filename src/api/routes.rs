@@ -6,37 +6,32 @@ use axum::body::{Body, to_bytes};
 use axum::extract::{Path, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{get, put};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, Method};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::problem::Problem;
+use super::table::table;
 use super::tokens::Right;
-use super::{Api, BODY, BODY_TIME, answer, events, targets};
+use super::{Api, BODY, BODY_TIME, answer, openapi};
 use crate::driver_backend::messages::{Explain, GetExecutors, GetStatus};
+use crate::driver_backend::steering::messages::Renew;
 use crate::metrics::messages::Scrape;
 use crate::model::ExecutorId;
 
 /// All routes.
 pub fn of(api: Api) -> Router {
-    let closed = Router::new()
-        .route("/v1/status", get(status))
-        .route("/v1/executors", get(executors))
-        .route("/v1/executors/{id}", get(explain))
-        .route("/v1/targets", get(targets::read).put(targets::set))
-        .route("/v1/targets/{profile}", put(targets::set_one))
-        .route("/v1/events", get(events::follow))
-        .route("/metrics", get(metrics))
-        .layer(from_fn_with_state(api.clone(), admit));
-    Router::new()
-        .route("/healthz", get(health))
-        .route("/readyz", get(readiness))
-        .merge(closed)
+    let (mut open, mut closed) = (Router::new(), Router::new());
+    for route in table() {
+        let side = if route.open { &mut open } else { &mut closed };
+        *side = std::mem::take(side).route(route.path, route.handler);
+    }
+    let closed = closed.layer(from_fn_with_state(api.clone(), admit));
+    open.merge(closed)
         .fallback(async || {
             Problem::not_found("there is nothing at this path")
-                .hint("the README tells what there is, under \"Ask a running driver\"")
+                .hint("/openapi.json tells what there is")
         })
         .method_not_allowed_fallback(async || Problem::wrong_method())
         .with_state(api)
@@ -49,6 +44,9 @@ async fn admit(State(api): State<Api>, request: Request, next: Next) -> Result<R
     let looks = matches!(*request.method(), Method::GET | Method::HEAD);
     if right < Right::Full && !looks {
         return Err(Problem::read_only());
+    }
+    if right == Right::Full {
+        api.backend.do_send(Renew);
     }
     let (parts, body) = request.into_parts();
     let body = timeout(BODY_TIME, to_bytes(body, BODY))
@@ -67,7 +65,7 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
 }
 
 /// What Prometheus scrapes (spec O-41).
-async fn metrics(State(api): State<Api>) -> Result<Response, Problem> {
+pub async fn metrics(State(api): State<Api>) -> Result<Response, Problem> {
     let text = answer(&api.meter, Scrape).await?;
     let text = text.map_err(|_| Problem::unavailable())?;
     const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -75,12 +73,12 @@ async fn metrics(State(api): State<Api>) -> Result<Response, Problem> {
 }
 
 /// The actors answer (spec O-42).
-async fn health(State(api): State<Api>) -> Result<&'static str, Problem> {
+pub async fn health(State(api): State<Api>) -> Result<&'static str, Problem> {
     api.ask(GetStatus).await.map(|_| "ok\n")
 }
 
 /// The application may begin (spec B-20).
-async fn readiness(State(api): State<Api>) -> Result<&'static str, Problem> {
+pub async fn readiness(State(api): State<Api>) -> Result<&'static str, Problem> {
     let status = api.ask(GetStatus).await?;
     match (status.adopted, status.ready) {
         (true, true) => Ok("ok\n"),
@@ -90,16 +88,27 @@ async fn readiness(State(api): State<Api>) -> Result<&'static str, Problem> {
     }
 }
 
-async fn status(State(api): State<Api>) -> Result<Json<Value>, Problem> {
+/// This api, described (spec B-25, O-42).
+pub async fn document() -> Json<Value> {
+    Json(openapi::document())
+}
+
+/// How it is going (spec O-42).
+pub async fn status(State(api): State<Api>) -> Result<Json<Value>, Problem> {
     Ok(Json(json!(api.ask(GetStatus).await?)))
 }
 
-async fn executors(State(api): State<Api>) -> Result<Json<Value>, Problem> {
+/// Who lives.
+pub async fn executors(State(api): State<Api>) -> Result<Json<Value>, Problem> {
     let executors = api.ask(GetExecutors).await?;
     Ok(Json(json!({"executors": executors})))
 }
 
-async fn explain(State(api): State<Api>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
+/// What happened to an executor (spec B-51).
+pub async fn explain(
+    State(api): State<Api>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
     let parsed = ExecutorId::parse(&id).map_err(|_| {
         Problem::bad_request(format!("{id:?} is no executor's id"))
             .at("id")

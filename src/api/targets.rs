@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::Api;
+use super::body::parse;
 use super::problem::Problem;
 use crate::driver_backend::messages::{GetStatus, SetTargets};
 use crate::model::ProfileName;
@@ -58,22 +58,10 @@ async fn change(api: &Api, targets: BTreeMap<String, u32>) -> Result<Json<Value>
             .at(field)
             .hint("nothing was changed")
     })?;
-    let set: BTreeMap<String, u32> = set.into_iter().map(|(p, t)| (p.to_string(), t)).collect();
-    Ok(Json(json!({"targets": set})))
+    Ok(shown(set))
 }
 
-/// What the body says.
-fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
-    let mut deserializer = serde_json::Deserializer::from_slice(body);
-    let parsed = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
-        let problem = Problem::bad_request(error.inner().to_string());
-        match error.path().to_string().as_str() {
-            "." => problem,
-            path => problem.at(path),
-        }
-    })?;
-    deserializer
-        .end()
-        .map_err(|error| Problem::bad_request(error.to_string()))?;
-    Ok(parsed)
+/// Targets, as they are answered.
+pub fn shown(targets: BTreeMap<ProfileName, u32>) -> Json<Value> {
+    Json(json!({"targets": targets}))
 }

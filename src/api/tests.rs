@@ -13,14 +13,18 @@ use tower::ServiceExt as _;
 
 use super::*;
 use crate::clock::Clock;
+use crate::driver_backend::autoscaling::{self, Bounds};
 use crate::driver_backend::messages::KeepTargets;
-use crate::driver_backend::{self, DriverBackend};
+use crate::driver_backend::steering::messages::{KeepHeld, Stop};
+use crate::driver_backend::{self, DriverBackend, steering};
 use crate::model::news::{News, Outcome};
+use crate::model::pod::Sighting;
+use crate::model::pod::tests::pending;
 use crate::model::{AppId, Incarnation};
 use crate::snapshot_store::SnapshotStore;
 use crate::snapshot_store::delivery::Timing;
 use crate::snapshot_store::messages::Tell;
-use crate::testing::{Story, id};
+use crate::testing::{Story, id, running};
 
 /// Takes what a record keeper would keep.
 struct Keeper;
@@ -33,6 +37,18 @@ impl Handler<KeepTargets> for Keeper {
     type Result = ();
 
     fn handle(&mut self, _: KeepTargets, _: &mut Self::Context) {}
+}
+
+impl Handler<KeepHeld> for Keeper {
+    type Result = ();
+
+    fn handle(&mut self, _: KeepHeld, _: &mut Self::Context) {}
+}
+
+impl Handler<Stop> for Keeper {
+    type Result = ();
+
+    fn handle(&mut self, _: Stop, _: &mut Self::Context) {}
 }
 
 /// A driver's store and backend, and the api over them.
@@ -53,12 +69,40 @@ fn driver(targets: &[(&str, u32)]) -> Driver {
     let backend = DriverBackend::new(driver_backend::Wiring {
         app: AppId::from("app"),
         incarnation: Incarnation(1),
+        profiles: (targets.iter())
+            .map(|(p, _)| {
+                let bounds = Bounds {
+                    slots: 2,
+                    least: 0,
+                    most: 1_000,
+                };
+                ((*p).into(), bounds)
+            })
+            .collect(),
         targets: targets.iter().map(|(p, n)| ((*p).into(), *n)).collect(),
         store: store.clone(),
         keep: Keeper.start().recipient(),
         clock,
         timing,
         sessions: crate::testing::speaking(),
+        steering: steering::Wiring {
+            settings: steering::Settings {
+                kill_grace: Duration::from_secs(5),
+                decommission_timeout: Duration::from_secs(60),
+                ttl: None,
+            },
+            held: None,
+            keep: Keeper.start().recipient(),
+            stop: Keeper.start().recipient(),
+        },
+        autoscaling: Some(autoscaling::Settings {
+            ratio: 1_000,
+            backlog_timeout: Duration::from_secs(1),
+            sustained_timeout: Duration::from_secs(1),
+            idle_timeout: Duration::from_secs(60),
+            demand_ttl: Duration::from_secs(60),
+        }),
+        rolling: None,
     })
     .start();
     let meter = Meter::new(
@@ -72,7 +116,7 @@ fn driver(targets: &[(&str, u32)]) -> Driver {
     let tokens = Tokens::parse("full-one\nlooks read\n", "tokens").unwrap();
     Driver {
         store,
-        router: router(backend, meter, Arc::new(tokens)),
+        router: router(backend, meter, tokens),
     }
 }
 
@@ -347,4 +391,89 @@ async fn what_is_too_long_is_refused() {
         .send(Method::PUT, "/v1/targets", "full-one", &body)
         .await;
     assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
+}
+
+// spec: B-41
+#[actix::test]
+async fn those_that_have_nothing_to_do_are_decommissioned_with_the_target() {
+    tokio::time::pause();
+    let driver = driver(&[("default", 4)]);
+    for n in 1..=4 {
+        driver.request(n);
+        let pod = running(pending("a", n, &format!("u{n}"), 200 + n));
+        let outcome = Outcome::Created(Sighting::Read(Arc::new(pod)));
+        driver
+            .store
+            .do_send(Tell(News::Requested { id: id(n), outcome }));
+        let idle = n % 2 == 0;
+        driver.store.do_send(Tell(News::Session {
+            id: id(n),
+            registered: true,
+            idle,
+        }));
+    }
+    let body = json!({"profiles": {"default": {"pending": 0, "running": 2}}}).to_string();
+    for _ in 0..70 {
+        let (status, answer) = driver
+            .send(Method::POST, "/v1/demand", "full-one", &body)
+            .await;
+        assert_eq!(
+            (status, &answer),
+            (StatusCode::OK, &json!({"wanted": {"default": 1}}))
+        );
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(
+        driver.get("/v1/targets").await,
+        json!({"targets": {"default": 2}})
+    );
+    let executors = driver.get("/v1/executors").await;
+    let states: Vec<&str> = (executors["executors"].as_array().unwrap().iter())
+        .map(|executor| executor["state"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        states,
+        ["running", "leaving", "running", "leaving"],
+        "the busy ones stay"
+    );
+    let story = driver.get("/v1/executors/2").await;
+    let last = story["events"].as_array().unwrap().last().unwrap();
+    assert_eq!(last["why"], "decommissioned by autoscaling");
+}
+
+// spec: B-28
+#[actix::test]
+async fn the_busy_are_spared_and_named_unless_it_is_forced() {
+    tokio::time::pause();
+    let driver = driver(&[("default", 2)]);
+    for n in 1..=2 {
+        driver.request(n);
+        driver.store.do_send(Tell(News::Session {
+            id: id(n),
+            registered: true,
+            idle: n == 1,
+        }));
+    }
+    let kill = |force: bool| {
+        let body = json!({"executors": [1, 2], "force": force}).to_string();
+        let driver = &driver;
+        async move {
+            driver
+                .send(Method::POST, "/v1/executors/kill", "full-one", &body)
+                .await
+                .1
+        }
+    };
+    let answer = kill(false).await;
+    assert_eq!(
+        (&answer["leaving"], &answer["busy"]),
+        (&json!([1]), &json!([2]))
+    );
+    assert_eq!(answer["targets"], json!({"default": 1}));
+    let answer = kill(true).await;
+    assert_eq!(
+        (&answer["leaving"], &answer["already_leaving"]),
+        (&json!([2]), &json!([1]))
+    );
+    assert_eq!(answer["targets"], json!({"default": 0}));
 }

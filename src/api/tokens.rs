@@ -60,7 +60,11 @@ impl Tokens {
     }
 
     /// Those of a text, which errors call by this path.
-    pub(super) fn parse(text: &str, path: &str) -> Result<Self, TokensError> {
+    ///
+    /// # Errors
+    ///
+    /// Where a line of it is no token.
+    pub fn parse(text: &str, path: &str) -> Result<Self, TokensError> {
         let lines = text.lines().enumerate();
         let lines = lines.filter(|(_, line)| {
             let line = line.trim();

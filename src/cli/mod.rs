@@ -47,6 +47,16 @@ enum Command {
     Scale(ask::ScaleArgs),
     /// Run an executor's program in its pod, and speak to the driver for it.
     Agent(Box<agent::AgentArgs>),
+    /// Kill executors.
+    Kill(ask::KillArgs),
+    /// Have executors finish what they do and go.
+    Decommission(ask::DecommissionArgs),
+    /// Have all executors finish and go, and remember how many were wanted.
+    Hold(ask::HoldArgs),
+    /// Bring back what was wanted before the executors were held.
+    Resume(ask::ResumeArgs),
+    /// End the application, or its driver alone.
+    Stop(ask::StopArgs),
     /// Serve the embedded cluster alone, on loopback, for kubectl and any other client.
     DevCluster(Box<dev_cluster::DevClusterArgs>),
 }
@@ -64,6 +74,11 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             Command::Events(args) => ask::events(&args),
             Command::Scale(args) => ask::scale(&args),
             Command::Agent(args) => agent::run(*args),
+            Command::Kill(args) => ask::kill(&args),
+            Command::Decommission(args) => ask::decommission(&args),
+            Command::Hold(args) => ask::hold(&args),
+            Command::Resume(args) => ask::resume(&args),
+            Command::Stop(args) => ask::stop(&args),
             Command::DevCluster(args) => serve(*args),
         },
         Err(error) => {

@@ -13,6 +13,8 @@ pub(super) fn check(config: &mut Config, notes: &mut Notes) {
     programs(config, notes);
     api(config, notes);
     sessions(config, notes);
+    ttl(config, notes);
+    bounds(config, notes);
 }
 
 /// Without a source nothing would ever be seen (spec W-6).
@@ -132,6 +134,43 @@ fn api(config: &Config, notes: &mut Notes) {
             "missing, and api.listen is set",
             "name a file: where there is none, it is made with a token in it",
         );
+    }
+}
+
+/// What nobody can call would never be renewed (spec B-35).
+fn ttl(config: &Config, notes: &mut Notes) {
+    let keys = ["app.ttl", "api.listen"];
+    if config.app.ttl.is_some() && config.api.listen.is_none() && notes.are_sound(&keys) {
+        notes.refuse(
+            "app.ttl",
+            "found, but without api.listen the application cannot renew it",
+            "set api.listen, or remove it",
+        );
+    }
+}
+
+/// How many executors of a profile there may be (spec B-25, B-40).
+fn bounds(config: &Config, notes: &mut Notes) {
+    for (name, profile) in &config.profiles {
+        let of = |key: &str| format!("profiles.{name}.{key}");
+        let most = profile.max_executors;
+        for (key, found) in [
+            ("executors", profile.executors),
+            ("min_executors", profile.min_executors),
+        ] {
+            let keys = [of(key), of("max_executors")];
+            if found > most && notes.are_sound(&keys.each_ref().map(String::as_str)) {
+                notes.refuse(
+                    if notes.is_set(&keys[0]) {
+                        &keys[0]
+                    } else {
+                        &keys[1]
+                    },
+                    format!("{key} is {found}, above max_executors, which is {most}"),
+                    format!("have {key} at most as large as max_executors"),
+                );
+            }
+        }
     }
 }
 

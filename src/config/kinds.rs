@@ -80,6 +80,39 @@ impl Kind for Count {
     }
 }
 
+/// A number with up to three places behind the point, in thousandths.
+pub(super) struct Thousandths(pub RangeInclusive<u32>);
+
+impl Kind for Thousandths {
+    type Out = u32;
+    fn read(&self, value: &Value) -> Option<u32> {
+        let text = match value {
+            Value::Whole(number) => number.to_string(),
+            Value::Number(text) => text.clone(),
+            _ => return None,
+        };
+        let (whole, part) = text.split_once('.').unwrap_or((&text, ""));
+        let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        if whole.is_empty() || !digits(whole) || !digits(part) || part.len() > 3 {
+            return None;
+        }
+        let number: u64 = format!("{whole}{part:0<3}").parse().ok()?;
+        u32::try_from(number).ok().filter(|n| self.0.contains(n))
+    }
+    fn allowed(&self) -> String {
+        let (least, most) = (self.show(self.0.start()), self.show(self.0.end()));
+        format!("a number from {least} to {most}, with up to three places behind the point")
+    }
+    fn show(&self, value: &u32) -> String {
+        let text = format!("{}.{:03}", value / 1_000, value % 1_000);
+        let short = text.trim_end_matches('0');
+        match short.ends_with('.') {
+            true => format!("{short}0"),
+            false => short.to_owned(),
+        }
+    }
+}
+
 /// A duration as people write it: `1h 30m` (spec C-1).
 pub(super) struct Span {
     least: Duration,

@@ -34,7 +34,9 @@ pub use error::{ConfigError, Mistake, Origin};
 pub use names::{
     LONGEST_PREFIX, is_dns_label, is_dns_subdomain, is_env_name, is_label_key, is_label_value,
 };
-pub use policy::{Allocation, Backend, Failures, Lifecycle, Poll, ScaleDown, Watch};
+pub use policy::{
+    Allocation, Autoscaling, Backend, Failures, Lifecycle, Poll, Roll, RollPolicy, ScaleDown, Watch,
+};
 pub use profile::{
     DEFAULT_PROFILE, MOST_EXECUTORS, Profile, TaintEffect, Toleration, TolerationOperator,
 };
@@ -81,6 +83,10 @@ pub struct Config {
     pub backend: Backend,
     /// Executors that were there before this driver.
     pub adoption: Adoption,
+    /// Targets that follow what there is to do.
+    pub autoscaling: Autoscaling,
+    /// Replacing one executor after the other.
+    pub roll: Roll,
     /// How people and programs speak to the driver.
     pub api: Api,
     /// How this process stops.
@@ -107,6 +113,8 @@ impl Default for Config {
             failures: Failures::default(),
             backend: Backend::default(),
             adoption: Adoption::default(),
+            autoscaling: Autoscaling::default(),
+            roll: Roll::default(),
             api: Api::default(),
             shutdown: Shutdown::default(),
             log: Log::default(),
@@ -237,6 +245,8 @@ impl Config {
             failures: s.section("failures", Failures::read),
             backend: s.section("backend", Backend::read),
             adoption: s.section("adoption", Adoption::read),
+            autoscaling: s.section("autoscaling", Autoscaling::read),
+            roll: s.section("roll", Roll::read),
             api: s.section("api", Api::read),
             shutdown: s.section("shutdown", Shutdown::read),
             log: s.section("log", Log::read),

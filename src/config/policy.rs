@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::kinds::{Choice, Count, Flag, one_of, span};
+use super::kinds::{Choice, Count, Flag, Text, Thousandths, one_of, span};
+use super::names::{is_label_key, is_label_value};
 use super::reader::Section;
 use super::sections::{DAY, HOUR, ms, secs};
 use super::sessions::Sessions;
@@ -218,17 +219,133 @@ impl Failures {
     }
 }
 
-/// `[backend]`: what executors have to do with the driver.
+/// `[autoscaling]`: from what an application has to do to how many executors it gets (spec B-40 to B-42).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Autoscaling {
+    /// Whether targets follow demand.
+    pub enabled: bool,
+    /// How many slots are wanted for each that has work, in thousandths.
+    pub ratio: u32,
+    /// How long more has to be wanted before the first step up.
+    pub backlog_timeout: Duration,
+    /// From one step to the next.
+    pub sustained_timeout: Duration,
+    /// How long an executor has to have nothing to do before it goes.
+    pub idle_timeout: Duration,
+    /// How long a demand stands that is not renewed.
+    pub demand_ttl: Duration,
+}
+
+impl Default for Autoscaling {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            ratio: 1_000,
+            backlog_timeout: secs(1),
+            sustained_timeout: secs(1),
+            idle_timeout: secs(60),
+            demand_ttl: secs(60),
+        }
+    }
+}
+
+impl Autoscaling {
+    pub(super) fn read(s: &mut Section<'_>) -> Self {
+        let d = Self::default();
+        Self {
+            enabled: s.value("enabled", Flag, d.enabled),
+            ratio: s.value("ratio", Thousandths(1..=1_000_000), d.ratio),
+            backlog_timeout: s.value("backlog_timeout", span(ms(0)..=HOUR), d.backlog_timeout),
+            sustained_timeout: s.value(
+                "sustained_timeout",
+                span(ms(100)..=HOUR),
+                d.sustained_timeout,
+            ),
+            idle_timeout: s.value("idle_timeout", span(secs(1)..=DAY), d.idle_timeout),
+            demand_ttl: s.value("demand_ttl", span(secs(1)..=DAY), d.demand_ttl),
+        }
+    }
+}
+
+/// Who is replaced next (spec B-32).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RollPolicy {
+    /// The one with the lowest id.
+    Id,
+    /// The one whose pod is the oldest.
+    #[default]
+    Oldest,
+}
+
+impl Choice for RollPolicy {
+    const ALL: &'static [(&'static str, Self)] = &[("id", Self::Id), ("oldest", Self::Oldest)];
+
+    fn hint(refused: &str) -> Option<&'static str> {
+        (refused == "outlier").then_some("who is unlike the others is not looked for yet")
+    }
+}
+
+/// `[roll]`: replacing one executor after the other.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Roll {
+    /// From one replacement to the next; nothing: none is replaced.
+    pub interval: Duration,
+    /// Who is next.
+    pub policy: RollPolicy,
+}
+
+impl Roll {
+    pub(super) fn read(s: &mut Section<'_>) -> Self {
+        let d = Self::default();
+        Self {
+            interval: s.value("interval", span(ms(0)..=DAY * 365), d.interval),
+            policy: s.value("policy", one_of(), d.policy),
+        }
+    }
+}
+
+/// `[backend]`: what executors have to do with the driver.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backend {
     /// How executors speak to the driver.
     pub sessions: Sessions,
+    /// How long one that is killed may take (spec B-28).
+    pub kill_grace: Duration,
+    /// How long one that is decommissioned may take (spec B-30).
+    pub decommission_timeout: Duration,
+    /// The label of a pod whose executor is decommissioned, as `key=value` (spec L-12).
+    pub decommission_label: String,
+}
+
+impl Default for Backend {
+    fn default() -> Self {
+        Self {
+            sessions: Sessions::default(),
+            kill_grace: secs(5),
+            decommission_timeout: secs(60),
+            decommission_label: "boatswain.dev/decommissioning=true".to_owned(),
+        }
+    }
 }
 
 impl Backend {
     pub(super) fn read(s: &mut Section<'_>) -> Self {
+        let d = Self::default();
+        let label = Text {
+            rule: |text| {
+                (text.split_once('=')).is_some_and(|(k, v)| is_label_key(k) && is_label_value(v))
+            },
+            allowed: "a label, as \"example.com/draining=true\"",
+        };
         Self {
             sessions: Sessions::read(s),
+            kill_grace: s.value("kill_grace", span(ms(0)..=HOUR), d.kill_grace),
+            decommission_timeout: s.value(
+                "decommission_timeout",
+                span(ms(0)..=DAY),
+                d.decommission_timeout,
+            ),
+            decommission_label: s.value("decommission_label", label, d.decommission_label),
         }
     }
 }

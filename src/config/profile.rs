@@ -20,6 +20,12 @@ pub const DEFAULT_PROFILE: &str = "default";
 pub struct Profile {
     /// How many executors of it are wanted at the start.
     pub executors: u32,
+    /// How many pieces of work one of them does at a time, for autoscaling.
+    pub slots: u32,
+    /// Autoscaling wants no fewer.
+    pub min_executors: u32,
+    /// Nobody can want more.
+    pub max_executors: u32,
     /// The container's image. A Kubernetes cluster needs one; the embedded one has no use for it.
     pub image: Option<String>,
     /// The program and what comes before `args`; empty: the image's own.
@@ -49,6 +55,9 @@ impl Default for Profile {
     fn default() -> Self {
         Self {
             executors: 2,
+            slots: 1,
+            min_executors: 0,
+            max_executors: MOST_EXECUTORS,
             image: None,
             command: Vec::new(),
             args: Vec::new(),
@@ -95,6 +104,9 @@ impl Profile {
         );
         let profile = Self {
             executors: s.value("executors", Count(0..=MOST_EXECUTORS), d.executors),
+            slots: s.value("slots", Count(1..=100_000), d.slots),
+            min_executors: s.value("min_executors", Count(0..=MOST_EXECUTORS), d.min_executors),
+            max_executors: s.value("max_executors", Count(0..=MOST_EXECUTORS), d.max_executors),
             image: s.option("image", image),
             command: s.list("command", Text::ANY),
             args: s.list("args", Text::ANY),

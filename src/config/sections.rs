@@ -36,6 +36,9 @@ pub struct App {
     pub min_registered_ratio: u32,
     /// It is ready after so long, however many are there (spec B-20).
     pub max_wait: Duration,
+    /// How long it may be silent before its executors are held; after twice as long it ends. `None`: for ever
+    /// (spec B-35).
+    pub ttl: Option<Duration>,
 }
 
 impl Default for App {
@@ -46,6 +49,7 @@ impl Default for App {
             properties: BTreeMap::new(),
             min_registered_ratio: 80,
             max_wait: secs(30),
+            ttl: None,
         }
     }
 }
@@ -72,6 +76,7 @@ impl App {
                 d.min_registered_ratio,
             ),
             max_wait: s.value("max_wait", span(ms(0)..=DAY), d.max_wait),
+            ttl: s.option("ttl", span(secs(1)..=DAY)),
         }
     }
 }

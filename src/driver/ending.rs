@@ -1,17 +1,18 @@
 //! How a driver ends: the application's end, the hand-over to a successor, and what ends it of itself
 //! (spec O-10, O-11, W-7, A-24).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::config::OnSignal;
+use crate::driver_backend::steering::messages::Stop;
 use crate::exit::Exit;
 use crate::kubernetes::{Failure, ListQuery};
 use crate::lifecycle_manager::duties::nothing_left;
 use crate::model::executor::{How, Why};
-use crate::model::news::News;
+use crate::model::news::{Aim, News};
 use crate::model::pod::Sighting;
 use crate::model::{ExecutorId, Snapshot};
 use crate::planted::{self, Planted};
@@ -19,7 +20,7 @@ use crate::pod_allocator::hold::Kind;
 use crate::pod_allocator::messages::{CannotStart, StopRequesting};
 use crate::poll_source;
 use crate::record_keeper::keeping::Over;
-use crate::record_keeper::messages::{DeleteRecord, DriverIsOver, Flush};
+use crate::record_keeper::messages::{DeleteRecord, DriverIsOver, FinishRecord, Flush};
 use crate::snapshot_store::messages::{LookNow, Tell};
 use crate::watch_source;
 
@@ -37,6 +38,45 @@ const LAST_STEP: u32 = 5;
 
 /// How many of those that are left are named.
 const NAMED: usize = 5;
+
+/// A way to stop (spec O-10).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// This incarnation is over.
+    HandOver,
+    /// The application is over.
+    End {
+        /// What the driver exits with.
+        exit_code: u8,
+        /// Whether the record stays, marked ended, for whoever is started in this one's place (spec O-11).
+        keep_record: bool,
+    },
+}
+
+impl Way {
+    /// What a signal, or a test, asks for.
+    pub(super) fn of_signal(way: OnSignal) -> Self {
+        match way {
+            OnSignal::HandOver => Self::HandOver,
+            OnSignal::End => Self::End {
+                exit_code: 0,
+                keep_record: false,
+            },
+        }
+    }
+
+    /// What the application asks for. A pod is started again by whoever started it, where its exit code says so: that
+    /// one must not begin the application anew.
+    pub(super) fn asked(stop: Stop, in_a_pod: bool) -> Self {
+        match stop {
+            Stop::HandOver => Self::HandOver,
+            Stop::End { exit_code } => Self::End {
+                exit_code,
+                keep_record: in_a_pod,
+            },
+        }
+    }
+}
 
 /// The exit of a driver that something else than a command ends.
 pub(super) fn of_itself(event: Event) -> Exit {
@@ -86,11 +126,14 @@ pub(super) fn of_itself(event: Event) -> Exit {
 
 impl Actors {
     /// Stops in this way; `grace` is how long the application's end may take.
-    pub(super) async fn stop(&self, way: OnSignal, grace: Duration) -> Exit {
+    pub(super) async fn stop(&self, way: Way, grace: Duration) -> Exit {
         let exit = match way {
-            OnSignal::HandOver if planted::is(Planted::HandOverEnds) => self.end(grace).await,
-            OnSignal::HandOver => self.hand_over().await,
-            OnSignal::End => self.end(grace).await,
+            Way::HandOver if planted::is(Planted::HandOverEnds) => self.end(0, false, grace).await,
+            Way::HandOver => self.hand_over().await,
+            Way::End {
+                exit_code,
+                keep_record,
+            } => self.end(exit_code, keep_record, grace).await,
         };
         // What the cluster does from here on is nobody's news any more.
         if let Some(watch) = &self.watch {
@@ -127,7 +170,7 @@ impl Actors {
 
     /// The application is over: every executor goes, then the record. Each step runs whatever the one before did.
     /// All within `grace`: whoever told it to stop may kill it after that.
-    async fn end(&self, grace: Duration) -> Exit {
+    async fn end(&self, exit_code: u8, keep_record: bool, grace: Duration) -> Exit {
         let last_step = MARGIN.min(grace / LAST_STEP);
         let deadline = Instant::now() + grace - 2 * last_step;
         // Without the allocator there is nobody who could request anything.
@@ -164,18 +207,24 @@ impl Actors {
             }
             sleep(LOOK_EVERY).await;
         };
-        let record = timeout_at(
-            deadline.max(Instant::now()) + last_step,
-            self.record.send(DeleteRecord),
-        );
-        let record_deleted = matches!(record.await, Ok(Ok(())));
+        let closing = async {
+            match keep_record {
+                true => self.record.send(FinishRecord(exit_code)).await,
+                false => self.record.send(DeleteRecord).await,
+            }
+        };
+        let closed = timeout_at(deadline.max(Instant::now()) + last_step, closing).await;
+        let record_closed = matches!(closed, Ok(Ok(())));
         match left {
-            Some(left) if left.is_empty() && record_deleted => {
-                tracing::info!("the application has ended, nothing is left");
-                Exit::Clean
+            Some(left) if left.is_empty() && record_closed => {
+                tracing::info!(exit_code, "the application has ended, nothing is left");
+                match exit_code {
+                    0 => Exit::Clean,
+                    code => Exit::Finished(code),
+                }
             }
             left => {
-                self.say_left(left, record_deleted);
+                self.say_left(left, record_closed);
                 Exit::Unreachable
             }
         }
@@ -190,7 +239,7 @@ impl Actors {
             let (why, how) = (Why::ApplicationEnded, How::Delete);
             self.store.do_send(Tell(News::Retire {
                 ids,
-                targets: BTreeMap::new(),
+                aim: Aim::Stay,
                 why,
                 how,
             }));
@@ -214,7 +263,7 @@ impl Actors {
         }
     }
 
-    fn say_left(&self, left: Option<BTreeSet<String>>, record_deleted: bool) {
+    fn say_left(&self, left: Option<BTreeSet<String>>, record_closed: bool) {
         let namespace = self.calls.namespace();
         let selector = self.calls.selector();
         let clean = format!("kubectl -n {namespace} delete pods -l '{selector}'");
@@ -228,7 +277,7 @@ impl Actors {
         tracing::error!(
             count,
             pods = names,
-            record_deleted,
+            record_closed,
             clean,
             "the time to end is over and not everything is gone"
         );

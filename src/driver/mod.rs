@@ -23,11 +23,12 @@ use rand::rngs::SysRng;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
-use crate::api;
+use crate::api::{self, tokens::Tokens};
 use crate::clock::Clock;
 use crate::config::{self, ClusterMode, Config, EmbeddedNode, OnSignal};
 use crate::devcluster::{self, DevCluster, NodeKind, ProcessNode, SimulatedNode};
 use crate::driver_backend::messages::RefusedTargets;
+use crate::driver_backend::steering::messages::Stop;
 use crate::exit::Exit;
 use crate::kubernetes::client::Limits;
 use crate::kubernetes::{Access, Clients};
@@ -37,6 +38,7 @@ use crate::pod_allocator::messages::CannotStart;
 use crate::record_keeper::messages::DriverIsOver;
 use crate::snapshot_store::messages::Measures;
 use crate::telemetry::millis;
+use ending::Way;
 
 use door::Door;
 
@@ -64,6 +66,7 @@ enum Command {
     Measure(oneshot::Sender<Measures>),
     HearOfEnds(Recipient<Ended>),
     Sessions(oneshot::Sender<Option<Router>>),
+    Routes(Tokens, oneshot::Sender<Router>),
 }
 
 /// Speaks to a driver that runs.
@@ -119,6 +122,14 @@ impl Handle {
         self.tell(Command::HearOfEnds(reader));
     }
 
+    /// Its api without a socket, for the bearers of these tokens; `None` where the driver has ended, or does not run
+    /// yet.
+    pub async fn routes(&self, tokens: Tokens) -> Option<Router> {
+        let (answer, answered) = oneshot::channel();
+        self.tell(Command::Routes(tokens, answer));
+        answered.await.ok()
+    }
+
     fn tell(&self, command: Command) {
         // One that has ended by itself need not be told.
         let _ = self.commands.send(command);
@@ -132,7 +143,10 @@ enum Event {
 }
 
 /// Hands the actors' reports to the driver's own task.
-struct Reporter(mpsc::UnboundedSender<Event>);
+struct Reporter {
+    events: mpsc::UnboundedSender<Event>,
+    stops: mpsc::UnboundedSender<Stop>,
+}
 
 impl Actor for Reporter {
     type Context = Context<Self>;
@@ -143,7 +157,7 @@ impl Handler<CannotStart> for Reporter {
 
     fn handle(&mut self, report: CannotStart, _: &mut Self::Context) {
         // Where nobody listens any more, the driver has ended already.
-        let _ = self.0.send(Event::CannotStart(report));
+        let _ = self.events.send(Event::CannotStart(report));
     }
 }
 
@@ -151,7 +165,16 @@ impl Handler<DriverIsOver> for Reporter {
     type Result = ();
 
     fn handle(&mut self, report: DriverIsOver, _: &mut Self::Context) {
-        let _ = self.0.send(Event::Over(report));
+        let _ = self.events.send(Event::Over(report));
+    }
+}
+
+impl Handler<Stop> for Reporter {
+    type Result = ();
+
+    fn handle(&mut self, stop: Stop, _: &mut Self::Context) {
+        // Where nobody listens any more, the driver has ended already.
+        let _ = self.stops.send(stop);
     }
 }
 
@@ -268,10 +291,17 @@ async fn drive(
             return error.exit;
         }
     };
+    // Of each there are a few at most: what ends a driver is told once.
     let (reports, mut events) = mpsc::unbounded_channel();
-    let reporter = Reporter(reports).start();
+    let (asked, mut stops) = mpsc::unbounded_channel();
+    let reporter = Reporter {
+        events: reports,
+        stops: asked,
+    }
+    .start();
     let on_signal = config.shutdown.on_signal;
     let grace = config.shutdown.grace;
+    let in_a_pod = config.driver.pod_name.is_some();
     let api = match served(&config.api).await {
         Ok(api) => api,
         Err(error) => {
@@ -317,15 +347,13 @@ async fn drive(
         tokio::select! {
             biased;
             Some(event) = events.recv() => return ending::of_itself(event),
-            command = commands.recv() => match command {
-                Some(Command::Stop(way)) => break way.unwrap_or(on_signal),
-                Some(command) => actors.command(command).await,
-                // Every handle is gone: nobody will ever stop it, so it goes on.
-                None => return match events.recv().await {
-                    Some(event) => ending::of_itself(event),
-                    None => Exit::Bug,
-                },
+            Some(stop) = stops.recv() => break Way::asked(stop, in_a_pod),
+            // Where every handle is gone, nobody but the application will ever stop it, so it goes on.
+            Some(command) = commands.recv() => match command {
+                Command::Stop(way) => break Way::of_signal(way.unwrap_or(on_signal)),
+                command => actors.command(command).await,
             },
+            else => return Exit::Bug,
         }
     };
     let mut stop = pin!(actors.stop(way, grace));
@@ -353,7 +381,9 @@ async fn told_to_stop(commands: &mut mpsc::UnboundedReceiver<Command>, early: &m
     loop {
         match commands.recv().await {
             Some(Command::Stop(_)) => return,
-            Some(Command::Look(_) | Command::Measure(_) | Command::Sessions(_)) => {}
+            Some(
+                Command::Look(_) | Command::Measure(_) | Command::Sessions(_) | Command::Routes(..),
+            ) => {}
             Some(command) => early.push(command),
             None => return std::future::pending().await,
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use rand::RngExt;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -52,6 +53,8 @@ pub struct Application {
     pub uid: PodUid,
     /// The record's version.
     pub version: ResourceVersion,
+    /// When the record was made.
+    pub created: Option<Timestamp>,
 }
 
 /// Why there is no start.
@@ -139,14 +142,18 @@ pub async fn succeed(
         place,
         uid: map.uid,
         version: map.version,
+        created: map.created,
     })
 }
 
-/// How many executors of each profile are wanted: as configured, unless that was changed while a driver ran.
+/// How many executors of each profile are wanted while none are held: as configured, unless that was changed while a
+/// driver ran.
 pub fn targets(config: &Config, record: &Record) -> BTreeMap<ProfileName, u32> {
+    let held = record.held.as_ref().map(|held| &held.targets);
     (config.profiles.iter())
         .map(|(name, profile)| {
-            let set = record.targets.get(name).copied();
+            let held = held.and_then(|held| held.get(name));
+            let set = held.or_else(|| record.targets.get(name)).copied();
             (name.clone(), set.unwrap_or(profile.executors))
         })
         .collect()

@@ -8,9 +8,12 @@ use actix::{Actor, Addr, AsyncContext, Context};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
+use crate::api;
 use crate::config::{self, Config, Registration, ScaleDown};
+use crate::driver_backend::autoscaling::{self, Bounds};
 use crate::driver_backend::messages::{HearOfEnds, SetTargets};
-use crate::driver_backend::{self, DriverBackend, readiness, registry, sessions};
+use crate::driver_backend::rolling::{self, Policy};
+use crate::driver_backend::{self, DriverBackend, readiness, registry, sessions, steering};
 use crate::kubernetes::pod_template::{Common, TemplateError, Toleration};
 use crate::kubernetes::{Calls, ProfileSpec, Record};
 use crate::lifecycle_manager::{self, LifecycleManager, duties};
@@ -101,6 +104,10 @@ impl Actors {
                 let _ = answer.send(router);
             }
             Command::HearOfEnds(reader) => self.backend.do_send(HearOfEnds(reader)),
+            Command::Routes(tokens, answer) => {
+                let routes = api::router(self.backend.clone(), self.meter.clone(), tokens);
+                let _ = answer.send(routes);
+            }
             Command::Stop(_) => {}
         }
     }
@@ -133,13 +140,17 @@ pub(super) fn wire(
         place,
         uid,
         version,
+        created,
     } = application;
-    let targets = succession::targets(&config, &record);
     let driver_url = door.map(|door| door::url(&config, door.server.address()));
     let token = door.map(|door| door.token_source(&record.app_id));
     let agent = door.and_then(|_| door::agent(&config));
     let speaking = speaking(&config, &record, &prefix);
-    let wanted = targets.clone();
+    let wanted = succession::targets(&config, &record);
+    let mut targets = wanted.clone();
+    if record.held.is_some() {
+        targets.values_mut().for_each(|target| *target = 0);
+    }
     let Config {
         app,
         cluster,
@@ -152,8 +163,10 @@ pub(super) fn wire(
         allocation: up,
         lifecycle,
         failures,
-        backend: _,
+        backend: going,
         adoption: _,
+        autoscaling: demand,
+        roll,
         api: _,
         shutdown: _,
         log: _,
@@ -218,7 +231,7 @@ pub(super) fn wire(
     let polling = PollSource::new(lister, poll_pace(&poll, watch.enabled), rng()).start();
 
     let keeper = RecordKeeper::new(record_keeper::Wiring {
-        keeping: Keeping::new(record.clone(), place, uid.clone(), version),
+        keeping: Keeping::new(record.clone(), place, uid.clone(), version, created),
         calls: calls.clone(),
         prefix: prefix.clone(),
         clock,
@@ -230,12 +243,25 @@ pub(super) fn wire(
     backend_context.run(DriverBackend::new(driver_backend::Wiring {
         app: record.app_id.clone(),
         incarnation: record.incarnation,
+        profiles: bounds(&profiles),
         targets: wanted,
         store: store.clone(),
         keep: keeper.clone().recipient(),
         clock,
         timing,
         sessions: speaking,
+        steering: steering::Wiring {
+            settings: steering::Settings {
+                kill_grace: going.kill_grace,
+                decommission_timeout: going.decommission_timeout,
+                ttl: app.ttl,
+            },
+            held: record.held.clone(),
+            keep: keeper.clone().recipient(),
+            stop: reporter.clone().recipient(),
+        },
+        autoscaling: demand.enabled.then(|| scaling(&demand)),
+        rolling: (!roll.interval.is_zero()).then(|| rolling(&roll)),
     }));
 
     backend.do_send(HearOfEnds(meter.clone().recipient()));
@@ -249,6 +275,8 @@ pub(super) fn wire(
         timing,
         store: store.clone(),
         backend: backend.clone().recipient(),
+        sessions: backend.clone().recipient(),
+        drain_label: label(&going.decommission_label),
     })
     .start();
 
@@ -265,7 +293,7 @@ pub(super) fn wire(
         agent,
     };
     let pods = Pods::new(common, specs(profiles))?;
-    let settings = allocation_settings(&cluster, &up, &failures);
+    let settings = allocation_settings(&cluster, &up, &failures, going.decommission_timeout);
     let kept = kept_backoffs(&record, now);
     let allocation = allocation::Allocation::new(settings, rng(), record.reserved, &kept, now.tick);
     let allocator = PodAllocator::new(pod_allocator::Wiring {
@@ -306,6 +334,44 @@ pub(super) fn wire(
         page_size: poll.page_size,
         request_timeout: cluster.request_timeout,
     })
+}
+
+/// How many executors of each profile there may be.
+fn bounds(profiles: &BTreeMap<ProfileName, config::Profile>) -> BTreeMap<ProfileName, Bounds> {
+    let bounds = |profile: &config::Profile| Bounds {
+        slots: profile.slots,
+        least: profile.min_executors,
+        most: profile.max_executors,
+    };
+    (profiles.iter())
+        .map(|(name, profile)| (name.clone(), bounds(profile)))
+        .collect()
+}
+
+fn scaling(demand: &config::Autoscaling) -> autoscaling::Settings {
+    autoscaling::Settings {
+        ratio: demand.ratio,
+        backlog_timeout: demand.backlog_timeout,
+        sustained_timeout: demand.sustained_timeout,
+        idle_timeout: demand.idle_timeout,
+        demand_ttl: demand.demand_ttl,
+    }
+}
+
+fn rolling(roll: &config::Roll) -> rolling::Settings {
+    rolling::Settings {
+        interval: roll.interval,
+        policy: match roll.policy {
+            config::RollPolicy::Id => Policy::Id,
+            config::RollPolicy::Oldest => Policy::Oldest,
+        },
+    }
+}
+
+/// A label that the configuration has as one text.
+fn label(text: &str) -> (String, String) {
+    let (key, value) = text.split_once('=').unwrap_or((text, ""));
+    (key.to_owned(), value.to_owned())
 }
 
 /// What earlier incarnations knew. A first one inherits nothing: the block that it has just reserved is its own.
@@ -376,6 +442,7 @@ fn allocation_settings(
     cluster: &config::Cluster,
     up: &config::Allocation,
     failures: &config::Failures,
+    decommission_timeout: Duration,
 ) -> allocation::Settings {
     allocation::Settings {
         batch_size: up.batch_size,
@@ -395,6 +462,7 @@ fn allocation_settings(
         victims: victims::Settings {
             cancel_delay: up.cancel_delay,
             pending_only: up.scale_down == ScaleDown::PendingOnly,
+            decommission_timeout,
         },
     }
 }
@@ -428,6 +496,9 @@ pub(super) fn specs(
 fn spec(profile: config::Profile) -> ProfileSpec {
     let config::Profile {
         executors: _,
+        slots: _,
+        min_executors: _,
+        max_executors: _,
         image,
         command,
         args,

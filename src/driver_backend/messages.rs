@@ -10,7 +10,6 @@ use super::chronicle::{Reading, Story};
 use super::views::{ExecutorView, StatusView};
 use crate::lifecycle_manager::messages::Ended;
 use crate::model::{ExecutorId, ProfileName};
-use crate::protocol::Order;
 
 /// How many executors of each profile are wanted from now on; profiles that are not named keep their target. Answered
 /// with what will be, of all profiles (spec B-25).
@@ -54,30 +53,6 @@ impl RefusedTargets {
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "()")]
 pub struct KeepTargets(pub BTreeMap<ProfileName, u32>);
-
-/// Tells an executor to stop or to drain (spec B-28, B-30). It is told as soon as it can be: at once over a connection,
-/// with the answer to its next message without one, after it has registered where it has not yet. The order stands until
-/// the executor ends; a stricter one replaces it. That the executor is leaving is for the ledger to know: this tells it,
-/// and does nothing else.
-#[derive(Debug, Clone, Message)]
-#[rtype(result = "Given")]
-pub struct GiveOrder {
-    /// Who.
-    pub executor: ExecutorId,
-    /// What.
-    pub order: Order,
-}
-
-/// What became of an order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Given {
-    /// It was sent over the executor's connection.
-    Sent,
-    /// The executor will be told when it is next heard of: it has no connection, or has not registered yet.
-    Waits,
-    /// There is no such executor, or it has ended.
-    Nobody,
-}
 
 /// Wants to hear of every end from now on.
 #[derive(Debug, Clone, Message)]

@@ -3,20 +3,22 @@
 //! It owns the targets, is told of every end, and keeps the [`chronicle`] and the [`registry`] of executors that speak to
 //! the driver.
 
+pub mod autoscaling;
 pub mod chronicle;
 pub mod messages;
 pub mod readiness;
 pub mod registry;
+pub mod rolling;
 pub mod sessions;
+pub mod steering;
 pub mod views;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use actix::{Actor, Addr, AsyncContext, Context, Handler, MessageResult, Recipient};
 use tokio::sync::watch;
 
 use crate::clock::Clock;
-use crate::config::MOST_EXECUTORS;
 use crate::lifecycle_manager::messages::Ended;
 use crate::model::news::News;
 use crate::model::{AppId, Incarnation, ProfileName};
@@ -24,19 +26,25 @@ use crate::snapshot_store::SnapshotStore;
 use crate::snapshot_store::delivery::Timing;
 use crate::snapshot_store::messages::{Decided, Round, Subscribe, Subscriber, Tell};
 
+use autoscaling::Bounds;
+use autoscaling::driving::Scalers;
+use chronicle::event::What;
 use chronicle::{Chronicle, Reading};
 use messages::{
     EventsRead, Explain, Explanation, FollowEvents, GetExecutors, GetStatus, Growth, HearOfEnds,
     KeepTargets, ReadEvents, RefusedTargets, SetTargets,
 };
+use rolling::Roller;
 use sessions::Sessions;
-use views::{DegradedView, ExecutorView, LOSSES, LossView, StatusView};
+use steering::Steering;
+use views::{DegradedView, ExecutorView, HeldView, LOSSES, LossView, StatusView};
 
 /// The application's side of the driver.
 pub struct DriverBackend {
     app: AppId,
     incarnation: Incarnation,
-    profiles: BTreeSet<ProfileName>,
+    /// All profiles that there are.
+    profiles: BTreeMap<ProfileName, Bounds>,
     /// The targets as they were set last; the ledger takes them in a moment later.
     targets: BTreeMap<ProfileName, u32>,
     store: Addr<SnapshotStore>,
@@ -50,6 +58,9 @@ pub struct DriverBackend {
     losses: VecDeque<LossView>,
     growth: watch::Sender<u64>,
     sessions: Sessions,
+    steering: Steering,
+    scalers: Scalers,
+    roller: Option<Roller>,
 }
 
 /// What DriverBackend is made of.
@@ -58,6 +69,8 @@ pub struct Wiring {
     pub app: AppId,
     /// Which start of the driver this is.
     pub incarnation: Incarnation,
+    /// The profiles that there are.
+    pub profiles: BTreeMap<ProfileName, Bounds>,
     /// The targets at the start, of every profile there is; the ledger has them already.
     pub targets: BTreeMap<ProfileName, u32>,
     /// Where news goes.
@@ -70,6 +83,12 @@ pub struct Wiring {
     pub timing: Timing,
     /// How executors speak to the driver.
     pub sessions: sessions::Wiring,
+    /// What can be asked for beyond targets.
+    pub steering: steering::Wiring,
+    /// How targets follow demand, where they do.
+    pub autoscaling: Option<autoscaling::Settings>,
+    /// How executors are replaced one after the other, where they are.
+    pub rolling: Option<rolling::Settings>,
 }
 
 impl DriverBackend {
@@ -78,20 +97,23 @@ impl DriverBackend {
         let Wiring {
             app,
             incarnation,
+            profiles,
             targets,
             store,
             keep,
             clock,
             timing,
             sessions,
+            steering,
+            autoscaling,
+            rolling,
         } = wiring;
-        let wanted = targets
-            .values()
-            .fold(0, |sum: u32, n| sum.saturating_add(*n));
+        let wanted = (targets.values()).fold(0, |sum: u32, n| sum.saturating_add(*n));
+        let scalers = autoscaling.map(|settings| Scalers::new(settings, profiles.clone()));
         Self {
             app,
             incarnation,
-            profiles: targets.keys().cloned().collect(),
+            profiles,
             targets,
             store,
             keep,
@@ -102,6 +124,9 @@ impl DriverBackend {
             losses: VecDeque::new(),
             growth: watch::Sender::new(0),
             sessions: Sessions::new(sessions, wanted),
+            steering: Steering::new(steering, clock.now().tick),
+            scalers: scalers.unwrap_or_default(),
+            roller: rolling.map(|settings| Roller::new(settings, clock.now().tick)),
         }
     }
 
@@ -115,6 +140,20 @@ impl DriverBackend {
         });
     }
 
+    /// Something happened that no snapshot shows.
+    fn happened(&mut self, what: What) {
+        self.chronicle.note(what, self.clock.now());
+        self.grown();
+    }
+
+    fn degraded(&self) -> Option<DegradedView> {
+        let (why, since) = self.sessions.registry.doubt()?;
+        Some(DegradedView {
+            why: why.to_string(),
+            for_seconds: self.clock.now().tick.since(since).as_secs(),
+        })
+    }
+
     fn living(&self) -> Vec<ExecutorView> {
         let now = self.clock.now().tick;
         let registry = &self.sessions.registry;
@@ -125,17 +164,17 @@ impl DriverBackend {
 
 /// Why these targets cannot be, if they cannot (spec B-25).
 fn refused(
-    profiles: &BTreeSet<ProfileName>,
+    profiles: &BTreeMap<ProfileName, Bounds>,
     targets: &BTreeMap<ProfileName, u32>,
 ) -> Option<RefusedTargets> {
     targets.iter().find_map(|(profile, target)| {
         let profile = profile.clone();
-        if !profiles.contains(&profile) {
-            let known: Vec<&str> = profiles.iter().map(ProfileName::as_str).collect();
+        let Some(bounds) = profiles.get(&profile) else {
+            let known: Vec<&str> = profiles.keys().map(ProfileName::as_str).collect();
             let known = known.join(", ");
             return Some(RefusedTargets::UnknownProfile { profile, known });
-        }
-        let (target, most) = (*target, MOST_EXECUTORS);
+        };
+        let (target, most) = (*target, bounds.most);
         let refused = RefusedTargets::TooMany {
             profile,
             target,
@@ -161,9 +200,12 @@ impl Actor for DriverBackend {
 impl Handler<Round> for DriverBackend {
     type Result = ();
 
-    fn handle(&mut self, Round(batch): Round, _: &mut Self::Context) {
+    fn handle(&mut self, Round(batch): Round, ctx: &mut Self::Context) {
+        self.mind_the_claim(ctx);
         self.chronicle.round(&batch, self.clock.now());
         self.sessions_round(&batch);
+        self.scale(&batch);
+        self.roll(&batch);
         self.store.do_send(Decided(Subscriber::Backend));
         self.grown();
     }
@@ -180,8 +222,13 @@ impl Handler<SetTargets> for DriverBackend {
             tracing::info!(profile = profile.as_str(), target, "target set");
         }
         self.targets.extend(targets.clone());
-        self.store.do_send(Tell(News::Targets(targets.clone())));
-        self.keep.do_send(KeepTargets(targets));
+        self.keep.do_send(KeepTargets(targets.clone()));
+        if let Some(mut held) = self.steering.held().cloned() {
+            held.targets.extend(targets);
+            self.steering.set_held(Some(held));
+        } else {
+            self.store.do_send(Tell(News::Targets(targets)));
+        }
         Ok(self.targets.clone())
     }
 }
@@ -226,15 +273,9 @@ impl Handler<GetStatus> for DriverBackend {
         if let Some(snapshot) = self.chronicle.snapshot() {
             status.adopted = true;
             status.ready = self.sessions.readiness.is_ready();
-            status.degraded = self
-                .sessions
-                .registry
-                .doubt()
-                .map(|(why, since)| DegradedView {
-                    why: why.to_string(),
-                    for_seconds: self.clock.now().tick.since(since).as_secs(),
-                });
+            status.degraded = self.degraded();
             status.profiles = views::profiles(snapshot, &self.sessions.registry);
+            status.held = self.steering.held().map(HeldView::of);
             status.losses = self.losses.iter().cloned().collect();
         }
         MessageResult(status)

@@ -11,12 +11,12 @@ use tokio::sync::mpsc;
 
 use super::DriverBackend;
 use super::chronicle::event::{Step, What};
-use super::messages::{GiveOrder, Given};
 use super::readiness::{self, Readiness};
-use super::registry::{self, ConnectionId, Effect, Proof, Reach, Registry, Via};
+use super::registry::{self, ConnectionId, Effect, Proof, Registry, Via};
+use crate::lifecycle_manager::{self, messages::Instruct};
 use crate::metrics::messages::CallMade;
-use crate::model::executor::How;
-use crate::model::news::News;
+use crate::model::executor::{How, Why};
+use crate::model::news::{Aim, News};
 use crate::model::{Batch, ExecutorId, Snapshot};
 use crate::protocol::{Demand, FromExecutor, Order, ToExecutor};
 use crate::snapshot_store::messages::{LookNow, Tell};
@@ -172,11 +172,11 @@ impl DriverBackend {
                 })),
                 Effect::Retire(id, why) => self.store.do_send(Tell(News::Retire {
                     ids: vec![id],
-                    targets: BTreeMap::new(),
+                    aim: Aim::Stay,
                     why,
                     how: How::Delete,
                 })),
-                Effect::AsksToGo(id, why) => self.asks_to_go(id, why),
+                Effect::AsksToGo(id, why) => self.asks_to_go(id, &why),
                 Effect::Happened(id, profile, step) => {
                     log(id, &step);
                     let now = self.clock.now();
@@ -186,39 +186,37 @@ impl DriverBackend {
                 Effect::Degraded(why) => {
                     let why = why.to_string();
                     tracing::warn!(why, "degraded: no executor is given up for its silence");
-                    self.chronicle
-                        .note(What::Degraded { why }, self.clock.now());
-                    self.grown();
+                    self.happened(What::Degraded { why });
                 }
                 Effect::Recovered => {
                     tracing::info!("recovered: every executor has one more timeout from now");
-                    self.chronicle.note(What::Recovered, self.clock.now());
-                    self.grown();
+                    self.happened(What::Recovered);
                 }
             }
         }
     }
 
-    /// An executor has to go soon, and is told to finish what it does; it is replaced once it has exited.
-    fn asks_to_go(&mut self, id: ExecutorId, why: String) {
+    /// An executor has to go soon, and asks to be decommissioned; another one takes its place (spec B-30).
+    fn asks_to_go(&mut self, id: ExecutorId, why: &str) {
         tracing::info!(
             executor = id.get(),
             why,
             "executor asks to be decommissioned"
         );
-        let order = Order {
-            demand: Demand::Drain,
-            within: DRAIN,
-            why,
+        let by = match why {
+            "" => "itself".to_owned(),
+            why => format!("itself: {why}"),
         };
-        let (now, mut effects) = (self.clock.now().tick, Vec::new());
-        self.sessions.registry.order(id, order, now, &mut effects);
-        self.carry_out(effects);
+        self.store.do_send(Tell(News::Retire {
+            ids: vec![id],
+            aim: Aim::Stay,
+            why: Why::Decommissioned(by.into()),
+            how: How::Drain {
+                within: self.steering.decommission_timeout(),
+            },
+        }));
     }
 }
-
-/// So long an executor that asked for it has to finish what it does.
-const DRAIN: std::time::Duration = std::time::Duration::from_secs(60);
 
 impl DriverBackend {
     /// What is answered, by this snapshot or by the last one that came.
@@ -311,25 +309,30 @@ impl Handler<Say> for DriverBackend {
     }
 }
 
-impl Handler<GiveOrder> for DriverBackend {
-    type Result = MessageResult<GiveOrder>;
+impl Handler<Instruct> for DriverBackend {
+    type Result = ();
 
-    fn handle(&mut self, ordered: GiveOrder, _: &mut Self::Context) -> Self::Result {
-        let GiveOrder { executor, order } = ordered;
-        let lives = (self.chronicle.snapshot())
-            .and_then(|snapshot| snapshot.entry(executor))
-            .is_some_and(|entry| !entry.has_ended());
-        if !lives {
-            return MessageResult(Given::Nobody);
-        }
+    /// An executor that was told to drain or to stop hears of it, at once or when it speaks next.
+    fn handle(&mut self, instruct: Instruct, _: &mut Self::Context) {
+        let Instruct {
+            executor,
+            order,
+            until,
+            why,
+        } = instruct;
         let (now, mut effects) = (self.clock.now().tick, Vec::new());
-        let registry = &mut self.sessions.registry;
-        let reach = registry.order(executor, order, now, &mut effects);
+        let demand = match order {
+            lifecycle_manager::messages::Order::Stop => Demand::Stop,
+            lifecycle_manager::messages::Order::Drain => Demand::Drain,
+        };
+        let within = now.until(until);
+        let order = Order {
+            demand,
+            within,
+            why,
+        };
+        (self.sessions.registry).order(executor, order, now, &mut effects);
         self.carry_out(effects);
-        MessageResult(match reach {
-            Some(Reach::Connected(_)) => Given::Sent,
-            Some(Reach::Asking | Reach::Lost(_)) | None => Given::Waits,
-        })
     }
 }
 

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::registry::{About, Account, Reach, Registry};
+use crate::kubernetes::record::Held;
 use crate::model::executor::Class;
 use crate::model::{Entry, Incarnation, ProfileName, Snapshot, Tick};
 
@@ -28,6 +29,9 @@ pub struct StatusView {
     /// That the driver has reason to doubt itself, if it has (spec B-13).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub degraded: Option<DegradedView>,
+    /// That the executors are held, if they are (spec B-31).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held: Option<HeldView>,
     /// How far each profile has come.
     pub profiles: BTreeMap<String, ProfileView>,
     /// The executors that ended last, the newest first.
@@ -41,6 +45,27 @@ pub struct DegradedView {
     pub why: String,
     /// For how long, in seconds.
     pub for_seconds: u64,
+}
+
+/// What is wanted again once the executors are held no longer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct HeldView {
+    /// Who asked for it; nobody, where the application has been silent for too long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// How many executors of each profile.
+    pub targets: BTreeMap<String, u32>,
+}
+
+impl HeldView {
+    /// How it is shown.
+    pub fn of(held: &Held) -> Self {
+        let target = |(profile, target): (&ProfileName, &u32)| (profile.to_string(), *target);
+        Self {
+            by: held.by.as_deref().map(str::to_owned),
+            targets: held.targets.iter().map(target).collect(),
+        }
+    }
 }
 
 /// How far a profile has come.
@@ -247,6 +272,7 @@ impl StatusView {
             ready: false,
             degraded: None,
             time,
+            held: None,
             profiles: BTreeMap::new(),
             losses: Vec::new(),
         }

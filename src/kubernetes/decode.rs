@@ -6,7 +6,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::labels::{DELETION_COST, EXECUTOR_ROLE, INACTIVE, LabelScheme, MAX_LABEL_VALUE};
+use super::draining;
+use super::labels::{
+    DELETION_COST, DRAINING, EXECUTOR_ROLE, INACTIVE, LabelScheme, MAX_LABEL_VALUE,
+};
 use super::refusal::clean;
 use super::wire::{
     ContainerStateWire, ContainerWire, MetaSkeleton, MetaWire, OwnerWire, Pairs, PodWire, Skeleton,
@@ -85,6 +88,10 @@ impl PodReader {
             disruption: disruption(&status),
             executor,
             failed_sidecar,
+            draining: annotations
+                .and_then(|pairs| pairs.get(DRAINING))
+                .and_then(draining::read)
+                .map(Arc::new),
             deletion_cost: annotations
                 .and_then(|pairs| pairs.get(DELETION_COST)?.parse().ok())
                 .unwrap_or_default(),

@@ -5,6 +5,9 @@ use crate::model::AppId;
 /// The annotation that says how dear a pod is; the cheaper ones go first (spec A-40).
 pub const DELETION_COST: &str = "boatswain.dev/deletion-cost";
 
+/// The annotation of a pod whose executor is to finish what it does and go (spec L-12).
+pub const DRAINING: &str = "boatswain.dev/draining";
+
 /// What every executor's role label says.
 pub const EXECUTOR_ROLE: &str = "executor";
 

@@ -6,6 +6,7 @@ pub mod backoff;
 pub mod calls;
 pub mod client;
 pub mod decode;
+pub mod draining;
 pub mod labels;
 pub mod names;
 pub mod pod_template;

@@ -34,6 +34,8 @@ pub struct Record {
     /// How many executors are wanted of each profile whose target was set while a driver ran; the configuration's
     /// numbers stand for the others.
     pub targets: BTreeMap<ProfileName, u32>,
+    /// That the executors are held, so that none is wanted (spec B-31).
+    pub held: Option<Held>,
     /// Ids up to this one may have been used (in blocks, so that no executor costs a write).
     pub reserved: Option<ExecutorId>,
     /// Ids that have ended (spec E-9).
@@ -54,6 +56,16 @@ pub struct SavedBackoff {
     pub step: u32,
     /// Until when nothing is requested.
     pub until: Timestamp,
+}
+
+/// What is wanted again when the executors are held no longer (spec B-31).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Held {
+    /// The targets then.
+    pub targets: BTreeMap<ProfileName, u32>,
+    /// Who asked for it; `None`: the application has been silent for too long (spec B-35).
+    pub by: Option<Arc<str>>,
 }
 
 /// Why a ConfigMap is no record of this application.
@@ -143,6 +155,7 @@ mod key {
     pub(super) const HOLDER: &str = "holder";
     pub(super) const ORIGIN: &str = "origin";
     pub(super) const TARGETS: &str = "targets";
+    pub(super) const HELD: &str = "held";
     pub(super) const RESERVED: &str = "reserved";
     pub(super) const ENDED: &str = "ended";
     pub(super) const BOUND: &str = "bound";
@@ -187,6 +200,7 @@ impl Record {
             holder: None,
             origin: None,
             targets: BTreeMap::new(),
+            held: None,
             reserved: None,
             ended: IdSet::new(),
             bound: IdSet::new(),
@@ -251,6 +265,9 @@ impl Record {
         put(key::ENDED, intervals::text(&self.ended));
         put(key::BOUND, intervals::text(&self.bound));
         put(key::BACKOFFS, json!(self.backoffs).to_string());
+        if let Some(held) = &self.held {
+            put(key::HELD, json!(held).to_string());
+        }
         if let Some(holder) = &self.holder {
             put(key::HOLDER, holder.to_string());
         }
@@ -299,6 +316,7 @@ impl Record {
             holder: keys.get(key::HOLDER).map(Arc::from),
             origin: keys.get(key::ORIGIN).map(Arc::from),
             targets: keys.json(key::TARGETS)?,
+            held: keys.json(key::HELD)?,
             reserved,
             ended: keys.intervals(key::ENDED)?,
             bound: keys.intervals(key::BOUND)?,

@@ -368,7 +368,7 @@ fn is_webhook(status: &StatusBody) -> bool {
 }
 
 /// A text of somebody else's, fit for a log line: no control characters, and cut.
-pub(super) fn clean(text: &str, max_bytes: usize) -> Arc<str> {
+pub(crate) fn clean(text: &str, max_bytes: usize) -> Arc<str> {
     let mut kept = String::with_capacity(text.len().min(max_bytes + 4));
     for c in text.chars() {
         let c = if c.is_control() { ' ' } else { c };

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -27,6 +28,19 @@ pub enum Duty {
         name: Arc<str>,
         /// Only that one.
         uid: PodUid,
+        /// How long it may take; `None`: as the pod says.
+        grace: Option<Duration>,
+    },
+    /// Mark the pod as one that drains (spec L-12).
+    MarkDraining {
+        /// The pod's name.
+        name: Arc<str>,
+        /// Only that one.
+        uid: PodUid,
+        /// Who asked for it; `None`: there are more than wanted.
+        by: Option<Arc<str>>,
+        /// Until when it may take its time.
+        until: Tick,
     },
     /// Label the pod inactive (spec L-2).
     MarkInactive {

@@ -28,6 +28,7 @@ fn delete(uid: &str) -> Duty {
     Duty::Delete {
         name: Arc::from("a-exec-1"),
         uid: PodUid::from(uid),
+        grace: None,
     }
 }
 

@@ -3,21 +3,24 @@
 //! `(state, batch, now) → actions`, pure. What is owed follows from the entry alone, so a lost answer, a doubled event
 //! or a restart leads to the same duty again and never to a wrong one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use rand::rngs::StdRng;
 
 use crate::model::backoff::Backoff;
+use crate::model::executor::How;
 use crate::model::reasoning::reason_of;
 use crate::model::snapshot::Ghost;
 use crate::model::{
-    Batch, Entry, ExecutorId, LossClass, LossReason, Now, PodState, PodUid, Snapshot, State, Tick,
+    Batch, Entry, ExecutorId, LossClass, LossReason, Now, PodUid, Snapshot, State, Tick,
 };
 use crate::planted::{self, Planted};
 
 use super::call_queue::{CallQueue, Duty, Subject};
+use super::going;
+use super::messages::{Instruct, Order};
 
 /// How duties are carried out.
 #[derive(Debug, Clone, Copy)]
@@ -43,6 +46,8 @@ pub enum Action {
     Correct(Box<Ending>),
     /// Make this call.
     Call(Subject, Duty),
+    /// Tell the executor, which has a session, what it is to do (spec L-12, B-28).
+    Instruct(Instruct),
 }
 
 /// An executor's end.
@@ -63,6 +68,10 @@ pub struct Duties {
     queue: CallQueue,
     /// What was told of executors that have not left the snapshot yet.
     told: BTreeMap<ExecutorId, LossClass>,
+    /// What executors that have not left the snapshot yet were told to do.
+    instructed: BTreeMap<ExecutorId, (Order, Tick)>,
+    /// When an executor is to be looked at again although nothing may have been heard of it.
+    deadlines: BTreeSet<(Tick, ExecutorId)>,
 }
 
 impl Duties {
@@ -73,6 +82,8 @@ impl Duties {
             begun: false,
             queue: CallQueue::new(settings.max_in_flight, settings.backoff, rng),
             told: BTreeMap::new(),
+            instructed: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
         }
     }
 
@@ -102,6 +113,12 @@ impl Duties {
                 self.ghost(uid.clone(), latest, now);
             }
         }
+        while let Some((at, id)) = self.deadlines.first().copied()
+            && at <= now
+        {
+            self.deadlines.remove(&(at, id));
+            self.executor(id, latest, ended.get(&id), now, &mut actions);
+        }
         let calls = self.queue.due(now);
         actions.extend(calls.map(|(subject, duty)| Action::Call(subject, duty)));
         actions
@@ -120,9 +137,13 @@ impl Duties {
             Some(entry) => self.tell(entry, as_it_ended, actions),
             None => {
                 self.told.remove(&id);
+                self.instructed.remove(&id);
             }
         }
-        let owed = entry.and_then(|entry| self.owed(entry));
+        if let Some(entry) = entry {
+            self.instruct(entry, now, actions);
+        }
+        let owed = entry.and_then(|entry| self.owed(entry, now));
         self.queue.set(Subject::Executor(id), owed, now);
     }
 
@@ -141,9 +162,38 @@ impl Duties {
         self.queue.len()
     }
 
-    /// When the next call is to be made, if any waits for its time.
+    /// When the next round is needed, if one is for the time alone.
     pub fn next_try(&self) -> Option<Tick> {
-        self.queue.next_try()
+        let deadline = self.deadlines.first().map(|(at, _)| *at);
+        self.queue.next_try().into_iter().chain(deadline).min()
+    }
+
+    /// Tells an executor that is to go, once it has a session, and again where that is a new one or it is hurried. One
+    /// that drains is told when its pod is marked, so that a successor knows what it was told (spec L-12); or when it
+    /// cannot be marked in time.
+    fn instruct(&mut self, entry: &Entry, now: Tick, actions: &mut Vec<Action>) {
+        let Some(leaving) = entry.leaving.as_ref().filter(|_| entry.session.registered) else {
+            self.instructed.remove(&entry.id);
+            return;
+        };
+        let (order, within) = match leaving.how {
+            How::Delete => (Order::Stop, Duration::ZERO),
+            How::Kill { grace } => (Order::Stop, grace),
+            How::Drain { within } => (Order::Drain, within),
+        };
+        let until = leaving.since + within;
+        let marked = entry.pod().is_some_and(|pod| pod.draining.is_some());
+        if entry.has_ended() || (order == Order::Drain && (!marked || now >= until)) {
+            return;
+        }
+        if self.instructed.insert(entry.id, (order, until)) != Some((order, until)) {
+            actions.push(Action::Instruct(Instruct {
+                executor: entry.id,
+                order,
+                until,
+                why: leaving.why.to_string(),
+            }));
+        }
     }
 
     fn tell(
@@ -172,7 +222,7 @@ impl Duties {
     }
 
     /// What is owed to an executor, and not before when; `None`: at once.
-    fn owed(&self, entry: &Entry) -> Option<(Duty, Option<Tick>)> {
+    fn owed(&mut self, entry: &Entry, now: Tick) -> Option<(Duty, Option<Tick>)> {
         let bound = match &entry.state {
             State::Sent(_) | State::Gone(_) => return None,
             State::Unknown(doubt) => {
@@ -203,14 +253,21 @@ impl Duties {
                 return None;
             }
             let duty = if self.settings.delete_on_termination {
-                Duty::Delete { name, uid }
+                Duty::Delete {
+                    name,
+                    uid,
+                    grace: None,
+                }
             } else {
                 Duty::MarkInactive { name, uid }
             };
             return Some((duty, None));
         }
-        let marked = entry.leaving.is_some() && state != PodState::Terminating;
-        marked.then_some((Duty::Delete { name, uid }, None))
+        let step = going::next(entry, bound, now)?;
+        if let Some(at) = step.again_at {
+            self.deadlines.insert((at, entry.id));
+        }
+        Some((step.duty, step.not_before))
     }
 }
 
@@ -247,6 +304,7 @@ fn laying(uid: &PodUid, ghost: &Ghost) -> Option<(Duty, Option<Tick>)> {
     let duty = Duty::Delete {
         name: Arc::clone(&ghost.name),
         uid: uid.clone(),
+        grace: None,
     };
     (!ghost.terminating && !planted::is(Planted::GhostsSpared)).then_some((duty, None))
 }

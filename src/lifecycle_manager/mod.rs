@@ -5,6 +5,7 @@
 
 pub mod call_queue;
 pub mod duties;
+pub mod going;
 pub mod messages;
 
 use std::sync::Arc;
@@ -15,11 +16,12 @@ use actix::{
 use serde_json::json;
 
 use crate::clock::Clock;
+use crate::kubernetes::draining;
 use crate::kubernetes::labels::{INACTIVE, LabelScheme};
 use crate::kubernetes::{Calls, Deleted, Failure};
 use crate::model::ids::pod_name;
 use crate::model::news::{Found, News};
-use crate::model::pod::Sighting;
+use crate::model::pod::{Draining, Sighting};
 use crate::model::{Epoch, Tick};
 use crate::planted::{self, Planted};
 use crate::snapshot_store::SnapshotStore;
@@ -28,7 +30,7 @@ use crate::snapshot_store::messages::{AskRound, Decided, Round, Subscribe, Subsc
 
 use call_queue::{Duty, Subject};
 use duties::{Action, Duties, Ending};
-use messages::Ended;
+use messages::{Ended, Instruct};
 
 /// Carries out what is owed to each executor.
 pub struct LifecycleManager {
@@ -40,6 +42,8 @@ pub struct LifecycleManager {
     timing: Timing,
     store: Addr<SnapshotStore>,
     backend: Recipient<Ended>,
+    sessions: Recipient<Instruct>,
+    drain_label: (String, String),
     /// The history of the last batch: what is asked now belongs to it.
     epoch: Epoch,
     /// What the timer was last armed for.
@@ -64,6 +68,10 @@ pub struct Wiring {
     pub store: Addr<SnapshotStore>,
     /// Who is told of every end.
     pub backend: Recipient<Ended>,
+    /// Who speaks to executors that have a session.
+    pub sessions: Recipient<Instruct>,
+    /// The label of pods whose executors drain, key and value (spec L-12).
+    pub drain_label: (String, String),
 }
 
 /// The time of a next try has come.
@@ -83,6 +91,8 @@ impl LifecycleManager {
             timing,
             store,
             backend,
+            sessions,
+            drain_label,
         } = wiring;
         Self {
             duties,
@@ -93,6 +103,8 @@ impl LifecycleManager {
             timing,
             store,
             backend,
+            sessions,
+            drain_label,
             epoch: Epoch::default(),
             armed: None,
         }
@@ -113,20 +125,38 @@ impl LifecycleManager {
                 tracing::info!(executor, profile, reason = %class, why, "a better reason is known now");
             }
             Action::Call(subject, duty) => self.call(subject, duty, ctx),
+            Action::Instruct(instruct) => self.sessions.do_send(instruct),
         }
     }
 
     fn call(&self, subject: Subject, duty: Duty, ctx: &mut Context<Self>) {
-        let (calls, epoch, sent) = (self.calls.clone(), self.epoch, self.clock.now().tick);
+        let (calls, epoch, now) = (self.calls.clone(), self.epoch, self.clock.now());
+        let sent = now.tick;
         let (prefix, labels) = (Arc::clone(&self.prefix), self.labels);
-        let of = subject.clone();
+        let (of, label) = (subject.clone(), self.drain_label.clone());
         let looked_up_at = matches!(duty, Duty::LookUp(_)).then_some(sent);
         let call = async move {
             match duty {
-                Duty::Delete { name, uid } => match calls.delete_pod(&name, &uid, None).await? {
-                    Deleted::Accepted(pod) => Ok(seen(pod, epoch)),
-                    Deleted::NothingThere => Ok(vec![News::DeleteFoundNothing { uid, name }]),
-                },
+                Duty::Delete { name, uid, grace } => {
+                    match calls.delete_pod(&name, &uid, grace).await? {
+                        Deleted::Accepted(pod) => Ok(seen(pod, epoch)),
+                        Deleted::NothingThere => Ok(vec![News::DeleteFoundNothing { uid, name }]),
+                    }
+                }
+                Duty::MarkDraining {
+                    name,
+                    uid,
+                    by,
+                    until,
+                } => {
+                    let left = now.tick.until(until);
+                    let until = now.wall.checked_add(left).unwrap_or(now.wall);
+                    let patch = draining::patch(&uid, &Draining { by, until }, &label);
+                    Ok(match calls.patch_pod(&name, &patch).await? {
+                        Some(pod) => seen(Some(pod), epoch),
+                        None => vec![News::DeleteFoundNothing { uid, name }],
+                    })
+                }
                 Duty::MarkInactive { name, uid } => {
                     let patch = json!({"metadata": {
                         "uid": uid.as_str(),

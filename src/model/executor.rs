@@ -140,7 +140,7 @@ pub struct Leaving {
     pub why: Why,
     /// How it is carried out.
     pub how: How,
-    /// Since when.
+    /// Since when; of one that was hurried, since then.
     pub since: Tick,
 }
 
@@ -159,22 +159,27 @@ pub enum Why {
     Disconnected,
     /// It has run for so long without registering (spec A-52).
     RegistrationTimeout(Duration),
+    /// It was to be killed (spec B-28); who asked for that.
+    Killed(Arc<str>),
+    /// It was to finish what it does and go (spec B-30); who asked for that.
+    Decommissioned(Arc<str>),
 }
 
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ScaledDown => write!(f, "more were there than wanted"),
-            Self::Mislabelled(why) => write!(f, "its labels say that it is not ours: {why}"),
-            Self::ApplicationEnded => write!(f, "the application ends"),
+            Self::ScaledDown => f.write_str("more executors than wanted"),
+            Self::Mislabelled(label) => {
+                write!(f, "its pod no longer says that it is ours: {label}")
+            }
+            Self::ApplicationEnded => f.write_str("the application ended"),
+            Self::Killed(by) => write!(f, "killed by {by}"),
+            Self::Decommissioned(by) => write!(f, "decommissioned by {by}"),
             Self::HeartbeatTimeout(silent) => {
                 write!(f, "nothing was heard of it for {} s", silent.as_secs())
             }
             Self::Disconnected => {
-                write!(
-                    f,
-                    "its connection was lost, and neither it nor the cluster has said why"
-                )
+                f.write_str("its connection was lost, and neither it nor the cluster has said why")
             }
             Self::RegistrationTimeout(ran) => {
                 write!(f, "it has run for {} s without registering", ran.as_secs())
@@ -188,6 +193,27 @@ impl fmt::Display for Why {
 pub enum How {
     /// Deleted with the pod's own grace.
     Delete,
+    /// Told to exit, and deleted without any grace once this long has passed (spec B-28).
+    Kill {
+        /// How long it may take.
+        grace: Duration,
+    },
+    /// Gets no new work, and is deleted with its pod's own grace when it has not exited after this long (spec L-12).
+    Drain {
+        /// How long it may take.
+        within: Duration,
+    },
+}
+
+impl How {
+    /// Whether it ends an executor sooner than the other, so that one who is already leaving is hurried by it.
+    pub fn is_harder_than(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Kill { grace }, Self::Kill { grace: known }) => grace < known,
+            (Self::Kill { .. }, Self::Delete | Self::Drain { .. }) => true,
+            (Self::Delete | Self::Drain { .. }, _) => false,
+        }
+    }
 }
 
 /// What an executor's session says of it.
@@ -197,6 +223,13 @@ pub struct Session {
     pub registered: bool,
     /// Whether it has nothing to do.
     pub idle: bool,
+}
+
+impl Session {
+    /// Whether it is known to have something to do.
+    pub fn is_busy(self) -> bool {
+        self.registered && !self.idle
+    }
 }
 
 /// The rows of the table in spec E-6.

@@ -76,8 +76,8 @@ pub enum News {
     Retire {
         /// Which ones.
         ids: Vec<ExecutorId>,
-        /// The targets that change with that; none where it is done to meet the targets.
-        targets: BTreeMap<ProfileName, u32>,
+        /// What becomes of the targets with that.
+        aim: Aim,
         /// Why.
         why: Why,
         /// How.
@@ -103,6 +103,17 @@ pub enum News {
         /// Whether it is idle.
         idle: bool,
     },
+}
+
+/// What becomes of the targets when executors are chosen to go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Aim {
+    /// They stay: who goes is replaced, or was one too many.
+    Stay,
+    /// Each falls by as many of its profile as counted until now and become leaving (spec B-28).
+    Fall,
+    /// Those that are named become this.
+    Become(BTreeMap<ProfileName, u32>),
 }
 
 /// What became of a request for a pod.

@@ -44,6 +44,8 @@ pub struct Pod {
     pub executor: ContainerState,
     /// Another container that ended non-zero, where such ones decide too (`check_all_containers`, spec E-12).
     pub failed_sidecar: Option<Termination>,
+    /// That it was told to drain, by this driver or an earlier one (spec L-12).
+    pub draining: Option<Arc<Draining>>,
     /// The annotation `boatswain.dev/deletion-cost`; 0 without one.
     pub deletion_cost: i32,
     /// The uid of the application record among its owners, where it has one.
@@ -99,6 +101,15 @@ impl Deletion {
         let grace = self.grace.unwrap_or_default();
         self.deadline.and_then(|at| at.checked_sub(grace).ok())
     }
+}
+
+/// The mark of a pod whose executor is to finish what it does and go, as a successor reads it (spec L-12).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Draining {
+    /// Who asked for that; `None`: there were more than wanted.
+    pub by: Option<Arc<str>>,
+    /// Until when it may take its time, by the clock of the driver that wrote it.
+    pub until: Timestamp,
 }
 
 /// `status.phase`, compared without case (spec E-11).
@@ -273,6 +284,7 @@ impl Pod {
             disruption: None,
             executor: ContainerState::Absent,
             failed_sidecar: None,
+            draining: None,
             deletion_cost: 0,
             owner: None,
         }

@@ -28,8 +28,10 @@ pub enum LossClass {
     Deleted,
     /// Its labels no longer said that it was ours.
     Mislabelled,
-    /// The application asked for its end.
+    /// Somebody asked for its end.
     Killed,
+    /// It was asked to finish what it did, and went.
+    Decommissioned,
     /// There were more than wanted.
     ScaledDown,
     /// No sign of life came from it for too long.
@@ -53,8 +55,8 @@ impl LossClass {
         match self {
             Exited | OomKilled | StartFailed | RegistrationTimeout => true,
             Rejected | Evicted | Preempted | Disrupted | NodeLost | Deleted | Mislabelled
-            | Killed | ScaledDown | HeartbeatTimeout | Disconnected | NotCreated | Missing
-            | Lost => false,
+            | Killed | Decommissioned | ScaledDown | HeartbeatTimeout | Disconnected
+            | NotCreated | Missing | Lost => false,
         }
     }
 
@@ -66,7 +68,7 @@ impl LossClass {
             OomKilled | StartFailed | Mislabelled | HeartbeatTimeout | Disconnected
             | RegistrationTimeout => true,
             Rejected | Evicted | Preempted | Disrupted | NodeLost | Deleted | Killed
-            | ScaledDown | NotCreated | Missing | Lost => false,
+            | Decommissioned | ScaledDown | NotCreated | Missing | Lost => false,
         }
     }
 }

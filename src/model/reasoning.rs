@@ -44,6 +44,7 @@ pub fn ended_early(entry: &Entry, class: LossClass, now: Tick, stable_after: Dur
         | LossClass::Disrupted
         | LossClass::NodeLost
         | LossClass::Killed
+        | LossClass::Decommissioned
         | LossClass::ScaledDown
         | LossClass::HeartbeatTimeout
         | LossClass::Disconnected
@@ -70,20 +71,17 @@ pub fn ran_for(entry: &Entry, now: Tick) -> Option<Duration> {
 }
 
 fn marked(entry: &Entry) -> Option<(LossClass, String)> {
-    Some(match &entry.leaving.as_ref()?.why {
-        Why::ScaledDown => (
-            LossClass::ScaledDown,
-            "more executors than wanted".to_owned(),
-        ),
-        Why::Mislabelled(label) => (
-            LossClass::Mislabelled,
-            format!("its pod no longer says that it is ours: {label}"),
-        ),
-        Why::ApplicationEnded => (LossClass::Killed, "the application ended".to_owned()),
-        why @ Why::HeartbeatTimeout(_) => (LossClass::HeartbeatTimeout, why.to_string()),
-        why @ Why::Disconnected => (LossClass::Disconnected, why.to_string()),
-        why @ Why::RegistrationTimeout(_) => (LossClass::RegistrationTimeout, why.to_string()),
-    })
+    let why = &entry.leaving.as_ref()?.why;
+    let class = match why {
+        Why::ScaledDown => LossClass::ScaledDown,
+        Why::Mislabelled(_) => LossClass::Mislabelled,
+        Why::ApplicationEnded | Why::Killed(_) => LossClass::Killed,
+        Why::Decommissioned(_) => LossClass::Decommissioned,
+        Why::HeartbeatTimeout(_) => LossClass::HeartbeatTimeout,
+        Why::Disconnected => LossClass::Disconnected,
+        Why::RegistrationTimeout(_) => LossClass::RegistrationTimeout,
+    };
+    Some((class, why.to_string()))
 }
 
 fn by_disruption(pod: &Pod) -> Option<(LossClass, String)> {

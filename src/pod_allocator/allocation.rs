@@ -11,7 +11,7 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 
 use crate::model::backoff::Backoff;
-use crate::model::executor::Class;
+use crate::model::executor::{Class, How};
 use crate::model::reasoning::{ended_early, reason_of};
 use crate::model::{Batch, ExecutorId, Now, ProfileName, Snapshot, State, Tick};
 
@@ -256,8 +256,15 @@ impl Allocation {
     fn go_down(&mut self, latest: &Snapshot, now: Tick, decision: &mut Decision) {
         for profile in latest.counts.keys() {
             let victims = victims::choose(latest, profile, &self.settings.victims, now);
-            if !victims.ids.is_empty() {
-                decision.actions.push(Action::Retire(victims.ids));
+            let registered =
+                |id: &ExecutorId| (latest.entry(*id)).is_some_and(|entry| entry.session.registered);
+            let (drained, deleted): (Vec<_>, Vec<_>) =
+                victims.ids.into_iter().partition(registered);
+            let within = self.settings.victims.decommission_timeout;
+            for (ids, how) in [(drained, How::Drain { within }), (deleted, How::Delete)] {
+                if !ids.is_empty() {
+                    decision.actions.push(Action::Retire(ids, how));
+                }
             }
             decision.wake_at(victims.more_at, now);
         }

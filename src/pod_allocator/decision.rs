@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::model::executor::How;
 use crate::model::{ExecutorId, ProfileName, Tick};
 
 use super::crash_loop::Kept;
@@ -26,8 +27,8 @@ pub enum Action {
         /// Of this profile.
         profile: ProfileName,
     },
-    /// These go (spec L-10).
-    Retire(Vec<ExecutorId>),
+    /// These go, in this way (spec L-10).
+    Retire(Vec<ExecutorId>, How),
     /// Reserve ids up to this one (spec O-30).
     Reserve(ExecutorId),
     /// Keep these backoffs over a restart (spec O-30).

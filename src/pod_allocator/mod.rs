@@ -24,8 +24,8 @@ use actix::{
 use crate::clock::Clock;
 use crate::kubernetes::pod_template::Common;
 use crate::kubernetes::{Calls, Failure, Kind as FailureKind, PodBody, ProfileSpec, Template};
-use crate::model::executor::{How, Why};
-use crate::model::news::{News, Outcome};
+use crate::model::executor::Why;
+use crate::model::news::{Aim, News, Outcome};
 use crate::model::pod::Sighting;
 use crate::model::{ExecutorId, PodUid, ProfileName, Tick};
 use crate::planted::{self, Planted};
@@ -155,11 +155,11 @@ impl PodAllocator {
             Action::Repeat { id, profile } => {
                 self.send(id, profile, Outcome::SentAgain, record, ctx);
             }
-            Action::Retire(ids) => {
-                let (why, how) = (Why::ScaledDown, How::Delete);
+            Action::Retire(ids, how) => {
+                let why = Why::ScaledDown;
                 self.store.do_send(Tell(News::Retire {
                     ids,
-                    targets: BTreeMap::new(),
+                    aim: Aim::Stay,
                     why,
                     how,
                 }));

@@ -16,6 +16,8 @@ pub struct Settings {
     pub cancel_delay: Duration,
     /// Whether running executors are spared.
     pub pending_only: bool,
+    /// How long a registered one may take to finish what it does (spec A-41).
+    pub decommission_timeout: Duration,
 }
 
 /// Who goes now, and when more may.

@@ -10,6 +10,7 @@ use crate::model::{Epoch, Incarnation};
 const SETTINGS: Settings = Settings {
     cancel_delay: Duration::from_secs(10),
     pending_only: false,
+    decommission_timeout: Duration::from_secs(60),
 };
 
 fn at(seconds: u64) -> Tick {

@@ -7,9 +7,10 @@ use jiff::Timestamp;
 use tokio::sync::oneshot;
 
 use super::keeping::Effect;
-use super::messages::{DeleteRecord, Flush};
+use super::messages::{DeleteRecord, FinishRecord, Flush};
 use super::{RecordKeeper, Wake};
 use crate::driver_backend::messages::KeepTargets;
+use crate::driver_backend::steering::messages::KeepHeld;
 use crate::kubernetes::calls::ConfigMap;
 use crate::kubernetes::record::SavedBackoff;
 use crate::kubernetes::{Failure, WatchLine};
@@ -107,6 +108,16 @@ impl Handler<KeepTargets> for RecordKeeper {
     }
 }
 
+impl Handler<KeepHeld> for RecordKeeper {
+    type Result = ();
+
+    /// Written at once: who brings executors back that somebody has held does harm.
+    fn handle(&mut self, KeepHeld(held): KeepHeld, ctx: &mut Self::Context) {
+        self.keeping.change_now(|record| record.held = held);
+        self.pump(ctx);
+    }
+}
+
 impl Handler<Flush> for RecordKeeper {
     type Result = ResponseFuture<()>;
 
@@ -120,6 +131,20 @@ impl Handler<Flush> for RecordKeeper {
         }
         self.pump(ctx);
         Box::pin(async move { flushed.await.unwrap_or_default() })
+    }
+}
+
+impl Handler<FinishRecord> for RecordKeeper {
+    type Result = ResponseFuture<()>;
+
+    fn handle(
+        &mut self,
+        FinishRecord(code): FinishRecord,
+        ctx: &mut Self::Context,
+    ) -> Self::Result {
+        self.keeping
+            .change_now(|record| record.finished = Some(code));
+        <Self as Handler<Flush>>::handle(self, Flush, ctx)
     }
 }
 

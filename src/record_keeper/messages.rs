@@ -14,6 +14,12 @@ pub struct DriverIsOver(pub Over);
 #[rtype(result = "()")]
 pub struct Flush;
 
+/// The application is over, with this code, and the record says so to successors (spec O-11); answered when it is
+/// written.
+#[derive(Debug, Clone, Copy, Message)]
+#[rtype(result = "()")]
+pub struct FinishRecord(pub u8);
+
 /// Delete the record: the application is over (spec O-11); answered when it is deleted.
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "()")]

@@ -1,5 +1,6 @@
 //! The routes over a DriverBackend and a store that run, without a socket: executors speak over pipes.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use actix::{Actor, Context, Handler};
@@ -18,14 +19,16 @@ use tower::ServiceExt as _;
 use super::*;
 use crate::clock::Clock;
 use crate::driver_backend;
-use crate::driver_backend::messages::{GetExecutors, GiveOrder, Given, KeepTargets};
-use crate::model::news::{News, Outcome};
+use crate::driver_backend::messages::{GetExecutors, KeepTargets};
+use crate::driver_backend::steering;
+use crate::driver_backend::steering::messages::{KeepHeld, Stop};
+use crate::lifecycle_manager::messages::{Instruct, Order};
+use crate::model::Tick;
+use crate::model::news::Outcome;
 use crate::model::{AppId, Incarnation};
-use crate::protocol::{Demand, Order};
 use crate::secret::seal::Key;
 use crate::snapshot_store::SnapshotStore;
 use crate::snapshot_store::delivery::Timing;
-use crate::snapshot_store::messages::Tell;
 use crate::testing::{Story, id, speaking};
 
 mod hostile_tests;
@@ -44,9 +47,20 @@ impl Handler<KeepTargets> for Keeper {
     fn handle(&mut self, _: KeepTargets, _: &mut Self::Context) {}
 }
 
+impl Handler<KeepHeld> for Keeper {
+    type Result = ();
+
+    fn handle(&mut self, _: KeepHeld, _: &mut Self::Context) {}
+}
+
+impl Handler<Stop> for Keeper {
+    type Result = ();
+
+    fn handle(&mut self, _: Stop, _: &mut Self::Context) {}
+}
+
 /// A driver with so many executors that run, and its sessions.
 struct Driver {
-    store: Addr<SnapshotStore>,
     backend: Addr<DriverBackend>,
     sessions: Sessions,
     key: Key,
@@ -74,6 +88,7 @@ impl Driver {
         let backend = DriverBackend::new(driver_backend::Wiring {
             app: AppId::from("app"),
             incarnation: Incarnation(1),
+            profiles: BTreeMap::new(),
             targets: [("default".into(), 8)].into(),
             store: store.clone(),
             keep: Keeper.start().recipient(),
@@ -85,6 +100,18 @@ impl Driver {
                 max_buffered: 1_000,
             },
             sessions: speaking(),
+            steering: steering::Wiring {
+                settings: steering::Settings {
+                    kill_grace: Duration::from_secs(5),
+                    decommission_timeout: Duration::from_secs(60),
+                    ttl: None,
+                },
+                held: None,
+                keep: Keeper.start().recipient(),
+                stop: Keeper.start().recipient(),
+            },
+            autoscaling: None,
+            rolling: None,
         })
         .start();
         let key = Key::new(b"key");
@@ -92,7 +119,6 @@ impl Driver {
         let sessions = Sessions::with_room(backend.clone(), access, room);
         a_moment().await;
         Self {
-            store,
             backend,
             sessions,
             key,
@@ -246,10 +272,11 @@ async fn the_same_is_said_without_a_connection() {
     assert_eq!(driver.shown(1).await["state"], "asking");
 }
 
-fn drain() -> Order {
-    Order {
-        demand: Demand::Drain,
-        within: Duration::from_secs(60),
+fn instruct(n: u64, order: Order, until: Duration) -> Instruct {
+    Instruct {
+        executor: id(n),
+        order,
+        until: Tick::after_start(until),
         why: "maintenance".to_owned(),
     }
 }
@@ -259,15 +286,18 @@ fn drain() -> Order {
 async fn an_order_reaches_an_executor_that_says_nothing() {
     let driver = Driver::with(2).await;
     let mut socket = driver.registered(1).await;
-    let give = |n| GiveOrder {
-        executor: id(n),
-        order: drain(),
-    };
-    assert_eq!(driver.backend.send(give(1)).await.unwrap(), Given::Sent);
-    assert_eq!(driver.backend.send(give(2)).await.unwrap(), Given::Waits);
-    assert_eq!(driver.backend.send(give(7)).await.unwrap(), Given::Nobody);
-    let told = json!({"type": "decommission", "deadline_ms": 60_000, "why": "maintenance"});
-    assert_eq!(hear(&mut socket).await, told);
+    for n in [1, 2] {
+        let until = Duration::from_secs(62);
+        let drain = instruct(n, Order::Drain, until);
+        driver.backend.send(drain).await.unwrap();
+    }
+    let told = hear(&mut socket).await;
+    assert_eq!(
+        (&told["type"], &told["why"]),
+        (&json!("decommission"), &json!("maintenance"))
+    );
+    let left = told["deadline_ms"].as_u64().unwrap();
+    assert!((59_000..=60_000).contains(&left), "{told}");
     let mut second = driver.registered(2).await;
     assert_eq!(hear(&mut second).await["type"], "decommission");
 }
@@ -341,23 +371,15 @@ async fn the_application_is_ready_when_most_have_registered() {
     assert_eq!(status.profiles["default"].registered, 7);
 }
 
-// spec: B-4
+// spec: B-4, O-11
 #[actix::test]
-async fn who_is_deleted_is_told_to_stop_and_when_its_pod_has_ended_its_session_does() {
+async fn who_is_deleted_is_told_to_stop_in_its_pods_own_time() {
     let driver = Driver::with(1).await;
     let mut socket = driver.registered(1).await;
-    driver.store.do_send(Tell(News::Retire {
-        ids: vec![id(1)],
-        targets: Default::default(),
-        why: crate::model::executor::Why::ScaledDown,
-        how: crate::model::executor::How::Delete,
-    }));
-    let told = hear(&mut socket).await;
-    let why = "more were there than wanted";
-    assert_eq!(
-        told,
-        json!({"type": "stop", "deadline_ms": 30_000, "why": why})
-    );
+    let stop = instruct(1, Order::Stop, Duration::ZERO);
+    driver.backend.send(stop).await.unwrap();
+    let told = json!({"type": "stop", "deadline_ms": 30_000, "why": "maintenance"});
+    assert_eq!(hear(&mut socket).await, told);
 }
 
 // spec: O-10

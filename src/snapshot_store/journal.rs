@@ -99,8 +99,8 @@ fn changed(before: Option<&Entry>, after: &Entry, now: Tick) {
     if let Some(leaving) = &after.leaving
         && before.is_some_and(|before| before.leaving.is_none())
     {
-        let reason = leaving.why.to_string();
-        tracing::info!(executor, profile, reason, "executor leaving");
+        let reason = &leaving.why;
+        tracing::info!(executor, profile, %reason, "executor leaving");
         return;
     }
     match &after.state {

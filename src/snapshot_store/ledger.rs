@@ -14,8 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::model::executor::{How, Why};
 use crate::model::ids::AppId;
-use crate::model::news::{ListTicket, Listed, News};
+use crate::model::news::{Aim, ListTicket, Listed, News};
 use crate::model::snapshot::{Changes, Target};
 use crate::model::{
     Entry, Epoch, ExecutorId, IdSet, Incarnation, Now, PodUid, ProfileName, ResourceVersion,
@@ -91,6 +92,8 @@ struct Draft {
     ghosts: Vec<PodUid>,
     other: bool,
     session: bool,
+    /// Executors that became leaving because somebody chose them.
+    marked: Vec<ExecutorId>,
     notes: Vec<Note>,
 }
 
@@ -218,16 +221,8 @@ impl Ledger {
                 }
             }
             News::Told { id } => self.step(id, &EntryNews::Told, now, &mut draft),
-            News::Retire {
-                ids,
-                targets,
-                why,
-                how,
-            } => {
-                self.retarget(targets, now, &mut draft);
-                for id in ids {
-                    self.step(id, &EntryNews::Leave(&why, how), now, &mut draft);
-                }
+            News::Retire { ids, aim, why, how } => {
+                self.retire(ids, aim, &why, how, now, &mut draft);
             }
             News::Targets(targets) => self.retarget(targets, now, &mut draft),
             News::RecordSeen { uid, epoch } => {
@@ -297,6 +292,7 @@ impl Ledger {
         };
         if changes.is_empty() {
             return Applied {
+                marked: draft.marked,
                 notes: draft.notes,
                 ..Applied::default()
             };
@@ -309,6 +305,7 @@ impl Ledger {
         Applied {
             snapshot: Some(Arc::new(self.current.clone())),
             worth_a_batch: !draft.session,
+            marked: draft.marked,
             notes: draft.notes,
         }
     }
@@ -372,6 +369,45 @@ impl Ledger {
         if epoch == self.current.epoch && *version > self.highest {
             self.highest = version.clone();
         }
+    }
+
+    /// Marks executors as leaving, and sets the targets that change with that (spec L-10, E-5).
+    fn retire(
+        &mut self,
+        ids: Vec<ExecutorId>,
+        aim: Aim,
+        why: &Why,
+        how: How,
+        now: Now,
+        draft: &mut Draft,
+    ) {
+        let mut counted: BTreeMap<ProfileName, u32> = BTreeMap::new();
+        for id in ids {
+            let Some(before) = self.current.entry(id).cloned() else {
+                draft.notes.push(Note::Ignored("no such entry"));
+                continue;
+            };
+            self.advance(Arc::clone(&before), &EntryNews::Leave(why, how), now, draft);
+            let leaves = |entry: &Arc<Entry>| entry.leaving.is_some();
+            if leaves(&before) || !self.current.entry(id).is_some_and(leaves) {
+                continue;
+            }
+            draft.marked.push(id);
+            if before.class().is_live() {
+                *counted.entry(before.profile.clone()).or_default() += 1;
+            }
+        }
+        let targets = match aim {
+            Aim::Stay => BTreeMap::new(),
+            Aim::Fall => (counted.into_iter())
+                .map(|(profile, marked)| {
+                    let target = self.current.target(&profile).saturating_sub(marked);
+                    (profile, target)
+                })
+                .collect(),
+            Aim::Become(targets) => targets,
+        };
+        self.retarget(targets, now, draft);
     }
 
     fn retarget(&mut self, targets: BTreeMap<ProfileName, u32>, now: Now, draft: &mut Draft) {

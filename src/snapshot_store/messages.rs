@@ -1,9 +1,12 @@
 //! What the store is told and asked, and what it hands out.
 
+use std::collections::BTreeMap;
+
 use actix::{Message, Recipient};
 
-use crate::model::news::{ListTicket, Listed, News};
-use crate::model::{Batch, Epoch, Snapshot};
+use crate::model::executor::{How, Why};
+use crate::model::news::{Aim, ListTicket, Listed, News};
+use crate::model::{Batch, Epoch, ExecutorId, ProfileName, Snapshot};
 
 use super::delivery::Timing;
 
@@ -11,6 +14,29 @@ use super::delivery::Timing;
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "()")]
 pub struct Tell(pub News);
+
+/// These go, and with them targets change (spec L-10, E-5); answered with what came of it.
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "Retired")]
+pub struct Retire {
+    /// Which ones.
+    pub ids: Vec<ExecutorId>,
+    /// What becomes of the targets.
+    pub aim: Aim,
+    /// Why.
+    pub why: Why,
+    /// How.
+    pub how: How,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Eq, actix::MessageResponse)]
+pub struct Retired {
+    /// Those that became leaving by it.
+    pub marked: Vec<ExecutorId>,
+    /// All targets, as they are then.
+    pub targets: BTreeMap<ProfileName, u32>,
+}
 
 /// A list is about to be asked for.
 #[derive(Debug, Clone, Copy, Message)]

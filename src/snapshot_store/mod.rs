@@ -14,7 +14,8 @@ use actix::{Actor, AsyncContext, Context, Handler, Message, Recipient};
 
 use crate::clock::Clock;
 use crate::model::Tick;
-use crate::model::news::ListTicket;
+use crate::model::news::{ListTicket, News};
+use crate::model::snapshot::plain_targets;
 use crate::watch_source::messages::ListAnew;
 
 use delivery::Delivery;
@@ -22,7 +23,7 @@ use journal::Journal;
 use ledger::{Applied, Ledger};
 use messages::{
     AskRound, BeginList, Decided, ListArrived, ListVerdict, Look, LookNow, MeasureNow, Measures,
-    Round, Subscribe, Subscriber, Tell,
+    Retire, Retired, Round, Subscribe, Subscriber, Tell,
 };
 
 /// The store of all that is known.
@@ -126,6 +127,22 @@ impl Handler<Tell> for SnapshotStore {
     fn handle(&mut self, Tell(news): Tell, ctx: &mut Self::Context) {
         let applied = self.ledger.apply(news, self.clock.now());
         self.publish(applied, ctx);
+    }
+}
+
+impl Handler<Retire> for SnapshotStore {
+    type Result = Retired;
+
+    fn handle(&mut self, retire: Retire, ctx: &mut Self::Context) -> Retired {
+        let Retire { ids, aim, why, how } = retire;
+        let news = News::Retire { ids, aim, why, how };
+        let mut applied = self.ledger.apply(news, self.clock.now());
+        let marked = std::mem::take(&mut applied.marked);
+        self.publish(applied, ctx);
+        Retired {
+            marked,
+            targets: plain_targets(&self.ledger.current().targets),
+        }
     }
 }
 

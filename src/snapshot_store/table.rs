@@ -225,7 +225,19 @@ fn not_created(why: &Arc<str>, at: &At) -> State {
     })
 }
 
+/// One who is leaving already may be hurried; why it goes stays what it was.
 fn mark(entry: &Entry, why: &Why, how: How, at: &At) -> Option<Entry> {
+    if let Some(known) = &entry.leaving {
+        let hurried = !entry.has_ended() && how.is_harder_than(known.how);
+        return hurried.then(|| Entry {
+            leaving: Some(Leaving {
+                how,
+                since: at.now,
+                ..known.clone()
+            }),
+            ..entry.clone()
+        });
+    }
     let settled = match &entry.state {
         State::Gone(_) => true,
         State::Bound(bound) => {
@@ -234,7 +246,7 @@ fn mark(entry: &Entry, why: &Why, how: How, at: &At) -> Option<Entry> {
         }
         State::Sent(_) | State::Unknown(_) => false,
     };
-    if settled || entry.leaving.is_some() {
+    if settled {
         return None;
     }
     let leaving = Some(Leaving {

@@ -114,3 +114,45 @@ fn one_who_cannot_be_answered_is_told_why() {
     let said = String::from_utf8(nobody.stderr).unwrap();
     assert!(said.contains("no driver answers"), "{said}");
 }
+
+// spec: B-28, B-30, B-31, B-35, O-43
+#[test]
+fn a_person_names_who_goes_holds_resumes_and_ends_it_with_a_code() {
+    let cluster = Cluster::any();
+    let mut asked = Asked::start(&cluster, 3);
+    until("three run", || (asked.running() == 3).then_some(()));
+    let killed = asked.ask(&["kill", "1", "77", "--by", "alice", "-o", "json"]);
+    assert_eq!(
+        killed.status.code(),
+        Some(1),
+        "77 does not go, for there is none"
+    );
+    let answer: Value = serde_json::from_slice(&killed.stdout).unwrap();
+    assert_eq!(answer["leaving"], serde_json::json!([1]));
+    assert_eq!(answer["unknown"], serde_json::json!([77]));
+    assert_eq!(answer["targets"]["default"], 2);
+    let end = asked.driver.end_of(1);
+    assert_eq!(end["why"], "killed by alice");
+    let shown = asked.ask(&["decommission", "2", "--by", "bob"]);
+    assert_eq!(shown.status.code(), Some(0), "{shown:?}");
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.contains("LEAVING") && shown.contains('2'), "{shown}");
+    let end = asked.driver.end_of(2);
+    assert_eq!(end["reason"], "Decommissioned");
+    until("it is replaced", || (asked.running() == 2).then_some(()));
+
+    let held = asked.json(&["hold", "--by", "alice"]);
+    assert_eq!(held["held"]["targets"]["default"], 2);
+    until("none run", || (asked.running() == 0).then_some(()));
+    let status = asked.ask(&["status"]);
+    let status = String::from_utf8(status.stdout).unwrap();
+    assert!(status.contains("held by alice"), "{status}");
+    asked.json(&["resume"]);
+    until("two run again", || (asked.running() == 2).then_some(()));
+
+    let stopped = asked.ask(&["stop", "--exit-code", "5"]);
+    assert_eq!(stopped.status.code(), Some(0), "{stopped:?}");
+    assert_eq!(asked.driver.exit(), Some(5));
+    let both = asked.ask(&["stop", "--exit-code", "5", "--hand-over"]);
+    assert_eq!(both.status.code(), Some(64));
+}

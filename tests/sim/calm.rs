@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::checks::{PREFIX, Verdict};
 use crate::drivers::Driver;
-use crate::hand::{NAMESPACE, is_terminating, label, text};
+use crate::hand::{NAMESPACE, label, text};
 use crate::network::LATEST_LINE;
 use crate::script::{Fault, Script};
 use crate::trace::say;
@@ -137,7 +137,12 @@ impl World {
         self.writes = 0;
         while since < bound {
             self.until(Instant::now() + GLANCE).await?;
-            if std::mem::take(&mut self.writes) > 0 || self.at_rest().await.is_err() {
+            // An older driver may be left that has not heard of the one that took over and is no more.
+            let outlived = self
+                .youngest()
+                .is_some_and(|d| self.checks.is_superseded(d));
+            let wrote = std::mem::take(&mut self.writes) > 0;
+            if wrote || outlived || self.at_rest().await.is_err() {
                 since = Instant::now();
             } else if since.elapsed() >= SILENCE {
                 return Ok(true);
@@ -259,9 +264,8 @@ impl World {
             .config_maps(NAMESPACE)
             .filter(|map| text(map, "/metadata/name") == format!("{PREFIX}-app"))
             .count();
-        // One that cannot be told from a younger driver's is named, and left.
-        let unborn = (state.pods(NAMESPACE))
-            .any(|pod| is_executor(pod, &self.app_id) && !is_terminating(pod));
+        // One that cannot be told from a younger driver's is named, and left to the collector.
+        let unborn = !self.checks.excuses.unborn.is_empty();
         if (self.ended_clean || unborn) && left.is_empty() && records == 0 {
             return Ok(());
         }

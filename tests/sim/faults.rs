@@ -40,6 +40,8 @@ impl World {
                 }
             }
             Fault::Empty => self.lose_everything().await,
+            // Nobody would ever mend the record that such a backup brings back.
+            Fault::Backup if self.tampered.is_some() => {}
             Fault::Backup => self.backup = Some(self.cluster.state().await),
             Fault::Restore => self.restore().await,
             Fault::Outage { silent, time, back } => {

@@ -184,7 +184,6 @@ impl Network {
             }
             None => body,
         };
-        let uri = parts.uri.clone();
         let streamed = query(&parts.uri).any(|part| part == "sendInitialEvents=true");
         if streamed && !self.net().streams {
             say!("d{} #{number} a streamed list: refused", self.driver);
@@ -195,8 +194,8 @@ impl Network {
         if kind == Kind::Watch {
             return self.watched(response, number, streamed);
         }
-        if !kind.is_write() {
-            say!("d{} #{number} {method} {uri} -> {code}", self.driver);
+        if kind == Kind::Read {
+            say!("d{} #{number} {method} {path} -> {code}", self.driver);
         }
         if kind.is_write() {
             let state = self.cluster.state().await;

@@ -105,6 +105,10 @@ impl Truth {
             missed_for_a_reason(look)?;
         }
         ended_for_a_reason(look)?;
+        // One that a list lacked on its way out is believed to be gone.
+        if self.lied_to {
+            return Ok(());
+        }
         self.dead_for_good(look)
     }
 
@@ -229,7 +233,10 @@ fn ended_for_a_reason(look: &Look<'_>) -> Verdict {
         let Some(pod) = entry.pod().filter(|_| look.now.entry(id).is_none()) else {
             continue;
         };
-        if pod_of(look.server, &pod.name, &pod.uid).is_some_and(is_well) {
+        // A dead one that somebody relabelled is theirs from then on.
+        let relabelled = look.excuses.relabelled.contains(pod.uid.as_str());
+        let well = pod_of(look.server, &pod.name, &pod.uid).is_some_and(is_well);
+        if well && !relabelled {
             return Err(format!(
                 "E-9: d{} holds {id} for ended, whose pod is well",
                 look.driver

@@ -82,6 +82,11 @@ impl Client {
         self.ask(Method::PUT, path, Some(body)).await
     }
 
+    /// Has it done.
+    pub async fn post(&self, path: &str, body: &Value) -> Result<Value, AskError> {
+        self.ask(Method::POST, path, Some(body)).await
+    }
+
     async fn ask(
         &self,
         method: Method,

@@ -2,6 +2,7 @@
 
 mod client;
 mod events;
+mod steering;
 mod tables;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,10 @@ use super::{complain, say};
 use crate::api::tokens;
 use crate::exit::Exit;
 use client::{AskError, Client};
+pub(super) use steering::{
+    DecommissionArgs, HoldArgs, KillArgs, ResumeArgs, StopArgs, decommission, hold, kill, resume,
+    stop,
+};
 
 /// Which driver, and how its answer is shown.
 #[derive(Debug, Args)]

@@ -63,6 +63,9 @@ pub fn status(answer: &Value) -> String {
     if answer["ready"] == false {
         out.push_str("not ready: too few executors are there yet\n");
     }
+    if !answer["held"].is_null() {
+        out.push_str(&format!("{}\n\n", held(answer)));
+    }
     let profiles = answer["profiles"].as_object();
     let rows: Vec<Vec<String>> = profiles
         .into_iter()
@@ -194,6 +197,49 @@ pub fn targets(answer: &Value) -> String {
         .map(|(profile, target)| vec![profile.clone(), target.to_string()])
         .collect();
     table(&["PROFILE", "TARGET"], &rows)
+}
+
+/// What becomes of those that were named.
+pub fn steered(answer: &Value) -> String {
+    let places = [
+        ("leaving", "LEAVING"),
+        ("already_leaving", "LEFT ALREADY"),
+        ("busy", "SPARED, BUSY"),
+        ("unknown", "UNKNOWN"),
+    ];
+    let row = |(field, name): (&str, &str)| {
+        let ids: Vec<String> = (answer[field].as_array().into_iter().flatten())
+            .map(Value::to_string)
+            .collect();
+        (!ids.is_empty()).then(|| vec![name.to_owned(), ids.join(", ")])
+    };
+    let rows: Vec<Vec<String>> = places.into_iter().filter_map(row).collect();
+    format!(
+        "{}\n\n{}",
+        table(&["", "EXECUTORS"], &rows),
+        targets(answer)
+    )
+}
+
+/// What is held.
+pub fn held(answer: &Value) -> String {
+    let held = &answer["held"];
+    let by = match text(held, "by") {
+        "" => "for the application's silence".to_owned(),
+        by => format!("by {}", plain(by)),
+    };
+    format!(
+        "held {by}; `boatswain resume` brings back:\n{}",
+        targets(held)
+    )
+}
+
+/// That the driver stops.
+pub fn ending(answer: &Value) -> String {
+    format!(
+        "the driver ends, with exit code {}",
+        number(answer, "exit_code")
+    )
 }
 
 /// One event of the stream.

@@ -98,7 +98,10 @@ fn every_line_of_the_reference_could_be_used() {
         if path == "backend.registration" || path == "backend.auth" {
             sets.push("backend.listen=127.0.0.1:0".to_owned());
         }
-        if path == "api.listen" {
+        if path == "app.ttl" {
+            sets.push("api.listen=127.0.0.1:0".to_owned());
+        }
+        if ["api.listen", "app.ttl"].contains(&path.as_str()) {
             sets.push("api.token_file=token".to_owned());
         }
         sets.push("profiles.default.command=[\"sleep\"]".to_owned());

@@ -375,3 +375,36 @@ fn impossible_values_and_contradictions_are_refused() {
         assert!(message.contains(part), "{text}\n{message}");
     }
 }
+
+// spec: B-25, B-40, C-2
+#[test]
+fn nobody_can_want_more_executors_than_there_may_be() {
+    for (text, key) in [
+        ("max_executors = 1", "max_executors"),
+        ("max_executors = 4\nexecutors = 5", "executors"),
+        ("max_executors = 4\nmin_executors = 5", "min_executors"),
+    ] {
+        let error = read(&format!("[profiles.default]\nimage = \"a\"\n{text}")).unwrap_err();
+        let keys: Vec<&str> = error.mistakes.iter().map(|m| m.key.as_str()).collect();
+        assert_eq!(keys, [format!("profiles.default.{key}")], "{error}");
+    }
+}
+
+// spec: C-2
+#[test]
+fn a_ratio_has_at_most_three_places() {
+    let with = |ratio: &str| read(&format!("{LEAST}\n[autoscaling]\nratio = {ratio}"));
+    for (text, thousandths) in [("1", 1_000), ("0.5", 500), ("1.25", 1_250), ("0.001", 1)] {
+        assert_eq!(with(text).unwrap().autoscaling.ratio, thousandths, "{text}");
+    }
+    for bad in ["0", "-1.0", "0.0001", "1001", "inf", "nan", "1e3", "\"1\""] {
+        assert!(with(bad).is_err(), "{bad}");
+    }
+}
+
+// spec: B-35
+#[test]
+fn a_claim_that_nobody_can_renew_is_refused() {
+    let error = read(&format!("app.ttl = \"10m\"\n{LEAST}")).unwrap_err();
+    assert_eq!(error.mistakes[0].key, "app.ttl", "{error}");
+}

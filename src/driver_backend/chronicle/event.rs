@@ -94,6 +94,19 @@ pub enum What {
     },
     /// It no longer has.
     Recovered,
+    /// All executors are to go, and how many were wanted is remembered (spec B-31).
+    Held {
+        /// Who asked for it; nobody, where the application has been silent for too long.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+    },
+    /// What was wanted before is wanted again.
+    Resumed,
+    /// The application ends.
+    Ending {
+        /// With this exit code.
+        exit_code: u8,
+    },
     /// Something happened to an executor.
     #[serde(untagged)]
     Executor {

@@ -1,14 +1,9 @@
 //! What the registry makes of what the ledger says: who has ended, who is to go, who should register.
 
-use std::time::Duration;
-
 use super::{Effect, Reach, Registry};
-use crate::model::executor::{Class, How, Leaving};
+use crate::model::executor::Class;
 use crate::model::{Batch, Entry, ExecutorId, Tick};
-use crate::protocol::{Demand, Order, ToExecutor};
-
-/// A pod has so long to end where nothing else is said, as in Kubernetes.
-const USUAL_GRACE: Duration = Duration::from_secs(30);
+use crate::protocol::ToExecutor;
 
 impl Registry {
     /// Takes in a batch; `first` says that it is the first one after adoption, of which everything is new. O(changes).
@@ -50,34 +45,16 @@ impl Registry {
             return;
         }
         match &entry.leaving {
-            Some(leaving) => self.told_to_go(entry, leaving, now, effects),
+            // That it is to go LifecycleManager tells it.
+            Some(_) => {
+                self.stop_waiting_for(id);
+                self.is_going(id);
+            }
             None if account.is_none() && entry.class() == Class::Running => {
                 self.wait_for(entry, now);
             }
             None => {}
         }
-    }
-
-    /// What is deleted is told so as well: it may end sooner and better than its grace makes it (spec O-11).
-    fn told_to_go(
-        &mut self,
-        entry: &Entry,
-        leaving: &Leaving,
-        now: Tick,
-        effects: &mut Vec<Effect>,
-    ) {
-        self.stop_waiting_for(entry.id);
-        self.is_going(entry.id);
-        if leaving.how != How::Delete {
-            return;
-        }
-        let within = self.settings.graces.get(&entry.profile);
-        let order = Order {
-            demand: Demand::Stop,
-            within: within.copied().unwrap_or(USUAL_GRACE),
-            why: leaving.why.to_string(),
-        };
-        self.order(entry.id, order, now, effects);
     }
 
     /// An executor has ended, or never was the one that it said it was.

@@ -83,6 +83,9 @@ pub struct Settings {
     pub graces: BTreeMap<ProfileName, Duration>,
 }
 
+/// A pod has so long to end where nothing else is said, as in Kubernetes.
+const USUAL_GRACE: Duration = Duration::from_secs(30);
+
 /// Sessions of an incarnation are numbered from its own number times this, so that none is used twice.
 const SESSIONS: u64 = 1_000_000_000;
 
@@ -409,24 +412,32 @@ impl Registry {
         self.watch_over(id, now);
     }
 
-    /// Gives an order, which stands until the executor ends; a weaker one than it has changes nothing.
-    pub fn order(
-        &mut self,
-        id: ExecutorId,
-        order: Order,
-        now: Tick,
-        effects: &mut Vec<Effect>,
-    ) -> Option<Reach> {
+    /// Gives an order, which stands until the executor ends; a weaker one than it has changes nothing. One without a time
+    /// has the time that its pod has.
+    pub fn order(&mut self, id: ExecutorId, order: Order, now: Tick, effects: &mut Vec<Effect>) {
+        let account = self.accounts.get(&id);
+        let order = match order.within {
+            // What is deleted has its pod's own grace.
+            Duration::ZERO => Order {
+                within: self.grace(account),
+                ..order
+            },
+            _ => order,
+        };
         let order = Standing::new(order, now);
         let earlier = self.orders.get(&id);
-        let reach = self.accounts.get(&id).map(|account| account.reach);
         if earlier.is_none_or(|earlier| order.outdoes(earlier)) {
-            if let Some(Reach::Connected(connection)) = reach {
+            if let Some(Reach::Connected(connection)) = account.map(|account| account.reach) {
                 effects.push(Effect::Send(connection, order.message(now)));
             }
             self.orders.insert(id, order);
         }
-        reach
+    }
+
+    /// How long the executor's pod may take to end.
+    fn grace(&self, account: Option<&Account>) -> Duration {
+        let grace = account.and_then(|account| self.settings.graces.get(&account.profile));
+        grace.copied().unwrap_or(USUAL_GRACE)
     }
 
     /// A call to the API server was answered, or was not (spec B-13).

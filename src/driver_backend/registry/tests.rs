@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::news::News;
+use crate::model::news::{Aim, News};
 use crate::protocol::{AskToGo, Demand, Exiting, Heartbeat};
 use crate::snapshot_store::ledger::Inheritance;
 use crate::testing::{Story, at, id, properties};
@@ -91,7 +91,7 @@ impl World {
                 }
                 Effect::Retire(id, why) => self.story.tell(News::Retire {
                     ids: vec![id],
-                    targets: BTreeMap::new(),
+                    aim: Aim::Stay,
                     why,
                     how: crate::model::executor::How::Delete,
                 }),
@@ -370,7 +370,7 @@ fn who_is_leaving_or_has_ended_is_refused_and_told_to_exit() {
     let mut world = World::new(settings(), 4);
     world.story.tell(News::Retire {
         ids: vec![id(1)],
-        targets: BTreeMap::new(),
+        aim: Aim::Stay,
         why: Why::ScaledDown,
         how: crate::model::executor::How::Delete,
     });
@@ -494,10 +494,7 @@ fn an_order_is_told_at_once_over_a_connection_and_stands_for_who_cannot_be_told_
         deadline_ms,
         why: "maintenance".to_owned(),
     };
-    assert_eq!(
-        order(&mut world, 1, drain(60)),
-        Some(Reach::Connected(ConnectionId(1)))
-    );
+    order(&mut world, 1, drain(60));
     assert_eq!(world.take(), [Effect::Send(ConnectionId(1), told(60_000))]);
     // The same again, or a weaker one, is not told again; a stricter one is.
     order(&mut world, 1, drain(60));
@@ -517,15 +514,15 @@ fn an_order_is_told_at_once_over_a_connection_and_stands_for_who_cannot_be_told_
     order(&mut world, 1, drain(1));
     assert_eq!(world.take(), []);
     // Without a connection: with each answer, with what is left of the time.
-    assert_eq!(order(&mut world, 2, drain(60)), Some(Reach::Asking));
+    order(&mut world, 2, drain(60));
     world.story.pass(20_000);
     let beat = heartbeat(Some(second), 1);
     assert_eq!(world.say(2, Via::Request, &beat), [told(40_000)]);
     // Not registered yet: told when it is, also where the ledger has it leaving meanwhile.
-    assert_eq!(order(&mut world, 3, drain(60)), None);
+    order(&mut world, 3, drain(60));
     world.story.tell(News::Retire {
         ids: vec![id(3)],
-        targets: BTreeMap::new(),
+        aim: Aim::Stay,
         why: Why::ScaledDown,
         how: crate::model::executor::How::Delete,
     });
@@ -541,13 +538,21 @@ fn who_is_deleted_is_told_to_stop_and_who_has_ended_has_no_account() {
     world.take();
     world.story.tell(News::Retire {
         ids: vec![id(1)],
-        targets: BTreeMap::new(),
+        aim: Aim::Stay,
         why: Why::ApplicationEnded,
         how: crate::model::executor::How::Delete,
     });
     world.round();
     let connection = ConnectionId(1);
-    let why = "the application ends".to_owned();
+    let why = "the application ended".to_owned();
+    // As LifecycleManager gives it: its pod has its own grace.
+    let order = Order {
+        demand: Demand::Stop,
+        within: Duration::ZERO,
+        why: why.clone(),
+    };
+    let now = world.now();
+    (world.registry).order(id(1), order, now, &mut world.effects);
     let stop = ToExecutor::Stop {
         deadline_ms: 5_000,
         why,

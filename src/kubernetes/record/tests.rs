@@ -17,6 +17,10 @@ fn full() -> Record {
         holder: Some("00c0ffee".into()),
         origin: Some("0ddba11".into()),
         targets: BTreeMap::from([("default".into(), 5), ("big".into(), 0)]),
+        held: Some(Held {
+            targets: BTreeMap::from([("default".into(), 5)]),
+            by: Some("alice".into()),
+        }),
         reserved: Some(id(1_000)),
         ended: [1, 2, 3, 7].map(id).into_iter().collect(),
         bound: [4, 5].map(id).into_iter().collect(),
@@ -42,6 +46,7 @@ fn stored(record: &Record) -> ConfigMap {
         name: "etl-app".to_owned(),
         uid: "record-uid".into(),
         version: 7.into(),
+        created: None,
         deleting: false,
         labels: BTreeMap::new(),
         data: serde_json::from_value(map["data"].clone()).unwrap(),

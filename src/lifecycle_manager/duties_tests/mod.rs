@@ -2,13 +2,14 @@
 
 mod calls_tests;
 mod ends_tests;
+mod going_tests;
 mod look_ups_tests;
 
 use rand::SeedableRng;
 
 use super::*;
 use crate::model::executor::{How, Why};
-use crate::model::news::{Found, News, Outcome};
+use crate::model::news::{Aim, Found, News, Outcome};
 use crate::model::pod::{Claim, Disruption, Sighting};
 use crate::model::{Incarnation, Pod};
 use crate::snapshot_store::ledger::Inheritance;
@@ -36,13 +37,16 @@ struct Manager {
     told: Vec<(u64, LossClass)>,
     corrected: Vec<(u64, LossClass)>,
     calls: Vec<(Subject, Duty)>,
+    instructed: Vec<Instruct>,
 }
 
 /// A call, in short.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Call {
     Delete(&'static str),
+    DeleteWithin(&'static str, u64),
     Label(u64),
+    MarkDraining(u64),
     LookUp(u64),
 }
 
@@ -59,6 +63,7 @@ impl Manager {
             told: Vec::new(),
             corrected: Vec::new(),
             calls: Vec::new(),
+            instructed: Vec::new(),
         }
     }
 
@@ -76,6 +81,7 @@ impl Manager {
                 Action::Correct(ending) => self
                     .corrected
                     .push((ending.entry.id.get(), ending.reason.class)),
+                Action::Instruct(instruct) => self.instructed.push(instruct),
                 Action::Call(subject, duty) => {
                     made.push(short(&subject, &duty));
                     self.calls.push((subject, duty));
@@ -114,10 +120,14 @@ impl Manager {
     }
 
     fn retire(&mut self, n: u64, why: Why) {
-        let (ids, how) = (vec![id(n)], How::Delete);
+        self.retire_by(n, why, How::Delete);
+    }
+
+    fn retire_by(&mut self, n: u64, why: Why, how: How) {
+        let ids = vec![id(n)];
         self.story.tell(News::Retire {
             ids,
-            targets: BTreeMap::new(),
+            aim: Aim::Stay,
             why,
             how,
         });
@@ -147,7 +157,14 @@ impl Manager {
 
 fn short(subject: &Subject, duty: &Duty) -> Call {
     match (subject, duty) {
-        (_, Duty::Delete { uid, .. }) => Call::Delete(uid.as_str().to_owned().leak()),
+        (_, Duty::Delete { uid, grace, .. }) => {
+            let uid = uid.as_str().to_owned().leak();
+            match grace {
+                None => Call::Delete(uid),
+                Some(grace) => Call::DeleteWithin(uid, grace.as_secs()),
+            }
+        }
+        (Subject::Executor(id), Duty::MarkDraining { .. }) => Call::MarkDraining(id.get()),
         (Subject::Executor(id), Duty::MarkInactive { .. }) => Call::Label(id.get()),
         (Subject::Executor(_), Duty::LookUp(id)) => Call::LookUp(id.get()),
         other => panic!("a ghost is deleted, nothing else: {other:?}"),

@@ -126,3 +126,21 @@ fn a_victim_that_is_too_young_goes_when_it_is_old_enough_without_any_news() {
     driver.round();
     assert_eq!(driver.wake, Some(since + Duration::from_secs(10)));
 }
+
+// spec: A-41
+#[test]
+fn a_registered_one_is_given_time_and_another_is_deleted() {
+    let mut driver = Driver::new(&[("default", 2)]);
+    driver.fill();
+    driver.story.tell(News::Session {
+        id: id(1),
+        registered: true,
+        idle: false,
+    });
+    driver.story.pass(30_000);
+    driver.story.want("default", 0);
+    driver.live(20_000, |_| {});
+    let how = |n| driver.story.entry(n).unwrap().leaving.clone().unwrap().how;
+    let within = Duration::from_secs(60);
+    assert_eq!((how(1), how(2)), (How::Drain { within }, How::Delete));
+}

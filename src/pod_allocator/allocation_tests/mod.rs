@@ -45,6 +45,7 @@ fn settings() -> Settings {
         victims: victims::Settings {
             cancel_delay: seconds(10),
             pending_only: false,
+            decommission_timeout: Duration::from_secs(60),
         },
     }
 }
@@ -136,12 +137,12 @@ impl Driver {
                     self.story.tell(News::Requested { id, outcome });
                     self.send(id, profile, &mut asked);
                 }
-                Action::Retire(ids) => {
+                Action::Retire(ids, how) => {
                     self.retired.extend(ids.iter().map(|id| id.get()));
-                    let (why, how) = (Why::ScaledDown, How::Delete);
+                    let why = Why::ScaledDown;
                     self.story.tell(News::Retire {
                         ids,
-                        targets: BTreeMap::new(),
+                        aim: crate::model::news::Aim::Stay,
                         why,
                         how,
                     });

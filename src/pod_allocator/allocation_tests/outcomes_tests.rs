@@ -126,7 +126,7 @@ fn an_unknown_request_that_is_leaving_is_not_sent_again() {
     driver.round();
     driver.answer(1, Reply::Broke);
     driver.story.tell(News::Retire {
-        targets: std::collections::BTreeMap::new(),
+        aim: crate::model::news::Aim::Stay,
         ids: vec![id(1)],
         why: Why::ApplicationEnded,
         how: How::Delete,

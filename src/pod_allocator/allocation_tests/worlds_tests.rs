@@ -220,8 +220,10 @@ impl World {
                 })
             }
             _ if !works => None,
-            Duty::MarkInactive { .. } => panic!("pods are deleted here"),
-            Duty::Delete { name, uid } => {
+            Duty::MarkInactive { .. } | Duty::MarkDraining { .. } => {
+                panic!("pods are deleted here, and not drained")
+            }
+            Duty::Delete { name, uid, .. } => {
                 let own = |(_, pod): &(&u64, &Pod)| pod.name == name && pod.uid == uid;
                 match self.pods.iter().find(own).map(|(n, _)| *n) {
                     None => Some(News::DeleteFoundNothing { uid, name }),
@@ -298,7 +300,7 @@ impl World {
                     self.told.push(id.get());
                     self.driver.story.tell(News::Told { id });
                 }
-                duties::Action::Correct(_) => {}
+                duties::Action::Correct(_) | duties::Action::Instruct(_) => {}
                 duties::Action::Call(subject, duty) => {
                     let another = |(out, ..): &(Subject, Duty, Tick)| *out == subject;
                     assert!(

@@ -1,15 +1,31 @@
 //! The first list: what earlier incarnations left (spec O-31).
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::model::executor::{Gone, HowGone};
+use crate::model::executor::{Gone, How, HowGone, Leaving, Why};
 use crate::model::ids::id_in_pod_name;
-use crate::model::pod::{Claim, Phase, Unreadable};
+use crate::model::pod::{Claim, Draining, Phase, Unreadable};
 use crate::model::{Entry, ExecutorId, Incarnation, Now, Pod, ResourceVersion, State};
 use crate::planted::{self, Planted};
 
 use super::super::table::{self, EntryNews};
 use super::{Draft, Ledger, MAX_LOST, Note, PLAUSIBLE_ID};
+
+/// The longest time to drain that a pod's mark is believed to grant: the clock of whoever wrote it may be wrong.
+const LONGEST_DRAIN: Duration = Duration::from_secs(24 * 3600);
+
+/// The mark that an earlier incarnation left on a pod (spec L-12, O-31).
+fn inherited(mark: &Draining, now: Now) -> Leaving {
+    let left = Duration::try_from(mark.until.duration_since(now.wall)).unwrap_or_default();
+    Leaving {
+        why: (mark.by.clone()).map_or(Why::ScaledDown, Why::Decommissioned),
+        how: How::Drain {
+            within: left.min(LONGEST_DRAIN),
+        },
+        since: now.tick,
+    }
+}
 
 impl Ledger {
     /// Binds a pod that the first list found (spec O-31); `false` where it is none of ours to adopt.
@@ -39,7 +55,8 @@ impl Ledger {
         );
         entry.adopted = true;
         let at = self.at(now, epoch);
-        if let Some(bound) = table::next(&entry, &EntryNews::Created(pod), &at) {
+        if let Some(mut bound) = table::next(&entry, &EntryNews::Created(pod), &at) {
+            bound.leaving = pod.draining.as_ref().map(|mark| inherited(mark, now));
             self.put(None, bound, draft);
         }
         true

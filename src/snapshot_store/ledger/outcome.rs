@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::drift::Contradiction;
 use crate::model::pod::Unreadable;
-use crate::model::{Entry, Epoch, Pod, ResourceVersion, Snapshot};
+use crate::model::{Entry, Epoch, ExecutorId, Pod, ResourceVersion, Snapshot};
 
 /// What news came to.
 #[derive(Debug, Default)]
@@ -13,6 +13,8 @@ pub struct Applied {
     pub snapshot: Option<Arc<Snapshot>>,
     /// Whether subscribers should hear of it; session facts alone are not worth a batch (spec S-24).
     pub worth_a_batch: bool,
+    /// Executors that became leaving because somebody chose them (spec L-10).
+    pub marked: Vec<ExecutorId>,
     /// For the log.
     pub notes: Vec<Note>,
 }

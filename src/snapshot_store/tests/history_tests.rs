@@ -137,7 +137,7 @@ fn any_news(epoch: Epoch) -> impl Strategy<Value = News> {
                 13 => News::Told { id },
                 14 => News::Retire {
                     ids: vec![id],
-                    targets: BTreeMap::from([(profile(), b as u32)]),
+                    aim: crate::model::news::Aim::Become(BTreeMap::from([(profile(), b as u32)])),
                     why: Why::ScaledDown,
                     how: How::Delete,
                 },

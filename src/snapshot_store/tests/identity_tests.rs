@@ -105,7 +105,7 @@ fn a_lower_target_and_the_marks_that_go_with_it_are_one_snapshot() {
     let before = store.snapshot().seq;
     let applied = store.tell(News::Retire {
         ids: vec![id(1)],
-        targets: BTreeMap::from([(profile(), 2)]),
+        aim: crate::model::news::Aim::Become(BTreeMap::from([(profile(), 2)])),
         why: Why::ScaledDown,
         how: How::Delete,
     });

@@ -8,6 +8,7 @@ mod epoch_tests;
 mod ghost_tests;
 mod history_tests;
 mod identity_tests;
+mod leaving_tests;
 mod list_tests;
 mod world;
 
@@ -143,7 +144,7 @@ impl Store {
     fn retire(&mut self, number: u64) -> Applied {
         self.tell(News::Retire {
             ids: vec![id(number)],
-            targets: BTreeMap::new(),
+            aim: crate::model::news::Aim::Stay,
             why: Why::ScaledDown,
             how: How::Delete,
         })

@@ -139,11 +139,11 @@ impl Checks {
         for entry in changed {
             let id = entry.id;
             let Some(uid) = entry.uid() else { continue };
+            self.ever_bound.insert(uid.clone());
             // A copy that somebody made while no driver ran cannot be told from the executor that it says it is.
             if entry.adopted && self.excuses.planted.contains(uid.as_str()) {
                 continue;
             }
-            self.ever_bound.insert(uid.clone());
             let counted = self
                 .counted
                 .entry((application, id))

@@ -115,7 +115,7 @@ fn who_is_leaving_anyway_is_not_given_up_and_not_counted_as_silent() {
     }
     world.story.tell(News::Retire {
         ids: (1..=6).map(id).collect(),
-        targets: BTreeMap::new(),
+        aim: Aim::Stay,
         why: Why::ScaledDown,
         how: crate::model::executor::How::Delete,
     });

@@ -1,0 +1,118 @@
+//! The OpenAPI document, made from the table of routes and the schemas beside it.
+
+use serde_json::{Map, Value, json};
+
+use super::table::{Answers, Route, table};
+
+/// The schemas of bodies and answers, each with examples.
+const SCHEMAS: &str = include_str!("schemas.json");
+
+/// What each status of an answer that is no good one means.
+const REFUSALS: [(u16, &str); 9] = [
+    (400, "The request cannot be understood"),
+    (401, "No token, or an unknown one"),
+    (403, "The token may only look"),
+    (404, "There is no such thing"),
+    (408, "The body takes too long"),
+    (413, "The body is too long"),
+    (422, "It was understood, and cannot be"),
+    (429, "Too many ask for the same"),
+    (503, "The driver ends, or does not know yet what is there"),
+];
+
+/// The document.
+pub fn document() -> Value {
+    let mut paths = Map::new();
+    for route in table() {
+        let path = paths.entry(route.path).or_insert_with(|| json!({}));
+        path[route.method.as_str().to_ascii_lowercase()] = operation(&route);
+    }
+    // It is a part of this program, and a test reads it.
+    let schemas: Value = serde_json::from_str(SCHEMAS).unwrap_or_default();
+    let token = json!({"type": "http", "scheme": "bearer"});
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "boatswain",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "How a driver that runs is asked, and told what is wanted.",
+        },
+        "servers": [{"url": "/"}],
+        "paths": paths,
+        "components": {"schemas": schemas, "securitySchemes": {"token": token}},
+    })
+}
+
+fn operation(route: &Route) -> Value {
+    let mut answers = Map::new();
+    let content = match route.answers {
+        Answers::Json("") => json!({"application/json": {}}),
+        Answers::Json(schema) => json!({"application/json": {"schema": named(schema)}}),
+        Answers::Text(kind) => json!({kind: {"schema": {"type": "string"}}}),
+    };
+    let good = json!({"description": "As asked", "content": content});
+    answers.insert(route.status.to_string(), good);
+    for (status, meaning) in REFUSALS
+        .iter()
+        .filter(|(status, _)| may_answer(route, *status))
+    {
+        let problem = json!({"application/json": {"schema": named("Problem")}});
+        let answer = json!({"description": meaning, "content": problem});
+        answers.insert(status.to_string(), answer);
+    }
+    let mut operation = json!({"summary": route.summary, "responses": answers});
+    if !route.open {
+        operation["security"] = json!([{"token": []}]);
+    }
+    let parameters = parameters(route);
+    if !parameters.is_empty() {
+        operation["parameters"] = parameters.into();
+    }
+    if let Some(schema) = route.takes {
+        operation["requestBody"] = json!({
+            "required": true,
+            "content": {"application/json": {"schema": named(schema)}},
+        });
+    }
+    operation
+}
+
+/// Whether a route may answer with this status: its own, and what whoever lets in, or an actor, may say.
+pub(super) fn may_answer(route: &Route, status: u16) -> bool {
+    let by_the_door = match status {
+        401 | 408 | 413 => !route.open,
+        403 => route.takes.is_some(),
+        503 => true,
+        _ => false,
+    };
+    by_the_door || route.refusals.contains(&status)
+}
+
+fn parameters(route: &Route) -> Vec<Value> {
+    let names = route.path.split('/').filter_map(|part| {
+        part.strip_prefix('{')
+            .and_then(|part| part.strip_suffix('}'))
+    });
+    let mut parameters: Vec<Value> = names
+        .map(|name| {
+            let schema = match name {
+                "id" => named("Id"),
+                _ => json!({"type": "string"}),
+            };
+            json!({"name": name, "in": "path", "required": true, "schema": schema})
+        })
+        .collect();
+    if route.answers == Answers::Text("text/event-stream") {
+        let schema = json!({"type": "string", "pattern": "^[0-9]+-[0-9]+$"});
+        for (name, place) in [("after", "query"), ("Last-Event-ID", "header")] {
+            let about = "The last event that the reader has";
+            parameters
+                .push(json!({"name": name, "in": place, "description": about, "schema": schema}));
+        }
+    }
+    parameters
+}
+
+fn named(schema: &str) -> Value {
+    json!({"$ref": format!("#/components/schemas/{schema}")})
+}

@@ -1,0 +1,185 @@
+//! Rolling: one executor after the other is replaced, and the replacement runs before the old one is told to finish:
+//! `(state, snapshot, now) → step`, pure (spec B-32).
+//!
+//! For the time of a replacement one executor more is wanted than was asked for. That is in the ledger alone: a driver
+//! that is started meanwhile knows nothing of it, and lets the surplus go.
+
+pub mod driving;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::model::executor::Class;
+use crate::model::{Entry, ExecutorId, ProfileName, Snapshot, Tick};
+
+/// Who is replaced next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Policy {
+    /// The one with the lowest id.
+    Id,
+    /// The one whose pod is the oldest.
+    Oldest,
+}
+
+/// How executors are replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// From one replacement to the next; also how long a replacement may take to run.
+    pub interval: Duration,
+    /// Who is next.
+    pub policy: Policy,
+}
+
+/// What is done next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// One more is wanted of this profile, in place of that executor.
+    Begin {
+        /// Which profile.
+        profile: ProfileName,
+        /// Who is to be replaced.
+        old: ExecutorId,
+    },
+    /// Its replacement runs: it is told to finish, and as many are wanted again as were asked for.
+    Finish {
+        /// Who.
+        old: ExecutorId,
+    },
+    /// It is no use: as many are wanted again as were asked for.
+    GiveUp {
+        /// Of which profile.
+        profile: ProfileName,
+        /// Who stays, or has gone by itself.
+        old: ExecutorId,
+    },
+    /// It is no use, and somebody has said meanwhile how many are wanted.
+    Forget {
+        /// Who stays.
+        old: ExecutorId,
+    },
+}
+
+/// Replaces executors.
+#[derive(Debug)]
+pub struct Roller {
+    settings: Settings,
+    next: Tick,
+    under_way: Option<UnderWay>,
+}
+
+/// A replacement that does not run yet.
+#[derive(Debug, Clone)]
+struct UnderWay {
+    profile: ProfileName,
+    old: ExecutorId,
+    /// The last id that there was: the replacement has a later one.
+    last: ExecutorId,
+    /// Given up then.
+    until: Tick,
+}
+
+impl Roller {
+    /// The first replacement begins an interval from now.
+    pub fn new(settings: Settings, now: Tick) -> Self {
+        Self {
+            settings,
+            next: now + settings.interval,
+            under_way: None,
+        }
+    }
+
+    /// What is done now. `asked`: how many executors of each profile were asked for.
+    pub fn decide(
+        &mut self,
+        snapshot: &Snapshot,
+        asked: &BTreeMap<ProfileName, u32>,
+        now: Tick,
+    ) -> Option<Step> {
+        let Some(under_way) = self.under_way.take() else {
+            return self.begin(snapshot, asked, now);
+        };
+        let step = outcome(&under_way, snapshot, asked, now);
+        match step {
+            Some(_) => self.next = now + self.settings.interval,
+            None => self.under_way = Some(under_way),
+        }
+        step
+    }
+
+    fn begin(
+        &mut self,
+        snapshot: &Snapshot,
+        asked: &BTreeMap<ProfileName, u32>,
+        now: Tick,
+    ) -> Option<Step> {
+        if now < self.next {
+            return None;
+        }
+        // Where a profile is on its way up or down, that has to be over first.
+        let settled = |profile: &ProfileName| {
+            let (counts, target) = (snapshot.counts(profile), snapshot.target(profile));
+            asked.get(profile) == Some(&target)
+                && (counts.live(), counts.running) == (target, target)
+        };
+        let candidates = (snapshot.entries.values())
+            .filter(|entry| entry.class() == Class::Running && settled(&entry.profile));
+        let old = candidates.min_by_key(|entry| self.rank(entry))?;
+        let (profile, old) = (old.profile.clone(), old.id);
+        self.under_way = Some(UnderWay {
+            profile: profile.clone(),
+            old,
+            last: snapshot.entries.keys().next_back().unwrap_or(old),
+            until: now + self.settings.interval,
+        });
+        Some(Step::Begin { profile, old })
+    }
+
+    /// The lowest goes first.
+    fn rank(&self, entry: &Entry) -> (Option<Timestamp>, ExecutorId) {
+        let created = entry.pod().and_then(|pod| pod.created);
+        match self.settings.policy {
+            Policy::Id => (None, entry.id),
+            Policy::Oldest => (created, entry.id),
+        }
+    }
+}
+
+/// What becomes of a replacement.
+fn outcome(
+    under_way: &UnderWay,
+    snapshot: &Snapshot,
+    asked: &BTreeMap<ProfileName, u32>,
+    now: Tick,
+) -> Option<Step> {
+    let UnderWay {
+        profile,
+        old,
+        last,
+        until,
+    } = under_way;
+    let (profile, old) = (profile.clone(), *old);
+    let wanted = asked.get(&profile).map(|asked| asked.saturating_add(1));
+    if wanted != Some(snapshot.target(&profile)) {
+        return Some(Step::Forget { old });
+    }
+    let Some(entry) = snapshot
+        .entry(old)
+        .filter(|entry| entry.class() == Class::Running)
+    else {
+        return Some(Step::GiveUp { profile, old });
+    };
+    let replaces = |new: &&std::sync::Arc<Entry>| {
+        new.id > *last
+            && new.profile == profile
+            && new.class() == Class::Running
+            && (new.session.registered || !entry.session.registered)
+    };
+    if snapshot.entries.values().any(|new| replaces(&new)) {
+        return Some(Step::Finish { old });
+    }
+    (now >= *until).then_some(Step::GiveUp { profile, old })
+}

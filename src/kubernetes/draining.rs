@@ -1,0 +1,62 @@
+//! The mark on the pod of an executor that is to finish what it does and go: an annotation for a successor, a label for
+//! disruption budgets (spec L-12).
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::labels::DRAINING;
+use crate::model::PodUid;
+use crate::model::pod::{Draining, cut};
+
+#[derive(Serialize, Deserialize)]
+struct Written<'a> {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    by: Option<std::borrow::Cow<'a, str>>,
+    until: Timestamp,
+}
+
+/// What the annotation says; nothing where it is none of ours.
+pub fn read(annotation: &str) -> Option<Draining> {
+    let written: Written<'_> = serde_json::from_str(annotation).ok()?;
+    Some(Draining {
+        by: written.by.as_deref().map(cut),
+        until: written.until,
+    })
+}
+
+/// The patch that marks this pod and no other.
+pub fn patch(uid: &PodUid, mark: &Draining, label: &(String, String)) -> Value {
+    let written = Written {
+        by: mark.by.as_deref().map(Into::into),
+        until: mark.until,
+    };
+    json!({"metadata": {
+        "uid": uid.as_str(),
+        "annotations": {DRAINING: json!(written).to_string()},
+        "labels": {label.0.as_str(): label.1},
+    }})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // spec: L-12
+    #[test]
+    fn a_successor_reads_what_was_written() {
+        let label = ("example.com/draining".to_owned(), "yes".to_owned());
+        for by in [None, Some("somebody \"else\"".into())] {
+            let until = "2026-11-21T20:00:00Z".parse().unwrap();
+            let mark = Draining { by, until };
+            let patch = patch(&"u1".into(), &mark, &label);
+            let written = patch["metadata"]["annotations"][DRAINING].as_str().unwrap();
+            assert_eq!(read(written), Some(mark));
+            assert_eq!(patch["metadata"]["labels"]["example.com/draining"], "yes");
+            assert_eq!(patch["metadata"]["uid"], "u1");
+        }
+        for garbage in ["", "{}", "true", r#"{"until": "soon"}"#, r#"{"by": 1}"#] {
+            assert_eq!(read(garbage), None, "{garbage}");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What is owed next to an executor that was chosen to go and has a pod: pure (spec L-10 to L-12, B-28).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::model::executor::{Bound, How, Leaving, Why};
+use crate::model::{Entry, PodState, Tick};
+
+use super::call_queue::Duty;
+
+/// What is owed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// The call.
+    pub duty: Duty,
+    /// Not before then; `None`: at once.
+    pub not_before: Option<Tick>,
+    /// Then something else is owed, whether or not anything is heard of the executor.
+    pub again_at: Option<Tick>,
+}
+
+impl Step {
+    fn now(duty: Duty) -> Self {
+        Self {
+            duty,
+            not_before: None,
+            again_at: None,
+        }
+    }
+}
+
+/// The next step, if one is owed to an executor that has not ended.
+pub fn next(entry: &Entry, bound: &Bound, now: Tick) -> Option<Step> {
+    let leaving = entry.leaving.as_ref()?;
+    let delete = |grace| Duty::Delete {
+        name: Arc::clone(&bound.pod.name),
+        uid: bound.pod.uid.clone(),
+        grace,
+    };
+    let terminating = bound.pod.state() == PodState::Terminating;
+    match leaving.how {
+        How::Kill { grace } => {
+            let at = leaving.since + grace;
+            let at_once = bound.pod.deletion.map(|deletion| deletion.grace);
+            if at_once == Some(Some(Duration::ZERO)) {
+                return None;
+            }
+            // Told to exit: over its session, or by the node, which a delete has do so.
+            let told = terminating || entry.session.registered;
+            Some(if told || grace.is_zero() {
+                Step {
+                    not_before: Some(at),
+                    ..Step::now(delete(Some(Duration::ZERO)))
+                }
+            } else {
+                Step::now(delete(Some(whole_seconds(grace))))
+            })
+        }
+        How::Delete => (!terminating).then(|| Step::now(delete(None))),
+        How::Drain { .. } if terminating => None,
+        How::Drain { within } => {
+            let until = leaving.since + within;
+            let marked = bound.pod.draining.is_some();
+            Some(if now >= until || (marked && !entry.session.registered) {
+                Step::now(delete(None))
+            } else if marked {
+                Step {
+                    not_before: Some(until),
+                    ..Step::now(delete(None))
+                }
+            } else {
+                Step {
+                    again_at: Some(until),
+                    ..Step::now(Duty::MarkDraining {
+                        name: Arc::clone(&bound.pod.name),
+                        uid: bound.pod.uid.clone(),
+                        by: asked_by(leaving),
+                        until,
+                    })
+                }
+            })
+        }
+    }
+}
+
+/// Who is written on the pod as the one who asked.
+fn asked_by(leaving: &Leaving) -> Option<Arc<str>> {
+    match &leaving.why {
+        Why::Decommissioned(by) | Why::Killed(by) => Some(Arc::clone(by)),
+        Why::ScaledDown
+        | Why::Mislabelled(_)
+        | Why::ApplicationEnded
+        | Why::HeartbeatTimeout(_)
+        | Why::Disconnected
+        | Why::RegistrationTimeout(_) => None,
+    }
+}
+
+/// Kubernetes counts seconds, and takes 0 for "at once".
+fn whole_seconds(grace: Duration) -> Duration {
+    Duration::from_secs(grace.as_secs() + u64::from(grace.subsec_nanos() > 0))
+}

@@ -1,0 +1,87 @@
+//! Autoscaling over a day's worth of demand, played through and drawn: docs/autoscaling.md shows the pictures, and this
+//! test keeps them true. `BOATSWAIN_WRITE_PLOTS=1 cargo test --test autoscaling` draws them anew.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod curves;
+mod drawing;
+mod play;
+
+use std::path::Path;
+
+use curves::CURVES;
+use play::{Played, SLOTS, play};
+
+// spec: B-40, B-41, B-42
+#[test]
+fn the_pictures_show_what_autoscaling_does() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/autoscaling");
+    for curve in &CURVES {
+        let drawn = drawing::draw(curve, &play(curve));
+        let file = folder.join(format!("{}.svg", curve.name));
+        if std::env::var_os("BOATSWAIN_WRITE_PLOTS").is_some() {
+            std::fs::write(&file, &drawn).unwrap();
+        }
+        let kept = std::fs::read_to_string(&file).unwrap_or_default();
+        assert!(
+            kept == drawn,
+            "{} is not what is drawn now: BOATSWAIN_WRITE_PLOTS=1 draws it anew",
+            file.display()
+        );
+    }
+}
+
+/// The curve of that name, played through.
+fn played(name: &str) -> Vec<Played> {
+    play(CURVES.iter().find(|curve| curve.name == name).unwrap())
+}
+
+// spec: B-40
+#[test]
+fn a_burst_is_met_within_the_time_that_doubling_and_starting_take() {
+    let burst = played("burst");
+    let begins = burst.iter().position(|now| now.demand > 0).unwrap();
+    let met = burst
+        .iter()
+        .position(|now| now.running * SLOTS >= 200)
+        .unwrap();
+    // 50 executors are 6 steps of a second after the first second, and the last ones start within 10 s.
+    assert!(met - begins <= 1 + 6 + 10, "{} s", met - begins);
+}
+
+// spec: B-41
+#[test]
+fn after_work_is_over_nobody_is_left_idle_beyond_the_least() {
+    for name in ["burst", "ramp", "night"] {
+        let last = played(name).pop().unwrap();
+        assert_eq!((last.target, last.running, last.idle), (2, 2, 2), "{name}");
+    }
+}
+
+// spec: B-41
+#[test]
+fn a_sawtooth_whose_pauses_are_shorter_than_the_idle_timeout_makes_nobody_come_and_go() {
+    let teeth = played("sawtooth");
+    let settled = &teeth[180..];
+    let targets = settled.iter().map(|now| now.target);
+    let (least, most) = (targets.clone().min().unwrap(), targets.max().unwrap());
+    assert!(most - least <= most / 4, "{least} to {most}");
+}
+
+// spec: B-40, B-41, B-42
+#[test]
+fn never_more_is_wanted_than_there_was_to_do_and_never_fewer_than_there_is() {
+    for curve in &CURVES {
+        let mut most = 2;
+        for now in play(curve) {
+            most = most.max(now.wanted);
+            assert!(
+                now.target <= most && now.running <= most,
+                "{} at {} s",
+                curve.name,
+                now.second
+            );
+            assert!(now.target >= 2, "{} at {} s", curve.name, now.second);
+        }
+    }
+}

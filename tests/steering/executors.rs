@@ -1,0 +1,165 @@
+//! Executors that are named: killed and decommissioned.
+
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use crate::world::{Driver, STOPS_AFTER, driver};
+
+const KILL: &str = "/v1/executors/kill";
+const DECOMMISSION: &str = "/v1/executors/decommission";
+
+/// Who goes, and who is not known, of an answer.
+fn places(answer: &Value) -> [&Value; 4] {
+    ["leaving", "already_leaving", "busy", "unknown"].map(|place| &answer[place])
+}
+
+async fn gone_after(driver: &Driver, executor: u64) -> Duration {
+    let began = Instant::now();
+    driver.end_of(executor).await;
+    began.elapsed()
+}
+
+// spec: B-28, A-42
+#[actix::test]
+async fn those_that_are_killed_go_within_their_grace_and_the_target_falls_by_as_many() {
+    let (_world, driver) = driver(&[]).await;
+    let answer = driver
+        .post(KILL, json!({"executors": [1, 2, 99], "by": "alice"}))
+        .await;
+    assert_eq!(
+        places(&answer),
+        [&json!([1, 2]), &json!([]), &json!([]), &json!([99])]
+    );
+    assert_eq!(answer["targets"], json!({"default": 1}));
+    assert_eq!(driver.target().await, 1);
+    sleep(Duration::from_millis(500)).await;
+    let again = driver.post(KILL, json!({"executors": [1, 2]})).await;
+    assert_eq!(
+        places(&again),
+        [&json!([]), &json!([1, 2]), &json!([]), &json!([])]
+    );
+    assert_eq!(
+        again["targets"],
+        json!({"default": 1}),
+        "twice the same: no harm"
+    );
+    // The node would take longer than the grace of 5 s: the delete without grace ends it.
+    let took = gone_after(&driver, 1).await;
+    let second = Duration::from_secs(1);
+    assert!(took > 4 * second && took < 7 * second, "{took:?}");
+    let end = driver.end_of(1).await;
+    assert_eq!(
+        (&end["reason"], &end["why"]),
+        (&json!("Killed"), &json!("killed by alice"))
+    );
+    assert_eq!(end["failure"], false);
+    let status = driver.until_running(1).await;
+    assert_eq!(status["losses"].as_array().unwrap().len(), 2);
+    assert_eq!(driver.living().await, [3]);
+}
+
+// spec: B-28
+#[actix::test]
+async fn those_that_are_killed_and_replaced_leave_the_target_as_it_is() {
+    let (_world, driver) = driver(&[]).await;
+    let answer = driver
+        .post(KILL, json!({"executors": [2], "replace": true}))
+        .await;
+    assert_eq!(answer["targets"], json!({"default": 3}));
+    driver.end_of(2).await;
+    driver.until_running(3).await;
+    assert_eq!(driver.living().await, [1, 3, 4]);
+}
+
+// spec: B-30, L-12
+#[actix::test]
+async fn one_that_is_decommissioned_bears_the_mark_and_is_replaced() {
+    let (_world, driver) = driver(&["backend.decommission_label=\"example.com/drains=yes\""]).await;
+    let answer = driver
+        .post(DECOMMISSION, json!({"executors": [2], "by": "bob"}))
+        .await;
+    assert_eq!(answer["leaving"], json!([2]));
+    assert_eq!(answer["targets"], json!({"default": 3}));
+    sleep(Duration::from_secs(1)).await;
+    let pod = driver.pod(2).await;
+    assert_eq!(pod["metadata"]["labels"]["example.com/drains"], "yes");
+    let mark: Value = serde_json::from_str(
+        pod["metadata"]["annotations"]["boatswain.dev/draining"]
+            .as_str()
+            .unwrap(),
+    )
+    .unwrap();
+    assert_eq!(mark["by"], "bob");
+    let until: jiff::Timestamp = mark["until"].as_str().unwrap().parse().unwrap();
+    let begun: jiff::Timestamp = "2026-01-01T00:01:00Z".parse().unwrap();
+    assert!(until > begun, "within the minute that is usual: {until}");
+    assert_eq!(
+        pod["metadata"]["deletionGracePeriodSeconds"], 30,
+        "with its own grace"
+    );
+    let took = gone_after(&driver, 2).await;
+    assert!(took < STOPS_AFTER + Duration::from_secs(2), "{took:?}");
+    let end = driver.end_of(2).await;
+    let want = (&json!("Decommissioned"), &json!("decommissioned by bob"));
+    assert_eq!((&end["reason"], &end["why"]), want);
+    driver.until_running(3).await;
+    assert_eq!(driver.living().await, [1, 3, 4]);
+}
+
+// spec: B-30, L-12, O-31
+#[actix::test]
+async fn a_successor_knows_who_was_told_to_go_and_does_not_count_them() {
+    let (mut world, first) = driver(&[]).await;
+    first
+        .post(DECOMMISSION, json!({"executors": [2], "by": "bob"}))
+        .await;
+    sleep(Duration::from_secs(1)).await;
+    first.post("/v1/application/hand-over", json!({})).await;
+    assert_eq!(first.exit().await.code(), 75);
+    let second = world.start(&[]).await;
+    let end = second.end_of(2).await;
+    let want = (&json!("Decommissioned"), &json!("decommissioned by bob"));
+    assert_eq!((&end["reason"], &end["why"]), want);
+    second.until_running(3).await;
+}
+
+// spec: B-28, B-30
+#[actix::test]
+async fn what_cannot_be_meant_is_refused_with_its_place() {
+    let (_world, driver) = driver(&[]).await;
+    for (path, body, field) in [
+        (KILL, json!({}), ""),
+        (KILL, json!({"executors": [1, 0]}), "executors[1]"),
+        (KILL, json!({"executors": [-1]}), "executors[0]"),
+        (KILL, json!({"executors": "all"}), "executors"),
+        (KILL, json!({"executors": [1], "gently": true}), "gently"),
+        (
+            DECOMMISSION,
+            json!({"executors": [1], "within": "soon"}),
+            "within",
+        ),
+        (
+            DECOMMISSION,
+            json!({"executors": [1], "within": "9000h"}),
+            "within",
+        ),
+        (
+            "/v1/application/end",
+            json!({"exit_code": 256}),
+            "exit_code",
+        ),
+        ("/v1/application/resume", json!({"now": true}), "now"),
+    ] {
+        let (status, answer) = driver.call(Method::POST, path, body.clone()).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{path} {body}: {answer}");
+        assert_eq!(
+            answer["field"].as_str().unwrap_or_default(),
+            field,
+            "{path} {body}"
+        );
+    }
+    assert_eq!(driver.living().await, [1, 2, 3]);
+}

@@ -1,0 +1,41 @@
+//! One executor after the other is replaced.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::sleep;
+
+use crate::world::driver;
+
+// spec: B-32
+#[actix::test]
+async fn each_is_replaced_in_turn_and_there_are_never_fewer_than_wanted() {
+    let (_world, driver) = driver(&["roll.interval=60s", "roll.policy=id"]).await;
+    for _ in 0..2_400 {
+        let running = driver.get("/v1/status").await["profiles"]["default"]["running"].clone();
+        assert!(running.as_u64().unwrap() >= 3, "{running} run");
+        sleep(Duration::from_millis(100)).await;
+    }
+    // Three minutes and what starting takes each time: 1, 2 and 3 have gone.
+    let living = driver.living().await;
+    assert_eq!(living[..3], [4, 5, 6], "{living:?}");
+    let end = driver.end_of(1).await;
+    assert_eq!(end["why"], "decommissioned by the roll");
+    assert_eq!(end["reason"], "Decommissioned");
+}
+
+// spec: B-32, O-31
+#[actix::test]
+async fn a_driver_that_goes_in_the_middle_leaves_nothing_of_it_behind() {
+    let (mut world, first) = driver(&["roll.interval=60s"]).await;
+    first
+        .until("a fourth is wanted", |status| {
+            status["profiles"]["default"]["target"] == 4
+        })
+        .await;
+    first.post("/v1/application/hand-over", json!({})).await;
+    first.exit().await;
+    let second = world.start(&[]).await;
+    second.until_running(3).await;
+    assert_eq!(second.target().await, 3);
+}
