@@ -23,6 +23,8 @@ pub enum Exit {
     Configuration,
     /// The application was ended before, with this code, which a successor exits with (spec O-11).
     Finished(u8),
+    /// The agent's child has ended, with this code, which is the agent's too (spec O-60).
+    Child(u8),
     /// A second signal cut the stop short (spec O-11): 130, as a shell reports an interrupt.
     Interrupted,
 }
@@ -39,7 +41,7 @@ impl Exit {
             Self::Superseded => 75,
             Self::Rights => 77,
             Self::Configuration => 78,
-            Self::Finished(code) => code,
+            Self::Finished(code) | Self::Child(code) => code,
             Self::Interrupted => 130,
         }
     }
@@ -68,6 +70,7 @@ mod tests {
             (Exit::Rights, 77),
             (Exit::Configuration, 78),
             (Exit::Finished(3), 3),
+            (Exit::Child(143), 143),
             (Exit::Interrupted, 130),
         ];
         for (exit, code) in codes {

@@ -6,8 +6,11 @@
 //! - the actors, one folder each, the decision of each a pure function beside it:
 //!   [`watch_source`], [`poll_source`], [`snapshot_store`], [`pod_allocator`],
 //!   [`lifecycle_manager`], [`driver_backend`], [`record_keeper`].
+//! - [`protocol`]: what executors and the driver say to each other.
+//! - [`sessions`]: how executors reach the driver, and prove who they are.
 //! - [`kubernetes`]: the client, typed calls, what a failure means, how a pod is built.
 //! - [`driver`]: all wiring, in one function. [`api`]: its HTTP, for people and programs.
+//! - [`agent`]: runs an executor's program, and speaks to the driver for it.
 //! - [`config`], [`cli`], [`exit`], [`secret`], [`telemetry`]: the edges to people.
 //! - [`devcluster`]: the embedded cluster; it knows nothing of the driver.
 //! - [`planted`]: faults for the simulator to find.
@@ -16,6 +19,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod agent;
 pub mod api;
 pub mod cli;
 pub mod clock;
@@ -33,8 +37,10 @@ pub mod model;
 pub mod planted;
 pub mod pod_allocator;
 pub mod poll_source;
+pub mod protocol;
 pub mod record_keeper;
 pub mod secret;
+pub mod sessions;
 pub mod snapshot_store;
 pub mod telemetry;
 pub mod watch_source;

@@ -1,6 +1,7 @@
 //! The real ledger, told a story step by step: what the tests of decisions stand on.
 
 mod properties;
+mod speaking;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use crate::model::{
 use crate::snapshot_store::ledger::{Identity, Inheritance, Ledger};
 
 pub(crate) use properties::properties;
+pub(crate) use speaking::speaking;
 
 /// How long the server may take to commit a request.
 pub(crate) const SERVER_TIMEOUT: Duration = Duration::from_secs(10);

@@ -9,7 +9,7 @@ mod events;
 mod openapi;
 pub mod problem;
 mod routes;
-mod serve;
+pub(crate) mod serve;
 mod steering;
 mod table;
 mod targets;
@@ -35,6 +35,9 @@ use tokens::{Tokens, TokensError};
 
 /// An actor answers at once or is gone.
 const ANSWER: Duration = Duration::from_secs(5);
+
+/// So many connections may be open; more wait to be let in.
+const CONNECTIONS: usize = 1_024;
 
 /// So many may follow events at the same time.
 const FOLLOWERS: usize = 256;
@@ -123,7 +126,8 @@ impl Server {
 
     /// Serves until it is dropped.
     pub async fn run(self, backend: Addr<DriverBackend>, meter: Addr<Meter>) {
-        serve::serve(self.listener, router(backend, meter, self.tokens)).await;
+        let router = router(backend, meter, self.tokens);
+        serve::serve(self.listener, router, CONNECTIONS).await;
     }
 }
 

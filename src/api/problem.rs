@@ -65,6 +65,24 @@ impl Problem {
         .hint("send `Authorization: Bearer TOKEN` with a token of the driver's api.token_file")
     }
 
+    /// Who speaks has not proved to be an executor.
+    pub fn not_an_executor(why: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", why).hint(
+            "send `Authorization: Bearer TOKEN` with the executor's own token: docs/protocol.md, \"Who speaks\"",
+        )
+    }
+
+    /// What is needed for an answer is not there, and may be soon.
+    pub fn unavailable_for(why: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", why).hint("try again in a while")
+    }
+
+    /// What it is, in a word of its own.
+    pub fn coded(mut self, code: &'static str) -> Self {
+        self.code = code;
+        self
+    }
+
     /// The token may only look.
     pub fn read_only() -> Self {
         Self::new(

@@ -77,11 +77,14 @@ pub async fn health(State(api): State<Api>) -> Result<&'static str, Problem> {
     api.ask(GetStatus).await.map(|_| "ok\n")
 }
 
-/// The driver has taken over. What is ready beyond that is for the application to say.
+/// The application may begin (spec B-20).
 pub async fn readiness(State(api): State<Api>) -> Result<&'static str, Problem> {
-    match api.ask(GetStatus).await?.adopted {
-        true => Ok("ok\n"),
-        false => Err(Problem::unavailable().hint("the driver is finding out what is there")),
+    let status = api.ask(GetStatus).await?;
+    match (status.adopted, status.ready) {
+        (true, true) => Ok("ok\n"),
+        (true, false) => Err(Problem::unavailable_for("too few executors are there yet")
+            .hint("`boatswain status` tells how many, and what the others wait for")),
+        (false, _) => Err(Problem::unavailable().hint("the driver is finding out what is there")),
     }
 }
 

@@ -11,21 +11,15 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-/// So many connections may be open; more wait to be let in.
-const MOST: usize = 1_024;
-
 /// A connection that has not asked anything by then is closed, a new one as well as one that was used before.
 const SILENCE: Duration = Duration::from_secs(10);
 
 /// Taking connections failed for want of something, such as file descriptors: another one may end meanwhile.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Serves until it is dropped, and its connections with it.
-pub async fn serve(listener: TcpListener, router: Router) {
-    serve_within(listener, router, MOST).await;
-}
-
-async fn serve_within(listener: TcpListener, router: Router, most: usize) {
+/// Serves until it is dropped, and its connections with it. At most so many are open; more wait to be let in. One that
+/// has become a WebSocket is the router's, and not counted here.
+pub async fn serve(listener: TcpListener, router: Router, most: usize) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -55,6 +49,7 @@ async fn talk(connection: TcpStream, router: Router) {
     let service = TowerToHyperService::new(router);
     if let Err(error) = builder
         .serve_connection(TokioIo::new(connection), service)
+        .with_upgrades()
         .await
     {
         tracing::debug!(%error, "a connection broke off");
@@ -78,7 +73,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let router = Router::new().route("/", get(async || "hello"));
         let mut serving = JoinSet::new();
-        serving.spawn(serve_within(listener, router, most));
+        serving.spawn(serve(listener, router, most));
         (address, serving)
     }
 

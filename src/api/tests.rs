@@ -84,6 +84,7 @@ fn driver(targets: &[(&str, u32)]) -> Driver {
         keep: Keeper.start().recipient(),
         clock,
         timing,
+        sessions: crate::testing::speaking(),
         steering: steering::Wiring {
             settings: steering::Settings {
                 kill_grace: Duration::from_secs(5),

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod agent;
 mod ask;
 mod check;
 mod convert;
@@ -44,6 +45,8 @@ enum Command {
     Events(ask::EventsArgs),
     /// Say how many executors of a profile are wanted.
     Scale(ask::ScaleArgs),
+    /// Run an executor's program in its pod, and speak to the driver for it.
+    Agent(Box<agent::AgentArgs>),
     /// Kill executors.
     Kill(ask::KillArgs),
     /// Have executors finish what they do and go.
@@ -70,6 +73,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             Command::Explain(args) => ask::explain(&args),
             Command::Events(args) => ask::events(&args),
             Command::Scale(args) => ask::scale(&args),
+            Command::Agent(args) => agent::run(*args),
             Command::Kill(args) => ask::kill(&args),
             Command::Decommission(args) => ask::decommission(&args),
             Command::Hold(args) => ask::hold(&args),

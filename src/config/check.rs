@@ -2,7 +2,7 @@
 
 use super::names::prefix_of;
 use super::notes::Notes;
-use super::{ClusterMode, Config, EmbeddedNode};
+use super::{Auth, ClusterMode, Config, EmbeddedNode, Registration};
 
 /// Notes every contradiction; sets the defaults that follow from other keys.
 pub(super) fn check(config: &mut Config, notes: &mut Notes) {
@@ -12,6 +12,7 @@ pub(super) fn check(config: &mut Config, notes: &mut Notes) {
     modes(config, notes);
     programs(config, notes);
     api(config, notes);
+    sessions(config, notes);
     ttl(config, notes);
     bounds(config, notes);
 }
@@ -170,6 +171,59 @@ fn bounds(config: &Config, notes: &mut Notes) {
                 );
             }
         }
+    }
+}
+
+/// Executors have to know where the driver is, and it them.
+fn sessions(config: &Config, notes: &mut Notes) {
+    let sessions = &config.backend.sessions;
+    let listens = notes.are_sound(&["backend.listen"]);
+    let Some(address) = sessions.listen else {
+        let required = sessions.registration == Some(Registration::Required);
+        if required && listens && notes.are_sound(&["backend.registration"]) {
+            notes.refuse(
+                "backend.registration",
+                "found \"required\", and backend.listen is not set, so nobody can register",
+                "set backend.listen, or remove it",
+            );
+        }
+        return;
+    };
+    let anywhere = address.ip().is_unspecified() && sessions.url.is_none();
+    if anywhere && notes.are_sound(&["backend.url"]) {
+        notes.refuse(
+            "backend.url",
+            "missing, and backend.listen is no address that others could call",
+            "say where executors reach this driver, as \"http://driver.jobs:7078\"",
+        );
+    }
+    if config.api.listen == Some(address) && address.port() != 0 && notes.are_sound(&["api.listen"])
+    {
+        notes.refuse(
+            "backend.listen",
+            "found the address that api.listen has",
+            "name another port: people and executors are let in at different doors",
+        );
+    }
+    let keys = ["backend.auth", "backend.key_file", "cluster.mode"];
+    let kept = config.cluster.mode == ClusterMode::Embedded || sessions.key_file.is_some();
+    let derived = sessions.auth(config.cluster.mode) == Auth::Derived;
+    if derived && !kept && notes.are_sound(&keys) {
+        notes.refuse(
+            "backend.key_file",
+            "missing, and derived tokens have to outlast this process",
+            "name a file: where there is none, it is made with a key in it",
+        );
+    }
+    let keys = ["backend.heartbeat_timeout", "backend.heartbeat_interval"];
+    let least = sessions.heartbeat_interval * 3;
+    if sessions.heartbeat_timeout < least && notes.are_sound(&keys) {
+        let found = humantime::format_duration(sessions.heartbeat_timeout);
+        notes.refuse(
+            "backend.heartbeat_timeout",
+            format!("found {found}, below three times backend.heartbeat_interval"),
+            format!("allowed: at least {}", humantime::format_duration(least)),
+        );
     }
 }
 

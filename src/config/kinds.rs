@@ -235,6 +235,45 @@ impl Kind for Loopback {
     }
 }
 
+/// An address of this machine.
+pub(super) struct Address;
+
+impl Kind for Address {
+    type Out = SocketAddr;
+    fn read(&self, value: &Value) -> Option<SocketAddr> {
+        Text::SOME.read(value)?.parse().ok()
+    }
+    fn allowed(&self) -> String {
+        "an address of this machine with a port, as \"0.0.0.0:7078\"".to_owned()
+    }
+    fn show(&self, value: &SocketAddr) -> String {
+        format!("\"{value}\"")
+    }
+}
+
+/// So many in a hundred, as `"20%"`.
+pub(super) struct Percent(pub RangeInclusive<u32>);
+
+impl Kind for Percent {
+    type Out = u32;
+    fn read(&self, value: &Value) -> Option<u32> {
+        let Value::Text(text) = value else {
+            return None;
+        };
+        let digits = text.strip_suffix('%')?;
+        let number = digits.parse().ok()?;
+        let plain = digits.bytes().all(|b| b.is_ascii_digit());
+        (plain && self.0.contains(&number)).then_some(number)
+    }
+    fn allowed(&self) -> String {
+        let (least, most) = (self.0.start(), self.0.end());
+        format!("a share from \"{least}%\" to \"{most}%\", in quotes")
+    }
+    fn show(&self, value: &u32) -> String {
+        format!("\"{value}%\"")
+    }
+}
+
 /// An amount as Kubernetes writes it (spec C-1).
 pub(super) struct Amount {
     /// In 10⁻⁹ units; an amount has to be a multiple of it, and not nothing.

@@ -20,6 +20,7 @@ mod profile;
 mod quantity;
 mod reader;
 mod sections;
+mod sessions;
 pub mod spark;
 #[cfg(test)]
 mod tests;
@@ -34,8 +35,7 @@ pub use names::{
     LONGEST_PREFIX, is_dns_label, is_dns_subdomain, is_env_name, is_label_key, is_label_value,
 };
 pub use policy::{
-    Allocation, Autoscaling, Backend, Failures, Lifecycle, Poll, Registration, Roll, RollPolicy,
-    ScaleDown, Watch,
+    Allocation, Autoscaling, Backend, Failures, Lifecycle, Poll, Roll, RollPolicy, ScaleDown, Watch,
 };
 pub use profile::{
     DEFAULT_PROFILE, MOST_EXECUTORS, Profile, TaintEffect, Toleration, TolerationOperator,
@@ -46,6 +46,7 @@ pub use sections::{
     Api, App, Cluster, ClusterMode, Driver, Embedded, EmbeddedNode, Executors, Labels, Log,
     OnSignal, Shutdown,
 };
+pub use sessions::{Adoption, Auth, Registration, Sessions};
 
 use document::{Node, Override};
 use notes::Notes;
@@ -80,6 +81,8 @@ pub struct Config {
     pub failures: Failures,
     /// What executors have to do with the driver.
     pub backend: Backend,
+    /// Executors that were there before this driver.
+    pub adoption: Adoption,
     /// Targets that follow what there is to do.
     pub autoscaling: Autoscaling,
     /// Replacing one executor after the other.
@@ -109,6 +112,7 @@ impl Default for Config {
             lifecycle: Lifecycle::default(),
             failures: Failures::default(),
             backend: Backend::default(),
+            adoption: Adoption::default(),
             autoscaling: Autoscaling::default(),
             roll: Roll::default(),
             api: Api::default(),
@@ -240,6 +244,7 @@ impl Config {
             lifecycle: s.section("lifecycle", Lifecycle::read),
             failures: s.section("failures", Failures::read),
             backend: s.section("backend", Backend::read),
+            adoption: s.section("adoption", Adoption::read),
             autoscaling: s.section("autoscaling", Autoscaling::read),
             roll: s.section("roll", Roll::read),
             api: s.section("api", Api::read),

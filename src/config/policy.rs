@@ -6,6 +6,7 @@ use super::kinds::{Choice, Count, Flag, Text, Thousandths, one_of, span};
 use super::names::{is_label_key, is_label_value};
 use super::reader::Section;
 use super::sections::{DAY, HOUR, ms, secs};
+use super::sessions::Sessions;
 
 /// `[watch]`: being told of changes (spec W-1).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,6 +101,8 @@ pub struct Allocation {
     pub max_rate: Option<u32>,
     /// How long the outcome of a request may stay unknown before it is looked up (spec A-14).
     pub creation_timeout: Duration,
+    /// How long an executor that has to register may run before it has (spec A-52).
+    pub registration_timeout: Duration,
     /// How long an executor, or a lower target, has to stand before one is chosen to go
     /// (spec ).
     pub cancel_delay: Duration,
@@ -117,6 +120,7 @@ impl Default for Allocation {
             max_in_flight: 32,
             max_rate: None,
             creation_timeout: secs(60),
+            registration_timeout: secs(300),
             cancel_delay: secs(10),
             scale_down: ScaleDown::default(),
         }
@@ -134,6 +138,11 @@ impl Allocation {
             max_in_flight: s.value("max_in_flight", Count(1..=1000), d.max_in_flight),
             max_rate: s.option("max_rate", Count(1..=100_000)),
             creation_timeout: s.value("creation_timeout", span(ms(200)..=DAY), d.creation_timeout),
+            registration_timeout: s.value(
+                "registration_timeout",
+                span(secs(1)..=DAY),
+                d.registration_timeout,
+            ),
             cancel_delay: s.value("cancel_delay", span(ms(0)..=DAY), d.cancel_delay),
             scale_down: s.value("scale_down", one_of(), d.scale_down),
         }
@@ -295,28 +304,11 @@ impl Roll {
     }
 }
 
-/// Whether executors have to announce themselves to count as working.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Registration {
-    /// An executor works when its pod runs.
-    #[default]
-    Optional,
-}
-
-impl Choice for Registration {
-    const ALL: &'static [(&'static str, Self)] = &[("optional", Self::Optional)];
-
-    fn hint(refused: &str) -> Option<&'static str> {
-        (refused == "required")
-            .then_some("sessions, which \"required\" needs, are not built in yet")
-    }
-}
-
 /// `[backend]`: what executors have to do with the driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backend {
-    /// Whether executors have to announce themselves.
-    pub registration: Registration,
+    /// How executors speak to the driver.
+    pub sessions: Sessions,
     /// How long one that is killed may take (spec B-28).
     pub kill_grace: Duration,
     /// How long one that is decommissioned may take (spec B-30).
@@ -328,7 +320,7 @@ pub struct Backend {
 impl Default for Backend {
     fn default() -> Self {
         Self {
-            registration: Registration::default(),
+            sessions: Sessions::default(),
             kill_grace: secs(5),
             decommission_timeout: secs(60),
             decommission_label: "boatswain.dev/decommissioning=true".to_owned(),
@@ -346,7 +338,7 @@ impl Backend {
             allowed: "a label, as \"example.com/draining=true\"",
         };
         Self {
-            registration: s.value("registration", one_of(), d.registration),
+            sessions: Sessions::read(s),
             kill_grace: s.value("kill_grace", span(ms(0)..=HOUR), d.kill_grace),
             decommission_timeout: s.value(
                 "decommission_timeout",

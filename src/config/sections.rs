@@ -1,11 +1,12 @@
 //! The sections about this process and its surroundings, each with its defaults. Every duration is what its key says; bounds
 //! are there to catch slips of the pen and amounts that no timer can hold.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::kinds::{Choice, Loopback, Path, Text, Whole, one_of, seconds, span};
+use super::kinds::{Choice, Loopback, Path, Percent, Text, Whole, one_of, seconds, span};
 use super::names::{LONGEST_PREFIX, is_dns_label, is_dns_subdomain, is_label_value};
 use super::reader::Section;
 use crate::model::AppId;
@@ -29,6 +30,12 @@ pub struct App {
     pub id: Option<AppId>,
     /// Its name, for people; the names of its pods begin with it (spec K-7).
     pub name: String,
+    /// What every executor is told when it registers (spec B-1).
+    pub properties: BTreeMap<String, String>,
+    /// It is ready when so many in a hundred of the executors that were wanted at the start are there (spec B-20).
+    pub min_registered_ratio: u32,
+    /// It is ready after so long, however many are there (spec B-20).
+    pub max_wait: Duration,
     /// How long it may be silent before its executors are held; after twice as long it ends. `None`: for ever
     /// (spec B-35).
     pub ttl: Option<Duration>,
@@ -39,6 +46,9 @@ impl Default for App {
         Self {
             id: None,
             name: "boatswain".to_owned(),
+            properties: BTreeMap::new(),
+            min_registered_ratio: 80,
+            max_wait: secs(30),
             ttl: None,
         }
     }
@@ -51,9 +61,21 @@ impl App {
             rule: |id| !id.is_empty() && is_label_value(id),
             allowed: "up to 63 letters, digits, dashes, dots and underscores, as a label's value",
         };
+        let property = (
+            (|name: &str| (1..=128).contains(&name.len()) && !name.contains('\0'))
+                as fn(&str) -> bool,
+            "a name of up to 128 bytes",
+        );
         Self {
             id: s.option("id", id).map(AppId::from),
             name: s.value("name", Text::SOME, d.name),
+            properties: s.table("properties", property, Text::ANY),
+            min_registered_ratio: s.value(
+                "min_registered_ratio",
+                Percent(0..=100),
+                d.min_registered_ratio,
+            ),
+            max_wait: s.value("max_wait", span(ms(0)..=DAY), d.max_wait),
             ttl: s.option("ttl", span(secs(1)..=DAY)),
         }
     }

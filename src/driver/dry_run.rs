@@ -6,9 +6,10 @@ use rand::TryRng;
 use rand::rngs::SysRng;
 use serde_json::Value;
 
+use super::door;
 use super::succession::{holder, label_scheme, new_app_id};
 use super::wiring::specs;
-use crate::config::{ClusterMode, Config};
+use crate::config::{Auth, ClusterMode, Config};
 use crate::kubernetes::pod_template::{Common, Template};
 use crate::kubernetes::record::{Record, RecordPlace};
 use crate::model::{AppId, ExecutorId, ProfileName};
@@ -65,6 +66,10 @@ fn documents(config: &Config, seed: u64, start: u64) -> Result<Vec<Value>, DryRu
         labels,
         owner: None,
     };
+    // A key for derived tokens is made or read by a start, so what is sealed with it is not shown.
+    let listen = config.backend.sessions.listen;
+    let by_pods = config.backend.sessions.auth(config.cluster.mode) == Auth::Kubernetes;
+    let token = (listen.is_some() && by_pods).then(|| door::projected(&app_id));
     let common = Common {
         app_id,
         app_name: config.app.name.clone(),
@@ -73,7 +78,9 @@ fn documents(config: &Config, seed: u64, start: u64) -> Result<Vec<Value>, DryRu
         labels,
         incarnation: record.incarnation,
         record_uid: "".into(),
-        driver_url: None,
+        driver_url: listen.map(|address| door::url(config, address)),
+        token,
+        agent: None,
     };
     let template =
         Template::new(&common, &specs(config.profiles.clone())).map_err(|error| failed(&error))?;

@@ -4,6 +4,7 @@
 //! - [`dry_run`]: what a first start would ask for, without any cluster.
 //! - [`start_in`]: the same driver in a given environment: the simulator's, a test's.
 
+mod door;
 mod dry_run;
 mod ending;
 mod succession;
@@ -39,6 +40,8 @@ use crate::snapshot_store::messages::Measures;
 use crate::telemetry::millis;
 use ending::Way;
 
+use door::Door;
+
 /// What a driver runs in.
 pub struct Environment {
     /// How the cluster is reached.
@@ -62,6 +65,7 @@ enum Command {
     Look(oneshot::Sender<Snapshot>),
     Measure(oneshot::Sender<Measures>),
     HearOfEnds(Recipient<Ended>),
+    Sessions(oneshot::Sender<Option<Router>>),
     Routes(Tokens, oneshot::Sender<Router>),
 }
 
@@ -104,6 +108,13 @@ impl Handle {
         let (answer, answered) = oneshot::channel();
         self.tell(Command::Measure(answer));
         answered.await.ok()
+    }
+
+    /// What executors speak to, without a socket; `None` where they are not heard, or the driver has ended.
+    pub async fn sessions(&self) -> Option<Router> {
+        let (answer, answered) = oneshot::channel();
+        self.tell(Command::Sessions(answer));
+        answered.await.ok().flatten()
     }
 
     /// Has this one told of every end from now on.
@@ -301,7 +312,18 @@ async fn drive(
             return Exit::Configuration;
         }
     };
-    let actors = match wiring::wire(config, environment, application, &reporter) {
+    let door = match Door::open(&config).await {
+        Ok(door) => door,
+        Err(error) => {
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "executors cannot be heard"
+            );
+            return Exit::Configuration;
+        }
+    };
+    let wired = wiring::wire(config, environment, application, door.as_ref(), &reporter);
+    let actors = match wired {
         Ok(actors) => actors,
         Err(error) => {
             tracing::error!(%error, "the executors' pods cannot be made as configured");
@@ -313,6 +335,9 @@ async fn drive(
     if let Some(api) = api {
         let (backend, meter) = (actors.backend.clone(), actors.meter.clone());
         serving.spawn(api.run(backend, meter));
+    }
+    if let (Some(door), Some(sessions)) = (door, &actors.sessions) {
+        serving.spawn(door.server.run(sessions.clone()));
     }
     tracing::debug!(duration_ms = millis(started.elapsed()), "actors started");
     for command in early {
@@ -356,9 +381,14 @@ async fn told_to_stop(commands: &mut mpsc::UnboundedReceiver<Command>, early: &m
     loop {
         match commands.recv().await {
             Some(Command::Stop(_)) => return,
-            Some(Command::Look(_) | Command::Measure(_) | Command::Routes(..)) => {}
+            Some(
+                Command::Look(_) | Command::Measure(_) | Command::Sessions(_) | Command::Routes(..),
+            ) => {}
             Some(command) => early.push(command),
             None => return std::future::pending().await,
         }
     }
 }
+
+#[cfg(test)]
+mod talking_tests;

@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{Actor, Addr};
+use actix::{Actor, Addr, AsyncContext, Context};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
 use crate::api;
-use crate::config::{self, Config, ScaleDown};
+use crate::config::{self, Config, Registration, ScaleDown};
 use crate::driver_backend::autoscaling::{self, Bounds};
 use crate::driver_backend::messages::{HearOfEnds, SetTargets};
 use crate::driver_backend::rolling::{self, Policy};
-use crate::driver_backend::{self, DriverBackend, steering};
+use crate::driver_backend::{self, DriverBackend, readiness, registry, sessions, steering};
 use crate::kubernetes::pod_template::{Common, TemplateError, Toleration};
 use crate::kubernetes::{Calls, ProfileSpec, Record};
 use crate::lifecycle_manager::{self, LifecycleManager, duties};
@@ -26,12 +26,15 @@ use crate::poll_source::lister::Lister;
 use crate::poll_source::{self, PollSource};
 use crate::record_keeper::keeping::Keeping;
 use crate::record_keeper::{self, RecordKeeper};
+use crate::sessions::Sessions;
+use crate::sessions::access::{Access, TokenKeys};
 use crate::snapshot_store::delivery::Timing;
 use crate::snapshot_store::ledger::{Identity, Inheritance, Ledger};
 use crate::snapshot_store::messages::{LookNow, MeasureNow};
 use crate::snapshot_store::{SnapshotStore, TellOfEpochs};
 use crate::watch_source::WatchSource;
 
+use super::door::{self, Door};
 use super::succession::{self, Application};
 use super::{Command, Environment, Reporter};
 
@@ -70,6 +73,7 @@ pub struct Actors {
     pub(super) record: Addr<RecordKeeper>,
     pub(super) backend: Addr<DriverBackend>,
     pub(super) meter: Addr<Meter>,
+    pub(super) sessions: Option<Sessions>,
     pub(super) calls: Calls,
     pub(super) page_size: u32,
     pub(super) request_timeout: Duration,
@@ -95,6 +99,10 @@ impl Actors {
                     let _ = answer.send(measures);
                 }
             }
+            Command::Sessions(answer) => {
+                let router = self.sessions.as_ref().map(Sessions::router);
+                let _ = answer.send(router);
+            }
             Command::HearOfEnds(reader) => self.backend.do_send(HearOfEnds(reader)),
             Command::Routes(tokens, answer) => {
                 let routes = api::router(self.backend.clone(), self.meter.clone(), tokens);
@@ -113,6 +121,7 @@ pub(super) fn wire(
     config: Config,
     environment: Environment,
     application: Application,
+    door: Option<&Door>,
     reporter: &Addr<Reporter>,
 ) -> Result<Actors, TemplateError> {
     let Environment {
@@ -132,6 +141,10 @@ pub(super) fn wire(
         uid,
         version,
     } = application;
+    let driver_url = door.map(|door| door::url(&config, door.server.address()));
+    let token = door.map(|door| door.token_source(&record.app_id));
+    let agent = door.and_then(|_| door::agent(&config));
+    let speaking = speaking(&config, &record, &prefix);
     let wanted = succession::targets(&config, &record);
     let mut targets = wanted.clone();
     if record.held.is_some() {
@@ -149,7 +162,8 @@ pub(super) fn wire(
         allocation: up,
         lifecycle,
         failures,
-        backend: sessions,
+        backend: going,
+        adoption: _,
         autoscaling: demand,
         roll,
         api: _,
@@ -191,8 +205,14 @@ pub(super) fn wire(
         timing,
     )
     .start();
-    let told = meter.clone();
-    let calls = calls.observed(Arc::new(move |call| told.do_send(call)));
+    // It is told of calls, and needs what makes them.
+    let backend_context = Context::<DriverBackend>::new();
+    let backend = backend_context.address();
+    let (metered, doubted) = (meter.clone(), backend.clone());
+    let calls = calls.observed(Arc::new(move |call| {
+        metered.do_send(call);
+        doubted.do_send(call);
+    }));
 
     let lister = Lister {
         calls: calls.clone(),
@@ -219,7 +239,7 @@ pub(super) fn wire(
         over: reporter.clone().recipient(),
     })
     .start();
-    let backend = DriverBackend::new(driver_backend::Wiring {
+    backend_context.run(DriverBackend::new(driver_backend::Wiring {
         app: record.app_id.clone(),
         incarnation: record.incarnation,
         profiles: bounds(&profiles),
@@ -228,10 +248,11 @@ pub(super) fn wire(
         keep: keeper.clone().recipient(),
         clock,
         timing,
+        sessions: speaking,
         steering: steering::Wiring {
             settings: steering::Settings {
-                kill_grace: sessions.kill_grace,
-                decommission_timeout: sessions.decommission_timeout,
+                kill_grace: going.kill_grace,
+                decommission_timeout: going.decommission_timeout,
                 ttl: app.ttl,
             },
             held: record.held.clone(),
@@ -240,8 +261,7 @@ pub(super) fn wire(
         },
         autoscaling: demand.enabled.then(|| scaling(&demand)),
         rolling: (!roll.interval.is_zero()).then(|| rolling(&roll)),
-    })
-    .start();
+    }));
 
     backend.do_send(HearOfEnds(meter.clone().recipient()));
 
@@ -255,7 +275,7 @@ pub(super) fn wire(
         store: store.clone(),
         backend: backend.clone().recipient(),
         sessions: backend.clone().recipient(),
-        drain_label: label(&sessions.decommission_label),
+        drain_label: label(&going.decommission_label),
     })
     .start();
 
@@ -267,10 +287,12 @@ pub(super) fn wire(
         labels,
         incarnation: record.incarnation,
         record_uid: uid,
-        driver_url: None,
+        driver_url,
+        token,
+        agent,
     };
     let pods = Pods::new(common, specs(profiles))?;
-    let settings = allocation_settings(&cluster, &up, &failures, sessions.decommission_timeout);
+    let settings = allocation_settings(&cluster, &up, &failures, going.decommission_timeout);
     let kept = kept_backoffs(&record, now);
     let allocation = allocation::Allocation::new(settings, rng(), record.reserved, &kept, now.tick);
     let allocator = PodAllocator::new(pod_allocator::Wiring {
@@ -288,6 +310,16 @@ pub(super) fn wire(
         cannot_start: reporter.clone().recipient(),
     })
     .start();
+    let sessions = door.map(|door| {
+        let access = match &door.key {
+            Some(key) => Access::Derived(record.app_id.clone(), key.clone()),
+            None => {
+                let audience = door::audience(&record.app_id);
+                Access::Kubernetes(TokenKeys::new(calls.clone(), clock, audience).start())
+            }
+        };
+        Sessions::new(backend.clone(), access)
+    });
     Ok(Actors {
         watch: watching,
         poll: polling,
@@ -296,6 +328,7 @@ pub(super) fn wire(
         record: keeper,
         backend,
         meter,
+        sessions,
         calls,
         page_size: poll.page_size,
         request_timeout: cluster.request_timeout,
@@ -347,6 +380,35 @@ fn inheritance(inherited: Option<&Record>) -> Inheritance {
         ended: record.ended.clone(),
         bound: record.bound.clone(),
     })
+}
+
+/// How executors speak to this driver.
+fn speaking(config: &Config, record: &Record, prefix: &str) -> sessions::Wiring {
+    let keys = &config.backend.sessions;
+    let required = keys.registration() == Registration::Required;
+    let grace = |(name, profile): (&ProfileName, &config::Profile)| {
+        (name.clone(), profile.termination_grace)
+    };
+    sessions::Wiring {
+        registry: registry::Settings {
+            app: record.app_id.clone(),
+            prefix: prefix.to_owned(),
+            incarnation: record.incarnation,
+            heartbeat_interval: keys.heartbeat_interval,
+            heartbeat_timeout: keys.heartbeat_timeout,
+            loss_reason_timeout: keys.loss_reason_timeout,
+            mass_loss: keys.mass_loss,
+            registration_timeout: required.then_some(config.allocation.registration_timeout),
+            adoption_grace: config.adoption.grace,
+            properties: config.app.properties.clone(),
+            graces: config.profiles.iter().map(grace).collect(),
+        },
+        readiness: readiness::Settings {
+            ratio: config.app.min_registered_ratio,
+            max_wait: config.app.max_wait,
+            registered: required,
+        },
+    }
 }
 
 fn poll_pace(poll: &config::Poll, watched: bool) -> poll_source::Pace {

@@ -1,12 +1,15 @@
 //! DriverBackend: who is there, what is wanted, what happened.
 //!
-//! It owns the targets, is told of every end, and keeps the [`chronicle`]. With `registration = "optional"` executors
-//! count as working when they run; nobody is registered or idle yet.
+//! It owns the targets, is told of every end, and keeps the [`chronicle`] and the [`registry`] of executors that speak to
+//! the driver.
 
 pub mod autoscaling;
 pub mod chronicle;
 pub mod messages;
+pub mod readiness;
+pub mod registry;
 pub mod rolling;
+pub mod sessions;
 pub mod steering;
 pub mod views;
 
@@ -16,7 +19,7 @@ use actix::{Actor, Addr, AsyncContext, Context, Handler, MessageResult, Recipien
 use tokio::sync::watch;
 
 use crate::clock::Clock;
-use crate::lifecycle_manager::messages::{Ended, Instruct};
+use crate::lifecycle_manager::messages::Ended;
 use crate::model::news::News;
 use crate::model::{AppId, Incarnation, ProfileName};
 use crate::snapshot_store::SnapshotStore;
@@ -32,8 +35,9 @@ use messages::{
     KeepTargets, ReadEvents, RefusedTargets, SetTargets,
 };
 use rolling::Roller;
+use sessions::Sessions;
 use steering::Steering;
-use views::{ExecutorView, HeldView, LOSSES, LossView, StatusView};
+use views::{DegradedView, ExecutorView, HeldView, LOSSES, LossView, StatusView};
 
 /// The application's side of the driver.
 pub struct DriverBackend {
@@ -53,6 +57,7 @@ pub struct DriverBackend {
     /// The last losses, the newest first.
     losses: VecDeque<LossView>,
     growth: watch::Sender<u64>,
+    sessions: Sessions,
     steering: Steering,
     scalers: Scalers,
     roller: Option<Roller>,
@@ -76,6 +81,8 @@ pub struct Wiring {
     pub clock: Clock,
     /// When batches come.
     pub timing: Timing,
+    /// How executors speak to the driver.
+    pub sessions: sessions::Wiring,
     /// What can be asked for beyond targets.
     pub steering: steering::Wiring,
     /// How targets follow demand, where they do.
@@ -96,10 +103,12 @@ impl DriverBackend {
             keep,
             clock,
             timing,
+            sessions,
             steering,
             autoscaling,
             rolling,
         } = wiring;
+        let wanted = (targets.values()).fold(0, |sum: u32, n| sum.saturating_add(*n));
         let scalers = autoscaling.map(|settings| Scalers::new(settings, profiles.clone()));
         Self {
             app,
@@ -114,6 +123,7 @@ impl DriverBackend {
             chronicle: Chronicle::new(incarnation),
             losses: VecDeque::new(),
             growth: watch::Sender::new(0),
+            sessions: Sessions::new(sessions, wanted),
             steering: Steering::new(steering, clock.now().tick),
             scalers: scalers.unwrap_or_default(),
             roller: rolling.map(|settings| Roller::new(settings, clock.now().tick)),
@@ -136,9 +146,19 @@ impl DriverBackend {
         self.grown();
     }
 
+    fn degraded(&self) -> Option<DegradedView> {
+        let (why, since) = self.sessions.registry.doubt()?;
+        Some(DegradedView {
+            why: why.to_string(),
+            for_seconds: self.clock.now().tick.since(since).as_secs(),
+        })
+    }
+
     fn living(&self) -> Vec<ExecutorView> {
         let now = self.clock.now().tick;
-        (self.chronicle.snapshot()).map_or_else(Vec::new, |snapshot| views::living(snapshot, now))
+        let registry = &self.sessions.registry;
+        (self.chronicle.snapshot())
+            .map_or_else(Vec::new, |snapshot| views::living(snapshot, registry, now))
     }
 }
 
@@ -173,6 +193,7 @@ impl Actor for DriverBackend {
             timing: self.timing,
             recipient: ctx.address().recipient(),
         });
+        self.look_after_sessions(ctx);
     }
 }
 
@@ -182,6 +203,7 @@ impl Handler<Round> for DriverBackend {
     fn handle(&mut self, Round(batch): Round, ctx: &mut Self::Context) {
         self.mind_the_claim(ctx);
         self.chronicle.round(&batch, self.clock.now());
+        self.sessions_round(&batch);
         self.scale(&batch);
         self.roll(&batch);
         self.store.do_send(Decided(Subscriber::Backend));
@@ -241,15 +263,6 @@ impl Handler<HearOfEnds> for DriverBackend {
     }
 }
 
-/// Executors have no sessions yet: none of them ever counts as registered, so there is nobody to tell.
-impl Handler<Instruct> for DriverBackend {
-    type Result = ();
-
-    fn handle(&mut self, instruct: Instruct, _: &mut Self::Context) {
-        tracing::debug!(?instruct, "it has no session to be told over");
-    }
-}
-
 impl Handler<GetStatus> for DriverBackend {
     type Result = MessageResult<GetStatus>;
 
@@ -259,7 +272,9 @@ impl Handler<GetStatus> for DriverBackend {
         let mut status = StatusView::before_adoption(app, self.incarnation, time);
         if let Some(snapshot) = self.chronicle.snapshot() {
             status.adopted = true;
-            status.profiles = views::profiles(snapshot);
+            status.ready = self.sessions.readiness.is_ready();
+            status.degraded = self.degraded();
+            status.profiles = views::profiles(snapshot, &self.sessions.registry);
             status.held = self.steering.held().map(HeldView::of);
             status.losses = self.losses.iter().cloned().collect();
         }
@@ -284,7 +299,7 @@ impl Handler<Explain> for DriverBackend {
             now: (self.chronicle.snapshot())
                 .and_then(|snapshot| snapshot.entry(id))
                 .filter(|entry| !entry.has_ended())
-                .map(|entry| ExecutorView::of(entry, now)),
+                .map(|entry| ExecutorView::of(entry, self.sessions.registry.account(id), now)),
             story: story.clone(),
         });
         MessageResult(explanation)

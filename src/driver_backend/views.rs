@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::registry::{About, Account, Reach, Registry};
 use crate::kubernetes::record::Held;
 use crate::model::executor::Class;
 use crate::model::{Entry, Incarnation, ProfileName, Snapshot, Tick};
@@ -23,6 +24,11 @@ pub struct StatusView {
     pub adopted: bool,
     /// When this was so.
     pub time: Timestamp,
+    /// Whether the application may begin (spec B-20).
+    pub ready: bool,
+    /// That the driver has reason to doubt itself, if it has (spec B-13).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub degraded: Option<DegradedView>,
     /// That the executors are held, if they are (spec B-31).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<HeldView>,
@@ -30,6 +36,15 @@ pub struct StatusView {
     pub profiles: BTreeMap<String, ProfileView>,
     /// The executors that ended last, the newest first.
     pub losses: Vec<LossView>,
+}
+
+/// That the driver gives nobody up for being silent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DegradedView {
+    /// Why.
+    pub why: String,
+    /// For how long, in seconds.
+    pub for_seconds: u64,
 }
 
 /// What is wanted again once the executors are held no longer.
@@ -60,6 +75,8 @@ pub struct ProfileView {
     pub target: u32,
     /// How many run.
     pub running: u32,
+    /// How many have registered with the driver.
+    pub registered: u32,
     /// How many have a pod that does not run yet.
     pub pending: u32,
     /// How many were asked for and have no pod yet.
@@ -99,7 +116,7 @@ pub struct LossView {
 }
 
 /// An executor that lives.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ExecutorView {
     /// Its id.
     pub executor: u64,
@@ -120,6 +137,45 @@ pub struct ExecutorView {
     pub why: Option<String>,
     /// Which start of the driver asked for it.
     pub incarnation: u64,
+    /// What it says of itself, if it has registered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<SessionView>,
+}
+
+/// What an executor says of itself.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SessionView {
+    /// The session's number.
+    pub session: u64,
+    /// How it stands: `connected`, `asking` (without a connection) or `disabled`.
+    pub state: &'static str,
+    /// How long ago it was last heard of, in seconds.
+    pub heard_seconds_ago: u64,
+    /// How many of its slots have work; nothing if it has not said.
+    pub busy_slots: Option<u32>,
+    /// What it said when it registered.
+    #[serde(flatten)]
+    pub about: About,
+    /// Its own figures.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub metrics: BTreeMap<String, f64>,
+}
+
+impl SessionView {
+    fn of(account: &Account, now: Tick) -> Self {
+        Self {
+            session: account.session,
+            state: match account.reach {
+                Reach::Connected(_) => "connected",
+                Reach::Asking => "asking",
+                Reach::Lost(_) => "disabled",
+            },
+            heard_seconds_ago: now.since(account.last_sign).as_secs(),
+            busy_slots: account.busy_slots,
+            about: account.about.clone(),
+            metrics: account.metrics.clone(),
+        }
+    }
 }
 
 /// A class in one word.
@@ -137,7 +193,7 @@ pub fn state(class: Class) -> &'static str {
 
 impl ExecutorView {
     /// How this executor is shown.
-    pub fn of(entry: &Entry, now: Tick) -> Self {
+    pub fn of(entry: &Entry, account: Option<&Account>, now: Tick) -> Self {
         let pod = entry.pod();
         Self {
             executor: entry.id.get(),
@@ -148,20 +204,25 @@ impl ExecutorView {
             node: pod.and_then(|pod| pod.node.as_deref()).map(str::to_owned),
             why: pod.and_then(|pod| pod.why_pending()),
             incarnation: entry.incarnation.0,
+            session: account.map(|account| SessionView::of(account, now)),
         }
     }
 }
 
 /// All executors that have not ended, by id: O(executors).
-pub fn living(snapshot: &Snapshot, now: Tick) -> Vec<ExecutorView> {
+pub fn living(snapshot: &Snapshot, registry: &Registry, now: Tick) -> Vec<ExecutorView> {
     (snapshot.entries.values())
         .filter(|entry| !entry.has_ended())
-        .map(|entry| ExecutorView::of(entry, now))
+        .map(|entry| ExecutorView::of(entry, registry.account(entry.id), now))
         .collect()
 }
 
 /// How far each profile has come: O(executors), for what the pending ones wait for.
-pub fn profiles(snapshot: &Snapshot) -> BTreeMap<String, ProfileView> {
+pub fn profiles(snapshot: &Snapshot, registry: &Registry) -> BTreeMap<String, ProfileView> {
+    let mut registered: BTreeMap<&ProfileName, u32> = BTreeMap::new();
+    for (_, account) in registry.accounts() {
+        *registered.entry(&account.profile).or_default() += 1;
+    }
     let mut waiting: BTreeMap<&ProfileName, BTreeMap<String, u32>> = BTreeMap::new();
     for entry in snapshot.entries.values() {
         if matches!(entry.class(), Class::Pending(_))
@@ -187,6 +248,7 @@ pub fn profiles(snapshot: &Snapshot) -> BTreeMap<String, ProfileView> {
         ProfileView {
             target,
             running: counts.running,
+            registered: registered.get(profile).copied().unwrap_or(0),
             pending: counts.pending,
             requested: counts.sent,
             unanswered: counts.unknown,
@@ -207,6 +269,8 @@ impl StatusView {
             app,
             incarnation: incarnation.0,
             adopted: false,
+            ready: false,
+            degraded: None,
             time,
             held: None,
             profiles: BTreeMap::new(),

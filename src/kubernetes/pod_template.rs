@@ -17,6 +17,7 @@ use super::quantity::cpu_text;
 use super::record::record_name;
 use crate::model::ids::pod_name;
 use crate::model::{AppId, ExecutorId, Incarnation, PodUid, ProfileName};
+use crate::secret::seal::Key;
 
 /// The executor container's name (spec K-2).
 pub const EXECUTOR_CONTAINER: &str = "executor";
@@ -91,7 +92,29 @@ pub struct Common {
     pub record_uid: PodUid,
     /// Where executors reach the driver, where they are to.
     pub driver_url: Option<String>,
+    /// How executors prove to it who they are, where they are to.
+    pub token: Option<TokenSource>,
+    /// Where the agent's program is, where executors are processes of this machine (spec O-60).
+    pub agent: Option<String>,
 }
+
+/// What an executor proves with who it is (spec O-50).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TokenSource {
+    /// A text in its environment, sealed with this key.
+    Sealed(Key),
+    /// A file with a token that Kubernetes binds to the pod, for this audience.
+    Projected {
+        /// For whom.
+        audience: String,
+    },
+}
+
+/// Where a pod's token is mounted.
+const TOKEN_DIRECTORY: &str = "/var/run/secrets/boatswain.dev";
+
+/// So long a pod's token lasts; Kubernetes writes a new one long before that.
+const TOKEN_SECONDS: u64 = 3_600;
 
 /// Why no pods can be made of this.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -133,12 +156,21 @@ pub enum TemplateError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     prefix: Arc<str>,
+    app_id: AppId,
+    key: Option<Key>,
     profiles: BTreeMap<ProfileName, Parts>,
 }
 
-/// A pod's JSON, cut where the executor's number goes.
+/// A pod's JSON, cut where the executor's number and its token go.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Parts(Arc<[String]>);
+struct Parts(Arc<[Part]>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Part {
+    Text(String),
+    Id,
+    Token,
+}
 
 /// A pod to be asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -165,11 +197,16 @@ impl Template {
         let mut rendered = BTreeMap::new();
         for (name, spec) in profiles {
             check_profile(name, spec)?;
-            let parts = Parts::of(|id| pod_json(common, name, spec, id));
+            let parts = Parts::of(|id, token| pod_json(common, name, spec, id, token));
             rendered.insert(name.clone(), parts);
         }
         Ok(Self {
             prefix: Arc::from(common.prefix.as_str()),
+            app_id: common.app_id.clone(),
+            key: match &common.token {
+                Some(TokenSource::Sealed(key)) => Some(key.clone()),
+                Some(TokenSource::Projected { .. }) | None => None,
+            },
             profiles: rendered,
         })
     }
@@ -179,27 +216,52 @@ impl Template {
         let parts = self.profiles.get(profile)?;
         Some(PodBody {
             name: Arc::from(pod_name(&self.prefix, id)),
-            json: Bytes::from(parts.0.join(&id.to_string())),
+            json: Bytes::from(parts.fill(id, || {
+                let token = self.key.as_ref().map(|key| key.token(&self.app_id, id));
+                token.unwrap_or_default()
+            })),
         })
     }
 }
 
 impl Parts {
-    /// Renders with a mark in place of the number, and cuts there.
-    fn of(render: impl Fn(&str) -> Value) -> Self {
-        let without = render("").to_string();
+    /// Renders with marks in place of the number and the token, and cuts there.
+    fn of(render: impl Fn(&str, &str) -> Value) -> Self {
+        let without = render("", "").to_string();
         let mut count = 0u32;
-        // The mark is a text that occurs nowhere else. It cannot arise across its edges either: it begins and ends
-        // with a character that never stands beside the number.
-        let mark = loop {
+        // The marks are texts that occur nowhere else. They cannot arise across their edges either: they begin and end
+        // with a character that never stands beside the number or the token.
+        let mut mark = || loop {
             let mark = format!("@{count}@");
+            count += 1;
             if !without.contains(&mark) {
                 break mark;
             }
-            count += 1;
         };
-        let marked = render(&mark).to_string();
-        Self(marked.split(&mark).map(str::to_owned).collect())
+        let (id, token) = (mark(), mark());
+        let marked = render(&id, &token).to_string();
+        let mut parts = Vec::new();
+        for (n, around_token) in marked.split(&token).enumerate() {
+            parts.extend((n > 0).then_some(Part::Token));
+            for (n, text) in around_token.split(&id).enumerate() {
+                parts.extend((n > 0).then_some(Part::Id));
+                parts.push(Part::Text(text.to_owned()));
+            }
+        }
+        Self(parts.into())
+    }
+
+    fn fill(&self, id: ExecutorId, token: impl Fn() -> String) -> String {
+        let id = id.to_string();
+        let mut json = String::new();
+        for part in self.0.iter() {
+            match part {
+                Part::Text(text) => json.push_str(text),
+                Part::Id => json.push_str(&id),
+                Part::Token => json.push_str(&token()),
+            }
+        }
+        json
     }
 }
 
@@ -241,7 +303,13 @@ fn check_profile(name: &ProfileName, spec: &ProfileSpec) -> Result<(), TemplateE
     })
 }
 
-fn pod_json(common: &Common, profile: &ProfileName, spec: &ProfileSpec, id: &str) -> Value {
+fn pod_json(
+    common: &Common,
+    profile: &ProfileName,
+    spec: &ProfileSpec,
+    id: &str,
+    token: &str,
+) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Pod",
@@ -251,7 +319,7 @@ fn pod_json(common: &Common, profile: &ProfileName, spec: &ProfileSpec, id: &str
             "labels": labels(common, profile, id),
             "ownerReferences": [owner_reference(&common.prefix, &common.record_uid)],
         },
-        "spec": pod_spec(common, profile, spec, id),
+        "spec": pod_spec(common, profile, spec, id, token),
     })
 }
 
@@ -306,12 +374,27 @@ pub fn recommended_labels(app_id: &AppId, app_name: &str, component: &str) -> Ma
     labels
 }
 
-fn pod_spec(common: &Common, profile: &ProfileName, spec: &ProfileSpec, id: &str) -> Value {
+fn pod_spec(
+    common: &Common,
+    profile: &ProfileName,
+    spec: &ProfileSpec,
+    id: &str,
+    token: &str,
+) -> Value {
     let mut container = json!({
         "name": EXECUTOR_CONTAINER,
         "image": spec.image,
-        "env": env(common, profile, spec, id),
+        "env": env(common, profile, spec, id, token),
     });
+    let audience = match &common.token {
+        Some(TokenSource::Projected { audience }) => Some(audience),
+        Some(TokenSource::Sealed(_)) | None => None,
+    };
+    if audience.is_some() {
+        let mount =
+            json!({"name": "boatswain-token", "mountPath": TOKEN_DIRECTORY, "readOnly": true});
+        container["volumeMounts"] = json!([mount]);
+    }
     if !spec.command.is_empty() {
         container["command"] = json!(spec.command);
     }
@@ -323,6 +406,17 @@ fn pod_spec(common: &Common, profile: &ProfileName, spec: &ProfileSpec, id: &str
         container["resources"] = Value::Object(resources);
     }
     let mut pod = json!({"restartPolicy": "Never", "containers": [container]});
+    if let Some(audience) = audience {
+        let token = json!({
+            "path": "token",
+            "audience": audience,
+            "expirationSeconds": TOKEN_SECONDS,
+        });
+        pod["volumes"] = json!([{
+            "name": "boatswain-token",
+            "projected": {"sources": [{"serviceAccountToken": token}]},
+        }]);
+    }
     if !spec.node_selector.is_empty() {
         pod["nodeSelector"] = json!(spec.node_selector);
     }
@@ -365,7 +459,7 @@ fn resources(spec: &ProfileSpec) -> Map<String, Value> {
 }
 
 /// boatswain's own variables come first, so that the profile's may refer to them (spec K-4).
-fn env(common: &Common, profile: &ProfileName, spec: &ProfileSpec, id: &str) -> Value {
+fn env(common: &Common, profile: &ProfileName, spec: &ProfileSpec, id: &str, token: &str) -> Value {
     let plain = |name: &str, value: &str| json!({"name": name, "value": value});
     let field = |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}});
     let mut env = vec![
@@ -378,6 +472,17 @@ fn env(common: &Common, profile: &ProfileName, spec: &ProfileSpec, id: &str) -> 
     ];
     if let Some(url) = &common.driver_url {
         env.push(plain("BOATSWAIN_DRIVER_URL", url));
+    }
+    match &common.token {
+        Some(TokenSource::Sealed(_)) => env.push(plain("BOATSWAIN_TOKEN", token)),
+        Some(TokenSource::Projected { .. }) => {
+            let file = format!("{TOKEN_DIRECTORY}/token");
+            env.push(plain("BOATSWAIN_TOKEN_FILE", &file));
+        }
+        None => {}
+    }
+    if let Some(agent) = &common.agent {
+        env.push(plain("BOATSWAIN_AGENT", agent));
     }
     // What it can use at most; whole cores, for that is what threads are counted in.
     if let Some(millis) = spec.cpu_limit_millis.or(spec.cpu_request_millis) {

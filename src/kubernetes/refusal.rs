@@ -91,6 +91,14 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Whether the API server was out of reach, or could not do its work, rather than refused something.
+    pub fn is_outage(self) -> bool {
+        matches!(
+            self,
+            Self::Server | Self::TimedOut | Self::Unreachable | Self::Broken | Self::Garbage
+        )
+    }
+
     /// In one word, for those who count.
     pub fn word(self) -> &'static str {
         match self {

@@ -87,7 +87,12 @@ pub fn next(entry: &Entry, bound: &Bound, now: Tick) -> Option<Step> {
 fn asked_by(leaving: &Leaving) -> Option<Arc<str>> {
     match &leaving.why {
         Why::Decommissioned(by) | Why::Killed(by) => Some(Arc::clone(by)),
-        Why::ScaledDown | Why::Mislabelled(_) | Why::ApplicationEnded => None,
+        Why::ScaledDown
+        | Why::Mislabelled(_)
+        | Why::ApplicationEnded
+        | Why::HeartbeatTimeout(_)
+        | Why::Disconnected
+        | Why::RegistrationTimeout(_) => None,
     }
 }
 

@@ -14,6 +14,8 @@ pub struct CallMade {
     pub resource: &'static str,
     /// What became of it: `ok`, or the kind of its failure.
     pub outcome: &'static str,
+    /// Whether it was answered by an API server that does its work.
+    pub answered: bool,
     /// From its beginning to the end of its answer; of a watch, to the answer's head.
     pub took: Duration,
 }

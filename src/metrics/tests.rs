@@ -23,6 +23,7 @@ fn each_call_is_counted_by_what_became_of_it_and_timed() {
             verb: "POST",
             resource: "pods",
             outcome,
+            answered: true,
             took: Duration::from_millis(took),
         });
     }

@@ -153,6 +153,12 @@ pub enum Why {
     Mislabelled(Arc<str>),
     /// The application is over (spec O-11).
     ApplicationEnded,
+    /// No sign of life for so long (spec B-12).
+    HeartbeatTimeout(Duration),
+    /// Its connection was lost, and neither it nor the cluster has said why (spec B-15).
+    Disconnected,
+    /// It has run for so long without registering (spec A-52).
+    RegistrationTimeout(Duration),
     /// It was to be killed (spec B-28); who asked for that.
     Killed(Arc<str>),
     /// It was to finish what it does and go (spec B-30); who asked for that.
@@ -169,6 +175,15 @@ impl fmt::Display for Why {
             Self::ApplicationEnded => f.write_str("the application ended"),
             Self::Killed(by) => write!(f, "killed by {by}"),
             Self::Decommissioned(by) => write!(f, "decommissioned by {by}"),
+            Self::HeartbeatTimeout(silent) => {
+                write!(f, "nothing was heard of it for {} s", silent.as_secs())
+            }
+            Self::Disconnected => {
+                f.write_str("its connection was lost, and neither it nor the cluster has said why")
+            }
+            Self::RegistrationTimeout(ran) => {
+                write!(f, "it has run for {} s without registering", ran.as_secs())
+            }
         }
     }
 }

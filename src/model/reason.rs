@@ -34,6 +34,12 @@ pub enum LossClass {
     Decommissioned,
     /// There were more than wanted.
     ScaledDown,
+    /// No sign of life came from it for too long.
+    HeartbeatTimeout,
+    /// Its connection was lost, and nobody has said why.
+    Disconnected,
+    /// It ran without registering.
+    RegistrationTimeout,
     /// No pod was ever made.
     NotCreated,
     /// It is not there any more, and nobody saw it go.
@@ -47,9 +53,10 @@ impl LossClass {
     pub fn by_application(self) -> bool {
         use LossClass::*;
         match self {
-            Exited | OomKilled | StartFailed => true,
+            Exited | OomKilled | StartFailed | RegistrationTimeout => true,
             Rejected | Evicted | Preempted | Disrupted | NodeLost | Deleted | Mislabelled
-            | Killed | Decommissioned | ScaledDown | NotCreated | Missing | Lost => false,
+            | Killed | Decommissioned | ScaledDown | HeartbeatTimeout | Disconnected
+            | NotCreated | Missing | Lost => false,
         }
     }
 
@@ -58,7 +65,8 @@ impl LossClass {
         use LossClass::*;
         match self {
             Exited => exit_code != Some(0),
-            OomKilled | StartFailed | Mislabelled => true,
+            OomKilled | StartFailed | Mislabelled | HeartbeatTimeout | Disconnected
+            | RegistrationTimeout => true,
             Rejected | Evicted | Preempted | Disrupted | NodeLost | Deleted | Killed
             | Decommissioned | ScaledDown | NotCreated | Missing | Lost => false,
         }

@@ -46,6 +46,9 @@ pub fn ended_early(entry: &Entry, class: LossClass, now: Tick, stable_after: Dur
         | LossClass::Killed
         | LossClass::Decommissioned
         | LossClass::ScaledDown
+        | LossClass::HeartbeatTimeout
+        | LossClass::Disconnected
+        | LossClass::RegistrationTimeout
         | LossClass::NotCreated
         | LossClass::Missing
         | LossClass::Lost => false,
@@ -74,6 +77,9 @@ fn marked(entry: &Entry) -> Option<(LossClass, String)> {
         Why::Mislabelled(_) => LossClass::Mislabelled,
         Why::ApplicationEnded | Why::Killed(_) => LossClass::Killed,
         Why::Decommissioned(_) => LossClass::Decommissioned,
+        Why::HeartbeatTimeout(_) => LossClass::HeartbeatTimeout,
+        Why::Disconnected => LossClass::Disconnected,
+        Why::RegistrationTimeout(_) => LossClass::RegistrationTimeout,
     };
     Some((class, why.to_string()))
 }

@@ -19,6 +19,7 @@ mod driver;
 mod process;
 
 mod asking;
+mod examples;
 mod executors;
 mod faults_by_hand;
 mod hostile_answers;
@@ -29,3 +30,4 @@ mod server_faults;
 mod starting;
 mod stopping;
 mod succession;
+mod talking;

@@ -79,6 +79,7 @@ impl World {
                     || checks.was_rewritten_since(since)
                     || checks.was_raised_since(since)
             }
+            Exit::Child(_) => false,
             Exit::Unreachable => match told {
                 // What cannot be told from a younger driver's is named, and left.
                 Some((OnSignal::End, at)) => {

@@ -53,6 +53,16 @@ pub fn status(answer: &Value) -> String {
         out.push_str("the driver is finding out what is there");
         return out;
     }
+    if let Some(why) = answer["degraded"]["why"].as_str() {
+        let seconds = number(&answer["degraded"], "for_seconds");
+        let why = plain(why);
+        out.push_str(&format!(
+            "degraded for {seconds} s: {why}; nobody is given up meanwhile\n"
+        ));
+    }
+    if answer["ready"] == false {
+        out.push_str("not ready: too few executors are there yet\n");
+    }
     if !answer["held"].is_null() {
         out.push_str(&format!("{}\n\n", held(answer)));
     }
@@ -64,6 +74,7 @@ pub fn status(answer: &Value) -> String {
             let fields = [
                 "target",
                 "running",
+                "registered",
                 "pending",
                 "requested",
                 "unanswered",
@@ -79,6 +90,7 @@ pub fn status(answer: &Value) -> String {
             "PROFILE",
             "TARGET",
             "RUNNING",
+            "REGISTERED",
             "PENDING",
             "REQUESTED",
             "UNANSWERED",
@@ -114,6 +126,15 @@ pub fn status(answer: &Value) -> String {
     out
 }
 
+/// How an executor's session stands, and how busy it is.
+fn session(session: &Value) -> String {
+    let state = text(session, "state");
+    match (session["busy_slots"].as_u64(), session["slots"].as_u64()) {
+        (Some(busy), Some(slots)) => format!("{state}, {busy} of {slots} busy"),
+        _ => state.to_owned(),
+    }
+}
+
 /// Of `/v1/executors`.
 pub fn executors(answer: &Value) -> String {
     let rows: Vec<Vec<String>> = (answer["executors"].as_array().into_iter().flatten())
@@ -123,6 +144,7 @@ pub fn executors(answer: &Value) -> String {
                 text(executor, "profile").to_owned(),
                 text(executor, "state").to_owned(),
                 format!("{}s", number(executor, "age_seconds")),
+                session(&executor["session"]),
                 text(executor, "pod").to_owned(),
                 text(executor, "node").to_owned(),
                 text(executor, "why").to_owned(),
@@ -138,6 +160,7 @@ pub fn executors(answer: &Value) -> String {
             "PROFILE",
             "STATE",
             "AGE",
+            "SESSION",
             "POD",
             "NODE",
             "WAITS FOR",
@@ -268,7 +291,7 @@ mod tests {
         let answer = json!({
             "app": "app-1", "incarnation": 2, "adopted": true,
             "profiles": {"default": {
-                "target": 4, "running": 2, "pending": 2, "requested": 0, "unanswered": 0, "in_doubt": 0, "leaving": 0,
+                "target": 4, "running": 2, "registered": 1, "pending": 2, "requested": 0, "unanswered": 0, "in_doubt": 0, "leaving": 0,
                 "waiting_for": [{"why": "unscheduled: no\u{1b}nodes", "executors": 2}],
             }},
             "losses": [{
@@ -279,14 +302,43 @@ mod tests {
         assert_eq!(
             status(&answer),
             "application app-1, incarnation 2\n\
-             PROFILE  TARGET  RUNNING  PENDING  REQUESTED  UNANSWERED  IN DOUBT  LEAVING\n\
-             default  4       2        2        0          0           0         0\n\
+             PROFILE  TARGET  RUNNING  REGISTERED  PENDING  REQUESTED  UNANSWERED  IN DOUBT  LEAVING\n\
+             default  4       2        1           2        0          0           0         0\n\
              default: 2 wait: unscheduled: no nodes\n\
              \n\
              ended last:\n\
              TIME                 EXECUTOR  PROFILE  REASON     WHY\n\
              2026-01-01T00:00:00  7         default  OomKilled  out of memory"
         );
+    }
+
+    // spec: O-43, B-13, B-20
+    #[test]
+    fn that_the_driver_doubts_itself_or_waits_for_executors_is_said() {
+        let answer = json!({
+            "app": "app-1", "incarnation": 2, "adopted": true, "ready": false, "losses": [], "profiles": {},
+            "degraded": {"why": "this process stood still for 20 s", "for_seconds": 7},
+        });
+        let shown = status(&answer);
+        assert!(
+            shown.contains("\ndegraded for 7 s: this process stood still for 20 s; "),
+            "{shown}"
+        );
+        assert!(shown.contains("\nnot ready: "), "{shown}");
+    }
+
+    // spec: O-43, B-21
+    #[test]
+    fn an_executors_session_is_shown_with_how_busy_it_is() {
+        let executor = |session| json!({"executor": 7, "profile": "default", "state": "running", "age_seconds": 5, "session": session});
+        let busy = json!({"state": "connected", "busy_slots": 1, "slots": 4});
+        let shown = executors(&json!({"executors": [executor(busy), executor(json!(null))]}));
+        let lines: Vec<&str> = shown.lines().collect();
+        assert!(
+            lines[1].contains("running  5s   connected, 1 of 4 busy"),
+            "{shown}"
+        );
+        assert!(lines[2].ends_with("5s"), "{shown}");
     }
 
     // spec: O-43, B-51

@@ -95,6 +95,9 @@ fn every_line_of_the_reference_could_be_used() {
         if path == "embedded.start_delay" {
             sets.push("embedded.node=simulated".to_owned());
         }
+        if path == "backend.registration" || path == "backend.auth" {
+            sets.push("backend.listen=127.0.0.1:0".to_owned());
+        }
         if path == "app.ttl" {
             sets.push("api.listen=127.0.0.1:0".to_owned());
         }

@@ -156,7 +156,39 @@ const IMPOSSIBLE: &[(&str, &str, &str)] = &[
     (
         "backend.registration = \"required\"",
         "backend.registration",
-        "not built in yet",
+        "set backend.listen",
+    ),
+    (
+        "backend.listen = \"0.0.0.0:7078\"",
+        "backend.url",
+        "http://driver.jobs:7078",
+    ),
+    ("backend.listen = \"7078\"", "backend.listen", "with a port"),
+    (
+        "[backend]\nlisten = \"127.0.0.1:1\"\nauth = \"derived\"",
+        "backend.key_file",
+        "name a file",
+    ),
+    (
+        "[backend]\nlisten = \"127.0.0.1:1\"\n[api]\nlisten = \"127.0.0.1:1\"\ntoken_file = \"t\"",
+        "backend.listen",
+        "another port",
+    ),
+    (
+        "backend.url = \"driver:7078\"",
+        "backend.url",
+        "http://driver.jobs:7078",
+    ),
+    (
+        "[backend]\nlisten = \"127.0.0.1:1\"\nheartbeat_timeout = \"29s\"",
+        "backend.heartbeat_timeout",
+        "at least 30s",
+    ),
+    ("backend.mass_loss = 20", "backend.mass_loss", "in quotes"),
+    (
+        "backend.mass_loss = \"101%\"",
+        "backend.mass_loss",
+        "\"100%\"",
     ),
     (
         "log.format = \"xml\"",

@@ -80,6 +80,20 @@ pub enum What {
         /// How many are wanted now.
         target: u32,
     },
+    /// Enough executors are there to begin with, or have been waited for long enough (spec B-20).
+    Ready {
+        /// So many are there.
+        executors: u32,
+        /// So many were waited for.
+        wanted: u32,
+    },
+    /// The driver has reason to doubt itself, and gives nobody up (spec B-13).
+    Degraded {
+        /// Which.
+        why: String,
+    },
+    /// It no longer has.
+    Recovered,
     /// All executors are to go, and how many were wanted is remembered (spec B-31).
     Held {
         /// Who asked for it; nobody, where the application has been silent for too long.
@@ -134,6 +148,28 @@ pub enum Step {
         /// The node it runs on.
         #[serde(skip_serializing_if = "Option::is_none")]
         node: Option<String>,
+    },
+    /// It has an account with the driver (spec B-1).
+    Registered {
+        /// Where the application reaches it.
+        #[serde(skip_serializing_if = "String::is_empty")]
+        address: String,
+        /// How many pieces of work it does at a time.
+        slots: u32,
+        /// The session's number.
+        session: u64,
+    },
+    /// Its connection is lost, and why is not known yet (spec B-14).
+    Disabled,
+    /// It is heard of again.
+    Enabled,
+    /// It has said that it exits.
+    Exiting {
+        /// With which code.
+        code: i32,
+        /// Why, as it says.
+        #[serde(skip_serializing_if = "String::is_empty")]
+        why: String,
     },
     /// What it does cannot be told at the moment.
     InDoubt {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::lifecycle_manager::duties::Ending;
 use crate::model::executor::{Class, State};
-use crate::model::{Batch, Entry, ExecutorId, Incarnation, Now, Snapshot, Tick};
+use crate::model::{Batch, Entry, ExecutorId, Incarnation, Now, ProfileName, Snapshot, Tick};
 
 use event::{Event, EventId, Step, What};
 
@@ -105,6 +105,15 @@ impl Chronicle {
     /// Something happened that no snapshot shows.
     pub fn note(&mut self, what: What, now: Now) {
         self.push(what, None, now);
+    }
+
+    /// Something happened to an executor that no snapshot shows.
+    pub fn step(&mut self, id: ExecutorId, profile: &ProfileName, step: Step, now: Now) {
+        let event = self.push(What::step(id, profile, step), None, now);
+        // What comes after its end begins no new story.
+        if let Some(story) = self.stories.get_mut(&id) {
+            story.add(event);
+        }
     }
 
     /// An executor has ended.

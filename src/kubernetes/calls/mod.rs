@@ -4,6 +4,7 @@ mod config_maps;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod lines;
+mod openid;
 mod pods;
 mod streamed;
 mod transport;
@@ -131,6 +132,7 @@ impl Calls {
                     verb,
                     resource,
                     outcome: rejection.map_or("ok", |rejection| rejection.failure.kind.word()),
+                    answered: !rejection.is_some_and(|r| r.failure.kind.is_outage()),
                     took: began.elapsed(),
                 });
             }

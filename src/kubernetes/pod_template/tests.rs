@@ -14,6 +14,8 @@ fn common() -> Common {
         incarnation: Incarnation(3),
         record_uid: "record-uid".into(),
         driver_url: Some("http://driver:7070".to_owned()),
+        token: None,
+        agent: None,
     }
 }
 

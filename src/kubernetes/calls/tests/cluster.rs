@@ -41,6 +41,8 @@ fn executor(id: u64) -> PodBody {
         incarnation: Incarnation(3),
         record_uid: "record-uid".into(),
         driver_url: None,
+        token: None,
+        agent: None,
     };
     let spec = ProfileSpec {
         image: "busybox:1.36".to_owned(),

@@ -1,4 +1,6 @@
-//! Secrets in files, and comparing them.
+//! Secrets in files, comparing them, and what is sealed with them.
+
+pub mod seal;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -89,7 +91,12 @@ fn private(file: &mut File, path: &Path) -> Result<String, SecretError> {
     Ok(text)
 }
 
-fn make() -> Result<String, SecretError> {
+/// A new secret of 256 bits, in hexadecimal digits.
+///
+/// # Errors
+///
+/// Where the operating system has no randomness.
+pub fn make() -> Result<String, SecretError> {
     let mut bytes = [0; 32];
     SysRng
         .try_fill_bytes(&mut bytes)

@@ -1,0 +1,81 @@
+//! Where executors reach this driver, and how they prove who they are (spec O-50, K-4).
+
+use std::net::SocketAddr;
+
+use crate::config::{Auth, ClusterMode, Config, EmbeddedNode};
+use crate::kubernetes::pod_template::TokenSource;
+use crate::model::AppId;
+use crate::secret::SecretError;
+use crate::secret::seal::Key;
+use crate::sessions::{ListenError, Server};
+
+/// Why executors cannot be heard.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum DoorError {
+    /// The address cannot be had.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The key cannot be had.
+    #[error(transparent)]
+    Key(#[from] SecretError),
+}
+
+/// The door is open, and nobody answers yet.
+pub(super) struct Door {
+    pub(super) server: Server,
+    /// What derived tokens are sealed with, where tokens are derived.
+    pub(super) key: Option<Key>,
+}
+
+impl Door {
+    /// Takes the address and reads the key, where executors are to be heard.
+    pub(super) async fn open(config: &Config) -> Result<Option<Self>, DoorError> {
+        let sessions = &config.backend.sessions;
+        let Some(address) = sessions.listen else {
+            return Ok(None);
+        };
+        let key = match (sessions.auth(config.cluster.mode), &sessions.key_file) {
+            (Auth::Kubernetes, _) => None,
+            (Auth::Derived, Some(file)) => Some(Key::of_file(file)?),
+            (Auth::Derived, None) => Some(Key::drawn()?),
+        };
+        let server = Server::bind(address).await?;
+        Ok(Some(Self { server, key }))
+    }
+
+    /// What executors prove with who they are.
+    pub(super) fn token_source(&self, app: &AppId) -> TokenSource {
+        match &self.key {
+            Some(key) => TokenSource::Sealed(key.clone()),
+            None => projected(app),
+        }
+    }
+}
+
+/// A token that Kubernetes gives each pod, for this application's driver and nobody else.
+pub(super) fn projected(app: &AppId) -> TokenSource {
+    TokenSource::Projected {
+        audience: audience(app),
+    }
+}
+
+/// For whom tokens of this application's executors are.
+pub(super) fn audience(app: &AppId) -> String {
+    format!("boatswain.dev/{app}")
+}
+
+/// Where executors reach a driver that listens there.
+pub(super) fn url(config: &Config, address: SocketAddr) -> String {
+    match &config.backend.sessions.url {
+        Some(url) => url.trim_end_matches('/').to_owned(),
+        None => format!("http://{address}"),
+    }
+}
+
+/// The agent's program, where executors are processes of this machine; in a container it is where its image has it.
+pub(super) fn agent(config: &Config) -> Option<String> {
+    let processes = config.cluster.mode == ClusterMode::Embedded
+        && config.embedded.node == EmbeddedNode::Process;
+    let program = processes.then(std::env::current_exe)?.ok()?;
+    Some(program.display().to_string())
+}

@@ -1,0 +1,307 @@
+//! Whether the driver has reason to doubt itself rather than its executors (spec B-13): pure.
+//!
+//! While it does, nobody is given up. When that ends, everyone gets one more timeout from then.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::model::Tick;
+
+/// The least number of executors whose silence is a mass loss.
+const MASS: usize = 3;
+
+/// How patient the driver is with itself.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Patience {
+    /// From one heartbeat to the next; a pause longer than that is one.
+    pub(super) interval: Duration,
+    /// The longest doubt while some are heard of.
+    pub(super) timeout: Duration,
+    /// More silent ones than so many in a hundred are a mass loss.
+    pub(super) mass_loss: u32,
+    /// From one look to the next.
+    pub(super) look: Duration,
+}
+
+/// Why the driver doubts itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhyDoubt {
+    /// It stood still for so long.
+    StoodStill(Duration),
+    /// The API server does not answer.
+    NoApiServer,
+    /// Too many fell silent at the same time.
+    MassLoss {
+        /// So many are about to be given up.
+        silent: usize,
+        /// Of so many.
+        of: usize,
+    },
+}
+
+impl fmt::Display for WhyDoubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::StoodStill(pause) => {
+                write!(f, "this process stood still for {} s", pause.as_secs())
+            }
+            Self::NoApiServer => write!(f, "the API server is out of reach"),
+            Self::MassLoss { silent, of } => {
+                write!(f, "{silent} of {of} executors fell silent at the same time")
+            }
+        }
+    }
+}
+
+/// What is known at one look.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Look {
+    /// Executors that would be given up within an interval, but for those that an earlier doubt was about.
+    pub(super) silent: usize,
+    /// All that are counted on.
+    pub(super) of: usize,
+    /// When anybody was last heard of.
+    pub(super) last_sign: Option<Tick>,
+}
+
+/// That doubt began or ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turn {
+    Degraded(WhyDoubt),
+    Recovered,
+}
+
+/// The driver's doubt about itself.
+#[derive(Debug, Clone)]
+pub(super) struct Doubt {
+    patience: Patience,
+    now: Option<(WhyDoubt, Tick)>,
+    /// Everyone's time is counted from here at the earliest.
+    pub(super) grace_from: Tick,
+    /// When a doubt ended for good while some were heard of: those silent since before are not doubted again.
+    pub(super) settled: Option<Tick>,
+    looked: Option<Tick>,
+    /// Since when calls to the API server have failed, and whether that has had its time.
+    no_answers: Option<(Tick, bool)>,
+}
+
+impl Doubt {
+    pub(super) fn new(patience: Patience) -> Self {
+        Self {
+            patience,
+            now: None,
+            grace_from: Tick::default(),
+            settled: None,
+            looked: None,
+            no_answers: None,
+        }
+    }
+
+    /// Why it doubts itself, and since when.
+    pub(super) fn current(&self) -> Option<(WhyDoubt, Tick)> {
+        self.now
+    }
+
+    /// A call to the API server was answered, or was not.
+    pub(super) fn call(&mut self, answered: bool, now: Tick) {
+        match (answered, self.no_answers) {
+            (true, _) => self.no_answers = None,
+            (false, None) => self.no_answers = Some((now, false)),
+            (false, Some(_)) => {}
+        }
+    }
+
+    /// Whether it stood still since the last look; to be asked before who has fallen silent is counted.
+    pub(super) fn wake(&mut self, now: Tick) -> Option<Turn> {
+        let paused = self
+            .looked
+            .map_or(Duration::ZERO, |looked| now.since(looked));
+        self.looked = Some(now);
+        let pause = paused.saturating_sub(self.patience.look);
+        (pause > self.patience.interval && self.now.is_none())
+            .then(|| self.begin(WhyDoubt::StoodStill(pause), now))
+    }
+
+    /// What follows from what is known now.
+    pub(super) fn look(&mut self, look: Look, now: Tick) -> Option<Turn> {
+        let Some((why, since)) = self.now else {
+            return self.reason(look, now).map(|why| self.begin(why, now));
+        };
+        let over = match why {
+            WhyDoubt::StoodStill(_) => now.since(since) >= self.patience.interval,
+            WhyDoubt::NoApiServer => self.no_answers.is_none(),
+            WhyDoubt::MassLoss { .. } => !self.is_mass(look),
+        };
+        let heard = (look.last_sign).is_some_and(|sign| now.since(sign) <= self.patience.interval);
+        let long_enough = now.since(since) >= self.patience.timeout && heard;
+        if !over && !long_enough {
+            return None;
+        }
+        if !over {
+            self.settled = Some(now);
+            if let Some((_, had_its_time)) = &mut self.no_answers {
+                *had_its_time = true;
+            }
+        }
+        self.now = None;
+        self.grace_from = now;
+        Some(Turn::Recovered)
+    }
+
+    fn begin(&mut self, why: WhyDoubt, now: Tick) -> Turn {
+        self.now = Some((why, now));
+        Turn::Degraded(why)
+    }
+
+    fn reason(&self, look: Look, now: Tick) -> Option<WhyDoubt> {
+        if let Some((since, false)) = self.no_answers
+            && now.since(since) >= self.patience.interval
+        {
+            return Some(WhyDoubt::NoApiServer);
+        }
+        let Look { silent, of, .. } = look;
+        self.is_mass(look)
+            .then_some(WhyDoubt::MassLoss { silent, of })
+    }
+
+    fn is_mass(&self, look: Look) -> bool {
+        let share = self.patience.mass_loss as usize;
+        look.silent >= MASS && look.silent * 100 > share * look.of
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::at;
+
+    const PATIENCE: Patience = Patience {
+        interval: Duration::from_secs(10),
+        timeout: Duration::from_secs(120),
+        mass_loss: 20,
+        look: Duration::from_secs(1),
+    };
+
+    fn silent(silent: usize, of: usize, last_sign: u64) -> Look {
+        let last_sign = Some(at(last_sign * 1000));
+        Look {
+            silent,
+            of,
+            last_sign,
+        }
+    }
+
+    /// The turns of a doubt that looks each second.
+    fn turns(
+        doubt: &mut Doubt,
+        seconds: std::ops::Range<u64>,
+        look: impl Fn(u64) -> Look,
+    ) -> Vec<(u64, Turn)> {
+        let mut turns = Vec::new();
+        for second in seconds {
+            let now = at(second * 1000);
+            turns.extend(doubt.wake(now).map(|turn| (second, turn)));
+            turns.extend(doubt.look(look(second), now).map(|turn| (second, turn)));
+        }
+        turns
+    }
+
+    // spec: B-13
+    #[test]
+    fn a_share_of_the_fleet_is_a_mass_from_three_executors_on() {
+        for (gone, of, mass) in [
+            (1, 1, false),
+            (2, 2, false),
+            (3, 3, true),
+            (3, 14, true),
+            (3, 15, false),
+            (20, 100, false),
+            (21, 100, true),
+        ] {
+            let mut doubt = Doubt::new(PATIENCE);
+            let turn = doubt.look(silent(gone, of, 0), at(0));
+            assert_eq!(turn.is_some(), mass, "{gone} of {of}");
+        }
+    }
+
+    // spec: B-13
+    #[test]
+    fn a_pause_longer_than_an_interval_is_doubted_for_an_interval() {
+        let mut doubt = Doubt::new(PATIENCE);
+        assert_eq!(turns(&mut doubt, 0..5, |n| silent(0, 9, n)), []);
+        // From 4 to 15 is 11 s, of which one is usual: just no pause. From 19 to 40 is one.
+        assert_eq!(turns(&mut doubt, 15..20, |n| silent(0, 9, n)), []);
+        let turns = turns(&mut doubt, 40..80, |n| silent(0, 9, n));
+        let paused = WhyDoubt::StoodStill(Duration::from_secs(20));
+        assert_eq!(turns, [(40, Turn::Degraded(paused)), (50, Turn::Recovered)]);
+        assert_eq!(doubt.grace_from, at(50_000));
+    }
+
+    // spec: B-13
+    #[test]
+    fn an_api_server_that_is_away_is_doubted_until_it_answers() {
+        let mut doubt = Doubt::new(PATIENCE);
+        doubt.call(false, at(1_000));
+        doubt.call(false, at(5_000));
+        let begun = turns(&mut doubt, 0..60, |n| silent(0, 9, n));
+        assert_eq!(begun, [(11, Turn::Degraded(WhyDoubt::NoApiServer))]);
+        doubt.call(true, at(60_000));
+        let over = turns(&mut doubt, 60..200, |n| silent(0, 9, n));
+        assert_eq!(over, [(60, Turn::Recovered)]);
+    }
+
+    // spec: B-13
+    #[test]
+    fn one_call_that_fails_among_others_is_no_reason() {
+        let mut doubt = Doubt::new(PATIENCE);
+        for second in 0..100 {
+            doubt.call(second % 5 != 0, at(second * 1000));
+            let turns = turns(&mut doubt, second..second + 1, |n| silent(0, 9, n));
+            assert_eq!(turns, [], "{second}");
+        }
+    }
+
+    // spec: B-13
+    #[test]
+    fn a_mass_loss_is_doubted_for_a_timeout_where_others_are_heard_of_and_then_not_again() {
+        let mut doubt = Doubt::new(PATIENCE);
+        let half = turns(&mut doubt, 0..500, |n| match doubt_settled(n) {
+            true => silent(0, 10, n),
+            false => silent(5, 10, n),
+        });
+        let mass = WhyDoubt::MassLoss { silent: 5, of: 10 };
+        assert_eq!(half, [(0, Turn::Degraded(mass)), (120, Turn::Recovered)]);
+        assert_eq!(doubt.settled, Some(at(120_000)));
+    }
+
+    /// Those silent since before a doubt was settled are not counted again.
+    fn doubt_settled(second: u64) -> bool {
+        second > 120
+    }
+
+    // spec: B-13, I-12
+    #[test]
+    fn where_nobody_is_heard_of_the_doubt_lasts() {
+        let mut doubt = Doubt::new(PATIENCE);
+        let all = turns(&mut doubt, 0..10_000, |_| silent(10, 10, 0));
+        assert_eq!(all.len(), 1, "{all:?}");
+        let back = turns(&mut doubt, 10_000..10_100, |n| silent(0, 10, n));
+        assert_eq!(back, [(10_000, Turn::Recovered)]);
+    }
+
+    // spec: B-13
+    #[test]
+    fn an_outage_that_has_had_its_time_is_no_reason_again_until_the_server_was_back() {
+        let mut doubt = Doubt::new(PATIENCE);
+        doubt.call(false, at(0));
+        let outage = turns(&mut doubt, 0..1_000, |n| silent(0, 9, n));
+        let begun = (10, Turn::Degraded(WhyDoubt::NoApiServer));
+        assert_eq!(outage, [begun, (130, Turn::Recovered)]);
+        doubt.call(true, at(1_000_000));
+        doubt.call(false, at(1_001_000));
+        assert_eq!(
+            turns(&mut doubt, 1_000..1_050, |n| silent(0, 9, n)).len(),
+            1
+        );
+    }
+}

@@ -1,0 +1,139 @@
+//! Derived tokens: an executor's id and a seal on it that only the holder of the key can make (spec O-50). Pure.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use ring::hmac;
+
+use super::SecretError;
+use crate::model::{AppId, ExecutorId};
+
+/// The key that the tokens of an application's executors are made of.
+#[derive(Clone)]
+pub struct Key(Arc<hmac::Key>);
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The key itself is not for logs.
+        f.write_str("Key")
+    }
+}
+
+impl Key {
+    /// The key of a file; one is made where there is none.
+    ///
+    /// # Errors
+    ///
+    /// Where the file cannot be used, or others may read it.
+    pub fn of_file(path: &Path) -> Result<Self, SecretError> {
+        Ok(Self::new(super::read_or_make(path)?.trim().as_bytes()))
+    }
+
+    /// A key that nobody else has, and that is gone with this process.
+    ///
+    /// # Errors
+    ///
+    /// Where the operating system has no randomness.
+    pub fn drawn() -> Result<Self, SecretError> {
+        Ok(Self::new(super::make()?.as_bytes()))
+    }
+
+    /// A key of these bytes.
+    pub fn new(bytes: &[u8]) -> Self {
+        Self(Arc::new(hmac::Key::new(hmac::HMAC_SHA256, bytes)))
+    }
+
+    /// The token of this executor of that application: `ID.SEAL`, the seal in hexadecimal digits.
+    pub fn token(&self, app: &AppId, id: ExecutorId) -> String {
+        let seal = hmac::sign(&self.0, sealed(app, id).as_bytes());
+        let digits = seal.as_ref().iter().map(|byte| format!("{byte:02x}"));
+        format!("{id}.{}", digits.collect::<String>())
+    }
+
+    /// Whose token this is; nobody's where the seal is not of this key. It is compared in constant time.
+    pub fn open(&self, app: &AppId, token: &str) -> Option<ExecutorId> {
+        let (id, seal) = token.split_once('.')?;
+        let id = ExecutorId::parse(id).ok()?;
+        let seal = bytes_of(seal)?;
+        let sealed = sealed(app, id);
+        hmac::verify(&self.0, sealed.as_bytes(), &seal).ok()?;
+        Some(id)
+    }
+}
+
+impl PartialEq for Key {
+    /// Two keys are the same that make the same seal.
+    fn eq(&self, other: &Self) -> bool {
+        let seal = hmac::sign(&other.0, b"");
+        hmac::verify(&self.0, b"", seal.as_ref()).is_ok()
+    }
+}
+
+impl Eq for Key {}
+
+/// What is sealed. An id holds no line break, so no two pairs give the same text.
+fn sealed(app: &AppId, id: ExecutorId) -> String {
+    format!("{id}\n{app}")
+}
+
+fn bytes_of(digits: &str) -> Option<Vec<u8>> {
+    let digit = |b: &u8| {
+        char::from(*b)
+            .to_digit(16)
+            .and_then(|d| u8::try_from(d).ok())
+    };
+    let digits: Option<Vec<u8>> = digits.as_bytes().iter().map(digit).collect();
+    let digits = digits.filter(|digits| digits.len() == 64)?;
+    Some(
+        digits
+            .chunks_exact(2)
+            .map(|two| two[0] << 4 | two[1])
+            .collect(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::id;
+
+    // spec: O-50, B-5
+    #[test]
+    fn a_token_is_one_executors_of_one_application_under_one_key() {
+        let (key, app) = (Key::new(b"key"), AppId::from("app"));
+        let token = key.token(&app, id(12));
+        assert_eq!(key.open(&app, &token), Some(id(12)));
+        let seal = token.split_once('.').unwrap().1;
+        for wrong in [
+            String::new(),
+            ".".to_owned(),
+            seal.to_owned(),
+            format!("1.{seal}"),
+            format!("012.{seal}"),
+            format!("12.{}", &seal[1..]),
+            format!("12.{}0", &seal[1..]),
+            format!("12.{seal}00"),
+            format!("12.{}", "é".repeat(32)),
+        ] {
+            assert!(key.open(&app, &wrong).is_none(), "{wrong}");
+        }
+        assert!(key.open(&AppId::from("other"), &token).is_none());
+        assert!(Key::new(b"other").open(&app, &token).is_none());
+        assert_eq!(
+            (format!("{key:?}").as_str(), &key),
+            ("Key", &Key::new(b"key"))
+        );
+        assert_ne!(key, Key::new(b"other"));
+    }
+
+    // spec: O-50
+    #[test]
+    fn a_key_of_a_file_outlasts_the_process() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, app) = (dir.path().join("key"), AppId::from("app"));
+        let token = Key::of_file(&path).unwrap().token(&app, id(1));
+        assert!(Key::of_file(&path).unwrap().open(&app, &token).is_some());
+        assert!(Key::drawn().unwrap().open(&app, &token).is_none());
+    }
+}

@@ -1,0 +1,93 @@
+//! The examples do what they say. Where a program that they need is missing, that is said, and nothing else.
+
+use std::io::{self, Write as _};
+use std::process::Command;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::local_run::{Local, nothing_is_left};
+
+/// Whether a program is there.
+fn has(program: &str) -> bool {
+    let found = Command::new(program).arg("-c").arg("").output().is_ok();
+    if !found {
+        // Past the harness, which shows only what tests that fail have said.
+        let _ = writeln!(io::stderr(), "skipped: there is no {program}");
+    }
+    found
+}
+
+fn example(path: &str) -> String {
+    format!("{}/examples/{path}", env!("CARGO_MANIFEST_DIR"))
+}
+
+// spec: B-1, B-25, O-60, L-1
+#[test]
+fn the_word_count_loses_an_executor_and_counts_right() {
+    if !has("python3") {
+        return;
+    }
+    let mut command = Command::new("python3");
+    command.arg(example("word-count/count.py"));
+    command.env("BOATSWAIN", env!("CARGO_BIN_EXE_boatswain"));
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let failed = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}{failed}");
+    for line in [
+        "requested, pending",
+        "registered, exiting, ended",
+        "nobody is left",
+        "the counts are right",
+        "the driver has ended with 0",
+    ] {
+        assert!(said.contains(line), "{line:?} in {said}");
+    }
+}
+
+/// Executors that speak as this command does register, beat, and drain when one of them is to go.
+fn speaks(program: &str, client: &str) {
+    if !has(program) {
+        return;
+    }
+    let command = format!("profiles.default.command=[{program:?}]");
+    let args = format!("profiles.default.args=[{:?}]", example(client));
+    let mut local = Local::start(&[
+        &command,
+        &args,
+        "profiles.default.executors=2",
+        "backend.heartbeat_interval=1s",
+        "backend.heartbeat_timeout=5s",
+    ]);
+    local.runs(&[1, 2]);
+    local.driver.says("ready");
+    // Longer than the timeout: they are heard of, or they would be replaced.
+    let began = std::time::Instant::now();
+    local
+        .driver
+        .until("they have lived on their heartbeats", |log| {
+            assert_eq!(log.count("executor leaving"), 0);
+            (began.elapsed() > std::time::Duration::from_secs(8)).then_some(())
+        });
+    let mark = local.mark();
+    local.driver.signal(Signal::INT);
+    let end: Value = local.driver.end_of(1);
+    assert_eq!(end["reason"], "Killed");
+    assert_eq!(local.driver.exit(), Some(0));
+    nothing_is_left(&mark);
+}
+
+// spec: O-61
+#[test]
+fn an_executor_in_python_speaks_for_itself() {
+    speaks("python3", "clients/client.py");
+}
+
+// spec: O-61
+#[test]
+fn an_executor_in_shell_speaks_for_itself() {
+    if has("curl") {
+        speaks("sh", "clients/client.sh");
+    }
+}

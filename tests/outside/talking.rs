@@ -1,0 +1,282 @@
+//! Executors that talk: the agent, its child, the driver, and what an operator reads when one of them goes.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::Command;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use super::cluster::Cluster;
+use super::driver::Driver;
+use super::local_run::{Local, nothing_is_left};
+use super::process::{Program, boatswain, processes_with, until};
+
+/// The processes of an executor: the agent, and its child.
+fn agent_and_child(local: &mut Local, executor: u64) -> (Pid, Pid) {
+    let (mark, driver) = (local.mark(), local.driver.pid());
+    let pid = |raw: u32| Pid::from_raw(i32::try_from(raw).unwrap()).unwrap();
+    until("the agent has its child", || {
+        let of_application = processes_with(&mark);
+        let mut of_executor = processes_with(&format!("BOATSWAIN_EXECUTOR_ID={executor}"));
+        of_executor.retain(|found| of_application.contains(found));
+        let (agent, _) = *of_executor.iter().find(|(_, parent)| *parent == driver)?;
+        let (child, _) = *of_executor.iter().find(|(_, parent)| *parent == agent)?;
+        Some((pid(agent), pid(child)))
+    })
+}
+
+fn registered(local: &mut Local, executors: &[u64]) {
+    local
+        .driver
+        .until(&format!("{executors:?} have registered"), |log| {
+            let there = log.executors("executor registered");
+            executors.iter().all(|id| there.contains(id)).then_some(())
+        });
+}
+
+// spec: O-60, B-1, L-20
+#[test]
+fn a_child_that_is_killed_is_told_with_its_code_and_its_replacement_registers() {
+    let mut local = Local::start(&[]);
+    registered(&mut local, &[1, 2, 3, 4]);
+    local.driver.says("ready");
+    let (_, child) = agent_and_child(&mut local, 2);
+    kill_process(child, Signal::KILL).unwrap();
+    let end = local.driver.end_of(2);
+    assert_eq!(
+        (&end["reason"], &end["exit_code"]),
+        (&json!("Exited"), &json!(137))
+    );
+    registered(&mut local, &[5]);
+    let disabled = local
+        .driver
+        .log()
+        .executors("executor disabled: its connection is lost");
+    assert!(
+        disabled.is_empty(),
+        "the agent has said that it exits: {disabled:?}"
+    );
+    let mark = local.mark();
+    local.driver.signal(Signal::INT);
+    assert_eq!(local.driver.exit(), Some(0));
+    nothing_is_left(&mark);
+}
+
+// spec: O-60, B-14
+#[test]
+fn an_agent_that_is_killed_takes_its_child_along_and_is_replaced() {
+    let mut local = Local::start(&[]);
+    registered(&mut local, &[1, 2, 3, 4]);
+    let (agent, child) = agent_and_child(&mut local, 3);
+    kill_process(agent, Signal::KILL).unwrap();
+    let end = local.driver.end_of(3);
+    assert_eq!(
+        (&end["reason"], &end["exit_code"]),
+        (&json!("Exited"), &json!(137))
+    );
+    registered(&mut local, &[5]);
+    let gone = Path::new("/proc").join(child.as_raw_nonzero().to_string());
+    until("the child is gone", || (!gone.exists()).then_some(()));
+}
+
+/// A message as a request of its own; its answer.
+fn post(address: &str, token: &str, message: &Value) -> Value {
+    let mut connection = TcpStream::connect(address).unwrap();
+    let body = message.to_string();
+    let request = format!(
+        "POST /v1/session/messages HTTP/1.1\r\nhost: driver\r\nauthorization: Bearer {token}\r\n\
+         content-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    connection.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).unwrap();
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    serde_json::from_str(body).unwrap_or_else(|_| panic!("{answer}"))
+}
+
+/// What a process has in its environment under this name.
+fn variable(process: Pid, name: &str) -> String {
+    let path = format!("/proc/{}/environ", process.as_raw_nonzero());
+    let environment = std::fs::read(path).unwrap();
+    let mut variables = environment.split(|b| *b == 0).map(String::from_utf8_lossy);
+    let found = variables.find_map(|v| v.strip_prefix(&format!("{name}=")).map(str::to_owned));
+    found.unwrap_or_default()
+}
+
+// spec: B-2, B-5, O-50, O-60
+#[test]
+fn whoever_has_the_token_is_the_executor_and_the_child_does_not_have_it() {
+    let mut local = Local::start(&[]);
+    registered(&mut local, &[1, 2, 3, 4]);
+    let (agent, child) = agent_and_child(&mut local, 1);
+    assert_eq!(variable(child, "BOATSWAIN_TOKEN"), "");
+    let token = variable(agent, "BOATSWAIN_TOKEN");
+    let served = local.driver.says("sessions are served");
+    let address = served["address"].as_str().unwrap();
+    let registration = json!({
+        "type": "register",
+        "app": variable(agent, "BOATSWAIN_APP_ID"),
+        "executor": 1,
+        "pod_uid": variable(agent, "BOATSWAIN_POD_UID"),
+    });
+    let answer = post(address, &token, &registration);
+    let registered = &answer["messages"][0];
+    assert_eq!(registered["type"], "registered", "{answer}");
+    let session = &registered["session"];
+    let beat = json!({"type": "heartbeat", "session": session, "busy_slots": 0});
+    assert_eq!(post(address, &token, &beat)["messages"][0]["type"], "ack");
+    // The agent was superseded, and comes back.
+    until("the agent has superseded the request", || {
+        (post(address, &token, &beat)["messages"][0]["type"] == "superseded").then_some(())
+    });
+    let other =
+        json!({"type": "register", "app": registration["app"], "executor": 2, "pod_uid": "u"});
+    assert_eq!(
+        post(address, &token, &other)["messages"][0]["code"],
+        "not-yours"
+    );
+    assert_eq!(post(address, "nonsense", &beat)["code"], "unauthorized");
+    let log = local.driver.stderr();
+    assert!(!log.contains(&token), "no token is logged");
+}
+
+/// An address on which nobody listens, until a driver does.
+fn free_address() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().to_string()
+}
+
+// spec: O-31, O-50, O-60, I-9
+#[test]
+fn executors_work_on_over_a_restart_of_the_driver_and_find_the_next_one_by_their_pods_tokens() {
+    let Some(cluster) = Cluster::own_with(&["--node", "process"]) else {
+        return;
+    };
+    let listen = format!("backend.listen={}", free_address());
+    let agent = env!("CARGO_BIN_EXE_boatswain");
+    let command = format!(
+        "profiles.default.command=[{agent:?}, \"agent\", \"--\", \"sh\", \"-c\", \"sleep 1000 & wait\"]"
+    );
+    let sets = [&*listen, &*command, "profiles.default.termination_grace=5s"];
+    let all_registered = |driver: &mut Driver| {
+        driver.until("both have registered", |log| {
+            (log.executors("executor registered") == [1, 2].into()).then_some(())
+        });
+    };
+    let mut first = Driver::start(&cluster, 2, &sets);
+    all_registered(&mut first);
+    let mark = first.says("application taken over")["app"]
+        .as_str()
+        .map(str::to_owned);
+    let mark = format!("BOATSWAIN_APP_ID={}", mark.unwrap());
+    let before = processes_with(&mark);
+    first.kill();
+    let mut second = Driver::start(&cluster, 2, &sets);
+    all_registered(&mut second);
+    assert_eq!(processes_with(&mark), before, "nobody has noticed");
+    let log = second.log();
+    assert_eq!(
+        (log.count("executor requested"), log.count("executor ended")),
+        (0, 0)
+    );
+    second.signal(Signal::INT);
+    assert_eq!(second.exit(), Some(0));
+    nothing_is_left(&mark);
+}
+
+/// An agent whose driver is nowhere.
+fn agent(sets: &[&str], script: &str, log: &Path) -> Program {
+    let mut command: Command = boatswain();
+    command.args(["agent", "--driver", "http://127.0.0.1:1", "--app", "a"]);
+    command.args(["--executor", "1", "--pod-uid", "u"]);
+    command
+        .env("BOATSWAIN_TOKEN", "1.00")
+        .args(sets)
+        .args(["--", "sh", "-c", script]);
+    Program::start("agent", &mut command, log)
+}
+
+// spec: O-60
+#[test]
+fn an_agent_without_a_driver_runs_its_child_and_exits_as_it_does() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = |n: u32| directory.path().join(format!("agent-{n}.log"));
+    assert_eq!(agent(&[], "exit 7", &log(1)).exit(), Some(7));
+    assert_eq!(agent(&[], "kill -9 $$", &log(2)).exit(), Some(137));
+    let mut none = boatswain();
+    none.args([
+        "agent",
+        "--driver",
+        "http://127.0.0.1:1",
+        "--app",
+        "a",
+        "--executor",
+        "1",
+    ]);
+    none.args(["--pod-uid", "u", "--", "/no/such/program"])
+        .env("BOATSWAIN_TOKEN", "1.00");
+    assert_eq!(
+        Program::start("agent", &mut none, &log(3)).exit(),
+        Some(127)
+    );
+    none.env_remove("BOATSWAIN_TOKEN");
+    assert_eq!(Program::start("agent", &mut none, &log(4)).exit(), Some(64));
+}
+
+// spec: O-60
+#[test]
+fn signals_are_the_childs() {
+    let directory = tempfile::tempdir().unwrap();
+    let script = "trap 'exit 5' TERM; trap 'echo hup' HUP; echo up; while :; do sleep 0.1; done";
+    let mut agent = agent(&[], script, &directory.path().join("agent.log"));
+    until("the child is up", || {
+        agent.stdout().contains("up").then_some(())
+    });
+    agent.signal(Signal::HUP);
+    until("it has heard", || {
+        agent.stdout().contains("hup").then_some(())
+    });
+    agent.signal(Signal::TERM);
+    assert_eq!(agent.exit(), Some(5));
+}
+
+// spec: O-60
+#[test]
+fn a_driver_that_stays_away_for_too_long_is_given_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let script = "trap 'exit 6' TERM; while :; do sleep 0.1; done";
+    let patience = ["--driver-timeout", "1s"];
+    let mut agent = agent(&patience, script, &directory.path().join("agent.log"));
+    assert_eq!(agent.exit(), Some(6));
+    let log = agent.log();
+    assert_eq!(
+        log.count("the driver has been away for too long: the command is stopped"),
+        1
+    );
+    assert_eq!(
+        log.count("no session with the driver: it is tried again and again"),
+        1,
+        "once"
+    );
+}
+
+// spec: O-60, B-30
+#[test]
+fn one_that_asks_to_go_is_drained_by_its_own_command() {
+    let command = r#"profiles.default.command=["$(BOATSWAIN_AGENT)", "agent", "--decommission-command", "echo draining >&2; kill -USR1 $PPID", "--", "/bin/sh", "-c"]"#;
+    let args = "profiles.default.args=[\"trap 'exit 0' USR1; while :; do sleep 0.1; done\"]";
+    let mut local = Local::start(&[command, args, "profiles.default.executors=2"]);
+    registered(&mut local, &[1, 2]);
+    let (agent, _) = agent_and_child(&mut local, 1);
+    let token = variable(agent, "BOATSWAIN_TOKEN");
+    let served = local.driver.says("sessions are served");
+    let address = served["address"].as_str().unwrap().to_owned();
+    // As a preStop hook does, which knows no session.
+    let ask = json!({"type": "decommission-me", "why": "spot notice"});
+    assert_eq!(post(&address, &token, &ask)["messages"][0]["type"], "ack");
+    local.driver.end_of(1);
+    registered(&mut local, &[3]);
+}
