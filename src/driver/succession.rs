@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use rand::RngExt;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -53,8 +52,6 @@ pub struct Application {
     pub uid: PodUid,
     /// The record's version.
     pub version: ResourceVersion,
-    /// When the record was made.
-    pub created: Option<Timestamp>,
 }
 
 /// Why there is no start.
@@ -142,7 +139,6 @@ pub async fn succeed(
         place,
         uid: map.uid,
         version: map.version,
-        created: map.created,
     })
 }
 

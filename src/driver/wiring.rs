@@ -140,7 +140,6 @@ pub(super) fn wire(
         place,
         uid,
         version,
-        created,
     } = application;
     let driver_url = door.map(|door| door::url(&config, door.server.address()));
     let token = door.map(|door| door.token_source(&record.app_id));
@@ -231,7 +230,7 @@ pub(super) fn wire(
     let polling = PollSource::new(lister, poll_pace(&poll, watch.enabled), rng()).start();
 
     let keeper = RecordKeeper::new(record_keeper::Wiring {
-        keeping: Keeping::new(record.clone(), place, uid.clone(), version, created),
+        keeping: Keeping::new(record.clone(), place, uid.clone(), version),
         calls: calls.clone(),
         prefix: prefix.clone(),
         clock,

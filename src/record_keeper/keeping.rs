@@ -6,7 +6,6 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::kubernetes::calls::ConfigMap;
@@ -97,8 +96,6 @@ pub struct Keeping {
     written: Option<Record>,
     place: RecordPlace,
     map: Option<(PodUid, ResourceVersion)>,
-    /// When the record was made that this driver has taken over.
-    created: Option<Timestamp>,
     epoch: Epoch,
     /// It must be read before anything else is done.
     check: bool,
@@ -116,19 +113,12 @@ pub struct Keeping {
 
 impl Keeping {
     /// The record as the start has written it.
-    pub fn new(
-        record: Record,
-        place: RecordPlace,
-        uid: PodUid,
-        version: ResourceVersion,
-        created: Option<Timestamp>,
-    ) -> Self {
+    pub fn new(record: Record, place: RecordPlace, uid: PodUid, version: ResourceVersion) -> Self {
         Self {
             written: Some(record.clone()),
             wanted: record,
             place,
             map: Some((uid, version)),
-            created,
             epoch: Epoch::default(),
             check: false,
             busy: false,
@@ -374,7 +364,7 @@ impl Keeping {
 
     fn over(&self, map: &ConfigMap) -> Option<Over> {
         match Record::read_own(map, &self.wanted.app_id) {
-            Ok(record) if self.is_of_another(&record, map.created) => Some(match record.finished {
+            Ok(record) if self.is_of_another(&record) => Some(match record.finished {
                 Some(code) => Over::Finished(code),
                 None => Over::Superseded {
                     by: record.incarnation.0,
@@ -388,16 +378,15 @@ impl Keeping {
     }
 
     /// Whether another driver that has begun later wrote this. The same number from another start counts: that one has
-    /// read the record since this one last wrote it. In a record of another origin numbers say nothing: it was made when
-    /// this one's was gone, and they began anew; or it is an earlier application's, which a backup has brought back.
-    fn is_of_another(&self, record: &Record, created: Option<Timestamp>) -> bool {
+    /// read the record since this one last wrote it. So does any number in a record of another origin: it was made when
+    /// this one's was gone, and the numbers began anew.
+    fn is_of_another(&self, record: &Record) -> bool {
         let (theirs, ours) = (&record.holder, &self.wanted.holder);
         if planted::is(Planted::SupersededGoesOn) {
             return false;
         }
-        let origins = record.origin.as_ref().zip(self.wanted.origin.as_ref());
-        if origins.is_some_and(|(theirs, ours)| theirs != ours) {
-            return created >= self.created;
+        if (record.origin.as_ref().zip(self.wanted.origin.as_ref())).is_some_and(|(a, b)| a != b) {
+            return true;
         }
         match record.incarnation.cmp(&self.wanted.incarnation) {
             Ordering::Greater => true,

@@ -70,6 +70,8 @@ pub struct Checks {
     /// The one pod that was ever counted for an id.
     counted: BTreeMap<(u32, ExecutorId), PodUid>,
     ever_bound: BTreeSet<PodUid>,
+    /// Those that some driver had chosen to go: a successor does not know, where that was not carried out yet.
+    ever_chosen: BTreeSet<PodUid>,
     requested: BTreeMap<(u32, u64), Instant>,
     /// The pods that drivers made.
     made: BTreeMap<PodUid, Made>,
@@ -329,10 +331,10 @@ impl Checks {
         }
         self.one_pod_an_id(driver, &changed)?;
         self.live_within_targets(driver, &now)?;
-        self.killed_for_a_reason(driver, &now)?;
         let surplus = changed.iter().any(|entry| self.is_surplus(entry));
+        self.drivers.entry(driver).or_default().counted_a_surplus |= surplus;
+        self.killed_for_a_reason(driver, &now)?;
         let seen = self.drivers.entry(driver).or_default();
-        seen.counted_a_surplus |= surplus;
         seen.had_an_executor |= changed.iter().any(|entry| entry.uid().is_some());
         seen.last = Some(now);
         Ok(())

@@ -214,7 +214,9 @@ fn missed_for_a_reason(look: &Look<'_>) -> Verdict {
         if bound.absent.is_none() || look.excuses.relabelled.contains(bound.pod.uid.as_str()) {
             continue;
         }
-        if pod_of(look.server, &bound.pod.name, &bound.pod.uid).is_some() {
+        // One that another driver has set aside is there, and no list shows it.
+        let listed = |pod: &Value| label(pod, "boatswain.dev/inactive") != "true";
+        if pod_of(look.server, &bound.pod.name, &bound.pod.uid).is_some_and(listed) {
             return Err(format!(
                 "S-12: d{} misses {id}, whose pod is there",
                 look.driver

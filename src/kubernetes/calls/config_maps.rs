@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use http::Method;
-use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -24,8 +23,6 @@ pub struct ConfigMap {
     pub uid: PodUid,
     /// Its version; a replace needs it.
     pub version: ResourceVersion,
-    /// When the server made it, to the second.
-    pub created: Option<Timestamp>,
     /// Whether it is being deleted.
     pub deleting: bool,
     /// Its labels.
@@ -154,7 +151,6 @@ fn read_config_map(json: &str) -> Result<ConfigMap, String> {
         name: String,
         uid: String,
         resource_version: String,
-        creation_timestamp: Option<String>,
         deletion_timestamp: Option<String>,
         labels: Option<BTreeMap<String, String>>,
     }
@@ -166,7 +162,6 @@ fn read_config_map(json: &str) -> Result<ConfigMap, String> {
         name: meta.name,
         uid: meta.uid.into(),
         version,
-        created: meta.creation_timestamp.and_then(|time| time.parse().ok()),
         deleting: meta.deletion_timestamp.is_some(),
         labels: meta.labels.unwrap_or_default(),
         data: wire.data.unwrap_or_default(),

@@ -46,7 +46,6 @@ fn stored(record: &Record) -> ConfigMap {
         name: "etl-app".to_owned(),
         uid: "record-uid".into(),
         version: 7.into(),
-        created: None,
         deleting: false,
         labels: BTreeMap::new(),
         data: serde_json::from_value(map["data"].clone()).unwrap(),

@@ -1,11 +1,16 @@
 //! What a driver's ledger may say, beside what it said before and what it was asked for.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use boatswain::model::{Entry, ExecutorId, LossClass, PodUid, ResourceVersion, Snapshot};
+use tokio::time::Instant;
 
 use super::{Checks, Killing, LATE, Verdict};
 use crate::node::short;
+
+/// That the server's history was replaced may go unnoticed for so long.
+const UNNOTICED: Duration = Duration::from_secs(120);
 
 impl Checks {
     // spec: I-2
@@ -105,6 +110,11 @@ impl Checks {
             let asked_for: Vec<_> = (now.entries.values())
                 .filter(|entry| entry.profile == *profile && entry.class().is_live())
                 .filter(|entry| !self.is_surplus(entry))
+                .filter(|entry| {
+                    entry
+                        .uid()
+                        .is_none_or(|uid| !self.ever_chosen.contains(uid))
+                })
                 .map(|entry| (application, entry.id.get()))
                 .collect();
             let live = asked_for.len();
@@ -140,6 +150,9 @@ impl Checks {
             let id = entry.id;
             let Some(uid) = entry.uid() else { continue };
             self.ever_bound.insert(uid.clone());
+            if entry.leaving.is_some() {
+                self.ever_chosen.insert(uid.clone());
+            }
             // A copy that somebody made while no driver ran cannot be told from the executor that it says it is.
             if entry.adopted && self.excuses.planted.contains(uid.as_str()) {
                 continue;
@@ -167,14 +180,16 @@ impl Checks {
             let entry = id
                 .and_then(|id| now.entry(id))
                 .filter(|entry| entry.uid() == Some(&uid));
-            let told = id.and_then(|id| seen.told.get(&(id, Some(uid.clone()))));
+            let told = id.and_then(|id| seen.told.get(&(id, Some(uid.clone()))).copied());
             let class = match (entry, told) {
                 (Some(entry), _) if entry.leaving.is_some() => {
                     Some(boatswain::model::reasoning::reason_of(entry).class)
                 }
-                (_, told) => told.copied(),
+                (_, told) => told,
             };
             let surplus = seen.counted_a_surplus;
+            let lately = Instant::now().checked_sub(UNNOTICED);
+            let was_rewritten = lately.is_some_and(|at| self.was_rewritten_since(at));
             let excuses = &self.excuses;
             let profile = entry.map(|entry| &entry.profile);
             let retargeted = profile.map_or(!excuses.retargeted.is_empty(), |profile| {
@@ -186,6 +201,8 @@ impl Checks {
             let excused = match class {
                 Some(LossClass::ScaledDown) => surplus || retargeted,
                 Some(LossClass::Killed) => self.ended_by.contains(&driver),
+                // It had ended, in a history that the driver does not know to be over yet.
+                Some(_) if told.is_some() => meddled || was_rewritten,
                 Some(_) | None => meddled,
             };
             if !(ghost || excused) {
