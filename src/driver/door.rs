@@ -2,9 +2,11 @@
 
 use std::net::SocketAddr;
 
-use crate::config::{Auth, ClusterMode, Config, EmbeddedNode};
+use crate::config::{Auth, ClusterMode, Config, EmbeddedNode, Profile, Registration};
+use crate::driver_backend::{readiness, registry, sessions};
+use crate::kubernetes::Record;
 use crate::kubernetes::pod_template::TokenSource;
-use crate::model::AppId;
+use crate::model::{AppId, ProfileName};
 use crate::secret::SecretError;
 use crate::secret::seal::Key;
 use crate::sessions::{ListenError, Server};
@@ -78,4 +80,32 @@ pub(super) fn agent(config: &Config) -> Option<String> {
         && config.embedded.node == EmbeddedNode::Process;
     let program = processes.then(std::env::current_exe)?.ok()?;
     Some(program.display().to_string())
+}
+
+/// How executors speak to this driver.
+pub(super) fn speaking(config: &Config, record: &Record, prefix: &str) -> sessions::Wiring {
+    let keys = &config.backend.sessions;
+    let required = keys.registration() == Registration::Required;
+    let grace =
+        |(name, profile): (&ProfileName, &Profile)| (name.clone(), profile.termination_grace);
+    sessions::Wiring {
+        registry: registry::Settings {
+            app: record.app_id.clone(),
+            prefix: prefix.to_owned(),
+            incarnation: record.incarnation,
+            heartbeat_interval: keys.heartbeat_interval,
+            heartbeat_timeout: keys.heartbeat_timeout,
+            loss_reason_timeout: keys.loss_reason_timeout,
+            mass_loss: keys.mass_loss,
+            registration_timeout: required.then_some(config.allocation.registration_timeout),
+            adoption_grace: config.adoption.grace,
+            properties: config.app.properties.clone(),
+            graces: config.profiles.iter().map(grace).collect(),
+        },
+        readiness: readiness::Settings {
+            ratio: config.app.min_registered_ratio,
+            max_wait: config.app.max_wait,
+            registered: required,
+        },
+    }
 }

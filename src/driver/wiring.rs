@@ -9,11 +9,11 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 
 use crate::api;
-use crate::config::{self, Config, Registration, ScaleDown};
+use crate::config::{self, Config, ScaleDown};
 use crate::driver_backend::autoscaling::{self, Bounds};
 use crate::driver_backend::messages::{HearOfEnds, SetTargets};
 use crate::driver_backend::rolling::{self, Policy};
-use crate::driver_backend::{self, DriverBackend, readiness, registry, sessions, steering};
+use crate::driver_backend::{self, DriverBackend, steering};
 use crate::kubernetes::pod_template::{Common, TemplateError, Toleration};
 use crate::kubernetes::{Calls, ProfileSpec, Record};
 use crate::lifecycle_manager::{self, LifecycleManager, duties};
@@ -144,7 +144,7 @@ pub(super) fn wire(
     let driver_url = door.map(|door| door::url(&config, door.server.address()));
     let token = door.map(|door| door.token_source(&record.app_id));
     let agent = door.and_then(|_| door::agent(&config));
-    let speaking = speaking(&config, &record, &prefix);
+    let speaking = door::speaking(&config, &record, &prefix);
     let wanted = succession::targets(&config, &record);
     let mut targets = wanted.clone();
     if record.held.is_some() {
@@ -380,35 +380,6 @@ fn inheritance(inherited: Option<&Record>) -> Inheritance {
         ended: record.ended.clone(),
         bound: record.bound.clone(),
     })
-}
-
-/// How executors speak to this driver.
-fn speaking(config: &Config, record: &Record, prefix: &str) -> sessions::Wiring {
-    let keys = &config.backend.sessions;
-    let required = keys.registration() == Registration::Required;
-    let grace = |(name, profile): (&ProfileName, &config::Profile)| {
-        (name.clone(), profile.termination_grace)
-    };
-    sessions::Wiring {
-        registry: registry::Settings {
-            app: record.app_id.clone(),
-            prefix: prefix.to_owned(),
-            incarnation: record.incarnation,
-            heartbeat_interval: keys.heartbeat_interval,
-            heartbeat_timeout: keys.heartbeat_timeout,
-            loss_reason_timeout: keys.loss_reason_timeout,
-            mass_loss: keys.mass_loss,
-            registration_timeout: required.then_some(config.allocation.registration_timeout),
-            adoption_grace: config.adoption.grace,
-            properties: config.app.properties.clone(),
-            graces: config.profiles.iter().map(grace).collect(),
-        },
-        readiness: readiness::Settings {
-            ratio: config.app.min_registered_ratio,
-            max_wait: config.app.max_wait,
-            registered: required,
-        },
-    }
 }
 
 fn poll_pace(poll: &config::Poll, watched: bool) -> poll_source::Pace {

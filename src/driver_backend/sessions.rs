@@ -17,7 +17,7 @@ use crate::lifecycle_manager::{self, messages::Instruct};
 use crate::metrics::messages::CallMade;
 use crate::model::executor::{How, Why};
 use crate::model::news::{Aim, News};
-use crate::model::{Batch, ExecutorId, Snapshot};
+use crate::model::{Batch, ExecutorId, ProfileName, Snapshot};
 use crate::protocol::{Demand, FromExecutor, Order, ToExecutor};
 use crate::snapshot_store::messages::{LookNow, Tell};
 
@@ -72,6 +72,8 @@ pub(super) struct Sessions {
     mailboxes: BTreeMap<ConnectionId, mpsc::Sender<Outgoing>>,
     connections: u64,
     begun: bool,
+    /// What happened to executors that no batch has shown yet; each is in the next one.
+    untold: Vec<(ExecutorId, ProfileName, Step)>,
 }
 
 /// What sessions are made of.
@@ -90,6 +92,7 @@ impl Sessions {
             mailboxes: BTreeMap::new(),
             connections: 0,
             begun: false,
+            untold: Vec::new(),
         }
     }
 
@@ -126,6 +129,7 @@ impl DriverBackend {
         if !batch.latest().adopted {
             return;
         }
+        self.tell_steps();
         let first = !std::mem::replace(&mut self.sessions.begun, true);
         let (now, mut effects) = (self.clock.now().tick, Vec::new());
         (self.sessions.registry).round(batch, first, now, &mut effects);
@@ -179,9 +183,8 @@ impl DriverBackend {
                 Effect::AsksToGo(id, why) => self.asks_to_go(id, &why),
                 Effect::Happened(id, profile, step) => {
                     log(id, &step);
-                    let now = self.clock.now();
-                    self.chronicle.step(id, &profile, step, now);
-                    self.grown();
+                    self.sessions.untold.push((id, profile, step));
+                    self.tell_steps();
                 }
                 Effect::Degraded(why) => {
                     let why = why.to_string();
@@ -194,6 +197,22 @@ impl DriverBackend {
                 }
             }
         }
+    }
+
+    /// Tells what happened over sessions; of an executor that no batch has shown yet, after that batch.
+    fn tell_steps(&mut self) {
+        let Some(snapshot) = self.chronicle.snapshot().cloned() else {
+            return;
+        };
+        let now = self.clock.now();
+        for (id, profile, step) in std::mem::take(&mut self.sessions.untold) {
+            match snapshot.entry(id) {
+                Some(_) => self.chronicle.step(id, &profile, step, now),
+                None if snapshot.ended.contains(id) => {}
+                None => self.sessions.untold.push((id, profile, step)),
+            }
+        }
+        self.grown();
     }
 
     /// An executor has to go soon, and asks to be decommissioned; another one takes its place (spec B-30).

@@ -2,6 +2,8 @@
 //!
 //! All that is the same for every executor of a profile is rendered once; for executor N only its number is put in.
 
+mod parts;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +12,8 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use thiserror::Error;
+
+use parts::Parts;
 
 use super::labels::{EXECUTOR_ROLE, LabelScheme, is_label_value, to_label_value};
 use super::names::{MAX_PREFIX, is_prefix};
@@ -161,17 +165,6 @@ pub struct Template {
     profiles: BTreeMap<ProfileName, Parts>,
 }
 
-/// A pod's JSON, cut where the executor's number and its token go.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Parts(Arc<[Part]>);
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Part {
-    Text(String),
-    Id,
-    Token,
-}
-
 /// A pod to be asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodBody {
@@ -221,47 +214,6 @@ impl Template {
                 token.unwrap_or_default()
             })),
         })
-    }
-}
-
-impl Parts {
-    /// Renders with marks in place of the number and the token, and cuts there.
-    fn of(render: impl Fn(&str, &str) -> Value) -> Self {
-        let without = render("", "").to_string();
-        let mut count = 0u32;
-        // The marks are texts that occur nowhere else. They cannot arise across their edges either: they begin and end
-        // with a character that never stands beside the number or the token.
-        let mut mark = || loop {
-            let mark = format!("@{count}@");
-            count += 1;
-            if !without.contains(&mark) {
-                break mark;
-            }
-        };
-        let (id, token) = (mark(), mark());
-        let marked = render(&id, &token).to_string();
-        let mut parts = Vec::new();
-        for (n, around_token) in marked.split(&token).enumerate() {
-            parts.extend((n > 0).then_some(Part::Token));
-            for (n, text) in around_token.split(&id).enumerate() {
-                parts.extend((n > 0).then_some(Part::Id));
-                parts.push(Part::Text(text.to_owned()));
-            }
-        }
-        Self(parts.into())
-    }
-
-    fn fill(&self, id: ExecutorId, token: impl Fn() -> String) -> String {
-        let id = id.to_string();
-        let mut json = String::new();
-        for part in self.0.iter() {
-            match part {
-                Part::Text(text) => json.push_str(text),
-                Part::Id => json.push_str(&id),
-                Part::Token => json.push_str(&token()),
-            }
-        }
-        json
     }
 }
 

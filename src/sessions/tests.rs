@@ -19,16 +19,17 @@ use tower::ServiceExt as _;
 use super::*;
 use crate::clock::Clock;
 use crate::driver_backend;
-use crate::driver_backend::messages::{GetExecutors, KeepTargets};
+use crate::driver_backend::messages::{Explain, GetExecutors, KeepTargets};
 use crate::driver_backend::steering;
 use crate::driver_backend::steering::messages::{KeepHeld, Stop};
 use crate::lifecycle_manager::messages::{Instruct, Order};
 use crate::model::Tick;
-use crate::model::news::Outcome;
+use crate::model::news::{News, Outcome};
 use crate::model::{AppId, Incarnation};
 use crate::secret::seal::Key;
 use crate::snapshot_store::SnapshotStore;
 use crate::snapshot_store::delivery::Timing;
+use crate::snapshot_store::messages::Tell;
 use crate::testing::{Story, id, speaking};
 
 mod hostile_tests;
@@ -61,6 +62,7 @@ impl Handler<Stop> for Keeper {
 
 /// A driver with so many executors that run, and its sessions.
 struct Driver {
+    store: Addr<SnapshotStore>,
     backend: Addr<DriverBackend>,
     sessions: Sessions,
     key: Key,
@@ -119,6 +121,7 @@ impl Driver {
         let sessions = Sessions::with_room(backend.clone(), access, room);
         a_moment().await;
         Self {
+            store,
             backend,
             sessions,
             key,
@@ -389,4 +392,33 @@ async fn sessions_end_with_the_driver() {
     let mut socket = driver.registered(1).await;
     drop(driver);
     assert_eq!(hear(&mut socket).await["close"], 1001);
+}
+
+// spec: B-1, B-3, B-51
+#[actix::test]
+async fn an_executor_may_be_faster_than_what_the_ledger_tells_of_it_and_its_story_is_in_order() {
+    let driver = Driver::with(0).await;
+    let profile = "default".into();
+    let outcome = Outcome::Sent { profile };
+    let news = News::Requested { id: id(1), outcome };
+    driver.store.do_send(Tell(news));
+    let mut socket = driver.socket(1).await;
+    assert_eq!(
+        ask(&mut socket, &registration(1)).await["type"],
+        "registered"
+    );
+    a_moment().await;
+    let explanation = driver.backend.send(Explain(id(1))).await.unwrap().unwrap();
+    let story: Vec<Value> = explanation
+        .story
+        .events
+        .iter()
+        .map(|e| json!(e)["event"].clone())
+        .collect();
+    assert_eq!(story, ["requested", "registered"]);
+    let unknown = ask(&mut driver.socket(2).await, &registration(2)).await;
+    assert_eq!(
+        (&unknown["code"], &unknown["exit"]),
+        (&json!("unknown-executor"), &json!(true))
+    );
 }

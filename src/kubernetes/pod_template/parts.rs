@@ -1,0 +1,60 @@
+//! A pod's JSON, rendered once and cut where it differs from executor to executor.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::model::ExecutorId;
+
+/// A pod's JSON, cut where the executor's number and its token go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Parts(Arc<[Part]>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Part {
+    Text(String),
+    Id,
+    Token,
+}
+
+impl Parts {
+    /// Renders with marks in place of the number and the token, and cuts there.
+    pub(super) fn of(render: impl Fn(&str, &str) -> Value) -> Self {
+        let without = render("", "").to_string();
+        let mut count = 0u32;
+        // The marks are texts that occur nowhere else. They cannot arise across their edges either: they begin and end
+        // with a character that never stands beside the number or the token.
+        let mut mark = || loop {
+            let mark = format!("@{count}@");
+            count += 1;
+            if !without.contains(&mark) {
+                break mark;
+            }
+        };
+        let (id, token) = (mark(), mark());
+        let marked = render(&id, &token).to_string();
+        let mut parts = Vec::new();
+        for (n, around_token) in marked.split(&token).enumerate() {
+            parts.extend((n > 0).then_some(Part::Token));
+            for (n, text) in around_token.split(&id).enumerate() {
+                parts.extend((n > 0).then_some(Part::Id));
+                parts.push(Part::Text(text.to_owned()));
+            }
+        }
+        Self(parts.into())
+    }
+
+    /// The pod of this executor, with its token.
+    pub(super) fn fill(&self, id: ExecutorId, token: impl Fn() -> String) -> String {
+        let id = id.to_string();
+        let mut json = String::new();
+        for part in self.0.iter() {
+            match part {
+                Part::Text(text) => json.push_str(text),
+                Part::Id => json.push_str(&id),
+                Part::Token => json.push_str(&token()),
+            }
+        }
+        json
+    }
+}
