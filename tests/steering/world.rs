@@ -19,6 +19,8 @@ use tokio::task::{JoinHandle, LocalSet};
 use tokio::time::{sleep, timeout};
 use tower::ServiceExt;
 
+use crate::contract;
+
 /// Where everything is.
 const NAMESPACE: &str = "default";
 
@@ -150,7 +152,7 @@ impl Driver {
             "all"
         };
         let request = Request::builder()
-            .method(method)
+            .method(method.clone())
             .uri(path)
             .header("authorization", format!("Bearer {token}"))
             .body(Body::from(body.to_string()))
@@ -249,6 +251,16 @@ impl Driver {
     pub async fn exit(self) -> Exit {
         timeout(PATIENCE, self.running).await.unwrap().unwrap()
     }
+}
+
+async fn answer_to(routes: Router, request: Request<Body>) -> (StatusCode, Value) {
+    let response = routes.oneshot(request).await.unwrap();
+    let status = response.status();
+    let bytes = response.into_body().collect().await.unwrap().to_bytes();
+    (
+        status,
+        serde_json::from_slice(&bytes).unwrap_or(Value::Null),
+    )
 }
 
 async fn get(cluster: &DevCluster, what: &str) -> Value {
