@@ -21,9 +21,9 @@ use crate::model::news::{News, Outcome};
 use crate::model::pod::Sighting;
 use crate::model::pod::tests::pending;
 use crate::model::{AppId, Incarnation};
-use crate::snapshot_store::SnapshotStore;
 use crate::snapshot_store::delivery::Timing;
 use crate::snapshot_store::messages::Tell;
+use crate::snapshot_store::{SnapshotStore, TellOfRounds};
 use crate::testing::{Story, id, running};
 
 /// Takes what a record keeper would keep.
@@ -113,6 +113,7 @@ fn driver(targets: &[(&str, u32)]) -> Driver {
         timing,
     )
     .start();
+    store.do_send(TellOfRounds(meter.clone().recipient()));
     let tokens = Tokens::parse("full-one\nlooks read\n", "tokens").unwrap();
     Driver {
         store,
@@ -374,9 +375,14 @@ async fn prometheus_reads_what_was_counted() {
         "boatswain_target_executors{profile=\"default\"} 2",
         "boatswain_executors{profile=\"default\",state=\"requested\"} 1",
         "boatswain_adopted 1",
+        "boatswain_snapshots_waiting 0",
     ] {
         assert!(text.lines().any(|l| l == line), "no {line} in {text}");
     }
+    assert!(
+        text.contains("boatswain_round_seconds_count{subscriber=\"backend\"} "),
+        "{text}"
+    );
     assert!(text.ends_with("# EOF\n"));
 }
 

@@ -31,7 +31,7 @@ use crate::sessions::access::{Access, TokenKeys};
 use crate::snapshot_store::delivery::Timing;
 use crate::snapshot_store::ledger::{Identity, Inheritance, Ledger};
 use crate::snapshot_store::messages::{LookNow, MeasureNow};
-use crate::snapshot_store::{SnapshotStore, TellOfEpochs};
+use crate::snapshot_store::{SnapshotStore, TellOfEpochs, TellOfRounds};
 use crate::watch_source::WatchSource;
 
 use super::door::{self, Door};
@@ -205,6 +205,7 @@ pub(super) fn wire(
         timing,
     )
     .start();
+    store.do_send(TellOfRounds(meter.clone().recipient()));
     // It is told of calls, and needs what makes them.
     let backend_context = Context::<DriverBackend>::new();
     let backend = backend_context.address();
