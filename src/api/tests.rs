@@ -15,6 +15,7 @@ use super::*;
 use crate::clock::Clock;
 use crate::driver_backend::autoscaling::{self, Bounds};
 use crate::driver_backend::messages::KeepTargets;
+use crate::driver_backend::profiles::{self, KeepProfile};
 use crate::driver_backend::steering::messages::{KeepHeld, Stop};
 use crate::driver_backend::{self, DriverBackend, steering};
 use crate::model::news::{News, Outcome};
@@ -43,6 +44,12 @@ impl Handler<KeepHeld> for Keeper {
     type Result = ();
 
     fn handle(&mut self, _: KeepHeld, _: &mut Self::Context) {}
+}
+
+impl Handler<KeepProfile> for Keeper {
+    type Result = ();
+
+    fn handle(&mut self, _: KeepProfile, _: &mut Self::Context) {}
 }
 
 impl Handler<Stop> for Keeper {
@@ -103,6 +110,11 @@ fn driver(targets: &[(&str, u32)]) -> Driver {
             demand_ttl: Duration::from_secs(60),
         }),
         rolling: None,
+        adding: profiles::Wiring {
+            read: Box::new(|_, _| panic!("no profile is added here")),
+            added: BTreeMap::new(),
+            keep: Keeper.start().recipient(),
+        },
     })
     .start();
     let meter = Meter::new(

@@ -6,5 +6,6 @@ mod application;
 mod contract;
 mod demand;
 mod executors;
+mod profiles;
 mod rolling;
 mod world;
