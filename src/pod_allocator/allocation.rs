@@ -179,6 +179,9 @@ impl Allocation {
             Answer::Refused(kind, why) => {
                 let (kind, why) = (*kind, Arc::clone(why));
                 if kind.is_fatal_at_start() && !self.had_an_executor {
+                    if let Some(hold) = self.holds.get_mut(profile) {
+                        hold.try_over(sent);
+                    }
                     said.push(Saying::Fatal { kind, why });
                     return said;
                 }

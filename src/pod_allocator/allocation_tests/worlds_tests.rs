@@ -396,3 +396,23 @@ proptest! {
         }
     }
 }
+
+// spec: A-24
+#[test]
+fn a_refusal_that_is_fatal_is_the_answer_to_the_try_as_any_other() {
+    let mut world = World::new();
+    for step in [
+        Step::Allocate,
+        Step::Answer(0, Fate::Refused(Kind::Quota)),
+        Step::Pass(1_000),
+        Step::Allocate,
+        Step::Answer(0, Fate::Refused(Kind::Blocked)),
+        Step::Record(true),
+    ] {
+        world.step(&step);
+    }
+    for _ in 0..20 {
+        world.good_time();
+    }
+    assert!(world.is_as_wanted());
+}
