@@ -68,6 +68,13 @@ pub fn bound(script: &Script) -> Duration {
         10 * (config.allocation.min_gap + config.allocation.interval + config.lifecycle.interval);
     let mut bound = start + seen + settled + crashed + surplus + runs + RECORD_WATCH + again;
     bound += GATHERED + QUOTA + rounds;
+    let sessions = &config.backend.sessions;
+    if sessions.listen.is_some() {
+        // Who never registers or fell silent is given up, and not before everyone had time to come back.
+        let silent = 3 * sessions.heartbeat_timeout + sessions.loss_reason_timeout;
+        bound += config.adoption.grace + config.allocation.registration_timeout.max(silent);
+        bound += config.backend.decommission_timeout + gone + runs;
+    }
     // What is on its way when the calm begins still arrives.
     bound += 4 * config.cluster.request_timeout + LATEST_LINE;
     for step in &script.steps {
@@ -195,10 +202,15 @@ impl World {
             return Err(format!("O-12: d{number} does not answer"));
         };
         let planted = self.checks.excuses.planted.len() + self.checks.excuses.relabelled.len();
+        // Where executors talk, news of them is always on its way.
+        let waiting = match self.talk {
+            Some(_) => self.script.config.lifecycle.max_buffered as usize,
+            None => 1,
+        };
         let small = measures.tombstones == 0
             && measures.strangers <= planted
             && measures.suspects <= ledger.entries.len()
-            && measures.waiting <= 1
+            && measures.waiting <= waiting.max(1)
             && ledger.ended.interval_count() <= ledger.entries.len() + 1;
         if small {
             return Ok(());

@@ -54,6 +54,17 @@ impl World {
                 self.later(time, Fault::Back(back));
             }
             Fault::Back(back) => self.come_back(back).await,
+            Fault::Partition { time } => {
+                if let Some(talk) = &mut self.talk {
+                    talk.cut(true);
+                    self.later(time, Fault::NoPartition);
+                }
+            }
+            Fault::NoPartition => {
+                if let Some(talk) = &mut self.talk {
+                    talk.cut(false);
+                }
+            }
             Fault::Quota { pods, time } => {
                 let code = self.hand.limit_pods(QUOTA, pods).await;
                 say!("   a quota of {pods} pods: {code}");
@@ -109,6 +120,9 @@ impl World {
         }
         self.network.net().trap = None;
         self.node.calm();
+        if let Some(talk) = &mut self.talk {
+            talk.calm();
+        }
     }
 
     /// Whether the server is out of reach.
@@ -155,6 +169,8 @@ fn needs_the_server(fault: &Fault) -> bool {
                 | Fault::TearWatches
                 | Fault::Back(_)
                 | Fault::Outage { .. }
+                | Fault::Partition { .. }
+                | Fault::NoPartition
                 | Fault::CrashLoop { .. }
                 | Fault::Plague { .. }
         )

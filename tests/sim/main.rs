@@ -33,6 +33,7 @@ mod runs;
 mod same;
 mod script;
 mod shrink;
+mod talk;
 mod trace;
 mod truth;
 mod weather;

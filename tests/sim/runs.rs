@@ -47,16 +47,18 @@ pub fn run_untraced(case: &Case) -> Run {
 }
 
 fn run_traced(case: &Case, is_traced: bool) -> Run {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .unwrap();
+    let script = case.script();
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_time().start_paused(true);
+    if script.config.backend.sessions.listen.is_some() {
+        // A driver that hears executors listens, though nobody ever connects.
+        runtime.enable_io();
+    }
+    let runtime = runtime.build().unwrap();
     planted::plant(case.planted);
     let run = runtime.block_on(async {
         let began = tokio::time::Instant::now();
         trace::begin(is_traced);
-        let script = case.script();
         say!("{script:#?}");
         let mut world = World::new(script);
         let fleet = world.fleet.clone();

@@ -70,6 +70,10 @@ pub enum Fault {
     },
     /// It is back.
     Back(Back),
+    /// Executors do not reach the driver for a while.
+    Partition { time: Duration },
+    /// They do again.
+    NoPartition,
     /// Executors come to an end that nobody asked for.
     End {
         pick: u64,

@@ -21,6 +21,7 @@ use crate::hand::Hand;
 use crate::network::Network;
 use crate::node::Node;
 use crate::script::{Fault, Script};
+use crate::talk::Talk;
 use crate::trace::{self, say};
 use crate::truth::{self, Truth};
 
@@ -43,6 +44,8 @@ pub struct World {
     pub fleet: Fleet,
     pub checks: Checks,
     pub truth: Truth,
+    /// The executors, where they talk.
+    pub talk: Option<Talk>,
     pub backup: Option<State>,
     /// All profiles that there ever are.
     pub profiles: BTreeMap<ProfileName, Profile>,
@@ -105,6 +108,7 @@ impl World {
             fleet: Rc::new(RefCell::new(Vec::new())),
             checks,
             truth: Truth::of(&script),
+            talk: Talk::of(&script.config, seed),
             backup: None,
             profiles: script.config.profiles.clone(),
             starts: vec![Instant::now()],
@@ -209,6 +213,7 @@ impl World {
         }
         self.network.net().remember(state);
         self.look().await?;
+        self.talk().await?;
         match trace::panics().first() {
             Some(panic) => Err(format!("O-12: {panic}")),
             None => Ok(()),
@@ -246,8 +251,10 @@ impl World {
     async fn hear(&mut self) -> Verdict {
         // While the server is asked, what was said before arrives.
         let server = self.cluster.state().await;
-        for driver in self.fleet.borrow().iter() {
-            let (number, ends) = (driver.number, driver.take_ends());
+        let told: Vec<_> = (self.fleet.borrow().iter())
+            .map(|driver| (driver.number, driver.take_ends()))
+            .collect();
+        for (number, ends) in told {
             for end in &ends {
                 let (id, class) = (end.0.entry.id, end.0.reason.class);
                 say!("d{number} tells: {id} {class}");
@@ -255,6 +262,7 @@ impl World {
             if self.checks.excuses.rewritten.is_empty() {
                 self.truth.told(number, &ends, &server)?;
             }
+            self.silence_is_real(number, &ends)?;
             self.checks.told(number, ends)?;
         }
         Ok(())

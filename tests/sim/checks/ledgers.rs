@@ -201,6 +201,13 @@ impl Checks {
             let excused = match class {
                 Some(LossClass::ScaledDown) => surplus || retargeted,
                 Some(LossClass::Killed) => self.ended_by.contains(&driver),
+                // Whether those were silent is looked at when they are told.
+                Some(
+                    LossClass::HeartbeatTimeout
+                    | LossClass::Disconnected
+                    | LossClass::RegistrationTimeout
+                    | LossClass::Decommissioned,
+                ) => true,
                 // It had ended, in a history that the driver does not know to be over yet.
                 Some(_) if told.is_some() => meddled || was_rewritten,
                 Some(_) | None => meddled,

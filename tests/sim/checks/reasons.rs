@@ -22,6 +22,10 @@ pub fn is_told_as(befell: &[Mishap], class: LossClass) -> bool {
         class,
         LossClass::ScaledDown
             | LossClass::Killed
+            | LossClass::Decommissioned
+            | LossClass::HeartbeatTimeout
+            | LossClass::Disconnected
+            | LossClass::RegistrationTimeout
             | LossClass::Mislabelled
             | LossClass::Deleted
             | LossClass::Missing

@@ -23,7 +23,7 @@ pub struct Mix {
 impl Mix {
     /// A choice among all kinds.
     pub fn draw(rng: &mut StdRng, size: &Size) -> Self {
-        let all: [(u32, Draw); 19] = [
+        let all: [(u32, Draw); 20] = [
             (60, watches),
             (30, |_| Fault::Backup),
             (20, servers),
@@ -41,6 +41,9 @@ impl Mix {
             (60, kills),
             (40, successors),
             (10, endings),
+            (20, |rng| Fault::Partition {
+                time: time(rng, 1_000, 400_000),
+            }),
             (30, |rng| Fault::Pause {
                 time: time(rng, 100, 90_000),
             }),

@@ -1,11 +1,16 @@
 //! The configuration of a run's drivers, and how fast its nodes are.
 
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::time::Duration;
 
-use boatswain::config::{Config, Profile, ScaleDown};
+use boatswain::config::{Auth, Config, Profile, ScaleDown};
 use boatswain::model::{AppId, ProfileName};
 use rand::RngExt;
 use rand::rngs::StdRng;
+use tempfile::NamedTempFile;
 
 use super::ms;
 use super::size::Size;
@@ -78,5 +83,34 @@ pub fn config(rng: &mut StdRng, size: &Size) -> Config {
     config.failures.backoff_initial = ms(rng, 200..2_000);
     config.failures.backoff_max = ms(rng, 2_000..60_000);
     config.shutdown.grace = Duration::from_secs(60);
+    if rng.random_bool(0.3) {
+        talk(rng, &mut config);
+    }
     config
+}
+
+/// Executors talk to the driver: by a router in this process, for nobody connects to where it listens.
+fn talk(rng: &mut StdRng, config: &mut Config) {
+    config.backend.kill_grace = ms(rng, 0..5_000);
+    config.backend.decommission_timeout = ms(rng, 1_000..60_000);
+    config.allocation.registration_timeout = ms(rng, 30_000..300_000);
+    let sessions = &mut config.backend.sessions;
+    sessions.listen = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+    sessions.url = Some("http://driver:7078".to_owned());
+    sessions.auth = Some(Auth::Derived);
+    sessions.key_file = Some(key_file());
+    sessions.heartbeat_interval = ms(rng, 5_000..30_000);
+    sessions.heartbeat_timeout = 4 * sessions.heartbeat_interval + ms(rng, 0..60_000);
+    sessions.loss_reason_timeout = ms(rng, 10_000..90_000);
+}
+
+/// The file of the key that tokens are made of: the same in every run, and for every driver in it.
+fn key_file() -> PathBuf {
+    static FILE: OnceLock<NamedTempFile> = OnceLock::new();
+    let file = FILE.get_or_init(|| {
+        let mut file = NamedTempFile::new().unwrap();
+        file.write_all(&[b'k'; 64]).unwrap();
+        file
+    });
+    file.path().to_owned()
 }
