@@ -5,9 +5,11 @@
 
 mod body;
 mod demand;
+mod early;
 mod events;
 mod openapi;
 pub mod problem;
+mod profiles;
 mod routes;
 pub(crate) mod serve;
 mod steering;
@@ -69,7 +71,8 @@ pub enum ApiError {
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
-    tokens: Tokens,
+    /// Who is let in.
+    pub tokens: Tokens,
 }
 
 /// What handlers have.
@@ -124,10 +127,9 @@ impl Server {
         Ok(Self { listener, tokens })
     }
 
-    /// Serves until it is dropped.
-    pub async fn run(self, backend: Addr<DriverBackend>, meter: Addr<Meter>) {
-        let router = router(backend, meter, self.tokens);
-        serve::serve(self.listener, router, CONNECTIONS).await;
+    /// Serves until it is dropped: the driver's routes, as soon as it has some.
+    pub async fn run(self, driver: early::Routes) {
+        serve::serve(self.listener, early::router(driver), CONNECTIONS).await;
     }
 }
 

@@ -116,3 +116,7 @@ fn parameters(route: &Route) -> Vec<Value> {
 fn named(schema: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{schema}")})
 }
+
+#[cfg(test)]
+#[path = "openapi_tests.rs"]
+mod tests;

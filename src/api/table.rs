@@ -5,7 +5,7 @@ use axum::routing::{MethodRouter, get, post, put};
 use http::Method;
 
 use super::routes::{document, executors, explain, health, metrics, readiness, status};
-use super::{Api, demand, events, steering, targets};
+use super::{Api, demand, events, profiles, steering, targets};
 
 /// A route.
 pub struct Route {
@@ -101,6 +101,15 @@ impl Route {
 pub fn table() -> Vec<Route> {
     let (put_, post_) = (Method::PUT, Method::POST);
     vec![
+        does(
+            put_.clone(),
+            "/v1/profiles/{profile}",
+            put(profiles::add),
+            "NewProfile",
+            "Targets",
+        )
+        .is("Adds a profile; one that is there is not changed")
+        .refuses(&[400, 422]),
         looks("/v1/status", get(status), "Status")
             .is("How the driver is doing: targets, states, what is waited for, the last losses"),
         looks("/v1/executors", get(executors), "Executors").is("The executors that live"),

@@ -15,15 +15,16 @@ use super::*;
 use crate::clock::Clock;
 use crate::driver_backend::autoscaling::{self, Bounds};
 use crate::driver_backend::messages::KeepTargets;
+use crate::driver_backend::profiles::{self, KeepProfile};
 use crate::driver_backend::steering::messages::{KeepHeld, Stop};
 use crate::driver_backend::{self, DriverBackend, steering};
 use crate::model::news::{News, Outcome};
 use crate::model::pod::Sighting;
 use crate::model::pod::tests::pending;
 use crate::model::{AppId, Incarnation};
-use crate::snapshot_store::SnapshotStore;
 use crate::snapshot_store::delivery::Timing;
 use crate::snapshot_store::messages::Tell;
+use crate::snapshot_store::{SnapshotStore, TellOfRounds};
 use crate::testing::{Story, id, running};
 
 /// Takes what a record keeper would keep.
@@ -43,6 +44,12 @@ impl Handler<KeepHeld> for Keeper {
     type Result = ();
 
     fn handle(&mut self, _: KeepHeld, _: &mut Self::Context) {}
+}
+
+impl Handler<KeepProfile> for Keeper {
+    type Result = ();
+
+    fn handle(&mut self, _: KeepProfile, _: &mut Self::Context) {}
 }
 
 impl Handler<Stop> for Keeper {
@@ -103,6 +110,11 @@ fn driver(targets: &[(&str, u32)]) -> Driver {
             demand_ttl: Duration::from_secs(60),
         }),
         rolling: None,
+        adding: profiles::Wiring {
+            read: Box::new(|_, _| panic!("no profile is added here")),
+            added: BTreeMap::new(),
+            keep: Keeper.start().recipient(),
+        },
     })
     .start();
     let meter = Meter::new(
@@ -113,6 +125,7 @@ fn driver(targets: &[(&str, u32)]) -> Driver {
         timing,
     )
     .start();
+    store.do_send(TellOfRounds(meter.clone().recipient()));
     let tokens = Tokens::parse("full-one\nlooks read\n", "tokens").unwrap();
     Driver {
         store,
@@ -374,9 +387,14 @@ async fn prometheus_reads_what_was_counted() {
         "boatswain_target_executors{profile=\"default\"} 2",
         "boatswain_executors{profile=\"default\",state=\"requested\"} 1",
         "boatswain_adopted 1",
+        "boatswain_snapshots_waiting 0",
     ] {
         assert!(text.lines().any(|l| l == line), "no {line} in {text}");
     }
+    assert!(
+        text.contains("boatswain_round_seconds_count{subscriber=\"backend\"} "),
+        "{text}"
+    );
     assert!(text.ends_with("# EOF\n"));
 }
 

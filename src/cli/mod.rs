@@ -7,6 +7,7 @@ mod convert;
 mod credentials;
 mod ctl;
 pub mod dev_cluster;
+mod generate;
 mod progress;
 mod run;
 mod users;
@@ -14,7 +15,7 @@ mod users;
 use std::ffi::OsString;
 
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::exit::Exit;
 use crate::telemetry;
@@ -57,6 +58,10 @@ enum Command {
     Resume(ask::ResumeArgs),
     /// End the application, or its driver alone.
     Stop(ask::StopArgs),
+    /// Print what has a shell complete these commands.
+    Completions(generate::CompletionsArgs),
+    /// Write the pages of the manual.
+    Man(generate::ManArgs),
     /// Serve the embedded cluster alone, on loopback, for kubectl and any other client.
     DevCluster(Box<dev_cluster::DevClusterArgs>),
 }
@@ -79,6 +84,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             Command::Hold(args) => ask::hold(&args),
             Command::Resume(args) => ask::resume(&args),
             Command::Stop(args) => ask::stop(&args),
+            Command::Completions(args) => generate::completions(&args, Cli::command()),
+            Command::Man(args) => generate::man(&args, Cli::command()),
             Command::DevCluster(args) => serve(*args),
         },
         Err(error) => {
@@ -139,7 +146,6 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        use clap::CommandFactory;
         Cli::command().debug_assert();
     }
 }

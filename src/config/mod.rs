@@ -5,6 +5,7 @@
 //! tree apart key by key and notes every mistake, `sections`, `policy` and `profile` say which keys
 //! there are, `check` refuses what contradicts itself.
 
+mod added;
 mod check;
 mod document;
 mod effective;
@@ -28,6 +29,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+pub use added::Where;
 pub use document::ENV_PREFIX;
 pub use effective::{Effective, Setting};
 pub use error::{ConfigError, Mistake, Origin};

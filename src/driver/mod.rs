@@ -20,7 +20,7 @@ use actix::{Actor, Context, Handler, Recipient};
 use axum::Router;
 use rand::TryRng;
 use rand::rngs::SysRng;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::api::{self, tokens::Tokens};
@@ -272,12 +272,29 @@ fn embedded(config: &Config, seed: u64) -> DevCluster {
 
 /// From the first call to the exit code.
 async fn drive(
-    config: Config,
+    mut config: Config,
     environment: Environment,
     mut commands: mpsc::UnboundedReceiver<Command>,
 ) -> Exit {
     let started = tokio::time::Instant::now();
     let mut early = Vec::new();
+    let api = match served(&config.api).await {
+        Ok(api) => api,
+        Err(error) => {
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "the api cannot be served"
+            );
+            return Exit::Configuration;
+        }
+    };
+    // Dropped with the driver, and what it serves with it.
+    let mut serving = JoinSet::new();
+    let (routes, served) = watch::channel(None);
+    let tokens = api.as_ref().map(|api| api.tokens.clone());
+    if let Some(api) = api {
+        serving.spawn(api.run(served));
+    }
     let succeeded = tokio::select! {
         biased;
         // Nothing was made yet, so there is nothing to end: any way to stop is the same.
@@ -291,6 +308,7 @@ async fn drive(
             return error.exit;
         }
     };
+    succession::take_over_profiles(&mut config, &application.record);
     // Of each there are a few at most: what ends a driver is told once.
     let (reports, mut events) = mpsc::unbounded_channel();
     let (asked, mut stops) = mpsc::unbounded_channel();
@@ -302,16 +320,6 @@ async fn drive(
     let on_signal = config.shutdown.on_signal;
     let grace = config.shutdown.grace;
     let in_a_pod = config.driver.pod_name.is_some();
-    let api = match served(&config.api).await {
-        Ok(api) => api,
-        Err(error) => {
-            tracing::error!(
-                error = &error as &dyn std::error::Error,
-                "the api cannot be served"
-            );
-            return Exit::Configuration;
-        }
-    };
     let door = match Door::open(&config).await {
         Ok(door) => door,
         Err(error) => {
@@ -330,11 +338,9 @@ async fn drive(
             return Exit::Configuration;
         }
     };
-    // Dropped with the driver, and what it serves with it.
-    let mut serving = JoinSet::new();
-    if let Some(api) = api {
+    if let Some(tokens) = tokens {
         let (backend, meter) = (actors.backend.clone(), actors.meter.clone());
-        serving.spawn(api.run(backend, meter));
+        routes.send_replace(Some(api::router(backend, meter, tokens)));
     }
     if let (Some(door), Some(sessions)) = (door, &actors.sessions) {
         serving.spawn(door.server.run(sessions.clone()));

@@ -11,7 +11,7 @@ use serde_json::json;
 use thiserror::Error;
 use tokio::time::Instant;
 
-use crate::config::Config;
+use crate::config::{Config, Where};
 use crate::exit::Exit;
 use crate::kubernetes::calls::ConfigMap;
 use crate::kubernetes::pod_template::EXECUTOR_CONTAINER;
@@ -140,6 +140,29 @@ pub async fn succeed(
         uid: map.uid,
         version: map.version,
     })
+}
+
+/// Profiles that were added while an earlier driver ran are there again (spec B-26). One that the configuration has by
+/// now is as that says.
+pub fn take_over_profiles(config: &mut Config, record: &Record) {
+    for (name, described) in &record.profiles {
+        if config.profiles.contains_key(name) {
+            continue;
+        }
+        match Where::of(config).profile(name.as_str(), described) {
+            Ok(profile) => {
+                config.profiles.insert(name.clone(), profile);
+            }
+            Err(mistakes) => {
+                let (profile, mistakes) = (name.as_str(), mistakes.len());
+                tracing::warn!(
+                    profile,
+                    mistakes,
+                    "a profile that was added while another driver ran is not understood: its executors go"
+                );
+            }
+        }
+    }
 }
 
 /// How many executors of each profile are wanted while none are held: as configured, unless that was changed while a

@@ -9,9 +9,10 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 
 use crate::api;
-use crate::config::{self, Config, ScaleDown};
+use crate::config::{self, Config, ScaleDown, Where};
 use crate::driver_backend::autoscaling::{self, Bounds};
 use crate::driver_backend::messages::{HearOfEnds, SetTargets};
+use crate::driver_backend::profiles::{self, TellOfProfiles, Understood};
 use crate::driver_backend::rolling::{self, Policy};
 use crate::driver_backend::{self, DriverBackend, steering};
 use crate::kubernetes::pod_template::{Common, TemplateError, Toleration};
@@ -31,7 +32,7 @@ use crate::sessions::access::{Access, TokenKeys};
 use crate::snapshot_store::delivery::Timing;
 use crate::snapshot_store::ledger::{Identity, Inheritance, Ledger};
 use crate::snapshot_store::messages::{LookNow, MeasureNow};
-use crate::snapshot_store::{SnapshotStore, TellOfEpochs};
+use crate::snapshot_store::{SnapshotStore, TellOfEpochs, TellOfRounds};
 use crate::watch_source::WatchSource;
 
 use super::door::{self, Door};
@@ -146,6 +147,7 @@ pub(super) fn wire(
     let agent = door.and_then(|_| door::agent(&config));
     let speaking = door::speaking(&config, &record, &prefix);
     let wanted = succession::targets(&config, &record);
+    let place_of_pods = Where::of(&config);
     let mut targets = wanted.clone();
     if record.held.is_some() {
         targets.values_mut().for_each(|target| *target = 0);
@@ -205,6 +207,7 @@ pub(super) fn wire(
         timing,
     )
     .start();
+    store.do_send(TellOfRounds(meter.clone().recipient()));
     // It is told of calls, and needs what makes them.
     let backend_context = Context::<DriverBackend>::new();
     let backend = backend_context.address();
@@ -261,6 +264,11 @@ pub(super) fn wire(
         },
         autoscaling: demand.enabled.then(|| scaling(&demand)),
         rolling: (!roll.interval.is_zero()).then(|| rolling(&roll)),
+        adding: profiles::Wiring {
+            read: Box::new(move |name, described| understood(place_of_pods, name, described)),
+            added: record.profiles.clone(),
+            keep: keeper.clone().recipient(),
+        },
     }));
 
     backend.do_send(HearOfEnds(meter.clone().recipient()));
@@ -310,6 +318,7 @@ pub(super) fn wire(
         cannot_start: reporter.clone().recipient(),
     })
     .start();
+    backend.do_send(TellOfProfiles(allocator.clone().recipient()));
     let sessions = door.map(|door| {
         let access = match &door.key {
             Some(key) => Access::Derived(record.app_id.clone(), key.clone()),
@@ -337,14 +346,17 @@ pub(super) fn wire(
 
 /// How many executors of each profile there may be.
 fn bounds(profiles: &BTreeMap<ProfileName, config::Profile>) -> BTreeMap<ProfileName, Bounds> {
-    let bounds = |profile: &config::Profile| Bounds {
+    (profiles.iter())
+        .map(|(name, profile)| (name.clone(), bounds_of(profile)))
+        .collect()
+}
+
+fn bounds_of(profile: &config::Profile) -> Bounds {
+    Bounds {
         slots: profile.slots,
         least: profile.min_executors,
         most: profile.max_executors,
-    };
-    (profiles.iter())
-        .map(|(name, profile)| (name.clone(), bounds(profile)))
-        .collect()
+    }
 }
 
 fn scaling(demand: &config::Autoscaling) -> autoscaling::Settings {
@@ -355,6 +367,20 @@ fn scaling(demand: &config::Autoscaling) -> autoscaling::Settings {
         idle_timeout: demand.idle_timeout,
         demand_ttl: demand.demand_ttl,
     }
+}
+
+/// A profile that is described while the driver runs.
+fn understood(
+    place: Where,
+    name: &ProfileName,
+    described: &serde_json::Value,
+) -> Result<Understood, Vec<config::Mistake>> {
+    let profile = place.profile(name.as_str(), described)?;
+    Ok(Understood {
+        executors: profile.executors,
+        bounds: bounds_of(&profile),
+        spec: spec(profile),
+    })
 }
 
 fn rolling(roll: &config::Roll) -> rolling::Settings {

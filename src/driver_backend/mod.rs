@@ -6,6 +6,7 @@
 pub mod autoscaling;
 pub mod chronicle;
 pub mod messages;
+pub mod profiles;
 pub mod readiness;
 pub mod registry;
 pub mod rolling;
@@ -34,6 +35,7 @@ use messages::{
     EventsRead, Explain, Explanation, FollowEvents, GetExecutors, GetStatus, Growth, HearOfEnds,
     KeepTargets, ReadEvents, RefusedTargets, SetTargets,
 };
+use profiles::Profiles;
 use rolling::Roller;
 use sessions::Sessions;
 use steering::Steering;
@@ -61,6 +63,7 @@ pub struct DriverBackend {
     steering: Steering,
     scalers: Scalers,
     roller: Option<Roller>,
+    added: Profiles,
 }
 
 /// What DriverBackend is made of.
@@ -89,6 +92,8 @@ pub struct Wiring {
     pub autoscaling: Option<autoscaling::Settings>,
     /// How executors are replaced one after the other, where they are.
     pub rolling: Option<rolling::Settings>,
+    /// How profiles are added.
+    pub adding: profiles::Wiring,
 }
 
 impl DriverBackend {
@@ -107,6 +112,7 @@ impl DriverBackend {
             steering,
             autoscaling,
             rolling,
+            adding,
         } = wiring;
         let wanted = (targets.values()).fold(0, |sum: u32, n| sum.saturating_add(*n));
         let scalers = autoscaling.map(|settings| Scalers::new(settings, profiles.clone()));
@@ -126,6 +132,7 @@ impl DriverBackend {
             sessions: Sessions::new(sessions, wanted),
             steering: Steering::new(steering, clock.now().tick),
             scalers: scalers.unwrap_or_default(),
+            added: Profiles::new(adding),
             roller: rolling.map(|settings| Roller::new(settings, clock.now().tick)),
         }
     }

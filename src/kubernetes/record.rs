@@ -36,6 +36,8 @@ pub struct Record {
     pub targets: BTreeMap<ProfileName, u32>,
     /// That the executors are held, so that none is wanted (spec B-31).
     pub held: Option<Held>,
+    /// Profiles that were added while a driver ran, by the keys of the configuration (spec B-26).
+    pub profiles: BTreeMap<ProfileName, Value>,
     /// Ids up to this one may have been used (in blocks, so that no executor costs a write).
     pub reserved: Option<ExecutorId>,
     /// Ids that have ended (spec E-9).
@@ -156,6 +158,7 @@ mod key {
     pub(super) const ORIGIN: &str = "origin";
     pub(super) const TARGETS: &str = "targets";
     pub(super) const HELD: &str = "held";
+    pub(super) const PROFILES: &str = "profiles";
     pub(super) const RESERVED: &str = "reserved";
     pub(super) const ENDED: &str = "ended";
     pub(super) const BOUND: &str = "bound";
@@ -201,6 +204,7 @@ impl Record {
             origin: None,
             targets: BTreeMap::new(),
             held: None,
+            profiles: BTreeMap::new(),
             reserved: None,
             ended: IdSet::new(),
             bound: IdSet::new(),
@@ -265,6 +269,9 @@ impl Record {
         put(key::ENDED, intervals::text(&self.ended));
         put(key::BOUND, intervals::text(&self.bound));
         put(key::BACKOFFS, json!(self.backoffs).to_string());
+        if !self.profiles.is_empty() {
+            put(key::PROFILES, json!(self.profiles).to_string());
+        }
         if let Some(held) = &self.held {
             put(key::HELD, json!(held).to_string());
         }
@@ -317,6 +324,7 @@ impl Record {
             origin: keys.get(key::ORIGIN).map(Arc::from),
             targets: keys.json(key::TARGETS)?,
             held: keys.json(key::HELD)?,
+            profiles: keys.json(key::PROFILES)?,
             reserved,
             ended: keys.intervals(key::ENDED)?,
             bound: keys.intervals(key::BOUND)?,

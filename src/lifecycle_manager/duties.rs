@@ -96,32 +96,35 @@ impl Duties {
         if !latest.adopted {
             return actions;
         }
-        let ended = as_they_ended(batch);
+        // Each is looked at once, whatever there is to look at it for: what is owed is owed once.
+        let mut ids: BTreeSet<ExecutorId> = self.past_deadlines(now).collect();
         if std::mem::replace(&mut self.begun, true) {
-            for id in batch.changed_executors() {
-                self.executor(id, latest, ended.get(&id), now, &mut actions);
-            }
+            ids.extend(batch.changed_executors());
             for uid in batch.changed_ghosts() {
                 self.ghost(uid, latest, now);
             }
         } else {
             // Whatever changed until adoption was not looked at, and the batch need not name it any more.
-            for id in latest.entries.keys() {
-                self.executor(id, latest, ended.get(&id), now, &mut actions);
-            }
+            ids.extend(latest.entries.keys());
             for uid in latest.ghosts.keys() {
                 self.ghost(uid.clone(), latest, now);
             }
         }
-        while let Some((at, id)) = self.deadlines.first().copied()
-            && at <= now
-        {
-            self.deadlines.remove(&(at, id));
+        let ended = as_they_ended(batch);
+        for id in ids {
             self.executor(id, latest, ended.get(&id), now, &mut actions);
         }
         let calls = self.queue.due(now);
         actions.extend(calls.map(|(subject, duty)| Action::Call(subject, duty)));
         actions
+    }
+
+    /// Those that are to be looked at by now for the time alone.
+    fn past_deadlines(&mut self, now: Tick) -> impl Iterator<Item = ExecutorId> {
+        let later = self.deadlines.split_off(&(now, ExecutorId::MAX));
+        std::mem::replace(&mut self.deadlines, later)
+            .into_iter()
+            .map(|(_, id)| id)
     }
 
     fn executor(

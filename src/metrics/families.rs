@@ -3,17 +3,19 @@
 use std::fmt;
 use std::time::Duration;
 
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeMetric, MetricEncoder};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::{Metric, Registry, Unit};
 
 use super::messages::CallMade;
 use crate::model::{AppId, Incarnation, LossClass, ProfileName, Snapshot, Tick};
+use crate::snapshot_store::messages::{Measures, RoundMade, Subscriber};
 
 /// Seconds that a call may take.
 const CALL_SECONDS: [f64; 11] = [
@@ -23,6 +25,11 @@ const CALL_SECONDS: [f64; 11] = [
 /// Seconds that an executor may take from being asked for to running.
 const START_SECONDS: [f64; 11] = [
     0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 180.0, 600.0,
+];
+
+/// Seconds that a round may take.
+const ROUND_SECONDS: [f64; 9] = [
+    0.000_1, 0.000_25, 0.001, 0.002_5, 0.01, 0.025, 0.1, 0.25, 1.0,
 ];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -56,6 +63,28 @@ struct OfOutcome {
     outcome: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfRound {
+    subscriber: &'static str,
+}
+
+/// A metric of whatever kind, for the table of all of them.
+#[derive(Debug)]
+struct Boxed(Box<dyn Metric>);
+
+impl EncodeMetric for Boxed {
+    fn encode(&self, encoder: MetricEncoder<'_>) -> fmt::Result {
+        self.0.encode(encoder)
+    }
+
+    fn metric_type(&self) -> MetricType {
+        self.0.metric_type()
+    }
+}
+
+/// A line of the table: a metric's name without the prefix, what it is, in which unit, and where it is counted.
+type Line = (&'static str, &'static str, Option<Unit>, Box<dyn Metric>);
+
 /// Every number there is.
 pub struct Families {
     registry: Registry,
@@ -70,6 +99,10 @@ pub struct Families {
     adopted: Gauge,
     drifts: Gauge,
     list_age: Gauge,
+    rounds: Family<OfRound, Histogram>,
+    snapshot_age: Gauge,
+    waiting: Gauge,
+    bookmark_age: Gauge,
 }
 
 impl Families {
@@ -93,68 +126,118 @@ impl Families {
             adopted: Gauge::default(),
             drifts: Gauge::default(),
             list_age: Gauge::default(),
+            rounds: Family::new_with_constructor(|| Histogram::new(ROUND_SECONDS)),
+            snapshot_age: Gauge::default(),
+            waiting: Gauge::default(),
+            bookmark_age: Gauge::default(),
         };
-        let registry = &mut it.registry;
-        registry.register("build", "This driver", Info::new(build.to_vec()));
-        registry.register(
-            "target_executors",
-            "How many executors are wanted",
-            it.targets.clone(),
-        );
-        registry.register(
-            "executors",
-            "How many executors there are, by state",
-            it.executors.clone(),
-        );
-        registry.register(
-            "executors_ended",
-            "Executors that have ended, by reason",
-            it.ended.clone(),
-        );
-        registry.register_with_unit(
-            "executor_start",
-            "From the request for an executor to its running",
-            Unit::Seconds,
-            it.starts.clone(),
-        );
-        registry.register(
-            "api_calls",
-            "Calls to the API server, by what became of them",
-            it.calls.clone(),
-        );
-        registry.register_with_unit(
-            "api_call",
-            "How long calls to the API server took",
-            Unit::Seconds,
-            it.call_times.clone(),
-        );
-        registry.register(
-            "ghosts",
-            "Pods of this application that are nobody's, and are being deleted",
-            it.ghosts.clone(),
-        );
-        registry.register(
-            "snapshot_entries",
-            "Executors in the ledger, those that have just ended among them",
-            it.entries.clone(),
-        );
-        registry.register(
-            "adopted",
-            "Whether this driver has taken over: 0 or 1",
-            it.adopted.clone(),
-        );
-        registry.register(
-            "watch_drifts",
-            "Changes that a list showed and the watch never did",
-            it.drifts.clone(),
-        );
-        registry.register_with_unit(
-            "full_list_age",
-            "Since the last list that proved what is not there was asked for",
-            Unit::Seconds,
-            it.list_age.clone(),
-        );
+        it.registry
+            .register("build", "This driver", Info::new(build.to_vec()));
+        for (name, help, unit, metric) in it.table() {
+            let metric = Boxed(metric);
+            match unit {
+                None => it.registry.register(name, help, metric),
+                Some(unit) => it.registry.register_with_unit(name, help, unit, metric),
+            }
+        }
         it
+    }
+
+    /// Each but the build, which is no number.
+    fn table(&self) -> Vec<Line> {
+        let seconds = || Some(Unit::Seconds);
+        vec![
+            (
+                "target_executors",
+                "How many executors are wanted",
+                None,
+                Box::new(self.targets.clone()),
+            ),
+            (
+                "executors",
+                "How many executors there are, by state",
+                None,
+                Box::new(self.executors.clone()),
+            ),
+            (
+                "executors_ended",
+                "Executors that have ended, by reason",
+                None,
+                Box::new(self.ended.clone()),
+            ),
+            (
+                "executor_start",
+                "From the request for an executor to its running",
+                seconds(),
+                Box::new(self.starts.clone()),
+            ),
+            (
+                "api_calls",
+                "Calls to the API server, by what became of them",
+                None,
+                Box::new(self.calls.clone()),
+            ),
+            (
+                "api_call",
+                "How long calls to the API server took",
+                seconds(),
+                Box::new(self.call_times.clone()),
+            ),
+            (
+                "round",
+                "How long a subscriber took to decide on a batch",
+                seconds(),
+                Box::new(self.rounds.clone()),
+            ),
+            (
+                "ghosts",
+                "Pods of this application that are nobody's, and are being deleted",
+                None,
+                Box::new(self.ghosts.clone()),
+            ),
+            (
+                "snapshot_entries",
+                "Executors in the ledger, those that have just ended among them",
+                None,
+                Box::new(self.entries.clone()),
+            ),
+            (
+                "snapshot_age",
+                "Since anything in the ledger has changed",
+                seconds(),
+                Box::new(self.snapshot_age.clone()),
+            ),
+            (
+                "snapshots_waiting",
+                "The most snapshots that wait for a subscriber",
+                None,
+                Box::new(self.waiting.clone()),
+            ),
+            (
+                "adopted",
+                "Whether this driver has taken over: 0 or 1",
+                None,
+                Box::new(self.adopted.clone()),
+            ),
+            (
+                "watch_drifts",
+                "Changes that a list showed and the watch never did",
+                None,
+                Box::new(self.drifts.clone()),
+            ),
+            (
+                "watch_bookmark_age",
+                "Since the watch last said how far it has come, which a server has it do about each minute",
+                seconds(),
+                Box::new(self.bookmark_age.clone()),
+            ),
+            (
+                "full_list_age",
+                "Since the last list that proved what is not there was asked for",
+                seconds(),
+                Box::new(self.list_age.clone()),
+            ),
+        ]
     }
 
     /// An executor runs, so long after it was asked for.
@@ -188,6 +271,33 @@ impl Families {
         self.call_times
             .get_or_create(&OfCall { verb, resource })
             .observe(call.took.as_secs_f64());
+    }
+
+    /// A subscriber has decided on a batch.
+    pub fn decided(&self, round: RoundMade) {
+        let subscriber = match round.subscriber {
+            Subscriber::Allocator => "allocator",
+            Subscriber::Lifecycle => "lifecycle",
+            Subscriber::Record => "record",
+            Subscriber::Backend => "backend",
+            Subscriber::Metrics => "metrics",
+        };
+        self.rounds
+            .get_or_create(&OfRound { subscriber })
+            .observe(round.took.as_secs_f64());
+    }
+
+    /// What the store remembers, and when it last heard.
+    pub fn measure(&self, measures: &Measures, now: Tick) {
+        self.waiting.set(whole(measures.waiting));
+        for (gauge, at) in [
+            (&self.snapshot_age, measures.changed),
+            (&self.bookmark_age, measures.bookmark),
+        ] {
+            if let Some(at) = at {
+                gauge.set(i64::try_from(now.since(at).as_secs()).unwrap_or(i64::MAX));
+            }
+        }
     }
 
     /// How things are now.

@@ -6,7 +6,11 @@
 mod families;
 pub mod messages;
 
-use actix::{Actor, Addr, AsyncContext, Context, Handler, MessageResult};
+use std::fmt;
+
+use actix::{
+    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, ResponseActFuture, WrapFuture,
+};
 
 use crate::clock::Clock;
 use crate::lifecycle_manager::messages::Ended;
@@ -14,7 +18,9 @@ use crate::model::executor::Class;
 use crate::model::{AppId, Batch, Incarnation, Snapshot};
 use crate::snapshot_store::SnapshotStore;
 use crate::snapshot_store::delivery::Timing;
-use crate::snapshot_store::messages::{Decided, Round, Subscribe, Subscriber};
+use crate::snapshot_store::messages::{
+    Decided, MeasureNow, Round, RoundMade, Subscribe, Subscriber,
+};
 
 use families::Families;
 use messages::{CallMade, Scrape};
@@ -109,15 +115,30 @@ impl Handler<CallMade> for Meter {
     }
 }
 
+impl Handler<RoundMade> for Meter {
+    type Result = ();
+
+    fn handle(&mut self, round: RoundMade, _: &mut Self::Context) {
+        self.families.decided(round);
+    }
+}
+
 impl Handler<Scrape> for Meter {
-    type Result = MessageResult<Scrape>;
+    type Result = ResponseActFuture<Self, Result<String, fmt::Error>>;
 
     fn handle(&mut self, _: Scrape, _: &mut Self::Context) -> Self::Result {
-        let now = self.clock.now().tick;
-        if let Some(snapshot) = &self.seen {
-            self.families.show(snapshot, now);
-        }
-        MessageResult(self.families.text())
+        let measures = self.store.send(MeasureNow).into_actor(self);
+        Box::pin(measures.map(|measures, this, _| {
+            let now = this.clock.now().tick;
+            // Where the store is gone the driver ends, and what was counted is still of use.
+            if let Ok(measures) = measures {
+                this.families.measure(&measures, now);
+            }
+            if let Some(snapshot) = &this.seen {
+                this.families.show(snapshot, now);
+            }
+            this.families.text()
+        }))
     }
 }
 

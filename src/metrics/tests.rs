@@ -1,8 +1,11 @@
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::families::Families;
 use super::messages::CallMade;
 use crate::model::{AppId, Incarnation, LossClass};
+use crate::snapshot_store::messages::{Measures, RoundMade, Subscriber};
+use crate::testing::at;
 
 fn families() -> Families {
     Families::new(&AppId::from("app-1"), Incarnation(3))
@@ -75,4 +78,86 @@ fn ends_and_starts_are_counted_by_profile() {
         text.contains(build) && text.contains("app=\"app-1\",incarnation=\"3\"}"),
         "{text}"
     );
+}
+
+/// Every name that may stand before a brace in what Prometheus reads.
+fn names(text: &str) -> BTreeSet<String> {
+    let kinds = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    kinds
+        .flat_map(|line| {
+            let (name, kind) = line.split_once(' ').unwrap();
+            let endings: &[&str] = match kind {
+                "counter" => &["_total"],
+                "histogram" => &["_bucket", "_sum", "_count"],
+                "info" => &["_info"],
+                _ => &[""],
+            };
+            endings.iter().map(move |ending| format!("{name}{ending}"))
+        })
+        .collect()
+}
+
+// spec: O-41
+#[test]
+fn the_dashboard_asks_for_nothing_that_is_not_counted_and_shows_all_that_is() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/grafana.json");
+    let text = std::fs::read_to_string(file).unwrap();
+    let dashboard: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    let asked: BTreeSet<String> = (panels.iter())
+        .flat_map(|panel| panel["targets"].as_array().unwrap())
+        .map(|target| target["expr"].as_str().unwrap())
+        .flat_map(|expr| {
+            let word = |c: char| !c.is_ascii_alphanumeric() && c != '_';
+            expr.split(word)
+                .filter(|word| word.starts_with("boatswain_"))
+        })
+        .map(str::to_owned)
+        .collect();
+    let there = names(&families().text().unwrap());
+    assert!(asked.is_subset(&there), "{:?}", asked.difference(&there));
+    // Of a histogram its buckets are enough.
+    let shown = |name: &&String| !name.ends_with("_sum") && !name.ends_with("_count");
+    let unseen: Vec<&String> = there
+        .iter()
+        .filter(shown)
+        .filter(|n| !asked.contains(*n))
+        .collect();
+    assert!(unseen.is_empty(), "{unseen:?}");
+    let places: BTreeSet<String> = panels
+        .iter()
+        .map(|panel| panel["gridPos"].to_string())
+        .collect();
+    assert_eq!(places.len(), panels.len(), "no panel lies on another");
+}
+
+// spec: O-41
+#[test]
+fn rounds_are_timed_by_who_decides_and_ages_are_counted_from_what_was_heard() {
+    let families = families();
+    families.decided(RoundMade {
+        subscriber: Subscriber::Allocator,
+        took: Duration::from_millis(3),
+    });
+    let measures = Measures {
+        tombstones: 0,
+        strangers: 0,
+        suspects: 0,
+        waiting: 7,
+        changed: Some(at(10_000)),
+        bookmark: None,
+    };
+    families.measure(&measures, at(42_000));
+    let text = families.text().unwrap();
+    let value = |name| value(&text, name);
+    assert_eq!(
+        value("boatswain_round_seconds_count{subscriber=\"allocator\"}"),
+        Some(1.0)
+    );
+    assert_eq!(
+        value("boatswain_round_seconds_sum{subscriber=\"allocator\"}"),
+        Some(0.003)
+    );
+    assert_eq!(value("boatswain_snapshots_waiting"), Some(7.0));
+    assert_eq!(value("boatswain_snapshot_age_seconds"), Some(32.0));
 }

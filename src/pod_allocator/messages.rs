@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use actix::Message;
 
+use crate::kubernetes::ProfileSpec;
+use crate::kubernetes::pod_template::TemplateError;
 use crate::model::{ExecutorId, ProfileName};
 
 use super::crash_loop::Kept;
@@ -13,6 +15,16 @@ use super::hold::Kind;
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "Option<ExecutorId>")]
 pub struct Reserve(pub ExecutorId);
+
+/// There is a new profile, and its pods are made like this (spec B-26).
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "Result<(), TemplateError>")]
+pub struct KnowProfile {
+    /// Its name.
+    pub name: ProfileName,
+    /// What its pods are made of.
+    pub spec: ProfileSpec,
+}
 
 /// Keep these backoffs over a restart (spec O-30).
 #[derive(Debug, Clone, Message)]

@@ -22,7 +22,7 @@ use actix::{
 };
 
 use crate::clock::Clock;
-use crate::kubernetes::pod_template::Common;
+use crate::kubernetes::pod_template::{Common, TemplateError};
 use crate::kubernetes::{Calls, Failure, Kind as FailureKind, PodBody, ProfileSpec, Template};
 use crate::model::executor::Why;
 use crate::model::news::{Aim, News, Outcome};
@@ -37,7 +37,7 @@ use crate::telemetry::millis;
 use allocation::Allocation;
 use decision::{Action, Answer, Decision, Saying};
 use hold::Kind;
-use messages::{CannotStart, Keep, Reserve, StopRequesting};
+use messages::{CannotStart, Keep, KnowProfile, Reserve, StopRequesting};
 
 /// Decides how many executors are asked for and which go.
 pub struct PodAllocator {
@@ -91,13 +91,22 @@ impl Pods {
     pub fn new(
         common: Common,
         profiles: BTreeMap<ProfileName, ProfileSpec>,
-    ) -> Result<Self, crate::kubernetes::pod_template::TemplateError> {
+    ) -> Result<Self, TemplateError> {
         let template = Template::new(&common, &profiles)?;
         Ok(Self {
             common,
             profiles,
             template,
         })
+    }
+
+    /// Takes a new profile in; where no pod can be made of it, nothing changes.
+    fn know(&mut self, name: ProfileName, spec: ProfileSpec) -> Result<(), TemplateError> {
+        let mut profiles = self.profiles.clone();
+        profiles.insert(name, spec);
+        self.template = Template::new(&self.common, &profiles)?;
+        self.profiles = profiles;
+        Ok(())
     }
 
     /// The pod of an executor, owned by this record; `None` where there is no such profile.
@@ -370,6 +379,14 @@ impl Handler<Wake> for PodAllocator {
             self.armed = None;
             self.store.do_send(AskRound(Subscriber::Allocator));
         }
+    }
+}
+
+impl Handler<KnowProfile> for PodAllocator {
+    type Result = Result<(), TemplateError>;
+
+    fn handle(&mut self, know: KnowProfile, _: &mut Self::Context) -> Self::Result {
+        self.pods.know(know.name, know.spec)
     }
 }
 

@@ -10,6 +10,7 @@ use super::keeping::Effect;
 use super::messages::{DeleteRecord, FinishRecord, Flush};
 use super::{RecordKeeper, Wake};
 use crate::driver_backend::messages::KeepTargets;
+use crate::driver_backend::profiles::KeepProfile;
 use crate::driver_backend::steering::messages::KeepHeld;
 use crate::kubernetes::calls::ConfigMap;
 use crate::kubernetes::record::SavedBackoff;
@@ -114,6 +115,17 @@ impl Handler<KeepHeld> for RecordKeeper {
     /// Written at once: who brings executors back that somebody has held does harm.
     fn handle(&mut self, KeepHeld(held): KeepHeld, ctx: &mut Self::Context) {
         self.keeping.change_now(|record| record.held = held);
+        self.pump(ctx);
+    }
+}
+
+impl Handler<KeepProfile> for RecordKeeper {
+    type Result = ();
+
+    fn handle(&mut self, keep: KeepProfile, ctx: &mut Self::Context) {
+        let KeepProfile { name, described } = keep;
+        self.keeping
+            .change_now(|record| drop(record.profiles.insert(name, described)));
         self.pump(ctx);
     }
 }

@@ -20,6 +20,7 @@ use super::*;
 use crate::clock::Clock;
 use crate::driver_backend;
 use crate::driver_backend::messages::{Explain, GetExecutors, KeepTargets};
+use crate::driver_backend::profiles::{self, KeepProfile};
 use crate::driver_backend::steering;
 use crate::driver_backend::steering::messages::{KeepHeld, Stop};
 use crate::lifecycle_manager::messages::{Instruct, Order};
@@ -52,6 +53,12 @@ impl Handler<KeepHeld> for Keeper {
     type Result = ();
 
     fn handle(&mut self, _: KeepHeld, _: &mut Self::Context) {}
+}
+
+impl Handler<KeepProfile> for Keeper {
+    type Result = ();
+
+    fn handle(&mut self, _: KeepProfile, _: &mut Self::Context) {}
 }
 
 impl Handler<Stop> for Keeper {
@@ -114,6 +121,11 @@ impl Driver {
             },
             autoscaling: None,
             rolling: None,
+            adding: profiles::Wiring {
+                read: Box::new(|_, _| panic!("no profile is added here")),
+                added: BTreeMap::new(),
+                keep: Keeper.start().recipient(),
+            },
         })
         .start();
         let key = Key::new(b"key");

@@ -1,12 +1,13 @@
 //! What the store is told and asked, and what it hands out.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use actix::{Message, Recipient};
 
 use crate::model::executor::{How, Why};
 use crate::model::news::{Aim, ListTicket, Listed, News};
-use crate::model::{Batch, Epoch, ExecutorId, ProfileName, Snapshot};
+use crate::model::{Batch, Epoch, ExecutorId, ProfileName, Snapshot, Tick};
 
 use super::delivery::Timing;
 
@@ -101,6 +102,16 @@ pub struct Decided(pub Subscriber);
 #[rtype(result = "()")]
 pub struct AskRound(pub Subscriber);
 
+/// A subscriber has decided on a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
+#[rtype(result = "()")]
+pub struct RoundMade {
+    /// Who.
+    pub subscriber: Subscriber,
+    /// From the batch's leaving the store to the decision's coming back.
+    pub took: Duration,
+}
+
 /// The current snapshot, for those who only look.
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "Look")]
@@ -122,6 +133,10 @@ pub struct Measures {
     pub suspects: usize,
     /// The most snapshots that wait for any one subscriber.
     pub waiting: usize,
+    /// When anything last changed.
+    pub changed: Option<Tick>,
+    /// When the watch last said how far it has come.
+    pub bookmark: Option<Tick>,
 }
 
 /// The answer to [`LookNow`].

@@ -23,7 +23,7 @@ use journal::Journal;
 use ledger::{Applied, Ledger};
 use messages::{
     AskRound, BeginList, Decided, ListArrived, ListVerdict, Look, LookNow, MeasureNow, Measures,
-    Retire, Retired, Round, Subscribe, Subscriber, Tell,
+    Retire, Retired, Round, RoundMade, Subscribe, Subscriber, Tell,
 };
 
 /// The store of all that is known.
@@ -33,6 +33,9 @@ pub struct SnapshotStore {
     journal: Journal,
     subscribers: BTreeMap<Subscriber, Subscription>,
     watch: Option<Recipient<ListAnew>>,
+    meter: Option<Recipient<RoundMade>>,
+    changed: Option<Tick>,
+    bookmark: Option<Tick>,
 }
 
 struct Subscription {
@@ -40,6 +43,8 @@ struct Subscription {
     recipient: Recipient<Round>,
     /// What the timer was last armed for; another one that fires is stale.
     armed: Option<Tick>,
+    /// When the batch left that is being decided on.
+    sent: Option<Tick>,
 }
 
 /// A subscriber's timer.
@@ -55,6 +60,11 @@ struct Due {
 #[rtype(result = "()")]
 pub struct TellOfEpochs(pub Recipient<ListAnew>);
 
+/// Who counts rounds.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct TellOfRounds(pub Recipient<RoundMade>);
+
 impl SnapshotStore {
     /// A store of this ledger, without subscribers.
     pub fn new(ledger: Ledger, clock: Clock) -> Self {
@@ -64,6 +74,9 @@ impl SnapshotStore {
             journal: Journal::default(),
             subscribers: BTreeMap::new(),
             watch: None,
+            meter: None,
+            changed: None,
+            bookmark: None,
         }
     }
 
@@ -76,6 +89,7 @@ impl SnapshotStore {
         let Some(snapshot) = applied.snapshot else {
             return;
         };
+        self.changed = Some(now.tick);
         for subscription in self.subscribers.values_mut() {
             if applied.worth_a_batch {
                 subscription.delivery.push(&snapshot, now.tick);
@@ -98,6 +112,7 @@ impl SnapshotStore {
                 Some(due) if due <= now => {
                     let batch = subscription.delivery.take(self.ledger.current(), now);
                     subscription.armed = None;
+                    subscription.sent = Some(now);
                     // One batch at a time is under way to each subscriber, so this queue never holds two.
                     subscription.recipient.do_send(Round(batch));
                 }
@@ -125,7 +140,11 @@ impl Handler<Tell> for SnapshotStore {
     type Result = ();
 
     fn handle(&mut self, Tell(news): Tell, ctx: &mut Self::Context) {
-        let applied = self.ledger.apply(news, self.clock.now());
+        let now = self.clock.now();
+        if matches!(news, News::Bookmark { .. }) {
+            self.bookmark = Some(now.tick);
+        }
+        let applied = self.ledger.apply(news, now);
         self.publish(applied, ctx);
     }
 }
@@ -198,6 +217,7 @@ impl Handler<Subscribe> for SnapshotStore {
                 delivery,
                 recipient,
                 armed: None,
+                sent: None,
             },
         );
         self.arm(ctx);
@@ -210,6 +230,10 @@ impl Handler<Decided> for SnapshotStore {
     fn handle(&mut self, Decided(subscriber): Decided, ctx: &mut Self::Context) {
         if let Some(subscription) = self.subscribers.get_mut(&subscriber) {
             subscription.delivery.decided();
+            if let (Some(sent), Some(meter)) = (subscription.sent.take(), &self.meter) {
+                let took = self.clock.now().tick.since(sent);
+                meter.do_send(RoundMade { subscriber, took });
+            }
         }
         let everyone = self
             .subscribers
@@ -263,6 +287,8 @@ impl Handler<MeasureNow> for SnapshotStore {
             strangers: self.ledger.stranger_count(),
             suspects: self.ledger.suspect_count(),
             waiting: waiting.max().unwrap_or(0),
+            changed: self.changed,
+            bookmark: self.bookmark,
         }
     }
 }
@@ -272,6 +298,14 @@ impl Handler<TellOfEpochs> for SnapshotStore {
 
     fn handle(&mut self, TellOfEpochs(watch): TellOfEpochs, _: &mut Self::Context) {
         self.watch = Some(watch);
+    }
+}
+
+impl Handler<TellOfRounds> for SnapshotStore {
+    type Result = ();
+
+    fn handle(&mut self, TellOfRounds(meter): TellOfRounds, _: &mut Self::Context) {
+        self.meter = Some(meter);
     }
 }
 

@@ -156,3 +156,38 @@ fn a_person_names_who_goes_holds_resumes_and_ends_it_with_a_code() {
     let both = asked.ask(&["stop", "--exit-code", "5", "--hand-over"]);
     assert_eq!(both.status.code(), Some(64));
 }
+
+// spec: O-42
+#[test]
+fn it_lives_before_it_has_taken_over_and_says_that_there_is_nothing_to_see_yet() {
+    let Some(mut cluster) = Cluster::own() else {
+        return;
+    };
+    cluster.kill();
+    let asked = Asked::start(&cluster, 1);
+    let get = |path: &str| {
+        use std::io::{Read as _, Write as _};
+        let address = asked.server.strip_prefix("http://").unwrap();
+        let mut connection = std::net::TcpStream::connect(address).unwrap();
+        write!(
+            connection,
+            "GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n"
+        )
+        .unwrap();
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let (health, readiness) = (get("/healthz"), get("/readyz"));
+    assert!(health.starts_with("HTTP/1.1 200 "), "{health}");
+    assert!(readiness.starts_with("HTTP/1.1 503 "), "{readiness}");
+    let refused = asked.ask(&["status"]);
+    assert_eq!(refused.status.code(), Some(1));
+    cluster.empty();
+    until("it runs", || {
+        (asked.ask(&["status"]).status.success()).then_some(())
+    });
+    until("it has taken over", || {
+        (get("/readyz").starts_with("HTTP/1.1 200 ")).then_some(())
+    });
+}

@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod application;
+mod contract;
 mod demand;
 mod executors;
+mod profiles;
 mod rolling;
 mod world;

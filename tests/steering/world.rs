@@ -19,6 +19,8 @@ use tokio::task::{JoinHandle, LocalSet};
 use tokio::time::{sleep, timeout};
 use tower::ServiceExt;
 
+use crate::contract;
+
 /// Where everything is.
 const NAMESPACE: &str = "default";
 
@@ -143,33 +145,38 @@ impl Driver {
     }
 
     /// Asks its api.
-    pub async fn call(&self, method: Method, path: &str, body: Value) -> (StatusCode, Value) {
-        let token = if method == Method::GET {
-            "looks"
-        } else {
-            "all"
+    async fn ask(&self, method: &Method, path: &str, body: &Value) -> (StatusCode, Value) {
+        let token = match *method {
+            Method::GET => "looks",
+            _ => "all",
         };
         let request = Request::builder()
-            .method(method)
+            .method(method.clone())
             .uri(path)
             .header("authorization", format!("Bearer {token}"))
             .body(Body::from(body.to_string()))
             .unwrap();
-        let Some(routes) = self.routes().await else {
-            return (StatusCode::SERVICE_UNAVAILABLE, Value::Null);
-        };
-        let response = routes.oneshot(request).await.unwrap();
-        let status = response.status();
-        let bytes = response.into_body().collect().await.unwrap().to_bytes();
-        (
-            status,
-            serde_json::from_slice(&bytes).unwrap_or(Value::Null),
-        )
+        match self.routes().await {
+            Some(routes) => answer_to(routes, request).await,
+            None => (StatusCode::SERVICE_UNAVAILABLE, Value::Null),
+        }
+    }
+
+    /// Asks its api, and holds what that answers against what it promises.
+    pub async fn call(&self, method: Method, path: &str, body: Value) -> (StatusCode, Value) {
+        let (_, document) = self.ask(&Method::GET, "/openapi.json", &Value::Null).await;
+        let (status, answer) = self.ask(&method, path, &body).await;
+        // One that has ended promises nothing.
+        if !document.is_null() {
+            contract::holds(&document, &method, path, status, &answer);
+        }
+        (status, answer)
     }
 
     /// What it answers to one who looks.
     pub async fn get(&self, path: &str) -> Value {
-        self.call(Method::GET, path, Value::Null).await.1
+        let (_, answer) = self.call(Method::GET, path, Value::Null).await;
+        answer
     }
 
     /// What it answers to one who wants something, which it does.
@@ -183,7 +190,7 @@ impl Driver {
     pub async fn until(&self, what: &str, so: impl Fn(&Value) -> bool) -> Value {
         let found = timeout(PATIENCE, async {
             loop {
-                let status = self.get("/v1/status").await;
+                let (_, status) = self.ask(&Method::GET, "/v1/status", &Value::Null).await;
                 if so(&status) {
                     return status;
                 }
@@ -227,7 +234,8 @@ impl Driver {
     pub async fn end_of(&self, executor: u64) -> Value {
         let found = timeout(PATIENCE, async {
             loop {
-                let story = self.get(&format!("/v1/executors/{executor}")).await;
+                let path = format!("/v1/executors/{executor}");
+                let (_, story) = self.ask(&Method::GET, &path, &Value::Null).await;
                 let events = story["events"].as_array().cloned().unwrap_or_default();
                 if let Some(end) = events.into_iter().find(|event| event["event"] == "ended") {
                     return end;
@@ -249,6 +257,16 @@ impl Driver {
     pub async fn exit(self) -> Exit {
         timeout(PATIENCE, self.running).await.unwrap().unwrap()
     }
+}
+
+async fn answer_to(routes: Router, request: Request<Body>) -> (StatusCode, Value) {
+    let response = routes.oneshot(request).await.unwrap();
+    let status = response.status();
+    let bytes = response.into_body().collect().await.unwrap().to_bytes();
+    (
+        status,
+        serde_json::from_slice(&bytes).unwrap_or(Value::Null),
+    )
 }
 
 async fn get(cluster: &DevCluster, what: &str) -> Value {

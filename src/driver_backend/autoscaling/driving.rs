@@ -16,6 +16,7 @@ use crate::snapshot_store::messages::Tell;
 /// All profiles that are scaled: none where that is off.
 #[derive(Debug, Default)]
 pub struct Scalers {
+    settings: Option<Settings>,
     by_profile: BTreeMap<ProfileName, Scaler>,
     /// Whether the first snapshot after adoption has been looked at, all of it.
     begun: bool,
@@ -26,8 +27,17 @@ impl Scalers {
     pub fn new(settings: Settings, bounds: BTreeMap<ProfileName, Bounds>) -> Self {
         let scaler = |(profile, bounds)| (profile, Scaler::new(settings, bounds));
         Self {
+            settings: Some(settings),
             by_profile: bounds.into_iter().map(scaler).collect(),
             begun: false,
+        }
+    }
+
+    /// There is one more profile.
+    pub fn add(&mut self, profile: ProfileName, bounds: Bounds) {
+        if let Some(settings) = self.settings {
+            self.by_profile
+                .insert(profile, Scaler::new(settings, bounds));
         }
     }
 

@@ -21,6 +21,7 @@ fn full() -> Record {
             targets: BTreeMap::from([("default".into(), 5)]),
             by: Some("alice".into()),
         }),
+        profiles: BTreeMap::from([("gpu".into(), json!({"image": "engine:2"}))]),
         reserved: Some(id(1_000)),
         ended: [1, 2, 3, 7].map(id).into_iter().collect(),
         bound: [4, 5].map(id).into_iter().collect(),

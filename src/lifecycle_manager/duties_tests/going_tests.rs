@@ -103,6 +103,22 @@ fn one_that_exits_in_time_is_not_deleted_before_its_end_was_told() {
     assert_eq!(manager.told, [(1, LossClass::Killed)]);
 }
 
+// spec: L-1
+#[test]
+fn one_that_exits_in_the_moment_in_which_its_time_is_up_is_told_once() {
+    let mut manager = Manager::new();
+    manager.start(1);
+    manager.registers(1);
+    manager.go(1, drained(30));
+    manager.rounds();
+    manager.marked(1);
+    manager.rounds();
+    manager.story.pass(30_000);
+    manager.story.exits(1, 0);
+    manager.rounds();
+    assert_eq!(manager.told, [(1, LossClass::Decommissioned)]);
+}
+
 // spec: B-28
 #[test]
 fn no_grace_at_all_is_a_delete_without_grace_at_once() {

@@ -1,0 +1,122 @@
+//! The OpenAPI document says what is so.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::*;
+
+/// Everything in the document that bears this key, at any depth.
+fn all<'a>(value: &'a Value, key: &str, found: &mut Vec<&'a Value>) {
+    match value {
+        Value::Object(fields) => {
+            found.extend(fields.get(key));
+            fields.values().for_each(|value| all(value, key, found));
+        }
+        Value::Array(items) => items.iter().for_each(|value| all(value, key, found)),
+        _ => {}
+    }
+}
+
+// spec: O-43
+#[test]
+fn every_route_and_method_is_in_it_and_nothing_else() {
+    let document = document();
+    let described: BTreeSet<(String, String)> = (document["paths"].as_object().unwrap().iter())
+        .flat_map(|(path, methods)| {
+            let methods = methods.as_object().unwrap().keys();
+            methods.map(|method| (method.to_uppercase(), path.clone()))
+        })
+        .collect();
+    let routes = table();
+    let served: BTreeSet<(String, String)> = (routes.iter())
+        .map(|route| (route.method.to_string(), route.path.to_owned()))
+        .collect();
+    assert_eq!(described, served);
+    assert_eq!(routes.len(), served.len(), "each once");
+    for route in &routes {
+        assert!(!route.summary.is_empty(), "{}", route.path);
+        let known = |status: &u16| REFUSALS.iter().any(|(known, _)| known == status);
+        assert!(route.refusals.iter().all(known), "{}", route.path);
+    }
+}
+
+// spec: O-43
+#[test]
+fn every_schema_that_is_named_is_there_and_every_one_that_is_there_is_named() {
+    let document = document();
+    let mut named = Vec::new();
+    all(&document, "$ref", &mut named);
+    let named: BTreeSet<&str> = (named.iter())
+        .map(|name| {
+            name.as_str()
+                .unwrap()
+                .strip_prefix("#/components/schemas/")
+                .unwrap()
+        })
+        .collect();
+    let there = document["components"]["schemas"].as_object().unwrap();
+    let there: BTreeSet<&str> = there.keys().map(String::as_str).collect();
+    assert_eq!(named, there);
+}
+
+// spec: O-43
+#[test]
+fn every_example_is_one() {
+    let document = document();
+    let mut examples = 0;
+    for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
+        let whole = json!({
+            "$ref": format!("#/components/schemas/{name}"),
+            "components": document["components"],
+        });
+        let validator = jsonschema::validator_for(&whole).unwrap();
+        for example in schema["examples"].as_array().into_iter().flatten() {
+            let wrong: Vec<String> = validator
+                .iter_errors(example)
+                .map(|e| e.to_string())
+                .collect();
+            assert!(wrong.is_empty(), "{name}: {example}: {wrong:?}");
+            examples += 1;
+        }
+        assert!(
+            !validator.is_valid(&json!(["something else"])),
+            "{name} takes anything"
+        );
+    }
+    assert!(examples > 20, "{examples}");
+}
+
+// spec: L-20
+#[test]
+fn all_reasons_and_states_that_there_are_are_in_it() {
+    let schemas: Value = serde_json::from_str(SCHEMAS).unwrap();
+    let reasons: BTreeSet<&str> = (schemas["Reason"]["enum"].as_array().unwrap().iter())
+        .map(|reason| reason.as_str().unwrap())
+        .collect();
+    use crate::model::LossClass::*;
+    let there = [
+        Exited,
+        OomKilled,
+        StartFailed,
+        Rejected,
+        Evicted,
+        Preempted,
+        Disrupted,
+        NodeLost,
+        Deleted,
+        Mislabelled,
+        Killed,
+        Decommissioned,
+        ScaledDown,
+        HeartbeatTimeout,
+        Disconnected,
+        RegistrationTimeout,
+        NotCreated,
+        Missing,
+        Lost,
+    ];
+    let there: Vec<String> = there.iter().map(ToString::to_string).collect();
+    let there: BTreeSet<&str> = there.iter().map(String::as_str).collect();
+    assert_eq!(reasons, there);
+}

@@ -1,0 +1,149 @@
+//! A profile that is described while the driver runs: by the keys of the file, and held to the same rules (spec B-26).
+
+use std::collections::BTreeMap;
+
+use serde_json::Value as Json;
+
+use super::document::{Node, Value};
+use super::kinds::word_of;
+use super::{ClusterMode, Config, DEFAULT_PROFILE, EmbeddedNode, Mistake, Origin, Profile};
+use crate::model::ProfileName;
+
+/// Where executors of such a profile would run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Where {
+    /// In which cluster.
+    pub mode: ClusterMode,
+    /// On which node, where that is the embedded one.
+    pub node: EmbeddedNode,
+}
+
+impl Where {
+    /// As the configuration says.
+    pub fn of(config: &Config) -> Self {
+        Self {
+            mode: config.cluster.mode,
+            node: config.embedded.node,
+        }
+    }
+
+    /// Reads the description of a profile of that name.
+    ///
+    /// # Errors
+    ///
+    /// All mistakes in it; their keys are those of the description, and empty where it is wrong as a whole.
+    pub fn profile(self, name: &str, described: &Json) -> Result<Profile, Vec<Mistake>> {
+        let text = |text: &str| Json::from(text);
+        let table = |entries: Vec<(&str, Json)>| {
+            let entries = entries
+                .into_iter()
+                .map(|(key, value)| (key.to_owned(), value));
+            Json::Object(entries.collect())
+        };
+        let mut root = vec![
+            ("cluster", table(vec![("mode", text(word_of(self.mode)))])),
+            (
+                "profiles",
+                table(vec![
+                    (DEFAULT_PROFILE, table(vec![("executors", Json::from(0))])),
+                    (name, described.clone()),
+                ]),
+            ),
+        ];
+        if self.mode == ClusterMode::Embedded {
+            root.push(("embedded", table(vec![("node", text(word_of(self.node)))])));
+        }
+        let (mut config, notes) = Config::read(node(&table(root)), true);
+        if notes.mistakes.is_empty() {
+            let read = config.profiles.remove(&ProfileName::from(name));
+            return Ok(read.unwrap_or_default());
+        }
+        let section = format!("profiles.{name}");
+        let within = |mistake: Mistake| {
+            let key = mistake.key.strip_prefix(&section).unwrap_or_default();
+            Mistake {
+                key: key.trim_start_matches('.').to_owned(),
+                ..mistake
+            }
+        };
+        Err(notes.mistakes.into_iter().map(within).collect())
+    }
+}
+
+/// The same as a file would have it; what is null is left out.
+fn node(json: &Json) -> Node {
+    let value = match json {
+        Json::Null => Value::Table(BTreeMap::new()),
+        Json::Bool(flag) => Value::Flag(*flag),
+        Json::Number(number) => match number.as_i128() {
+            Some(whole) => Value::Whole(whole),
+            None => Value::Number(number.to_string()),
+        },
+        Json::String(text) => Value::Text(text.clone()),
+        Json::Array(items) => Value::List(items.iter().map(node).collect()),
+        Json::Object(fields) => {
+            let fields = fields.iter().filter(|(_, value)| !value.is_null());
+            Value::Table(
+                fields
+                    .map(|(key, value)| (key.clone(), node(value)))
+                    .collect(),
+            )
+        }
+    };
+    Node {
+        value,
+        origin: Origin::Default,
+        key_origin: Origin::Default,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const KUBERNETES: Where = Where {
+        mode: ClusterMode::Kubernetes,
+        node: EmbeddedNode::Process,
+    };
+
+    // spec: B-26
+    #[test]
+    fn a_profile_is_described_by_the_keys_of_the_file() {
+        let described = json!({
+            "executors": 3, "image": "engine:2", "memory": "1Gi", "cpu": 0.5, "command": ["work"],
+            "env": {"LANG": "C"}, "termination_grace": "10s", "slots": 4, "cpu_limit": null,
+        });
+        let profile = KUBERNETES.profile("gpu", &described).unwrap();
+        let text = "[profiles.default]\nexecutors = 0\n[profiles.gpu]\nexecutors = 3\nimage = \"engine:2\"\n\
+                    memory = \"1Gi\"\ncpu = 0.5\ncommand = [\"work\"]\nenv = { LANG = \"C\" }\n\
+                    termination_grace = \"10s\"\nslots = 4";
+        let config = Config::from_toml(text, "a.toml", [], &[]).unwrap();
+        assert_eq!(profile, config.profiles["gpu"]);
+    }
+
+    // spec: B-26, C-2
+    #[test]
+    fn all_mistakes_are_told_by_their_keys() {
+        let keys = |name: &str, described: Json| {
+            let mistakes = KUBERNETES.profile(name, &described).unwrap_err();
+            mistakes.into_iter().map(|m| m.key).collect::<Vec<String>>()
+        };
+        let wrong = json!({"memory": 5, "imgae": "a", "env": {"BOATSWAIN_X": "1"}, "executors": 1, "image": "a"});
+        let mut found = keys("gpu", wrong);
+        found.sort_unstable();
+        assert_eq!(found, ["env.BOATSWAIN_X", "imgae", "memory"]);
+        assert_eq!(
+            keys("gpu", json!({"executors": 1})),
+            ["image"],
+            "a real cluster needs one"
+        );
+        assert_eq!(keys("gpu", json!(["image"])), [""]);
+        assert_eq!(keys("No Name", json!({"executors": 0})), [""]);
+        assert_eq!(
+            keys("gpu", json!({"executors": -1, "image": "a"})),
+            ["executors"]
+        );
+    }
+}

@@ -1,0 +1,110 @@
+//! Profiles that are added while the driver runs.
+
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::world::{Driver, driver};
+
+async fn add(driver: &Driver, name: &str, described: Value) -> (StatusCode, Value) {
+    driver
+        .call(Method::PUT, &format!("/v1/profiles/{name}"), described)
+        .await
+}
+
+async fn until_running(driver: &Driver, profile: &str, executors: u64) {
+    driver
+        .until(&format!("{executors} of {profile} run"), |status| {
+            status["profiles"][profile]["running"] == executors
+        })
+        .await;
+}
+
+// spec: B-26, A-45
+#[actix::test]
+async fn a_profile_is_added_and_its_executors_run_and_outlive_the_driver() {
+    let (mut world, first) = driver(&[]).await;
+    let described = json!({"executors": 2, "env": {"SHAPE": "large"}, "max_executors": 5});
+    let (status, answer) = add(&first, "large", described.clone()).await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    assert_eq!(answer, json!({"targets": {"default": 3, "large": 2}}));
+    until_running(&first, "large", 2).await;
+    let env = first.pod(4).await["spec"]["containers"][0]["env"].clone();
+    assert!(
+        env.as_array()
+            .unwrap()
+            .contains(&json!({"name": "SHAPE", "value": "large"})),
+        "{env}"
+    );
+    let again = add(&first, "large", described).await;
+    assert_eq!(again, (StatusCode::OK, answer), "twice the same: no harm");
+    let more = first
+        .call(Method::PUT, "/v1/targets/large", json!({"executors": 6}))
+        .await;
+    assert_eq!(more.0, StatusCode::UNPROCESSABLE_ENTITY);
+    first
+        .call(Method::PUT, "/v1/targets/large", json!({"executors": 3}))
+        .await;
+    until_running(&first, "large", 3).await;
+
+    first.post("/v1/application/hand-over", json!({})).await;
+    first.exit().await;
+    let second = world.start(&[]).await;
+    until_running(&second, "large", 3).await;
+    second
+        .post(
+            "/v1/executors/kill",
+            json!({"executors": [4], "replace": true}),
+        )
+        .await;
+    second.end_of(4).await;
+    until_running(&second, "large", 3).await;
+}
+
+// spec: B-26
+#[actix::test]
+async fn one_that_is_there_is_not_changed_and_what_cannot_be_is_refused_by_its_key() {
+    let (world, driver) = driver(&[]).await;
+    add(&driver, "large", json!({"executors": 0})).await;
+    for (name, described, field) in [
+        ("default", json!({"executors": 1}), ""),
+        ("large", json!({"executors": 1}), ""),
+        ("other", json!({"executers": 1}), "executers"),
+        ("other", json!({"memory": "much"}), "memory"),
+        (
+            "other",
+            json!({"executors": 1, "max_executors": 0}),
+            "executors",
+        ),
+        ("Other", json!({"executors": 1}), ""),
+        ("other", json!({"args": vec!["x".repeat(1_000); 20]}), ""),
+    ] {
+        let (status, answer) = add(&driver, name, described.clone()).await;
+        assert_eq!(
+            status,
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "{name} {described}: {answer}"
+        );
+        assert_eq!(
+            answer["field"].as_str().unwrap_or_default(),
+            field,
+            "{answer}"
+        );
+    }
+    sleep(std::time::Duration::from_secs(1)).await;
+    let record = world.record().await;
+    assert_eq!(record["data"]["profiles"], r#"{"large":{"executors":0}}"#);
+}
+
+// spec: B-26, B-31
+#[actix::test]
+async fn one_that_is_added_while_executors_are_held_begins_when_they_are_wanted_again() {
+    let (_world, driver) = driver(&[]).await;
+    driver.post("/v1/application/hold", json!({})).await;
+    driver.until_running(0).await;
+    add(&driver, "large", json!({"executors": 2})).await;
+    sleep(std::time::Duration::from_secs(30)).await;
+    assert_eq!(driver.living().await, [0; 0]);
+    driver.post("/v1/application/resume", json!({})).await;
+    until_running(&driver, "large", 2).await;
+}
