@@ -100,7 +100,7 @@ fn an_end_without_an_api_server_says_what_is_left_to_do() {
         "{command}"
     );
     assert!(command.contains(&app), "{command}");
-    assert_eq!(line["record_deleted"], false);
+    assert_eq!(line["record_closed"], false);
 
     // With the API server back, what it has not deleted meanwhile is a next one's to end.
     cluster.thaw();
