@@ -104,6 +104,8 @@ pub struct Keeping {
     due: Option<Tick>,
     urgent: bool,
     deleting: bool,
+    /// This driver is over: what the record says is another one's business.
+    over: bool,
     failures: u32,
     troubled: bool,
     not_before: Tick,
@@ -125,6 +127,7 @@ impl Keeping {
             due: None,
             urgent: false,
             deleting: false,
+            over: false,
             failures: 0,
             troubled: false,
             not_before: Tick::default(),
@@ -207,6 +210,7 @@ impl Keeping {
         let known = self.map.as_ref().is_some_and(|(uid, _)| *uid == map.uid);
         let newer = self.version().is_none_or(|version| map.version > *version);
         if let Some(over) = self.over(map) {
+            self.over = true;
             return vec![Effect::Over(over)];
         }
         if !known || (newer && !self.busy) {
@@ -226,7 +230,7 @@ impl Keeping {
 
     /// The next call, if one is to be made now.
     pub fn next(&mut self, now: Tick) -> Option<Op> {
-        if self.busy || now < self.not_before {
+        if self.busy || self.over || now < self.not_before {
             return None;
         }
         let op = if self.deleting && self.map.is_none() {
@@ -251,7 +255,7 @@ impl Keeping {
 
     /// When the next call is to be made, if time alone stands in the way.
     pub fn next_at(&self) -> Option<Tick> {
-        if self.busy {
+        if self.busy || self.over {
             return None;
         }
         let pending = self.deleting || self.check || self.map.is_none() || self.urgent;
@@ -319,6 +323,7 @@ impl Keeping {
             return self.deleted();
         }
         if let Some(over) = self.over(map) {
+            self.over = true;
             return vec![Effect::Over(over)];
         }
         self.map = Some((map.uid.clone(), map.version.clone()));

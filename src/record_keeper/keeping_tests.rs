@@ -143,6 +143,12 @@ fn a_record_that_another_start_made_anew_ends_this_driver_whatever_its_number() 
     let anew = map(&made_by(Some("other"), 1), "u2", 3);
     let over = vec![Effect::Over(Over::Superseded { by: 1 })];
     assert_eq!(own.answered(Answer::Got(Some(anew)), at(0)), over);
+    reserve(&mut own, 5_000);
+    assert_eq!(
+        (own.next(at(9)), own.next_at()),
+        (None, None),
+        "it is another's"
+    );
     // One from a backup, or from before there were origins, is written over.
     for restored in [made_by(Some("own"), 4), made_by(None, 4)] {
         assert_eq!(own.seen(&map(&restored, "u1", 11)), vec![]);

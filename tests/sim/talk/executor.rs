@@ -171,9 +171,7 @@ impl Executor {
                 biased;
                 () = sleep_until(breaks) => return None,
                 () = sleep_until(beat) => {
-                    if self.way.driver().is_none() {
-                        return None;
-                    }
+                    let _reached = self.way.driver()?;
                     let message = Message::text(self.message(None, asks).to_string());
                     timeout(ANSWER, socket.send(message)).await.ok()?.ok()?;
                     beat = Instant::now() + self.jitter(interval);
