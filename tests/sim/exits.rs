@@ -77,6 +77,7 @@ impl World {
                 way == Some(OnSignal::HandOver)
                     || checks.is_superseded(number)
                     || checks.was_rewritten_since(since)
+                    || checks.is_outnumbered(number)
                     || checks.was_raised_since(since)
             }
             Exit::Child(_) => false,

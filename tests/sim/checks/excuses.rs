@@ -54,6 +54,16 @@ impl Checks {
         self.excuses.ended.iter().any(|at| *at >= since)
     }
 
+    /// Whether another driver of the same application has a higher number, though it began earlier: a backup has brought
+    /// back a record from before its start, and this one has counted on from there.
+    pub fn is_outnumbered(&self, driver: usize) -> bool {
+        let number = |driver| self.drivers.get(&driver).and_then(|seen| seen.incarnation);
+        (self.drivers.iter()).any(|(other, its)| {
+            let since = its.began.is_some_and(|at| self.was_rewritten_since(at));
+            *other < driver && its.incarnation > number(driver) && since
+        })
+    }
+
     /// Somebody raised the incarnation in the record since then.
     pub fn was_raised_since(&self, since: Instant) -> bool {
         (self.excuses).was_tampered_since(since, |what| what == Tampering::Raise)
