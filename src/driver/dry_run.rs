@@ -7,8 +7,8 @@ use rand::rngs::SysRng;
 use serde_json::Value;
 
 use super::door;
+use super::settings::specs;
 use super::succession::{holder, label_scheme, new_app_id};
-use super::wiring::specs;
 use crate::config::{Auth, ClusterMode, Config};
 use crate::kubernetes::pod_template::{Common, Template};
 use crate::kubernetes::record::{Record, RecordPlace};

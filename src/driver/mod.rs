@@ -7,6 +7,7 @@
 mod door;
 mod dry_run;
 mod ending;
+mod settings;
 mod succession;
 mod wiring;
 

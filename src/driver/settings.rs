@@ -1,0 +1,242 @@
+//! What the actors are told of the configuration and of the record: pure.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::config::{self, ScaleDown, Where};
+use crate::driver_backend::autoscaling::{self, Bounds};
+use crate::driver_backend::profiles::Understood;
+use crate::driver_backend::rolling::{self, Policy};
+use crate::kubernetes::pod_template::Toleration;
+use crate::kubernetes::{ProfileSpec, Record};
+use crate::lifecycle_manager::duties;
+use crate::model::backoff::Backoff;
+use crate::model::{Now, ProfileName};
+use crate::pod_allocator::crash_loop::Kept;
+use crate::pod_allocator::{allocation, pace, victims};
+use crate::poll_source;
+use crate::snapshot_store::ledger::Inheritance;
+
+/// While the API server refuses or does not answer creates; short, for executors are to be there at once when it is
+/// back, and one request every few seconds burdens nobody.
+const TROUBLE: Backoff = Backoff {
+    initial: Duration::from_millis(200),
+    max: Duration::from_secs(5),
+};
+
+/// Between repeats of a create whose outcome is unknown.
+const REPEAT: Backoff = Backoff {
+    initial: Duration::from_secs(1),
+    max: Duration::from_secs(15),
+};
+
+/// Between tries of the same delete, label or look-up.
+const DUTY: Backoff = Backoff {
+    initial: Duration::from_millis(500),
+    max: Duration::from_secs(30),
+};
+
+/// The image of an executor where the configuration needs none: the embedded cluster's node runs the command.
+const NO_IMAGE: &str = "none";
+
+/// How many executors of each profile there may be.
+pub(super) fn bounds(
+    profiles: &BTreeMap<ProfileName, config::Profile>,
+) -> BTreeMap<ProfileName, Bounds> {
+    (profiles.iter())
+        .map(|(name, profile)| (name.clone(), bounds_of(profile)))
+        .collect()
+}
+
+fn bounds_of(profile: &config::Profile) -> Bounds {
+    Bounds {
+        slots: profile.slots,
+        least: profile.min_executors,
+        most: profile.max_executors,
+    }
+}
+
+/// How targets follow demand.
+pub(super) fn scaling(demand: &config::Autoscaling) -> autoscaling::Settings {
+    autoscaling::Settings {
+        ratio: demand.ratio,
+        backlog_timeout: demand.backlog_timeout,
+        sustained_timeout: demand.sustained_timeout,
+        idle_timeout: demand.idle_timeout,
+        demand_ttl: demand.demand_ttl,
+    }
+}
+
+/// A profile that is described while the driver runs.
+pub(super) fn understood(
+    place: Where,
+    name: &ProfileName,
+    described: &serde_json::Value,
+) -> Result<Understood, Vec<config::Mistake>> {
+    let profile = place.profile(name.as_str(), described)?;
+    Ok(Understood {
+        executors: profile.executors,
+        bounds: bounds_of(&profile),
+        spec: spec(profile),
+    })
+}
+
+/// How executors are replaced one after the other.
+pub(super) fn rolling(roll: &config::Roll) -> rolling::Settings {
+    rolling::Settings {
+        interval: roll.interval,
+        policy: match roll.policy {
+            config::RollPolicy::Id => Policy::Id,
+            config::RollPolicy::Oldest => Policy::Oldest,
+        },
+    }
+}
+
+/// A label that the configuration has as one text.
+pub(super) fn label(text: &str) -> (String, String) {
+    let (key, value) = text.split_once('=').unwrap_or((text, ""));
+    (key.to_owned(), value.to_owned())
+}
+
+/// What earlier incarnations knew. A first one inherits nothing: the block that it has just reserved is its own.
+pub(super) fn inheritance(inherited: Option<&Record>) -> Inheritance {
+    inherited.map_or_else(Inheritance::default, |record| Inheritance {
+        reserved: record.reserved,
+        ended: record.ended.clone(),
+        bound: record.bound.clone(),
+    })
+}
+
+/// How often it is polled.
+pub(super) fn poll_pace(poll: &config::Poll, watched: bool) -> poll_source::Pace {
+    if poll.enabled {
+        poll_source::Pace {
+            interval: poll.interval,
+            from_cache: poll.from_cache,
+            makes_first_list: !watched,
+        }
+    } else {
+        poll_source::Pace::SWEEP
+    }
+}
+
+/// How executors are seen off.
+pub(super) fn duty_settings(
+    cluster: &config::Cluster,
+    up: &config::Allocation,
+    lifecycle: &config::Lifecycle,
+) -> duties::Settings {
+    duties::Settings {
+        delete_on_termination: lifecycle.delete_on_termination,
+        max_in_flight: up.max_in_flight as usize,
+        server_timeout: cluster.request_timeout + super::wiring::SETTLED_AFTER,
+        creation_timeout: up.creation_timeout,
+        backoff: DUTY,
+    }
+}
+
+/// How executors are asked for, and which go.
+pub(super) fn allocation_settings(
+    cluster: &config::Cluster,
+    up: &config::Allocation,
+    failures: &config::Failures,
+    decommission_timeout: Duration,
+) -> allocation::Settings {
+    allocation::Settings {
+        batch_size: up.batch_size,
+        limits: pace::Limits {
+            max_in_flight: up.max_in_flight,
+            max_rate: up.max_rate,
+            backoff: TROUBLE,
+        },
+        stable_after: failures.stable_after,
+        crash_backoff: Backoff {
+            initial: failures.backoff_initial,
+            max: failures.backoff_max,
+        },
+        repeat_backoff: REPEAT,
+        creation_timeout: up.creation_timeout,
+        server_timeout: cluster.request_timeout + super::wiring::SETTLED_AFTER,
+        victims: victims::Settings {
+            cancel_delay: up.cancel_delay,
+            pending_only: up.scale_down == ScaleDown::PendingOnly,
+            decommission_timeout,
+        },
+    }
+}
+
+/// Backoffs as an earlier incarnation left them; what the wall clock says of them is believed up to their maximum.
+pub(super) fn kept_backoffs(record: &Record, now: Now) -> BTreeMap<ProfileName, Kept> {
+    let remaining = |until: jiff::Timestamp| {
+        Duration::try_from(until.duration_since(now.wall)).unwrap_or(Duration::ZERO)
+    };
+    (record.backoffs.iter())
+        .map(|(profile, saved)| {
+            let kept = Kept {
+                step: saved.step,
+                remaining: remaining(saved.until),
+            };
+            (profile.clone(), kept)
+        })
+        .collect()
+}
+
+/// How the pods of these profiles are made.
+pub(super) fn specs(
+    profiles: BTreeMap<ProfileName, config::Profile>,
+) -> BTreeMap<ProfileName, ProfileSpec> {
+    profiles
+        .into_iter()
+        .map(|(name, profile)| (name, spec(profile)))
+        .collect()
+}
+
+fn spec(profile: config::Profile) -> ProfileSpec {
+    let config::Profile {
+        executors: _,
+        slots: _,
+        min_executors: _,
+        max_executors: _,
+        image,
+        command,
+        args,
+        env,
+        cpu,
+        cpu_limit,
+        memory,
+        memory_limit,
+        node_selector,
+        tolerations,
+        termination_grace,
+    } = profile;
+    ProfileSpec {
+        image: image.unwrap_or_else(|| NO_IMAGE.to_owned()),
+        command,
+        args,
+        env,
+        cpu_request_millis: cpu.map(|cpu| cpu.millis()),
+        cpu_limit_millis: cpu_limit.map(|cpu| cpu.millis()),
+        memory_request_bytes: memory.map(|memory| memory.bytes()),
+        memory_limit_bytes: memory_limit.map(|memory| memory.bytes()),
+        node_selector,
+        tolerations: tolerations.into_iter().map(toleration).collect(),
+        termination_grace: Some(termination_grace),
+    }
+}
+
+fn toleration(toleration: config::Toleration) -> Toleration {
+    let config::Toleration {
+        key,
+        operator,
+        value,
+        effect,
+        tolerate_for,
+    } = toleration;
+    Toleration {
+        key,
+        operator: Some(operator.as_str().to_owned()),
+        value,
+        effect: effect.map(|effect| effect.as_str().to_owned()),
+        toleration_seconds: tolerate_for.and_then(|time| i64::try_from(time.as_secs()).ok()),
+    }
+}
