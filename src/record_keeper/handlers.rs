@@ -49,11 +49,11 @@ impl Handler<Round> for RecordKeeper {
             self.stale = true;
             self.keeping.gather(self.clock.now().tick);
         }
-        if let Some(record) = self.keeping.uid() {
-            for id in changed {
-                self.owners
-                    .see(id, self.latest.entry(id).map(AsRef::as_ref), record);
-            }
+        // Also while there is no record: one that ends meanwhile must not be waited for when there is one again.
+        let record = self.keeping.uid();
+        for id in changed {
+            let entry = self.latest.entry(id).map(AsRef::as_ref);
+            self.owners.see(id, entry, record);
         }
         self.pump(ctx);
         self.store.do_send(Decided(Subscriber::Record));

@@ -209,7 +209,7 @@ impl RecordKeeper {
             return;
         }
         for (id, entry) in self.latest.entries.iter() {
-            self.owners.see(id, Some(entry), &uid);
+            self.owners.see(id, Some(entry), Some(&uid));
         }
         self.unconfirmed = Some((uid, epoch));
         self.confirm();

@@ -38,12 +38,20 @@ pub struct Adoption {
 }
 
 impl Owners {
-    /// An executor was seen, or has left.
-    pub fn see(&mut self, id: ExecutorId, entry: Option<&Entry>, record: &PodUid) {
-        if entry.is_some_and(|entry| is_orphan(entry, record)) {
-            self.orphans.entry(id).or_default();
-        } else {
-            self.orphans.remove(&id);
+    /// An executor was seen, or has left; while there is no record, whose it is to be is not known.
+    pub fn see(&mut self, id: ExecutorId, entry: Option<&Entry>, record: Option<&PodUid>) {
+        let owner = entry.and_then(owner_if_needed);
+        match (owner, record) {
+            (None, _) => {
+                self.orphans.remove(&id);
+            }
+            (Some(_), None) => {}
+            (Some(owner), Some(record)) if owner == Some(record) => {
+                self.orphans.remove(&id);
+            }
+            (Some(_), Some(_)) => {
+                self.orphans.entry(id).or_default();
+            }
         }
     }
 
@@ -90,12 +98,13 @@ impl Owners {
     }
 }
 
-fn is_orphan(entry: &Entry, record: &PodUid) -> bool {
+/// Which record owns an executor's pod, if any; nothing for one that needs no owner any more, or has no pod yet.
+fn owner_if_needed(entry: &Entry) -> Option<Option<&PodUid>> {
     let State::Bound(bound) = &entry.state else {
-        return false;
+        return None;
     };
     let over = bound.pod.state().is_finished() || bound.pod.state() == PodState::Terminating;
-    !over && bound.absent.is_none() && bound.pod.owner.as_ref() != Some(record)
+    (!over && bound.absent.is_none()).then_some(bound.pod.owner.as_ref())
 }
 
 #[cfg(test)]
@@ -132,7 +141,7 @@ mod tests {
         let find = |id: ExecutorId| fleet.get(id.get() as usize - 1);
         let mut owners = Owners::default();
         for entry in &fleet {
-            owners.see(entry.id, Some(entry), &record);
+            owners.see(entry.id, Some(entry), Some(&record));
         }
         let first = ExecutorId::FIRST;
         let mut patched = 0;
@@ -153,7 +162,20 @@ mod tests {
     fn an_executor_that_has_the_right_owner_is_left_alone() {
         let mut owners = Owners::default();
         let mine = entry(1, Some("new"));
-        owners.see(mine.id, Some(&mine), &"new".into());
+        owners.see(mine.id, Some(&mine), Some(&"new".into()));
         assert!(owners.is_settled() && owners.orphans.is_empty());
+    }
+
+    // spec: K-2, I-4
+    #[test]
+    fn one_that_ends_while_there_is_no_record_is_not_waited_for() {
+        let mut owners = Owners::default();
+        let (lives, ends) = (entry(1, Some("old")), entry(2, Some("old")));
+        for entry in [&lives, &ends] {
+            owners.see(entry.id, Some(entry), Some(&"new".into()));
+        }
+        owners.see(lives.id, Some(&lives), None);
+        owners.see(ends.id, None, None);
+        assert_eq!(owners.orphans.keys().collect::<Vec<_>>(), [&lives.id]);
     }
 }

@@ -53,6 +53,7 @@ struct Killing {
 /// How a pod was made that a driver asked for.
 struct Made {
     driver: usize,
+    id: u64,
     at: Instant,
     /// A younger driver had begun, or the request came when the server would not work on it any more: it does not last
     /// (spec I-10, E-3), but whoever takes over before it is gone may count it.
@@ -171,6 +172,7 @@ impl Checks {
                 if let Some(uid) = &done.made {
                     let made = Made {
                         driver: done.driver,
+                        id,
                         at: Instant::now(),
                         too_late: superseded || done.late,
                     };

@@ -25,6 +25,8 @@ pub struct Truth {
     made: BTreeSet<(usize, u64)>,
     /// Pods whose end a driver told.
     told: BTreeSet<(usize, PodUid)>,
+    /// The ids of those: a pod that comes after that is not the one that was counted.
+    closed: BTreeSet<(usize, u64)>,
 }
 
 /// What a look is held against.
@@ -49,6 +51,7 @@ impl Truth {
             lied_to: script.steps.iter().any(|step| lies(&step.fault)),
             made: BTreeSet::new(),
             told: BTreeSet::new(),
+            closed: BTreeSet::new(),
         }
     }
 
@@ -58,6 +61,7 @@ impl Truth {
         if let (Kind::Create, Ok(id)) = (&done.kind, id)
             && done.succeeded()
             && !done.late
+            && !self.closed.contains(&(done.driver, id))
         {
             self.made.insert((done.driver, id));
         }
@@ -78,7 +82,9 @@ impl Truth {
                 ));
             }
             self.told.insert((driver, pod.uid.clone()));
-            self.made.remove(&(driver, ending.entry.id.get()));
+            let id = (driver, ending.entry.id.get());
+            self.made.remove(&id);
+            self.closed.insert(id);
         }
         Ok(())
     }

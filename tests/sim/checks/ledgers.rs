@@ -6,7 +6,7 @@ use std::time::Duration;
 use boatswain::model::{Entry, ExecutorId, LossClass, PodUid, ResourceVersion, Snapshot};
 use tokio::time::Instant;
 
-use super::{Checks, Killing, LATE, Verdict};
+use super::{Checks, Killing, LATE, Made, Verdict};
 use crate::node::short;
 
 /// That the server's history was replaced may go unnoticed for so long.
@@ -187,6 +187,9 @@ impl Checks {
                 }
                 (_, told) => told,
             };
+            // The end of another pod of that id was told: this one came too late.
+            let closed = (seen.told.keys())
+                .any(|(told, other)| Some(*told) == id && other.as_ref() != Some(&uid));
             let surplus = seen.counted_a_surplus;
             let lately = Instant::now().checked_sub(UNNOTICED);
             let was_rewritten = lately.is_some_and(|at| self.was_rewritten_since(at));
@@ -197,7 +200,7 @@ impl Checks {
             });
             let meddled =
                 excuses.relabelled.contains(uid.as_str()) || excuses.planted.contains(uid.as_str());
-            let ghost = entry.is_none() && self.is_no_executor(driver, &uid);
+            let ghost = entry.is_none() && (closed || self.is_no_executor(driver, &uid));
             let excused = match class {
                 Some(LossClass::ScaledDown) => surplus || retargeted,
                 Some(LossClass::Killed) => self.ended_by.contains(&driver),
@@ -229,6 +232,8 @@ impl Checks {
         let made = self.made.get(uid);
         self.excuses.relabelled.contains(uid.as_str())
             || self.excuses.planted.contains(uid.as_str())
+            // It was to go, and a replacement was asked for: a successor does not know.
+            || entry.leaving.is_none() && self.ever_chosen.contains(uid)
             || made.is_some_and(|made| made.too_late)
             // Of which profile it is, and whether it is on its way out, nobody could read.
             || self.excuses.unread.contains(uid)
@@ -244,6 +249,9 @@ impl Checks {
         let began = self.drivers.get(&driver).and_then(|seen| seen.began);
         let by_another_meanwhile =
             made.driver != driver && began.is_some_and(|began| made.at >= began);
-        made.too_late || by_another_meanwhile || self.was_rewritten_since(made.at)
+        // Asked for again, when the first one was there and had been deleted by hand: at most one pod of an id counts.
+        let again = |other: &Made| (other.driver, other.id) == (made.driver, made.id);
+        let is_second = self.made.values().filter(|other| again(other)).count() > 1;
+        made.too_late || by_another_meanwhile || is_second || self.was_rewritten_since(made.at)
     }
 }
