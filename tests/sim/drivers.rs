@@ -2,9 +2,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use actix::{Actor, Handler};
@@ -14,6 +16,7 @@ use boatswain::driver::{self, Environment, Handle};
 use boatswain::exit::Exit;
 use boatswain::kubernetes::Clients;
 use boatswain::lifecycle_manager::messages::Ended;
+use tempfile::NamedTempFile;
 use tokio::sync::Notify;
 use tokio::task::LocalSet;
 use tokio::time::Instant;
@@ -66,7 +69,7 @@ impl Driver {
     /// Starts one, wired as in production but for where its requests go and what time it is.
     pub fn start(
         number: usize,
-        config: Config,
+        mut config: Config,
         network: &Network,
         clock: Clock,
         seed: u64,
@@ -74,6 +77,8 @@ impl Driver {
     ) -> Self {
         say!("d{number} starts");
         let clients = Clients::in_process(network.of(number), NAMESPACE);
+        let sessions = &mut config.backend.sessions;
+        sessions.key_file = sessions.listen.map(|_| key_file());
         let environment = Environment {
             clients,
             clock,
@@ -163,4 +168,19 @@ pub async fn run<T>(fleet: &Fleet, world: impl Future<Output = T>) -> T {
         Poll::Pending
     })
     .await
+}
+
+/// The file of the key that tokens are made of: the same in every run, in every process. Whoever comes first makes it,
+/// and it is whole when it has its name.
+fn key_file() -> PathBuf {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    let path = PATH.get_or_init(|| {
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let path = directory.join("sim-key");
+        let mut file = NamedTempFile::new_in(directory).unwrap();
+        file.write_all(&[b'k'; 64]).unwrap();
+        file.persist(&path).unwrap();
+        path
+    });
+    path.clone()
 }

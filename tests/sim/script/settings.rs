@@ -1,16 +1,12 @@
 //! The configuration of a run's drivers, and how fast its nodes are.
 
-use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use boatswain::config::{Auth, Config, Profile, ScaleDown};
 use boatswain::model::{AppId, ProfileName};
 use rand::RngExt;
 use rand::rngs::StdRng;
-use tempfile::NamedTempFile;
 
 use super::ms;
 use super::size::Size;
@@ -98,19 +94,7 @@ fn talk(rng: &mut StdRng, config: &mut Config) {
     sessions.listen = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
     sessions.url = Some("http://driver:7078".to_owned());
     sessions.auth = Some(Auth::Derived);
-    sessions.key_file = Some(key_file());
     sessions.heartbeat_interval = ms(rng, 5_000..30_000);
     sessions.heartbeat_timeout = 4 * sessions.heartbeat_interval + ms(rng, 0..60_000);
     sessions.loss_reason_timeout = ms(rng, 10_000..90_000);
-}
-
-/// The file of the key that tokens are made of: the same in every run, and for every driver in it.
-fn key_file() -> PathBuf {
-    static FILE: OnceLock<NamedTempFile> = OnceLock::new();
-    let file = FILE.get_or_init(|| {
-        let mut file = NamedTempFile::new().unwrap();
-        file.write_all(&[b'k'; 64]).unwrap();
-        file
-    });
-    file.path().to_owned()
 }
