@@ -17,7 +17,7 @@ use crate::model::{
 use crate::snapshot_store::ledger::{Identity, Inheritance, Ledger};
 
 pub(crate) use properties::properties;
-pub(crate) use speaking::speaking;
+pub(crate) use speaking::{TIMING, backend};
 
 /// How long the server may take to commit a request.
 pub(crate) const SERVER_TIMEOUT: Duration = Duration::from_secs(10);

@@ -17,7 +17,6 @@ mod table;
 mod targets;
 pub mod tokens;
 
-use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -57,14 +56,8 @@ pub enum ApiError {
     #[error(transparent)]
     Tokens(#[from] TokensError),
     /// The address cannot be had.
-    #[error("cannot listen on {address}, which api.listen names")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Listen(#[from] serve::ListenError),
 }
 
 /// The API, about to be served.
@@ -119,10 +112,7 @@ impl Server {
     /// Where either cannot be had.
     pub async fn bind(address: SocketAddr, token_file: &Path) -> Result<Self, ApiError> {
         let tokens = Tokens::of_file(token_file)?;
-        let listener = TcpListener::bind(address)
-            .await
-            .map_err(|source| ApiError::Listen { address, source })?;
-        let address = listener.local_addr().unwrap_or(address);
+        let (listener, address) = serve::listen(address, "api.listen").await?;
         tracing::info!(%address, "api is served");
         Ok(Self { listener, tokens })
     }

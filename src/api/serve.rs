@@ -1,6 +1,7 @@
 //! Connections: how many, and how long one may take to say what it wants (spec O-50).
 
 use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::Router;
@@ -16,6 +17,38 @@ const SILENCE: Duration = Duration::from_secs(10);
 
 /// Taking connections failed for want of something, such as file descriptors: another one may end meanwhile.
 const AGAIN: Duration = Duration::from_millis(100);
+
+/// An address cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {address}, which {key} names")]
+pub struct ListenError {
+    /// The address.
+    address: SocketAddr,
+    /// Which key of the configuration it is from.
+    key: &'static str,
+    /// Why.
+    #[source]
+    source: io::Error,
+}
+
+/// Takes the address that this key of the configuration names; with it the one that it got, where the port is free.
+///
+/// # Errors
+///
+/// Where it cannot be had.
+pub async fn listen(
+    address: SocketAddr,
+    key: &'static str,
+) -> Result<(TcpListener, SocketAddr), ListenError> {
+    let failed = |source| ListenError {
+        address,
+        key,
+        source,
+    };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let got = listener.local_addr().map_err(failed)?;
+    Ok((listener, got))
+}
 
 /// Serves until it is dropped, and its connections with it. At most so many are open; more wait to be let in. One that
 /// has become a WebSocket is the router's, and not counted here.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use actix::{Actor, Context, Handler};
+use actix::Actor;
 use axum::body::Body;
 use futures::StreamExt as _;
 use http::{Method, Request, StatusCode};
@@ -14,49 +14,14 @@ use tower::ServiceExt as _;
 use super::*;
 use crate::clock::Clock;
 use crate::driver_backend::autoscaling::{self, Bounds};
-use crate::driver_backend::messages::KeepTargets;
-use crate::driver_backend::profiles::{self, KeepProfile};
-use crate::driver_backend::steering::messages::{KeepHeld, Stop};
-use crate::driver_backend::{self, DriverBackend, steering};
+use crate::driver_backend::{self, DriverBackend};
 use crate::model::news::{News, Outcome};
 use crate::model::pod::Sighting;
 use crate::model::pod::tests::pending;
 use crate::model::{AppId, Incarnation};
-use crate::snapshot_store::delivery::Timing;
 use crate::snapshot_store::messages::Tell;
 use crate::snapshot_store::{SnapshotStore, TellOfRounds};
-use crate::testing::{Story, id, running};
-
-/// Takes what a record keeper would keep.
-struct Keeper;
-
-impl Actor for Keeper {
-    type Context = Context<Self>;
-}
-
-impl Handler<KeepTargets> for Keeper {
-    type Result = ();
-
-    fn handle(&mut self, _: KeepTargets, _: &mut Self::Context) {}
-}
-
-impl Handler<KeepHeld> for Keeper {
-    type Result = ();
-
-    fn handle(&mut self, _: KeepHeld, _: &mut Self::Context) {}
-}
-
-impl Handler<KeepProfile> for Keeper {
-    type Result = ();
-
-    fn handle(&mut self, _: KeepProfile, _: &mut Self::Context) {}
-}
-
-impl Handler<Stop> for Keeper {
-    type Result = ();
-
-    fn handle(&mut self, _: Stop, _: &mut Self::Context) {}
-}
+use crate::testing::{Story, TIMING, backend, id, running};
 
 /// A driver's store and backend, and the api over them.
 struct Driver {
@@ -67,41 +32,15 @@ struct Driver {
 fn driver(targets: &[(&str, u32)]) -> Driver {
     let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);
     let store = SnapshotStore::new(Story::new(targets).ledger, clock).start();
-    let timing = Timing {
-        interval: Duration::from_secs(1),
-        quiet_latency: Duration::from_millis(10),
-        min_gap: Duration::from_millis(50),
-        max_buffered: 1_000,
+    let bounds = Bounds {
+        slots: 2,
+        least: 0,
+        most: 1_000,
     };
     let backend = DriverBackend::new(driver_backend::Wiring {
-        app: AppId::from("app"),
-        incarnation: Incarnation(1),
         profiles: (targets.iter())
-            .map(|(p, _)| {
-                let bounds = Bounds {
-                    slots: 2,
-                    least: 0,
-                    most: 1_000,
-                };
-                ((*p).into(), bounds)
-            })
+            .map(|(p, _)| ((*p).into(), bounds))
             .collect(),
-        targets: targets.iter().map(|(p, n)| ((*p).into(), *n)).collect(),
-        store: store.clone(),
-        keep: Keeper.start().recipient(),
-        clock,
-        timing,
-        sessions: crate::testing::speaking(),
-        steering: steering::Wiring {
-            settings: steering::Settings {
-                kill_grace: Duration::from_secs(5),
-                decommission_timeout: Duration::from_secs(60),
-                ttl: None,
-            },
-            held: None,
-            keep: Keeper.start().recipient(),
-            stop: Keeper.start().recipient(),
-        },
         autoscaling: Some(autoscaling::Settings {
             ratio: 1_000,
             backlog_timeout: Duration::from_secs(1),
@@ -109,12 +48,7 @@ fn driver(targets: &[(&str, u32)]) -> Driver {
             idle_timeout: Duration::from_secs(60),
             demand_ttl: Duration::from_secs(60),
         }),
-        rolling: None,
-        adding: profiles::Wiring {
-            read: Box::new(|_, _| panic!("no profile is added here")),
-            added: BTreeMap::new(),
-            keep: Keeper.start().recipient(),
-        },
+        ..backend(&store, clock, targets)
     })
     .start();
     let meter = Meter::new(
@@ -122,7 +56,7 @@ fn driver(targets: &[(&str, u32)]) -> Driver {
         Incarnation(1),
         store.clone(),
         clock,
-        timing,
+        TIMING,
     )
     .start();
     store.do_send(TellOfRounds(meter.clone().recipient()));

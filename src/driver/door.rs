@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use crate::api::serve::ListenError;
 use crate::config::{Auth, ClusterMode, Config, EmbeddedNode, Profile, Registration};
 use crate::driver_backend::{readiness, registry, sessions};
 use crate::kubernetes::Record;
@@ -9,7 +10,7 @@ use crate::kubernetes::pod_template::TokenSource;
 use crate::model::{AppId, ProfileName};
 use crate::secret::SecretError;
 use crate::secret::seal::Key;
-use crate::sessions::{ListenError, Server};
+use crate::sessions::Server;
 
 /// Why executors cannot be heard.
 #[derive(Debug, thiserror::Error)]

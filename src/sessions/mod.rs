@@ -7,7 +7,6 @@ mod request;
 pub mod service_account;
 mod socket;
 
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +21,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::api::problem::Problem;
-use crate::api::serve;
+use crate::api::serve::{self, ListenError};
 use crate::driver_backend::DriverBackend;
 use crate::driver_backend::registry::Proof;
 use access::{Access, Denied};
@@ -39,17 +38,6 @@ const ANSWER: Duration = Duration::from_secs(5);
 /// Whoever has not registered by then is not going to; and nobody takes that long to take in a message.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The address cannot be had.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {address}, which backend.listen names")]
-pub struct ListenError {
-    /// The address.
-    address: SocketAddr,
-    /// Why.
-    #[source]
-    source: io::Error,
-}
-
 /// The sessions, about to be served.
 #[derive(Debug)]
 pub struct Server {
@@ -64,9 +52,7 @@ impl Server {
     ///
     /// Where it cannot be had.
     pub async fn bind(address: SocketAddr) -> Result<Self, ListenError> {
-        let failed = |source| ListenError { address, source };
-        let listener = TcpListener::bind(address).await.map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
+        let (listener, address) = serve::listen(address, "backend.listen").await?;
         tracing::info!(%address, "sessions are served");
         Ok(Self { listener, address })
     }

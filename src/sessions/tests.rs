@@ -1,9 +1,8 @@
 //! The routes over a DriverBackend and a store that run, without a socket: executors speak over pipes.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use actix::{Actor, Context, Handler};
+use actix::Actor;
 use axum::body::Body;
 use futures::{SinkExt as _, StreamExt as _};
 use http::{Method, Request, StatusCode};
@@ -18,54 +17,18 @@ use tower::ServiceExt as _;
 
 use super::*;
 use crate::clock::Clock;
-use crate::driver_backend;
-use crate::driver_backend::messages::{Explain, GetExecutors, KeepTargets};
-use crate::driver_backend::profiles::{self, KeepProfile};
-use crate::driver_backend::steering;
-use crate::driver_backend::steering::messages::{KeepHeld, Stop};
+use crate::driver_backend::messages::{Explain, GetExecutors};
 use crate::lifecycle_manager::messages::{Instruct, Order};
+use crate::model::AppId;
 use crate::model::Tick;
 use crate::model::news::{News, Outcome};
-use crate::model::{AppId, Incarnation};
 use crate::secret::seal::Key;
 use crate::snapshot_store::SnapshotStore;
-use crate::snapshot_store::delivery::Timing;
 use crate::snapshot_store::messages::Tell;
-use crate::testing::{Story, id, speaking};
+use crate::testing::{Story, backend, id};
 
 mod hostile_tests;
 mod token_tests;
-
-/// Takes what a record keeper would keep.
-struct Keeper;
-
-impl Actor for Keeper {
-    type Context = Context<Self>;
-}
-
-impl Handler<KeepTargets> for Keeper {
-    type Result = ();
-
-    fn handle(&mut self, _: KeepTargets, _: &mut Self::Context) {}
-}
-
-impl Handler<KeepHeld> for Keeper {
-    type Result = ();
-
-    fn handle(&mut self, _: KeepHeld, _: &mut Self::Context) {}
-}
-
-impl Handler<KeepProfile> for Keeper {
-    type Result = ();
-
-    fn handle(&mut self, _: KeepProfile, _: &mut Self::Context) {}
-}
-
-impl Handler<Stop> for Keeper {
-    type Result = ();
-
-    fn handle(&mut self, _: Stop, _: &mut Self::Context) {}
-}
 
 /// A driver with so many executors that run, and its sessions.
 struct Driver {
@@ -94,40 +57,8 @@ impl Driver {
         }
         let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);
         let store = SnapshotStore::new(story.ledger, clock).start();
-        let backend = DriverBackend::new(driver_backend::Wiring {
-            app: AppId::from("app"),
-            incarnation: Incarnation(1),
-            profiles: BTreeMap::new(),
-            targets: [("default".into(), 8)].into(),
-            store: store.clone(),
-            keep: Keeper.start().recipient(),
-            clock,
-            timing: Timing {
-                interval: Duration::from_secs(1),
-                quiet_latency: Duration::from_millis(10),
-                min_gap: Duration::from_millis(50),
-                max_buffered: 1_000,
-            },
-            sessions: speaking(),
-            steering: steering::Wiring {
-                settings: steering::Settings {
-                    kill_grace: Duration::from_secs(5),
-                    decommission_timeout: Duration::from_secs(60),
-                    ttl: None,
-                },
-                held: None,
-                keep: Keeper.start().recipient(),
-                stop: Keeper.start().recipient(),
-            },
-            autoscaling: None,
-            rolling: None,
-            adding: profiles::Wiring {
-                read: Box::new(|_, _| panic!("no profile is added here")),
-                added: BTreeMap::new(),
-                keep: Keeper.start().recipient(),
-            },
-        })
-        .start();
+        let wiring = backend(&store, clock, &[("default", 8)]);
+        let backend = DriverBackend::new(wiring).start();
         let key = Key::new(b"key");
         let access = Access::Derived(AppId::from("app"), key.clone());
         let sessions = Sessions::with_room(backend.clone(), access, room);

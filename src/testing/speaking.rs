@@ -1,10 +1,18 @@
-//! How executors speak to the driver of a test.
+//! A driver's backend for tests, and how executors speak to it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::driver_backend::{readiness, registry, sessions};
+use actix::{Actor, Addr, Context, Handler};
+
+use crate::clock::Clock;
+use crate::driver_backend::messages::KeepTargets;
+use crate::driver_backend::profiles::{self, KeepProfile};
+use crate::driver_backend::steering::messages::{KeepHeld, Stop};
+use crate::driver_backend::{self, readiness, registry, sessions, steering};
 use crate::model::{AppId, Incarnation};
+use crate::snapshot_store::SnapshotStore;
+use crate::snapshot_store::delivery::Timing;
 
 /// With the usual times; nobody has to register.
 pub(crate) fn speaking() -> sessions::Wiring {
@@ -26,6 +34,81 @@ pub(crate) fn speaking() -> sessions::Wiring {
             ratio: 80,
             max_wait: Duration::from_secs(30),
             registered: true,
+        },
+    }
+}
+
+/// Takes what a record keeper would keep, and what would end the driver.
+struct Keeper;
+
+impl Actor for Keeper {
+    type Context = Context<Self>;
+}
+
+impl Handler<KeepTargets> for Keeper {
+    type Result = ();
+
+    fn handle(&mut self, _: KeepTargets, _: &mut Self::Context) {}
+}
+
+impl Handler<KeepHeld> for Keeper {
+    type Result = ();
+
+    fn handle(&mut self, _: KeepHeld, _: &mut Self::Context) {}
+}
+
+impl Handler<KeepProfile> for Keeper {
+    type Result = ();
+
+    fn handle(&mut self, _: KeepProfile, _: &mut Self::Context) {}
+}
+
+impl Handler<Stop> for Keeper {
+    type Result = ();
+
+    fn handle(&mut self, _: Stop, _: &mut Self::Context) {}
+}
+
+/// When subscribers of a test's store are told.
+pub(crate) const TIMING: Timing = Timing {
+    interval: Duration::from_secs(1),
+    quiet_latency: Duration::from_millis(10),
+    min_gap: Duration::from_millis(50),
+    max_buffered: 1_000,
+};
+
+/// A DriverBackend over a store, with the usual times; nothing scales or rolls by itself, and nobody keeps anything.
+pub(crate) fn backend(
+    store: &Addr<SnapshotStore>,
+    clock: Clock,
+    targets: &[(&str, u32)],
+) -> driver_backend::Wiring {
+    driver_backend::Wiring {
+        app: AppId::from("app"),
+        incarnation: Incarnation(1),
+        profiles: BTreeMap::new(),
+        targets: targets.iter().map(|(p, n)| ((*p).into(), *n)).collect(),
+        store: store.clone(),
+        keep: Keeper.start().recipient(),
+        clock,
+        timing: TIMING,
+        sessions: speaking(),
+        steering: steering::Wiring {
+            settings: steering::Settings {
+                kill_grace: Duration::from_secs(5),
+                decommission_timeout: Duration::from_secs(60),
+                ttl: None,
+            },
+            held: None,
+            keep: Keeper.start().recipient(),
+            stop: Keeper.start().recipient(),
+        },
+        autoscaling: None,
+        rolling: None,
+        adding: profiles::Wiring {
+            read: Box::new(|_, _| panic!("no profile is added here")),
+            added: BTreeMap::new(),
+            keep: Keeper.start().recipient(),
         },
     }
 }
