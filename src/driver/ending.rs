@@ -196,7 +196,7 @@ impl Actors {
                     Ok(Ok(left)) if Instant::now() >= deadline => break Some(left),
                     Ok(Ok(_)) => {}
                     Ok(Err(error)) => tracing::debug!(%error, "what is left could not be listed"),
-                    Err(_) => break None,
+                    Err(_) => tracing::debug!("what is left could not be listed in time"),
                 }
             }
             if Instant::now() >= deadline {

@@ -109,6 +109,9 @@ impl World {
             *start = Instant::now();
         }
         self.keep_one_alive();
+        if std::mem::take(&mut self.held) {
+            self.befall(Fault::Resume).await;
+        }
 
         let bound = Instant::now() + bound(&self.script);
         if !self.waits_it_out() && self.rests_before(bound).await? {

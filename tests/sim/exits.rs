@@ -82,9 +82,11 @@ impl World {
             }
             Exit::Child(_) => false,
             Exit::Unreachable => match told {
-                // What cannot be told from a younger driver's is named, and left.
+                // What is a younger driver's, or cannot be told from that, is named, and left.
                 Some((OnSignal::End, at)) => {
-                    self.last_trouble >= Some(at) || !checks.excuses.unborn.is_empty()
+                    self.last_trouble >= Some(at)
+                        || !checks.excuses.unborn.is_empty()
+                        || checks.has_a_successor(number)
                 }
                 _ => !started && self.network.net().refused.contains_key(&number),
             },

@@ -3,6 +3,7 @@
 mod drivers;
 mod pods;
 mod record;
+mod steering;
 
 use tokio::time::Instant;
 
@@ -81,6 +82,8 @@ impl World {
                 self.network.net().webhook = None;
                 self.open_gates().await;
             }
+            Fault::Ask { pick, count, what } => self.ask(pick, count, what).await,
+            Fault::Resume => self.resume().await,
             Fault::Record { what, time } => self.tamper(what, time).await,
             Fault::MendRecord => self.mend_record().await,
             fault if is_about_drivers(&fault) => self.befall_driver(fault).await,
@@ -188,5 +191,7 @@ fn is_about_drivers(fault: &Fault) -> bool {
             | Fault::Second
             | Fault::Pause { .. }
             | Fault::Target { .. }
+            | Fault::Ask { .. }
+            | Fault::Resume
     )
 }

@@ -109,14 +109,15 @@ impl Node {
         self.plagues.insert(profile.to_owned(), (what, until));
     }
 
-    /// A node does nothing for so long; its pods that are to be evicted go when it is back. Those that are evicted.
+    /// A node does nothing for so long; its pods that are to be evicted go when it is back. What befalls whom: one whose
+    /// executor had ended before has two reasons, and whoever saw only the first one tells it.
     pub async fn go_down(
         &mut self,
         pick: u64,
         time: Duration,
         evicts: bool,
         state: &State,
-    ) -> Vec<String> {
+    ) -> Vec<(String, Mishap)> {
         let mut evicted = Vec::new();
         let node = pick % NODES;
         let until = Instant::now() + time;
@@ -133,7 +134,10 @@ impl Node {
                 let taint = statuses::disrupted("DeletionByTaintManager");
                 self.hand.status(name, taint).await;
                 self.hand.delete(name, uid, None).await;
-                evicted.push(uid.to_owned());
+                evicted.push((uid.to_owned(), Mishap::TaintManager));
+                if let Some(code) = statuses::exit_code(pod) {
+                    evicted.push((uid.to_owned(), Mishap::Exit(code)));
+                }
             }
         }
         evicted

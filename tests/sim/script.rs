@@ -5,6 +5,7 @@ mod mix;
 mod settings;
 mod size;
 mod sky;
+mod steering;
 
 use std::time::Duration;
 
@@ -158,6 +159,21 @@ pub enum Fault {
     Pause { time: Duration },
     /// The target of a profile is set.
     Target { pick: u64, target: u32 },
+    /// Somebody asks the driver for something beside targets.
+    Ask { pick: u64, count: usize, what: Wish },
+    /// What is held is wanted again.
+    Resume,
+}
+
+/// What is asked of the driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wish {
+    /// Executors are to be killed.
+    Kill { replace: bool, force: bool },
+    /// Executors are to finish what they do, and go.
+    Decommission { replace: bool },
+    /// All are to go, and to come back after this long.
+    Hold { time: Duration },
 }
 
 /// How a server comes back.
@@ -248,6 +264,7 @@ impl Script {
                 fault: Fault::Weather { weather, time },
             });
         }
+        steps.extend(steering::steps(seed, size.calm));
         steps.sort_by_key(|step| step.at);
         Self {
             seed,

@@ -62,6 +62,8 @@ pub struct World {
     pub clock: Clock,
     /// How many writes drivers made since this was last set to none.
     pub writes: usize,
+    /// Somebody has held the executors, and wants them again when the world becomes calm.
+    pub held: bool,
     /// Whether a driver has said that the application has ended and nothing is left.
     pub ended_clean: bool,
     /// The application, as the record had it when the world came to rest.
@@ -118,6 +120,7 @@ impl World {
             resumes: Vec::new(),
             clock,
             writes: 0,
+            held: false,
             ended_clean: false,
             app_id: String::new(),
             measured: Instant::now(),

@@ -16,6 +16,8 @@ pub struct Excuses {
     pub rewritten: Vec<Instant>,
     /// Profiles whose target was changed.
     pub retargeted: BTreeSet<ProfileName>,
+    /// Executors that somebody asked the driver to kill.
+    pub killed: BTreeSet<PodUid>,
     /// Pods whose labels were changed, or not given.
     pub relabelled: BTreeSet<String>,
     /// Pods made by others.
@@ -62,6 +64,11 @@ impl Checks {
             let since = its.began.is_some_and(|at| self.was_rewritten_since(at));
             *other < driver && its.incarnation > number(driver) && since
         })
+    }
+
+    /// Whether a driver with a higher number asked for executors, which are not this one's to end.
+    pub fn has_a_successor(&self, driver: usize) -> bool {
+        (self.drivers.range(driver + 1..)).any(|(_, its)| !its.asked_for.is_empty())
     }
 
     /// Somebody raised the incarnation in the record since then.

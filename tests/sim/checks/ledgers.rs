@@ -203,7 +203,9 @@ impl Checks {
             let ghost = entry.is_none() && (closed || self.is_no_executor(driver, &uid));
             let excused = match class {
                 Some(LossClass::ScaledDown) => surplus || retargeted,
-                Some(LossClass::Killed) => self.ended_by.contains(&driver),
+                Some(LossClass::Killed) => {
+                    self.ended_by.contains(&driver) || excuses.killed.contains(&uid)
+                }
                 // Whether those were silent is looked at when they are told.
                 Some(
                     LossClass::HeartbeatTimeout

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 
 use crate::checks::PREFIX;
 use crate::hand::{NAMESPACE, is_terminating, label, text};
-use crate::node::Mishap;
 use crate::script::{Fault, Lie};
 use crate::trace::say;
 use crate::world::World;
@@ -38,8 +37,8 @@ impl World {
             }
             Fault::NodeDown { pick, time, evicts } => {
                 let state = self.cluster.state().await;
-                for uid in self.node.go_down(pick, time, evicts, &state).await {
-                    self.checks.mishap(&uid, Mishap::TaintManager);
+                for (uid, how) in self.node.go_down(pick, time, evicts, &state).await {
+                    self.checks.mishap(&uid, how);
                 }
             }
             Fault::Delete { pick, count, grace } => {

@@ -26,6 +26,12 @@ pub fn ended(pod: &Value, code: i32, reason: &str, now: &str) -> Value {
     phased(phase, executor)
 }
 
+/// The code with which the executor's container has ended, where it has.
+pub fn exit_code(pod: &Value) -> Option<i32> {
+    let code = pod.pointer("/status/containerStatuses/0/state/terminated/exitCode")?;
+    i32::try_from(code.as_i64()?).ok()
+}
+
 /// Its container runs on, and another one beside it has ended with this code.
 pub fn sidecar_ended(pod: &Value, code: i32, now: &str) -> Value {
     let mut status = running(pod, &since(pod, now));
