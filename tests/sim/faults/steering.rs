@@ -53,7 +53,7 @@ impl World {
             Wish::Hold { time } => {
                 self.later(time, Fault::Resume);
                 self.held = true;
-                ("hold", json!({}))
+                ("application/hold", json!({}))
             }
         };
         if let Wish::Kill { .. } = what {
@@ -68,7 +68,7 @@ impl World {
     // spec: B-31
     pub(super) async fn resume(&mut self) {
         if let Some(number) = self.youngest() {
-            self.post(number, "resume", json!({})).await;
+            self.post(number, "application/resume", json!({})).await;
         }
     }
 
@@ -86,6 +86,9 @@ impl World {
             Some(routes.oneshot(request).await.unwrap().status())
         };
         let status: Option<StatusCode> = timeout(PATIENCE, asking).await.ok().flatten();
+        // It is a driver that is alive, and nothing that is asked is wrong.
+        let answers = |status: StatusCode| status.is_success() || status.is_server_error();
+        assert!(status.is_none_or(answers), "{path}: {status:?}");
         say!("   d{number} is asked to {path} {body}: {status:?}");
     }
 }
