@@ -14,6 +14,7 @@ use crate::driver_backend::profiles::{self, TellOfProfiles};
 use crate::driver_backend::{self, DriverBackend, steering};
 use crate::kubernetes::Calls;
 use crate::kubernetes::pod_template::{Common, TemplateError};
+use crate::kubernetes::record::Held;
 use crate::lifecycle_manager::{self, LifecycleManager, duties};
 use crate::metrics::Meter;
 use crate::model::ProfileName;
@@ -123,7 +124,12 @@ pub(super) fn wire(
     let wanted = succession::targets(&config, &record);
     let place_of_pods = Where::of(&config);
     let mut targets = wanted.clone();
-    if record.held.is_some() {
+    // Profiles may have come and gone since then.
+    let held = record.held.clone().map(|held| Held {
+        targets: wanted.clone(),
+        ..held
+    });
+    if held.is_some() {
         targets.values_mut().for_each(|target| *target = 0);
     }
     let Config {
@@ -232,7 +238,7 @@ pub(super) fn wire(
                 decommission_timeout: going.decommission_timeout,
                 ttl: app.ttl,
             },
-            held: record.held.clone(),
+            held,
             keep: keeper.clone().recipient(),
             stop: reporter.clone().recipient(),
         },

@@ -47,6 +47,27 @@ async fn all_go_when_they_are_held_and_as_many_come_back() {
 
 // spec: B-31, O-30
 #[actix::test]
+async fn what_is_held_comes_back_as_far_as_its_profiles_are_still_there() {
+    let (mut world, first) = driver(&["profiles.old.executors=1"]).await;
+    first.post(HOLD, json!({"by": "alice"})).await;
+    first.post("/v1/application/hand-over", nothing()).await;
+    first.exit().await;
+    let second = world.start(&["profiles.new.executors=2"]).await;
+    let status = second.until_running(0).await;
+    let all = json!({"default": 3, "new": 2});
+    assert_eq!(status["held"], json!({"by": "alice", "targets": all}));
+    let resumed = second.post(RESUME, nothing()).await;
+    assert_eq!(resumed, json!({"targets": all}));
+    let of = |status: &Value, profile: &str| status["profiles"][profile]["running"].clone();
+    second
+        .until("all run", |status| {
+            of(status, "default") == 3 && of(status, "new") == 2
+        })
+        .await;
+}
+
+// spec: B-31, O-30
+#[actix::test]
 async fn what_is_held_stays_so_over_a_restart() {
     let (mut world, first) = driver(&[]).await;
     first

@@ -103,11 +103,11 @@ impl DriverBackend {
     }
 
     fn resume(&mut self) -> BTreeMap<ProfileName, u32> {
-        if let Some(Held { targets, .. }) = self.steering.held.clone() {
-            tracing::info!(?targets, "executors are wanted again");
+        if self.steering.held.is_some() {
+            tracing::info!(targets = ?self.targets, "executors are wanted again");
             self.steering.set_held(None);
-            self.targets.extend(targets.clone());
-            self.store.do_send(Tell(News::Targets(targets)));
+            self.store
+                .do_send(Tell(News::Targets(self.targets.clone())));
             self.happened(What::Resumed);
         }
         self.targets.clone()
