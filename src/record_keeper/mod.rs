@@ -301,11 +301,11 @@ fn answer_all(waiting: &mut Vec<oneshot::Sender<()>>) {
     }
 }
 
-/// The ids that have ended, and those that are bound to a pod and have not. Before adoption nobody knows: then the
-/// record keeps what earlier incarnations wrote (spec O-30, O-31).
+/// The ids that have ended, and those that are bound to a pod and have not, or have and nobody was told. Before adoption
+/// nobody knows: then the record keeps what earlier incarnations wrote (spec O-30, O-31, L-1).
 fn intervals(snapshot: &Snapshot) -> Option<(IdSet, IdSet)> {
     let bound = (snapshot.entries.values())
-        .filter(|entry| entry.uid().is_some() && !entry.is_gone())
+        .filter(|entry| entry.owes_telling() || entry.uid().is_some() && !entry.is_gone())
         .map(|entry| entry.id)
         .collect();
     (snapshot.adopted).then(|| (snapshot.ended.clone(), bound))
@@ -314,6 +314,24 @@ fn intervals(snapshot: &Snapshot) -> Option<(IdSet, IdSet)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::news::{News, Outcome};
+    use crate::testing::{Story, id};
+
+    // spec: L-1, O-30
+    #[test]
+    fn one_that_is_gone_stays_in_the_record_until_its_end_was_told() {
+        let mut story = Story::new(&[("default", 1)]);
+        let profile = "default".into();
+        story.requested(1, Outcome::Sent { profile });
+        story.created(1);
+        story.runs(1);
+        story.goes(1);
+        assert!(story.entry(1).unwrap().is_gone());
+        let open = |story: &Story| intervals(story.current()).unwrap().1;
+        assert_eq!(open(&story), IdSet::from_iter([id(1)]));
+        story.tell(News::Told { id: id(1) });
+        assert_eq!(open(&story), IdSet::new());
+    }
 
     // spec: O-30, O-31, L-1
     #[test]
