@@ -188,6 +188,13 @@ impl Checks {
                 self.record_written(done);
                 Ok(())
             }
+            // Whoever ends the application tells of no end that comes later, whether all are gone by then or not.
+            Kind::DeleteRecord => {
+                if done.succeeded() {
+                    self.application_ended();
+                }
+                Ok(())
+            }
             Kind::Delete { name } | Kind::Patch { name } => self.touched(done, name),
             Kind::CachedList | Kind::List | Kind::Page | Kind::Watch | Kind::Read => Ok(()),
         }

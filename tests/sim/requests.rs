@@ -20,6 +20,8 @@ pub enum Kind {
     },
     /// Makes the application record.
     MakeRecord,
+    /// Deletes it.
+    DeleteRecord,
     /// Anything else that changes something.
     Write,
     /// A list that may come from a cache.
@@ -68,6 +70,7 @@ impl Kind {
             Method::DELETE if pod => Kind::Delete { name },
             Method::PATCH if pod => Kind::Patch { name },
             Method::POST if path.ends_with("/configmaps") => Kind::MakeRecord,
+            Method::DELETE if path.ends_with("/configmaps/sim-app") => Kind::DeleteRecord,
             _ => Kind::Write,
         }
     }
