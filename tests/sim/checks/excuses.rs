@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use boatswain::model::{PodUid, ProfileName};
+use boatswain::model::{ExecutorId, PodUid, ProfileName};
 use tokio::time::Instant;
 
 use super::Checks;
@@ -16,8 +16,8 @@ pub struct Excuses {
     pub rewritten: Vec<Instant>,
     /// Profiles whose target was changed.
     pub retargeted: BTreeSet<ProfileName>,
-    /// Executors that somebody asked the driver to kill.
-    pub killed: BTreeSet<PodUid>,
+    /// Executors that somebody asked a driver to kill, whether they had a pod by then or not.
+    pub killed: BTreeSet<ExecutorId>,
     /// Pods whose labels were changed, or not given.
     pub relabelled: BTreeSet<String>,
     /// Pods made by others.

@@ -204,7 +204,8 @@ impl Checks {
             let excused = match class {
                 Some(LossClass::ScaledDown) => surplus || retargeted,
                 Some(LossClass::Killed) => {
-                    self.ended_by.contains(&driver) || excuses.killed.contains(&uid)
+                    self.ended_by.contains(&driver)
+                        || id.is_some_and(|id| excuses.killed.contains(&id))
                 }
                 // Whether those were silent is looked at when they are told.
                 Some(

@@ -36,10 +36,6 @@ impl World {
             .take(count.min(all.len()))
             .copied()
             .collect();
-        let uids = named
-            .iter()
-            .filter_map(|id| ledger.entry(*id)?.uid().cloned())
-            .collect::<Vec<_>>();
         let ids: Vec<u64> = named.iter().map(|id| id.get()).collect();
         let (path, body) = match what {
             Wish::Kill { replace, force } => (
@@ -57,7 +53,7 @@ impl World {
             }
         };
         if let Wish::Kill { .. } = what {
-            self.checks.excuses.killed.extend(uids);
+            self.checks.excuses.killed.extend(named);
         }
         let profiles = self.profiles.keys().cloned();
         self.checks.excuses.retargeted.extend(profiles);
