@@ -66,6 +66,11 @@ impl Checks {
         })
     }
 
+    /// A driver's number in the record.
+    pub fn incarnation(&self, driver: usize) -> Option<u64> {
+        self.drivers.get(&driver)?.incarnation
+    }
+
     /// Whether a driver with a higher number asked for executors, which are not this one's to end.
     pub fn has_a_successor(&self, driver: usize) -> bool {
         (self.drivers.range(driver + 1..)).any(|(_, its)| !its.asked_for.is_empty())
