@@ -205,9 +205,11 @@ impl World {
             return Err(format!("O-12: d{number} does not answer"));
         };
         let planted = self.checks.excuses.planted.len() + self.checks.excuses.relabelled.len();
-        // Where executors talk, news of them is always on its way.
+        // Where executors talk, news of them is always on its way: as much as is not merged yet, which a merge that has
+        // helped little puts off (spec S-23).
+        let buffered = self.script.config.lifecycle.max_buffered as usize;
         let waiting = match self.talk {
-            Some(_) => self.script.config.lifecycle.max_buffered as usize,
+            Some(_) => buffered.max(2 * ledger.entries.len()) + 1,
             None => 1,
         };
         let small = measures.tombstones == 0
