@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::config::{self, ScaleDown, Where};
+use crate::config::{self, FailureAction, ScaleDown, Where};
 use crate::driver_backend::autoscaling::{self, Bounds};
 use crate::driver_backend::profiles::Understood;
 use crate::driver_backend::rolling::{self, Policy};
@@ -13,7 +13,8 @@ use crate::lifecycle_manager::duties;
 use crate::model::backoff::Backoff;
 use crate::model::{Now, ProfileName};
 use crate::pod_allocator::crash_loop::Kept;
-use crate::pod_allocator::{allocation, pace, victims};
+use crate::pod_allocator::failures::rules::{Rule, Verdict};
+use crate::pod_allocator::{allocation, failures, pace, victims};
 use crate::poll_source;
 use crate::snapshot_store::ledger::Inheritance;
 
@@ -162,11 +163,39 @@ pub(super) fn allocation_settings(
             pending_only: up.scale_down == ScaleDown::PendingOnly,
             decommission_timeout,
         },
+        failures: failures::Settings {
+            max: failures.max,
+            window: failures.window,
+            rules: failures.rules.iter().map(rule).collect(),
+            node_max: failures.node_max_failures,
+        },
+    }
+}
+
+fn rule(rule: &config::FailureRule) -> Rule {
+    Rule {
+        exit_codes: rule.exit_codes.iter().copied().collect(),
+        classes: rule.classes.iter().copied().collect(),
+        conditions: rule.conditions.iter().cloned().collect(),
+        action: match rule.action {
+            FailureAction::Ignore => Verdict::Ignore,
+            FailureAction::Count => Verdict::Count,
+            FailureAction::Stop => Verdict::Stop,
+        },
+    }
+}
+
+/// What earlier incarnations knew that the allocator goes on with.
+pub(super) fn known_to_the_allocator(record: &Record, now: Now) -> allocation::Inherited {
+    allocation::Inherited {
+        reserved: record.reserved,
+        backoffs: kept_backoffs(record, now),
+        failures: record.failures.clone(),
     }
 }
 
 /// Backoffs as an earlier incarnation left them; what the wall clock says of them is believed up to their maximum.
-pub(super) fn kept_backoffs(record: &Record, now: Now) -> BTreeMap<ProfileName, Kept> {
+fn kept_backoffs(record: &Record, now: Now) -> BTreeMap<ProfileName, Kept> {
     let remaining = |until: jiff::Timestamp| {
         Duration::try_from(until.duration_since(now.wall)).unwrap_or(Duration::ZERO)
     };

@@ -305,7 +305,7 @@ fn read(map: &ConfigMap, wanted: Option<&AppId>) -> Result<Record, StartError> {
 
 fn no_succession(why: NoSuccession, record: &str) -> StartError {
     match why {
-        NoSuccession::Finished(code) => StartError::new(
+        NoSuccession::Finished { code, .. } => StartError::new(
             Exit::Finished(code),
             format!("{why}: delete ConfigMap {record} to run it anew"),
         ),

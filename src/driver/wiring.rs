@@ -53,6 +53,7 @@ pub struct Actors {
     pub(super) calls: Calls,
     pub(super) page_size: u32,
     pub(super) request_timeout: Duration,
+    pub(super) decommission_timeout: Duration,
 }
 
 impl Actors {
@@ -280,12 +281,13 @@ pub(super) fn wire(
         driver_url,
         token,
         agent,
+        avoid: Default::default(),
     };
     let pods = Pods::new(common, settings::specs(profiles))?;
     let settings =
         settings::allocation_settings(&cluster, &up, &failures, going.decommission_timeout);
-    let kept = settings::kept_backoffs(&record, now);
-    let allocation = allocation::Allocation::new(settings, rng(), record.reserved, &kept, now.tick);
+    let known = settings::known_to_the_allocator(&record, now);
+    let allocation = allocation::Allocation::new(settings, rng(), &known, now);
     let allocator = PodAllocator::new(pod_allocator::Wiring {
         allocation,
         calls: calls.clone(),
@@ -298,9 +300,12 @@ pub(super) fn wire(
         store: store.clone(),
         reserve: keeper.clone().recipient(),
         keep: keeper.clone().recipient(),
+        keep_failures: keeper.clone().recipient(),
         cannot_start: reporter.clone().recipient(),
+        stop: backend.clone().recipient(),
     })
     .start();
+    backend.do_send(HearOfEnds(allocator.clone().recipient()));
     backend.do_send(TellOfProfiles(allocator.clone().recipient()));
     let sessions = door.map(|door| {
         let access = match &door.key {
@@ -324,5 +329,6 @@ pub(super) fn wire(
         calls,
         page_size: poll.page_size,
         request_timeout: cluster.request_timeout,
+        decommission_timeout: going.decommission_timeout,
     })
 }

@@ -7,6 +7,7 @@ pub mod clock;
 pub mod entries;
 pub mod executor;
 pub mod exit_code;
+pub mod failures;
 pub mod ids;
 pub mod intervals;
 pub mod news;

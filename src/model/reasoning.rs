@@ -49,9 +49,12 @@ pub fn ended_early(entry: &Entry, class: LossClass, now: Tick, stable_after: Dur
         | LossClass::HeartbeatTimeout
         | LossClass::Disconnected
         | LossClass::RegistrationTimeout
+        | LossClass::PendingTimeout
+        | LossClass::TemplateRefused
         | LossClass::NotCreated
         | LossClass::Missing
-        | LossClass::Lost => false,
+        | LossClass::Lost
+        | LossClass::Stuck => false,
     }
 }
 
@@ -234,6 +237,7 @@ fn evidence(pod: &Pod) -> Evidence {
         pod_message: pod.message.clone(),
         container,
         disruption: pod.disruption.as_ref().map(|d| Arc::clone(&d.reason)),
+        conditions: pod.conditions.clone().unwrap_or_default(),
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::executor::How;
+use crate::model::failures::{Avoid, KeptFailures};
 use crate::model::{ExecutorId, ProfileName, Tick};
 
 use super::crash_loop::Kept;
@@ -33,6 +34,10 @@ pub enum Action {
     Reserve(ExecutorId),
     /// Keep these backoffs over a restart (spec O-30).
     Keep(BTreeMap<ProfileName, Kept>),
+    /// Keep these failures over a restart (spec L-30).
+    KeepFailures(KeptFailures),
+    /// New executors are to avoid these nodes, and no others, from now on (spec L-32).
+    Avoid(Avoid),
     /// Tell people.
     Say(Saying),
 }
@@ -91,6 +96,11 @@ pub enum Saying {
     },
     /// No ids are left.
     OutOfIds,
+    /// The application has failed too often: it ends (spec L-30).
+    Spent {
+        /// In words.
+        why: Arc<str>,
+    },
 }
 
 /// How a request was answered.

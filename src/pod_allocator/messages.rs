@@ -6,6 +6,7 @@ use actix::Message;
 
 use crate::kubernetes::ProfileSpec;
 use crate::kubernetes::pod_template::TemplateError;
+use crate::model::failures::KeptFailures;
 use crate::model::{ExecutorId, ProfileName};
 
 use super::crash_loop::Kept;
@@ -30,6 +31,11 @@ pub struct KnowProfile {
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "()")]
 pub struct Keep(pub BTreeMap<ProfileName, Kept>);
+
+/// Keep these failures over a restart (spec L-30, O-30).
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "()")]
+pub struct KeepFailures(pub KeptFailures);
 
 /// The driver cannot go on (spec A-24).
 #[derive(Debug, Clone, Message)]

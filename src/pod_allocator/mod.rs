@@ -6,6 +6,7 @@ pub mod allocation;
 pub mod crash_loop;
 pub mod decision;
 pub mod demand;
+pub mod failures;
 pub mod hold;
 pub mod ids;
 pub mod messages;
@@ -22,9 +23,12 @@ use actix::{
 };
 
 use crate::clock::Clock;
+use crate::driver_backend::steering::messages::Stop;
 use crate::kubernetes::pod_template::{Common, TemplateError};
 use crate::kubernetes::{Calls, Failure, Kind as FailureKind, PodBody, ProfileSpec, Template};
+use crate::lifecycle_manager::messages::Ended;
 use crate::model::executor::Why;
+use crate::model::failures::Avoid;
 use crate::model::news::{Aim, News, Outcome};
 use crate::model::pod::Sighting;
 use crate::model::{ExecutorId, PodUid, ProfileName, Tick};
@@ -37,7 +41,7 @@ use crate::telemetry::millis;
 use allocation::Allocation;
 use decision::{Action, Answer, Decision, Saying};
 use hold::Kind;
-use messages::{CannotStart, Keep, KnowProfile, Reserve, StopRequesting};
+use messages::{CannotStart, Keep, KeepFailures, KnowProfile, Reserve, StopRequesting};
 
 /// Decides how many executors are asked for and which go.
 pub struct PodAllocator {
@@ -49,7 +53,9 @@ pub struct PodAllocator {
     store: Addr<SnapshotStore>,
     reserve: Recipient<Reserve>,
     keep: Recipient<Keep>,
+    keep_failures: Recipient<KeepFailures>,
     cannot_start: Recipient<CannotStart>,
+    stop: Recipient<Stop>,
     stopped: bool,
     armed: Option<Tick>,
 }
@@ -72,8 +78,12 @@ pub struct Wiring {
     pub reserve: Recipient<Reserve>,
     /// Who keeps backoffs.
     pub keep: Recipient<Keep>,
+    /// Who keeps failures.
+    pub keep_failures: Recipient<KeepFailures>,
     /// Who hears that there is no way to go on.
     pub cannot_start: Recipient<CannotStart>,
+    /// Who hears that the application has failed too often.
+    pub stop: Recipient<Stop>,
 }
 
 /// How pods are made; the application record that owns them may be made anew (spec K-2).
@@ -109,6 +119,15 @@ impl Pods {
         Ok(())
     }
 
+    /// New pods avoid these nodes, and no others.
+    fn avoid(&mut self, avoid: Avoid) {
+        self.common.avoid = avoid;
+        // It could be rendered before, and nothing that can be refused has changed.
+        if let Ok(template) = Template::new(&self.common, &self.profiles) {
+            self.template = template;
+        }
+    }
+
     /// The pod of an executor, owned by this record; `None` where there is no such profile.
     fn pod(&mut self, profile: &ProfileName, id: ExecutorId, record: &PodUid) -> Option<PodBody> {
         if self.common.record_uid != *record {
@@ -136,7 +155,9 @@ impl PodAllocator {
             store,
             reserve,
             keep,
+            keep_failures,
             cannot_start,
+            stop,
         } = wiring;
         Self {
             allocation,
@@ -147,7 +168,9 @@ impl PodAllocator {
             store,
             reserve,
             keep,
+            keep_failures,
             cannot_start,
+            stop,
             stopped: false,
             armed: None,
         }
@@ -181,6 +204,16 @@ impl PodAllocator {
                 }));
             }
             Action::Keep(backoffs) => self.keep.do_send(Keep(backoffs)),
+            Action::KeepFailures(failures) => self.keep_failures.do_send(KeepFailures(failures)),
+            Action::Avoid(avoid) => {
+                let (nodes, rather_not) = (&avoid.never, &avoid.rather_not);
+                tracing::info!(
+                    ?nodes,
+                    ?rather_not,
+                    "new executors avoid the nodes on which too many failed"
+                );
+                self.pods.avoid(avoid);
+            }
             Action::Say(saying) => self.say(saying),
         }
     }
@@ -279,6 +312,11 @@ impl PodAllocator {
                     why: why.to_string(),
                 });
             }
+            Saying::Spent { why } => {
+                self.stopped = true;
+                tracing::error!(why = &*why, "the application has failed too often: it ends");
+                self.stop.do_send(Stop::OverBudget { why });
+            }
             Saying::OutOfIds => {
                 tracing::error!("all executor ids are used up: no more executors can be requested");
             }
@@ -368,6 +406,21 @@ impl Handler<Round> for PodAllocator {
             self.arm(wake, ctx);
         }
         self.store.do_send(Decided(Subscriber::Allocator));
+    }
+}
+
+impl Handler<Ended> for PodAllocator {
+    type Result = ();
+
+    fn handle(&mut self, Ended(ending): Ended, _: &mut Self::Context) {
+        if self.stopped {
+            return;
+        }
+        let now = self.clock.now();
+        for saying in self.allocation.ended(&ending.entry, &ending.reason, now) {
+            self.say(saying);
+        }
+        self.store.do_send(AskRound(Subscriber::Allocator));
     }
 }
 

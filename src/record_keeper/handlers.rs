@@ -17,7 +17,7 @@ use crate::kubernetes::record::SavedBackoff;
 use crate::kubernetes::{Failure, WatchLine};
 use crate::model::{ExecutorId, Now};
 use crate::pod_allocator::crash_loop::Kept;
-use crate::pod_allocator::messages::{Keep, Reserve};
+use crate::pod_allocator::messages::{Keep, KeepFailures, Reserve};
 use crate::snapshot_store::messages::{Decided, Round, Subscribe, Subscriber};
 
 impl Actor for RecordKeeper {
@@ -101,6 +101,14 @@ impl Handler<Keep> for RecordKeeper {
     }
 }
 
+impl Handler<KeepFailures> for RecordKeeper {
+    type Result = ();
+
+    fn handle(&mut self, KeepFailures(failures): KeepFailures, ctx: &mut Self::Context) {
+        self.change(|record| record.failures = failures, ctx);
+    }
+}
+
 impl Handler<KeepTargets> for RecordKeeper {
     type Result = ();
 
@@ -151,11 +159,12 @@ impl Handler<FinishRecord> for RecordKeeper {
 
     fn handle(
         &mut self,
-        FinishRecord(code): FinishRecord,
+        FinishRecord { code, why }: FinishRecord,
         ctx: &mut Self::Context,
     ) -> Self::Result {
-        self.keeping
-            .change_now(|record| record.finished = Some(code));
+        self.keeping.change_now(|record| {
+            (record.finished, record.finished_why) = (Some(code), why);
+        });
         <Self as Handler<Flush>>::handle(self, Flush, ctx)
     }
 }

@@ -257,10 +257,10 @@ pub(super) const KEYS: &[(&str, Use)] = &[
         "spark.scheduler.maxRegisteredResourcesWaitingTime",
         Planned("app.max_wait"),
     ),
-    ("spark.executor.maxNumFailures", Planned("failures.max")),
+    ("spark.executor.maxNumFailures", To("failures.max", Count)),
     (
         "spark.executor.failuresValidityInterval",
-        Planned("failures.window"),
+        To("failures.window", Millis),
     ),
     (
         "spark.excludeOnFailure.",

@@ -78,6 +78,8 @@ pub fn config(rng: &mut StdRng, size: &Size) -> Config {
     config.failures.stable_after = ms(rng, 1_000..20_000);
     config.failures.backoff_initial = ms(rng, 200..2_000);
     config.failures.backoff_max = ms(rng, 2_000..60_000);
+    // An application that fails too often ends: in most runs it never does (see `rarely`).
+    config.failures.max = Some(u32::MAX);
     config.shutdown.grace = Duration::from_secs(60);
     if rng.random_bool(0.3) {
         talk(rng, &mut config);
