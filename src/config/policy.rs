@@ -102,6 +102,12 @@ pub struct Allocation {
     pub max_rate: Option<u32>,
     /// How long the outcome of a request may stay unknown before it is looked up (spec A-14).
     pub creation_timeout: Duration,
+    /// The most live executors that do not run yet, over all profiles; `None`: no limit (spec A-4).
+    pub max_pending: Option<u32>,
+    /// How long an executor may wait to run; `None`: without end (spec A-50).
+    pub pending_timeout: Option<Duration>,
+    /// How long an executor may wait for what does not come by itself (spec A-51).
+    pub stuck_after: Duration,
     /// How long an executor that has to register may run before it has (spec A-52).
     pub registration_timeout: Duration,
     /// How long an executor, or a lower target, has to stand before one is chosen to go
@@ -121,6 +127,9 @@ impl Default for Allocation {
             max_in_flight: 32,
             max_rate: None,
             creation_timeout: secs(60),
+            max_pending: None,
+            pending_timeout: None,
+            stuck_after: secs(30),
             registration_timeout: secs(300),
             cancel_delay: secs(10),
             scale_down: ScaleDown::default(),
@@ -139,6 +148,9 @@ impl Allocation {
             max_in_flight: s.value("max_in_flight", Count(1..=1000), d.max_in_flight),
             max_rate: s.option("max_rate", Count(1..=100_000)),
             creation_timeout: s.value("creation_timeout", span(ms(200)..=DAY), d.creation_timeout),
+            max_pending: s.option("max_pending", Count(1..=u32::MAX)),
+            pending_timeout: s.option("pending_timeout", span(secs(1)..=DAY)),
+            stuck_after: s.value("stuck_after", span(secs(1)..=DAY), d.stuck_after),
             registration_timeout: s.value(
                 "registration_timeout",
                 span(secs(1)..=DAY),

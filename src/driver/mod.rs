@@ -398,4 +398,6 @@ async fn told_to_stop(commands: &mut mpsc::UnboundedReceiver<Command>, early: &m
 }
 
 #[cfg(test)]
+mod lines_tests;
+#[cfg(test)]
 mod talking_tests;

@@ -12,9 +12,10 @@ use crate::kubernetes::{ProfileSpec, Record};
 use crate::lifecycle_manager::duties;
 use crate::model::backoff::Backoff;
 use crate::model::{Now, ProfileName};
+use crate::pod_allocator::caps::Caps;
 use crate::pod_allocator::crash_loop::Kept;
 use crate::pod_allocator::failures::rules::{Rule, Verdict};
-use crate::pod_allocator::{allocation, failures, pace, victims};
+use crate::pod_allocator::{allocation, failures, pace, victims, waiting};
 use crate::poll_source;
 use crate::snapshot_store::ledger::Inheritance;
 
@@ -78,6 +79,7 @@ pub(super) fn understood(
     Ok(Understood {
         executors: profile.executors,
         bounds: bounds_of(&profile),
+        max_pending: profile.max_pending,
         spec: spec(profile),
     })
 }
@@ -141,6 +143,7 @@ pub(super) fn allocation_settings(
     cluster: &config::Cluster,
     up: &config::Allocation,
     failures: &config::Failures,
+    caps: Caps,
     decommission_timeout: Duration,
 ) -> allocation::Settings {
     allocation::Settings {
@@ -169,6 +172,26 @@ pub(super) fn allocation_settings(
             rules: failures.rules.iter().map(rule).collect(),
             node_max: failures.node_max_failures,
         },
+        waiting: waiting::Settings {
+            pending_timeout: up.pending_timeout,
+            stuck_after: up.stuck_after,
+        },
+        caps,
+    }
+}
+
+/// How many executors there may be that do not run yet, and over the application's life.
+pub(super) fn caps(
+    app: &config::App,
+    up: &config::Allocation,
+    profiles: &BTreeMap<ProfileName, config::Profile>,
+) -> Caps {
+    Caps {
+        pending: up.max_pending,
+        pending_of: (profiles.iter())
+            .filter_map(|(name, profile)| Some((name.clone(), profile.max_pending?)))
+            .collect(),
+        over_life: app.max_executors,
     }
 }
 
@@ -191,6 +214,7 @@ pub(super) fn known_to_the_allocator(record: &Record, now: Now) -> allocation::I
         reserved: record.reserved,
         backoffs: kept_backoffs(record, now),
         failures: record.failures.clone(),
+        made: record.made(),
     }
 }
 
@@ -226,6 +250,7 @@ fn spec(profile: config::Profile) -> ProfileSpec {
         slots: _,
         min_executors: _,
         max_executors: _,
+        max_pending: _,
         image,
         command,
         args,

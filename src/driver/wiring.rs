@@ -270,6 +270,7 @@ pub(super) fn wire(
     })
     .start();
 
+    let caps = settings::caps(&app, &up, &profiles);
     let common = Common {
         app_id: record.app_id.clone(),
         app_name: app.name,
@@ -285,7 +286,7 @@ pub(super) fn wire(
     };
     let pods = Pods::new(common, settings::specs(profiles))?;
     let settings =
-        settings::allocation_settings(&cluster, &up, &failures, going.decommission_timeout);
+        settings::allocation_settings(&cluster, &up, &failures, caps, going.decommission_timeout);
     let known = settings::known_to_the_allocator(&record, now);
     let allocation = allocation::Allocation::new(settings, rng(), &known, now);
     let allocator = PodAllocator::new(pod_allocator::Wiring {

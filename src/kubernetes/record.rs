@@ -14,6 +14,7 @@ use super::calls::ConfigMap;
 use super::labels::LabelScheme;
 use super::pod_template::recommended_labels;
 use crate::model::failures::KeptFailures;
+use crate::model::made::Made;
 use crate::model::{AppId, ExecutorId, IdSet, Incarnation, PodUid, ProfileName, ResourceVersion};
 
 /// The format that this program writes, and the newest that it reads.
@@ -49,6 +50,9 @@ pub struct Record {
     pub backoffs: BTreeMap<ProfileName, SavedBackoff>,
     /// The failures that count (spec L-30).
     pub failures: KeptFailures,
+    /// How many executors were made over the application's life, as of `ended` and `bound` (spec A-5); `None` in a
+    /// record of a program that did not count.
+    pub made: Option<u64>,
     /// The exit code of an application that is over: a successor exits with it (spec O-11).
     pub finished: Option<u8>,
     /// Why it is over, where that is more than that somebody wanted it (spec L-30).
@@ -179,6 +183,7 @@ mod key {
     pub(super) const BACKOFFS: &str = "backoffs";
     pub(super) const FAILURES: &str = "failures";
     pub(super) const COUNTED: &str = "failures-counted";
+    pub(super) const MADE: &str = "made";
     pub(super) const FINISHED: &str = "finished";
     pub(super) const FINISHED_WHY: &str = "finished-why";
 }
@@ -233,6 +238,7 @@ impl Record {
             bound: IdSet::new(),
             backoffs: BTreeMap::new(),
             failures: KeptFailures::default(),
+            made: Some(0),
             finished: None,
             finished_why: None,
         }
@@ -242,6 +248,15 @@ impl Record {
     pub fn highest_id(&self) -> Option<ExecutorId> {
         let last = |ids: &IdSet| ids.last_below(u64::MAX);
         self.reserved.max(last(&self.ended)).max(last(&self.bound))
+    }
+
+    /// How many executors were made. Where nobody counted, those that may have been.
+    pub fn made(&self) -> Made {
+        let most = || self.ended.len() + self.bound.len();
+        let open = (self.bound.intervals())
+            .flat_map(|(first, last)| first.get()..=last.get())
+            .filter_map(ExecutorId::new);
+        Made::inherited(self.made.unwrap_or_else(most), open)
     }
 
     /// Reserves a block of ids from `from` on, where it is not reserved yet; whether anything changed.
@@ -313,6 +328,9 @@ impl Record {
             put(key::FAILURES, json!(self.failures).to_string());
             put(key::COUNTED, intervals::text(&self.failures.counted));
         }
+        if let Some(made) = self.made {
+            put(key::MADE, made.to_string());
+        }
         if let Some(code) = self.finished {
             put(key::FINISHED, code.to_string());
         }
@@ -365,6 +383,7 @@ impl Record {
                 counted: keys.intervals(key::COUNTED)?,
                 ..keys.json(key::FAILURES)?
             },
+            made: keys.number(key::MADE)?,
             finished: keys.number(key::FINISHED)?,
             finished_why: keys.get(key::FINISHED_WHY).map(Arc::from),
         })

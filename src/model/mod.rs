@@ -10,6 +10,7 @@ pub mod exit_code;
 pub mod failures;
 pub mod ids;
 pub mod intervals;
+pub mod made;
 pub mod news;
 pub mod pod;
 pub mod reason;

@@ -12,14 +12,16 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 
 use crate::model::backoff::Backoff;
-use crate::model::executor::{Class, How};
+use crate::model::executor::{Class, How, Why};
 use crate::model::failures::{Avoid, KeptFailures};
+use crate::model::made::Made;
 use crate::model::reasoning::{ended_early, reason_of};
-use crate::model::snapshot::Target;
+use crate::model::snapshot::{Counts, Target};
 use crate::model::{
     Batch, Entry, ExecutorId, LossClass, LossReason, Now, ProfileName, Snapshot, State, Tick,
 };
 
+use super::caps::{Caps, share};
 use super::crash_loop::{Change, CrashLoop, Kept};
 use super::decision::{Action, Answer, Decision, Saying};
 use super::demand::{Demand, View};
@@ -29,6 +31,7 @@ use super::ids::Ids;
 use super::pace::{Health, Limits, Pace, Turn};
 use super::slots::split_evenly;
 use super::victims;
+use super::waiting::{self, Waiting};
 
 /// How the allocator decides.
 #[derive(Debug, Clone)]
@@ -51,6 +54,10 @@ pub struct Settings {
     pub victims: victims::Settings,
     /// How many failures are too many.
     pub failures: failures::Settings,
+    /// How long executors may wait to run.
+    pub waiting: waiting::Settings,
+    /// How many executors there may be that do not run yet, and over the application's life.
+    pub caps: Caps,
 }
 
 /// What earlier incarnations knew.
@@ -62,6 +69,8 @@ pub struct Inherited {
     pub backoffs: BTreeMap<ProfileName, Kept>,
     /// The failures.
     pub failures: KeptFailures,
+    /// How many executors were made.
+    pub made: Made,
 }
 
 /// The allocator's state.
@@ -79,6 +88,9 @@ pub struct Allocation {
     doubts: BTreeSet<ExecutorId>,
     had_an_executor: bool,
     failures: Failures,
+    waiting: Waiting,
+    made: Made,
+    said_enough: bool,
     /// The nodes that new executors avoid.
     avoid: Avoid,
     /// The targets of the last round.
@@ -107,6 +119,9 @@ impl Allocation {
             doubts: BTreeSet::new(),
             had_an_executor: false,
             failures,
+            waiting: Waiting::new(settings.waiting),
+            made: inherited.made.clone(),
+            said_enough: false,
             avoid: Avoid::default(),
             targets: OrdMap::new(),
             kept_steps: kept
@@ -121,6 +136,15 @@ impl Allocation {
     /// The record has ids reserved up to this one; `None` where they could not be, and are asked for again.
     pub fn reserved(&mut self, up_to: Option<ExecutorId>) {
         self.ids.answered(up_to);
+    }
+
+    /// Of this profile so many may be live and not running yet (spec A-4).
+    pub fn limit_pending(&mut self, profile: ProfileName, most: Option<u32>) {
+        let limits = &mut self.settings.caps.pending_of;
+        match most {
+            Some(most) => drop(limits.insert(profile, most)),
+            None => drop(limits.remove(&profile)),
+        }
     }
 
     /// How many requests are in flight.
@@ -156,6 +180,11 @@ impl Allocation {
             }
         }
         self.mind_failures(now, &mut decision);
+        for (id, why) in self.waiting.overdue(|id| latest.entry(id), now) {
+            let going = Action::Retire(vec![id], why, How::Delete);
+            decision.actions.push(going);
+        }
+        decision.wake_at(self.waiting.next_at(), now);
         self.go_down(latest, now, &mut decision);
         if latest.record.is_some() {
             self.go_up(latest, now, &mut decision);
@@ -284,6 +313,8 @@ impl Allocation {
         let Some(entry) = latest.entry(id) else {
             self.doubts.remove(&id);
             self.failures.left(id, now);
+            self.waiting.left(id);
+            self.made.see(id, None);
             self.crash_loops
                 .values_mut()
                 .for_each(|looping| looping.left(id));
@@ -307,6 +338,8 @@ impl Allocation {
             hold.executor_ended(now);
         }
         self.failures.see(entry, now);
+        self.waiting.see(entry, now);
+        self.made.see(id, Some(entry));
         if !entry.class().is_live() {
             if let Some(change) = self.judge(entry, reason_of(entry).class, now) {
                 decision.say(backoff_saying(&entry.profile, change, now));
@@ -330,7 +363,8 @@ impl Allocation {
             let within = self.settings.victims.decommission_timeout;
             for (ids, how) in [(drained, How::Drain { within }), (deleted, How::Delete)] {
                 if !ids.is_empty() {
-                    decision.actions.push(Action::Retire(ids, how));
+                    let why = Why::ScaledDown;
+                    decision.actions.push(Action::Retire(ids, why, how));
                 }
             }
             decision.wake_at(victims.more_at, now);
@@ -351,6 +385,7 @@ impl Allocation {
             self.pace.rest();
             return;
         }
+        self.keep_within_caps(latest, &mut demands, decision);
         let new: Vec<u32> = demands.iter().map(|demand| demand.new).collect();
         let ids = self.ids.left(sum(&new), now, decision);
         for (demand, new) in demands.iter_mut().zip(split_evenly(ids, &new)) {
@@ -375,6 +410,28 @@ impl Allocation {
         for (mut demand, given) in demands.into_iter().zip(split_evenly(slots, &wants)) {
             demand.cut_to(given);
             self.send(demand, now, decision);
+        }
+    }
+
+    /// No more that do not run yet, and no more over the application's life, than are allowed (spec ). What was
+    /// asked for already is not asked for anew by a request that is repeated.
+    fn keep_within_caps(
+        &mut self,
+        latest: &Snapshot,
+        demands: &mut [Demand],
+        decision: &mut Decision,
+    ) {
+        self.settings.caps.limit_pending(latest, demands);
+        let Some(most) = self.settings.caps.over_life else {
+            return;
+        };
+        let unborn = |counts: &Counts| u64::from(counts.sent) + u64::from(counts.unknown);
+        let unborn: u64 = latest.counts.values().map(unborn).sum();
+        let made = self.made.count();
+        let left = u64::from(most).saturating_sub(made + unborn);
+        share(demands, u32::try_from(left).unwrap_or(u32::MAX));
+        if made >= u64::from(most) && !std::mem::replace(&mut self.said_enough, true) {
+            decision.say(Saying::Enough { made });
         }
     }
 

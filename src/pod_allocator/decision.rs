@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::model::executor::How;
+use crate::model::executor::{How, Why};
 use crate::model::failures::{Avoid, KeptFailures};
 use crate::model::{ExecutorId, ProfileName, Tick};
 
@@ -28,8 +28,8 @@ pub enum Action {
         /// Of this profile.
         profile: ProfileName,
     },
-    /// These go, in this way (spec L-10).
-    Retire(Vec<ExecutorId>, How),
+    /// These go, for this reason and in this way (spec L-10).
+    Retire(Vec<ExecutorId>, Why, How),
     /// Reserve ids up to this one (spec O-30).
     Reserve(ExecutorId),
     /// Keep these backoffs over a restart (spec O-30).
@@ -96,6 +96,11 @@ pub enum Saying {
     },
     /// No ids are left.
     OutOfIds,
+    /// As many executors were made as the application may have over its life (spec A-5).
+    Enough {
+        /// So many.
+        made: u64,
+    },
     /// The application has failed too often: it ends (spec L-30).
     Spent {
         /// In words.

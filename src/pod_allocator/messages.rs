@@ -25,6 +25,8 @@ pub struct KnowProfile {
     pub name: ProfileName,
     /// What its pods are made of.
     pub spec: ProfileSpec,
+    /// So many of it may be live and not running yet; `None`: as many as are wanted (spec A-4).
+    pub max_pending: Option<u32>,
 }
 
 /// Keep these backoffs over a restart (spec O-30).

@@ -3,6 +3,7 @@
 //! Gets batches, has [`allocation`] decide, sends the requests and tells their outcomes to the store.
 
 pub mod allocation;
+pub mod caps;
 pub mod crash_loop;
 pub mod decision;
 pub mod demand;
@@ -12,8 +13,10 @@ pub mod ids;
 pub mod messages;
 pub mod pace;
 pub mod rate;
+pub mod saying;
 pub mod slots;
 pub mod victims;
+pub mod waiting;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +30,6 @@ use crate::driver_backend::steering::messages::Stop;
 use crate::kubernetes::pod_template::{Common, TemplateError};
 use crate::kubernetes::{Calls, Failure, Kind as FailureKind, PodBody, ProfileSpec, Template};
 use crate::lifecycle_manager::messages::Ended;
-use crate::model::executor::Why;
 use crate::model::failures::Avoid;
 use crate::model::news::{Aim, News, Outcome};
 use crate::model::pod::Sighting;
@@ -36,7 +38,6 @@ use crate::planted::{self, Planted};
 use crate::snapshot_store::SnapshotStore;
 use crate::snapshot_store::delivery::Timing;
 use crate::snapshot_store::messages::{AskRound, Decided, Round, Subscribe, Subscriber, Tell};
-use crate::telemetry::millis;
 
 use allocation::Allocation;
 use decision::{Action, Answer, Decision, Saying};
@@ -187,8 +188,7 @@ impl PodAllocator {
             Action::Repeat { id, profile } => {
                 self.send(id, profile, Outcome::SentAgain, record, ctx);
             }
-            Action::Retire(ids, how) => {
-                let why = Why::ScaledDown;
+            Action::Retire(ids, why, how) => {
                 self.store.do_send(Tell(News::Retire {
                     ids,
                     aim: Aim::Stay,
@@ -268,42 +268,11 @@ impl PodAllocator {
     }
 
     fn say(&mut self, saying: Saying) {
+        saying::log(&saying);
         match saying {
-            Saying::BackoffBegan { profile, wait } => tracing::warn!(
-                profile = profile.as_str(),
-                wait_ms = millis(wait),
-                "executors end early, again and again: backing off, then one at a time is tried"
-            ),
-            Saying::BackoffEnded { profile, after } => tracing::info!(
-                profile = profile.as_str(),
-                duration_ms = millis(after),
-                "an executor stayed: no longer backing off"
-            ),
-            Saying::HoldBegan {
-                profile,
-                kind,
-                why,
-                wait,
-            } => tracing::warn!(
-                profile = profile.as_str(),
-                reason = ?kind,
-                error = &*why,
-                wait_ms = millis(wait),
-                "the API server refuses executors of this profile: waiting"
-            ),
-            Saying::HoldEnded { profile, after } => tracing::info!(
-                profile = profile.as_str(),
-                duration_ms = millis(after),
-                "the API server accepts executors of this profile again"
-            ),
-            Saying::Degraded { why } => {
-                tracing::warn!(error = &*why, "requests for executors fail: backing off");
-            }
-            Saying::Recovered { after } => {
-                tracing::info!(
-                    duration_ms = millis(after),
-                    "requests for executors are answered again"
-                );
+            Saying::Spent { why } => {
+                self.stopped = true;
+                self.stop.do_send(Stop::OverBudget { why });
             }
             Saying::Fatal { kind, why } => {
                 self.stopped = true;
@@ -312,14 +281,7 @@ impl PodAllocator {
                     why: why.to_string(),
                 });
             }
-            Saying::Spent { why } => {
-                self.stopped = true;
-                tracing::error!(why = &*why, "the application has failed too often: it ends");
-                self.stop.do_send(Stop::OverBudget { why });
-            }
-            Saying::OutOfIds => {
-                tracing::error!("all executor ids are used up: no more executors can be requested");
-            }
+            _ => {}
         }
     }
 
@@ -343,8 +305,8 @@ enum Refusal {
 }
 
 /// What a failed create means for its entry (spec) and for what may be asked for (spec ).
-fn meaning(failure: &Failure) -> (Outcome, Answer) {
-    let why = Arc::clone(&failure.message);
+pub(crate) fn meaning(failure: &Failure) -> (Outcome, Answer) {
+    let why = failure.explained();
     let trouble = || Answer::Trouble(failure.retry_after, Arc::clone(&why));
     let refused = |kind| Answer::Refused(kind, Arc::clone(&why));
     let answer = match failure.kind {
@@ -439,7 +401,14 @@ impl Handler<KnowProfile> for PodAllocator {
     type Result = Result<(), TemplateError>;
 
     fn handle(&mut self, know: KnowProfile, _: &mut Self::Context) -> Self::Result {
-        self.pods.know(know.name, know.spec)
+        let KnowProfile {
+            name,
+            spec,
+            max_pending,
+        } = know;
+        self.pods.know(name.clone(), spec)?;
+        self.allocation.limit_pending(name, max_pending);
+        Ok(())
     }
 }
 

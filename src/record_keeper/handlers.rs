@@ -54,6 +54,7 @@ impl Handler<Round> for RecordKeeper {
         for id in changed {
             let entry = self.latest.entry(id).map(AsRef::as_ref);
             self.owners.see(id, entry, record);
+            self.made.see(id, entry);
         }
         self.pump(ctx);
         self.store.do_send(Decided(Subscriber::Record));

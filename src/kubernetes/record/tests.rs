@@ -32,6 +32,7 @@ fn full() -> Record {
             nodes: BTreeMap::from([("node-1".to_owned(), vec![(1_772_359_260_000, 2)])]),
             counted: [6, 7].map(id).into_iter().collect(),
         },
+        made: Some(9),
         finished: Some(11),
         finished_why: Some("8 failures".into()),
     }
@@ -140,6 +141,7 @@ fn rubbish_is_an_error_that_names_the_config_map_and_the_key() {
             Some("{\"default\":{\"step\":1,\"until\":\"soon\"}}"),
         ),
         ("finished", Some("300")),
+        ("made", Some("-1")),
         ("failures", Some("5")),
         ("failures", Some("{\"all\": [[1]]}")),
         ("failures-counted", Some("x")),

@@ -1,5 +1,6 @@
 //! The allocator's rounds on the real ledger: what is asked for, when, under which id, and what is said.
 
+mod caps_tests;
 mod crash_loops_tests;
 mod down_tests;
 mod failures_tests;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use rand::SeedableRng;
 
 use super::*;
-use crate::model::executor::{How, Why};
+use crate::model::executor::How;
 use crate::model::news::{News, Outcome};
 use crate::pod_allocator::hold::Kind;
 use crate::testing::{SERVER_TIMEOUT, Story, at, id};
@@ -54,6 +55,11 @@ fn settings() -> Settings {
             rules: Vec::new(),
             node_max: None,
         },
+        waiting: waiting::Settings {
+            pending_timeout: None,
+            stuck_after: seconds(30),
+        },
+        caps: Caps::default(),
     }
 }
 
@@ -160,9 +166,8 @@ impl Driver {
                     self.story.tell(News::Requested { id, outcome });
                     self.send(id, profile, &mut asked);
                 }
-                Action::Retire(ids, how) => {
+                Action::Retire(ids, why, how) => {
                     self.retired.extend(ids.iter().map(|id| id.get()));
-                    let why = Why::ScaledDown;
                     self.story.tell(News::Retire {
                         ids,
                         aim: crate::model::news::Aim::Stay,
