@@ -276,16 +276,21 @@ impl Api {
 /// What a signal means (spec O-10).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnSignal {
-    /// The application is over: its executors go.
+    /// The latter where a successor is started in this process's place, the former otherwise.
     #[default]
+    Auto,
+    /// The application is over: its executors go.
     End,
     /// This process is over: its executors stay for a successor.
     HandOver,
 }
 
 impl Choice for OnSignal {
-    const ALL: &'static [(&'static str, Self)] =
-        &[("end", Self::End), ("hand-over", Self::HandOver)];
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("auto", Self::Auto),
+        ("end", Self::End),
+        ("hand-over", Self::HandOver),
+    ];
 }
 
 /// `[shutdown]`: how this process stops.

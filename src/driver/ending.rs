@@ -72,13 +72,15 @@ struct End {
 }
 
 impl Way {
-    /// What a signal, or a test, asks for.
-    pub(super) fn of_signal(way: OnSignal) -> Self {
+    /// What a signal, or a test, asks for. Where somebody would start another driver in this one's place, the record stays
+    /// and tells it that the application is over (spec O-11).
+    pub(super) fn of_signal(way: OnSignal, is_controlled: bool) -> Self {
         match way {
             OnSignal::HandOver => Self::HandOver,
-            OnSignal::End => Self::End {
+            // What `auto` is was decided at the start.
+            OnSignal::End | OnSignal::Auto => Self::End {
                 exit_code: 0,
-                keep_record: false,
+                keep_record: is_controlled,
             },
         }
     }

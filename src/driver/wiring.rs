@@ -7,8 +7,11 @@ use actix::{Actor, Addr, AsyncContext, Context};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
+use crate::announcer::Announcer;
+use crate::announcer::events::Events;
 use crate::api;
 use crate::config::{self, Config, Where};
+use crate::credentials::Credentials;
 use crate::driver_backend::messages::{HearOfEnds, SetTargets};
 use crate::driver_backend::profiles::{self, TellOfProfiles};
 use crate::driver_backend::{self, DriverBackend, steering};
@@ -117,6 +120,7 @@ pub(super) fn wire(
         place,
         uid,
         version,
+        chain,
     } = application;
     let driver_url = door.map(|door| door::url(&config, door.server.address()));
     let token = door.map(|door| door.token_source(&record.app_id));
@@ -193,9 +197,11 @@ pub(super) fn wire(
     let backend_context = Context::<DriverBackend>::new();
     let backend = backend_context.address();
     let (metered, doubted) = (meter.clone(), backend.clone());
+    let credentials = Credentials::new(calls.clone(), clock).start();
     let calls = calls.observed(Arc::new(move |call| {
         metered.do_send(call);
         doubted.do_send(call);
+        credentials.do_send(call);
     }));
 
     let lister = Lister {
@@ -271,6 +277,13 @@ pub(super) fn wire(
     .start();
 
     let caps = settings::caps(&app, &up, &profiles);
+    let announcer = chain.map(|chain| {
+        let instance = record.holder.as_deref().unwrap_or("boatswain").to_owned();
+        let events = Events::new(chain.pod, namespace.clone(), instance);
+        Announcer::new(events, calls.clone(), clock)
+            .start()
+            .recipient()
+    });
     let common = Common {
         app_id: record.app_id.clone(),
         app_name: app.name,
@@ -304,6 +317,7 @@ pub(super) fn wire(
         keep_failures: keeper.clone().recipient(),
         cannot_start: reporter.clone().recipient(),
         stop: backend.clone().recipient(),
+        announcer,
     })
     .start();
     backend.do_send(HearOfEnds(allocator.clone().recipient()));

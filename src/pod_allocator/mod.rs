@@ -3,6 +3,7 @@
 //! Gets batches, has [`allocation`] decide, sends the requests and tells their outcomes to the store.
 
 pub mod allocation;
+pub mod announcing;
 pub mod caps;
 pub mod crash_loop;
 pub mod decision;
@@ -25,6 +26,7 @@ use actix::{
     Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Recipient, WrapFuture,
 };
 
+use crate::announcer::Announce;
 use crate::clock::Clock;
 use crate::driver_backend::steering::messages::Stop;
 use crate::kubernetes::pod_template::{Common, TemplateError};
@@ -57,6 +59,7 @@ pub struct PodAllocator {
     keep_failures: Recipient<KeepFailures>,
     cannot_start: Recipient<CannotStart>,
     stop: Recipient<Stop>,
+    announcer: Option<Recipient<Announce>>,
     stopped: bool,
     armed: Option<Tick>,
 }
@@ -85,6 +88,8 @@ pub struct Wiring {
     pub cannot_start: Recipient<CannotStart>,
     /// Who hears that the application has failed too often.
     pub stop: Recipient<Stop>,
+    /// Who announces what lasts on the driver's pod, where it has one.
+    pub announcer: Option<Recipient<Announce>>,
 }
 
 /// How pods are made; the application record that owns them may be made anew (spec K-2).
@@ -159,6 +164,7 @@ impl PodAllocator {
             keep_failures,
             cannot_start,
             stop,
+            announcer,
         } = wiring;
         Self {
             allocation,
@@ -172,6 +178,7 @@ impl PodAllocator {
             keep_failures,
             cannot_start,
             stop,
+            announcer,
             stopped: false,
             armed: None,
         }
@@ -269,6 +276,9 @@ impl PodAllocator {
 
     fn say(&mut self, saying: Saying) {
         saying::log(&saying);
+        if let Some((announcer, note)) = self.announcer.as_ref().zip(announcing::note(&saying)) {
+            announcer.do_send(Announce(note));
+        }
         match saying {
             Saying::Spent { why } => {
                 self.stopped = true;
