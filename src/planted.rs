@@ -91,10 +91,6 @@ faults! {
     BackoffForEver,
     /// A profile whose requests were refused is never tried again (spec A-21).
     HoldForEver,
-    /// Ends that are no failures count as such (spec L-30).
-    DisruptionsCount,
-    /// Failures before a restart do not count (spec L-30).
-    FailuresForgotten,
 }
 
 #[cfg(feature = "planted-faults")]

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use crate::model::failures::{Avoid, KeptFailures};
 use crate::model::{Entry, ExecutorId, IdSet, LossReason, Now, ProfileName, Tick};
-use crate::planted::{self, Planted};
 
 use super::crash_loop::Period;
 use nodes::Nodes;
@@ -59,11 +58,6 @@ pub struct Spent(pub Arc<str>);
 impl Failures {
     /// As an earlier incarnation left them.
     pub fn resume(settings: Settings, kept: &KeptFailures, now: Now) -> Self {
-        let nothing = KeptFailures::default();
-        let kept = match planted::is(Planted::FailuresForgotten) {
-            true => &nothing,
-            false => kept,
-        };
         Self {
             all: Window::resume(settings.window, &kept.all, now),
             nodes: Nodes::resume(settings.node_max, settings.window, &kept.nodes, now),
@@ -113,11 +107,7 @@ impl Failures {
             "executor {}: {}: {}",
             entry.id, reason.class, reason.message
         );
-        let verdict = match planted::is(Planted::DisruptionsCount) {
-            true => Verdict::Count,
-            false => judge(&self.settings.rules, reason),
-        };
-        match verdict {
+        match judge(&self.settings.rules, reason) {
             Verdict::Ignore => return None,
             Verdict::Stop => return self.stop(&what),
             Verdict::Count => {}
