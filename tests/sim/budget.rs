@@ -13,6 +13,7 @@ use boatswain::pod_allocator::failures::rules::{Rule, Verdict as Judged, judge};
 use tokio::time::Instant;
 
 use crate::checks::{PREFIX, Verdict};
+use crate::hand::{NAMESPACE, text};
 use crate::trace::say;
 use crate::world::World;
 
@@ -161,8 +162,16 @@ impl World {
             return;
         }
         let name = format!("{PREFIX}-app");
-        let code = self.hand.delete_config_map(&name, "Background").await;
-        say!("   the application may begin anew: {code}");
+        let state = self.cluster.state().await;
+        // Where the record was lost, or is an older one, the application has begun anew without anybody's help.
+        let is_over = (state.config_maps(NAMESPACE)).any(|map| {
+            text(map, "/metadata/name") == name
+                && text(map, "/data/finished") == OVER_BUDGET.to_string()
+        });
+        if is_over {
+            let code = self.hand.delete_config_map(&name, "Background").await;
+            say!("   the application may begin anew: {code}");
+        }
         self.checks.budget.begin_anew();
     }
 }
