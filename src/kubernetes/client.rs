@@ -97,10 +97,7 @@ impl Access {
         config.connect_timeout = Some(CONNECT_TIMEOUT);
         config.cluster_url = without_userinfo(&config.cluster_url)?;
         let access = self.clone();
-        let renew: Renew = Arc::new(move || {
-            let access = access.clone();
-            async move { access.connect(limits).await }.boxed()
-        });
+        let renew: Renew = Arc::new(move || access.clone().connect_again(limits));
         Ok(Clients {
             renew: Some(renew),
             creates: client(&config, Some(limits.creates))?,
@@ -109,6 +106,10 @@ impl Access {
             server: config.cluster_url.to_string(),
             default_namespace: config.default_namespace,
         })
+    }
+
+    fn connect_again(self, limits: Limits) -> BoxFuture<'static, Result<Clients, ConnectError>> {
+        async move { self.connect(limits).await }.boxed()
     }
 
     async fn config(&self) -> Result<Config, ConnectError> {
