@@ -2,6 +2,9 @@
 
 use std::process::ExitCode;
 
+/// What the process exits with, and its successors do, when the application has failed too often (spec L-30).
+pub const OVER_BUDGET: u8 = 11;
+
 /// Every way the process ends by itself; the numbers are part of the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {

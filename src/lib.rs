@@ -20,10 +20,12 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
+pub mod announcer;
 pub mod api;
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod credentials;
 pub mod devcluster;
 pub mod driver;
 pub mod driver_backend;

@@ -37,7 +37,8 @@ pub use names::{
     LONGEST_PREFIX, is_dns_label, is_dns_subdomain, is_env_name, is_label_key, is_label_value,
 };
 pub use policy::{
-    Allocation, Autoscaling, Backend, Failures, Lifecycle, Poll, Roll, RollPolicy, ScaleDown, Watch,
+    Allocation, Autoscaling, Backend, FailureAction, FailureRule, Failures, Lifecycle, Poll, Roll,
+    RollPolicy, ScaleDown, Watch,
 };
 pub use profile::{
     DEFAULT_PROFILE, MOST_EXECUTORS, Profile, TaintEffect, Toleration, TolerationOperator,

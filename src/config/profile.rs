@@ -26,6 +26,8 @@ pub struct Profile {
     pub min_executors: u32,
     /// Nobody can want more.
     pub max_executors: u32,
+    /// The most of it that are live and do not run yet; `None`: no limit (spec A-4).
+    pub max_pending: Option<u32>,
     /// The container's image. A Kubernetes cluster needs one; the embedded one has no use for it.
     pub image: Option<String>,
     /// The program and what comes before `args`; empty: the image's own.
@@ -58,6 +60,7 @@ impl Default for Profile {
             slots: 1,
             min_executors: 0,
             max_executors: MOST_EXECUTORS,
+            max_pending: None,
             image: None,
             command: Vec::new(),
             args: Vec::new(),
@@ -107,6 +110,7 @@ impl Profile {
             slots: s.value("slots", Count(1..=100_000), d.slots),
             min_executors: s.value("min_executors", Count(0..=MOST_EXECUTORS), d.min_executors),
             max_executors: s.value("max_executors", Count(0..=MOST_EXECUTORS), d.max_executors),
+            max_pending: s.option("max_pending", Count(1..=u32::MAX)),
             image: s.option("image", image),
             command: s.list("command", Text::ANY),
             args: s.list("args", Text::ANY),

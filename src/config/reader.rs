@@ -244,6 +244,12 @@ impl<'n> Section<'n> {
         out
     }
 
+    /// Whether a key of this section is given, be it wrong.
+    pub fn is_set(&self, key: &str) -> bool {
+        let path = join(&self.path, key);
+        self.notes.is_set(&path)
+    }
+
     /// Notes a mistake about a key of this section.
     pub fn refuse(&mut self, key: &str, found: impl Into<String>, fix: impl Into<String>) {
         let path = join(&self.path, key);

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::kinds::{Choice, Loopback, Path, Percent, Text, Whole, one_of, seconds, span};
+use super::kinds::{Choice, Count, Loopback, Path, Percent, Text, Whole, one_of, seconds, span};
 use super::names::{LONGEST_PREFIX, is_dns_label, is_dns_subdomain, is_label_value};
 use super::reader::Section;
 use crate::model::AppId;
@@ -36,6 +36,8 @@ pub struct App {
     pub min_registered_ratio: u32,
     /// It is ready after so long, however many are there (spec B-20).
     pub max_wait: Duration,
+    /// So many executors it may have over its life; `None`: no limit (spec A-5).
+    pub max_executors: Option<u32>,
     /// How long it may be silent before its executors are held; after twice as long it ends. `None`: for ever
     /// (spec B-35).
     pub ttl: Option<Duration>,
@@ -49,6 +51,7 @@ impl Default for App {
             properties: BTreeMap::new(),
             min_registered_ratio: 80,
             max_wait: secs(30),
+            max_executors: None,
             ttl: None,
         }
     }
@@ -76,6 +79,7 @@ impl App {
                 d.min_registered_ratio,
             ),
             max_wait: s.value("max_wait", span(ms(0)..=DAY), d.max_wait),
+            max_executors: s.option("max_executors", Count(1..=u32::MAX)),
             ttl: s.option("ttl", span(secs(1)..=DAY)),
         }
     }
@@ -272,16 +276,21 @@ impl Api {
 /// What a signal means (spec O-10).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnSignal {
-    /// The application is over: its executors go.
+    /// The latter where a successor is started in this process's place, the former otherwise.
     #[default]
+    Auto,
+    /// The application is over: its executors go.
     End,
     /// This process is over: its executors stay for a successor.
     HandOver,
 }
 
 impl Choice for OnSignal {
-    const ALL: &'static [(&'static str, Self)] =
-        &[("end", Self::End), ("hand-over", Self::HandOver)];
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("auto", Self::Auto),
+        ("end", Self::End),
+        ("hand-over", Self::HandOver),
+    ];
 }
 
 /// `[shutdown]`: how this process stops.

@@ -81,6 +81,7 @@ fn documents(config: &Config, seed: u64, start: u64) -> Result<Vec<Value>, DryRu
         driver_url: listen.map(|address| door::url(config, address)),
         token,
         agent: None,
+        avoid: Default::default(),
     };
     let template =
         Template::new(&common, &specs(config.profiles.clone())).map_err(|error| failed(&error))?;

@@ -2,13 +2,14 @@
 //! (spec O-10, O-11, W-7, A-24).
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::config::OnSignal;
 use crate::driver_backend::steering::messages::Stop;
-use crate::exit::Exit;
+use crate::exit::{Exit, OVER_BUDGET};
 use crate::kubernetes::{Failure, ListQuery};
 use crate::lifecycle_manager::duties::nothing_left;
 use crate::model::executor::{How, Why};
@@ -40,7 +41,7 @@ const LAST_STEP: u32 = 5;
 const NAMED: usize = 5;
 
 /// A way to stop (spec O-10).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Way {
     /// This incarnation is over.
     HandOver,
@@ -51,16 +52,35 @@ pub(super) enum Way {
         /// Whether the record stays, marked ended, for whoever is started in this one's place (spec O-11).
         keep_record: bool,
     },
+    /// The application is over because it failed too often: its executors may finish what they do, and the record stays
+    /// whoever started this one (spec L-30).
+    OverBudget {
+        /// In words.
+        why: Arc<str>,
+    },
+}
+
+/// How the application ends (spec O-11).
+#[derive(Debug, Default)]
+struct End {
+    /// What the driver exits with.
+    exit_code: u8,
+    /// Whether the record stays, marked ended.
+    keep_record: bool,
+    /// That it failed too often, in words: executors may finish what they do first (spec L-30).
+    over_budget: Option<Arc<str>>,
 }
 
 impl Way {
-    /// What a signal, or a test, asks for.
-    pub(super) fn of_signal(way: OnSignal) -> Self {
+    /// What a signal, or a test, asks for. Where somebody would start another driver in this one's place, the record stays
+    /// and tells it that the application is over (spec O-11).
+    pub(super) fn of_signal(way: OnSignal, is_controlled: bool) -> Self {
         match way {
             OnSignal::HandOver => Self::HandOver,
-            OnSignal::End => Self::End {
+            // What `auto` is was decided at the start.
+            OnSignal::End | OnSignal::Auto => Self::End {
                 exit_code: 0,
-                keep_record: false,
+                keep_record: is_controlled,
             },
         }
     }
@@ -74,6 +94,7 @@ impl Way {
                 exit_code,
                 keep_record: in_a_pod,
             },
+            Stop::OverBudget { why } => Self::OverBudget { why },
         }
     }
 }
@@ -128,12 +149,29 @@ impl Actors {
     /// Stops in this way; `grace` is how long the application's end may take.
     pub(super) async fn stop(&self, way: Way, grace: Duration) -> Exit {
         let exit = match way {
-            Way::HandOver if planted::is(Planted::HandOverEnds) => self.end(0, false, grace).await,
+            Way::HandOver if planted::is(Planted::HandOverEnds) => {
+                self.end(End::default(), grace).await
+            }
             Way::HandOver => self.hand_over().await,
             Way::End {
                 exit_code,
                 keep_record,
-            } => self.end(exit_code, keep_record, grace).await,
+            } => {
+                let end = End {
+                    exit_code,
+                    keep_record,
+                    over_budget: None,
+                };
+                self.end(end, grace).await
+            }
+            Way::OverBudget { why } => {
+                let end = End {
+                    exit_code: OVER_BUDGET,
+                    keep_record: true,
+                    over_budget: Some(why),
+                };
+                self.end(end, grace).await
+            }
         };
         // What the cluster does from here on is nobody's news any more.
         if let Some(watch) = &self.watch {
@@ -170,9 +208,22 @@ impl Actors {
 
     /// The application is over: every executor goes, then the record. Each step runs whatever the one before did.
     /// All within `grace`: whoever told it to stop may kill it after that.
-    async fn end(&self, exit_code: u8, keep_record: bool, grace: Duration) -> Exit {
+    async fn end(&self, end: End, grace: Duration) -> Exit {
+        let End {
+            exit_code,
+            keep_record,
+            over_budget,
+        } = end;
         let last_step = MARGIN.min(grace / LAST_STEP);
-        let deadline = Instant::now() + grace - 2 * last_step;
+        let most = grace - 2 * last_step;
+        let deadline = Instant::now() + most;
+        let how = match over_budget {
+            // Half of the time, for who does not finish has to go all the same.
+            Some(_) => How::Drain {
+                within: self.decommission_timeout.min(most / 2),
+            },
+            None => How::Delete,
+        };
         // Without the allocator there is nobody who could request anything.
         let _ = self.allocator.send(StopRequesting).await;
         let mut told = None;
@@ -181,7 +232,7 @@ impl Actors {
                 Ok(look) => look.0,
                 Err(_) => return Exit::Bug,
             };
-            self.retire_all(&snapshot);
+            self.retire_all(&snapshot, how);
             if told.is_none() && snapshot.adopted {
                 let executors = snapshot.entries.len();
                 tracing::info!(
@@ -209,7 +260,10 @@ impl Actors {
         };
         let closing = async {
             match keep_record {
-                true => self.record.send(FinishRecord(exit_code)).await,
+                true => {
+                    let (code, why) = (exit_code, over_budget);
+                    self.record.send(FinishRecord { code, why }).await
+                }
                 false => self.record.send(DeleteRecord).await,
             }
         };
@@ -230,13 +284,13 @@ impl Actors {
         }
     }
 
-    fn retire_all(&self, snapshot: &Snapshot) {
+    fn retire_all(&self, snapshot: &Snapshot, how: How) {
         let ids: Vec<ExecutorId> = (snapshot.entries.values())
             .filter(|entry| entry.leaving.is_none() && !entry.is_gone())
             .map(|entry| entry.id)
             .collect();
         if !ids.is_empty() {
-            let (why, how) = (Why::ApplicationEnded, How::Delete);
+            let why = Why::ApplicationEnded;
             self.store.do_send(Tell(News::Retire {
                 ids,
                 aim: Aim::Stay,

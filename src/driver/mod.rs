@@ -4,6 +4,7 @@
 //! - [`dry_run`]: what a first start would ask for, without any cluster.
 //! - [`start_in`]: the same driver in a given environment: the simulator's, a test's.
 
+mod chain;
 mod door;
 mod dry_run;
 mod ending;
@@ -318,7 +319,9 @@ async fn drive(
         stops: asked,
     }
     .start();
-    let on_signal = config.shutdown.on_signal;
+    let chain = application.chain.as_ref();
+    let on_signal = chain::on_signal(config.shutdown.on_signal, chain);
+    let is_controlled = chain.is_some_and(chain::Chain::is_controlled);
     let grace = config.shutdown.grace;
     let in_a_pod = config.driver.pod_name.is_some();
     let door = match Door::open(&config).await {
@@ -357,7 +360,9 @@ async fn drive(
             Some(stop) = stops.recv() => break Way::asked(stop, in_a_pod),
             // Where every handle is gone, nobody but the application will ever stop it, so it goes on.
             Some(command) = commands.recv() => match command {
-                Command::Stop(way) => break Way::of_signal(way.unwrap_or(on_signal)),
+                Command::Stop(way) => {
+                    break Way::of_signal(way.unwrap_or(on_signal), is_controlled);
+                }
                 command => actors.command(command).await,
             },
             else => return Exit::Bug,
@@ -397,5 +402,7 @@ async fn told_to_stop(commands: &mut mpsc::UnboundedReceiver<Command>, early: &m
     }
 }
 
+#[cfg(test)]
+mod lines_tests;
 #[cfg(test)]
 mod talking_tests;

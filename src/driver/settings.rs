@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::config::{self, ScaleDown, Where};
+use crate::config::{self, FailureAction, ScaleDown, Where};
 use crate::driver_backend::autoscaling::{self, Bounds};
 use crate::driver_backend::profiles::Understood;
 use crate::driver_backend::rolling::{self, Policy};
@@ -12,8 +12,10 @@ use crate::kubernetes::{ProfileSpec, Record};
 use crate::lifecycle_manager::duties;
 use crate::model::backoff::Backoff;
 use crate::model::{Now, ProfileName};
+use crate::pod_allocator::caps::Caps;
 use crate::pod_allocator::crash_loop::Kept;
-use crate::pod_allocator::{allocation, pace, victims};
+use crate::pod_allocator::failures::rules::{Rule, Verdict};
+use crate::pod_allocator::{allocation, failures, pace, victims, waiting};
 use crate::poll_source;
 use crate::snapshot_store::ledger::Inheritance;
 
@@ -77,6 +79,7 @@ pub(super) fn understood(
     Ok(Understood {
         executors: profile.executors,
         bounds: bounds_of(&profile),
+        max_pending: profile.max_pending,
         spec: spec(profile),
     })
 }
@@ -140,6 +143,7 @@ pub(super) fn allocation_settings(
     cluster: &config::Cluster,
     up: &config::Allocation,
     failures: &config::Failures,
+    caps: Caps,
     decommission_timeout: Duration,
 ) -> allocation::Settings {
     allocation::Settings {
@@ -162,11 +166,60 @@ pub(super) fn allocation_settings(
             pending_only: up.scale_down == ScaleDown::PendingOnly,
             decommission_timeout,
         },
+        failures: failures::Settings {
+            max: failures.max,
+            window: failures.window,
+            rules: failures.rules.iter().map(rule).collect(),
+            node_max: failures.node_max_failures,
+        },
+        waiting: waiting::Settings {
+            pending_timeout: up.pending_timeout,
+            stuck_after: up.stuck_after,
+        },
+        caps,
+    }
+}
+
+/// How many executors there may be that do not run yet, and over the application's life.
+pub(super) fn caps(
+    app: &config::App,
+    up: &config::Allocation,
+    profiles: &BTreeMap<ProfileName, config::Profile>,
+) -> Caps {
+    Caps {
+        pending: up.max_pending,
+        pending_of: (profiles.iter())
+            .filter_map(|(name, profile)| Some((name.clone(), profile.max_pending?)))
+            .collect(),
+        over_life: app.max_executors,
+    }
+}
+
+fn rule(rule: &config::FailureRule) -> Rule {
+    Rule {
+        exit_codes: rule.exit_codes.iter().copied().collect(),
+        classes: rule.classes.iter().copied().collect(),
+        conditions: rule.conditions.iter().cloned().collect(),
+        action: match rule.action {
+            FailureAction::Ignore => Verdict::Ignore,
+            FailureAction::Count => Verdict::Count,
+            FailureAction::Stop => Verdict::Stop,
+        },
+    }
+}
+
+/// What earlier incarnations knew that the allocator goes on with.
+pub(super) fn known_to_the_allocator(record: &Record, now: Now) -> allocation::Inherited {
+    allocation::Inherited {
+        reserved: record.reserved,
+        backoffs: kept_backoffs(record, now),
+        failures: record.failures.clone(),
+        made: record.made(),
     }
 }
 
 /// Backoffs as an earlier incarnation left them; what the wall clock says of them is believed up to their maximum.
-pub(super) fn kept_backoffs(record: &Record, now: Now) -> BTreeMap<ProfileName, Kept> {
+fn kept_backoffs(record: &Record, now: Now) -> BTreeMap<ProfileName, Kept> {
     let remaining = |until: jiff::Timestamp| {
         Duration::try_from(until.duration_since(now.wall)).unwrap_or(Duration::ZERO)
     };
@@ -197,6 +250,7 @@ fn spec(profile: config::Profile) -> ProfileSpec {
         slots: _,
         min_executors: _,
         max_executors: _,
+        max_pending: _,
         image,
         command,
         args,

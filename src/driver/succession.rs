@@ -18,13 +18,13 @@ use crate::kubernetes::pod_template::EXECUTOR_CONTAINER;
 use crate::kubernetes::record::{NoSuccession, Record, RecordError, RecordPlace, record_name};
 use crate::kubernetes::{Calls, CallsSpec, Failure, Kind, LabelScheme};
 use crate::model::backoff::Backoff;
-use crate::model::pod::Sighting;
 use crate::model::{AppId, PodUid, ProfileName, ResourceVersion};
 use crate::pod_allocator::ids::RESERVED_BLOCK;
 
 use crate::telemetry::millis;
 
 use super::Environment;
+use super::chain::{self, Chain};
 
 /// Between tries to reach the cluster.
 const RETRY: Backoff = Backoff {
@@ -52,6 +52,8 @@ pub struct Application {
     pub uid: PodUid,
     /// The record's version.
     pub version: ResourceVersion,
+    /// The driver's pod and who controls it; `None` outside a cluster.
+    pub chain: Option<Chain>,
 }
 
 /// Why there is no start.
@@ -108,7 +110,8 @@ pub async fn succeed(
     let server = &environment.clients.server;
     tracing::info!(server, version, namespace, duration_ms, "cluster reached");
 
-    let owner = owner(config, &calls, &patience, &namespace).await?;
+    let chain = chain(config, &calls, &patience, &namespace).await?;
+    let owner = chain.as_ref().map(|chain| json!(chain.top));
     let place = RecordPlace {
         namespace: namespace.clone(),
         prefix: prefix.clone(),
@@ -139,6 +142,7 @@ pub async fn succeed(
         place,
         uid: map.uid,
         version: map.version,
+        chain,
     })
 }
 
@@ -178,20 +182,20 @@ pub fn targets(config: &Config, record: &Record) -> BTreeMap<ProfileName, u32> {
         .collect()
 }
 
-/// The driver's pod, as the record's owner; nothing outside a cluster (spec K-2).
-async fn owner(
+/// The driver's pod and who controls it, whose top is the record's owner; nothing outside a cluster (spec K-2).
+async fn chain(
     config: &Config,
     calls: &Calls,
     patience: &Patience<'_>,
     namespace: &str,
-) -> Result<Option<serde_json::Value>, StartError> {
+) -> Result<Option<Chain>, StartError> {
     let Some(name) = &config.driver.pod_name else {
         return Ok(None);
     };
-    let pod = patience
-        .insist("the driver's own pod", || calls.get_pod(name))
+    let chain = patience
+        .insist("the driver's own pod", || chain::of_pod(calls, name))
         .await?;
-    let Some(uid) = pod.as_ref().and_then(Sighting::uid) else {
+    let Some(chain) = chain else {
         return Err(StartError::new(
             Exit::Configuration,
             format!(
@@ -200,12 +204,14 @@ async fn owner(
             ),
         ));
     };
-    Ok(Some(json!({
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "name": name,
-        "uid": uid.as_str(),
-    })))
+    let (kind, owner) = (chain.top.kind.as_str(), chain.top.name.as_str());
+    tracing::debug!(
+        pod = name,
+        kind,
+        owner,
+        "the application's record belongs to it"
+    );
+    Ok(Some(chain))
 }
 
 /// The record as it was written, and as it was before.
@@ -305,7 +311,7 @@ fn read(map: &ConfigMap, wanted: Option<&AppId>) -> Result<Record, StartError> {
 
 fn no_succession(why: NoSuccession, record: &str) -> StartError {
     match why {
-        NoSuccession::Finished(code) => StartError::new(
+        NoSuccession::Finished { code, .. } => StartError::new(
             Exit::Finished(code),
             format!("{why}: delete ConfigMap {record} to run it anew"),
         ),

@@ -7,8 +7,11 @@ use actix::{Actor, Addr, AsyncContext, Context};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
+use crate::announcer::Announcer;
+use crate::announcer::events::Events;
 use crate::api;
 use crate::config::{self, Config, Where};
+use crate::credentials::Credentials;
 use crate::driver_backend::messages::{HearOfEnds, SetTargets};
 use crate::driver_backend::profiles::{self, TellOfProfiles};
 use crate::driver_backend::{self, DriverBackend, steering};
@@ -53,6 +56,7 @@ pub struct Actors {
     pub(super) calls: Calls,
     pub(super) page_size: u32,
     pub(super) request_timeout: Duration,
+    pub(super) decommission_timeout: Duration,
 }
 
 impl Actors {
@@ -116,6 +120,7 @@ pub(super) fn wire(
         place,
         uid,
         version,
+        chain,
     } = application;
     let driver_url = door.map(|door| door::url(&config, door.server.address()));
     let token = door.map(|door| door.token_source(&record.app_id));
@@ -192,9 +197,11 @@ pub(super) fn wire(
     let backend_context = Context::<DriverBackend>::new();
     let backend = backend_context.address();
     let (metered, doubted) = (meter.clone(), backend.clone());
+    let credentials = Credentials::new(calls.clone(), clock).start();
     let calls = calls.observed(Arc::new(move |call| {
         metered.do_send(call);
         doubted.do_send(call);
+        credentials.do_send(call);
     }));
 
     let lister = Lister {
@@ -269,6 +276,14 @@ pub(super) fn wire(
     })
     .start();
 
+    let caps = settings::caps(&app, &up, &profiles);
+    let announcer = chain.map(|chain| {
+        let instance = record.holder.as_deref().unwrap_or("boatswain").to_owned();
+        let events = Events::new(chain.pod, namespace.clone(), instance);
+        Announcer::new(events, calls.clone(), clock)
+            .start()
+            .recipient()
+    });
     let common = Common {
         app_id: record.app_id.clone(),
         app_name: app.name,
@@ -280,12 +295,13 @@ pub(super) fn wire(
         driver_url,
         token,
         agent,
+        avoid: Default::default(),
     };
     let pods = Pods::new(common, settings::specs(profiles))?;
     let settings =
-        settings::allocation_settings(&cluster, &up, &failures, going.decommission_timeout);
-    let kept = settings::kept_backoffs(&record, now);
-    let allocation = allocation::Allocation::new(settings, rng(), record.reserved, &kept, now.tick);
+        settings::allocation_settings(&cluster, &up, &failures, caps, going.decommission_timeout);
+    let known = settings::known_to_the_allocator(&record, now);
+    let allocation = allocation::Allocation::new(settings, rng(), &known, now);
     let allocator = PodAllocator::new(pod_allocator::Wiring {
         allocation,
         calls: calls.clone(),
@@ -298,9 +314,13 @@ pub(super) fn wire(
         store: store.clone(),
         reserve: keeper.clone().recipient(),
         keep: keeper.clone().recipient(),
+        keep_failures: keeper.clone().recipient(),
         cannot_start: reporter.clone().recipient(),
+        stop: backend.clone().recipient(),
+        announcer,
     })
     .start();
+    backend.do_send(HearOfEnds(allocator.clone().recipient()));
     backend.do_send(TellOfProfiles(allocator.clone().recipient()));
     let sessions = door.map(|door| {
         let access = match &door.key {
@@ -324,5 +344,6 @@ pub(super) fn wire(
         calls,
         page_size: poll.page_size,
         request_timeout: cluster.request_timeout,
+        decommission_timeout: going.decommission_timeout,
     })
 }

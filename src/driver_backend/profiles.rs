@@ -61,6 +61,8 @@ pub struct Understood {
     pub bounds: Bounds,
     /// How their pods are made.
     pub spec: ProfileSpec,
+    /// So many may be live and not running yet (spec A-4).
+    pub max_pending: Option<u32>,
 }
 
 /// How a description is understood.
@@ -181,12 +183,18 @@ impl Handler<AddProfile> for DriverBackend {
                 executors,
                 bounds,
                 spec,
+                max_pending,
             }) = understood?
             else {
                 return Ok(None);
             };
             let allocator = allocator.ok_or(RefusedProfile::NotNow)?;
-            let known = allocator.send(KnowProfile { name, spec }).await;
+            let know = KnowProfile {
+                name,
+                spec,
+                max_pending,
+            };
+            let known = allocator.send(know).await;
             known
                 .map_err(|_| RefusedProfile::NotNow)?
                 .map_err(|error| RefusedProfile::NoPod(error.to_string()))?;

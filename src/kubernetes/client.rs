@@ -2,14 +2,17 @@
 //!
 //! *Credentials.* A token file (a service account's, in a pod) is read again by the client itself, at most a minute
 //! after the last time, whatever the server answers; a credential plugin runs again when its token is about to
-//! expire. A 401 does not speed that up. To read credentials anew because of a 401 (spec A-22), connect again:
-//! [`Access::connect`] reads everything from the start, and a new [`super::Calls`] is made from what it returns.
+//! expire. A 401 does not speed that up. To read credentials anew because of a 401 (spec A-22), clients know how they were
+//! made: [`super::Calls::renew_credentials`] connects again, and all calls from then on are made so.
 //!
 //! A client lives in the runtime that it was made in and ends with it.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use kube::client::{Body, ClientBuilder};
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
@@ -70,7 +73,12 @@ pub struct Clients {
     pub default_namespace: String,
     /// Where the API server is, for people.
     pub server: String,
+    /// How others are made with credentials that are read anew; `None` where there are none to read.
+    pub renew: Option<Renew>,
 }
+
+/// Makes clients anew.
+pub type Renew = Arc<dyn Fn() -> BoxFuture<'static, Result<Clients, ConnectError>> + Send + Sync>;
 
 /// Why no client could be made; nothing was sent yet.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -88,13 +96,20 @@ impl Access {
         config.default_retry = false;
         config.connect_timeout = Some(CONNECT_TIMEOUT);
         config.cluster_url = without_userinfo(&config.cluster_url)?;
+        let access = self.clone();
+        let renew: Renew = Arc::new(move || access.clone().connect_again(limits));
         Ok(Clients {
+            renew: Some(renew),
             creates: client(&config, Some(limits.creates))?,
             deletes: client(&config, Some(limits.deletes))?,
             reads: client(&config, None)?,
             server: config.cluster_url.to_string(),
             default_namespace: config.default_namespace,
         })
+    }
+
+    fn connect_again(self, limits: Limits) -> BoxFuture<'static, Result<Clients, ConnectError>> {
+        async move { self.connect(limits).await }.boxed()
     }
 
     async fn config(&self) -> Result<Config, ConnectError> {
@@ -140,6 +155,7 @@ impl Clients {
             reads: Client::new(service, namespace),
             default_namespace: namespace.to_owned(),
             server: "in this process".to_owned(),
+            renew: None,
         }
     }
 }

@@ -25,6 +25,18 @@ use crate::model::{AppId, Pod, ResourceVersion};
 /// No name or uid of Kubernetes' is longer; a longer one would only cost memory.
 const MAX_NAME_BYTES: usize = 253;
 
+/// What Kubernetes says of every pod.
+const ORDINARY_CONDITIONS: [&str; 5] = [
+    "PodScheduled",
+    "PodReadyToStartContainers",
+    "Initialized",
+    "ContainersReady",
+    "Ready",
+];
+
+/// As many other conditions of a pod are kept (spec E-14).
+const MAX_CONDITIONS: usize = 4;
+
 /// What has to be known to read a pod: whose it would have to be, and which container is the executor.
 #[derive(Debug, Clone)]
 pub struct PodReader {
@@ -86,6 +98,7 @@ impl PodReader {
             node: kept(&spec.node_name),
             scheduling: scheduling(&spec, &status),
             disruption: disruption(&status),
+            conditions: conditions(&status),
             executor,
             failed_sidecar,
             draining: annotations
@@ -284,6 +297,19 @@ fn disruption(status: &StatusWire<'_>) -> Option<Disruption> {
             reason: cut(text(&c.reason).unwrap_or_default()),
             message: kept(&c.message),
         })
+}
+
+/// Conditions that a rule on failures may look at (spec L-31); of one pod no more than a few.
+fn conditions(status: &StatusWire<'_>) -> Option<Arc<[Arc<str>]>> {
+    let extraordinary = |kind: &&str| !ORDINARY_CONDITIONS.contains(kind) && !kind.is_empty();
+    let kept: Arc<[Arc<str>]> = (status.conditions.as_deref().unwrap_or_default().iter())
+        .filter(|c| text(&c.status) == Some("True"))
+        .filter_map(|c| text(&c.kind))
+        .filter(extraordinary)
+        .take(MAX_CONDITIONS)
+        .map(cut)
+        .collect();
+    (!kept.is_empty()).then_some(kept)
 }
 
 fn container_state(container: &ContainerWire<'_>) -> ContainerState {

@@ -7,6 +7,7 @@ pub mod calls;
 pub mod client;
 pub mod decode;
 pub mod draining;
+mod explained;
 pub mod labels;
 pub mod names;
 pub mod pod_template;

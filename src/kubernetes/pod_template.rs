@@ -2,6 +2,7 @@
 //!
 //! All that is the same for every executor of a profile is rendered once; for executor N only its number is put in.
 
+mod avoidance;
 mod parts;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ use super::labels::{EXECUTOR_ROLE, LabelScheme, is_label_value, to_label_value};
 use super::names::{MAX_PREFIX, is_prefix};
 use super::quantity::cpu_text;
 use super::record::record_name;
+use crate::model::failures::Avoid;
 use crate::model::ids::pod_name;
 use crate::model::{AppId, ExecutorId, Incarnation, PodUid, ProfileName};
 use crate::secret::seal::Key;
@@ -100,6 +102,8 @@ pub struct Common {
     pub token: Option<TokenSource>,
     /// Where the agent's program is, where executors are processes of this machine (spec O-60).
     pub agent: Option<String>,
+    /// The nodes that executors are to avoid (spec L-32).
+    pub avoid: Avoid,
 }
 
 /// What an executor proves with who it is (spec O-50).
@@ -380,6 +384,7 @@ fn pod_spec(
         let seconds = grace.as_secs() + u64::from(grace.subsec_nanos() > 0);
         pod["terminationGracePeriodSeconds"] = seconds.into();
     }
+    avoidance::avoid(&mut pod, &common.avoid);
     pod
 }
 

@@ -13,6 +13,8 @@ use thiserror::Error;
 use super::calls::ConfigMap;
 use super::labels::LabelScheme;
 use super::pod_template::recommended_labels;
+use crate::model::failures::KeptFailures;
+use crate::model::made::Made;
 use crate::model::{AppId, ExecutorId, IdSet, Incarnation, PodUid, ProfileName, ResourceVersion};
 
 /// The format that this program writes, and the newest that it reads.
@@ -46,8 +48,15 @@ pub struct Record {
     pub bound: IdSet,
     /// The backoffs of profiles that crash (spec A-30).
     pub backoffs: BTreeMap<ProfileName, SavedBackoff>,
+    /// The failures that count (spec L-30).
+    pub failures: KeptFailures,
+    /// How many executors were made over the application's life, as of `ended` and `bound` (spec A-5); `None` in a
+    /// record of a program that did not count.
+    pub made: Option<u64>,
     /// The exit code of an application that is over: a successor exits with it (spec O-11).
     pub finished: Option<u8>,
+    /// Why it is over, where that is more than that somebody wanted it (spec L-30).
+    pub finished_why: Option<Arc<str>>,
 }
 
 /// How far a profile has backed off.
@@ -108,17 +117,26 @@ pub enum RecordError {
 }
 
 /// Why nobody can succeed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NoSuccession {
     /// The application is over.
-    #[error("the application is over, it ended with code {0}")]
-    Finished(u8),
+    #[error("the application is over, it ended with code {code}{}", because(.why.as_deref()))]
+    Finished {
+        /// The code.
+        code: u8,
+        /// Why it is over, where the record says so.
+        why: Option<Arc<str>>,
+    },
     /// Every id was used.
     #[error("the application has used up all executor ids")]
     NoMoreIds,
     /// Every incarnation was used.
     #[error("the application has used up all incarnations")]
     NoMoreIncarnations,
+}
+
+fn because(why: Option<&str>) -> String {
+    why.map_or_else(String::new, |why| format!(": {why}"))
 }
 
 /// What a new incarnation begins with.
@@ -163,7 +181,11 @@ mod key {
     pub(super) const ENDED: &str = "ended";
     pub(super) const BOUND: &str = "bound";
     pub(super) const BACKOFFS: &str = "backoffs";
+    pub(super) const FAILURES: &str = "failures";
+    pub(super) const COUNTED: &str = "failures-counted";
+    pub(super) const MADE: &str = "made";
     pub(super) const FINISHED: &str = "finished";
+    pub(super) const FINISHED_WHY: &str = "finished-why";
 }
 
 impl Record {
@@ -179,8 +201,14 @@ impl Record {
         let mut record = match previous {
             Some(Record {
                 finished: Some(code),
+                finished_why,
                 ..
-            }) => return Err(NoSuccession::Finished(*code)),
+            }) => {
+                return Err(NoSuccession::Finished {
+                    code: *code,
+                    why: finished_why.clone(),
+                });
+            }
             Some(previous) => previous.clone(),
             None => Record::new(app_id.clone()),
         };
@@ -209,7 +237,10 @@ impl Record {
             ended: IdSet::new(),
             bound: IdSet::new(),
             backoffs: BTreeMap::new(),
+            failures: KeptFailures::default(),
+            made: Some(0),
             finished: None,
+            finished_why: None,
         }
     }
 
@@ -217,6 +248,15 @@ impl Record {
     pub fn highest_id(&self) -> Option<ExecutorId> {
         let last = |ids: &IdSet| ids.last_below(u64::MAX);
         self.reserved.max(last(&self.ended)).max(last(&self.bound))
+    }
+
+    /// How many executors were made. Where nobody counted, those that may have been.
+    pub fn made(&self) -> Made {
+        let most = || self.ended.len() + self.bound.len();
+        let open = (self.bound.intervals())
+            .flat_map(|(first, last)| first.get()..=last.get())
+            .filter_map(ExecutorId::new);
+        Made::inherited(self.made.unwrap_or_else(most), open)
     }
 
     /// Reserves a block of ids from `from` on, where it is not reserved yet; whether anything changed.
@@ -284,8 +324,18 @@ impl Record {
         if let Some(reserved) = self.reserved {
             put(key::RESERVED, reserved.to_string());
         }
+        if self.failures != KeptFailures::default() {
+            put(key::FAILURES, json!(self.failures).to_string());
+            put(key::COUNTED, intervals::text(&self.failures.counted));
+        }
+        if let Some(made) = self.made {
+            put(key::MADE, made.to_string());
+        }
         if let Some(code) = self.finished {
             put(key::FINISHED, code.to_string());
+        }
+        if let Some(why) = &self.finished_why {
+            put(key::FINISHED_WHY, why.to_string());
         }
         data
     }
@@ -329,7 +379,13 @@ impl Record {
             ended: keys.intervals(key::ENDED)?,
             bound: keys.intervals(key::BOUND)?,
             backoffs: keys.json(key::BACKOFFS)?,
+            failures: KeptFailures {
+                counted: keys.intervals(key::COUNTED)?,
+                ..keys.json(key::FAILURES)?
+            },
+            made: keys.number(key::MADE)?,
             finished: keys.number(key::FINISHED)?,
+            finished_why: keys.get(key::FINISHED_WHY).map(Arc::from),
         })
     }
 

@@ -250,7 +250,7 @@ impl StatusBody {
 /// What an answer with a code other than 2xx means.
 ///
 /// `place` says what was called, for the message; `retry_after` is the header of that name.
-pub(super) fn of_answer(
+pub(crate) fn of_answer(
     place: &str,
     code: u16,
     retry_after: Option<Duration>,

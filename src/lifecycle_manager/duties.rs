@@ -11,10 +11,10 @@ use rand::rngs::StdRng;
 
 use crate::model::backoff::Backoff;
 use crate::model::executor::How;
-use crate::model::reasoning::reason_of;
+use crate::model::reasoning::{reason_of, reason_of_an_overdue};
 use crate::model::snapshot::Ghost;
 use crate::model::{
-    Batch, Entry, ExecutorId, LossClass, LossReason, Now, PodUid, Snapshot, State, Tick,
+    Batch, Entry, ExecutorId, LossClass, LossReason, Now, PodState, PodUid, Snapshot, State, Tick,
 };
 use crate::planted::{self, Planted};
 
@@ -72,7 +72,12 @@ pub struct Duties {
     instructed: BTreeMap<ExecutorId, (Order, Tick)>,
     /// When an executor is to be looked at again although nothing may have been heard of it.
     deadlines: BTreeSet<(Tick, ExecutorId)>,
+    /// Since when each executor whose end was not told is Terminating (spec L-3).
+    terminating: BTreeMap<ExecutorId, Tick>,
 }
+
+/// Beyond its grace a pod may be Terminating for so long (spec L-3).
+const OVERDUE_AFTER: Duration = Duration::from_secs(60);
 
 impl Duties {
     /// Nothing owed yet.
@@ -84,6 +89,7 @@ impl Duties {
             told: BTreeMap::new(),
             instructed: BTreeMap::new(),
             deadlines: BTreeSet::new(),
+            terminating: BTreeMap::new(),
         }
     }
 
@@ -137,10 +143,14 @@ impl Duties {
     ) {
         let entry = latest.entry(id);
         match entry {
-            Some(entry) => self.tell(entry, as_it_ended, actions),
+            Some(entry) => {
+                self.tell(entry, as_it_ended, actions);
+                self.tell_overdue(entry, now, actions);
+            }
             None => {
                 self.told.remove(&id);
                 self.instructed.remove(&id);
+                self.terminating.remove(&id);
             }
         }
         if let Some(entry) = entry {
@@ -215,13 +225,42 @@ impl Duties {
             }
             self.told.insert(entry.id, ending.reason.class);
             actions.push(Action::Tell(Box::new(ending)));
-        } else if let Some(told) = self.told.get_mut(&entry.id) {
+        } else if let Some(told) = self.told.get_mut(&entry.id).filter(|_| entry.has_ended()) {
             let ending = Ending::of(entry);
-            if ending.reason.class != *told && !ending.says_little() {
+            let class = ending.reason.class;
+            // That its node was lost is why the cluster deleted it.
+            let same = (*told, class) == (LossClass::NodeLost, LossClass::Disrupted);
+            if class != *told && !same && !ending.says_little() {
                 *told = ending.reason.class;
                 actions.push(Action::Correct(Box::new(ending)));
             }
         }
+    }
+
+    /// One that is Terminating for longer than it may is told, and stays until it is gone (spec L-3). By this driver's
+    /// own clock, from when it first saw the deletion: others' clocks are not to end anybody.
+    fn tell_overdue(&mut self, entry: &Arc<Entry>, now: Tick, actions: &mut Vec<Action>) {
+        let deletion = match &entry.state {
+            State::Bound(bound) if bound.pod.state() == PodState::Terminating && !entry.told => {
+                bound.pod.deletion
+            }
+            _ => None,
+        };
+        let Some(deletion) = deletion else {
+            self.terminating.remove(&entry.id);
+            return;
+        };
+        let since = *self.terminating.entry(entry.id).or_insert(now);
+        let at = since + deletion.grace.unwrap_or_default() + OVERDUE_AFTER;
+        if now < at {
+            self.deadlines.insert((at, entry.id));
+            return;
+        }
+        self.terminating.remove(&entry.id);
+        let reason = reason_of_an_overdue(entry, now.since(since));
+        self.told.insert(entry.id, reason.class);
+        let entry = Arc::clone(entry);
+        actions.push(Action::Tell(Box::new(Ending { entry, reason })));
     }
 
     /// What is owed to an executor, and not before when; `None`: at once.

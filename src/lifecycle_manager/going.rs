@@ -92,7 +92,9 @@ fn asked_by(leaving: &Leaving) -> Option<Arc<str>> {
         | Why::ApplicationEnded
         | Why::HeartbeatTimeout(_)
         | Why::Disconnected
-        | Why::RegistrationTimeout(_) => None,
+        | Why::RegistrationTimeout(_)
+        | Why::PendingTimeout(..)
+        | Why::NeverStarts(..) => None,
     }
 }
 

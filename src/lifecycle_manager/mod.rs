@@ -257,7 +257,7 @@ fn seen(pod: Option<Sighting>, epoch: Epoch) -> Vec<News> {
 }
 
 /// The line an operator reads (spec O-40).
-fn say_ended(ending: &Ending) {
+pub(crate) fn say_ended(ending: &Ending) {
     let Ending { entry, reason } = ending;
     let (executor, profile) = (entry.id.get(), entry.profile.as_str());
     let pod = entry.pod().map_or("", |pod| &*pod.name);

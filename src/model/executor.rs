@@ -159,6 +159,10 @@ pub enum Why {
     Disconnected,
     /// It has run for so long without registering (spec A-52).
     RegistrationTimeout(Duration),
+    /// It has waited to run for so long; what for, in the cluster's words (spec ).
+    PendingTimeout(Duration, Arc<str>),
+    /// It waits for what does not come by itself, and has for so long; in the cluster's words (spec A-51).
+    NeverStarts(Duration, Arc<str>),
     /// It was to be killed (spec B-28); who asked for that.
     Killed(Arc<str>),
     /// It was to finish what it does and go (spec B-30); who asked for that.
@@ -183,6 +187,16 @@ impl fmt::Display for Why {
             }
             Self::RegistrationTimeout(ran) => {
                 write!(f, "it has run for {} s without registering", ran.as_secs())
+            }
+            Self::PendingTimeout(waited, why) => {
+                write!(f, "it has waited to run for {} s: {why}", waited.as_secs())
+            }
+            Self::NeverStarts(waited, why) => {
+                write!(
+                    f,
+                    "it cannot start, and has not for {} s: {why}",
+                    waited.as_secs()
+                )
             }
         }
     }

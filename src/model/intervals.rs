@@ -52,6 +52,24 @@ impl IdSet {
         self.intervals.insert(first, last);
     }
 
+    /// Takes one id out.
+    pub fn remove(&mut self, id: ExecutorId) {
+        let id = id.get();
+        let Some((first, last)) = (self.intervals.get_prev(&id))
+            .map(|(first, last)| (*first, *last))
+            .filter(|(_, last)| id <= *last)
+        else {
+            return;
+        };
+        self.intervals.remove(&first);
+        if first < id {
+            self.intervals.insert(first, id - 1);
+        }
+        if id < last {
+            self.intervals.insert(id + 1, last);
+        }
+    }
+
     /// The intervals in order, as (first, last).
     pub fn intervals(&self) -> impl Iterator<Item = (ExecutorId, ExecutorId)> + '_ {
         self.intervals

@@ -40,6 +40,8 @@ pub struct Pod {
     pub scheduling: Scheduling,
     /// The condition DisruptionTarget, where it is true.
     pub disruption: Option<Disruption>,
+    /// The types of its conditions that are true, beside those that every pod has; `None`: there are none.
+    pub conditions: Option<Arc<[Arc<str>]>>,
     /// The executor container: by name, else the first.
     pub executor: ContainerState,
     /// Another container that ended non-zero, where such ones decide too (`check_all_containers`, spec E-12).
@@ -282,6 +284,7 @@ impl Pod {
             node: None,
             scheduling: Scheduling::Waiting(None),
             disruption: None,
+            conditions: None,
             executor: ContainerState::Absent,
             failed_sidecar: None,
             draining: None,

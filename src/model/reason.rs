@@ -40,23 +40,55 @@ pub enum LossClass {
     Disconnected,
     /// It ran without registering.
     RegistrationTimeout,
+    /// It waited to run for too long.
+    PendingTimeout,
+    /// The cluster refuses its profile's template (spec A-23).
+    TemplateRefused,
     /// No pod was ever made.
     NotCreated,
     /// It is not there any more, and nobody saw it go.
     Missing,
     /// It ended while no driver ran.
     Lost,
+    /// It is being deleted, and does not go (spec L-3).
+    Stuck,
 }
 
 impl LossClass {
+    /// All of them.
+    pub const ALL: [Self; 22] = [
+        Self::Exited,
+        Self::OomKilled,
+        Self::StartFailed,
+        Self::Rejected,
+        Self::Evicted,
+        Self::Preempted,
+        Self::Disrupted,
+        Self::NodeLost,
+        Self::Deleted,
+        Self::Mislabelled,
+        Self::Killed,
+        Self::Decommissioned,
+        Self::ScaledDown,
+        Self::HeartbeatTimeout,
+        Self::Disconnected,
+        Self::RegistrationTimeout,
+        Self::PendingTimeout,
+        Self::TemplateRefused,
+        Self::NotCreated,
+        Self::Missing,
+        Self::Lost,
+        Self::Stuck,
+    ];
+
     /// Whether the application caused it; an exit of its own always is.
     pub fn by_application(self) -> bool {
         use LossClass::*;
         match self {
-            Exited | OomKilled | StartFailed | RegistrationTimeout => true,
+            Exited | OomKilled | StartFailed | RegistrationTimeout | TemplateRefused => true,
             Rejected | Evicted | Preempted | Disrupted | NodeLost | Deleted | Mislabelled
             | Killed | Decommissioned | ScaledDown | HeartbeatTimeout | Disconnected
-            | NotCreated | Missing | Lost => false,
+            | PendingTimeout | NotCreated | Missing | Lost | Stuck => false,
         }
     }
 
@@ -66,9 +98,10 @@ impl LossClass {
         match self {
             Exited => exit_code != Some(0),
             OomKilled | StartFailed | Mislabelled | HeartbeatTimeout | Disconnected
-            | RegistrationTimeout => true,
+            | RegistrationTimeout | TemplateRefused => true,
             Rejected | Evicted | Preempted | Disrupted | NodeLost | Deleted | Killed
-            | Decommissioned | ScaledDown | NotCreated | Missing | Lost => false,
+            | Decommissioned | ScaledDown | PendingTimeout | NotCreated | Missing | Lost
+            | Stuck => false,
         }
     }
 }
@@ -96,6 +129,21 @@ pub struct LossReason {
     pub evidence: Evidence,
 }
 
+impl LossReason {
+    /// That a profile's template is refused, in the server's words (spec A-23).
+    pub fn of_a_refusal(why: &str) -> Self {
+        let class = LossClass::TemplateRefused;
+        Self {
+            class,
+            exit_code: None,
+            by_application: class.by_application(),
+            failure: class.is_failure(None),
+            message: why.to_owned(),
+            evidence: Evidence::default(),
+        }
+    }
+}
+
 /// What a loss reason was told from.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Evidence {
@@ -109,4 +157,6 @@ pub struct Evidence {
     pub container: Option<String>,
     /// The condition DisruptionTarget: its reason.
     pub disruption: Option<Arc<str>>,
+    /// The conditions beside the ordinary ones that are true.
+    pub conditions: Arc<[Arc<str>]>,
 }

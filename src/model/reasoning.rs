@@ -9,11 +9,19 @@ use super::exit_code;
 use super::pod::{ContainerState, Pod, Termination};
 use super::reason::{Evidence, LossClass, LossReason};
 
+/// The reason of a pod whose node is not heard of.
+const NODE_LOST: &str = "NodeLost";
+
+/// Reasons of the condition DisruptionTarget of pods that are deleted because their node is gone or silent; who is not
+/// gone long after that has nobody who would see to it.
+const LEFT_BY_ITS_NODE: [&str; 2] = ["DeletionByTaintManager", "DeletionByPodGC"];
+
 /// The reason of an executor's end, from all that is known of it now.
 pub fn reason_of(entry: &Entry) -> LossReason {
     let pod = entry.pod().map(Arc::as_ref);
     let exit_code = pod.and_then(Pod::exit_code);
     let (class, message) = marked(entry)
+        .or_else(|| pod.and_then(by_kubelet))
         .or_else(|| pod.and_then(by_disruption))
         .or_else(|| pod.and_then(by_pod_reason))
         .or_else(|| pod.and_then(by_memory))
@@ -28,6 +36,36 @@ pub fn reason_of(entry: &Entry) -> LossReason {
         message,
         evidence: pod.map(evidence).unwrap_or_default(),
     }
+}
+
+/// The reason of the end of an executor whose pod has been Terminating for so long, which is longer than it may
+/// (spec L-3).
+pub fn reason_of_an_overdue(entry: &Entry, waited: Duration) -> LossReason {
+    let mut reason = reason_of(entry);
+    let overdue = format!(
+        "its pod has been Terminating for {} s, which its grace does not allow",
+        waited.as_secs()
+    );
+    if entry.leaving.is_some() {
+        // Its end was wanted, whatever becomes of the pod.
+        reason.message = format!("{}; {overdue}", reason.message);
+        return reason;
+    }
+    let evidence = &reason.evidence;
+    let by_the_node_controller = evidence.pod_reason.as_deref() == Some(NODE_LOST);
+    let by_disruption =
+        (evidence.disruption.as_deref()).is_some_and(|reason| LEFT_BY_ITS_NODE.contains(&reason));
+    reason.class = match by_the_node_controller || by_disruption {
+        true => LossClass::NodeLost,
+        false => LossClass::Stuck,
+    };
+    reason.by_application = reason.class.by_application();
+    reason.failure = reason.class.is_failure(None);
+    reason.message = match reason.class {
+        LossClass::NodeLost => format!("{}; {overdue}", reason.message),
+        _ => overdue,
+    };
+    reason
 }
 
 /// Whether this end is an early one (spec A-30): by itself before `stable_after` of running, or before it ever ran.
@@ -49,9 +87,12 @@ pub fn ended_early(entry: &Entry, class: LossClass, now: Tick, stable_after: Dur
         | LossClass::HeartbeatTimeout
         | LossClass::Disconnected
         | LossClass::RegistrationTimeout
+        | LossClass::PendingTimeout
+        | LossClass::TemplateRefused
         | LossClass::NotCreated
         | LossClass::Missing
-        | LossClass::Lost => false,
+        | LossClass::Lost
+        | LossClass::Stuck => false,
     }
 }
 
@@ -80,8 +121,16 @@ fn marked(entry: &Entry) -> Option<(LossClass, String)> {
         Why::HeartbeatTimeout(_) => LossClass::HeartbeatTimeout,
         Why::Disconnected => LossClass::Disconnected,
         Why::RegistrationTimeout(_) => LossClass::RegistrationTimeout,
+        Why::PendingTimeout(..) => LossClass::PendingTimeout,
+        Why::NeverStarts(..) => LossClass::StartFailed,
     };
     Some((class, why.to_string()))
+}
+
+/// What a node ends bears its condition whatever it was ended for: then the pod's reason says more (spec L-20, Evicted).
+fn by_kubelet(pod: &Pod) -> Option<(LossClass, String)> {
+    let disruption = pod.disruption.as_ref()?;
+    (&*disruption.reason == "TerminationByKubelet").then(|| by_pod_reason(pod))?
 }
 
 fn by_disruption(pod: &Pod) -> Option<(LossClass, String)> {
@@ -100,8 +149,8 @@ fn by_pod_reason(pod: &Pod) -> Option<(LossClass, String)> {
     let reason = pod.reason.as_deref()?;
     let class = match reason {
         "Evicted" => LossClass::Evicted,
-        "NodeLost" => LossClass::NodeLost,
-        "Terminated" | "NodeShutdown" | "Shutdown" => LossClass::Disrupted,
+        NODE_LOST => LossClass::NodeLost,
+        "Terminated" | "NodeShutdown" | "Shutdown" | "Preempting" => LossClass::Disrupted,
         "UnexpectedAdmissionError" | "NodeAffinity" | "NodePorts" | "TopologyAffinityError" => {
             LossClass::Rejected
         }
@@ -234,6 +283,7 @@ fn evidence(pod: &Pod) -> Evidence {
         pod_message: pod.message.clone(),
         container,
         disruption: pod.disruption.as_ref().map(|d| Arc::clone(&d.reason)),
+        conditions: pod.conditions.clone().unwrap_or_default(),
     }
 }
 

@@ -7,25 +7,34 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use imbl::OrdMap;
 use rand::RngExt;
 use rand::rngs::StdRng;
 
 use crate::model::backoff::Backoff;
-use crate::model::executor::{Class, How};
+use crate::model::executor::{Class, How, Why};
+use crate::model::failures::{Avoid, KeptFailures};
+use crate::model::made::Made;
 use crate::model::reasoning::{ended_early, reason_of};
-use crate::model::{Batch, ExecutorId, Now, ProfileName, Snapshot, State, Tick};
+use crate::model::snapshot::{Counts, Target};
+use crate::model::{
+    Batch, Entry, ExecutorId, LossClass, LossReason, Now, ProfileName, Snapshot, State, Tick,
+};
 
+use super::caps::{Caps, share};
 use super::crash_loop::{Change, CrashLoop, Kept};
 use super::decision::{Action, Answer, Decision, Saying};
 use super::demand::{Demand, View};
-use super::hold::Hold;
+use super::failures::{self, Failures, Spent};
+use super::hold::{Hold, Kind};
 use super::ids::Ids;
 use super::pace::{Health, Limits, Pace, Turn};
 use super::slots::split_evenly;
 use super::victims;
+use super::waiting::{self, Waiting};
 
 /// How the allocator decides.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Settings {
     /// At most this many requests a round (spec A-3).
     pub batch_size: u32,
@@ -43,6 +52,25 @@ pub struct Settings {
     pub server_timeout: Duration,
     /// How victims are chosen.
     pub victims: victims::Settings,
+    /// How many failures are too many.
+    pub failures: failures::Settings,
+    /// How long executors may wait to run.
+    pub waiting: waiting::Settings,
+    /// How many executors there may be that do not run yet, and over the application's life.
+    pub caps: Caps,
+}
+
+/// What earlier incarnations knew.
+#[derive(Debug, Clone, Default)]
+pub struct Inherited {
+    /// Ids are reserved up to this one.
+    pub reserved: Option<ExecutorId>,
+    /// The backoffs of profiles that crash.
+    pub backoffs: BTreeMap<ProfileName, Kept>,
+    /// The failures.
+    pub failures: KeptFailures,
+    /// How many executors were made.
+    pub made: Made,
 }
 
 /// The allocator's state.
@@ -59,20 +87,24 @@ pub struct Allocation {
     /// Requests whose outcome is unknown and that may be sent again.
     doubts: BTreeSet<ExecutorId>,
     had_an_executor: bool,
+    failures: Failures,
+    waiting: Waiting,
+    made: Made,
+    said_enough: bool,
+    /// The nodes that new executors avoid.
+    avoid: Avoid,
+    /// The targets of the last round.
+    targets: OrdMap<ProfileName, Target>,
     kept_steps: BTreeMap<ProfileName, u32>,
     /// Who took the first slot of the last round that sent anything.
     served_first: Option<ProfileName>,
 }
 
 impl Allocation {
-    /// A start: ids reserved up to here, backoffs as an earlier incarnation left them.
-    pub fn new(
-        settings: Settings,
-        rng: StdRng,
-        reserved: Option<ExecutorId>,
-        kept: &BTreeMap<ProfileName, Kept>,
-        now: Tick,
-    ) -> Self {
+    /// A start, which goes on where earlier incarnations were.
+    pub fn new(settings: Settings, rng: StdRng, inherited: &Inherited, now: Now) -> Self {
+        let failures = Failures::resume(settings.failures.clone(), &inherited.failures, now);
+        let (kept, now) = (&inherited.backoffs, now.tick);
         let resume = |(profile, kept): (&ProfileName, &Kept)| {
             let resumed = CrashLoop::resume(*kept, &settings.crash_backoff, now);
             (profile.clone(), resumed)
@@ -81,11 +113,17 @@ impl Allocation {
             rng,
             begun: false,
             pace: Pace::new(settings.limits, now),
-            ids: Ids::reserved(reserved),
+            ids: Ids::reserved(inherited.reserved),
             crash_loops: kept.iter().map(resume).collect(),
             holds: BTreeMap::new(),
             doubts: BTreeSet::new(),
             had_an_executor: false,
+            failures,
+            waiting: Waiting::new(settings.waiting),
+            made: inherited.made.clone(),
+            said_enough: false,
+            avoid: Avoid::default(),
+            targets: OrdMap::new(),
             kept_steps: kept
                 .iter()
                 .map(|(profile, kept)| (profile.clone(), kept.step))
@@ -98,6 +136,15 @@ impl Allocation {
     /// The record has ids reserved up to this one; `None` where they could not be, and are asked for again.
     pub fn reserved(&mut self, up_to: Option<ExecutorId>) {
         self.ids.answered(up_to);
+    }
+
+    /// Of this profile so many may be live and not running yet (spec A-4).
+    pub fn limit_pending(&mut self, profile: ProfileName, most: Option<u32>) {
+        let limits = &mut self.settings.caps.pending_of;
+        match most {
+            Some(most) => drop(limits.insert(profile, most)),
+            None => drop(limits.remove(&profile)),
+        }
     }
 
     /// How many requests are in flight.
@@ -113,6 +160,9 @@ impl Allocation {
         if !latest.adopted {
             return decision;
         }
+        self.targets = latest.targets.clone();
+        let wanted: Vec<u32> = latest.targets.values().map(|t| t.executors).collect();
+        self.failures.wanted(sum(&wanted));
         if std::mem::replace(&mut self.begun, true) {
             for id in batch.changed_executors() {
                 self.observe(id, latest, now, &mut decision);
@@ -129,12 +179,51 @@ impl Allocation {
                 decision.say(backoff_saying(profile, change, now));
             }
         }
+        self.mind_failures(now, &mut decision);
+        for (id, why) in self.waiting.overdue(|id| latest.entry(id), now) {
+            let going = Action::Retire(vec![id], why, How::Delete);
+            decision.actions.push(going);
+        }
+        decision.wake_at(self.waiting.next_at(), now);
         self.go_down(latest, now, &mut decision);
         if latest.record.is_some() {
             self.go_up(latest, now, &mut decision);
         }
         self.keep(now, &mut decision);
         decision
+    }
+
+    /// An executor's end was told, with this reason.
+    pub fn ended(&mut self, entry: &Entry, reason: &LossReason, now: Now) -> Vec<Saying> {
+        // Whether this end came within a backoff is known when it is judged, which the next round would do.
+        let change = self.judge(entry, reason.class, now.tick);
+        let looping = self.crash_loops.get(&entry.profile);
+        let early = ended_early(entry, reason.class, now.tick, self.settings.stable_after);
+        let period = looping.and_then(|looping| looping.period_of(entry.id));
+        let spent = (self.failures).ended(entry, reason, period.filter(|_| early), now);
+        let change = change.map(|change| backoff_saying(&entry.profile, change, now.tick));
+        change.into_iter().chain(spent.map(over)).collect()
+    }
+
+    /// One that does not count any more is replaced at once, so it has to be judged at once: a pod that is deleted
+    /// before it ever ran may stay Terminating for as long as its grace, or for ever.
+    fn judge(&mut self, entry: &Entry, class: LossClass, now: Tick) -> Option<Change> {
+        let early = ended_early(entry, class, now, self.settings.stable_after);
+        let target = self.targets.get(&entry.profile);
+        let target = target.map_or(0, |target| target.executors);
+        let looping = self.crash_loops.entry(entry.profile.clone()).or_default();
+        looping.ended(entry.id, early, target, &self.settings.crash_backoff, now)
+    }
+
+    fn mind_failures(&mut self, now: Tick, decision: &mut Decision) {
+        if let Some(spent) = self.failures.spent(now) {
+            decision.say(over(spent));
+        }
+        let avoid = self.failures.avoid(now);
+        if avoid != self.avoid {
+            decision.actions.push(Action::Avoid(avoid.clone()));
+            self.avoid = avoid;
+        }
     }
 
     /// A request that left at `sent` was answered, or failed; its news is already on the way to the store.
@@ -162,7 +251,7 @@ impl Allocation {
             (Some(Turn::Recovered(after)), _) => said.push(Saying::Recovered { after }),
             _ => {}
         }
-        let now = now.tick;
+        let (wall, now) = (now, now.tick);
         match answer {
             Answer::Created => {
                 self.had_an_executor = true;
@@ -185,14 +274,22 @@ impl Allocation {
                     said.push(Saying::Fatal { kind, why });
                     return said;
                 }
-                let another = match self.holds.get_mut(profile) {
-                    Some(hold) => hold.again(kind, Arc::clone(&why), sent, now),
+                let (another, counts) = match self.holds.get_mut(profile) {
+                    Some(hold) => {
+                        let is_new = hold.is_answer_to_the_try(sent);
+                        (hold.again(kind, Arc::clone(&why), sent, now), is_new)
+                    }
                     None => {
                         let hold = Hold::begin(kind, Arc::clone(&why), now);
                         self.holds.insert(profile.clone(), hold);
-                        true
+                        (true, true)
                     }
                 };
+                if kind == Kind::Blocked && counts {
+                    let reason = LossReason::of_a_refusal(&why);
+                    let spent = self.failures.refused(profile, &reason, wall);
+                    said.extend(spent.map(over));
+                }
                 if another && let Some(hold) = self.holds.get(profile) {
                     said.push(Saying::HoldBegan {
                         profile: profile.clone(),
@@ -215,6 +312,9 @@ impl Allocation {
     fn observe(&mut self, id: ExecutorId, latest: &Snapshot, now: Tick, decision: &mut Decision) {
         let Some(entry) = latest.entry(id) else {
             self.doubts.remove(&id);
+            self.failures.left(id, now);
+            self.waiting.left(id);
+            self.made.see(id, None);
             self.crash_loops
                 .values_mut()
                 .for_each(|looping| looping.left(id));
@@ -237,20 +337,17 @@ impl Allocation {
         {
             hold.executor_ended(now);
         }
-        let looping = self.crash_loops.entry(entry.profile.clone()).or_default();
-        // One that does not count any more is replaced at once, so it has to be judged at once: a pod that is
-        // deleted before it ever ran may stay Terminating for as long as its grace, or for ever.
+        self.failures.see(entry, now);
+        self.waiting.see(entry, now);
+        self.made.see(id, Some(entry));
         if !entry.class().is_live() {
-            let class = reason_of(entry).class;
-            let early = ended_early(entry, class, now, self.settings.stable_after);
-            let target = latest.target(&entry.profile);
-            let change = looping.ended(id, early, target, &self.settings.crash_backoff, now);
-            if let Some(change) = change {
+            if let Some(change) = self.judge(entry, reason_of(entry).class, now) {
                 decision.say(backoff_saying(&entry.profile, change, now));
             }
         } else if let Some(since) = entry.bound().and_then(|bound| bound.running_since)
             && entry.class() == Class::Running
         {
+            let looping = self.crash_loops.entry(entry.profile.clone()).or_default();
             looping.running(id, since, self.settings.stable_after);
         }
     }
@@ -266,7 +363,8 @@ impl Allocation {
             let within = self.settings.victims.decommission_timeout;
             for (ids, how) in [(drained, How::Drain { within }), (deleted, How::Delete)] {
                 if !ids.is_empty() {
-                    decision.actions.push(Action::Retire(ids, how));
+                    let why = Why::ScaledDown;
+                    decision.actions.push(Action::Retire(ids, why, how));
                 }
             }
             decision.wake_at(victims.more_at, now);
@@ -287,6 +385,7 @@ impl Allocation {
             self.pace.rest();
             return;
         }
+        self.keep_within_caps(latest, &mut demands, decision);
         let new: Vec<u32> = demands.iter().map(|demand| demand.new).collect();
         let ids = self.ids.left(sum(&new), now, decision);
         for (demand, new) in demands.iter_mut().zip(split_evenly(ids, &new)) {
@@ -311,6 +410,28 @@ impl Allocation {
         for (mut demand, given) in demands.into_iter().zip(split_evenly(slots, &wants)) {
             demand.cut_to(given);
             self.send(demand, now, decision);
+        }
+    }
+
+    /// No more that do not run yet, and no more over the application's life, than are allowed (spec ). What was
+    /// asked for already is not asked for anew by a request that is repeated.
+    fn keep_within_caps(
+        &mut self,
+        latest: &Snapshot,
+        demands: &mut [Demand],
+        decision: &mut Decision,
+    ) {
+        self.settings.caps.limit_pending(latest, demands);
+        let Some(most) = self.settings.caps.over_life else {
+            return;
+        };
+        let unborn = |counts: &Counts| u64::from(counts.sent) + u64::from(counts.unknown);
+        let unborn: u64 = latest.counts.values().map(unborn).sum();
+        let made = self.made.count();
+        let left = u64::from(most).saturating_sub(made + unborn);
+        share(demands, u32::try_from(left).unwrap_or(u32::MAX));
+        if made >= u64::from(most) && !std::mem::replace(&mut self.said_enough, true) {
+            decision.say(Saying::Enough { made });
         }
     }
 
@@ -355,11 +476,17 @@ impl Allocation {
             self.kept_steps = steps;
             decision.actions.push(Action::Keep(kept));
         }
+        let kept = self.failures.keep();
+        decision.actions.extend(kept.map(Action::KeepFailures));
     }
 }
 
 fn sum(numbers: &[u32]) -> u32 {
     numbers.iter().fold(0, |sum, n| sum.saturating_add(*n))
+}
+
+fn over(Spent(why): Spent) -> Saying {
+    Saying::Spent { why }
 }
 
 fn backoff_saying(profile: &ProfileName, change: Change, now: Tick) -> Saying {

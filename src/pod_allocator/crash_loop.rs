@@ -16,14 +16,22 @@ pub struct CrashLoop {
     phase: Phase,
     /// Early ends since the last executor that stayed.
     early: u32,
-    /// Executors that were judged and have not left the snapshot; so its size follows the dying.
-    counted: BTreeSet<ExecutorId>,
+    /// Executors that were judged and have not left the snapshot, so its size follows the dying; with the backoff
+    /// period in which each ended early.
+    counted: BTreeMap<ExecutorId, Option<Period>>,
+    /// How often a backoff period has begun.
+    period: Period,
     /// Executors that run, but not for long yet.
     young: BTreeMap<ExecutorId, Tick>,
     young_order: BTreeSet<(Tick, ExecutorId)>,
     /// Who had run for long enough by then has stayed, and stays but once.
     ticked: Tick,
 }
+
+/// A backoff period: from the early end that begins it, or makes its next step, up to the one that makes the step after
+/// it. Of the early ends in it one counts as a failure (spec A-30, L-30).
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Period(u64);
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -112,7 +120,7 @@ impl CrashLoop {
     pub fn running(&mut self, id: ExecutorId, since: Tick, stable_after: Duration) {
         // One that stayed long ago and of which there is news says nothing of those that end early now.
         let stayed_before = since + stable_after <= self.ticked;
-        if stayed_before || self.counted.contains(&id) {
+        if stayed_before || self.counted.contains_key(&id) {
             return;
         }
         if self.young.insert(id, since).is_none() {
@@ -133,9 +141,28 @@ impl CrashLoop {
         if let Some(since) = self.young.remove(&id) {
             self.young_order.remove(&(since, id));
         }
-        if !self.counted.insert(id) {
+        if self.counted.contains_key(&id) {
             return None;
         }
+        let change = self.judge(id, early, target, backoff, now);
+        let within = early && self.phase != Phase::Open;
+        self.counted.insert(id, within.then_some(self.period));
+        change
+    }
+
+    /// The backoff period in which an executor ended early, where it did so in one.
+    pub fn period_of(&self, id: ExecutorId) -> Option<Period> {
+        self.counted.get(&id).copied().flatten()
+    }
+
+    fn judge(
+        &mut self,
+        id: ExecutorId,
+        early: bool,
+        target: u32,
+        backoff: &Backoff,
+        now: Tick,
+    ) -> Option<Change> {
         match self.phase {
             Phase::Open if early => {
                 self.early += 1;
@@ -143,6 +170,7 @@ impl CrashLoop {
                     return None;
                 }
                 let until = now + backoff.delay(1);
+                self.period.0 += 1;
                 self.phase = Phase::BackingOff {
                     step: 1,
                     since: now,
@@ -152,6 +180,7 @@ impl CrashLoop {
             }
             Phase::Probing { step, since, probe } if probe == Some(id) => {
                 self.phase = if early {
+                    self.period.0 += 1;
                     let step = step.saturating_add(1);
                     Phase::BackingOff {
                         step,
@@ -366,6 +395,30 @@ mod tests {
             end_early(&mut looping, n, 4, 0);
         }
         assert_eq!(looping.permission(), Permission::NoneUntil(at(1)));
+    }
+
+    // spec: A-30, L-30
+    #[test]
+    fn early_ends_of_one_backoff_period_are_known_to_be_of_one() {
+        let mut looping = backing_off();
+        let open = looping.period_of(id(1));
+        let first = looping.period_of(id(2));
+        assert!(open.is_none() && first.is_some());
+        end_early(&mut looping, 3, 4, 0);
+        looping.ended(id(4), false, 4, &BACKOFF, at(0));
+        assert_eq!(
+            (looping.period_of(id(3)), looping.period_of(id(4))),
+            (first, None)
+        );
+        looping.tick(STABLE, at(1));
+        looping.requested(id(5));
+        end_early(&mut looping, 6, 4, 1);
+        assert_eq!(looping.period_of(id(6)), first, "not the probe");
+        end_early(&mut looping, 5, 4, 2);
+        assert!(
+            looping.period_of(id(5)) > first,
+            "the probe makes the next step"
+        );
     }
 
     // spec: A-30, O-30

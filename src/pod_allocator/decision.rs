@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::model::executor::How;
+use crate::model::executor::{How, Why};
+use crate::model::failures::{Avoid, KeptFailures};
 use crate::model::{ExecutorId, ProfileName, Tick};
 
 use super::crash_loop::Kept;
@@ -27,12 +28,16 @@ pub enum Action {
         /// Of this profile.
         profile: ProfileName,
     },
-    /// These go, in this way (spec L-10).
-    Retire(Vec<ExecutorId>, How),
+    /// These go, for this reason and in this way (spec L-10).
+    Retire(Vec<ExecutorId>, Why, How),
     /// Reserve ids up to this one (spec O-30).
     Reserve(ExecutorId),
     /// Keep these backoffs over a restart (spec O-30).
     Keep(BTreeMap<ProfileName, Kept>),
+    /// Keep these failures over a restart (spec L-30).
+    KeepFailures(KeptFailures),
+    /// New executors are to avoid these nodes, and no others, from now on (spec L-32).
+    Avoid(Avoid),
     /// Tell people.
     Say(Saying),
 }
@@ -91,6 +96,16 @@ pub enum Saying {
     },
     /// No ids are left.
     OutOfIds,
+    /// As many executors were made as the application may have over its life (spec A-5).
+    Enough {
+        /// So many.
+        made: u64,
+    },
+    /// The application has failed too often: it ends (spec L-30).
+    Spent {
+        /// In words.
+        why: Arc<str>,
+    },
 }
 
 /// How a request was answered.

@@ -6,6 +6,7 @@ use actix::Message;
 
 use crate::kubernetes::ProfileSpec;
 use crate::kubernetes::pod_template::TemplateError;
+use crate::model::failures::KeptFailures;
 use crate::model::{ExecutorId, ProfileName};
 
 use super::crash_loop::Kept;
@@ -24,12 +25,19 @@ pub struct KnowProfile {
     pub name: ProfileName,
     /// What its pods are made of.
     pub spec: ProfileSpec,
+    /// So many of it may be live and not running yet; `None`: as many as are wanted (spec A-4).
+    pub max_pending: Option<u32>,
 }
 
 /// Keep these backoffs over a restart (spec O-30).
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "()")]
 pub struct Keep(pub BTreeMap<ProfileName, Kept>);
+
+/// Keep these failures over a restart (spec L-30, O-30).
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "()")]
+pub struct KeepFailures(pub KeptFailures);
 
 /// The driver cannot go on (spec A-24).
 #[derive(Debug, Clone, Message)]

@@ -3,16 +3,21 @@
 //! Gets batches, has [`allocation`] decide, sends the requests and tells their outcomes to the store.
 
 pub mod allocation;
+pub mod announcing;
+pub mod caps;
 pub mod crash_loop;
 pub mod decision;
 pub mod demand;
+pub mod failures;
 pub mod hold;
 pub mod ids;
 pub mod messages;
 pub mod pace;
 pub mod rate;
+pub mod saying;
 pub mod slots;
 pub mod victims;
+pub mod waiting;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,10 +26,13 @@ use actix::{
     Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Recipient, WrapFuture,
 };
 
+use crate::announcer::Announce;
 use crate::clock::Clock;
+use crate::driver_backend::steering::messages::Stop;
 use crate::kubernetes::pod_template::{Common, TemplateError};
 use crate::kubernetes::{Calls, Failure, Kind as FailureKind, PodBody, ProfileSpec, Template};
-use crate::model::executor::Why;
+use crate::lifecycle_manager::messages::Ended;
+use crate::model::failures::Avoid;
 use crate::model::news::{Aim, News, Outcome};
 use crate::model::pod::Sighting;
 use crate::model::{ExecutorId, PodUid, ProfileName, Tick};
@@ -32,12 +40,11 @@ use crate::planted::{self, Planted};
 use crate::snapshot_store::SnapshotStore;
 use crate::snapshot_store::delivery::Timing;
 use crate::snapshot_store::messages::{AskRound, Decided, Round, Subscribe, Subscriber, Tell};
-use crate::telemetry::millis;
 
 use allocation::Allocation;
 use decision::{Action, Answer, Decision, Saying};
 use hold::Kind;
-use messages::{CannotStart, Keep, KnowProfile, Reserve, StopRequesting};
+use messages::{CannotStart, Keep, KeepFailures, KnowProfile, Reserve, StopRequesting};
 
 /// Decides how many executors are asked for and which go.
 pub struct PodAllocator {
@@ -49,7 +56,10 @@ pub struct PodAllocator {
     store: Addr<SnapshotStore>,
     reserve: Recipient<Reserve>,
     keep: Recipient<Keep>,
+    keep_failures: Recipient<KeepFailures>,
     cannot_start: Recipient<CannotStart>,
+    stop: Recipient<Stop>,
+    announcer: Option<Recipient<Announce>>,
     stopped: bool,
     armed: Option<Tick>,
 }
@@ -72,8 +82,14 @@ pub struct Wiring {
     pub reserve: Recipient<Reserve>,
     /// Who keeps backoffs.
     pub keep: Recipient<Keep>,
+    /// Who keeps failures.
+    pub keep_failures: Recipient<KeepFailures>,
     /// Who hears that there is no way to go on.
     pub cannot_start: Recipient<CannotStart>,
+    /// Who hears that the application has failed too often.
+    pub stop: Recipient<Stop>,
+    /// Who announces what lasts on the driver's pod, where it has one.
+    pub announcer: Option<Recipient<Announce>>,
 }
 
 /// How pods are made; the application record that owns them may be made anew (spec K-2).
@@ -109,6 +125,15 @@ impl Pods {
         Ok(())
     }
 
+    /// New pods avoid these nodes, and no others.
+    fn avoid(&mut self, avoid: Avoid) {
+        self.common.avoid = avoid;
+        // It could be rendered before, and nothing that can be refused has changed.
+        if let Ok(template) = Template::new(&self.common, &self.profiles) {
+            self.template = template;
+        }
+    }
+
     /// The pod of an executor, owned by this record; `None` where there is no such profile.
     fn pod(&mut self, profile: &ProfileName, id: ExecutorId, record: &PodUid) -> Option<PodBody> {
         if self.common.record_uid != *record {
@@ -136,7 +161,10 @@ impl PodAllocator {
             store,
             reserve,
             keep,
+            keep_failures,
             cannot_start,
+            stop,
+            announcer,
         } = wiring;
         Self {
             allocation,
@@ -147,7 +175,10 @@ impl PodAllocator {
             store,
             reserve,
             keep,
+            keep_failures,
             cannot_start,
+            stop,
+            announcer,
             stopped: false,
             armed: None,
         }
@@ -164,8 +195,7 @@ impl PodAllocator {
             Action::Repeat { id, profile } => {
                 self.send(id, profile, Outcome::SentAgain, record, ctx);
             }
-            Action::Retire(ids, how) => {
-                let why = Why::ScaledDown;
+            Action::Retire(ids, why, how) => {
                 self.store.do_send(Tell(News::Retire {
                     ids,
                     aim: Aim::Stay,
@@ -181,6 +211,16 @@ impl PodAllocator {
                 }));
             }
             Action::Keep(backoffs) => self.keep.do_send(Keep(backoffs)),
+            Action::KeepFailures(failures) => self.keep_failures.do_send(KeepFailures(failures)),
+            Action::Avoid(avoid) => {
+                let (nodes, rather_not) = (&avoid.never, &avoid.rather_not);
+                tracing::info!(
+                    ?nodes,
+                    ?rather_not,
+                    "new executors avoid the nodes on which too many failed"
+                );
+                self.pods.avoid(avoid);
+            }
             Action::Say(saying) => self.say(saying),
         }
     }
@@ -235,42 +275,14 @@ impl PodAllocator {
     }
 
     fn say(&mut self, saying: Saying) {
+        saying::log(&saying);
+        if let Some((announcer, note)) = self.announcer.as_ref().zip(announcing::note(&saying)) {
+            announcer.do_send(Announce(note));
+        }
         match saying {
-            Saying::BackoffBegan { profile, wait } => tracing::warn!(
-                profile = profile.as_str(),
-                wait_ms = millis(wait),
-                "executors end early, again and again: backing off, then one at a time is tried"
-            ),
-            Saying::BackoffEnded { profile, after } => tracing::info!(
-                profile = profile.as_str(),
-                duration_ms = millis(after),
-                "an executor stayed: no longer backing off"
-            ),
-            Saying::HoldBegan {
-                profile,
-                kind,
-                why,
-                wait,
-            } => tracing::warn!(
-                profile = profile.as_str(),
-                reason = ?kind,
-                error = &*why,
-                wait_ms = millis(wait),
-                "the API server refuses executors of this profile: waiting"
-            ),
-            Saying::HoldEnded { profile, after } => tracing::info!(
-                profile = profile.as_str(),
-                duration_ms = millis(after),
-                "the API server accepts executors of this profile again"
-            ),
-            Saying::Degraded { why } => {
-                tracing::warn!(error = &*why, "requests for executors fail: backing off");
-            }
-            Saying::Recovered { after } => {
-                tracing::info!(
-                    duration_ms = millis(after),
-                    "requests for executors are answered again"
-                );
+            Saying::Spent { why } => {
+                self.stopped = true;
+                self.stop.do_send(Stop::OverBudget { why });
             }
             Saying::Fatal { kind, why } => {
                 self.stopped = true;
@@ -279,9 +291,7 @@ impl PodAllocator {
                     why: why.to_string(),
                 });
             }
-            Saying::OutOfIds => {
-                tracing::error!("all executor ids are used up: no more executors can be requested");
-            }
+            _ => {}
         }
     }
 
@@ -305,8 +315,8 @@ enum Refusal {
 }
 
 /// What a failed create means for its entry (spec) and for what may be asked for (spec ).
-fn meaning(failure: &Failure) -> (Outcome, Answer) {
-    let why = Arc::clone(&failure.message);
+pub(crate) fn meaning(failure: &Failure) -> (Outcome, Answer) {
+    let why = failure.explained();
     let trouble = || Answer::Trouble(failure.retry_after, Arc::clone(&why));
     let refused = |kind| Answer::Refused(kind, Arc::clone(&why));
     let answer = match failure.kind {
@@ -371,6 +381,21 @@ impl Handler<Round> for PodAllocator {
     }
 }
 
+impl Handler<Ended> for PodAllocator {
+    type Result = ();
+
+    fn handle(&mut self, Ended(ending): Ended, _: &mut Self::Context) {
+        if self.stopped {
+            return;
+        }
+        let now = self.clock.now();
+        for saying in self.allocation.ended(&ending.entry, &ending.reason, now) {
+            self.say(saying);
+        }
+        self.store.do_send(AskRound(Subscriber::Allocator));
+    }
+}
+
 impl Handler<Wake> for PodAllocator {
     type Result = ();
 
@@ -386,7 +411,14 @@ impl Handler<KnowProfile> for PodAllocator {
     type Result = Result<(), TemplateError>;
 
     fn handle(&mut self, know: KnowProfile, _: &mut Self::Context) -> Self::Result {
-        self.pods.know(know.name, know.spec)
+        let KnowProfile {
+            name,
+            spec,
+            max_pending,
+        } = know;
+        self.pods.know(name.clone(), spec)?;
+        self.allocation.limit_pending(name, max_pending);
+        Ok(())
     }
 }
 

@@ -17,7 +17,7 @@ use crate::kubernetes::record::SavedBackoff;
 use crate::kubernetes::{Failure, WatchLine};
 use crate::model::{ExecutorId, Now};
 use crate::pod_allocator::crash_loop::Kept;
-use crate::pod_allocator::messages::{Keep, Reserve};
+use crate::pod_allocator::messages::{Keep, KeepFailures, Reserve};
 use crate::snapshot_store::messages::{Decided, Round, Subscribe, Subscriber};
 
 impl Actor for RecordKeeper {
@@ -54,6 +54,7 @@ impl Handler<Round> for RecordKeeper {
         for id in changed {
             let entry = self.latest.entry(id).map(AsRef::as_ref);
             self.owners.see(id, entry, record);
+            self.made.see(id, entry);
         }
         self.pump(ctx);
         self.store.do_send(Decided(Subscriber::Record));
@@ -98,6 +99,14 @@ impl Handler<Keep> for RecordKeeper {
             .map(|(profile, kept)| (profile, save(kept)))
             .collect();
         self.change(|record| record.backoffs = backoffs, ctx);
+    }
+}
+
+impl Handler<KeepFailures> for RecordKeeper {
+    type Result = ();
+
+    fn handle(&mut self, KeepFailures(failures): KeepFailures, ctx: &mut Self::Context) {
+        self.change(|record| record.failures = failures, ctx);
     }
 }
 
@@ -151,11 +160,12 @@ impl Handler<FinishRecord> for RecordKeeper {
 
     fn handle(
         &mut self,
-        FinishRecord(code): FinishRecord,
+        FinishRecord { code, why }: FinishRecord,
         ctx: &mut Self::Context,
     ) -> Self::Result {
-        self.keeping
-            .change_now(|record| record.finished = Some(code));
+        self.keeping.change_now(|record| {
+            (record.finished, record.finished_why) = (Some(code), why);
+        });
         <Self as Handler<Flush>>::handle(self, Flush, ctx)
     }
 }

@@ -12,6 +12,7 @@ use crate::kubernetes::calls::ConfigMap;
 use crate::kubernetes::record::{Record, RecordError, RecordPlace};
 use crate::kubernetes::{Failure, Kind};
 use crate::model::backoff::Backoff;
+use crate::model::made::Made;
 use crate::model::{Epoch, ExecutorId, IdSet, PodUid, ResourceVersion, Tick};
 use crate::planted::{self, Planted};
 
@@ -135,6 +136,11 @@ impl Keeping {
         }
     }
 
+    /// How many executors were made, as the record has it.
+    pub fn made(&self) -> Made {
+        self.wanted.made()
+    }
+
     /// The uid of the record as last seen.
     pub fn uid(&self) -> Option<&PodUid> {
         self.map.as_ref().map(|(uid, _)| uid)
@@ -163,9 +169,10 @@ impl Keeping {
         self.urgent || self.due.is_some_and(|due| now >= due)
     }
 
-    /// What was gathered: ids that have ended, and ids that are bound and have not.
-    pub fn set_intervals(&mut self, ended: IdSet, bound: IdSet) {
+    /// What was gathered: ids that have ended, ids that are bound and have not, and how many were made in all.
+    pub fn set_intervals(&mut self, ended: IdSet, bound: IdSet, made: u64) {
         (self.wanted.ended, self.wanted.bound) = (ended, bound);
+        self.wanted.made = Some(made);
         self.settle();
     }
 

@@ -21,6 +21,7 @@ use crate::clock::Clock;
 use crate::kubernetes::pod_template::owner_reference;
 use crate::kubernetes::record::{Record, record_name};
 use crate::kubernetes::{Calls, Deleted};
+use crate::model::made::Made;
 use crate::model::news::News;
 use crate::model::{Epoch, ExecutorId, IdSet, PodUid, Snapshot, Tick};
 use crate::snapshot_store::SnapshotStore;
@@ -46,6 +47,8 @@ pub struct RecordKeeper {
     store: Addr<SnapshotStore>,
     over: Recipient<DriverIsOver>,
     latest: Snapshot,
+    /// How many executors were made (spec A-5).
+    made: Made,
     /// Executors changed since the record's intervals were made from a snapshot.
     stale: bool,
     /// The record was seen, but not all of the living are given to it yet.
@@ -93,6 +96,7 @@ impl RecordKeeper {
             over,
         } = wiring;
         Self {
+            made: keeping.made(),
             keeping,
             owners: Owners::default(),
             calls,
@@ -139,7 +143,7 @@ impl RecordKeeper {
     /// Puts into the record what the latest snapshot says of ids, where it knows them all.
     fn gather(&mut self) {
         if let Some((ended, bound)) = intervals(&self.latest) {
-            self.keeping.set_intervals(ended, bound);
+            self.keeping.set_intervals(ended, bound, self.made.count());
         }
     }
 

@@ -292,39 +292,9 @@ fn is_plain(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use std::io;
-    use std::sync::mpsc;
 
     use super::*;
-
-    /// A writer that hands every line over.
-    struct Sent(mpsc::Sender<Vec<u8>>);
-
-    impl io::Write for Sent {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            if !bytes.is_empty() {
-                self.0.send(bytes.to_vec()).map_err(io::Error::other)?;
-            }
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    /// What is written while `f` runs.
-    fn logged(format: LogFormat, f: impl FnOnce()) -> String {
-        let (sender, receiver) = mpsc::channel();
-        let subscriber = tracing_subscriber::fmt()
-            .with_max_level(Level::DEBUG)
-            .with_writer(move || Sent(sender.clone()))
-            .with_ansi(false)
-            .fmt_fields(SpanFields)
-            .event_format(Lines::new(format, false))
-            .finish();
-        tracing::subscriber::with_default(subscriber, f);
-        let lines: Vec<Vec<u8>> = receiver.try_iter().collect();
-        String::from_utf8(lines.concat()).unwrap()
-    }
+    use crate::telemetry::testing::logged;
 
     // spec: O-40
     #[test]

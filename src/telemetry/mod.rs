@@ -6,6 +6,8 @@
 
 mod fold;
 mod format;
+#[cfg(test)]
+pub(crate) mod testing;
 
 use std::io::{IsTerminal, Write};
 

@@ -41,6 +41,12 @@ const QUOTA: Duration = Duration::from_secs(60);
 /// A refused template is asked for again after this long (spec A-23).
 const BLOCKED: Duration = Duration::from_secs(300);
 
+/// An image that does not come is waited for that long where nothing says otherwise (spec A-51).
+const IMAGE: Duration = Duration::from_secs(300);
+
+/// An application that is over begins anew after this long.
+const FORGIVEN: Duration = Duration::from_secs(25);
+
 /// Changes to the record are gathered for so long (spec O-30).
 const GATHERED: Duration = Duration::from_secs(5);
 
@@ -68,6 +74,17 @@ pub fn bound(script: &Script) -> Duration {
         10 * (config.allocation.min_gap + config.allocation.interval + config.lifecycle.interval);
     let mut bound = start + seen + settled + crashed + surplus + runs + RECORD_WATCH + again;
     bound += GATHERED + QUOTA + rounds;
+    // Who waits for what was not there is replaced by one that need not.
+    bound += config
+        .allocation
+        .pending_timeout
+        .unwrap_or_default()
+        .max(IMAGE);
+    bound += config.allocation.stuck_after + gone + runs;
+    if config.failures.max < Some(u32::MAX) {
+        // The last failures may end the application, which begins anew after a while.
+        bound += config.shutdown.grace + FORGIVEN + start + seen + runs;
+    }
     let sessions = &config.backend.sessions;
     if sessions.listen.is_some() {
         // Who never registers or fell silent is given up, and not before everyone had time to come back.
@@ -98,6 +115,7 @@ impl World {
     pub async fn calm_down(&mut self) -> Verdict {
         say!("== calm");
         self.undo_all().await;
+        self.forgive(true).await;
         for driver in self.fleet.borrow_mut().iter_mut() {
             driver.paused = false;
             driver.turns = None;
@@ -175,6 +193,7 @@ impl World {
             return Err(format!("O-31: d{number} has not taken over"));
         };
         self.as_wanted(&ledger)?;
+        self.checks.budget.is_kept()?;
         self.checks.all_told(number)?;
         let state = self.cluster.state().await;
         let app = state

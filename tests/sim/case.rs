@@ -144,6 +144,8 @@ impl Simpler {
                     app: config.app.clone(),
                     profiles: config.profiles.clone(),
                     shutdown: config.shutdown.clone(),
+                    // With the usual budget the application would end for other reasons than before.
+                    failures: config.failures.clone(),
                     ..usual
                 };
             }

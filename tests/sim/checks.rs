@@ -9,7 +9,9 @@ use boatswain::model::{Entry, ExecutorId, LossClass, PodUid, ProfileName, Snapsh
 use serde_json::Value;
 use tokio::time::Instant;
 
+use crate::budget::Budget;
 use crate::hand::{is_terminating, label, text};
+use crate::node::{NODE_NAMES, avoided};
 use crate::requests::{Done, Kind, uid_meant};
 
 /// The prefix of the executors' names.
@@ -81,6 +83,8 @@ pub struct Checks {
     killings: Vec<Killing>,
     /// Drivers that were told to end the application.
     pub ended_by: BTreeSet<usize>,
+    /// How many failures there may be.
+    pub budget: Budget,
     /// Executors that the record once knew to be bound to a pod, and those whose end some driver told.
     recorded: BTreeSet<ExecutorId>,
     told: BTreeSet<ExecutorId>,
@@ -105,6 +109,7 @@ impl Checks {
         self.excuses.rewritten.push(Instant::now());
         // What a history knew that was put back, or lost, nobody can know any more.
         self.recorded.clear();
+        self.budget.forget_what_is_sure();
         // Who takes over from now on knows no more than the server's new history says.
         self.applications += 1;
         for seen in self.drivers.values_mut() {
@@ -163,6 +168,7 @@ impl Checks {
             Kind::Create => {
                 let id = label(&done.sent, "boatswain.dev/executor-id").parse();
                 let id = id.map_err(|_| format!("I-7: d{} made {}", done.driver, done.sent))?;
+                avoids_not_all(done)?;
                 seen.asked_for.insert(id);
                 seen.open.insert(id);
                 let key = (seen.application, id);
@@ -271,6 +277,7 @@ impl Checks {
     pub fn told(&mut self, driver: usize, ends: Vec<Ended>) -> Verdict {
         let seen = self.drivers.entry(driver).or_default();
         for Ended(ending) in ends {
+            self.budget.told(driver, &ending);
             let key = (ending.entry.id, ending.entry.uid().cloned());
             let class = ending.reason.class;
             self.told.insert(ending.entry.id);
@@ -348,6 +355,19 @@ impl Checks {
         seen.last = Some(now);
         Ok(())
     }
+}
+
+/// No new executor is kept from every node.
+// spec: L-32
+fn avoids_not_all(done: &Done) -> Verdict {
+    let avoided = avoided(&done.sent);
+    if NODE_NAMES.iter().all(|node| avoided.contains(node)) {
+        return violated!(
+            "L-32: d{} asked for one that may be on no node",
+            done.driver
+        );
+    }
+    Ok(())
 }
 
 /// The entries that are not as they were; all of them where the history is another one.

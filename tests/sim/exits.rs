@@ -38,7 +38,8 @@ impl World {
         for ended in exits {
             let (number, exit) = (ended.number, ended.exit);
             say!("d{number} exits: {exit:?}");
-            if !self.is_scripted(&ended) {
+            let over = matches!(exit, Exit::Finished(code) if self.may_end_with(code));
+            if !over && !self.is_scripted(&ended) {
                 return Err(format!(
                     "I-11: d{number} ended with {exit:?}, and nobody had asked for it"
                 ));
@@ -49,6 +50,7 @@ impl World {
                 self.ended_clean = true;
             }
             self.checks.over(number);
+            self.checks.budget.driver_over(number, self.last_trouble);
         }
         self.ends_in_time()?;
         self.keep_one_alive();
@@ -88,6 +90,7 @@ impl World {
                         || !checks.excuses.unborn.is_empty()
                         || checks.has_a_successor(number)
                 }
+                _ if checks.budget.may_be_spent() => true,
                 _ => !started && self.network.net().refused.contains_key(&number),
             },
             Exit::Rights => {

@@ -16,6 +16,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod budget;
 mod calm;
 mod case;
 mod checks;

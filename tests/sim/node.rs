@@ -22,6 +22,9 @@ pub use statuses::SIDECAR;
 /// There are so many nodes.
 const NODES: u64 = 3;
 
+/// They are called so.
+pub const NODE_NAMES: [&str; NODES as usize] = ["node-1", "node-2", "node-3"];
+
 /// Fates of so many pods that are gone are kept: a history may come back in which they are not.
 const FORGOTTEN_BEYOND: usize = 1_000;
 
@@ -389,7 +392,7 @@ impl Node {
         let crash = self.crashing.get(profile);
         let life = Duration::from_millis(self.rng.random_range(0..2_000));
         Fate {
-            node: self.rng.random_range(0..NODES),
+            node: allowed(self.rng.random_range(0..NODES), pod),
             bind,
             run,
             end: (crash.filter(|(until, _)| now < *until)).map(|(_, code)| (run + life, *code)),
@@ -421,7 +424,24 @@ fn is_held(pod: &Value) -> bool {
 }
 
 fn name_of(node: u64) -> &'static str {
-    ["node-1", "node-2", "node-3"][node as usize % 3]
+    NODE_NAMES[node as usize % NODE_NAMES.len()]
+}
+
+/// That node, or where the pod may not be there the next on which it may.
+fn allowed(node: u64, pod: &Value) -> u64 {
+    let avoided = avoided(pod);
+    let free = |node: &u64| !avoided.contains(&name_of(*node));
+    (node..node + NODES).find(free).unwrap_or(node) % NODES
+}
+
+/// The nodes on which a pod may not be.
+pub fn avoided(pod: &Value) -> Vec<&str> {
+    let terms = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution\
+                 /nodeSelectorTerms/0/matchExpressions/0/values";
+    let values = pod.pointer(terms).and_then(Value::as_array);
+    (values.into_iter().flatten())
+        .filter_map(Value::as_str)
+        .collect()
 }
 
 /// Enough of a uid to tell it from others.

@@ -235,7 +235,8 @@ impl Script {
         let mut rng = StdRng::seed_from_u64(seed);
         let rng = &mut rng;
         let size = Size::draw(rng);
-        let config = settings::config(rng, &size);
+        let mut config = settings::config(rng, &size);
+        settings::rarely(seed, &mut config);
         let pace = settings::pace(rng);
         let skew = if rng.random_bool(0.2) {
             ms(rng, 0..7_200_000)

@@ -14,6 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
 
+use crate::budget::Budget;
 use crate::checks::{Checks, Verdict};
 use crate::drivers::{Driver, Fleet};
 use crate::faults::Tampered;
@@ -24,6 +25,7 @@ use crate::script::{Fault, Script};
 use crate::talk::Talk;
 use crate::trace::{self, say};
 use crate::truth::{self, Truth};
+use crate::weather::Ill;
 
 /// It is looked at all drivers at least this often.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -98,7 +100,10 @@ impl World {
         let cluster = devcluster::start(options);
         let wake = Arc::new(Notify::new());
         let hand = Hand::new(cluster.router());
-        let mut checks = Checks::default();
+        let mut checks = Checks {
+            budget: Budget::of(&script.config),
+            ..Checks::default()
+        };
         for (profile, config) in &script.config.profiles {
             checks.target(profile, config.executors);
         }
@@ -187,11 +192,18 @@ impl World {
             self.kill(number);
         }
         self.undo().await;
+        self.forgive(false).await;
         let done = std::mem::take(&mut self.network.net().done);
         self.writes += done.len();
         for done in &done {
             self.truth.done(done);
             self.checks.done(done)?;
+        }
+        let template = [Ill::Admission, Ill::Webhook, Ill::Invalid];
+        let blocked = (self.network.net().refused.values())
+            .any(|dealt| template.iter().any(|ill| dealt.contains(ill)));
+        if blocked {
+            self.checks.budget.refused();
         }
         self.see_exits()?;
         let now = Instant::now();
@@ -326,6 +338,7 @@ impl World {
         }
         self.resumes.retain(|(paused, _)| *paused != number);
         self.checks.over(number);
+        self.checks.budget.driver_over(number, self.last_trouble);
         self.keep_one_alive();
     }
 

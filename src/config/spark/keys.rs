@@ -226,11 +226,11 @@ pub(super) const KEYS: &[(&str, Use)] = &[
     ),
     (
         "spark.kubernetes.allocation.maxPendingPods",
-        Planned("allocation.max_pending"),
+        To("allocation.max_pending", Count),
     ),
     (
         "spark.kubernetes.allocation.maxPendingPodsPerRp",
-        Planned("profiles.NAME.max_pending"),
+        To("profiles.default.max_pending", Count),
     ),
     (
         "spark.kubernetes.allocation.pods.allocator",
@@ -257,10 +257,10 @@ pub(super) const KEYS: &[(&str, Use)] = &[
         "spark.scheduler.maxRegisteredResourcesWaitingTime",
         Planned("app.max_wait"),
     ),
-    ("spark.executor.maxNumFailures", Planned("failures.max")),
+    ("spark.executor.maxNumFailures", To("failures.max", Count)),
     (
         "spark.executor.failuresValidityInterval",
-        Planned("failures.window"),
+        To("failures.window", Millis),
     ),
     (
         "spark.excludeOnFailure.",

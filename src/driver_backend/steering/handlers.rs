@@ -14,6 +14,7 @@ use super::picking::{Picked, pick};
 use crate::driver_backend::DriverBackend;
 use crate::driver_backend::chronicle::event::What;
 use crate::driver_backend::messages::KeepTargets;
+use crate::exit::OVER_BUDGET;
 use crate::kubernetes::record::Held;
 use crate::model::executor::{How, Why};
 use crate::model::news::{Aim, News};
@@ -246,8 +247,14 @@ impl Handler<Stop> for DriverBackend {
         if std::mem::replace(&mut self.steering.ending, true) {
             return;
         }
-        if let Stop::End { exit_code } = stop {
-            self.happened(What::Ending { exit_code });
+        match &stop {
+            Stop::End { exit_code } => self.happened(What::Ending {
+                exit_code: *exit_code,
+            }),
+            Stop::OverBudget { .. } => self.happened(What::Ending {
+                exit_code: OVER_BUDGET,
+            }),
+            Stop::HandOver => {}
         }
         self.steering.stop.do_send(stop);
     }

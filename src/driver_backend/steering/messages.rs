@@ -76,7 +76,7 @@ pub struct Renew;
 pub struct KeepHeld(pub Option<Held>);
 
 /// The driver is to stop (spec O-10).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
+#[derive(Debug, Clone, PartialEq, Eq, Message)]
 #[rtype(result = "()")]
 pub enum Stop {
     /// The application is over, and this is its exit code (spec B-35).
@@ -86,6 +86,11 @@ pub enum Stop {
     },
     /// This process is over, and a successor goes on.
     HandOver,
+    /// The application has failed too often, and is over (spec L-30).
+    OverBudget {
+        /// In words.
+        why: Arc<str>,
+    },
 }
 
 /// Why it cannot be done: nothing was changed.

@@ -86,7 +86,7 @@ impl Calls {
             "preconditions": {"uid": uid.as_str(), "resourceVersion": version.to_string()},
         });
         call.body = Some((JSON, Bytes::from(options.to_string())));
-        match self.answer(&self.clients.reads, call).await {
+        match self.answer(&self.clients().reads, call).await {
             Ok(_) => Ok(Deleted::Accepted(None)),
             Err(rejection)
                 if is_missing(&rejection, CONFIG_MAPS, name) || is_another(&rejection) =>
@@ -131,7 +131,7 @@ impl Calls {
 
     async fn config_map(&self, call: Call) -> Result<ConfigMap, Rejection> {
         let place = call.place();
-        let body = self.answer(&self.clients.reads, call).await?;
+        let body = self.answer(&self.clients().reads, call).await?;
         let text = transport::text(&body);
         kind_is(&text, "ConfigMap")
             .and_then(|()| read_config_map(&text))

@@ -1,6 +1,8 @@
 //! The calls that boatswain makes, typed. Each body is read here, bounded and leniently, and each failure classified.
 
 mod config_maps;
+mod controllers;
+mod events;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod lines;
@@ -17,14 +19,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Response;
 use kube::client::Body;
+use tokio::sync::watch as channel;
 use tokio::time::Instant;
 
 pub use config_maps::{ConfigMap, ConfigMapStream};
+pub use controllers::{Controlled, Reference};
 pub use pods::{Deleted, ListPage, ListQuery};
 pub use streamed::NotStreamed;
 pub use watch::{Lines, WatchLine, WatchStream, read_pod_line};
 
-use super::client::Clients;
+use super::client::{Clients, ConnectError};
 use super::decode::PodReader;
 use super::labels::LabelScheme;
 use super::record::record_name;
@@ -58,7 +62,8 @@ pub struct CallsSpec {
 /// The calls. A copy costs nothing and shares the connections.
 #[derive(Clone)]
 pub struct Calls {
-    clients: Clients,
+    /// All copies are to use those that were made last.
+    clients: Arc<channel::Sender<Clients>>,
     at: Arc<Place>,
     /// Who is told of each call.
     observer: Option<Observer>,
@@ -93,7 +98,7 @@ impl Calls {
             request_timeout: spec.request_timeout,
         };
         Self {
-            clients,
+            clients: Arc::new(channel::Sender::new(clients)),
             at: Arc::new(at),
             observer: None,
         }
@@ -105,6 +110,22 @@ impl Calls {
             observer: Some(observer),
             ..self
         }
+    }
+
+    fn clients(&self) -> Clients {
+        self.clients.borrow().clone()
+    }
+
+    /// Reads the credentials anew, for all calls from now on, of every copy; whether there are any to read (spec A-22).
+    ///
+    /// # Errors
+    /// Where there is nothing to go by any more; then all stays as it was.
+    pub async fn renew_credentials(&self) -> Result<bool, ConnectError> {
+        let Some(renew) = self.clients().renew else {
+            return Ok(false);
+        };
+        self.clients.send_replace(renew().await?);
+        Ok(true)
     }
 
     async fn answer(&self, client: &kube::Client, call: Call) -> Result<Bytes, Rejection> {

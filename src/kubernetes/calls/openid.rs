@@ -36,7 +36,7 @@ impl Calls {
             body: None,
             limit: LIMIT,
         };
-        let answer = self.answer(&self.clients.reads, call).await;
+        let answer = self.answer(&self.clients().reads, call).await;
         answer.map_err(|rejection| rejection.failure)
     }
 }

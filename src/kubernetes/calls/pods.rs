@@ -81,7 +81,7 @@ impl Calls {
         };
         let place = call.place();
         let body = self
-            .answer(&self.clients.reads, call)
+            .answer(&self.clients().reads, call)
             .await
             .map_err(|rejection| rejection.failure)?;
         self.read_page(&body).map_err(|why| garbage(&place, &why))
@@ -124,7 +124,7 @@ impl Calls {
         };
         let place = format!("{} ({})", call.place(), pod.name);
         let body = self
-            .answer(&self.clients.creates, call)
+            .answer(&self.clients().creates, call)
             .await
             .map_err(|rejection| rejection.failure)?;
         self.read_pod(&body).map_err(|why| garbage(&place, &why))
@@ -185,7 +185,7 @@ impl Calls {
             limit: OBJECT_LIMIT,
         };
         let place = call.place();
-        match self.answer(&self.clients.deletes, call).await {
+        match self.answer(&self.clients().deletes, call).await {
             Ok(body) => self
                 .read_deleted(&body)
                 .map(Deleted::Accepted)
@@ -216,7 +216,7 @@ impl Calls {
         };
         let place = call.place();
         let body = self
-            .answer(&self.clients.reads, call)
+            .answer(&self.clients().reads, call)
             .await
             .map_err(|rejection| rejection.failure)?;
         serde_json::from_slice::<Version>(&body)
@@ -226,7 +226,7 @@ impl Calls {
 
     async fn pod_or_nothing(&self, call: Call, name: &str) -> Result<Option<Sighting>, Failure> {
         let place = call.place();
-        match self.answer(&self.clients.deletes, call).await {
+        match self.answer(&self.clients().deletes, call).await {
             Ok(body) => self
                 .read_pod(&body)
                 .map(Some)

@@ -55,7 +55,7 @@ impl Calls {
         };
         let place = format!("streamed list on {}", call.place());
         let response = self
-            .opened(&self.clients.reads, call)
+            .opened(&self.clients().reads, call)
             .await
             .map_err(|rejection| of_refusal(rejection.failure))?;
         let mut reader = LineReader::new(response.into_body());

@@ -93,7 +93,7 @@ impl Calls {
         };
         let place = format!("watch on {}", call.place());
         let response = self
-            .opened(&self.clients.reads, call)
+            .opened(&self.clients().reads, call)
             .await
             .map_err(|rejection| rejection.failure)?;
         let reader = LineReader::new(response.into_body());

@@ -26,7 +26,15 @@ fn full() -> Record {
         ended: [1, 2, 3, 7].map(id).into_iter().collect(),
         bound: [4, 5].map(id).into_iter().collect(),
         backoffs: BTreeMap::from([("big".into(), backoff)]),
+        failures: KeptFailures {
+            largest: 5,
+            all: vec![(1_772_359_200_000, 1), (1_772_359_260_000, 7)],
+            nodes: BTreeMap::from([("node-1".to_owned(), vec![(1_772_359_260_000, 2)])]),
+            counted: [6, 7].map(id).into_iter().collect(),
+        },
+        made: Some(9),
         finished: Some(11),
+        finished_why: Some("8 failures".into()),
     }
 }
 
@@ -133,6 +141,10 @@ fn rubbish_is_an_error_that_names_the_config_map_and_the_key() {
             Some("{\"default\":{\"step\":1,\"until\":\"soon\"}}"),
         ),
         ("finished", Some("300")),
+        ("made", Some("-1")),
+        ("failures", Some("5")),
+        ("failures", Some("{\"all\": [[1]]}")),
+        ("failures-counted", Some("x")),
     ] {
         let error = with(key, value).unwrap_err().to_string();
         let begin = format!("ConfigMap etl-app, key {key}: ");
@@ -185,7 +197,13 @@ fn a_successor_counts_on_and_begins_beyond_every_id_that_may_have_been_used() {
 #[test]
 fn an_application_that_is_over_has_no_successor() {
     let succeed = |record: Record| Record::succeed(Some(&record), &record.app_id, 100);
-    assert_eq!(succeed(full()), Err(NoSuccession::Finished(11)));
+    assert_eq!(
+        succeed(full()),
+        Err(NoSuccession::Finished {
+            code: 11,
+            why: Some("8 failures".into())
+        })
+    );
     let used_up = Record {
         finished: None,
         reserved: Some(ExecutorId::MAX),

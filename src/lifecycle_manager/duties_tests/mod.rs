@@ -4,6 +4,7 @@ mod calls_tests;
 mod ends_tests;
 mod going_tests;
 mod look_ups_tests;
+mod overdue_tests;
 
 use rand::SeedableRng;
 

@@ -144,3 +144,47 @@ fn a_registered_one_is_given_time_and_another_is_deleted() {
     let within = Duration::from_secs(60);
     assert_eq!((how(1), how(2)), (How::Drain { within }, How::Delete));
 }
+
+// spec
+#[test]
+fn two_profiles_that_are_lowered_at_once_each_lose_their_own() {
+    let mut driver = Driver::new(&[("a", 4), ("b", 5)]);
+    driver.settle(|_, _| Reply::Created);
+    driver.story.pass(20_000);
+    driver.story.want("a", 1);
+    driver.story.want("b", 2);
+    driver.round();
+    let of = |profile: &str| {
+        let own = |n: &&u64| driver.story.profile_of(**n).as_str() == profile;
+        driver.retired.iter().filter(own).count()
+    };
+    assert_eq!((of("a"), of("b")), (3, 3));
+    assert_eq!((driver.live_of("a"), driver.live_of("b")), (1, 2));
+}
+
+// spec
+#[test]
+fn young_ones_are_spared_and_then_those_go_first_that_are_not_known_to_the_backend() {
+    let mut driver = Driver::new(&[("default", 4)]);
+    driver.fill();
+    for n in 1..=2 {
+        driver.story.tell(News::Session {
+            id: id(n),
+            registered: true,
+            idle: false,
+        });
+    }
+    driver.all_stay();
+    driver.story.want("default", 5);
+    driver.settle(|_, _| Reply::Created);
+    driver.story.want("default", 2);
+    driver.live(9_900, |_| {});
+    assert_eq!(
+        driver.retired, [0u64; 0],
+        "5 is young, and so is the target"
+    );
+    driver.live(200, |_| {});
+    let mut retired = driver.retired.clone();
+    retired.sort_unstable();
+    assert_eq!(retired, [3, 4, 5]);
+}

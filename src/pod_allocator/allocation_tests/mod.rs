@@ -1,7 +1,9 @@
 //! The allocator's rounds on the real ledger: what is asked for, when, under which id, and what is said.
 
+mod caps_tests;
 mod crash_loops_tests;
 mod down_tests;
+mod failures_tests;
 mod outcomes_tests;
 mod requests_tests;
 mod steps;
@@ -12,7 +14,7 @@ use std::sync::Arc;
 use rand::SeedableRng;
 
 use super::*;
-use crate::model::executor::{How, Why};
+use crate::model::executor::How;
 use crate::model::news::{News, Outcome};
 use crate::pod_allocator::hold::Kind;
 use crate::testing::{SERVER_TIMEOUT, Story, at, id};
@@ -47,7 +49,28 @@ fn settings() -> Settings {
             pending_only: false,
             decommission_timeout: Duration::from_secs(60),
         },
+        failures: failures::Settings {
+            max: Some(1_000_000),
+            window: seconds(3_600),
+            rules: Vec::new(),
+            node_max: None,
+        },
+        waiting: waiting::Settings {
+            pending_timeout: None,
+            stuck_after: seconds(30),
+        },
+        caps: Caps::default(),
     }
+}
+
+/// A first start, with ids reserved up to this one.
+fn beginning(rng: StdRng, reserved: Option<ExecutorId>) -> Allocation {
+    let inherited = Inherited {
+        reserved,
+        ..Inherited::default()
+    };
+    let now = Now::new(at(0), jiff::Timestamp::UNIX_EPOCH);
+    Allocation::new(settings(), rng, &inherited, now)
 }
 
 /// How the test answers a request.
@@ -81,6 +104,8 @@ struct Driver {
     said: Vec<Saying>,
     reserves: Vec<u64>,
     keeps: Vec<BTreeMap<ProfileName, Kept>>,
+    kept_failures: Vec<KeptFailures>,
+    avoids: Vec<Avoid>,
     retired: Vec<u64>,
     wake: Option<Tick>,
     cut_short: bool,
@@ -93,9 +118,11 @@ impl Driver {
 
     fn with(settings: Settings, story: Story) -> Self {
         let rng = StdRng::seed_from_u64(7);
-        let reserved = ExecutorId::new(1_000_000);
-        let kept = BTreeMap::new();
-        let allocation = Allocation::new(settings, rng, reserved, &kept, story.now().tick);
+        let inherited = Inherited {
+            reserved: ExecutorId::new(1_000_000),
+            ..Inherited::default()
+        };
+        let allocation = Allocation::new(settings, rng, &inherited, story.now());
         Self::of(allocation, story)
     }
 
@@ -108,6 +135,8 @@ impl Driver {
             said: Vec::new(),
             reserves: Vec::new(),
             keeps: Vec::new(),
+            kept_failures: Vec::new(),
+            avoids: Vec::new(),
             retired: Vec::new(),
             wake: None,
             cut_short: false,
@@ -137,9 +166,8 @@ impl Driver {
                     self.story.tell(News::Requested { id, outcome });
                     self.send(id, profile, &mut asked);
                 }
-                Action::Retire(ids, how) => {
+                Action::Retire(ids, why, how) => {
                     self.retired.extend(ids.iter().map(|id| id.get()));
-                    let why = Why::ScaledDown;
                     self.story.tell(News::Retire {
                         ids,
                         aim: crate::model::news::Aim::Stay,
@@ -149,6 +177,8 @@ impl Driver {
                 }
                 Action::Reserve(up_to) => self.reserves.push(up_to.get()),
                 Action::Keep(kept) => self.keeps.push(kept),
+                Action::KeepFailures(kept) => self.kept_failures.push(kept),
+                Action::Avoid(avoid) => self.avoids.push(avoid),
                 Action::Say(saying) => self.said.push(saying),
             }
         }

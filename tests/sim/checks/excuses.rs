@@ -111,6 +111,7 @@ impl Checks {
         self.excuses.tampered.push((Instant::now(), what));
         // What it knew nobody may know any more, until the driver has written it again.
         if what != Tampering::Touch {
+            self.budget.forget_what_is_sure();
             self.recorded.clear();
         }
     }
@@ -129,6 +130,7 @@ impl Checks {
     /// A driver has ended the application, and nothing of it is left that would have to be told of.
     pub fn application_ended(&mut self) {
         self.excuses.ended.push(Instant::now());
+        self.budget.forget_what_is_sure();
         self.recorded.clear();
     }
 }

@@ -205,7 +205,12 @@ impl Checks {
                 Some(LossClass::ScaledDown) => surplus || retargeted,
                 Some(LossClass::Killed) => {
                     self.ended_by.contains(&driver)
+                        || self.budget.may_be_spent()
                         || id.is_some_and(|id| excuses.killed.contains(&id))
+                }
+                // They waited, and for what is the world's doing.
+                Some(LossClass::PendingTimeout | LossClass::StartFailed) => {
+                    entry.is_some_and(|entry| entry.leaving.is_some()) || meddled || was_rewritten
                 }
                 // Whether those were silent is looked at when they are told.
                 Some(

@@ -12,7 +12,9 @@ pub fn is_told_as(befell: &[Mishap], class: LossClass) -> bool {
         Mishap::OutOfMemory => class == LossClass::OomKilled,
         Mishap::Evicted => class == LossClass::Evicted,
         Mishap::Preempted => class == LossClass::Preempted,
-        Mishap::TaintManager | Mishap::NodeShutdown => class == LossClass::Disrupted,
+        // One that does not go for long is believed to be on a node that is lost (spec L-3).
+        Mishap::TaintManager => matches!(class, LossClass::Disrupted | LossClass::NodeLost),
+        Mishap::NodeShutdown => class == LossClass::Disrupted,
         Mishap::NodeLost => class == LossClass::NodeLost,
         // These do not end it: whatever ended it came by itself.
         Mishap::Sidecar(_) | Mishap::PhaseUnknown => true,
@@ -26,6 +28,9 @@ pub fn is_told_as(befell: &[Mishap], class: LossClass) -> bool {
             | LossClass::HeartbeatTimeout
             | LossClass::Disconnected
             | LossClass::RegistrationTimeout
+            | LossClass::PendingTimeout
+            | LossClass::StartFailed
+            | LossClass::Stuck
             | LossClass::Mislabelled
             | LossClass::Deleted
             | LossClass::Missing

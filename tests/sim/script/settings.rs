@@ -3,10 +3,10 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use boatswain::config::{Auth, Config, Profile, ScaleDown};
-use boatswain::model::{AppId, ProfileName};
-use rand::RngExt;
+use boatswain::config::{Auth, Config, FailureAction, FailureRule, Profile, ScaleDown};
+use boatswain::model::{AppId, LossClass, ProfileName};
 use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 
 use super::ms;
 use super::size::Size;
@@ -78,11 +78,56 @@ pub fn config(rng: &mut StdRng, size: &Size) -> Config {
     config.failures.stable_after = ms(rng, 1_000..20_000);
     config.failures.backoff_initial = ms(rng, 200..2_000);
     config.failures.backoff_max = ms(rng, 2_000..60_000);
+    // An application that fails too often ends: in most runs it never does (see `rarely`).
+    config.failures.max = Some(u32::MAX);
     config.shutdown.grace = Duration::from_secs(60);
     if rng.random_bool(0.3) {
         talk(rng, &mut config);
     }
     config
+}
+
+/// What is rare, drawn from a stream of its own: whether it is drawn changes nothing else of any run.
+pub fn rarely(seed: u64, config: &mut Config) {
+    let rng = &mut StdRng::seed_from_u64(seed ^ 0x7261_7265_6c79);
+    let failures = &mut config.failures;
+    if rng.random_bool(0.08) {
+        failures.max = Some(rng.random_range(0..8));
+        failures.window = [Duration::ZERO, ms(rng, 10_000..600_000)][rng.random_range(0..2)];
+    }
+    if rng.random_bool(0.05) {
+        let rule = |exit_codes: &[i32], classes: &[LossClass], action| FailureRule {
+            exit_codes: exit_codes.to_vec(),
+            classes: classes.to_vec(),
+            conditions: Vec::new(),
+            action,
+        };
+        failures.rules = vec![
+            rule(&[3], &[], FailureAction::Ignore),
+            rule(&[], &[LossClass::Evicted], FailureAction::Count),
+        ];
+        if rng.random_bool(0.2) {
+            failures
+                .rules
+                .push(rule(&[137], &[LossClass::OomKilled], FailureAction::Stop));
+        }
+    }
+    if rng.random_bool(0.08) {
+        failures.node_max_failures = Some(rng.random_range(1..4));
+    }
+    let up = &mut config.allocation;
+    if rng.random_bool(0.08) {
+        up.pending_timeout = Some(ms(rng, 5_000..120_000));
+    }
+    if rng.random_bool(0.2) {
+        up.stuck_after = ms(rng, 1_000..60_000);
+    }
+    if rng.random_bool(0.06) {
+        up.max_pending = Some(rng.random_range(1..6));
+    }
+    for profile in config.profiles.values_mut() {
+        profile.max_pending = rng.random_bool(0.03).then(|| rng.random_range(1..4));
+    }
 }
 
 /// Executors talk to the driver: by a router in this process, for nobody connects to where it listens.

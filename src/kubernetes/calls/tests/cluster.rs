@@ -43,6 +43,7 @@ fn executor(id: u64) -> PodBody {
         driver_url: None,
         token: None,
         agent: None,
+        avoid: Default::default(),
     };
     let spec = ProfileSpec {
         image: "busybox:1.36".to_owned(),

@@ -1,0 +1,186 @@
+//! How the driver's credentials stand: pure (spec A-22).
+
+use std::time::Duration;
+
+use crate::model::Tick;
+
+/// What an answer says of the credentials that a call was made with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Heard {
+    /// They are good, whatever else was wrong.
+    Accepted,
+    /// 401.
+    Refused,
+}
+
+/// What is done about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// They are read anew.
+    Renew,
+    /// That did not help, which is said.
+    SayRefused,
+    /// They are accepted again, after so long.
+    SayAccepted(Duration),
+}
+
+/// How they stand.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// They are accepted, as far as is known.
+    #[default]
+    Good,
+    /// They are being read anew.
+    Renewing {
+        /// Since when they were refused.
+        since: Tick,
+    },
+    /// They were read anew.
+    Renewed {
+        /// Since when they were refused.
+        since: Tick,
+        /// When they were read: an answer to a call that was made before says nothing of them.
+        at: Tick,
+    },
+    /// They are refused all the same; what is there is read by the client itself from now on.
+    Refused {
+        /// Since when.
+        since: Tick,
+    },
+}
+
+impl Standing {
+    /// A call that took so long was answered now.
+    pub fn heard(&mut self, heard: Heard, took: Duration, now: Tick) -> Option<Step> {
+        match (*self, heard) {
+            (Self::Good, Heard::Refused) => {
+                *self = Self::Renewing { since: now };
+                Some(Step::Renew)
+            }
+            (Self::Renewed { since, at }, heard) if took <= now.since(at) => match heard {
+                Heard::Refused => {
+                    *self = Self::Refused { since };
+                    Some(Step::SayRefused)
+                }
+                Heard::Accepted => {
+                    *self = Self::Good;
+                    Some(Step::SayAccepted(now.since(since)))
+                }
+            },
+            (Self::Refused { since }, Heard::Accepted) => {
+                *self = Self::Good;
+                Some(Step::SayAccepted(now.since(since)))
+            }
+            _ => None,
+        }
+    }
+
+    /// They were read anew, or cannot be.
+    pub fn renewed(&mut self, now: Tick) {
+        if let Self::Renewing { since } = *self {
+            *self = Self::Renewed { since, at: now };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use futures::FutureExt;
+    use http::{Request, Response, StatusCode};
+    use kube::client::Body;
+    use tower::service_fn;
+
+    use super::*;
+    use crate::kubernetes::pod_template::EXECUTOR_CONTAINER;
+    use crate::kubernetes::{Calls, CallsSpec, Clients, Kind, LabelScheme};
+    use crate::model::AppId;
+
+    fn at(seconds: u64) -> Tick {
+        Tick::after_start(Duration::from_secs(seconds))
+    }
+
+    const SHORT: Duration = Duration::from_millis(5);
+
+    // spec: A-22
+    #[test]
+    fn credentials_that_are_refused_are_read_anew_once_and_then_it_is_said() {
+        let mut standing = Standing::default();
+        assert_eq!(standing.heard(Heard::Accepted, SHORT, at(1)), None);
+        assert_eq!(
+            standing.heard(Heard::Refused, SHORT, at(10)),
+            Some(Step::Renew)
+        );
+        assert_eq!(
+            standing.heard(Heard::Refused, SHORT, at(10)),
+            None,
+            "one renewal"
+        );
+        standing.renewed(at(11));
+        let slow = Duration::from_secs(5);
+        assert_eq!(
+            standing.heard(Heard::Refused, slow, at(12)),
+            None,
+            "it was made before"
+        );
+        assert_eq!(
+            standing.heard(Heard::Refused, SHORT, at(13)),
+            Some(Step::SayRefused)
+        );
+        for second in 14..1_000 {
+            assert_eq!(
+                standing.heard(Heard::Refused, SHORT, at(second)),
+                None,
+                "said once"
+            );
+        }
+        let over = Some(Step::SayAccepted(Duration::from_secs(990)));
+        assert_eq!(standing.heard(Heard::Accepted, SHORT, at(1_000)), over);
+        assert_eq!(
+            standing.heard(Heard::Refused, SHORT, at(1_001)),
+            Some(Step::Renew),
+            "and anew"
+        );
+    }
+
+    // spec: A-22
+    #[tokio::test(start_paused = true)]
+    async fn all_copies_of_the_calls_use_what_was_read_anew() {
+        let answers = |code: StatusCode| {
+            let service = service_fn(move |_: Request<Body>| async move {
+                let body = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,"message":"no","details":{"kind":"pods","name":"a-exec-1"}}"#;
+                let mut answer = Response::new(axum::body::Body::from(body));
+                *answer.status_mut() = code;
+                Ok::<_, std::io::Error>(answer)
+            });
+            Clients::in_process(service, "default")
+        };
+        let mut clients = answers(StatusCode::UNAUTHORIZED);
+        let good = answers(StatusCode::NOT_FOUND);
+        clients.renew = Some(Arc::new(move || {
+            let good = good.clone();
+            async move { Ok(good) }.boxed()
+        }));
+        let spec = CallsSpec {
+            namespace: "default".to_owned(),
+            app_id: AppId::from("a"),
+            prefix: "a".to_owned(),
+            labels: LabelScheme::Boatswain,
+            container: EXECUTOR_CONTAINER.to_owned(),
+            check_all_containers: true,
+            request_timeout: Duration::from_secs(1),
+        };
+        let calls = Calls::new(clients, spec);
+        let copy = calls.clone();
+        let refused = copy.get_pod("a-exec-1").await.unwrap_err();
+        assert_eq!(refused.kind, Kind::Credentials);
+        assert_eq!(calls.renew_credentials().await, Ok(true));
+        assert_eq!(copy.get_pod("a-exec-1").await, Ok(None));
+        assert_eq!(
+            calls.renew_credentials().await,
+            Ok(false),
+            "there is nothing to read"
+        );
+    }
+}

@@ -1,0 +1,290 @@
+//! What an operator reads for each way to end and each refusal, from what clusters write: docs/ends.md shows the lines,
+//! and this test keeps them true. `BOATSWAIN_WRITE_EXPECTED=1 cargo test --lib lines_tests` writes them anew.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::SeedableRng;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::kubernetes::refusal::of_answer;
+use crate::kubernetes::{LabelScheme, PodReader};
+use crate::lifecycle_manager::duties::Ending;
+use crate::lifecycle_manager::say_ended;
+use crate::model::executor::{Bound, Gone, How, HowGone, Leaving, Why};
+use crate::model::pod::Sighting;
+use crate::model::reasoning::{reason_of, reason_of_an_overdue};
+use crate::model::{Entry, Epoch, ExecutorId, Incarnation, LossClass, Now, State, Tick};
+use crate::pod_allocator::allocation::{Allocation, Inherited};
+use crate::pod_allocator::{meaning, saying};
+use crate::telemetry::LogFormat;
+use crate::telemetry::testing::logged;
+
+const PODS: &str = include_str!("lines/pods.json");
+const REFUSALS: &str = include_str!("lines/refusals.json");
+
+/// How an executor ends, as a cluster shows it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct End {
+    name: String,
+    class: String,
+    /// Where that is written down.
+    documented: String,
+    /// What is particular to its pod.
+    pod: Value,
+    /// The driver's own mark.
+    leaving: Option<String>,
+    /// How it is gone.
+    gone: Option<String>,
+    /// So many seconds it has been Terminating.
+    overdue: Option<u64>,
+}
+
+/// How a request is refused.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Refusal {
+    name: String,
+    documented: String,
+    code: u16,
+    body: Value,
+}
+
+fn now() -> Now {
+    Now::new(Tick::default(), jiff::Timestamp::UNIX_EPOCH)
+}
+
+fn mark(word: &str) -> Why {
+    let (half_a_minute, words) = (Duration::from_secs(30), |text: &str| Arc::from(text));
+    match word {
+        "scaled-down" => Why::ScaledDown,
+        "killed" => Why::Killed(words("alice")),
+        "decommissioned" => Why::Decommissioned(words("the roll")),
+        "mislabelled" => Why::Mislabelled(words("boatswain.dev/role")),
+        "heartbeat" => Why::HeartbeatTimeout(Duration::from_secs(120)),
+        "disconnected" => Why::Disconnected,
+        "registration" => Why::RegistrationTimeout(Duration::from_secs(300)),
+        "never-starts" => Why::NeverStarts(half_a_minute, words("")),
+        "pending-timeout" => Why::PendingTimeout(Duration::from_secs(300), words("")),
+        other => panic!("no such mark: {other}"),
+    }
+}
+
+/// What the allocator would say of what this pod waits for (spec A-51).
+fn in_its_words(why: Why, entry: &Entry) -> Why {
+    let words = |pod: &crate::model::Pod| Arc::from(crate::pod_allocator::waiting::words(pod));
+    let words = entry.pod().map_or_else(|| Arc::from(""), |pod| words(pod));
+    match why {
+        Why::NeverStarts(waited, _) => Why::NeverStarts(waited, words),
+        Why::PendingTimeout(waited, _) => Why::PendingTimeout(waited, words),
+        why => why,
+    }
+}
+
+fn merge(into: &mut Value, from: &Value) {
+    match (into.as_object_mut(), from.as_object()) {
+        (Some(into), Some(from)) => {
+            for (key, value) in from {
+                merge(into.entry(key.clone()).or_insert(Value::Null), value);
+            }
+        }
+        _ => *into = from.clone(),
+    }
+}
+
+fn ending(end: &End) -> Ending {
+    let mut pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": "etl-exec-7", "uid": "0c8f", "resourceVersion": "81734",
+            "labels": {
+                "boatswain.dev/app-id": "etl-1", "boatswain.dev/role": "executor",
+                "boatswain.dev/executor-id": "7", "boatswain.dev/profile": "default",
+            },
+        },
+        "spec": {"nodeName": "node-3", "containers": [{"name": "executor"}], "restartPolicy": "Never"},
+    });
+    merge(&mut pod, &end.pod);
+    let reader = PodReader {
+        app_id: "etl-1".into(),
+        prefix: "etl".into(),
+        record: "etl-app".into(),
+        labels: LabelScheme::Boatswain,
+        container: "executor".into(),
+        check_all_containers: true,
+    };
+    let Sighting::Read(pod) = reader.read(&pod.to_string()) else {
+        panic!("{}: cannot be read", end.name)
+    };
+    let id = ExecutorId::new(7).unwrap();
+    let (tick, epoch) = (Tick::default(), Epoch::default());
+    let mut entry = Entry::requested(id, "default".into(), Incarnation(1), tick, epoch);
+    let bound = Bound {
+        pod,
+        epoch,
+        bound_at: 1,
+        since: tick,
+        running_since: None,
+        absent: None,
+    };
+    entry.state = match end.gone.as_deref() {
+        None => State::Bound(bound),
+        Some(how) => State::Gone(Gone {
+            bound: (how != "lost").then_some(bound),
+            how: match how {
+                "deleted" => HowGone::Deleted,
+                "missing" => HowGone::Missing,
+                "lost" => HowGone::LostBeforeStart,
+                other => panic!("{}: gone how: {other}", end.name),
+            },
+            at: tick,
+        }),
+    };
+    entry.leaving = end.leaving.as_deref().map(|word| Leaving {
+        why: in_its_words(mark(word), &entry),
+        how: How::Delete,
+        since: tick,
+    });
+    let reason = match end.overdue {
+        Some(seconds) => reason_of_an_overdue(&entry, Duration::from_secs(seconds)),
+        None => reason_of(&entry),
+    };
+    assert_eq!(
+        reason.class.to_string(),
+        end.class,
+        "{}: {}",
+        end.name,
+        reason.message
+    );
+    Ending {
+        entry: Arc::new(entry),
+        reason,
+    }
+}
+
+/// The line without its time, as it is on a terminal.
+fn line(say: impl FnOnce()) -> String {
+    let log = logged(LogFormat::Pretty, say);
+    assert_eq!(log.lines().count(), 1, "{log}");
+    log.split_once(' ').unwrap().1.trim_end().to_owned()
+}
+
+fn refused(refusal: &Refusal) -> String {
+    let place = "POST /api/v1/namespaces/jobs/pods";
+    let failure = of_answer(
+        place,
+        refusal.code,
+        None,
+        refusal.body.to_string().as_bytes(),
+    );
+    let (_, answer) = meaning(&failure);
+    let settings = super::settings::allocation_settings(
+        &Default::default(),
+        &Default::default(),
+        &Default::default(),
+        Default::default(),
+        Duration::from_secs(60),
+    );
+    let rng = rand::rngs::StdRng::seed_from_u64(7);
+    let mut allocation = Allocation::new(settings, rng, &Inherited::default(), now());
+    // One that has had an executor goes on whatever is refused (spec A-24).
+    let profile = "default".into();
+    let created = crate::pod_allocator::decision::Answer::Created;
+    allocation.answered(&profile, Tick::default(), &created, now());
+    let said = allocation.answered(&profile, Tick::default(), &answer, now());
+    assert_eq!(said.len(), 1, "{}: {said:?}", refusal.name);
+    line(|| saying::log(&said[0]))
+}
+
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+/// The page, as it has to be.
+fn page(ends: &[End], refusals: &[Refusal]) -> String {
+    let mut page = String::from(PREFACE);
+    page.push_str("\n## Ends\n\n| what happened | reason | the line |\n|---|---|---|\n");
+    for end in ends {
+        let line = line(|| say_ended(&ending(end)));
+        let line = line.trim_start_matches("INFO  executor ended ");
+        let class = &end.class;
+        let _ = writeln!(page, "| {} | {class} | `{}` |", cell(&end.name), cell(line));
+    }
+    page.push_str("\n## Refusals\n\n| what the server refuses for | the line |\n|---|---|\n");
+    for refusal in refusals {
+        let line = refused(refusal);
+        let _ = writeln!(page, "| {} | `{}` |", cell(&refusal.name), cell(&line));
+    }
+    page.push_str("\n## Where clusters say so\n\n");
+    let all = ends.iter().map(|end| (&end.name, &end.documented));
+    let all = all.chain(
+        refusals
+            .iter()
+            .map(|refusal| (&refusal.name, &refusal.documented)),
+    );
+    for (name, documented) in all {
+        let _ = writeln!(page, "- {name}: {documented}");
+    }
+    page
+}
+
+const PREFACE: &str = "\
+# What is said of ends and refusals
+
+For each way in which an executor ends, and for each refusal of a request for one, the line that an operator reads. It is
+made from what clusters write (`src/driver/lines/`), by a test that fails when a line changes. Of ends it begins with
+`INFO  executor ended`, which is left out below. What to do about each reason is in the [README](../README.md).
+";
+
+// spec: L-20, A-21, A-22, A-23
+#[test]
+fn the_page_shows_the_line_of_each_end_and_each_refusal() {
+    let ends: Vec<End> = serde_json::from_str(PODS).unwrap();
+    let refusals: Vec<Refusal> = serde_json::from_str(REFUSALS).unwrap();
+    let page = page(&ends, &refusals);
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/ends.md");
+    if std::env::var_os("BOATSWAIN_WRITE_EXPECTED").is_some() {
+        std::fs::write(&file, &page).unwrap();
+    }
+    let kept = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(
+        kept == page,
+        "docs/ends.md: see BOATSWAIN_WRITE_EXPECTED:\n{page}"
+    );
+}
+
+// spec: L-20
+#[test]
+fn every_reason_that_is_told_has_an_example() {
+    let ends: Vec<End> = serde_json::from_str(PODS).unwrap();
+    let shown: BTreeSet<&str> = ends.iter().map(|end| &*end.class).collect();
+    let all: BTreeSet<String> = LossClass::ALL.iter().map(ToString::to_string).collect();
+    // These are no ends of executors: they are among the refusals.
+    let refusals = ["NotCreated", "TemplateRefused"];
+    let missing: Vec<&String> = (all.iter())
+        .filter(|class| !shown.contains(class.as_str()) && !refusals.contains(&class.as_str()))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    assert!(shown.iter().all(|class| all.contains(*class)));
+}
+
+// spec: L-13, L-20
+#[test]
+fn what_a_node_ends_is_told_by_the_pods_reason_and_memory_by_the_kernels_word_only() {
+    let ends: Vec<End> = serde_json::from_str(PODS).unwrap();
+    for end in &ends {
+        let said = ending(end).reason.message;
+        let blames_memory = said.contains("memory limit") || said.contains("want of memory");
+        assert_eq!(
+            blames_memory,
+            end.class == "OomKilled",
+            "{}: {said}",
+            end.name
+        );
+    }
+}

@@ -1,0 +1,119 @@
+//! Who controls a pod: asked once, at the start (spec K-2).
+
+use http::Method;
+use serde::{Deserialize, Serialize};
+
+use super::Calls;
+use super::pods::{is_missing, kind_is};
+use super::transport::{self, Call, OBJECT_LIMIT, Query, garbage, path};
+use crate::kubernetes::refusal::Failure;
+
+/// An object, as another one names its owner.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Reference {
+    /// The kind's group and version.
+    pub api_version: String,
+    /// Its kind.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// What Kubernetes calls it and nothing else.
+    pub uid: String,
+}
+
+/// An object that may have a controller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Controlled {
+    /// Its uid.
+    pub uid: String,
+    /// The owner that controls it.
+    pub controller: Option<Reference>,
+}
+
+impl Calls {
+    /// Reads who controls a pod; `None` where there is no such pod.
+    ///
+    /// # Errors
+    /// Also for a 404 that does not say so of this very pod.
+    pub async fn controller_of_pod(&self, name: &str) -> Result<Option<Controlled>, Failure> {
+        let path = self.core_path("pods", Some(name));
+        self.controlled(path, "Pod", "pods", name).await
+    }
+
+    /// Reads who controls a ReplicaSet; `None` where there is no such one.
+    ///
+    /// # Errors
+    /// Also for a 404 that does not say so of this very one.
+    pub async fn controller_of_replica_set(
+        &self,
+        name: &str,
+    ) -> Result<Option<Controlled>, Failure> {
+        let namespace = self.namespace();
+        let path = path(&[
+            "apis",
+            "apps",
+            "v1",
+            "namespaces",
+            namespace,
+            "replicasets",
+            name,
+        ]);
+        self.controlled(path, "ReplicaSet", "replicasets", name)
+            .await
+    }
+
+    async fn controlled(
+        &self,
+        path: String,
+        kind: &str,
+        resource: &str,
+        name: &str,
+    ) -> Result<Option<Controlled>, Failure> {
+        let call = Call {
+            method: Method::GET,
+            path,
+            query: Query::default(),
+            body: None,
+            limit: OBJECT_LIMIT,
+        };
+        let place = call.place();
+        match self.answer(&self.clients().reads, call).await {
+            Ok(body) => {
+                let text = transport::text(&body);
+                let read = kind_is(&text, kind).and_then(|()| read(&text));
+                read.map(Some).map_err(|why| garbage(&place, &why))
+            }
+            Err(rejection) if is_missing(&rejection, resource, name) => Ok(None),
+            Err(rejection) => Err(rejection.failure),
+        }
+    }
+}
+
+fn read(json: &str) -> Result<Controlled, String> {
+    #[derive(Deserialize)]
+    struct Wire {
+        metadata: Meta,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Meta {
+        uid: String,
+        owner_references: Option<Vec<Owner>>,
+    }
+    #[derive(Deserialize)]
+    struct Owner {
+        #[serde(flatten)]
+        reference: Reference,
+        controller: Option<bool>,
+    }
+    let wire: Wire = serde_json::from_str(json).map_err(|error| error.to_string())?;
+    let owners = wire.metadata.owner_references.unwrap_or_default();
+    let controller = owners
+        .into_iter()
+        .find(|owner| owner.controller == Some(true));
+    Ok(Controlled {
+        uid: wire.metadata.uid,
+        controller: controller.map(|owner| owner.reference),
+    })
+}

@@ -1,0 +1,107 @@
+//! Nodes that new executors avoid, as node affinity beside whatever affinity a profile has (spec L-32).
+
+use serde_json::{Value, json};
+
+use crate::model::failures::Avoid;
+
+/// The label by which nodes are told apart.
+const HOSTNAME: &str = "kubernetes.io/hostname";
+
+/// Has a pod's spec avoid these nodes.
+pub(super) fn avoid(spec: &mut Value, avoid: &Avoid) {
+    if !avoid.never.is_empty() {
+        let required = affinity(spec, "requiredDuringSchedulingIgnoredDuringExecution");
+        // Terms are alternatives, so each of them has to exclude the nodes.
+        let terms = &mut required["nodeSelectorTerms"];
+        if terms.as_array().is_none_or(Vec::is_empty) {
+            *terms = json!([{}]);
+        }
+        for term in terms.as_array_mut().into_iter().flatten() {
+            append(&mut term["matchExpressions"], not_in(&avoid.never));
+        }
+    }
+    if !avoid.rather_not.is_empty() {
+        let preferred = affinity(spec, "preferredDuringSchedulingIgnoredDuringExecution");
+        let preference = json!({"matchExpressions": [not_in(&avoid.rather_not)]});
+        append(preferred, json!({"weight": 100, "preference": preference}));
+    }
+}
+
+fn affinity<'a>(spec: &'a mut Value, strength: &str) -> &'a mut Value {
+    &mut spec["affinity"]["nodeAffinity"][strength]
+}
+
+fn not_in(nodes: &[std::sync::Arc<str>]) -> Value {
+    let nodes: Vec<&str> = nodes.iter().map(|node| &**node).collect();
+    json!({"key": HOSTNAME, "operator": "NotIn", "values": nodes})
+}
+
+fn append(list: &mut Value, item: Value) {
+    match list.as_array_mut() {
+        Some(list) => list.push(item),
+        None => *list = json!([item]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(never: &[&str], rather_not: &[&str], mut spec: Value) -> Value {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).into()).collect();
+        let nodes = Avoid {
+            never: names(never),
+            rather_not: names(rather_not),
+        };
+        avoid(&mut spec, &nodes);
+        spec
+    }
+
+    // spec: L-32
+    #[test]
+    fn without_nodes_to_avoid_a_pod_is_as_it_was() {
+        let plain = json!({"restartPolicy": "Never"});
+        assert_eq!(spec(&[], &[], plain.clone()), plain);
+    }
+
+    // spec: L-32
+    #[test]
+    fn the_nodes_are_excluded_by_their_hostname() {
+        let pod = spec(&["node-1", "node-2"], &["node-3"], json!({}));
+        let not_in = |nodes: Value| json!({"key": HOSTNAME, "operator": "NotIn", "values": nodes});
+        let want = json!({"affinity": {"nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+                {"matchExpressions": [not_in(json!(["node-1", "node-2"]))]},
+            ]},
+            "preferredDuringSchedulingIgnoredDuringExecution": [
+                {"weight": 100, "preference": {"matchExpressions": [not_in(json!(["node-3"]))]}},
+            ],
+        }}});
+        assert_eq!(pod, want);
+    }
+
+    // spec: L-32, K-5
+    #[test]
+    fn a_profiles_own_affinity_stays_and_each_of_its_alternatives_excludes_the_nodes() {
+        let zone = |zone: &str| json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]});
+        let own = json!({"affinity": {
+            "podAntiAffinity": {"x": 1},
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution":
+                    {"nodeSelectorTerms": [zone("a"), zone("b"), {"matchFields": []}]},
+                "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}],
+            },
+        }});
+        let pod = spec(&["n"], &["m"], own);
+        let node = &pod["affinity"]["nodeAffinity"];
+        let terms = &node["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"];
+        for (term, expressions) in terms.as_array().unwrap().iter().zip([2, 2, 1]) {
+            let list = term["matchExpressions"].as_array().unwrap();
+            assert_eq!(list.len(), expressions);
+            assert_eq!(list.last().unwrap()["values"], json!(["n"]));
+        }
+        let preferred = &node["preferredDuringSchedulingIgnoredDuringExecution"];
+        assert_eq!(preferred.as_array().unwrap().len(), 2);
+        assert_eq!(pod["affinity"]["podAntiAffinity"], json!({"x": 1}));
+    }
+}

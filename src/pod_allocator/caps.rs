@@ -1,0 +1,50 @@
+//! How many executors there may be that do not run yet (spec A-4), and how many over the application's life (spec A-5).
+
+use std::collections::BTreeMap;
+
+use crate::model::snapshot::Counts;
+use crate::model::{ProfileName, Snapshot};
+
+use super::demand::Demand;
+use super::slots::split_evenly;
+
+/// What is allowed; `None`: as many as are wanted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Caps {
+    /// Live and not running yet, over all profiles.
+    pub pending: Option<u32>,
+    /// The same of single profiles.
+    pub pending_of: BTreeMap<ProfileName, u32>,
+    /// Executors over the application's life.
+    pub over_life: Option<u32>,
+}
+
+impl Caps {
+    /// Leaves out what there are no slots for: the free ones are split evenly over those that want some.
+    pub fn limit_pending(&self, latest: &Snapshot, demands: &mut [Demand]) {
+        for demand in demands.iter_mut() {
+            if let Some(most) = self.pending_of.get(&demand.profile) {
+                let pending = not_running(&latest.counts(&demand.profile));
+                demand.new = demand.new.min(most.saturating_sub(pending));
+            }
+        }
+        if let Some(most) = self.pending {
+            let pending = latest.counts.values().map(not_running);
+            let pending = pending.fold(0, u32::saturating_add);
+            share(demands, most.saturating_sub(pending));
+        }
+    }
+}
+
+/// Leaves out what exceeds `most` over all of them, evenly.
+pub fn share(demands: &mut [Demand], most: u32) {
+    let wants: Vec<u32> = demands.iter().map(|demand| demand.new).collect();
+    for (demand, given) in demands.iter_mut().zip(split_evenly(most, &wants)) {
+        demand.new = given;
+    }
+}
+
+/// Live, and not known to run or to have run.
+fn not_running(counts: &Counts) -> u32 {
+    counts.sent + counts.unknown + counts.pending
+}

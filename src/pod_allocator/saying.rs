@@ -1,0 +1,74 @@
+//! What the allocator says to people, as lines of the log (spec A-31, O-40).
+
+use super::decision::Saying;
+use super::hold::Kind;
+use crate::telemetry::millis;
+
+/// Writes it down.
+pub fn log(saying: &Saying) {
+    match saying {
+        Saying::BackoffBegan { profile, wait } => tracing::warn!(
+            profile = profile.as_str(),
+            wait_ms = millis(*wait),
+            "executors end early, again and again: backing off, then one at a time is tried"
+        ),
+        Saying::BackoffEnded { profile, after } => tracing::info!(
+            profile = profile.as_str(),
+            duration_ms = millis(*after),
+            "an executor stayed: no longer backing off"
+        ),
+        Saying::HoldBegan {
+            profile,
+            kind,
+            why,
+            wait,
+        } => tracing::warn!(
+            profile = profile.as_str(),
+            reason = ?kind,
+            error = &**why,
+            wait_ms = millis(*wait),
+            hint = hint(*kind),
+            "the API server refuses executors of this profile: waiting"
+        ),
+        Saying::HoldEnded { profile, after } => tracing::info!(
+            profile = profile.as_str(),
+            duration_ms = millis(*after),
+            "the API server accepts executors of this profile again"
+        ),
+        Saying::Degraded { why } => {
+            tracing::warn!(error = &**why, "requests for executors fail: backing off");
+        }
+        Saying::Recovered { after } => {
+            tracing::info!(
+                duration_ms = millis(*after),
+                "requests for executors are answered again"
+            );
+        }
+        Saying::Spent { why } => {
+            tracing::error!(
+                why = &**why,
+                "the application has failed too often: it ends"
+            );
+        }
+        // Whoever ends the driver for it says so.
+        Saying::Fatal { .. } => {}
+        Saying::Enough { made } => tracing::warn!(
+            made,
+            "the application has had as many executors as app.max_executors allows: no more are requested"
+        ),
+        Saying::OutOfIds => {
+            tracing::error!("all executor ids are used up: no more executors can be requested");
+        }
+    }
+}
+
+/// What to do about a refusal.
+fn hint(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Quota => "raise the quota, or want fewer executors: it is tried again when one ends",
+        Kind::Blocked => "mend the profile as the server says: it is tried again in 5 minutes",
+        Kind::Rights => "grant it, or run with an account that has it: see README, \"Rights\"",
+        Kind::Credentials => "look at the kubeconfig's user, or at the pod's service account",
+        Kind::Namespace => "create the namespace, or set cluster.namespace",
+    }
+}

@@ -1,0 +1,199 @@
+//! Executors that wait to run for too long (spec ): pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::model::executor::{Class, Why};
+use crate::model::pod::{ContainerState, Scheduling};
+use crate::model::{Entry, ExecutorId, Pod, Tick};
+
+/// How long an image may not come where nothing says how long an executor may wait (spec A-51).
+const IMAGE: Duration = Duration::from_secs(300);
+
+/// What a container waits for when that does not come by itself (spec A-51).
+const HOPELESS: [&str; 4] = [
+    "InvalidImageName",
+    "ErrImageNeverPull",
+    "CreateContainerConfigError",
+    "CreateContainerError",
+];
+
+/// What a container waits for when its image does not come (spec A-51).
+const NO_IMAGE: [&str; 5] = [
+    "ImagePullBackOff",
+    "ErrImagePull",
+    "ImageInspectError",
+    "RegistryUnavailable",
+    "SignatureValidationFailed",
+];
+
+/// How long executors may wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// Whatever for; `None`: without end.
+    pub pending_timeout: Option<Duration>,
+    /// For what does not come by itself.
+    pub stuck_after: Duration,
+}
+
+/// Those whose waiting ends at some time; its size follows them.
+#[derive(Debug)]
+pub struct Waiting {
+    settings: Settings,
+    /// Held by a scheduling gate, which may be without end: they wait from when it is lifted.
+    gated: BTreeSet<ExecutorId>,
+    waits: BTreeMap<ExecutorId, Wait>,
+    order: BTreeSet<(Tick, ExecutorId)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Wait {
+    since: Tick,
+    for_what: What,
+    /// Since when it waits for that.
+    so_since: Tick,
+    until: Tick,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum What {
+    Hopeless,
+    Image,
+    Anything,
+}
+
+impl Waiting {
+    /// Nobody waits.
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            gated: BTreeSet::new(),
+            waits: BTreeMap::new(),
+            order: BTreeSet::new(),
+        }
+    }
+
+    /// An executor has changed.
+    pub fn see(&mut self, entry: &Entry, now: Tick) {
+        let id = entry.id;
+        let before = self.forget(id);
+        let Some(bound) = entry
+            .bound()
+            .filter(|_| matches!(entry.class(), Class::Pending(_)))
+        else {
+            self.gated.remove(&id);
+            return;
+        };
+        if bound.pod.scheduling == Scheduling::Gated {
+            self.gated.insert(id);
+            return;
+        }
+        let begins = match self.gated.remove(&id) {
+            true => now,
+            false => bound.since,
+        };
+        let since = before.map_or(begins, |wait| wait.since);
+        let for_what = what(&bound.pod);
+        let so_since =
+            (before.filter(|wait| wait.for_what == for_what)).map_or(now, |w| w.so_since);
+        let pending = self.settings.pending_timeout.map(|most| since + most);
+        let until = match for_what {
+            What::Hopeless => {
+                let until = so_since + self.settings.stuck_after;
+                Some(pending.map_or(until, |pending| pending.min(until)))
+            }
+            What::Image => Some(pending.unwrap_or(so_since + IMAGE)),
+            What::Anything => pending,
+        };
+        if let Some(until) = until {
+            let wait = Wait {
+                since,
+                for_what,
+                so_since,
+                until,
+            };
+            self.waits.insert(id, wait);
+            self.order.insert((until, id));
+        }
+    }
+
+    /// An executor has left the ledger.
+    pub fn left(&mut self, id: ExecutorId) {
+        self.forget(id);
+        self.gated.remove(&id);
+    }
+
+    /// Who has waited for too long, and why that is too long; each is named once.
+    pub fn overdue<'a>(
+        &mut self,
+        entry: impl Fn(ExecutorId) -> Option<&'a Arc<Entry>>,
+        now: Tick,
+    ) -> Vec<(ExecutorId, Why)> {
+        let mut overdue = Vec::new();
+        while let Some(&(until, id)) = self.order.first()
+            && until <= now
+        {
+            let wait = self.forget(id);
+            let waits = |entry: &&Arc<Entry>| matches!(entry.class(), Class::Pending(_));
+            let pod = entry(id).filter(waits).and_then(|entry| entry.pod());
+            if let Some((wait, pod)) = wait.zip(pod) {
+                let words = Arc::from(words(pod));
+                let (since, so_since) = (now.since(wait.since), now.since(wait.so_since));
+                let hopeless =
+                    wait.for_what == What::Hopeless && so_since >= self.settings.stuck_after;
+                overdue.push((
+                    id,
+                    match hopeless {
+                        true => Why::NeverStarts(so_since, words),
+                        false => Why::PendingTimeout(since, words),
+                    },
+                ));
+            }
+        }
+        overdue
+    }
+
+    /// When the next one has.
+    pub fn next_at(&self) -> Option<Tick> {
+        self.order.first().map(|(at, _)| *at)
+    }
+
+    fn forget(&mut self, id: ExecutorId) -> Option<Wait> {
+        let wait = self.waits.remove(&id)?;
+        self.order.remove(&(wait.until, id));
+        Some(wait)
+    }
+}
+
+fn what(pod: &Pod) -> What {
+    let ContainerState::Waiting {
+        reason: Some(reason),
+        ..
+    } = &pod.executor
+    else {
+        return What::Anything;
+    };
+    if HOPELESS.contains(&&**reason) {
+        What::Hopeless
+    } else if NO_IMAGE.contains(&&**reason) {
+        What::Image
+    } else {
+        What::Anything
+    }
+}
+
+/// What it waits for, in the cluster's own words.
+pub fn words(pod: &Pod) -> String {
+    match &pod.executor {
+        ContainerState::Waiting {
+            reason: Some(reason),
+            message: Some(message),
+        } => format!("{reason}: {message}"),
+        _ => pod.why_pending().unwrap_or_else(|| "pending".to_owned()),
+    }
+}
+
+#[cfg(test)]
+#[path = "waiting_tests.rs"]
+mod tests;
