@@ -3,6 +3,7 @@
 use super::names::prefix_of;
 use super::notes::Notes;
 use super::{Auth, ClusterMode, Config, EmbeddedNode, Registration};
+use crate::model::ProfileName;
 
 /// Notes every contradiction; sets the defaults that follow from other keys.
 pub(super) fn check(config: &mut Config, notes: &mut Notes) {
@@ -15,6 +16,7 @@ pub(super) fn check(config: &mut Config, notes: &mut Notes) {
     sessions(config, notes);
     ttl(config, notes);
     bounds(config, notes);
+    gangs(config, notes);
 }
 
 /// Without a source nothing would ever be seen (spec W-6).
@@ -171,6 +173,37 @@ fn bounds(config: &Config, notes: &mut Notes) {
                 );
             }
         }
+    }
+}
+
+/// Who waits for a gang has to have one, and to ask for all of it (spec B-20).
+fn gangs(config: &Config, notes: &mut Notes) {
+    if !config.scheduling.gang || !notes.are_sound(&["scheduling.gang"]) {
+        return;
+    }
+    let of = |name: &ProfileName, key: &str| format!("profiles.{name}.{key}");
+    for (name, profile) in &config.profiles {
+        let (wanted, least) = (profile.executors, profile.min_executors);
+        let keys = [of(name, "executors"), of(name, "min_executors")];
+        let sound = notes.are_sound(&keys.each_ref().map(String::as_str));
+        if (1..least).contains(&wanted) && sound {
+            notes.refuse(
+                &keys[0],
+                format!("executors is {wanted}, and with scheduling.gang min_executors, {least}, is the least"),
+                format!("ask for {least} or more, or for none; or lower min_executors"),
+            );
+        }
+    }
+    let keys: Vec<String> = (config.profiles.keys())
+        .map(|name| of(name, "min_executors"))
+        .collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    if config.profiles.values().all(|p| p.min_executors == 0) && notes.are_sound(&keys) {
+        notes.refuse(
+            "scheduling.gang",
+            "found true, and no profile says how many of it make a gang",
+            "set profiles.NAME.min_executors, or remove it",
+        );
     }
 }
 

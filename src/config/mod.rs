@@ -37,7 +37,8 @@ pub use names::{
     LONGEST_PREFIX, is_dns_label, is_dns_subdomain, is_env_name, is_label_key, is_label_value,
 };
 pub use policy::{
-    Allocation, Autoscaling, Backend, Failures, Lifecycle, Poll, Roll, RollPolicy, ScaleDown, Watch,
+    Allocation, Autoscaling, Backend, Failures, Lifecycle, Poll, Roll, RollPolicy, ScaleDown,
+    Scheduling, Watch,
 };
 pub use profile::{
     DEFAULT_PROFILE, MOST_EXECUTORS, Profile, TaintEffect, Toleration, TolerationOperator,
@@ -77,6 +78,8 @@ pub struct Config {
     pub poll: Poll,
     /// How executors are asked for and let go.
     pub allocation: Allocation,
+    /// Executors that are of use only together.
+    pub scheduling: Scheduling,
     /// What is done about executors that end.
     pub lifecycle: Lifecycle,
     /// Executors that do not stay.
@@ -111,6 +114,7 @@ impl Default for Config {
             watch: Watch::default(),
             poll: Poll::default(),
             allocation: Allocation::default(),
+            scheduling: Scheduling::default(),
             lifecycle: Lifecycle::default(),
             failures: Failures::default(),
             backend: Backend::default(),
@@ -243,6 +247,7 @@ impl Config {
             watch: s.section("watch", Watch::read),
             poll: s.section("poll", Poll::read),
             allocation: s.section("allocation", Allocation::read),
+            scheduling: s.section("scheduling", Scheduling::read),
             lifecycle: s.section("lifecycle", Lifecycle::read),
             failures: s.section("failures", Failures::read),
             backend: s.section("backend", Backend::read),

@@ -267,6 +267,34 @@ impl Autoscaling {
     }
 }
 
+/// `[scheduling]`: executors that are of use only together (spec B-20).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scheduling {
+    /// Whether an application can do nothing with fewer executors of a profile than its `min_executors`.
+    pub gang: bool,
+    /// They have so long to come together; then those that wait make room for a while.
+    pub gang_timeout: Duration,
+}
+
+impl Default for Scheduling {
+    fn default() -> Self {
+        Self {
+            gang: false,
+            gang_timeout: secs(300),
+        }
+    }
+}
+
+impl Scheduling {
+    pub(super) fn read(s: &mut Section<'_>) -> Self {
+        let d = Self::default();
+        Self {
+            gang: s.value("gang", Flag, d.gang),
+            gang_timeout: s.value("gang_timeout", span(secs(1)..=DAY), d.gang_timeout),
+        }
+    }
+}
+
 /// Who is replaced next (spec B-32).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RollPolicy {

@@ -106,6 +106,10 @@ pub(super) fn speaking(config: &Config, record: &Record, prefix: &str) -> sessio
         readiness: readiness::Settings {
             ratio: config.app.min_registered_ratio,
             max_wait: config.app.max_wait,
+            gangs: (config.profiles.iter())
+                .filter(|(_, profile)| config.scheduling.gang && profile.executors > 0)
+                .map(|(name, profile)| (name.clone(), profile.min_executors))
+                .collect(),
             registered: required,
         },
     }

@@ -13,7 +13,7 @@ use crate::lifecycle_manager::duties;
 use crate::model::backoff::Backoff;
 use crate::model::{Now, ProfileName};
 use crate::pod_allocator::crash_loop::Kept;
-use crate::pod_allocator::{allocation, pace, victims};
+use crate::pod_allocator::{allocation, gang, pace, victims};
 use crate::poll_source;
 use crate::snapshot_store::ledger::Inheritance;
 
@@ -141,6 +141,7 @@ pub(super) fn allocation_settings(
     up: &config::Allocation,
     failures: &config::Failures,
     decommission_timeout: Duration,
+    gang: Option<gang::Settings>,
 ) -> allocation::Settings {
     allocation::Settings {
         batch_size: up.batch_size,
@@ -162,7 +163,25 @@ pub(super) fn allocation_settings(
             pending_only: up.scale_down == ScaleDown::PendingOnly,
             decommission_timeout,
         },
+        gang,
     }
+}
+
+/// How gangs are waited for, where they are; `registered` says whether executors have to register.
+pub(super) fn gangs(scheduling: &config::Scheduling, registered: bool) -> Option<gang::Settings> {
+    scheduling.gang.then_some(gang::Settings {
+        timeout: scheduling.gang_timeout,
+        registered,
+    })
+}
+
+/// At least so many executors of each profile are of use.
+pub(super) fn least(
+    profiles: &BTreeMap<ProfileName, config::Profile>,
+) -> BTreeMap<ProfileName, u32> {
+    (profiles.iter())
+        .map(|(name, profile)| (name.clone(), profile.min_executors))
+        .collect()
 }
 
 /// Backoffs as an earlier incarnation left them; what the wall clock says of them is believed up to their maximum.

@@ -8,7 +8,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 
 use crate::api;
-use crate::config::{self, Config, Where};
+use crate::config::{self, Config, Registration, Where};
 use crate::driver_backend::messages::{HearOfEnds, SetTargets};
 use crate::driver_backend::profiles::{self, TellOfProfiles};
 use crate::driver_backend::{self, DriverBackend, steering};
@@ -142,6 +142,7 @@ pub(super) fn wire(
         watch,
         poll,
         allocation: up,
+        scheduling,
         lifecycle,
         failures,
         backend: going,
@@ -269,6 +270,7 @@ pub(super) fn wire(
     })
     .start();
 
+    let least = settings::least(&profiles);
     let common = Common {
         app_id: record.app_id.clone(),
         app_name: app.name,
@@ -282,10 +284,17 @@ pub(super) fn wire(
         agent,
     };
     let pods = Pods::new(common, settings::specs(profiles))?;
-    let settings =
-        settings::allocation_settings(&cluster, &up, &failures, going.decommission_timeout);
+    let registered = going.sessions.registration() == Registration::Required;
+    let settings = settings::allocation_settings(
+        &cluster,
+        &up,
+        &failures,
+        going.decommission_timeout,
+        settings::gangs(&scheduling, registered),
+    );
     let kept = settings::kept_backoffs(&record, now);
-    let allocation = allocation::Allocation::new(settings, rng(), record.reserved, &kept, now.tick);
+    let allocation =
+        allocation::Allocation::new(settings, rng(), record.reserved, &kept, &least, now.tick);
     let allocator = PodAllocator::new(pod_allocator::Wiring {
         allocation,
         calls: calls.clone(),

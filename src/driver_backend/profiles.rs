@@ -186,7 +186,8 @@ impl Handler<AddProfile> for DriverBackend {
                 return Ok(None);
             };
             let allocator = allocator.ok_or(RefusedProfile::NotNow)?;
-            let known = allocator.send(KnowProfile { name, spec }).await;
+            let least = bounds.least;
+            let known = allocator.send(KnowProfile { name, spec, least }).await;
             known
                 .map_err(|_| RefusedProfile::NotNow)?
                 .map_err(|error| RefusedProfile::NoPod(error.to_string()))?;

@@ -144,12 +144,22 @@ impl DriverBackend {
         let Some(snapshot) = self.chronicle.snapshot() else {
             return;
         };
-        let there = match self.sessions.readiness.counts_registered() {
-            true => u32::try_from(self.sessions.registry.accounts().len()).unwrap_or(u32::MAX),
-            false => running(snapshot),
-        };
+        let Sessions {
+            registry,
+            readiness,
+            ..
+        } = &mut self.sessions;
         let now = self.clock.now();
-        if self.sessions.readiness.look(there, now.tick) {
+        let (there, becomes) = if readiness.counts_registered() {
+            let there = u32::try_from(registry.accounts().len()).unwrap_or(u32::MAX);
+            let of = |profile: &ProfileName| registry.registered(profile);
+            (there, readiness.look(there, of, now.tick))
+        } else {
+            let there = running(snapshot);
+            let of = |profile: &ProfileName| snapshot.counts(profile).running;
+            (there, readiness.look(there, of, now.tick))
+        };
+        if becomes {
             let wanted = self.sessions.readiness.wanted();
             tracing::info!(executors = there, wanted, "ready");
             let executors = there;

@@ -88,6 +88,7 @@ fn asked_by(leaving: &Leaving) -> Option<Arc<str>> {
     match &leaving.why {
         Why::Decommissioned(by) | Why::Killed(by) => Some(Arc::clone(by)),
         Why::ScaledDown
+        | Why::GangMissed(_)
         | Why::Mislabelled(_)
         | Why::ApplicationEnded
         | Why::HeartbeatTimeout(_)

@@ -11,13 +11,14 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 
 use crate::model::backoff::Backoff;
-use crate::model::executor::{Class, How};
+use crate::model::executor::{Class, How, Why};
 use crate::model::reasoning::{ended_early, reason_of};
 use crate::model::{Batch, ExecutorId, Now, ProfileName, Snapshot, State, Tick};
 
 use super::crash_loop::{Change, CrashLoop, Kept};
 use super::decision::{Action, Answer, Decision, Saying};
 use super::demand::{Demand, View};
+use super::gang::{self, Gangs};
 use super::hold::Hold;
 use super::ids::Ids;
 use super::pace::{Health, Limits, Pace, Turn};
@@ -43,6 +44,8 @@ pub struct Settings {
     pub server_timeout: Duration,
     /// How victims are chosen.
     pub victims: victims::Settings,
+    /// How executors are waited for that are of use only together, where they are (spec B-20).
+    pub gang: Option<gang::Settings>,
 }
 
 /// The allocator's state.
@@ -56,6 +59,7 @@ pub struct Allocation {
     ids: Ids,
     crash_loops: BTreeMap<ProfileName, CrashLoop>,
     holds: BTreeMap<ProfileName, Hold>,
+    gangs: Gangs,
     /// Requests whose outcome is unknown and that may be sent again.
     doubts: BTreeSet<ExecutorId>,
     had_an_executor: bool,
@@ -65,12 +69,13 @@ pub struct Allocation {
 }
 
 impl Allocation {
-    /// A start: ids reserved up to here, backoffs as an earlier incarnation left them.
+    /// A start: ids reserved up to here, backoffs as an earlier incarnation left them, at least so many of each profile.
     pub fn new(
         settings: Settings,
         rng: StdRng,
         reserved: Option<ExecutorId>,
         kept: &BTreeMap<ProfileName, Kept>,
+        least: &BTreeMap<ProfileName, u32>,
         now: Tick,
     ) -> Self {
         let resume = |(profile, kept): (&ProfileName, &Kept)| {
@@ -84,6 +89,7 @@ impl Allocation {
             ids: Ids::reserved(reserved),
             crash_loops: kept.iter().map(resume).collect(),
             holds: BTreeMap::new(),
+            gangs: Gangs::new(settings.gang, least),
             doubts: BTreeSet::new(),
             had_an_executor: false,
             kept_steps: kept
@@ -98,6 +104,11 @@ impl Allocation {
     /// The record has ids reserved up to this one; `None` where they could not be, and are asked for again.
     pub fn reserved(&mut self, up_to: Option<ExecutorId>) {
         self.ids.answered(up_to);
+    }
+
+    /// There is a new profile, and at least so many of it are of use.
+    pub fn know(&mut self, profile: ProfileName, least: u32) {
+        self.gangs.know(profile, least);
     }
 
     /// How many requests are in flight.
@@ -129,6 +140,11 @@ impl Allocation {
                 decision.say(backoff_saying(profile, change, now));
             }
         }
+        let backoff = &self.settings.crash_backoff;
+        for (profile, change) in self.gangs.tick(latest, backoff, now) {
+            decision.say(gang_saying(profile, change, now));
+        }
+        decision.wake_at(self.gangs.due(), now);
         self.go_down(latest, now, &mut decision);
         if latest.record.is_some() {
             self.go_up(latest, now, &mut decision);
@@ -215,6 +231,7 @@ impl Allocation {
     fn observe(&mut self, id: ExecutorId, latest: &Snapshot, now: Tick, decision: &mut Decision) {
         let Some(entry) = latest.entry(id) else {
             self.doubts.remove(&id);
+            self.gangs.left(id);
             self.crash_loops
                 .values_mut()
                 .for_each(|looping| looping.left(id));
@@ -230,6 +247,7 @@ impl Allocation {
             self.doubts.remove(&id);
         }
         self.had_an_executor |= entry.uid().is_some();
+        self.gangs.seen(entry);
         if entry.has_ended()
             && entry.uid().is_some()
             && (entry.is_gone() || !entry.told)
@@ -258,7 +276,16 @@ impl Allocation {
     /// Also profiles that nobody wants any more: what is left of them goes (spec A-45).
     fn go_down(&mut self, latest: &Snapshot, now: Tick, decision: &mut Decision) {
         for profile in latest.counts.keys() {
-            let victims = victims::choose(latest, profile, &self.settings.victims, now);
+            let mut victims = victims::choose(latest, profile, &self.settings.victims, now);
+            let released = self.gangs.released(latest, profile);
+            if let Some(settings) = self.settings.gang
+                && !released.is_empty()
+            {
+                victims.ids.retain(|id| !released.contains(id));
+                let why = Why::GangMissed(settings.timeout);
+                let release = Action::Retire(released, why, How::Delete);
+                decision.actions.push(release);
+            }
             let registered =
                 |id: &ExecutorId| (latest.entry(*id)).is_some_and(|entry| entry.session.registered);
             let (drained, deleted): (Vec<_>, Vec<_>) =
@@ -266,7 +293,8 @@ impl Allocation {
             let within = self.settings.victims.decommission_timeout;
             for (ids, how) in [(drained, How::Drain { within }), (deleted, How::Delete)] {
                 if !ids.is_empty() {
-                    decision.actions.push(Action::Retire(ids, how));
+                    let why = Why::ScaledDown;
+                    decision.actions.push(Action::Retire(ids, why, how));
                 }
             }
             decision.wake_at(victims.more_at, now);
@@ -279,6 +307,7 @@ impl Allocation {
             settings: &self.settings,
             crash_loops: &self.crash_loops,
             holds: &self.holds,
+            gangs: &self.gangs,
             doubts: &self.doubts,
             now,
         };
@@ -370,6 +399,22 @@ fn backoff_saying(profile: &ProfileName, change: Change, now: Tick) -> Saying {
             wait: now.until(until),
         },
         Change::Ended { after } => Saying::BackoffEnded { profile, after },
+    }
+}
+
+fn gang_saying(profile: ProfileName, change: gang::Change, now: Tick) -> Saying {
+    match change {
+        gang::Change::Missed {
+            least,
+            there,
+            until,
+        } => Saying::GangMissed {
+            profile,
+            least,
+            there,
+            wait: now.until(until),
+        },
+        gang::Change::Over { after } => Saying::GangOver { profile, after },
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::model::executor::How;
+use crate::model::executor::{How, Why};
 use crate::model::{ExecutorId, ProfileName, Tick};
 
 use super::crash_loop::Kept;
@@ -27,8 +27,8 @@ pub enum Action {
         /// Of this profile.
         profile: ProfileName,
     },
-    /// These go, in this way (spec L-10).
-    Retire(Vec<ExecutorId>, How),
+    /// These go, for this reason and in this way (spec L-10).
+    Retire(Vec<ExecutorId>, Why, How),
     /// Reserve ids up to this one (spec O-30).
     Reserve(ExecutorId),
     /// Keep these backoffs over a restart (spec O-30).
@@ -52,6 +52,24 @@ pub enum Saying {
         /// Which profile.
         profile: ProfileName,
         /// How long it took.
+        after: Duration,
+    },
+    /// Too few of a profile came: those that do not run are let go (spec B-20).
+    GangMissed {
+        /// Which profile.
+        profile: ProfileName,
+        /// How many would have had to be there.
+        least: u32,
+        /// How many were.
+        there: u32,
+        /// Until they are asked for again.
+        wait: Duration,
+    },
+    /// Enough came, or nobody wants them any more.
+    GangOver {
+        /// Which profile.
+        profile: ProfileName,
+        /// After this long.
         after: Duration,
     },
     /// A profile's requests are refused.

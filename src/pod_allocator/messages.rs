@@ -24,6 +24,8 @@ pub struct KnowProfile {
     pub name: ProfileName,
     /// What its pods are made of.
     pub spec: ProfileSpec,
+    /// At least so many of it are of use, where executors come in gangs (spec B-20).
+    pub least: u32,
 }
 
 /// Keep these backoffs over a restart (spec O-30).

@@ -6,6 +6,7 @@ pub mod allocation;
 pub mod crash_loop;
 pub mod decision;
 pub mod demand;
+pub mod gang;
 pub mod hold;
 pub mod ids;
 pub mod messages;
@@ -24,7 +25,6 @@ use actix::{
 use crate::clock::Clock;
 use crate::kubernetes::pod_template::{Common, TemplateError};
 use crate::kubernetes::{Calls, Failure, Kind as FailureKind, PodBody, ProfileSpec, Template};
-use crate::model::executor::Why;
 use crate::model::news::{Aim, News, Outcome};
 use crate::model::pod::Sighting;
 use crate::model::{ExecutorId, PodUid, ProfileName, Tick};
@@ -164,8 +164,7 @@ impl PodAllocator {
             Action::Repeat { id, profile } => {
                 self.send(id, profile, Outcome::SentAgain, record, ctx);
             }
-            Action::Retire(ids, how) => {
-                let why = Why::ScaledDown;
+            Action::Retire(ids, why, how) => {
                 self.store.do_send(Tell(News::Retire {
                     ids,
                     aim: Aim::Stay,
@@ -245,6 +244,23 @@ impl PodAllocator {
                 profile = profile.as_str(),
                 duration_ms = millis(after),
                 "an executor stayed: no longer backing off"
+            ),
+            Saying::GangMissed {
+                profile,
+                least,
+                there,
+                wait,
+            } => tracing::warn!(
+                profile = profile.as_str(),
+                least,
+                there,
+                wait_ms = millis(wait),
+                "too few executors of this profile came in time: those that wait are let go, and asked for again later"
+            ),
+            Saying::GangOver { profile, after } => tracing::info!(
+                profile = profile.as_str(),
+                duration_ms = millis(after),
+                "no longer waiting for enough executors of this profile"
             ),
             Saying::HoldBegan {
                 profile,
@@ -386,7 +402,10 @@ impl Handler<KnowProfile> for PodAllocator {
     type Result = Result<(), TemplateError>;
 
     fn handle(&mut self, know: KnowProfile, _: &mut Self::Context) -> Self::Result {
-        self.pods.know(know.name, know.spec)
+        let (name, least) = (know.name.clone(), know.least);
+        self.pods.know(know.name, know.spec)?;
+        self.allocation.know(name, least);
+        Ok(())
     }
 }
 

@@ -235,8 +235,9 @@ impl Script {
         let mut rng = StdRng::seed_from_u64(seed);
         let rng = &mut rng;
         let size = Size::draw(rng);
-        let config = settings::config(rng, &size);
+        let mut config = settings::config(rng, &size);
         let pace = settings::pace(rng);
+        settings::extras(seed, &mut config, &pace);
         let skew = if rng.random_bool(0.2) {
             ms(rng, 0..7_200_000)
         } else {

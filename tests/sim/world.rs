@@ -99,6 +99,7 @@ impl World {
         let wake = Arc::new(Notify::new());
         let hand = Hand::new(cluster.router());
         let mut checks = Checks::default();
+        checks.excuses.gangs = script.config.scheduling.gang;
         for (profile, config) in &script.config.profiles {
             checks.target(profile, config.executors);
         }

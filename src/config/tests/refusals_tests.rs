@@ -390,6 +390,27 @@ fn nobody_can_want_more_executors_than_there_may_be() {
     }
 }
 
+// spec: B-20, C-2
+#[test]
+fn a_gang_has_a_size_and_is_asked_for_as_a_whole() {
+    let keys = |profile: &str| -> Vec<String> {
+        let text =
+            format!("[scheduling]\ngang = true\n[profiles.default]\nimage = \"a\"\n{profile}");
+        match read(&text) {
+            Ok(_) => Vec::new(),
+            Err(error) => error.mistakes.into_iter().map(|m| m.key).collect(),
+        }
+    };
+    assert_eq!(keys(""), ["scheduling.gang"]);
+    assert_eq!(
+        keys("executors = 3\nmin_executors = 4"),
+        ["profiles.default.executors"]
+    );
+    for sound in ["executors = 4", "executors = 0", "executors = 9"] {
+        assert!(keys(&format!("{sound}\nmin_executors = 4")).is_empty());
+    }
+}
+
 // spec: C-2
 #[test]
 fn a_ratio_has_at_most_three_places() {

@@ -67,6 +67,9 @@ impl Registry {
         self.last_sign = Some(now);
         self.stop_waiting_for(id);
         self.accounts.insert(id, account);
+        if before.is_none() {
+            *self.registered.entry(profile.clone()).or_default() += 1;
+        }
         self.watch_over(id, now);
         let step = match &before {
             Some(before) if before.is_disabled() && !before.is_exiting && !before.is_going => {

@@ -291,7 +291,14 @@ fn a_successor_goes_on_with_the_backoff() {
         },
     )]);
     let rng = StdRng::seed_from_u64(7);
-    let allocation = Allocation::new(settings(), rng, Some(id(1_000)), &kept, at(0));
+    let allocation = Allocation::new(
+        settings(),
+        rng,
+        Some(id(1_000)),
+        &kept,
+        &BTreeMap::new(),
+        at(0),
+    );
     let mut driver = Driver::of(allocation, story);
     driver.story.list(Vec::new());
     driver.live(16_000, |_| {});

@@ -2,6 +2,7 @@
 
 mod crash_loops_tests;
 mod down_tests;
+mod gangs_tests;
 mod outcomes_tests;
 mod requests_tests;
 mod steps;
@@ -12,10 +13,13 @@ use std::sync::Arc;
 use rand::SeedableRng;
 
 use super::*;
-use crate::model::executor::{How, Why};
+use crate::model::executor::How;
 use crate::model::news::{News, Outcome};
 use crate::pod_allocator::hold::Kind;
 use crate::testing::{SERVER_TIMEOUT, Story, at, id};
+
+/// So many of the default profile make a gang, where there are gangs.
+const GANG: u32 = 4;
 
 const CREATION_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -47,6 +51,7 @@ fn settings() -> Settings {
             pending_only: false,
             decommission_timeout: Duration::from_secs(60),
         },
+        gang: None,
     }
 }
 
@@ -95,7 +100,9 @@ impl Driver {
         let rng = StdRng::seed_from_u64(7);
         let reserved = ExecutorId::new(1_000_000);
         let kept = BTreeMap::new();
-        let allocation = Allocation::new(settings, rng, reserved, &kept, story.now().tick);
+        let least = BTreeMap::from([(ProfileName::from("default"), GANG)]);
+        let now = story.now().tick;
+        let allocation = Allocation::new(settings, rng, reserved, &kept, &least, now);
         Self::of(allocation, story)
     }
 
@@ -137,9 +144,8 @@ impl Driver {
                     self.story.tell(News::Requested { id, outcome });
                     self.send(id, profile, &mut asked);
                 }
-                Action::Retire(ids, how) => {
+                Action::Retire(ids, why, how) => {
                     self.retired.extend(ids.iter().map(|id| id.get()));
-                    let why = Why::ScaledDown;
                     self.story.tell(News::Retire {
                         ids,
                         aim: crate::model::news::Aim::Stay,

@@ -89,7 +89,14 @@ fn ids_that_adoption_finds_beyond_the_record_are_reserved_at_once_though_nothing
     let story = Story::before_adoption(&[("default", 1)], Inheritance::default());
     let found = story.pod(907);
     let rng = StdRng::seed_from_u64(7);
-    let allocation = Allocation::new(settings(), rng, Some(id(5)), &BTreeMap::new(), at(0));
+    let allocation = Allocation::new(
+        settings(),
+        rng,
+        Some(id(5)),
+        &BTreeMap::new(),
+        &BTreeMap::new(),
+        at(0),
+    );
     let mut driver = Driver::of(allocation, story);
     driver.story.list(vec![running(found)]);
     assert_eq!(driver.round(), [0u64; 0]);
@@ -299,7 +306,7 @@ fn reserved_ids_are_never_exceeded_and_more_are_asked_for_once() {
     let rng = StdRng::seed_from_u64(7);
     let kept = BTreeMap::new();
     let story = Story::new(&[("default", 9)]);
-    let allocation = Allocation::new(settings(), rng, Some(id(5)), &kept, at(0));
+    let allocation = Allocation::new(settings(), rng, Some(id(5)), &kept, &BTreeMap::new(), at(0));
     let mut driver = Driver::of(allocation, story);
     driver.settle(|_, _| Reply::Created);
     assert_eq!(driver.ids_where(Class::is_live), [1, 2, 3, 4, 5]);
@@ -316,7 +323,7 @@ fn a_reservation_that_fails_is_asked_for_again_but_not_at_once() {
     let rng = StdRng::seed_from_u64(7);
     let kept = BTreeMap::new();
     let story = Story::new(&[("default", 9)]);
-    let allocation = Allocation::new(settings(), rng, None, &kept, at(0));
+    let allocation = Allocation::new(settings(), rng, None, &kept, &BTreeMap::new(), at(0));
     let mut driver = Driver::of(allocation, story);
     for second in 0..10 {
         for _ in 0..50 {
@@ -349,7 +356,14 @@ fn an_absurd_target_costs_neither_memory_nor_ids() {
 
     let story = Story::new(&[("default", u32::MAX)]);
     let rng = StdRng::seed_from_u64(7);
-    let allocation = Allocation::new(settings(), rng, None, &BTreeMap::new(), at(0));
+    let allocation = Allocation::new(
+        settings(),
+        rng,
+        None,
+        &BTreeMap::new(),
+        &BTreeMap::new(),
+        at(0),
+    );
     let mut driver = Driver::of(allocation, story);
     driver.round();
     assert_eq!(driver.reserves, [MOST_AHEAD + 1_000]);
@@ -367,7 +381,14 @@ fn ids_that_are_used_up_never_begin_again() {
     story.list(Vec::new());
     let rng = StdRng::seed_from_u64(7);
     let reserved = Some(ExecutorId::MAX);
-    let allocation = Allocation::new(settings(), rng, reserved, &BTreeMap::new(), at(0));
+    let allocation = Allocation::new(
+        settings(),
+        rng,
+        reserved,
+        &BTreeMap::new(),
+        &BTreeMap::new(),
+        at(0),
+    );
     let mut driver = Driver::of(allocation, story);
     driver.settle(|_, _| Reply::Created);
     driver.settle(|_, _| Reply::Created);

@@ -5,12 +5,15 @@ use std::time::Duration;
 
 use boatswain::config::{Auth, Config, Profile, ScaleDown};
 use boatswain::model::{AppId, ProfileName};
-use rand::RngExt;
 use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 
 use super::ms;
 use super::size::Size;
 use crate::node::Pace;
+
+/// What sets the stream of [`extras`] apart.
+const EXTRAS: u64 = 0x6578_7472_6173;
 
 /// How pods behave where nothing is done to them.
 pub fn pace(rng: &mut StdRng) -> Pace {
@@ -83,6 +86,23 @@ pub fn config(rng: &mut StdRng, size: &Size) -> Config {
         talk(rng, &mut config);
     }
     config
+}
+
+/// What is drawn now and then beside the rest, from a stream of its own: so the other draws of a seed stay as they are.
+pub fn extras(seed: u64, config: &mut Config, pace: &Pace) {
+    let mut rng = StdRng::seed_from_u64(seed ^ EXTRAS);
+    if rng.random_bool(0.08) {
+        gangs(&mut rng, config, pace);
+    }
+}
+
+/// Executors are of use only together.
+fn gangs(rng: &mut StdRng, config: &mut Config, pace: &Pace) {
+    config.scheduling.gang = true;
+    config.scheduling.gang_timeout = 2 * (pace.bind + pace.start) + ms(rng, 5_000..120_000);
+    for profile in config.profiles.values_mut() {
+        profile.min_executors = rng.random_range(0..=profile.executors);
+    }
 }
 
 /// Executors talk to the driver: by a router in this process, for nobody connects to where it listens.
