@@ -17,6 +17,7 @@ use crate::kubernetes::pod_template::{Common, TemplateError};
 use crate::kubernetes::record::Held;
 use crate::lifecycle_manager::{self, LifecycleManager, duties};
 use crate::metrics::Meter;
+use crate::metrics::messages::{TellOfDepths, TellOfSessions};
 use crate::model::ProfileName;
 use crate::pod_allocator::{self, PodAllocator, Pods, allocation};
 use crate::poll_source::PollSource;
@@ -255,9 +256,13 @@ pub(super) fn wire(
     }));
 
     backend.do_send(HearOfEnds(meter.clone().recipient()));
+    meter.do_send(TellOfSessions(backend.clone().recipient()));
 
-    LifecycleManager::new(lifecycle_manager::Wiring {
-        duties: duties::Duties::new(settings::duty_settings(&cluster, &up, &lifecycle), rng()),
+    let lifecycle_manager = LifecycleManager::new(lifecycle_manager::Wiring {
+        duties: duties::Duties::new(
+            settings::duty_settings(&cluster, &up, &lifecycle, adoption_grace),
+            rng(),
+        ),
         calls: calls.clone(),
         prefix: shared,
         labels,
@@ -310,6 +315,13 @@ pub(super) fn wire(
         cannot_start: reporter.clone().recipient(),
     })
     .start();
+    for (actor, asked) in [
+        ("allocator", allocator.clone().recipient()),
+        ("lifecycle", lifecycle_manager.recipient()),
+        ("backend", backend.clone().recipient()),
+    ] {
+        meter.do_send(TellOfDepths { actor, asked });
+    }
     backend.do_send(TellOfProfiles(allocator.clone().recipient()));
     let sessions = door.map(|door| {
         let access = match &door.key {

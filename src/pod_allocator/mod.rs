@@ -25,6 +25,7 @@ use actix::{
 use crate::clock::Clock;
 use crate::kubernetes::pod_template::{Common, TemplateError};
 use crate::kubernetes::{Calls, Failure, Kind as FailureKind, PodBody, ProfileSpec, Template};
+use crate::metrics::messages::{AskDepths, Depths};
 use crate::model::news::{Aim, News, Outcome};
 use crate::model::pod::Sighting;
 use crate::model::{ExecutorId, PodUid, ProfileName, Tick};
@@ -384,6 +385,15 @@ impl Handler<Round> for PodAllocator {
             self.arm(wake, ctx);
         }
         self.store.do_send(Decided(Subscriber::Allocator));
+    }
+}
+
+impl Handler<AskDepths> for PodAllocator {
+    type Result = Depths;
+
+    fn handle(&mut self, _: AskDepths, _: &mut Self::Context) -> Depths {
+        let requests = self.allocation.in_flight() as usize;
+        Depths(vec![("requests-in-flight", requests)])
     }
 }
 

@@ -24,6 +24,7 @@ use crate::api::problem::Problem;
 use crate::api::serve::{self, ListenError};
 use crate::driver_backend::DriverBackend;
 use crate::driver_backend::registry::Proof;
+use crate::driver_backend::sessions::NotTakenIn;
 use access::{Access, Denied};
 
 /// So many sessions may be open at the same time.
@@ -130,6 +131,8 @@ impl Door {
         };
         proof.map_err(|denied| {
             tracing::debug!(%denied, "an executor was not let in");
+            let code = "not-let-in";
+            self.backend.do_send(NotTakenIn { code });
             match denied {
                 Denied::NoKeys => Problem::unavailable_for(denied.to_string()),
                 Denied::NoToken | Denied::Untrue(_) => Problem::not_an_executor(denied.to_string()),
