@@ -230,14 +230,6 @@ fn sessions(config: &Config, notes: &mut Notes) {
             "say where executors reach this driver, as \"http://driver.jobs:7078\"",
         );
     }
-    if config.api.listen == Some(address) && address.port() != 0 && notes.are_sound(&["api.listen"])
-    {
-        notes.refuse(
-            "backend.listen",
-            "found the address that api.listen has",
-            "name another port: people and executors are let in at different doors",
-        );
-    }
     let keys = ["backend.auth", "backend.key_file", "cluster.mode"];
     let kept = config.cluster.mode == ClusterMode::Embedded || sessions.key_file.is_some();
     let derived = sessions.auth(config.cluster.mode) == Auth::Derived;

@@ -223,6 +223,12 @@ impl Config {
         Self::read(root, true).1.known
     }
 
+    /// Whether people and executors are let in at the same port. Two free ports are never the same.
+    pub fn one_port(&self) -> bool {
+        let executors = self.backend.sessions.listen;
+        executors.is_some_and(|address| address.port() != 0 && self.api.listen == Some(address))
+    }
+
     /// What the names of all that the application makes begin with (spec K-7). The driver's
     /// record is `<prefix>-app`, executor N `<prefix>-exec-N`.
     pub fn pod_name_prefix(&self) -> String {

@@ -37,6 +37,7 @@ use crate::lifecycle_manager::messages::Ended;
 use crate::model::{ProfileName, Snapshot};
 use crate::pod_allocator::messages::CannotStart;
 use crate::record_keeper::messages::DriverIsOver;
+use crate::sessions;
 use crate::snapshot_store::messages::Measures;
 use crate::telemetry::millis;
 use ending::Way;
@@ -294,7 +295,11 @@ async fn drive(
     let (routes, served) = watch::channel(None);
     let tokens = api.as_ref().map(|api| api.tokens.clone());
     if let Some(api) = api {
-        serving.spawn(api.run(served));
+        let most = match config.one_port() {
+            true => sessions::CONNECTIONS,
+            false => api::CONNECTIONS,
+        };
+        serving.spawn(api.run(served, most));
     }
     let succeeded = tokio::select! {
         biased;
@@ -341,10 +346,15 @@ async fn drive(
     };
     if let Some(tokens) = tokens {
         let (backend, meter) = (actors.backend.clone(), actors.meter.clone());
-        routes.send_replace(Some(api::router(backend, meter, tokens)));
+        let mut router = api::router(backend, meter, tokens);
+        if let (Some(Door { server: None, .. }), Some(sessions)) = (&door, &actors.sessions) {
+            router = router.merge(sessions.routes());
+        }
+        routes.send_replace(Some(router));
     }
-    if let (Some(door), Some(sessions)) = (door, &actors.sessions) {
-        serving.spawn(door.server.run(sessions.clone()));
+    let server = door.and_then(|door| door.server);
+    if let (Some(server), Some(sessions)) = (server, &actors.sessions) {
+        serving.spawn(server.run(sessions.clone()));
     }
     tracing::debug!(duration_ms = millis(started.elapsed()), "actors started");
     for command in early {

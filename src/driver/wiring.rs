@@ -118,7 +118,7 @@ pub(super) fn wire(
         uid,
         version,
     } = application;
-    let driver_url = door.map(|door| door::url(&config, door.server.address()));
+    let driver_url = door.map(|door| door::url(&config, door.address));
     let token = door.map(|door| door.token_source(&record.app_id));
     let agent = door.and_then(|_| door::agent(&config));
     let speaking = door::speaking(&config, &record, &prefix);

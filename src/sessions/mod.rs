@@ -31,7 +31,7 @@ use access::{Access, Denied};
 const SESSIONS: usize = 50_000;
 
 /// So many connections may be open that are none yet; more wait to be let in.
-const CONNECTIONS: usize = 4_096;
+pub const CONNECTIONS: usize = 4_096;
 
 /// An actor answers at once or is gone.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -105,11 +105,18 @@ impl Sessions {
         }
     }
 
-    /// The routes. They work without a socket as well.
-    pub fn router(&self) -> Router {
+    /// What executors speak to, for a port that serves something else as well.
+    pub fn routes(&self) -> Router {
         Router::new()
             .route("/v1/session", get(socket::open))
             .route("/v1/session/messages", post(request::take))
+            .method_not_allowed_fallback(async || Problem::wrong_method())
+            .with_state(self.clone())
+    }
+
+    /// All that is served where executors have a port of their own. It works without a socket as well.
+    pub fn router(&self) -> Router {
+        self.routes()
             .route("/healthz", get(async || "ok\n"))
             .fallback(async || {
                 Problem::not_found("there is nothing at this path").hint(
@@ -117,7 +124,6 @@ impl Sessions {
                 )
             })
             .method_not_allowed_fallback(async || Problem::wrong_method())
-            .with_state(self.clone())
     }
 }
 
