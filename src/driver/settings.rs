@@ -125,6 +125,7 @@ pub(super) fn duty_settings(
     cluster: &config::Cluster,
     up: &config::Allocation,
     lifecycle: &config::Lifecycle,
+    adoption_grace: Option<Duration>,
 ) -> duties::Settings {
     duties::Settings {
         delete_on_termination: lifecycle.delete_on_termination,
@@ -132,6 +133,7 @@ pub(super) fn duty_settings(
         server_timeout: cluster.request_timeout + super::wiring::SETTLED_AFTER,
         creation_timeout: up.creation_timeout,
         backoff: DUTY,
+        adoption_grace,
     }
 }
 

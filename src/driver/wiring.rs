@@ -147,13 +147,15 @@ pub(super) fn wire(
         lifecycle,
         failures,
         backend: going,
-        adoption: _,
+        adoption,
         autoscaling: demand,
         roll,
         api: _,
         shutdown: _,
         log: _,
     } = config;
+    let registered = going.sessions.registration() == Registration::Required;
+    let adoption_grace = registered.then_some(adoption.grace);
     let mut seeds = StdRng::seed_from_u64(seed);
     let mut rng = || StdRng::from_rng(&mut seeds);
     let now = clock.now();
@@ -289,7 +291,6 @@ pub(super) fn wire(
         agent,
     };
     let pods = Pods::new(common, settings::specs(profiles))?;
-    let registered = going.sessions.registration() == Registration::Required;
     let settings = settings::allocation_settings(
         &cluster,
         &up,

@@ -334,6 +334,14 @@ impl Entry {
         }
     }
 
+    /// Whether it was told, or is to be told, to finish what it does, and has time left for that (spec B-30).
+    pub fn drains_at(&self, now: Tick) -> bool {
+        (self.leaving.as_ref()).is_some_and(|mark| match mark.how {
+            How::Drain { within } => now < mark.since + within,
+            How::Delete | How::Kill { .. } => false,
+        })
+    }
+
     /// What is known of its pod, also of one that is gone.
     pub fn bound(&self) -> Option<&Bound> {
         match &self.state {
