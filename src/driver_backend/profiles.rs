@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use actix::{ActorFutureExt, AtomicResponse, Handler, Message, Recipient, WrapFuture};
 use serde_json::Value;
@@ -61,6 +62,14 @@ pub struct Understood {
     pub bounds: Bounds,
     /// How their pods are made.
     pub spec: ProfileSpec,
+}
+
+/// What DriverBackend keeps of a profile that the allocator has taken in.
+struct Known {
+    executors: u32,
+    bounds: Bounds,
+    /// How long its pods may take to end; nothing: as long as in Kubernetes.
+    grace: Option<Duration>,
 }
 
 /// How a description is understood.
@@ -136,11 +145,19 @@ impl DriverBackend {
             .map_err(RefusedProfile::Mistakes)
     }
 
-    fn add(&mut self, add: AddProfile, executors: u32, bounds: Bounds) {
+    fn add(&mut self, add: AddProfile, known: Known) {
         let AddProfile { name, described } = add;
+        let Known {
+            executors,
+            bounds,
+            grace,
+        } = known;
         tracing::info!(profile = name.as_str(), executors, "profile added");
         self.profiles.insert(name.clone(), bounds);
         self.scalers.add(name.clone(), bounds);
+        if let Some(grace) = grace {
+            self.sessions.registry.know(name.clone(), grace);
+        }
         self.targets.insert(name.clone(), executors);
         self.added.added.insert(name.clone(), described.clone());
         let keep = KeepProfile {
@@ -186,16 +203,20 @@ impl Handler<AddProfile> for DriverBackend {
                 return Ok(None);
             };
             let allocator = allocator.ok_or(RefusedProfile::NotNow)?;
-            let least = bounds.least;
+            let (least, grace) = (bounds.least, spec.termination_grace);
             let known = allocator.send(KnowProfile { name, spec, least }).await;
             known
                 .map_err(|_| RefusedProfile::NotNow)?
                 .map_err(|error| RefusedProfile::NoPod(error.to_string()))?;
-            Ok(Some((executors, bounds)))
+            Ok(Some(Known {
+                executors,
+                bounds,
+                grace,
+            }))
         };
         AtomicResponse::new(Box::pin(known.into_actor(self).map(|known, this, _| {
-            if let Some((executors, bounds)) = known? {
-                this.add(add, executors, bounds);
+            if let Some(known) = known? {
+                this.add(add, known);
             }
             Ok(this.targets.clone())
         })))

@@ -177,6 +177,11 @@ impl Registry {
         self.accounts.iter().map(|(id, account)| (*id, account))
     }
 
+    /// There is a new profile, whose pods may take so long to end (spec B-26).
+    pub fn know(&mut self, profile: ProfileName, grace: Duration) {
+        self.settings.graces.insert(profile, grace);
+    }
+
     /// How many of a profile have an account.
     pub fn registered(&self, profile: &ProfileName) -> u32 {
         self.registered.get(profile).copied().unwrap_or(0)
