@@ -367,7 +367,7 @@ async fn drive(
             Some(stop) = stops.recv() => break Way::asked(stop, in_a_pod),
             // Where every handle is gone, nobody but the application will ever stop it, so it goes on.
             Some(command) = commands.recv() => match command {
-                Command::Stop(way) => break Way::of_signal(way.unwrap_or(on_signal)),
+                Command::Stop(way) => break Way::of_signal(way.unwrap_or(on_signal), in_a_pod),
                 command => actors.command(command).await,
             },
             else => return Exit::Bug,
