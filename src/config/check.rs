@@ -2,7 +2,7 @@
 
 use super::names::prefix_of;
 use super::notes::Notes;
-use super::{Auth, ClusterMode, Config, EmbeddedNode, Registration};
+use super::{Auth, ClusterMode, Config, EmbeddedNode, Registration, RollPolicy};
 use crate::model::ProfileName;
 
 /// Notes every contradiction; sets the defaults that follow from other keys.
@@ -17,6 +17,7 @@ pub(super) fn check(config: &mut Config, notes: &mut Notes) {
     ttl(config, notes);
     bounds(config, notes);
     gangs(config, notes);
+    outlier(config, notes);
 }
 
 /// Without a source nothing would ever be seen (spec W-6).
@@ -203,6 +204,28 @@ fn gangs(config: &Config, notes: &mut Notes) {
             "scheduling.gang",
             "found true, and no profile says how many of it make a gang",
             "set profiles.NAME.min_executors, or remove it",
+        );
+    }
+}
+
+/// Who is unlike the others shows in a figure that they report (spec B-32).
+fn outlier(config: &Config, notes: &mut Notes) {
+    let wanted = config.roll.policy == RollPolicy::Outlier;
+    let keys = ["roll.policy", "roll.metric", "backend.listen"];
+    if !notes.are_sound(&keys) {
+        return;
+    }
+    if wanted && config.roll.metric.is_none() {
+        notes.refuse(
+            "roll.metric",
+            "missing, and roll.policy is \"outlier\"",
+            "name what executors report under metrics in their heartbeats, as \"gc_ms\"",
+        );
+    } else if wanted && config.backend.sessions.listen.is_none() {
+        notes.refuse(
+            "roll.policy",
+            "found \"outlier\", and without backend.listen nobody reports anything",
+            "set backend.listen, or choose another policy",
         );
     }
 }

@@ -1,6 +1,7 @@
 //! What the actors are told of the configuration and of the record: pure.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config::{self, ScaleDown, Where};
@@ -88,6 +89,11 @@ pub(super) fn rolling(roll: &config::Roll) -> rolling::Settings {
         policy: match roll.policy {
             config::RollPolicy::Id => Policy::Id,
             config::RollPolicy::Oldest => Policy::Oldest,
+            config::RollPolicy::Outlier => Policy::Outlier {
+                // One without is refused with the configuration.
+                metric: Arc::from(roll.metric.as_deref().unwrap_or_default()),
+                threshold: f64::from(roll.threshold) / 1_000.0,
+            },
         },
     }
 }
