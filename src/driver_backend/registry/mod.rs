@@ -20,6 +20,8 @@
 mod account;
 mod admission;
 mod doubt;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod ledger;
 mod liveness;
 mod registration;
