@@ -89,8 +89,6 @@ faults! {
     HandOverEnds,
     /// A profile that backs off does so for ever (spec A-30).
     BackoffForEver,
-    /// A gang that did not come together is never asked for again (spec B-20).
-    GangForEver,
     /// A profile whose requests were refused is never tried again (spec A-21).
     HoldForEver,
 }

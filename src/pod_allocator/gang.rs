@@ -7,7 +7,6 @@ use std::time::Duration;
 use crate::model::backoff::Backoff;
 use crate::model::executor::Class;
 use crate::model::{Entry, ExecutorId, ProfileName, Snapshot, Tick};
-use crate::planted::{self, Planted};
 
 /// When a gang is given up for a while.
 #[derive(Debug, Clone, Copy)]
@@ -230,9 +229,7 @@ impl Gang {
                     until,
                 })
             }
-            Phase::Released { until, missed }
-                if now >= until && !planted::is(Planted::GangForEver) =>
-            {
+            Phase::Released { until, missed } if now >= until => {
                 self.phase = Phase::Gathering {
                     since: now,
                     missed: Some(missed),
