@@ -7,6 +7,7 @@
 
 pub use crate::config::fuzzing::{configuration, spark};
 pub use crate::devcluster::fuzzing::{patch, requests, selectors, token};
+pub use crate::driver_backend::registry::fuzzing::sessions;
 pub use crate::kubernetes::calls::fuzzing::watch_lines;
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 """An executor of the word count: asks for a piece of text, counts its words, hands the counts in, asks again.
 
-It does not speak to boatswain: the agent, whose child it is, does that for it.
+It does not speak to boatswain: the agent, whose child it is, does that for it. It only tells the agent, in a file,
+whether it has work.
 """
 
 import collections
@@ -23,12 +24,23 @@ def ask(path, **fields):
         return json.load(answer)
 
 
+def is_busy(slots):
+    """Tells the agent how many slots have work; under the right name there is always all of it."""
+    file = os.environ.get("BOATSWAIN_STATUS_FILE")
+    if file:
+        with open(file + ".new", "w") as new:
+            json.dump({"busy_slots": slots}, new)
+        os.replace(file + ".new", file)
+
+
 def main():
     while True:
         piece = ask("/piece")
         if piece["piece"] is None:
+            is_busy(0)
             time.sleep(0.1)
             continue
+        is_busy(1)
         words = re.findall(r"[a-z]+", piece["text"].lower())
         # As if it were hard work.
         time.sleep(piece["effort"])

@@ -3,9 +3,11 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use super::status::STATUS_FILE;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
 
 /// How the child ended.
@@ -40,13 +42,17 @@ pub(super) fn code_of_no_start(error: &io::Error) -> u8 {
 pub(super) struct Child(Pid);
 
 impl Child {
-    /// Starts it. It has all that this process has, but for the token.
-    pub(super) fn start(command: &[OsString]) -> io::Result<Self> {
+    /// Starts it. It has all that this process has, but for the token; and the name of the file in which it may say how
+    /// busy it is.
+    pub(super) fn start(command: &[OsString], status_file: Option<&Path>) -> io::Result<Self> {
         let (program, args) = command
             .split_first()
             .ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
         let mut command = Command::new(program);
         command.args(args).env_remove("BOATSWAIN_TOKEN");
+        if let Some(file) = status_file {
+            command.env(STATUS_FILE, file);
+        }
         spawn(&mut command).map(Self)
     }
 

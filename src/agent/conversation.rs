@@ -16,8 +16,9 @@ use tokio_tungstenite::tungstenite::{self, Message};
 
 use super::Ended;
 use super::identity::Identity;
+use super::status::Status;
 use crate::model::backoff::Backoff;
-use crate::protocol::{Exiting, FromExecutor, Heartbeat, Registered, ToExecutor};
+use crate::protocol::{Exiting, FromExecutor, Registered, ToExecutor};
 
 /// What the agent hears of the driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,6 +82,8 @@ enum Over {
 /// The conversation of an agent with its driver.
 pub(super) struct Conversation {
     identity: Identity,
+    /// What the child says of itself.
+    status: Status,
     driver_timeout: Option<Duration>,
     /// When anything was last heard of the driver, or this began.
     last_heard: Instant,
@@ -89,9 +92,14 @@ pub(super) struct Conversation {
 }
 
 impl Conversation {
-    pub(super) fn new(identity: Identity, driver_timeout: Option<Duration>) -> Self {
+    pub(super) fn new(
+        identity: Identity,
+        status: Status,
+        driver_timeout: Option<Duration>,
+    ) -> Self {
         Self {
             identity,
+            status,
             driver_timeout,
             last_heard: Instant::now(),
             failures: 0,
@@ -206,22 +214,15 @@ impl Conversation {
                     let jitter = 0.9 + 0.2 * self.rng.random::<f64>();
                     beat_at = Instant::now() + interval.mul_f64(jitter);
                     answer_by = Some(Instant::now() + ANSWER);
-                    say(&mut socket, &self.heartbeat(session)).await
+                    let slots = self.identity.registration.slots;
+                    let heartbeat = self.status.heartbeat(session, slots);
+                    say(&mut socket, &FromExecutor::Heartbeat(heartbeat)).await
                 }
             };
             if let Err(over) = went {
                 return over;
             }
         }
-    }
-
-    /// All its slots count as busy: what the child does nobody here knows, and an idle executor may be let go.
-    fn heartbeat(&self, session: u64) -> FromExecutor {
-        FromExecutor::Heartbeat(Heartbeat {
-            session: Some(session),
-            busy_slots: self.identity.registration.slots,
-            ..Heartbeat::default()
-        })
     }
 
     async fn heard(

@@ -8,8 +8,10 @@ mod child;
 mod conversation;
 mod course;
 pub mod identity;
+mod status;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -22,6 +24,9 @@ use child::{Child, Ended};
 use conversation::Conversation;
 use course::{Course, Deed};
 use identity::Identity;
+use status::{Scratch, Status};
+
+pub use status::STATUS_FILE;
 
 /// So long a child that was told to go by the agent itself has, as a pod has.
 const USUAL_GRACE: Duration = Duration::from_secs(30);
@@ -41,6 +46,8 @@ pub struct Options {
     pub identity: Identity,
     /// Run instead of a SIGTERM where the executor is to be drained.
     pub decommission_command: Option<String>,
+    /// Where the child says how busy it is; `None`: in a new file among the temporary ones.
+    pub status_file: Option<PathBuf>,
     /// The driver may be away for so long; `None`: for ever.
     pub driver_timeout: Option<Duration>,
 }
@@ -55,7 +62,9 @@ pub async fn run(options: Options) -> Exit {
             return Exit::Bug;
         }
     };
-    let child = match Child::start(&options.command) {
+    let scratch = scratch(options.status_file.is_none());
+    let status_file = options.status_file.or(scratch.as_ref().map(Scratch::file));
+    let child = match Child::start(&options.command, status_file.as_deref()) {
         Ok(child) => child,
         Err(error) => {
             let command = options.command.first().cloned().unwrap_or_default();
@@ -65,7 +74,8 @@ pub async fn run(options: Options) -> Exit {
     };
     let (hear, mut heard) = mpsc::channel(HEARD);
     let (report, reported) = watch::channel(None);
-    let conversation = Conversation::new(options.identity, options.driver_timeout);
+    let status = Status::of(status_file);
+    let conversation = Conversation::new(options.identity, status, options.driver_timeout);
     let talking = tokio::spawn(conversation.run(hear, reported));
     let mut course = Course::new(options.decommission_command, USUAL_GRACE);
     let end = loop {
@@ -92,6 +102,20 @@ pub async fn run(options: Options) -> Exit {
     // A driver that is away is not waited for; Kubernetes tells it the same.
     let _ = timeout(LAST_WORD, talking).await;
     Exit::Child(end.code())
+}
+
+/// A place for what the child says of itself, where one is needed; without it the child works as well.
+fn scratch(needed: bool) -> Option<Scratch> {
+    match needed.then(Scratch::new)? {
+        Ok(scratch) => Some(scratch),
+        Err(error) => {
+            tracing::warn!(
+                %error,
+                "there is no room for what the command says of itself: it counts as busy; name a file with --status-file"
+            );
+            None
+        }
+    }
 }
 
 fn carry_out(child: &Child, deed: Deed) {

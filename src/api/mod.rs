@@ -38,7 +38,7 @@ use tokens::{Tokens, TokensError};
 const ANSWER: Duration = Duration::from_secs(5);
 
 /// So many connections may be open; more wait to be let in.
-const CONNECTIONS: usize = 1_024;
+pub const CONNECTIONS: usize = 1_024;
 
 /// So many may follow events at the same time.
 const FOLLOWERS: usize = 256;
@@ -117,9 +117,9 @@ impl Server {
         Ok(Self { listener, tokens })
     }
 
-    /// Serves until it is dropped: the driver's routes, as soon as it has some.
-    pub async fn run(self, driver: early::Routes) {
-        serve::serve(self.listener, early::router(driver), CONNECTIONS).await;
+    /// Serves until it is dropped: the driver's routes, as soon as it has some, over so many connections at most.
+    pub async fn run(self, driver: early::Routes, most: usize) {
+        serve::serve(self.listener, early::router(driver), most).await;
     }
 }
 

@@ -56,6 +56,10 @@ pub(super) struct AgentArgs {
     /// in BOATSWAIN_DEADLINE_SECONDS.
     #[arg(long, value_name = "COMMAND")]
     decommission_command: Option<String>,
+    /// Where the command says how many of its slots have work, as {"busy_slots": 1}; its environment names the file.
+    /// Without this it is a new one among the temporary files.
+    #[arg(long, env = agent::STATUS_FILE, value_name = "FILE")]
+    status_file: Option<PathBuf>,
     /// The driver may be away for so long before the command is stopped; "never" for no limit.
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = patience)]
     driver_timeout: Patience,
@@ -112,6 +116,7 @@ pub(super) fn run(args: AgentArgs) -> Exit {
             token,
         },
         decommission_command: args.decommission_command,
+        status_file: args.status_file,
         driver_timeout: args.driver_timeout.0,
     };
     actix::System::new().block_on(agent::run(options))

@@ -2,7 +2,8 @@
 
 use super::names::prefix_of;
 use super::notes::Notes;
-use super::{Auth, ClusterMode, Config, EmbeddedNode, Registration};
+use super::{Auth, ClusterMode, Config, EmbeddedNode, Registration, RollPolicy};
+use crate::model::ProfileName;
 
 /// Notes every contradiction; sets the defaults that follow from other keys.
 pub(super) fn check(config: &mut Config, notes: &mut Notes) {
@@ -15,6 +16,8 @@ pub(super) fn check(config: &mut Config, notes: &mut Notes) {
     sessions(config, notes);
     ttl(config, notes);
     bounds(config, notes);
+    gangs(config, notes);
+    outlier(config, notes);
 }
 
 /// Without a source nothing would ever be seen (spec W-6).
@@ -174,6 +177,59 @@ fn bounds(config: &Config, notes: &mut Notes) {
     }
 }
 
+/// Who waits for a gang has to have one, and to ask for all of it (spec B-20).
+fn gangs(config: &Config, notes: &mut Notes) {
+    if !config.scheduling.gang || !notes.are_sound(&["scheduling.gang"]) {
+        return;
+    }
+    let of = |name: &ProfileName, key: &str| format!("profiles.{name}.{key}");
+    for (name, profile) in &config.profiles {
+        let (wanted, least) = (profile.executors, profile.min_executors);
+        let keys = [of(name, "executors"), of(name, "min_executors")];
+        let sound = notes.are_sound(&keys.each_ref().map(String::as_str));
+        if (1..least).contains(&wanted) && sound {
+            notes.refuse(
+                &keys[0],
+                format!("executors is {wanted}, and with scheduling.gang min_executors, {least}, is the least"),
+                format!("ask for {least} or more, or for none; or lower min_executors"),
+            );
+        }
+    }
+    let keys: Vec<String> = (config.profiles.keys())
+        .map(|name| of(name, "min_executors"))
+        .collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    if config.profiles.values().all(|p| p.min_executors == 0) && notes.are_sound(&keys) {
+        notes.refuse(
+            "scheduling.gang",
+            "found true, and no profile says how many of it make a gang",
+            "set profiles.NAME.min_executors, or remove it",
+        );
+    }
+}
+
+/// Who is unlike the others shows in a figure that they report (spec B-32).
+fn outlier(config: &Config, notes: &mut Notes) {
+    let wanted = config.roll.policy == RollPolicy::Outlier;
+    let keys = ["roll.policy", "roll.metric", "backend.listen"];
+    if !notes.are_sound(&keys) {
+        return;
+    }
+    if wanted && config.roll.metric.is_none() {
+        notes.refuse(
+            "roll.metric",
+            "missing, and roll.policy is \"outlier\"",
+            "name what executors report under metrics in their heartbeats, as \"gc_ms\"",
+        );
+    } else if wanted && config.backend.sessions.listen.is_none() {
+        notes.refuse(
+            "roll.policy",
+            "found \"outlier\", and without backend.listen nobody reports anything",
+            "set backend.listen, or choose another policy",
+        );
+    }
+}
+
 /// Executors have to know where the driver is, and it them.
 fn sessions(config: &Config, notes: &mut Notes) {
     let sessions = &config.backend.sessions;
@@ -195,14 +251,6 @@ fn sessions(config: &Config, notes: &mut Notes) {
             "backend.url",
             "missing, and backend.listen is no address that others could call",
             "say where executors reach this driver, as \"http://driver.jobs:7078\"",
-        );
-    }
-    if config.api.listen == Some(address) && address.port() != 0 && notes.are_sound(&["api.listen"])
-    {
-        notes.refuse(
-            "backend.listen",
-            "found the address that api.listen has",
-            "name another port: people and executors are let in at different doors",
         );
     }
     let keys = ["backend.auth", "backend.key_file", "cluster.mode"];

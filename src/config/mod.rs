@@ -38,7 +38,7 @@ pub use names::{
 };
 pub use policy::{
     Allocation, Autoscaling, Backend, FailureAction, FailureRule, Failures, Lifecycle, Poll, Roll,
-    RollPolicy, ScaleDown, Watch,
+    RollPolicy, ScaleDown, Scheduling, Watch,
 };
 pub use profile::{
     DEFAULT_PROFILE, MOST_EXECUTORS, Profile, TaintEffect, Toleration, TolerationOperator,
@@ -78,6 +78,8 @@ pub struct Config {
     pub poll: Poll,
     /// How executors are asked for and let go.
     pub allocation: Allocation,
+    /// Executors that are of use only together.
+    pub scheduling: Scheduling,
     /// What is done about executors that end.
     pub lifecycle: Lifecycle,
     /// Executors that do not stay.
@@ -112,6 +114,7 @@ impl Default for Config {
             watch: Watch::default(),
             poll: Poll::default(),
             allocation: Allocation::default(),
+            scheduling: Scheduling::default(),
             lifecycle: Lifecycle::default(),
             failures: Failures::default(),
             backend: Backend::default(),
@@ -220,6 +223,12 @@ impl Config {
         Self::read(root, true).1.known
     }
 
+    /// Whether people and executors are let in at the same port. Two free ports are never the same.
+    pub fn one_port(&self) -> bool {
+        let executors = self.backend.sessions.listen;
+        executors.is_some_and(|address| address.port() != 0 && self.api.listen == Some(address))
+    }
+
     /// What the names of all that the application makes begin with (spec K-7). The driver's
     /// record is `<prefix>-app`, executor N `<prefix>-exec-N`.
     pub fn pod_name_prefix(&self) -> String {
@@ -244,6 +253,7 @@ impl Config {
             watch: s.section("watch", Watch::read),
             poll: s.section("poll", Poll::read),
             allocation: s.section("allocation", Allocation::read),
+            scheduling: s.section("scheduling", Scheduling::read),
             lifecycle: s.section("lifecycle", Lifecycle::read),
             failures: s.section("failures", Failures::read),
             backend: s.section("backend", Backend::read),

@@ -384,6 +384,34 @@ impl Autoscaling {
     }
 }
 
+/// `[scheduling]`: executors that are of use only together (spec B-20).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scheduling {
+    /// Whether an application can do nothing with fewer executors of a profile than its `min_executors`.
+    pub gang: bool,
+    /// They have so long to come together; then those that wait make room for a while.
+    pub gang_timeout: Duration,
+}
+
+impl Default for Scheduling {
+    fn default() -> Self {
+        Self {
+            gang: false,
+            gang_timeout: secs(300),
+        }
+    }
+}
+
+impl Scheduling {
+    pub(super) fn read(s: &mut Section<'_>) -> Self {
+        let d = Self::default();
+        Self {
+            gang: s.value("gang", Flag, d.gang),
+            gang_timeout: s.value("gang_timeout", span(secs(1)..=DAY), d.gang_timeout),
+        }
+    }
+}
+
 /// Who is replaced next (spec B-32).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RollPolicy {
@@ -392,23 +420,40 @@ pub enum RollPolicy {
     /// The one whose pod is the oldest.
     #[default]
     Oldest,
+    /// The one whose figure is unlike the others'.
+    Outlier,
 }
 
 impl Choice for RollPolicy {
-    const ALL: &'static [(&'static str, Self)] = &[("id", Self::Id), ("oldest", Self::Oldest)];
-
-    fn hint(refused: &str) -> Option<&'static str> {
-        (refused == "outlier").then_some("who is unlike the others is not looked for yet")
-    }
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("id", Self::Id),
+        ("oldest", Self::Oldest),
+        ("outlier", Self::Outlier),
+    ];
 }
 
 /// `[roll]`: replacing one executor after the other.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Roll {
     /// From one replacement to the next; nothing: none is replaced.
     pub interval: Duration,
     /// Who is next.
     pub policy: RollPolicy,
+    /// What is compared, of what heartbeats have in `metrics`; only for the outlier.
+    pub metric: Option<String>,
+    /// How far from the median is unlike the others, in thousandths of a standard deviation.
+    pub threshold: u32,
+}
+
+impl Default for Roll {
+    fn default() -> Self {
+        Self {
+            interval: Duration::ZERO,
+            policy: RollPolicy::default(),
+            metric: None,
+            threshold: 3_000,
+        }
+    }
 }
 
 impl Roll {
@@ -417,6 +462,8 @@ impl Roll {
         Self {
             interval: s.value("interval", span(ms(0)..=DAY * 365), d.interval),
             policy: s.value("policy", one_of(), d.policy),
+            metric: s.option("metric", Text::SOME),
+            threshold: s.value("threshold", Thousandths(500..=1_000_000), d.threshold),
         }
     }
 }

@@ -22,7 +22,7 @@ pub struct Profile {
     pub executors: u32,
     /// How many pieces of work one of them does at a time, for autoscaling.
     pub slots: u32,
-    /// Autoscaling wants no fewer.
+    /// Autoscaling wants no fewer, and a gang is so many (`scheduling.gang`).
     pub min_executors: u32,
     /// Nobody can want more.
     pub max_executors: u32,

@@ -25,13 +25,16 @@ pub(super) enum DoorError {
 
 /// The door is open, and nobody answers yet.
 pub(super) struct Door {
-    pub(super) server: Server,
+    /// Where executors come in.
+    pub(super) address: SocketAddr,
+    /// Lets them in; `None` where the api does, at its own port.
+    pub(super) server: Option<Server>,
     /// What derived tokens are sealed with, where tokens are derived.
     pub(super) key: Option<Key>,
 }
 
 impl Door {
-    /// Takes the address and reads the key, where executors are to be heard.
+    /// Takes the address, where that is not the api's, and reads the key, where executors are to be heard.
     pub(super) async fn open(config: &Config) -> Result<Option<Self>, DoorError> {
         let sessions = &config.backend.sessions;
         let Some(address) = sessions.listen else {
@@ -42,8 +45,21 @@ impl Door {
             (Auth::Derived, Some(file)) => Some(Key::of_file(file)?),
             (Auth::Derived, None) => Some(Key::drawn()?),
         };
+        if config.one_port() {
+            let server = None;
+            tracing::info!(%address, "sessions are served where the api is");
+            return Ok(Some(Self {
+                address,
+                server,
+                key,
+            }));
+        }
         let server = Server::bind(address).await?;
-        Ok(Some(Self { server, key }))
+        Ok(Some(Self {
+            address: server.address(),
+            server: Some(server),
+            key,
+        }))
     }
 
     /// What executors prove with who they are.
@@ -106,6 +122,10 @@ pub(super) fn speaking(config: &Config, record: &Record, prefix: &str) -> sessio
         readiness: readiness::Settings {
             ratio: config.app.min_registered_ratio,
             max_wait: config.app.max_wait,
+            gangs: (config.profiles.iter())
+                .filter(|(_, profile)| config.scheduling.gang && profile.executors > 0)
+                .map(|(name, profile)| (name.clone(), profile.min_executors))
+                .collect(),
             registered: required,
         },
     }

@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use crate::config::OnSignal;
 use crate::driver_backend::steering::messages::Stop;
 use crate::exit::{Exit, OVER_BUDGET};
 use crate::kubernetes::{Failure, ListQuery};
 use crate::lifecycle_manager::duties::nothing_left;
+use crate::model::backoff::Backoff;
 use crate::model::executor::{How, Why};
 use crate::model::news::{Aim, News};
 use crate::model::pod::Sighting;
@@ -28,8 +29,14 @@ use crate::watch_source;
 use super::Event;
 use super::wiring::Actors;
 
-/// How often the end's progress is looked at.
+/// How often the end's progress is looked at, in the ledger.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Between lists that prove that nothing is left: each costs the server as much as there is.
+const LIST_EVERY: Backoff = Backoff {
+    initial: LOOK_EVERY,
+    max: Duration::from_secs(3),
+};
 
 /// Beyond the server's own timeout, until an answer is given up.
 const MARGIN: Duration = Duration::from_secs(2);
@@ -72,29 +79,30 @@ struct End {
 }
 
 impl Way {
-    /// What a signal, or a test, asks for. Where somebody would start another driver in this one's place, the record stays
-    /// and tells it that the application is over (spec O-11).
-    pub(super) fn of_signal(way: OnSignal, is_controlled: bool) -> Self {
+    /// What a signal, or a test, asks for.
+    pub(super) fn of_signal(way: OnSignal, in_a_pod: bool) -> Self {
         match way {
             OnSignal::HandOver => Self::HandOver,
             // What `auto` is was decided at the start.
-            OnSignal::End | OnSignal::Auto => Self::End {
-                exit_code: 0,
-                keep_record: is_controlled,
-            },
+            OnSignal::End | OnSignal::Auto => Self::end_with(0, in_a_pod),
         }
     }
 
-    /// What the application asks for. A pod is started again by whoever started it, where its exit code says so: that
-    /// one must not begin the application anew.
+    /// What the application asks for.
     pub(super) fn asked(stop: Stop, in_a_pod: bool) -> Self {
         match stop {
             Stop::HandOver => Self::HandOver,
-            Stop::End { exit_code } => Self::End {
-                exit_code,
-                keep_record: in_a_pod,
-            },
+            Stop::End { exit_code } => Self::end_with(exit_code, in_a_pod),
             Stop::OverBudget { why } => Self::OverBudget { why },
+        }
+    }
+
+    /// A pod may be started again by whoever started it, also one that was told to stop, as where its node is drained:
+    /// the next one must not begin the application anew.
+    fn end_with(exit_code: u8, in_a_pod: bool) -> Self {
+        Self::End {
+            exit_code,
+            keep_record: in_a_pod,
         }
     }
 }
@@ -226,8 +234,9 @@ impl Actors {
         };
         // Without the allocator there is nobody who could request anything.
         let _ = self.allocator.send(StopRequesting).await;
-        let mut told = None;
+        let (mut told, mut lists) = (None, 0);
         let left = loop {
+            let mut pause = LOOK_EVERY;
             let snapshot = match self.store.send(LookNow).await {
                 Ok(look) => look.0,
                 Err(_) => return Exit::Bug,
@@ -242,6 +251,8 @@ impl Actors {
                 told = Some(());
             }
             if snapshot.adopted && nothing_left(&snapshot) {
+                lists += 1;
+                pause = LIST_EVERY.delay(lists);
                 match timeout_at(deadline, self.list_left()).await {
                     Ok(Ok(left)) if left.is_empty() => break Some(left),
                     Ok(Ok(left)) if Instant::now() >= deadline => break Some(left),
@@ -256,7 +267,7 @@ impl Actors {
                     .ok()
                     .and_then(Result::ok);
             }
-            sleep(LOOK_EVERY).await;
+            sleep_until(deadline.min(Instant::now() + pause)).await;
         };
         let closing = async {
             match keep_record {
@@ -346,5 +357,26 @@ fn still_wanted(pod: &Sighting) -> Option<String> {
             (ours && pod.deletion.is_none()).then(|| pod.name.to_string())
         }
         Sighting::Unreadable(part) => part.name.as_ref().map(ToString::to_string),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // spec: O-10, O-11
+    #[test]
+    fn an_end_in_a_pod_keeps_the_record_whoever_asked_for_it() {
+        for in_a_pod in [true, false] {
+            let end = |exit_code| Way::End {
+                exit_code,
+                keep_record: in_a_pod,
+            };
+            assert_eq!(Way::of_signal(OnSignal::End, in_a_pod), end(0));
+            let asked = Stop::End { exit_code: 3 };
+            assert_eq!(Way::asked(asked, in_a_pod), end(3));
+            let hand_over = Way::of_signal(OnSignal::HandOver, in_a_pod);
+            assert_eq!(hand_over, Way::HandOver);
+        }
     }
 }

@@ -38,6 +38,7 @@ use crate::lifecycle_manager::messages::Ended;
 use crate::model::{ProfileName, Snapshot};
 use crate::pod_allocator::messages::CannotStart;
 use crate::record_keeper::messages::DriverIsOver;
+use crate::sessions;
 use crate::snapshot_store::messages::Measures;
 use crate::telemetry::millis;
 use ending::Way;
@@ -295,7 +296,11 @@ async fn drive(
     let (routes, served) = watch::channel(None);
     let tokens = api.as_ref().map(|api| api.tokens.clone());
     if let Some(api) = api {
-        serving.spawn(api.run(served));
+        let most = match config.one_port() {
+            true => sessions::CONNECTIONS,
+            false => api::CONNECTIONS,
+        };
+        serving.spawn(api.run(served, most));
     }
     let succeeded = tokio::select! {
         biased;
@@ -321,7 +326,6 @@ async fn drive(
     .start();
     let chain = application.chain.as_ref();
     let on_signal = chain::on_signal(config.shutdown.on_signal, chain);
-    let is_controlled = chain.is_some_and(chain::Chain::is_controlled);
     let grace = config.shutdown.grace;
     let in_a_pod = config.driver.pod_name.is_some();
     let door = match Door::open(&config).await {
@@ -344,10 +348,15 @@ async fn drive(
     };
     if let Some(tokens) = tokens {
         let (backend, meter) = (actors.backend.clone(), actors.meter.clone());
-        routes.send_replace(Some(api::router(backend, meter, tokens)));
+        let mut router = api::router(backend, meter, tokens);
+        if let (Some(Door { server: None, .. }), Some(sessions)) = (&door, &actors.sessions) {
+            router = router.merge(sessions.routes());
+        }
+        routes.send_replace(Some(router));
     }
-    if let (Some(door), Some(sessions)) = (door, &actors.sessions) {
-        serving.spawn(door.server.run(sessions.clone()));
+    let server = door.and_then(|door| door.server);
+    if let (Some(server), Some(sessions)) = (server, &actors.sessions) {
+        serving.spawn(server.run(sessions.clone()));
     }
     tracing::debug!(duration_ms = millis(started.elapsed()), "actors started");
     for command in early {
@@ -360,9 +369,7 @@ async fn drive(
             Some(stop) = stops.recv() => break Way::asked(stop, in_a_pod),
             // Where every handle is gone, nobody but the application will ever stop it, so it goes on.
             Some(command) = commands.recv() => match command {
-                Command::Stop(way) => {
-                    break Way::of_signal(way.unwrap_or(on_signal), is_controlled);
-                }
+                Command::Stop(way) => break Way::of_signal(way.unwrap_or(on_signal), in_a_pod),
                 command => actors.command(command).await,
             },
             else => return Exit::Bug,

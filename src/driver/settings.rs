@@ -1,6 +1,7 @@
 //! What the actors are told of the configuration and of the record: pure.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config::{self, FailureAction, ScaleDown, Where};
@@ -15,7 +16,7 @@ use crate::model::{Now, ProfileName};
 use crate::pod_allocator::caps::Caps;
 use crate::pod_allocator::crash_loop::Kept;
 use crate::pod_allocator::failures::rules::{Rule, Verdict};
-use crate::pod_allocator::{allocation, failures, pace, victims, waiting};
+use crate::pod_allocator::{allocation, failures, gang, pace, victims, waiting};
 use crate::poll_source;
 use crate::snapshot_store::ledger::Inheritance;
 
@@ -91,6 +92,11 @@ pub(super) fn rolling(roll: &config::Roll) -> rolling::Settings {
         policy: match roll.policy {
             config::RollPolicy::Id => Policy::Id,
             config::RollPolicy::Oldest => Policy::Oldest,
+            config::RollPolicy::Outlier => Policy::Outlier {
+                // One without is refused with the configuration.
+                metric: Arc::from(roll.metric.as_deref().unwrap_or_default()),
+                threshold: f64::from(roll.threshold) / 1_000.0,
+            },
         },
     }
 }
@@ -128,6 +134,7 @@ pub(super) fn duty_settings(
     cluster: &config::Cluster,
     up: &config::Allocation,
     lifecycle: &config::Lifecycle,
+    adoption_grace: Option<Duration>,
 ) -> duties::Settings {
     duties::Settings {
         delete_on_termination: lifecycle.delete_on_termination,
@@ -135,6 +142,7 @@ pub(super) fn duty_settings(
         server_timeout: cluster.request_timeout + super::wiring::SETTLED_AFTER,
         creation_timeout: up.creation_timeout,
         backoff: DUTY,
+        adoption_grace,
     }
 }
 
@@ -145,6 +153,7 @@ pub(super) fn allocation_settings(
     failures: &config::Failures,
     caps: Caps,
     decommission_timeout: Duration,
+    gang: Option<gang::Settings>,
 ) -> allocation::Settings {
     allocation::Settings {
         batch_size: up.batch_size,
@@ -177,6 +186,7 @@ pub(super) fn allocation_settings(
             stuck_after: up.stuck_after,
         },
         caps,
+        gang,
     }
 }
 
@@ -216,6 +226,23 @@ pub(super) fn known_to_the_allocator(record: &Record, now: Now) -> allocation::I
         failures: record.failures.clone(),
         made: record.made(),
     }
+}
+
+/// How gangs are waited for, where they are; `registered` says whether executors have to register.
+pub(super) fn gangs(scheduling: &config::Scheduling, registered: bool) -> Option<gang::Settings> {
+    scheduling.gang.then_some(gang::Settings {
+        timeout: scheduling.gang_timeout,
+        registered,
+    })
+}
+
+/// At least so many executors of each profile are of use.
+pub(super) fn least(
+    profiles: &BTreeMap<ProfileName, config::Profile>,
+) -> BTreeMap<ProfileName, u32> {
+    (profiles.iter())
+        .map(|(name, profile)| (name.clone(), profile.min_executors))
+        .collect()
 }
 
 /// Backoffs as an earlier incarnation left them; what the wall clock says of them is believed up to their maximum.

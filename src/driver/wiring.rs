@@ -10,7 +10,7 @@ use rand::rngs::StdRng;
 use crate::announcer::Announcer;
 use crate::announcer::events::Events;
 use crate::api;
-use crate::config::{self, Config, Where};
+use crate::config::{self, Config, Registration, Where};
 use crate::credentials::Credentials;
 use crate::driver_backend::messages::{HearOfEnds, SetTargets};
 use crate::driver_backend::profiles::{self, TellOfProfiles};
@@ -20,6 +20,7 @@ use crate::kubernetes::pod_template::{Common, TemplateError};
 use crate::kubernetes::record::Held;
 use crate::lifecycle_manager::{self, LifecycleManager, duties};
 use crate::metrics::Meter;
+use crate::metrics::messages::{TellOfDepths, TellOfSessions};
 use crate::model::ProfileName;
 use crate::pod_allocator::{self, PodAllocator, Pods, allocation};
 use crate::poll_source::PollSource;
@@ -122,7 +123,7 @@ pub(super) fn wire(
         version,
         chain,
     } = application;
-    let driver_url = door.map(|door| door::url(&config, door.server.address()));
+    let driver_url = door.map(|door| door::url(&config, door.address));
     let token = door.map(|door| door.token_source(&record.app_id));
     let agent = door.and_then(|_| door::agent(&config));
     let speaking = door::speaking(&config, &record, &prefix);
@@ -147,16 +148,19 @@ pub(super) fn wire(
         watch,
         poll,
         allocation: up,
+        scheduling,
         lifecycle,
         failures,
         backend: going,
-        adoption: _,
+        adoption,
         autoscaling: demand,
         roll,
         api: _,
         shutdown: _,
         log: _,
     } = config;
+    let registered = going.sessions.registration() == Registration::Required;
+    let adoption_grace = registered.then_some(adoption.grace);
     let mut seeds = StdRng::seed_from_u64(seed);
     let mut rng = || StdRng::from_rng(&mut seeds);
     let now = clock.now();
@@ -261,9 +265,13 @@ pub(super) fn wire(
     }));
 
     backend.do_send(HearOfEnds(meter.clone().recipient()));
+    meter.do_send(TellOfSessions(backend.clone().recipient()));
 
-    LifecycleManager::new(lifecycle_manager::Wiring {
-        duties: duties::Duties::new(settings::duty_settings(&cluster, &up, &lifecycle), rng()),
+    let lifecycle_manager = LifecycleManager::new(lifecycle_manager::Wiring {
+        duties: duties::Duties::new(
+            settings::duty_settings(&cluster, &up, &lifecycle, adoption_grace),
+            rng(),
+        ),
         calls: calls.clone(),
         prefix: shared,
         labels,
@@ -284,6 +292,7 @@ pub(super) fn wire(
             .start()
             .recipient()
     });
+    let least = settings::least(&profiles);
     let common = Common {
         app_id: record.app_id.clone(),
         app_name: app.name,
@@ -298,10 +307,16 @@ pub(super) fn wire(
         avoid: Default::default(),
     };
     let pods = Pods::new(common, settings::specs(profiles))?;
-    let settings =
-        settings::allocation_settings(&cluster, &up, &failures, caps, going.decommission_timeout);
+    let settings = settings::allocation_settings(
+        &cluster,
+        &up,
+        &failures,
+        caps,
+        going.decommission_timeout,
+        settings::gangs(&scheduling, registered),
+    );
     let known = settings::known_to_the_allocator(&record, now);
-    let allocation = allocation::Allocation::new(settings, rng(), &known, now);
+    let allocation = allocation::Allocation::new(settings, rng(), &known, &least, now);
     let allocator = PodAllocator::new(pod_allocator::Wiring {
         allocation,
         calls: calls.clone(),
@@ -321,6 +336,13 @@ pub(super) fn wire(
     })
     .start();
     backend.do_send(HearOfEnds(allocator.clone().recipient()));
+    for (actor, asked) in [
+        ("allocator", allocator.clone().recipient()),
+        ("lifecycle", lifecycle_manager.recipient()),
+        ("backend", backend.clone().recipient()),
+    ] {
+        meter.do_send(TellOfDepths { actor, asked });
+    }
     backend.do_send(TellOfProfiles(allocator.clone().recipient()));
     let sessions = door.map(|door| {
         let access = match &door.key {

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use actix::{ActorFutureExt, AtomicResponse, Handler, Message, Recipient, WrapFuture};
 use serde_json::Value;
@@ -63,6 +64,14 @@ pub struct Understood {
     pub spec: ProfileSpec,
     /// So many may be live and not running yet (spec A-4).
     pub max_pending: Option<u32>,
+}
+
+/// What DriverBackend keeps of a profile that the allocator has taken in.
+struct Known {
+    executors: u32,
+    bounds: Bounds,
+    /// How long its pods may take to end; nothing: as long as in Kubernetes.
+    grace: Option<Duration>,
 }
 
 /// How a description is understood.
@@ -138,11 +147,19 @@ impl DriverBackend {
             .map_err(RefusedProfile::Mistakes)
     }
 
-    fn add(&mut self, add: AddProfile, executors: u32, bounds: Bounds) {
+    fn add(&mut self, add: AddProfile, known: Known) {
         let AddProfile { name, described } = add;
+        let Known {
+            executors,
+            bounds,
+            grace,
+        } = known;
         tracing::info!(profile = name.as_str(), executors, "profile added");
         self.profiles.insert(name.clone(), bounds);
         self.scalers.add(name.clone(), bounds);
+        if let Some(grace) = grace {
+            self.sessions.registry.know(name.clone(), grace);
+        }
         self.targets.insert(name.clone(), executors);
         self.added.added.insert(name.clone(), described.clone());
         let keep = KeepProfile {
@@ -189,20 +206,26 @@ impl Handler<AddProfile> for DriverBackend {
                 return Ok(None);
             };
             let allocator = allocator.ok_or(RefusedProfile::NotNow)?;
+            let (least, grace) = (bounds.least, spec.termination_grace);
             let know = KnowProfile {
                 name,
                 spec,
                 max_pending,
+                least,
             };
             let known = allocator.send(know).await;
             known
                 .map_err(|_| RefusedProfile::NotNow)?
                 .map_err(|error| RefusedProfile::NoPod(error.to_string()))?;
-            Ok(Some((executors, bounds)))
+            Ok(Some(Known {
+                executors,
+                bounds,
+                grace,
+            }))
         };
         AtomicResponse::new(Box::pin(known.into_actor(self).map(|known, this, _| {
-            if let Some((executors, bounds)) = known? {
-                this.add(add, executors, bounds);
+            if let Some(known) = known? {
+                this.add(add, known);
             }
             Ok(this.targets.clone())
         })))

@@ -1,16 +1,19 @@
 //! When the application may begin (spec B-20): pure.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::model::Tick;
+use crate::model::{ProfileName, Tick};
 
 /// What is waited for.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Settings {
     /// So many in a hundred of those that were wanted at the start.
     pub ratio: u32,
-    /// No longer than that.
+    /// No longer than that, but for gangs.
     pub max_wait: Duration,
+    /// At least so many of each of these profiles, however long that takes.
+    pub gangs: BTreeMap<ProfileName, u32>,
     /// Whether they have to have registered; otherwise they have to run.
     pub registered: bool,
 }
@@ -51,11 +54,13 @@ impl Readiness {
         self.settings.registered
     }
 
-    /// So many are there, after the driver has taken over. Tells whether it has become ready.
-    pub fn look(&mut self, there: u32, now: Tick) -> bool {
+    /// So many are there, and so many of a profile, after the driver has taken over. Tells whether it has become ready.
+    pub fn look(&mut self, there: u32, of: impl Fn(&ProfileName) -> u32, now: Tick) -> bool {
         let since = *self.since.get_or_insert(now);
         let waited = now.since(since) >= self.settings.max_wait;
-        let becomes = !self.ready && (there >= self.wanted || waited);
+        let complete =
+            || (self.settings.gangs.iter()).all(|(profile, least)| of(profile) >= *least);
+        let becomes = !self.ready && (there >= self.wanted || waited) && complete();
         self.ready |= becomes;
         becomes
     }
@@ -70,6 +75,7 @@ mod tests {
         let settings = Settings {
             ratio: 80,
             max_wait: Duration::from_secs(30),
+            gangs: BTreeMap::new(),
             registered: true,
         };
         Readiness::new(settings, targets)
@@ -79,9 +85,10 @@ mod tests {
     #[test]
     fn it_is_ready_once_enough_are_there_and_says_so_once() {
         let mut readiness = readiness(9);
-        assert!(!readiness.look(7, at(0)), "7.2 are wanted, so 8");
-        assert!(readiness.look(8, at(1)));
-        assert!(!readiness.look(9, at(2)) && !readiness.look(0, at(3)));
+        let mut look = |there, millis| readiness.look(there, |_| 0, at(millis));
+        assert!(!look(7, 0), "7.2 are wanted, so 8");
+        assert!(look(8, 1));
+        assert!(!look(9, 2) && !look(0, 3));
         assert!(readiness.is_ready());
     }
 
@@ -89,13 +96,29 @@ mod tests {
     #[test]
     fn it_is_ready_after_a_while_however_many_are_there() {
         let mut readiness = readiness(9);
-        assert!(!readiness.look(0, at(10_000)) && !readiness.look(0, at(39_999)));
-        assert!(readiness.look(0, at(40_000)));
+        let mut look = |millis| readiness.look(0, |_| 0, at(millis));
+        assert!(!look(10_000) && !look(39_999));
+        assert!(look(40_000));
     }
 
     // spec: B-20
     #[test]
     fn where_nobody_is_wanted_nobody_is_waited_for() {
-        assert!(readiness(0).look(0, at(0)));
+        assert!(readiness(0).look(0, |_| 0, at(0)));
+    }
+
+    // spec: B-20
+    #[test]
+    fn a_gang_is_waited_for_however_long_it_takes() {
+        let mut readiness = readiness(9);
+        let gangs = [("cpu", 2), ("gpu", 4)];
+        readiness.settings.gangs = gangs.map(|(name, n)| (name.into(), n)).into();
+        let mut look = |cpu, gpu, millis| {
+            let of = |profile: &ProfileName| if profile.as_str() == "cpu" { cpu } else { gpu };
+            readiness.look(cpu + gpu, of, at(millis))
+        };
+        assert!(!look(9, 3, 0) && !look(9, 3, 3_600_000));
+        assert!(!look(1, 8, 3_600_001));
+        assert!(look(2, 4, 3_600_002));
     }
 }

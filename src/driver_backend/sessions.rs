@@ -12,9 +12,9 @@ use tokio::sync::mpsc;
 use super::DriverBackend;
 use super::chronicle::event::{Step, What};
 use super::readiness::{self, Readiness};
-use super::registry::{self, ConnectionId, Effect, Proof, Registry, Via};
+use super::registry::{self, ConnectionId, Effect, Proof, Reach, Registry, Via};
 use crate::lifecycle_manager::{self, messages::Instruct};
-use crate::metrics::messages::CallMade;
+use crate::metrics::messages::{AskDepths, CallMade, Depths, MeasureSessions, SessionMeasures};
 use crate::model::executor::{How, Why};
 use crate::model::news::{Aim, News};
 use crate::model::{Batch, ExecutorId, ProfileName, Snapshot};
@@ -65,6 +65,40 @@ pub struct Say {
     pub message: FromExecutor,
 }
 
+/// Something was said that nobody could read, or that somebody said who may not.
+#[derive(Debug, Clone, Copy, Message)]
+#[rtype(result = "()")]
+pub struct NotTakenIn {
+    /// Why, in one word.
+    pub code: &'static str,
+}
+
+/// What was said, counted.
+#[derive(Debug, Default)]
+struct Tally {
+    heard: BTreeMap<&'static str, u64>,
+    /// By codes of the driver's own; so there are few.
+    refused: BTreeMap<String, u64>,
+}
+
+impl Tally {
+    fn say(&mut self, message: &FromExecutor, answers: &[ToExecutor]) {
+        *self.heard.entry(message.kind()).or_default() += 1;
+        for code in answers.iter().filter_map(ToExecutor::refusal) {
+            self.refuse(code);
+        }
+    }
+
+    fn refuse(&mut self, code: &str) {
+        match self.refused.get_mut(code) {
+            Some(count) => *count += 1,
+            None => {
+                self.refused.insert(code.to_owned(), 1);
+            }
+        }
+    }
+}
+
 /// Sessions, as DriverBackend has them.
 pub(super) struct Sessions {
     pub(super) registry: Registry,
@@ -74,6 +108,7 @@ pub(super) struct Sessions {
     begun: bool,
     /// What happened to executors that no batch has shown yet; each is in the next one.
     untold: Vec<(ExecutorId, ProfileName, Step)>,
+    tally: Tally,
 }
 
 /// What sessions are made of.
@@ -93,7 +128,31 @@ impl Sessions {
             connections: 0,
             begun: false,
             untold: Vec::new(),
+            tally: Tally::default(),
         }
+    }
+
+    fn measures(&self) -> SessionMeasures {
+        let mut measures = SessionMeasures {
+            heard: self.tally.heard.clone(),
+            refused: self.tally.refused.clone(),
+            ..SessionMeasures::default()
+        };
+        for (_, account) in self.registry.accounts() {
+            *match account.reach {
+                Reach::Connected(_) => &mut measures.connected,
+                Reach::Asking => &mut measures.asking,
+                Reach::Lost(_) => &mut measures.disabled,
+            } += 1;
+        }
+        measures.unregistered = self.mailboxes.len().saturating_sub(measures.connected);
+        measures
+    }
+
+    /// What waits to be told to the executor that takes in the least.
+    fn unsent(&self) -> usize {
+        let waiting = |mailbox: &mpsc::Sender<Outgoing>| MAILBOX - mailbox.capacity();
+        self.mailboxes.values().map(waiting).max().unwrap_or(0)
     }
 
     /// Puts something into a mailbox; a connection that does not take in what it is told ends.
@@ -144,12 +203,22 @@ impl DriverBackend {
         let Some(snapshot) = self.chronicle.snapshot() else {
             return;
         };
-        let there = match self.sessions.readiness.counts_registered() {
-            true => u32::try_from(self.sessions.registry.accounts().len()).unwrap_or(u32::MAX),
-            false => running(snapshot),
-        };
+        let Sessions {
+            registry,
+            readiness,
+            ..
+        } = &mut self.sessions;
         let now = self.clock.now();
-        if self.sessions.readiness.look(there, now.tick) {
+        let (there, becomes) = if readiness.counts_registered() {
+            let there = u32::try_from(registry.accounts().len()).unwrap_or(u32::MAX);
+            let of = |profile: &ProfileName| registry.registered(profile);
+            (there, readiness.look(there, of, now.tick))
+        } else {
+            let there = running(snapshot);
+            let of = |profile: &ProfileName| snapshot.counts(profile).running;
+            (there, readiness.look(there, of, now.tick))
+        };
+        if becomes {
             let wanted = self.sessions.readiness.wanted();
             tracing::info!(executors = there, wanted, "ready");
             let executors = there;
@@ -255,6 +324,7 @@ impl DriverBackend {
         if matches!(say.message, FromExecutor::Register(_)) {
             self.look_whether_ready();
         }
+        self.sessions.tally.say(&say.message, &answer);
         answer
     }
 }
@@ -352,6 +422,33 @@ impl Handler<Instruct> for DriverBackend {
         };
         (self.sessions.registry).order(executor, order, now, &mut effects);
         self.carry_out(effects);
+    }
+}
+
+impl Handler<NotTakenIn> for DriverBackend {
+    type Result = ();
+
+    fn handle(&mut self, NotTakenIn { code }: NotTakenIn, _: &mut Self::Context) {
+        self.sessions.tally.refuse(code);
+    }
+}
+
+impl Handler<MeasureSessions> for DriverBackend {
+    type Result = SessionMeasures;
+
+    fn handle(&mut self, _: MeasureSessions, _: &mut Self::Context) -> SessionMeasures {
+        self.sessions.measures()
+    }
+}
+
+impl Handler<AskDepths> for DriverBackend {
+    type Result = Depths;
+
+    fn handle(&mut self, _: AskDepths, _: &mut Self::Context) -> Depths {
+        Depths(vec![
+            ("session-messages", self.sessions.unsent()),
+            ("session-events", self.sessions.untold.len()),
+        ])
     }
 }
 

@@ -165,3 +165,9 @@ fn any_page_token_is_a_place_or_a_bad_request() {
 fn any_requests_are_answered_and_none_as_the_servers_fault() {
     holds("requests", 150, requests);
 }
+
+// spec: B-1, B-2, B-5, B-10, I-8, I-11
+#[test]
+fn whatever_executors_say_is_answered_and_each_speaks_as_itself() {
+    holds("sessions", 1_000, sessions);
+}

@@ -35,6 +35,8 @@ pub struct Settings {
     pub creation_timeout: Duration,
     /// Between tries of the same duty.
     pub backoff: Backoff,
+    /// So long one that was adopted may take to find this driver, where executors register (spec A-44).
+    pub adoption_grace: Option<Duration>,
 }
 
 /// What a round decides.
@@ -305,7 +307,7 @@ impl Duties {
             };
             return Some((duty, None));
         }
-        let step = going::next(entry, bound, now)?;
+        let step = going::next(entry, bound, self.settings.adoption_grace, now)?;
         if let Some(at) = step.again_at {
             self.deadlines.insert((at, entry.id));
         }

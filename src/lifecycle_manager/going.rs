@@ -29,8 +29,14 @@ impl Step {
     }
 }
 
-/// The next step, if one is owed to an executor that has not ended.
-pub fn next(entry: &Entry, bound: &Bound, now: Tick) -> Option<Step> {
+/// The next step, if one is owed to an executor that has not ended. One without a session that an earlier driver may have
+/// known has the grace of adoption to come back; where executors do not register there is none (spec A-44).
+pub fn next(
+    entry: &Entry,
+    bound: &Bound,
+    adoption_grace: Option<Duration>,
+    now: Tick,
+) -> Option<Step> {
     let leaving = entry.leaving.as_ref()?;
     let delete = |grace| Duty::Delete {
         name: Arc::clone(&bound.pod.name),
@@ -61,11 +67,17 @@ pub fn next(entry: &Entry, bound: &Bound, now: Tick) -> Option<Step> {
         How::Drain { within } => {
             let until = leaving.since + within;
             let marked = bound.pod.draining.is_some();
-            Some(if now >= until || (marked && !entry.session.registered) {
+            let grace = adoption_grace.filter(|_| entry.adopted);
+            let deadline = match grace.map(|grace| entry.since + grace) {
+                _ if entry.session.registered => until,
+                Some(back_by) => until.min(back_by),
+                None => now,
+            };
+            Some(if now >= until || (marked && now >= deadline) {
                 Step::now(delete(None))
             } else if marked {
                 Step {
-                    not_before: Some(until),
+                    not_before: Some(deadline),
                     ..Step::now(delete(None))
                 }
             } else {
@@ -88,6 +100,7 @@ fn asked_by(leaving: &Leaving) -> Option<Arc<str>> {
     match &leaving.why {
         Why::Decommissioned(by) | Why::Killed(by) => Some(Arc::clone(by)),
         Why::ScaledDown
+        | Why::GangMissed(_)
         | Why::Mislabelled(_)
         | Why::ApplicationEnded
         | Why::HeartbeatTimeout(_)

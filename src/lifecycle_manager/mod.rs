@@ -19,6 +19,7 @@ use crate::clock::Clock;
 use crate::kubernetes::draining;
 use crate::kubernetes::labels::{INACTIVE, LabelScheme};
 use crate::kubernetes::{Calls, Deleted, Failure};
+use crate::metrics::messages::{AskDepths, Depths};
 use crate::model::ids::pod_name;
 use crate::model::news::{Found, News};
 use crate::model::pod::{Draining, Sighting};
@@ -291,6 +292,14 @@ impl Handler<Round> for LifecycleManager {
         }
         self.store.do_send(Decided(Subscriber::Lifecycle));
         self.arm(ctx);
+    }
+}
+
+impl Handler<AskDepths> for LifecycleManager {
+    type Result = Depths;
+
+    fn handle(&mut self, _: AskDepths, _: &mut Self::Context) -> Depths {
+        Depths(vec![("calls-owed", self.duties.outstanding())])
     }
 }
 

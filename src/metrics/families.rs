@@ -13,7 +13,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Metric, Registry, Unit};
 
-use super::messages::CallMade;
+use super::messages::{CallMade, SessionMeasures};
 use crate::model::{AppId, Incarnation, LossClass, ProfileName, Snapshot, Tick};
 use crate::snapshot_store::messages::{Measures, RoundMade, Subscriber};
 
@@ -68,6 +68,31 @@ struct OfRound {
     subscriber: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfActor {
+    actor: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfQueue {
+    queue: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfSession {
+    state: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfMessage {
+    r#type: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfRefusal {
+    code: String,
+}
+
 /// A metric of whatever kind, for the table of all of them.
 #[derive(Debug)]
 struct Boxed(Box<dyn Metric>);
@@ -103,6 +128,12 @@ pub struct Families {
     snapshot_age: Gauge,
     waiting: Gauge,
     bookmark_age: Gauge,
+    registrations: Family<OfProfile, Histogram>,
+    sessions: Family<OfSession, Gauge>,
+    messages: Family<OfMessage, Counter>,
+    refused: Family<OfRefusal, Counter>,
+    depths: Family<OfQueue, Gauge>,
+    mailboxes: Family<OfActor, Histogram>,
 }
 
 impl Families {
@@ -130,6 +161,12 @@ impl Families {
             snapshot_age: Gauge::default(),
             waiting: Gauge::default(),
             bookmark_age: Gauge::default(),
+            registrations: Family::new_with_constructor(|| Histogram::new(START_SECONDS)),
+            sessions: Family::default(),
+            messages: Family::default(),
+            refused: Family::default(),
+            depths: Family::default(),
+            mailboxes: Family::new_with_constructor(|| Histogram::new(ROUND_SECONDS)),
         };
         it.registry
             .register("build", "This driver", Info::new(build.to_vec()));
@@ -170,6 +207,42 @@ impl Families {
                 "From the request for an executor to its running",
                 seconds(),
                 Box::new(self.starts.clone()),
+            ),
+            (
+                "executor_registration",
+                "From the request for an executor to its registration",
+                seconds(),
+                Box::new(self.registrations.clone()),
+            ),
+            (
+                "sessions",
+                "Sessions of executors, by how they are reached",
+                None,
+                Box::new(self.sessions.clone()),
+            ),
+            (
+                "session_messages",
+                "What executors said, heartbeats among it",
+                None,
+                Box::new(self.messages.clone()),
+            ),
+            (
+                "session_messages_refused",
+                "What executors, or others, said and was not taken in",
+                None,
+                Box::new(self.refused.clone()),
+            ),
+            (
+                "queue_depth",
+                "What waits to be done, or is under way",
+                None,
+                Box::new(self.depths.clone()),
+            ),
+            (
+                "mailbox_wait",
+                "How long an actor's answer took to a message that it answers at once",
+                seconds(),
+                Box::new(self.mailboxes.clone()),
             ),
             (
                 "api_calls",
@@ -246,6 +319,50 @@ impl Families {
         self.starts
             .get_or_create(&OfProfile { profile })
             .observe(after.as_secs_f64());
+    }
+
+    /// An executor has registered, so long after it was asked for.
+    pub fn registered(&self, profile: &ProfileName, after: Duration) {
+        let profile = profile.to_string();
+        self.registrations
+            .get_or_create(&OfProfile { profile })
+            .observe(after.as_secs_f64());
+    }
+
+    /// An actor took so long for an answer that it need not think about.
+    pub fn answered(&self, actor: &'static str, took: Duration) {
+        self.mailboxes
+            .get_or_create(&OfActor { actor })
+            .observe(took.as_secs_f64());
+    }
+
+    /// So much waits in these queues.
+    pub fn depths(&self, depths: &[(&'static str, usize)]) {
+        for (queue, depth) in depths {
+            let queue = OfQueue { queue };
+            self.depths.get_or_create(&queue).set(whole(*depth));
+        }
+    }
+
+    /// How sessions stand.
+    pub fn sessions(&self, measures: &SessionMeasures) {
+        for (state, number) in [
+            ("connected", measures.connected),
+            ("asking", measures.asking),
+            ("disabled", measures.disabled),
+            ("unregistered", measures.unregistered),
+        ] {
+            self.sessions
+                .get_or_create(&OfSession { state })
+                .set(whole(number));
+        }
+        for (r#type, total) in &measures.heard {
+            raise(&self.messages.get_or_create(&OfMessage { r#type }), *total);
+        }
+        for (code, total) in &measures.refused {
+            let code = code.clone();
+            raise(&self.refused.get_or_create(&OfRefusal { code }), *total);
+        }
     }
 
     /// An executor has ended.
@@ -341,6 +458,11 @@ impl Families {
         encode(&mut text, &self.registry)?;
         Ok(text)
     }
+}
+
+/// What somebody else counts, as one of our counters.
+fn raise(counter: &Counter, total: u64) {
+    counter.inc_by(total.saturating_sub(counter.get()));
 }
 
 fn whole(number: usize) -> i64 {

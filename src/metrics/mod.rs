@@ -7,10 +7,14 @@ mod families;
 pub mod messages;
 
 use std::fmt;
+use std::time::Duration;
 
 use actix::{
-    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, ResponseActFuture, WrapFuture,
+    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, MailboxError, Recipient,
+    ResponseActFuture, WrapFuture,
 };
+use futures::future::join_all;
+use tokio::time::Instant;
 
 use crate::clock::Clock;
 use crate::lifecycle_manager::messages::Ended;
@@ -19,11 +23,14 @@ use crate::model::{AppId, Batch, Incarnation, Snapshot};
 use crate::snapshot_store::SnapshotStore;
 use crate::snapshot_store::delivery::Timing;
 use crate::snapshot_store::messages::{
-    Decided, MeasureNow, Round, RoundMade, Subscribe, Subscriber,
+    Decided, MeasureNow, Measures, Round, RoundMade, Subscribe, Subscriber,
 };
 
 use families::Families;
-use messages::{CallMade, Scrape};
+use messages::{
+    AskDepths, CallMade, Depths, MeasureSessions, Scrape, SessionMeasures, TellOfDepths,
+    TellOfSessions,
+};
 
 /// Counts.
 pub struct Meter {
@@ -32,6 +39,9 @@ pub struct Meter {
     clock: Clock,
     timing: Timing,
     seen: Option<Snapshot>,
+    /// Actors with queues, by name.
+    queues: Vec<(&'static str, Recipient<AskDepths>)>,
+    sessions: Option<Recipient<MeasureSessions>>,
 }
 
 impl Meter {
@@ -49,23 +59,30 @@ impl Meter {
             clock,
             timing,
             seen: None,
+            queues: Vec::new(),
+            sessions: None,
         }
     }
 
     /// Takes in a batch: O(changes).
     fn round(&mut self, batch: &Batch) {
         let latest = batch.latest();
+        let now = self.clock.now().tick;
         if let Some(before) = &self.seen {
             for id in batch.changed_executors() {
-                let ran_before = before
-                    .entry(id)
-                    .is_some_and(|e| e.class() == Class::Running);
-                let Some(entry) = latest.entry(id).filter(|_| !ran_before) else {
+                let earlier = before.entry(id);
+                // How long one that was adopted took, this driver has not seen.
+                let Some(entry) = latest.entry(id).filter(|entry| !entry.adopted) else {
                     continue;
                 };
-                // How long one that was adopted took, this driver has not seen.
+                let had_registered = earlier.is_some_and(|e| e.session.registered);
+                if entry.session.registered && !had_registered {
+                    self.families
+                        .registered(&entry.profile, now.since(entry.since));
+                }
+                let ran_before = earlier.is_some_and(|e| e.class() == Class::Running);
                 if let Some(since) = entry.bound().and_then(|bound| bound.running_since)
-                    && !entry.adopted
+                    && !ran_before
                 {
                     self.families
                         .started(&entry.profile, since.since(entry.since));
@@ -127,11 +144,23 @@ impl Handler<Scrape> for Meter {
     type Result = ResponseActFuture<Self, Result<String, fmt::Error>>;
 
     fn handle(&mut self, _: Scrape, _: &mut Self::Context) -> Self::Result {
-        let measures = self.store.send(MeasureNow).into_actor(self);
-        Box::pin(measures.map(|measures, this, _| {
+        let gathered = gather(&self.store, &self.queues, self.sessions.as_ref());
+        Box::pin(gathered.into_actor(self).map(|gathered, this, _| {
             let now = this.clock.now().tick;
+            let (measures, queues, sessions) = gathered;
+            for (actor, (depths, took)) in queues {
+                // One that is gone is asked no more, for the driver ends.
+                if let Ok(Depths(depths)) = depths {
+                    this.families.answered(actor, took);
+                    this.families.depths(&depths);
+                }
+            }
+            if let Some(sessions) = sessions {
+                this.families.sessions(&sessions);
+            }
             // Where the store is gone the driver ends, and what was counted is still of use.
-            if let Ok(measures) = measures {
+            if let (Ok(measures), took) = measures {
+                this.families.answered("store", took);
                 this.families.measure(&measures, now);
             }
             if let Some(snapshot) = &this.seen {
@@ -139,6 +168,59 @@ impl Handler<Scrape> for Meter {
             }
             this.families.text()
         }))
+    }
+}
+
+/// An answer, or that there is none any more; and how long it took.
+type Answered<T> = (Result<T, MailboxError>, Duration);
+
+/// What an actor of this name answered.
+type AnsweredBy = (&'static str, Answered<Depths>);
+
+/// What others know, all of them asked at the same time.
+fn gather(
+    store: &Addr<SnapshotStore>,
+    queues: &[(&'static str, Recipient<AskDepths>)],
+    sessions: Option<&Recipient<MeasureSessions>>,
+) -> impl Future<Output = (Answered<Measures>, Vec<AnsweredBy>, Option<SessionMeasures>)> + use<> {
+    let measures = timed(store.send(MeasureNow));
+    let queues = queues.iter().map(|(actor, asked)| {
+        let (actor, answer) = (*actor, timed(asked.send(AskDepths)));
+        async move { (actor, answer.await) }
+    });
+    let queues = join_all(queues.collect::<Vec<_>>());
+    let sessions = sessions.map(|who| who.send(MeasureSessions));
+    let sessions = async move {
+        match sessions {
+            Some(sessions) => sessions.await.ok(),
+            None => None,
+        }
+    };
+    async move { futures::join!(measures, queues, sessions) }
+}
+
+/// Asked now; with how long the answer takes.
+fn timed<T>(answer: impl Future<Output = T>) -> impl Future<Output = (T, Duration)> {
+    let asked = Instant::now();
+    async move {
+        let answer = answer.await;
+        (answer, asked.elapsed())
+    }
+}
+
+impl Handler<TellOfDepths> for Meter {
+    type Result = ();
+
+    fn handle(&mut self, tell: TellOfDepths, _: &mut Self::Context) {
+        self.queues.push((tell.actor, tell.asked));
+    }
+}
+
+impl Handler<TellOfSessions> for Meter {
+    type Result = ();
+
+    fn handle(&mut self, TellOfSessions(who): TellOfSessions, _: &mut Self::Context) {
+        self.sessions = Some(who);
     }
 }
 

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::families::Families;
-use super::messages::CallMade;
+use super::messages::{CallMade, SessionMeasures};
 use crate::model::{AppId, Incarnation, LossClass};
 use crate::snapshot_store::messages::{Measures, RoundMade, Subscriber};
 use crate::testing::at;
@@ -160,4 +160,35 @@ fn rounds_are_timed_by_who_decides_and_ages_are_counted_from_what_was_heard() {
     );
     assert_eq!(value("boatswain_snapshots_waiting"), Some(7.0));
     assert_eq!(value("boatswain_snapshot_age_seconds"), Some(32.0));
+}
+
+// spec: O-41
+#[test]
+fn sessions_are_shown_by_state_and_what_was_said_over_them_is_counted_once() {
+    let families = families();
+    let measures = SessionMeasures {
+        connected: 3,
+        disabled: 1,
+        heard: [("heartbeat", 40), ("register", 4)].into(),
+        refused: [("bad-message".to_owned(), 2)].into(),
+        ..SessionMeasures::default()
+    };
+    families.sessions(&measures);
+    families.sessions(&measures);
+    families.depths(&[("calls-owed", 9)]);
+    families.answered("backend", Duration::from_millis(2));
+    families.registered(&"gpu".into(), Duration::from_secs(3));
+    let text = families.text().unwrap();
+    for (name, expected) in [
+        ("sessions{state=\"connected\"}", 3.0),
+        ("sessions{state=\"disabled\"}", 1.0),
+        ("session_messages_total{type=\"heartbeat\"}", 40.0),
+        ("session_messages_refused_total{code=\"bad-message\"}", 2.0),
+        ("queue_depth{queue=\"calls-owed\"}", 9.0),
+        ("mailbox_wait_seconds_sum{actor=\"backend\"}", 0.002),
+        ("executor_registration_seconds_sum{profile=\"gpu\"}", 3.0),
+    ] {
+        let found = value(&text, &format!("boatswain_{name}"));
+        assert_eq!(found, Some(expected), "{name}\n{text}");
+    }
 }

@@ -149,6 +149,8 @@ pub struct Leaving {
 pub enum Why {
     /// The allocator: there are more than wanted.
     ScaledDown,
+    /// The allocator: too few of its gang came in that time, and it is not needed without the others (spec B-20).
+    GangMissed(Duration),
     /// Its labels no longer say that it is ours; the label that is missing.
     Mislabelled(Arc<str>),
     /// The application is over (spec O-11).
@@ -173,6 +175,13 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ScaledDown => f.write_str("more executors than wanted"),
+            Self::GangMissed(timeout) => {
+                let seconds = timeout.as_secs();
+                write!(
+                    f,
+                    "too few of its gang came within {seconds} s: it makes room"
+                )
+            }
             Self::Mislabelled(label) => {
                 write!(f, "its pod no longer says that it is ours: {label}")
             }
@@ -287,9 +296,14 @@ impl Class {
         }
     }
 
+    /// Whether its pod does not run yet.
+    pub fn is_pending(self) -> bool {
+        matches!(self, Class::Pending(_))
+    }
+
     /// Whether the allocator may choose it to go.
     pub fn may_be_chosen(self) -> bool {
-        matches!(self, Class::Pending(_) | Class::Running)
+        self.is_pending() || self == Class::Running
     }
 }
 
@@ -332,6 +346,14 @@ impl Entry {
             State::Sent(_) => Class::Sent,
             State::Unknown(_) => Class::Unknown,
         }
+    }
+
+    /// Whether it was told, or is to be told, to finish what it does, and has time left for that (spec B-30).
+    pub fn drains_at(&self, now: Tick) -> bool {
+        (self.leaving.as_ref()).is_some_and(|mark| match mark.how {
+            How::Drain { within } => now < mark.since + within,
+            How::Delete | How::Kill { .. } => false,
+        })
     }
 
     /// What is known of its pod, also of one that is gone.

@@ -114,7 +114,7 @@ pub fn ran_for(entry: &Entry, now: Tick) -> Option<Duration> {
 fn marked(entry: &Entry) -> Option<(LossClass, String)> {
     let why = &entry.leaving.as_ref()?.why;
     let class = match why {
-        Why::ScaledDown => LossClass::ScaledDown,
+        Why::ScaledDown | Why::GangMissed(_) => LossClass::ScaledDown,
         Why::Mislabelled(_) => LossClass::Mislabelled,
         Why::ApplicationEnded | Why::Killed(_) => LossClass::Killed,
         Why::Decommissioned(_) => LossClass::Decommissioned,

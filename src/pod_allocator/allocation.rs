@@ -26,6 +26,7 @@ use super::crash_loop::{Change, CrashLoop, Kept};
 use super::decision::{Action, Answer, Decision, Saying};
 use super::demand::{Demand, View};
 use super::failures::{self, Failures, Spent};
+use super::gang::{self, Gangs};
 use super::hold::{Hold, Kind};
 use super::ids::Ids;
 use super::pace::{Health, Limits, Pace, Turn};
@@ -58,6 +59,8 @@ pub struct Settings {
     pub waiting: waiting::Settings,
     /// How many executors there may be that do not run yet, and over the application's life.
     pub caps: Caps,
+    /// How executors are waited for that are of use only together, where they are (spec B-20).
+    pub gang: Option<gang::Settings>,
 }
 
 /// What earlier incarnations knew.
@@ -84,6 +87,7 @@ pub struct Allocation {
     ids: Ids,
     crash_loops: BTreeMap<ProfileName, CrashLoop>,
     holds: BTreeMap<ProfileName, Hold>,
+    gangs: Gangs,
     /// Requests whose outcome is unknown and that may be sent again.
     doubts: BTreeSet<ExecutorId>,
     had_an_executor: bool,
@@ -101,8 +105,14 @@ pub struct Allocation {
 }
 
 impl Allocation {
-    /// A start, which goes on where earlier incarnations were.
-    pub fn new(settings: Settings, rng: StdRng, inherited: &Inherited, now: Now) -> Self {
+    /// A start, which goes on where earlier incarnations were; at least so many of each profile are of use.
+    pub fn new(
+        settings: Settings,
+        rng: StdRng,
+        inherited: &Inherited,
+        least: &BTreeMap<ProfileName, u32>,
+        now: Now,
+    ) -> Self {
         let failures = Failures::resume(settings.failures.clone(), &inherited.failures, now);
         let (kept, now) = (&inherited.backoffs, now.tick);
         let resume = |(profile, kept): (&ProfileName, &Kept)| {
@@ -116,6 +126,7 @@ impl Allocation {
             ids: Ids::reserved(inherited.reserved),
             crash_loops: kept.iter().map(resume).collect(),
             holds: BTreeMap::new(),
+            gangs: Gangs::new(settings.gang, least),
             doubts: BTreeSet::new(),
             had_an_executor: false,
             failures,
@@ -145,6 +156,11 @@ impl Allocation {
             Some(most) => drop(limits.insert(profile, most)),
             None => drop(limits.remove(&profile)),
         }
+    }
+
+    /// There is a new profile, and at least so many of it are of use.
+    pub fn know(&mut self, profile: ProfileName, least: u32) {
+        self.gangs.know(profile, least);
     }
 
     /// How many requests are in flight.
@@ -185,6 +201,11 @@ impl Allocation {
             decision.actions.push(going);
         }
         decision.wake_at(self.waiting.next_at(), now);
+        let backoff = &self.settings.crash_backoff;
+        for (profile, change) in self.gangs.tick(latest, backoff, now) {
+            decision.say(gang_saying(profile, change, now));
+        }
+        decision.wake_at(self.gangs.due(), now);
         self.go_down(latest, now, &mut decision);
         if latest.record.is_some() {
             self.go_up(latest, now, &mut decision);
@@ -315,6 +336,7 @@ impl Allocation {
             self.failures.left(id, now);
             self.waiting.left(id);
             self.made.see(id, None);
+            self.gangs.left(id);
             self.crash_loops
                 .values_mut()
                 .for_each(|looping| looping.left(id));
@@ -330,6 +352,7 @@ impl Allocation {
             self.doubts.remove(&id);
         }
         self.had_an_executor |= entry.uid().is_some();
+        self.gangs.seen(entry);
         if entry.has_ended()
             && entry.uid().is_some()
             && (entry.is_gone() || !entry.told)
@@ -355,7 +378,16 @@ impl Allocation {
     /// Also profiles that nobody wants any more: what is left of them goes (spec A-45).
     fn go_down(&mut self, latest: &Snapshot, now: Tick, decision: &mut Decision) {
         for profile in latest.counts.keys() {
-            let victims = victims::choose(latest, profile, &self.settings.victims, now);
+            let mut victims = victims::choose(latest, profile, &self.settings.victims, now);
+            let released = self.gangs.released(latest, profile);
+            if let Some(settings) = self.settings.gang
+                && !released.is_empty()
+            {
+                victims.ids.retain(|id| !released.contains(id));
+                let why = Why::GangMissed(settings.timeout);
+                let release = Action::Retire(released, why, How::Delete);
+                decision.actions.push(release);
+            }
             let registered =
                 |id: &ExecutorId| (latest.entry(*id)).is_some_and(|entry| entry.session.registered);
             let (drained, deleted): (Vec<_>, Vec<_>) =
@@ -377,6 +409,7 @@ impl Allocation {
             settings: &self.settings,
             crash_loops: &self.crash_loops,
             holds: &self.holds,
+            gangs: &self.gangs,
             doubts: &self.doubts,
             now,
         };
@@ -497,6 +530,22 @@ fn backoff_saying(profile: &ProfileName, change: Change, now: Tick) -> Saying {
             wait: now.until(until),
         },
         Change::Ended { after } => Saying::BackoffEnded { profile, after },
+    }
+}
+
+fn gang_saying(profile: ProfileName, change: gang::Change, now: Tick) -> Saying {
+    match change {
+        gang::Change::Missed {
+            least,
+            there,
+            until,
+        } => Saying::GangMissed {
+            profile,
+            least,
+            there,
+            wait: now.until(until),
+        },
+        gang::Change::Over { after } => Saying::GangOver { profile, after },
     }
 }
 

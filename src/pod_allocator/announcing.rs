@@ -46,6 +46,8 @@ pub fn note(saying: &Saying) -> Option<Note> {
             of("ExecutorsUsedUp", "", text, true)
         }
         Saying::HoldEnded { .. }
+        | Saying::GangMissed { .. }
+        | Saying::GangOver { .. }
         | Saying::Degraded { .. }
         | Saying::Recovered { .. }
         | Saying::Fatal { .. }

@@ -59,6 +59,24 @@ pub enum Saying {
         /// How long it took.
         after: Duration,
     },
+    /// Too few of a profile came: those that do not run are let go (spec B-20).
+    GangMissed {
+        /// Which profile.
+        profile: ProfileName,
+        /// How many would have had to be there.
+        least: u32,
+        /// How many were.
+        there: u32,
+        /// Until they are asked for again.
+        wait: Duration,
+    },
+    /// Enough came, or nobody wants them any more.
+    GangOver {
+        /// Which profile.
+        profile: ProfileName,
+        /// After this long.
+        after: Duration,
+    },
     /// A profile's requests are refused.
     HoldBegan {
         /// Which profile.

@@ -1,4 +1,4 @@
-//! What may be asked for now (spec ).
+//! What may be asked for now (spec, B-20).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,6 +7,7 @@ use crate::model::{Entry, ExecutorId, ProfileName, Snapshot, State, Tick};
 use super::allocation::Settings;
 use super::crash_loop::{CrashLoop, Permission};
 use super::decision::Decision;
+use super::gang::Gangs;
 use super::hold::Hold;
 
 /// What may be asked for now, of one profile.
@@ -44,6 +45,8 @@ pub struct View<'a> {
     pub crash_loops: &'a BTreeMap<ProfileName, CrashLoop>,
     /// Whose requests are refused.
     pub holds: &'a BTreeMap<ProfileName, Hold>,
+    /// Of whom too few came.
+    pub gangs: &'a Gangs,
     /// Requests whose outcome is unknown and that may be sent again.
     pub doubts: &'a BTreeSet<ExecutorId>,
     /// Now.
@@ -79,6 +82,10 @@ impl View<'_> {
     fn missing(&self, profile: &ProfileName, decision: &mut Decision) -> u32 {
         let live = self.latest.counts(profile).live();
         let missing = self.latest.target(profile).saturating_sub(live);
+        // It wakes when its time comes, whatever is missing.
+        if self.gangs.waits_until(profile).is_some() {
+            return 0;
+        }
         match self.crash_loops.get(profile).map(CrashLoop::permission) {
             None | Some(Permission::Free) => missing,
             Some(Permission::OneProbe) => missing.min(1),
@@ -124,6 +131,7 @@ impl View<'_> {
         let profile = &entry.profile;
         let wanted = self.latest.counts(profile).live() <= self.latest.target(profile);
         let looping = self.crash_loops.get(profile);
-        wanted && looping.is_none_or(|looping| looping.may_repeat(entry.id))
+        let gathers = self.gangs.waits_until(profile).is_none();
+        wanted && gathers && looping.is_none_or(|looping| looping.may_repeat(entry.id))
     }
 }

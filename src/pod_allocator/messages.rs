@@ -27,6 +27,8 @@ pub struct KnowProfile {
     pub spec: ProfileSpec,
     /// So many of it may be live and not running yet; `None`: as many as are wanted (spec A-4).
     pub max_pending: Option<u32>,
+    /// At least so many of it are of use, where executors come in gangs (spec B-20).
+    pub least: u32,
 }
 
 /// Keep these backoffs over a restart (spec O-30).

@@ -9,6 +9,7 @@ pub mod crash_loop;
 pub mod decision;
 pub mod demand;
 pub mod failures;
+pub mod gang;
 pub mod hold;
 pub mod ids;
 pub mod messages;
@@ -32,6 +33,7 @@ use crate::driver_backend::steering::messages::Stop;
 use crate::kubernetes::pod_template::{Common, TemplateError};
 use crate::kubernetes::{Calls, Failure, Kind as FailureKind, PodBody, ProfileSpec, Template};
 use crate::lifecycle_manager::messages::Ended;
+use crate::metrics::messages::{AskDepths, Depths};
 use crate::model::failures::Avoid;
 use crate::model::news::{Aim, News, Outcome};
 use crate::model::pod::Sighting;
@@ -396,6 +398,15 @@ impl Handler<Ended> for PodAllocator {
     }
 }
 
+impl Handler<AskDepths> for PodAllocator {
+    type Result = Depths;
+
+    fn handle(&mut self, _: AskDepths, _: &mut Self::Context) -> Depths {
+        let requests = self.allocation.in_flight() as usize;
+        Depths(vec![("requests-in-flight", requests)])
+    }
+}
+
 impl Handler<Wake> for PodAllocator {
     type Result = ();
 
@@ -415,9 +426,11 @@ impl Handler<KnowProfile> for PodAllocator {
             name,
             spec,
             max_pending,
+            least,
         } = know;
         self.pods.know(name.clone(), spec)?;
-        self.allocation.limit_pending(name, max_pending);
+        self.allocation.limit_pending(name.clone(), max_pending);
+        self.allocation.know(name, least);
         Ok(())
     }
 }

@@ -17,6 +17,23 @@ pub fn log(saying: &Saying) {
             duration_ms = millis(*after),
             "an executor stayed: no longer backing off"
         ),
+        Saying::GangMissed {
+            profile,
+            least,
+            there,
+            wait,
+        } => tracing::warn!(
+            profile = profile.as_str(),
+            least,
+            there,
+            wait_ms = millis(*wait),
+            "too few executors of this profile came in time: those that wait are let go, and asked for again later"
+        ),
+        Saying::GangOver { profile, after } => tracing::info!(
+            profile = profile.as_str(),
+            duration_ms = millis(*after),
+            "no longer waiting for enough executors of this profile"
+        ),
         Saying::HoldBegan {
             profile,
             kind,

@@ -87,6 +87,16 @@ pub struct Exiting {
 }
 
 impl FromExecutor {
+    /// Its type, as it is written.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Register(_) => "register",
+            Self::Heartbeat(_) => "heartbeat",
+            Self::DecommissionMe(_) => "decommission-me",
+            Self::Exiting(_) => "exiting",
+        }
+    }
+
     /// The session that the message names.
     pub fn session(&self) -> Option<u64> {
         match self {

@@ -21,6 +21,9 @@ const NAME: usize = 128;
 /// So long may a text be.
 const TEXT: usize = 1024;
 
+/// What is wrong with a message is said in so many bytes.
+const SAID: usize = 256;
+
 /// More slots than that nobody has.
 const SLOTS: u32 = 65_536;
 
@@ -99,11 +102,11 @@ pub fn read(bytes: &[u8]) -> Result<FromExecutor, Misread> {
 fn parsed<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Misread> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let parsed = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
-        let misread = Misread::new("bad-message", error.inner().to_string());
+        let misread = Misread::new("bad-message", short(error.inner().to_string()));
         match error.path().to_string() {
             path if path == "." => misread,
             path => Misread {
-                field: Some(path),
+                field: Some(short(path)),
                 ..misread
             },
         }
@@ -111,6 +114,15 @@ fn parsed<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Misread> {
     let end = deserializer.end();
     end.map_err(|error| Misread::new("bad-message", error.to_string()))?;
     Ok(parsed)
+}
+
+/// What is wrong may have a part of the message in it, which may be long.
+fn short(mut text: String) -> String {
+    if text.len() > SAID {
+        text.truncate(text.floor_char_boundary(SAID));
+        text.push('…');
+    }
+    text
 }
 
 fn parsed_whole<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Misread> {
@@ -237,6 +249,23 @@ mod tests {
         }
     }
 
+    // spec: I-11
+    #[test]
+    fn a_long_value_is_not_all_told_in_what_is_wrong_with_it() {
+        let long = "ü".repeat(4_000);
+        let (of_slots, of_names) = (json!({&*long: 1}), json!({"slots": long.clone()}));
+        for (field, value) in [("attributes", of_slots), ("metrics", of_names)] {
+            let kind = if field == "metrics" {
+                "heartbeat"
+            } else {
+                "register"
+            };
+            let misread = of(&json!({"type": kind, "busy_slots": 0, field: value})).unwrap_err();
+            let field = misread.field.unwrap_or_default();
+            assert!(misread.message.len() < 300 && field.len() < 300, "{field}");
+        }
+    }
+
     // spec: B-1
     #[test]
     fn what_is_left_out_of_a_registration_has_a_sound_value() {
@@ -358,7 +387,7 @@ mod tests {
         fn any_bytes_are_a_message_or_refused_in_a_few_words(bytes: Vec<u8>, text in ".*") {
             for bytes in [&bytes[..], text.as_bytes()] {
                 if let Err(misread) = read(bytes) {
-                    prop_assert!(misread.message.len() < 2_000);
+                    prop_assert!(misread.message.len() < 300);
                 }
             }
             let framed = json!({"type": text, "session": text, "slots": bytes}).to_string();

@@ -89,6 +89,17 @@ pub struct Said {
 }
 
 impl ToExecutor {
+    /// Why a message was not taken in, in one word, where this says so.
+    pub fn refusal(&self) -> Option<&str> {
+        match self {
+            Self::Refused { code, .. } | Self::Problem { code, .. } => Some(code),
+            Self::Later { .. } => Some("later"),
+            Self::Register => Some("register"),
+            Self::Superseded => Some("superseded"),
+            Self::Registered(_) | Self::Stop { .. } | Self::Decommission { .. } | Self::Ack => None,
+        }
+    }
+
     /// That it gets no account, and is to exit.
     pub fn exit(code: &str, message: impl Into<String>) -> Self {
         Self::Refused {

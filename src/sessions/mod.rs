@@ -24,13 +24,14 @@ use crate::api::problem::Problem;
 use crate::api::serve::{self, ListenError};
 use crate::driver_backend::DriverBackend;
 use crate::driver_backend::registry::Proof;
+use crate::driver_backend::sessions::NotTakenIn;
 use access::{Access, Denied};
 
 /// So many sessions may be open at the same time.
 const SESSIONS: usize = 50_000;
 
 /// So many connections may be open that are none yet; more wait to be let in.
-const CONNECTIONS: usize = 4_096;
+pub const CONNECTIONS: usize = 4_096;
 
 /// An actor answers at once or is gone.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -104,11 +105,18 @@ impl Sessions {
         }
     }
 
-    /// The routes. They work without a socket as well.
-    pub fn router(&self) -> Router {
+    /// What executors speak to, for a port that serves something else as well.
+    pub fn routes(&self) -> Router {
         Router::new()
             .route("/v1/session", get(socket::open))
             .route("/v1/session/messages", post(request::take))
+            .method_not_allowed_fallback(async || Problem::wrong_method())
+            .with_state(self.clone())
+    }
+
+    /// All that is served where executors have a port of their own. It works without a socket as well.
+    pub fn router(&self) -> Router {
+        self.routes()
             .route("/healthz", get(async || "ok\n"))
             .fallback(async || {
                 Problem::not_found("there is nothing at this path").hint(
@@ -116,7 +124,6 @@ impl Sessions {
                 )
             })
             .method_not_allowed_fallback(async || Problem::wrong_method())
-            .with_state(self.clone())
     }
 }
 
@@ -130,6 +137,8 @@ impl Door {
         };
         proof.map_err(|denied| {
             tracing::debug!(%denied, "an executor was not let in");
+            let code = "not-let-in";
+            self.backend.do_send(NotTakenIn { code });
             match denied {
                 Denied::NoKeys => Problem::unavailable_for(denied.to_string()),
                 Denied::NoToken | Denied::Untrue(_) => Problem::not_an_executor(denied.to_string()),

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::{ANSWER, PATIENCE, Sessions};
 use crate::api::problem::Problem;
 use crate::driver_backend::registry::Via;
-use crate::driver_backend::sessions::Say;
+use crate::driver_backend::sessions::{NotTakenIn, Say};
 use crate::protocol::{MESSAGE_LIMIT, Saying, read};
 
 /// Takes a message, and answers with all that there is to say.
@@ -28,6 +28,8 @@ pub(super) async fn take(
         .map_err(|_| Problem::too_slow())?
         .map_err(|_| Problem::too_large())?;
     let message = read(&body).map_err(|misread| {
+        let code = misread.code;
+        door.backend.do_send(NotTakenIn { code });
         let problem = Problem::bad_request(misread.message).coded(misread.code);
         match misread.field {
             Some(field) => problem.at(field),

@@ -17,7 +17,7 @@ use super::{ANSWER, PATIENCE, Sessions};
 use crate::api::problem::Problem;
 use crate::driver_backend::DriverBackend;
 use crate::driver_backend::registry::{ConnectionId, Proof, Via};
-use crate::driver_backend::sessions::{Lost, Open, Opened, Outgoing, Say};
+use crate::driver_backend::sessions::{Lost, NotTakenIn, Open, Opened, Outgoing, Say};
 use crate::protocol::{MESSAGE_LIMIT, ToExecutor, read};
 
 /// An executor says little at a time; ten thousand of them have such a buffer each.
@@ -124,7 +124,11 @@ impl Session {
         };
         let message = match message {
             Ok(message) => message,
-            Err(misread) => return self.say(&misread.answer()).await,
+            Err(misread) => {
+                let code = misread.code;
+                self.backend.do_send(NotTakenIn { code });
+                return self.say(&misread.answer()).await;
+            }
         };
         let say = Say {
             proof: Arc::clone(&self.proof),
@@ -157,10 +161,13 @@ impl Session {
     async fn unreadable(&mut self, error: &axum::Error) -> End {
         let error = error.to_string();
         tracing::debug!(error, "a session could not be read any further");
-        let problem = ToExecutor::problem("unreadable", error);
-        self.say(&problem)
-            .await
-            .err()
+        let code = "unreadable";
+        let told = self.say(&ToExecutor::problem(code, error)).await;
+        // Over a connection that broke off nobody has said anything.
+        if told.is_ok() {
+            self.backend.do_send(NotTakenIn { code });
+        }
+        told.err()
             .flatten()
             .or(Some((close_code::POLICY, "a message could not be read")))
     }

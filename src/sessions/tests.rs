@@ -1,5 +1,6 @@
 //! The routes over a DriverBackend and a store that run, without a socket: executors speak over pipes.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use actix::Actor;
@@ -19,6 +20,7 @@ use super::*;
 use crate::clock::Clock;
 use crate::driver_backend::messages::{Explain, GetExecutors};
 use crate::lifecycle_manager::messages::{Instruct, Order};
+use crate::metrics::messages::MeasureSessions;
 use crate::model::AppId;
 use crate::model::Tick;
 use crate::model::news::{News, Outcome};
@@ -216,6 +218,37 @@ async fn the_same_is_said_without_a_connection() {
     let (_, answer) = driver.post(&token, beat.to_string()).await;
     assert_eq!(answer, json!({"messages": [{"type": "ack"}]}));
     assert_eq!(driver.shown(1).await["state"], "asking");
+}
+
+// spec: O-41
+#[actix::test]
+async fn sessions_are_counted_and_what_is_not_taken_in_by_why() {
+    let driver = Driver::with(3).await;
+    let mut first = driver.registered(1).await;
+    let _second = driver.registered(2).await;
+    let _mute = driver.socket(3).await;
+    let token = driver.token(3);
+    driver.post(&token, registration(3).to_string()).await;
+    driver.post(&token, "{}").await;
+    driver.post("nonsense", "{}").await;
+    ask(&mut first, &json!({"type": "heartbeat"})).await;
+    let many = json!({"type": "heartbeat", "busy_slots": 9});
+    ask(&mut first, &many).await;
+    drop(first);
+    a_moment().await;
+    let measures = driver.backend.send(MeasureSessions).await.unwrap();
+    let counts = |pairs: &[(&str, u64)]| -> BTreeMap<String, u64> {
+        pairs
+            .iter()
+            .map(|(name, n)| ((*name).to_owned(), *n))
+            .collect()
+    };
+    let heard: Vec<_> = measures.heard.into_iter().collect();
+    assert_eq!(counts(&heard), counts(&[("heartbeat", 1), ("register", 3)]));
+    let refused = [("bad-message", 3), ("not-let-in", 1)];
+    assert_eq!(measures.refused, counts(&refused));
+    assert_eq!((measures.connected, measures.asking), (1, 1));
+    assert_eq!((measures.disabled, measures.unregistered), (1, 1));
 }
 
 fn instruct(n: u64, order: Order, until: Duration) -> Instruct {

@@ -33,6 +33,7 @@ pub(crate) fn speaking() -> sessions::Wiring {
         readiness: readiness::Settings {
             ratio: 80,
             max_wait: Duration::from_secs(30),
+            gangs: BTreeMap::new(),
             registered: true,
         },
     }

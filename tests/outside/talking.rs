@@ -280,3 +280,45 @@ fn one_that_asks_to_go_is_drained_by_its_own_command() {
     local.driver.end_of(1);
     registered(&mut local, &[3]);
 }
+
+// spec: B-21, O-50, O-60
+#[test]
+fn over_one_port_people_see_that_the_executor_is_idle_whose_command_says_so_and_no_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let (address, tokens) = (free_address(), directory.path().join("token"));
+    let script = "if [ $BOATSWAIN_EXECUTOR_ID = 1 ]; then \
+                  echo {\\\"busy_slots\\\": 0} > $BOATSWAIN_STATUS_FILE; fi; sleep 1000 & wait";
+    let sets = [
+        format!("backend.listen={address}"),
+        format!("api.listen={address}"),
+        format!("api.token_file={}", tokens.display()),
+        "backend.heartbeat_interval=200ms".to_owned(),
+        "profiles.default.executors=2".to_owned(),
+        format!("profiles.default.args=['{script}']"),
+    ];
+    let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
+    let mut local = Local::start(&sets);
+    registered(&mut local, &[1, 2]);
+    let busy = |executors: &Value, n: u64| {
+        let executors = executors["executors"].as_array().unwrap();
+        let its = executors.iter().find(|view| view["executor"] == n).unwrap();
+        (
+            its["session"]["busy_slots"].clone(),
+            its["session"]["slots"].clone(),
+        )
+    };
+    until("one is idle and one is not", || {
+        let mut command = boatswain();
+        command.args(["executors", "-o", "json", "--server"]);
+        command.arg(format!("http://{address}"));
+        command.arg("--token-file").arg(&tokens);
+        let said = command.output().unwrap();
+        let executors: Value = serde_json::from_slice(&said.stdout).ok()?;
+        let (idle, silent) = (busy(&executors, 1), busy(&executors, 2));
+        (idle.0 == 0 && silent.0 == silent.1 && !silent.0.is_null()).then_some(())
+    });
+    let mark = local.mark();
+    local.driver.signal(Signal::INT);
+    assert_eq!(local.driver.exit(), Some(0));
+    nothing_is_left(&mark);
+}

@@ -69,11 +69,16 @@ pub fn bound(script: &Script) -> Duration {
     // The wait that is under way, and then a probe that has to stay.
     let crashed = config.failures.backoff_max + config.failures.stable_after + runs;
     let surplus = config.allocation.cancel_delay + gone;
+    // A gang that was given up just before, and that comes together a try later than it could.
+    let gang = match config.scheduling.gang {
+        true => 2 * (config.failures.backoff_max + config.scheduling.gang_timeout) + gone + runs,
+        false => Duration::ZERO,
+    };
     let (mut slowest, mut blocked) = (LONGEST_DELAY, BLOCKED);
     let rounds =
         10 * (config.allocation.min_gap + config.allocation.interval + config.lifecycle.interval);
     let mut bound = start + seen + settled + crashed + surplus + runs + RECORD_WATCH + again;
-    bound += GATHERED + QUOTA + rounds;
+    bound += GATHERED + QUOTA + rounds + gang;
     // Who waits for what was not there is replaced by one that need not.
     bound += config
         .allocation

@@ -238,6 +238,7 @@ impl Script {
         let mut config = settings::config(rng, &size);
         settings::rarely(seed, &mut config);
         let pace = settings::pace(rng);
+        settings::extras(seed, &mut config, &pace);
         let skew = if rng.random_bool(0.2) {
             ms(rng, 0..7_200_000)
         } else {

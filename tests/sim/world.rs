@@ -104,6 +104,7 @@ impl World {
             budget: Budget::of(&script.config),
             ..Checks::default()
         };
+        checks.excuses.gangs = script.config.scheduling.gang;
         for (profile, config) in &script.config.profiles {
             checks.target(profile, config.executors);
         }

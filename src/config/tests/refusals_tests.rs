@@ -170,11 +170,6 @@ const IMPOSSIBLE: &[(&str, &str, &str)] = &[
         "name a file",
     ),
     (
-        "[backend]\nlisten = \"127.0.0.1:1\"\n[api]\nlisten = \"127.0.0.1:1\"\ntoken_file = \"t\"",
-        "backend.listen",
-        "another port",
-    ),
-    (
         "backend.url = \"driver:7078\"",
         "backend.url",
         "http://driver.jobs:7078",
@@ -387,6 +382,42 @@ fn nobody_can_want_more_executors_than_there_may_be() {
         let error = read(&format!("[profiles.default]\nimage = \"a\"\n{text}")).unwrap_err();
         let keys: Vec<&str> = error.mistakes.iter().map(|m| m.key.as_str()).collect();
         assert_eq!(keys, [format!("profiles.default.{key}")], "{error}");
+    }
+}
+
+// spec: O-50
+#[test]
+fn people_and_executors_may_share_a_port_but_two_free_ones_are_two() {
+    let shares = |executors: &str, people: &str| {
+        let text = format!(
+            "{LEAST}\n[backend]\nlisten = \"{executors}\"\n[api]\nlisten = \"{people}\"\ntoken_file = \"t\""
+        );
+        read(&text).unwrap().one_port()
+    };
+    assert!(shares("127.0.0.1:7078", "127.0.0.1:7078"));
+    assert!(!shares("127.0.0.1:7078", "127.0.0.1:7079"));
+    assert!(!shares("127.0.0.1:0", "127.0.0.1:0"));
+    assert!(!read(LEAST).unwrap().one_port());
+}
+
+// spec: B-20, C-2
+#[test]
+fn a_gang_has_a_size_and_is_asked_for_as_a_whole() {
+    let keys = |profile: &str| -> Vec<String> {
+        let text =
+            format!("[scheduling]\ngang = true\n[profiles.default]\nimage = \"a\"\n{profile}");
+        match read(&text) {
+            Ok(_) => Vec::new(),
+            Err(error) => error.mistakes.into_iter().map(|m| m.key).collect(),
+        }
+    };
+    assert_eq!(keys(""), ["scheduling.gang"]);
+    assert_eq!(
+        keys("executors = 3\nmin_executors = 4"),
+        ["profiles.default.executors"]
+    );
+    for sound in ["executors = 4", "executors = 0", "executors = 9"] {
+        assert!(keys(&format!("{sound}\nmin_executors = 4")).is_empty());
     }
 }
 

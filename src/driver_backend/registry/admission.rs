@@ -37,13 +37,13 @@ const AGAIN_MS: u64 = 500;
 
 /// Whether a registration is sound: the executor's id, its uid, and its entry; or the answer that refuses it.
 ///
-/// `snapshot` is none before adoption; `drains` tells whether an executor was told to drain and may finish.
+/// `snapshot` is none before adoption; `drains` tells whether an executor that is to go may finish what it does.
 pub(super) fn admit<'a>(
     settings: &Settings,
     proof: &Proof,
     register: &Register,
     snapshot: Option<&'a Snapshot>,
-    drains: impl Fn(ExecutorId) -> bool,
+    drains: impl Fn(&Entry) -> bool,
 ) -> Result<(ExecutorId, PodUid, &'a Arc<Entry>), ToExecutor> {
     if register.app != settings.app.as_str() {
         let message = format!("this is the driver of application {}", settings.app);
@@ -76,7 +76,7 @@ pub(super) fn admit<'a>(
         | Class::Running
         | Class::Odd
         | Class::Absent => Ok((id, uid, entry)),
-        Class::Leaving if drains(id) => Ok((id, uid, entry)),
+        Class::Leaving if drains(entry) => Ok((id, uid, entry)),
         Class::Leaving | Class::Terminating => {
             let message = format!("executor {id} is on its way out");
             Err(ToExecutor::exit("leaving", message))

@@ -64,6 +64,9 @@ impl Registry {
         let Some(account) = self.accounts.remove(&id) else {
             return;
         };
+        if let Some(registered) = self.registered.get_mut(&account.profile) {
+            *registered = registered.saturating_sub(1);
+        }
         if let Some(due) = account.due {
             self.due.remove(&(due, id));
         }

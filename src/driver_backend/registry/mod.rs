@@ -20,6 +20,8 @@
 mod account;
 mod admission;
 mod doubt;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod ledger;
 mod liveness;
 mod registration;
@@ -123,6 +125,8 @@ pub enum Effect {
 pub struct Registry {
     settings: Settings,
     accounts: BTreeMap<ExecutorId, Account>,
+    /// How many accounts there are of each profile.
+    registered: BTreeMap<ProfileName, u32>,
     /// Who spoke last over each connection that has ever registered, with which session.
     connections: BTreeMap<ConnId, (ExecutorId, u64)>,
     /// Orders of executors that have not ended.
@@ -149,6 +153,7 @@ impl Registry {
             sessions: settings.incarnation.0.saturating_mul(SESSIONS),
             settings,
             accounts: BTreeMap::new(),
+            registered: BTreeMap::new(),
             connections: BTreeMap::new(),
             orders: BTreeMap::new(),
             awaited: BTreeMap::new(),
@@ -172,6 +177,16 @@ impl Registry {
     /// Everyone who has an account.
     pub fn accounts(&self) -> impl ExactSizeIterator<Item = (ExecutorId, &Account)> {
         self.accounts.iter().map(|(id, account)| (*id, account))
+    }
+
+    /// There is a new profile, whose pods may take so long to end (spec B-26).
+    pub fn know(&mut self, profile: ProfileName, grace: Duration) {
+        self.settings.graces.insert(profile, grace);
+    }
+
+    /// How many of a profile have an account.
+    pub fn registered(&self, profile: &ProfileName) -> u32 {
+        self.registered.get(profile).copied().unwrap_or(0)
     }
 
     /// Why the driver doubts itself, and since when (spec B-13).

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::account::{Account, Reach, Standing};
 use super::admission::{self, Proof};
 use super::{Effect, Registry, Step, Via};
-use crate::model::{Snapshot, Tick};
+use crate::model::{Entry, Snapshot, Tick};
 use crate::protocol::{Register, Registered, ToExecutor};
 
 impl Registry {
@@ -19,7 +19,11 @@ impl Registry {
         now: Tick,
         effects: &mut Vec<Effect>,
     ) -> Vec<ToExecutor> {
-        let drains = |id| self.orders.get(&id).is_some_and(Standing::is_drain);
+        // Who is to drain may have been told so by an earlier driver, or is told when it registers (spec B-30).
+        let drains = |entry: &Entry| {
+            let order = self.orders.get(&entry.id);
+            order.is_some_and(Standing::is_drain) || entry.drains_at(now)
+        };
         let admitted = admission::admit(&self.settings, proof, register, snapshot, drains);
         let (id, uid, entry) = match admitted {
             Ok(admitted) => admitted,
@@ -67,6 +71,9 @@ impl Registry {
         self.last_sign = Some(now);
         self.stop_waiting_for(id);
         self.accounts.insert(id, account);
+        if before.is_none() {
+            *self.registered.entry(profile.clone()).or_default() += 1;
+        }
         self.watch_over(id, now);
         let step = match &before {
             Some(before) if before.is_disabled() && !before.is_exiting && !before.is_going => {

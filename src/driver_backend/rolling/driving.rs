@@ -16,7 +16,9 @@ impl DriverBackend {
         let Some(roller) = self.roller.as_mut().filter(|_| latest.adopted) else {
             return;
         };
-        let step = roller.decide(latest, &self.targets, now);
+        let registry = &self.sessions.registry;
+        let figure = |id, metric: &str| registry.account(id)?.metrics.get(metric).copied();
+        let step = roller.decide(latest, &self.targets, figure, now);
         let asked = |profile| self.targets.get(profile).copied().unwrap_or_default();
         let news = match step {
             None => return,

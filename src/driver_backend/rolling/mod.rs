@@ -5,10 +5,12 @@
 //! that is started meanwhile knows nothing of it, and lets the surplus go.
 
 pub mod driving;
+mod outlier;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -17,16 +19,23 @@ use crate::model::executor::Class;
 use crate::model::{Entry, ExecutorId, ProfileName, Snapshot, Tick};
 
 /// Who is replaced next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Policy {
     /// The one with the lowest id.
     Id,
     /// The one whose pod is the oldest.
     Oldest,
+    /// The one whose figure is farthest from the median of its profile's, if that is far.
+    Outlier {
+        /// The name of the figure, in heartbeats.
+        metric: Arc<str>,
+        /// How far it has to be, in standard deviations.
+        threshold: f64,
+    },
 }
 
 /// How executors are replaced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// From one replacement to the next; also how long a replacement may take to run.
     pub interval: Duration,
@@ -86,21 +95,23 @@ impl Roller {
     /// The first replacement begins an interval from now.
     pub fn new(settings: Settings, now: Tick) -> Self {
         Self {
-            settings,
             next: now + settings.interval,
+            settings,
             under_way: None,
         }
     }
 
-    /// What is done now. `asked`: how many executors of each profile were asked for.
+    /// What is done now. `asked`: how many executors of each profile were asked for; `figure`: what an executor last said
+    /// of this metric, if it did.
     pub fn decide(
         &mut self,
         snapshot: &Snapshot,
         asked: &BTreeMap<ProfileName, u32>,
+        figure: impl Fn(ExecutorId, &str) -> Option<f64>,
         now: Tick,
     ) -> Option<Step> {
         let Some(under_way) = self.under_way.take() else {
-            return self.begin(snapshot, asked, now);
+            return self.begin(snapshot, asked, figure, now);
         };
         let step = outcome(&under_way, snapshot, asked, now);
         match step {
@@ -114,6 +125,7 @@ impl Roller {
         &mut self,
         snapshot: &Snapshot,
         asked: &BTreeMap<ProfileName, u32>,
+        figure: impl Fn(ExecutorId, &str) -> Option<f64>,
         now: Tick,
     ) -> Option<Step> {
         if now < self.next {
@@ -125,10 +137,22 @@ impl Roller {
             asked.get(profile) == Some(&target)
                 && (counts.live(), counts.running) == (target, target)
         };
-        let candidates = (snapshot.entries.values())
-            .filter(|entry| entry.class() == Class::Running && settled(&entry.profile));
-        let old = candidates.min_by_key(|entry| self.rank(entry))?;
-        let (profile, old) = (old.profile.clone(), old.id);
+        let candidates: Vec<&Arc<Entry>> = (snapshot.entries.values())
+            .filter(|entry| entry.class() == Class::Running && settled(&entry.profile))
+            .collect();
+        let old = match &self.settings.policy {
+            Policy::Id => candidates.iter().min_by_key(|entry| entry.id),
+            Policy::Oldest => candidates.iter().min_by_key(|entry| age(entry)),
+            Policy::Outlier { metric, threshold } => {
+                let found = farthest(&candidates, |id| figure(id, metric), *threshold);
+                if found.is_none() && !candidates.is_empty() {
+                    // Nobody is: it is looked at again when the next one would be due.
+                    self.next = now + self.settings.interval;
+                }
+                candidates.iter().find(|entry| Some(entry.id) == found)
+            }
+        };
+        let (profile, old) = old.map(|old| (old.profile.clone(), old.id))?;
         self.under_way = Some(UnderWay {
             profile: profile.clone(),
             old,
@@ -137,15 +161,31 @@ impl Roller {
         });
         Some(Step::Begin { profile, old })
     }
+}
 
-    /// The lowest goes first.
-    fn rank(&self, entry: &Entry) -> (Option<Timestamp>, ExecutorId) {
-        let created = entry.pod().and_then(|pod| pod.created);
-        match self.settings.policy {
-            Policy::Id => (None, entry.id),
-            Policy::Oldest => (created, entry.id),
+/// The lowest is the oldest.
+fn age(entry: &Entry) -> (Option<Timestamp>, ExecutorId) {
+    let created = entry.pod().and_then(|pod| pod.created);
+    (created, entry.id)
+}
+
+/// Who is least like the others of its profile; what is usual differs from one profile to the next.
+fn farthest(
+    candidates: &[&Arc<Entry>],
+    figure: impl Fn(ExecutorId) -> Option<f64>,
+    threshold: f64,
+) -> Option<ExecutorId> {
+    let mut by_profile: BTreeMap<&ProfileName, Vec<(ExecutorId, f64)>> = BTreeMap::new();
+    for entry in candidates {
+        if let Some(figure) = figure(entry.id) {
+            let figures = by_profile.entry(&entry.profile).or_default();
+            figures.push((entry.id, figure));
         }
     }
+    (by_profile.into_values())
+        .filter_map(|figures| outlier::outlier(figures, threshold))
+        .max_by(|(a, x), (b, y)| x.total_cmp(y).then_with(|| b.cmp(a)))
+        .map(|(id, _)| id)
 }
 
 /// What becomes of a replacement.
@@ -172,7 +212,7 @@ fn outcome(
     else {
         return Some(Step::GiveUp { profile, old });
     };
-    let replaces = |new: &&std::sync::Arc<Entry>| {
+    let replaces = |new: &&Arc<Entry>| {
         new.id > *last
             && new.profile == profile
             && new.class() == Class::Running

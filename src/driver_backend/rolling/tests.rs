@@ -9,6 +9,8 @@ struct World {
     story: Story,
     roller: Roller,
     asked: BTreeMap<ProfileName, u32>,
+    /// What executors said of the metric.
+    figures: BTreeMap<u64, f64>,
 }
 
 impl World {
@@ -23,6 +25,7 @@ impl World {
                 at(0),
             ),
             asked: BTreeMap::from([("default".into(), 3)]),
+            figures: BTreeMap::new(),
         };
         for n in 1..=3 {
             world.request(n);
@@ -38,8 +41,12 @@ impl World {
     }
 
     fn decide(&mut self, millis: u64) -> Option<Step> {
+        let figures = &self.figures;
+        let figure = |id: ExecutorId, metric: &str| {
+            (metric == "gc_ms").then(|| figures.get(&id.get()).copied())?
+        };
         self.roller
-            .decide(self.story.current(), &self.asked, at(millis))
+            .decide(self.story.current(), &self.asked, figure, at(millis))
     }
 
     /// A replacement of 1 has begun.
@@ -157,4 +164,42 @@ fn another_target_meanwhile_is_what_counts() {
     world.asked.insert("default".into(), 7);
     assert_eq!(world.decide(MINUTE + 1), Some(Step::Forget { old: id(1) }));
     assert_eq!(world.decide(MINUTE + 2), None);
+}
+
+// spec: B-32
+#[test]
+fn the_one_that_is_unlike_the_others_of_its_profile_is_replaced_and_nobody_where_all_are_alike() {
+    let mut world = World::new(Policy::Outlier {
+        metric: "gc_ms".into(),
+        threshold: 3.0,
+    });
+    let others = [("default", 4..=5), ("other", 6..=10)];
+    for (profile, ids) in others {
+        for n in ids {
+            let profile = profile.into();
+            world.story.requested(n, Outcome::Sent { profile });
+            world.story.created(n);
+            world.story.runs(n);
+        }
+    }
+    for (profile, target) in [("default", 5), ("other", 5)] {
+        world.story.want(profile, target);
+        world.asked.insert(profile.into(), target);
+    }
+    // What is usual in the other profile would be far off in this one.
+    world.figures = (1..=10)
+        .map(|n| (n, if n <= 5 { 10.0 } else { 500.0 } + n as f64 / 10.0))
+        .collect();
+    assert_eq!(world.decide(MINUTE), None);
+    world.figures.insert(3, 60.0);
+    assert_eq!(
+        world.decide(2 * MINUTE - 1),
+        None,
+        "it is looked at each interval"
+    );
+    let begin = Step::Begin {
+        profile: "default".into(),
+        old: id(3),
+    };
+    assert_eq!(world.decide(2 * MINUTE), Some(begin));
 }

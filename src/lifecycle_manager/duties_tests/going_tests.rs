@@ -239,6 +239,38 @@ fn one_that_drains_is_hurried_by_a_kill_and_its_reason_stays() {
     assert_eq!(manager.told, [(1, LossClass::Decommissioned)]);
 }
 
+/// A successor that finds an executor whose pod says that it drains for another 300 s.
+fn successor(settings: Settings) -> Manager {
+    let mut story = Story::before_adoption(&[("default", 9)], Inheritance::default());
+    let mut pod = running(story.pod(1));
+    pod.draining = Some(Arc::new(Draining {
+        by: Some("me".into()),
+        until: jiff::Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_secs(300),
+    }));
+    story.list(vec![pod]);
+    Manager::with(settings, story)
+}
+
+// spec: L-12, A-44, O-31
+#[test]
+fn one_that_drains_and_has_not_found_the_successor_yet_has_the_grace_of_adoption() {
+    let mut manager = successor(settings());
+    assert_eq!(manager.seconds(50), []);
+    manager.registers(1);
+    assert_eq!(manager.seconds(249), []);
+    assert_eq!(manager.orders(), [(1, Order::Drain, at(300_000))]);
+    assert_eq!(manager.seconds(10), [(300, Call::Delete("u1"))]);
+    // One that stays away is deleted when the grace is over, as any that has no session.
+    let mut manager = successor(settings());
+    assert_eq!(manager.seconds(100), [(60, Call::Delete("u1"))]);
+    // Where nobody registers there is nobody to wait for.
+    let mut manager = successor(Settings {
+        adoption_grace: None,
+        ..settings()
+    });
+    assert_eq!(manager.rounds(), [Call::Delete("u1")]);
+}
+
 // spec: L-12, O-31
 #[test]
 fn a_successor_goes_on_with_what_the_mark_on_the_pod_says() {

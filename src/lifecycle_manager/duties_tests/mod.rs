@@ -28,6 +28,7 @@ fn settings() -> Settings {
             initial: Duration::from_secs(1),
             max: Duration::from_secs(30),
         },
+        adoption_grace: Some(Duration::from_secs(60)),
     }
 }
 

@@ -134,10 +134,7 @@ fn a_successor_goes_on_counting() {
     let found = vec![crate::testing::running(story.pod(3))];
     let now = story.now();
     let rng = StdRng::seed_from_u64(7);
-    let mut driver = Driver::of(
-        Allocation::new(caps(None, Some(5)), rng, &inherited, now),
-        story,
-    );
+    let mut driver = Driver::of(resuming(caps(None, Some(5)), &inherited, now), story);
     driver.story.list(found);
     let (uid, epoch) = ("record".into(), driver.story.current().epoch);
     driver.story.tell(News::RecordSeen { uid, epoch });

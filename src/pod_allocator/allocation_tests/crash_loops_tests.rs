@@ -290,13 +290,12 @@ fn a_successor_goes_on_with_the_backoff() {
             remaining: Duration::from_secs(16),
         },
     )]);
-    let rng = StdRng::seed_from_u64(7);
     let inherited = Inherited {
         reserved: Some(id(1_000)),
         backoffs: kept,
         ..Inherited::default()
     };
-    let allocation = Allocation::new(settings(), rng, &inherited, story.now());
+    let allocation = resuming(settings(), &inherited, story.now());
     let mut driver = Driver::of(allocation, story);
     driver.story.list(Vec::new());
     driver.live(16_000, |_| {});

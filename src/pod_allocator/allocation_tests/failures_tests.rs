@@ -91,7 +91,7 @@ fn what_is_to_survive_a_restart_is_kept_when_it_changes() {
     };
     let now = driver.story.now();
     let story = std::mem::replace(&mut driver.story, Story::new(&[]));
-    let again = Allocation::new(allows(0), StdRng::seed_from_u64(7), &inherited, now);
+    let again = resuming(allows(0), &inherited, now);
     let mut successor = Driver::of(again, story);
     successor.round();
     assert_eq!(

@@ -4,6 +4,7 @@ mod caps_tests;
 mod crash_loops_tests;
 mod down_tests;
 mod failures_tests;
+mod gangs_tests;
 mod outcomes_tests;
 mod requests_tests;
 mod steps;
@@ -18,6 +19,9 @@ use crate::model::executor::How;
 use crate::model::news::{News, Outcome};
 use crate::pod_allocator::hold::Kind;
 use crate::testing::{SERVER_TIMEOUT, Story, at, id};
+
+/// So many of the default profile make a gang, where there are gangs.
+const GANG: u32 = 4;
 
 const CREATION_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -60,6 +64,7 @@ fn settings() -> Settings {
             stuck_after: seconds(30),
         },
         caps: Caps::default(),
+        gang: None,
     }
 }
 
@@ -70,7 +75,13 @@ fn beginning(rng: StdRng, reserved: Option<ExecutorId>) -> Allocation {
         ..Inherited::default()
     };
     let now = Now::new(at(0), jiff::Timestamp::UNIX_EPOCH);
-    Allocation::new(settings(), rng, &inherited, now)
+    Allocation::new(settings(), rng, &inherited, &BTreeMap::new(), now)
+}
+
+/// A start after others.
+fn resuming(settings: Settings, inherited: &Inherited, now: Now) -> Allocation {
+    let rng = StdRng::seed_from_u64(7);
+    Allocation::new(settings, rng, inherited, &BTreeMap::new(), now)
 }
 
 /// How the test answers a request.
@@ -122,7 +133,8 @@ impl Driver {
             reserved: ExecutorId::new(1_000_000),
             ..Inherited::default()
         };
-        let allocation = Allocation::new(settings, rng, &inherited, story.now());
+        let least = BTreeMap::from([(ProfileName::from("default"), GANG)]);
+        let allocation = Allocation::new(settings, rng, &inherited, &least, story.now());
         Self::of(allocation, story)
     }
 

@@ -43,6 +43,7 @@ impl World {
             delete_on_termination: true,
             max_in_flight: 8,
             server_timeout: SERVER_TIMEOUT,
+            adoption_grace: None,
             creation_timeout: CREATION_TIMEOUT,
             backoff: Backoff {
                 initial: Duration::from_secs(1),

@@ -18,6 +18,8 @@ pub struct Excuses {
     pub retargeted: BTreeSet<ProfileName>,
     /// Executors that somebody asked a driver to kill, whether they had a pod by then or not.
     pub killed: BTreeSet<ExecutorId>,
+    /// Executors are of use only together, and those that wait may have to make room.
+    pub gangs: bool,
     /// Pods whose labels were changed, or not given.
     pub relabelled: BTreeSet<String>,
     /// Pods made by others.

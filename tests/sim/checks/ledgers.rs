@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use boatswain::model::executor::Why;
 use boatswain::model::{Entry, ExecutorId, LossClass, PodUid, ResourceVersion, Snapshot};
 use tokio::time::Instant;
 
@@ -11,6 +12,14 @@ use crate::node::short;
 
 /// That the server's history was replaced may go unnoticed for so long.
 const UNNOTICED: Duration = Duration::from_secs(120);
+
+/// Whether an executor was let go with its gang, and did not run when that was decided (spec B-20).
+fn waited(entry: &Entry) -> bool {
+    let ran = entry.bound().and_then(|bound| bound.running_since);
+    (entry.leaving.as_ref()).is_some_and(|mark| {
+        matches!(mark.why, Why::GangMissed(_)) && ran.is_none_or(|ran| ran >= mark.since)
+    })
+}
 
 impl Checks {
     // spec: I-2
@@ -202,7 +211,10 @@ impl Checks {
                 excuses.relabelled.contains(uid.as_str()) || excuses.planted.contains(uid.as_str());
             let ghost = entry.is_none() && (closed || self.is_no_executor(driver, &uid));
             let excused = match class {
-                Some(LossClass::ScaledDown) => surplus || retargeted,
+                Some(LossClass::ScaledDown) => {
+                    let released = excuses.gangs && entry.is_none_or(|entry| waited(entry));
+                    surplus || retargeted || released
+                }
                 Some(LossClass::Killed) => {
                     self.ended_by.contains(&driver)
                         || self.budget.may_be_spent()

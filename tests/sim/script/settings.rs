@@ -12,6 +12,9 @@ use super::ms;
 use super::size::Size;
 use crate::node::Pace;
 
+/// What sets the stream of [`extras`] apart.
+const EXTRAS: u64 = 0x6578_7472_6173;
+
 /// How pods behave where nothing is done to them.
 pub fn pace(rng: &mut StdRng) -> Pace {
     Pace {
@@ -127,6 +130,23 @@ pub fn rarely(seed: u64, config: &mut Config) {
     }
     for profile in config.profiles.values_mut() {
         profile.max_pending = rng.random_bool(0.03).then(|| rng.random_range(1..4));
+    }
+}
+
+/// What is drawn now and then beside the rest, from a stream of its own: so the other draws of a seed stay as they are.
+pub fn extras(seed: u64, config: &mut Config, pace: &Pace) {
+    let mut rng = StdRng::seed_from_u64(seed ^ EXTRAS);
+    if rng.random_bool(0.08) {
+        gangs(&mut rng, config, pace);
+    }
+}
+
+/// Executors are of use only together.
+fn gangs(rng: &mut StdRng, config: &mut Config, pace: &Pace) {
+    config.scheduling.gang = true;
+    config.scheduling.gang_timeout = 2 * (pace.bind + pace.start) + ms(rng, 5_000..120_000);
+    for profile in config.profiles.values_mut() {
+        profile.min_executors = rng.random_range(0..=profile.executors);
     }
 }
 

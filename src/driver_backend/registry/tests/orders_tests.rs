@@ -53,6 +53,35 @@ fn an_order_is_told_at_once_over_a_connection_and_stands_for_who_cannot_be_told_
     assert_eq!(answer[1..], [told(60_000)]);
 }
 
+// spec: B-30, B-4
+#[test]
+fn one_that_is_to_drain_before_it_has_registered_may_register_until_its_time_is_over() {
+    let mut world = World::new(settings(), 2);
+    let within = Duration::from_secs(60);
+    world.story.tell(News::Retire {
+        ids: vec![id(1), id(2)],
+        aim: Aim::Stay,
+        why: Why::Decommissioned("me".into()),
+        how: crate::model::executor::How::Drain { within },
+    });
+    let answer = world.registers(1);
+    assert!(
+        matches!(answer[..], [ToExecutor::Registered(_)]),
+        "{answer:?}"
+    );
+    // LifecycleManager, which hears of the session, has it told.
+    let now = world.now();
+    (world.registry).order(id(1), drain(60), now, &mut world.effects);
+    let told = |effect: &Effect| matches!(effect, Effect::Send(_, ToExecutor::Decommission { .. }));
+    assert!(world.take().iter().any(told));
+    world.story.pass(60_000);
+    let answer = world.registers(2);
+    assert!(
+        matches!(&answer[..], [ToExecutor::Refused { exit: true, .. }]),
+        "{answer:?}"
+    );
+}
+
 // spec: B-4, O-11
 #[test]
 fn who_is_deleted_is_told_to_stop_and_who_has_ended_has_no_account() {

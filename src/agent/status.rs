@@ -1,0 +1,204 @@
+//! What the child says of itself, in a file: how many of its slots have work, and figures of its own (spec B-10, B-21).
+//!
+//! Nobody but the child knows how busy it is. As long as it says nothing all its slots count as busy, for an idle executor
+//! may be let go.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Read as _};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use rand::RngExt as _;
+use rand::rngs::StdRng;
+use serde_json::Value;
+
+use crate::protocol::{FromExecutor, Heartbeat, MESSAGE_LIMIT, read};
+
+/// The variable of the child's environment that names the file.
+pub const STATUS_FILE: &str = "BOATSWAIN_STATUS_FILE";
+
+/// A directory for the file, for this user alone; gone with this.
+#[derive(Debug)]
+pub(super) struct Scratch(PathBuf);
+
+impl Scratch {
+    /// Makes it among the temporary files.
+    pub(super) fn new() -> io::Result<Self> {
+        let number: u64 = rand::make_rng::<StdRng>().random();
+        let path = std::env::temp_dir().join(format!("boatswain-agent-{number:016x}"));
+        DirBuilder::new().mode(0o700).create(&path)?;
+        Ok(Self(path))
+    }
+
+    /// Where the child writes.
+    pub(super) fn file(&self) -> PathBuf {
+        self.0.join("status.json")
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.0) {
+            let directory = self.0.display();
+            tracing::debug!(%directory, %error, "a directory is left");
+        }
+    }
+}
+
+/// What the child said last.
+#[derive(Debug)]
+pub(super) struct Status {
+    file: Option<PathBuf>,
+    said: Option<Heartbeat>,
+    /// What was wrong with the file when it was looked at last; said once.
+    wrong: Option<String>,
+}
+
+impl Status {
+    /// As this file will say; without one all slots are busy.
+    pub(super) fn of(file: Option<PathBuf>) -> Self {
+        Self {
+            file,
+            said: None,
+            wrong: None,
+        }
+    }
+
+    /// The next heartbeat of an executor with so many slots.
+    pub(super) fn heartbeat(&mut self, session: u64, slots: u32) -> Heartbeat {
+        self.look();
+        let said = self.said.clone().unwrap_or(Heartbeat {
+            busy_slots: slots,
+            ..Heartbeat::default()
+        });
+        Heartbeat {
+            session: Some(session),
+            busy_slots: said.busy_slots.min(slots),
+            ..said
+        }
+    }
+
+    fn look(&mut self) {
+        let Some(file) = &self.file else {
+            return;
+        };
+        let wrong = match contents(file) {
+            Ok(None) => {
+                self.said = None;
+                None
+            }
+            // It is just being written: what was said before still holds.
+            Ok(Some(bytes)) if bytes.is_empty() => return,
+            Ok(Some(bytes)) => match understood(&bytes) {
+                Ok(said) => {
+                    self.said = Some(said);
+                    None
+                }
+                Err(wrong) => Some(wrong),
+            },
+            Err(error) => Some(error.to_string()),
+        };
+        if let Some(wrong) = wrong
+            .as_ref()
+            .filter(|wrong| self.wrong.as_ref() != Some(wrong))
+        {
+            let file = file.display();
+            tracing::warn!(%file, wrong, "what the command says of itself is not understood; what it said before counts");
+        }
+        self.wrong = wrong;
+    }
+}
+
+/// What is in the file, as far as a message may be long; nothing where there is none.
+fn contents(file: &Path) -> io::Result<Option<Vec<u8>>> {
+    let found = match fs::metadata(file) {
+        Ok(found) => found,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    // Anything else may keep its reader waiting.
+    if !found.is_file() {
+        return Err(io::Error::other("it is no file"));
+    }
+    let mut bytes = Vec::new();
+    let most = u64::try_from(MESSAGE_LIMIT).unwrap_or(u64::MAX);
+    File::open(file)?.take(most + 1).read_to_end(&mut bytes)?;
+    Ok(Some(bytes))
+}
+
+/// A heartbeat without what only the agent knows; held to what the driver takes.
+fn understood(bytes: &[u8]) -> Result<Heartbeat, String> {
+    if bytes.len() > MESSAGE_LIMIT {
+        return Err(format!("it has more than {MESSAGE_LIMIT} bytes"));
+    }
+    let said: Value = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    let Value::Object(mut said) = said else {
+        return Err("it is no JSON object".to_owned());
+    };
+    said.remove("session");
+    said.insert("type".to_owned(), "heartbeat".into());
+    match read(Value::Object(said).to_string().as_bytes()) {
+        Ok(FromExecutor::Heartbeat(heartbeat)) => Ok(heartbeat),
+        Ok(_) => Err("it is no heartbeat".to_owned()),
+        Err(misread) => Err(misread.message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many of four slots are busy, after the file has said each of these.
+    fn busy_after(says: &[&str]) -> Vec<u32> {
+        let scratch = Scratch::new().unwrap();
+        let mut status = Status::of(Some(scratch.file()));
+        let mut busy = vec![status.heartbeat(7, 4).busy_slots];
+        for text in says {
+            fs::write(scratch.file(), text).unwrap();
+            busy.push(status.heartbeat(7, 4).busy_slots);
+        }
+        busy
+    }
+
+    // spec: B-21, O-60
+    #[test]
+    fn a_child_that_says_nothing_is_busy_and_one_that_says_so_is_idle() {
+        let says = [r#"{"busy_slots": 0}"#, r#"{"busy_slots": 3}"#];
+        assert_eq!(busy_after(&says), [4, 0, 3]);
+        assert_eq!(Status::of(None).heartbeat(7, 4).busy_slots, 4);
+    }
+
+    // spec: I-11, O-60
+    #[test]
+    fn what_is_not_understood_changes_nothing_and_more_than_there_is_is_all() {
+        let long = format!(
+            r#"{{"busy_slots": 1, "x": "{}"}}"#,
+            "x".repeat(MESSAGE_LIMIT)
+        );
+        let says = [
+            r#"{"busy_slots": 1}"#,
+            "",
+            r#"{"busy_sl"#,
+            "[]",
+            r#"{"busy_slots": -1}"#,
+            "{}",
+            &long,
+            r#"{"busy_slots": 9, "session": 1, "type": "exiting"}"#,
+        ];
+        assert_eq!(busy_after(&says), [4, 1, 1, 1, 1, 1, 1, 1, 4]);
+    }
+
+    // spec: B-10, B-32
+    #[test]
+    fn figures_go_along_with_the_session_of_the_agent() {
+        let scratch = Scratch::new().unwrap();
+        let says = r#"{"busy_slots": 1, "metrics": {"gc_ms": 2.5}, "session": 1}"#;
+        fs::write(scratch.file(), says).unwrap();
+        let heartbeat = Status::of(Some(scratch.file())).heartbeat(7, 4);
+        assert_eq!(heartbeat.session, Some(7));
+        assert_eq!(heartbeat.metrics["gc_ms"], 2.5);
+        let directory = scratch.file();
+        drop(scratch);
+        assert!(!directory.exists());
+    }
+}
