@@ -49,11 +49,6 @@ impl Chain {
     pub fn is_kept_running(&self) -> bool {
         is(&self.top, "apps", "Deployment") || is(&self.top, "apps", "StatefulSet")
     }
-
-    /// Whether somebody would start another driver in this one's place.
-    pub fn is_controlled(&self) -> bool {
-        self.top != self.pod
-    }
 }
 
 /// What a signal does (spec O-10): with `auto`, the application goes on where a successor is started.
@@ -167,7 +162,6 @@ mod tests {
             let chain = chain(of_pod, of_set).await.unwrap();
             assert_eq!((&chain.top, &chain.pod), (&top, &pod));
             assert_eq!(on_signal(OnSignal::Auto, Some(&chain)), signal, "{top:?}");
-            assert_eq!(chain.is_controlled(), top != pod);
             for told in [OnSignal::End, OnSignal::HandOver] {
                 assert_eq!(on_signal(told, Some(&chain)), told);
             }

@@ -189,9 +189,16 @@ fn refused(refusal: &Refusal) -> String {
         &Default::default(),
         Default::default(),
         Duration::from_secs(60),
+        None,
     );
     let rng = rand::rngs::StdRng::seed_from_u64(7);
-    let mut allocation = Allocation::new(settings, rng, &Inherited::default(), now());
+    let mut allocation = Allocation::new(
+        settings,
+        rng,
+        &Inherited::default(),
+        &Default::default(),
+        now(),
+    );
     // One that has had an executor goes on whatever is refused (spec A-24).
     let profile = "default".into();
     let created = crate::pod_allocator::decision::Answer::Created;

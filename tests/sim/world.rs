@@ -100,10 +100,8 @@ impl World {
         let cluster = devcluster::start(options);
         let wake = Arc::new(Notify::new());
         let hand = Hand::new(cluster.router());
-        let mut checks = Checks {
-            budget: Budget::of(&script.config),
-            ..Checks::default()
-        };
+        let mut checks = Checks::default();
+        checks.budget = Budget::of(&script.config);
         checks.excuses.gangs = script.config.scheduling.gang;
         for (profile, config) in &script.config.profiles {
             checks.target(profile, config.executors);

@@ -133,7 +133,6 @@ fn a_successor_goes_on_counting() {
     let story = Story::before_adoption(&[("default", 9)], Inheritance::default());
     let found = vec![crate::testing::running(story.pod(3))];
     let now = story.now();
-    let rng = StdRng::seed_from_u64(7);
     let mut driver = Driver::of(resuming(caps(None, Some(5)), &inherited, now), story);
     driver.story.list(found);
     let (uid, epoch) = ("record".into(), driver.story.current().epoch);
