@@ -28,7 +28,7 @@ fn in_default(calls: Calls) -> Calls {
         check_all_containers: false,
         request_timeout: TIMEOUT,
     };
-    Calls::new(calls.clients, spec)
+    Calls::new(calls.clients(), spec)
 }
 
 fn executor(id: u64) -> PodBody {
@@ -275,7 +275,7 @@ async fn refusals_are_what_an_api_server_says_they_are() {
             .any(|cause| &*cause.field == "spec.containers"),
         "{refused:?}"
     );
-    let nowhere = calls_to(calls.clients.clone());
+    let nowhere = calls_to(calls.clients());
     let valid = PodBody {
         json: Bytes::from_static(
             br#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}"#,
