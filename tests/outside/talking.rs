@@ -301,11 +301,12 @@ fn over_one_port_people_see_that_the_executor_is_idle_whose_command_says_so_and_
     registered(&mut local, &[1, 2]);
     let busy = |executors: &Value, n: u64| {
         let executors = executors["executors"].as_array().unwrap();
-        let its = executors.iter().find(|view| view["executor"] == n).unwrap();
-        (
+        // What people see may be a moment older than what the log says.
+        let its = executors.iter().find(|view| view["executor"] == n)?;
+        Some((
             its["session"]["busy_slots"].clone(),
             its["session"]["slots"].clone(),
-        )
+        ))
     };
     until("one is idle and one is not", || {
         let mut command = boatswain();
@@ -314,7 +315,7 @@ fn over_one_port_people_see_that_the_executor_is_idle_whose_command_says_so_and_
         command.arg("--token-file").arg(&tokens);
         let said = command.output().unwrap();
         let executors: Value = serde_json::from_slice(&said.stdout).ok()?;
-        let (idle, silent) = (busy(&executors, 1), busy(&executors, 2));
+        let (idle, silent) = (busy(&executors, 1)?, busy(&executors, 2)?);
         (idle.0 == 0 && silent.0 == silent.1 && !silent.0.is_null()).then_some(())
     });
     let mark = local.mark();
