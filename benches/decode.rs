@@ -19,6 +19,7 @@ fn decode(c: &mut Criterion) {
         labels: LabelScheme::Boatswain,
         container: Arc::from("executor"),
         check_all_containers: false,
+        of_sets: false,
     };
     let mut group = c.benchmark_group("decode");
     group.throughput(Throughput::Bytes(line.len() as u64));

@@ -2,6 +2,7 @@
 
 use super::names::prefix_of;
 use super::notes::Notes;
+use super::strategy;
 use super::{Auth, ClusterMode, Config, EmbeddedNode, Registration, RollPolicy};
 use crate::model::ProfileName;
 
@@ -9,6 +10,7 @@ use crate::model::ProfileName;
 pub(super) fn check(config: &mut Config, notes: &mut Notes) {
     sources(config, notes);
     names(config, notes);
+    strategy::check(config, notes);
     timeouts(config, notes);
     modes(config, notes);
     programs(config, notes);
@@ -179,7 +181,7 @@ fn bounds(config: &Config, notes: &mut Notes) {
 
 /// Who waits for a gang has to have one, and to ask for all of it (spec B-20).
 fn gangs(config: &Config, notes: &mut Notes) {
-    if !config.scheduling.gang || !notes.are_sound(&["scheduling.gang"]) {
+    if !config.scheduling.gang.is_on() || !notes.are_sound(&["scheduling.gang"]) {
         return;
     }
     let of = |name: &ProfileName, key: &str| format!("profiles.{name}.{key}");
@@ -202,7 +204,7 @@ fn gangs(config: &Config, notes: &mut Notes) {
     if config.profiles.values().all(|p| p.min_executors == 0) && notes.are_sound(&keys) {
         notes.refuse(
             "scheduling.gang",
-            "found true, and no profile says how many of it make a gang",
+            "found on, and no profile says how many of it make a gang",
             "set profiles.NAME.min_executors, or remove it",
         );
     }

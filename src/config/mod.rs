@@ -23,6 +23,7 @@ mod reader;
 mod sections;
 mod sessions;
 pub mod spark;
+mod strategy;
 #[cfg(test)]
 mod tests;
 
@@ -50,6 +51,7 @@ pub use sections::{
     OnSignal, Shutdown,
 };
 pub use sessions::{Adoption, Auth, Registration, Sessions};
+pub use strategy::{Gang, Strategy};
 
 use document::{Node, Override};
 use notes::Notes;

@@ -7,6 +7,7 @@ use super::names::{is_label_key, is_label_value};
 use super::reader::Section;
 use super::sections::{DAY, HOUR, ms, secs};
 use super::sessions::Sessions;
+use super::strategy::{Gang, GangKind, Strategy};
 use crate::model::LossClass;
 
 /// `[watch]`: being told of changes (spec W-1).
@@ -115,6 +116,8 @@ pub struct Allocation {
     pub cancel_delay: Duration,
     /// What may be chosen to go.
     pub scale_down: ScaleDown,
+    /// Who makes the pods (spec A-80).
+    pub strategy: Strategy,
 }
 
 impl Default for Allocation {
@@ -133,6 +136,7 @@ impl Default for Allocation {
             registration_timeout: secs(300),
             cancel_delay: secs(10),
             scale_down: ScaleDown::default(),
+            strategy: Strategy::default(),
         }
     }
 }
@@ -158,6 +162,7 @@ impl Allocation {
             ),
             cancel_delay: s.value("cancel_delay", span(ms(0)..=DAY), d.cancel_delay),
             scale_down: s.value("scale_down", one_of(), d.scale_down),
+            strategy: s.value("strategy", one_of(), d.strategy),
         }
     }
 }
@@ -387,8 +392,9 @@ impl Autoscaling {
 /// `[scheduling]`: executors that are of use only together (spec B-20).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scheduling {
-    /// Whether an application can do nothing with fewer executors of a profile than its `min_executors`.
-    pub gang: bool,
+    /// Whether an application can do nothing with fewer executors of a profile than its `min_executors`, and which
+    /// scheduler is told of that (spec A-82).
+    pub gang: Gang,
     /// They have so long to come together; then those that wait make room for a while.
     pub gang_timeout: Duration,
 }
@@ -396,7 +402,7 @@ pub struct Scheduling {
 impl Default for Scheduling {
     fn default() -> Self {
         Self {
-            gang: false,
+            gang: Gang::Off,
             gang_timeout: secs(300),
         }
     }
@@ -406,7 +412,7 @@ impl Scheduling {
     pub(super) fn read(s: &mut Section<'_>) -> Self {
         let d = Self::default();
         Self {
-            gang: s.value("gang", Flag, d.gang),
+            gang: s.value("gang", GangKind, d.gang),
             gang_timeout: s.value("gang_timeout", span(secs(1)..=DAY), d.gang_timeout),
         }
     }

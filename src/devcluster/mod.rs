@@ -5,7 +5,8 @@
 //! - `changes`: what writes and deletions do to that value; pure. `validation`: what is filled in and refused before.
 //! - `objects`: what is kept, kind by kind.
 //! - `api`: the HTTP API, as a tower service; its lists and watches read what was published. `access`: who may ask.
-//! - `gc`: what a controller manager does: what is owned goes after its owner, a namespace's content with it.
+//! - `gc`, `controllers`: what a controller manager does: what is owned goes after its owner, a namespace's content with
+//!   it; sets make pods of their templates.
 //! - `node`: what runs the pods: processes, or a simulation. `control`: what makes node and API misbehave.
 //!
 //! It knows nothing of the driver, nor the driver of it.
@@ -14,6 +15,7 @@ mod access;
 mod api;
 mod changes;
 pub mod control;
+mod controllers;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod gc;
@@ -106,6 +108,9 @@ fn begin(options: Options, keeper: Option<Keeper>, kept: Option<State>) -> DevCl
     let store = server::start(seed, event_log, clock, collect_garbage, roles, keeper, kept);
     let (tasks, alive) = signal::channel(());
     tokio::spawn(gc::run(store.clone(), collect_garbage, alive.clone()));
+    if collect_garbage {
+        tokio::spawn(controllers::run(store.clone(), alive.clone()));
+    }
     let credentials = Credentials::new(token, users, keys);
     let mut logs = None;
     let mut levers = None;

@@ -123,7 +123,7 @@ pub(super) fn speaking(config: &Config, record: &Record, prefix: &str) -> sessio
             ratio: config.app.min_registered_ratio,
             max_wait: config.app.max_wait,
             gangs: (config.profiles.iter())
-                .filter(|(_, profile)| config.scheduling.gang && profile.executors > 0)
+                .filter(|(_, profile)| config.scheduling.gang.is_on() && profile.executors > 0)
                 .map(|(name, profile)| (name.clone(), profile.min_executors))
                 .collect(),
             registered: required,

@@ -15,7 +15,7 @@ use crate::lifecycle_manager::duties::nothing_left;
 use crate::model::backoff::Backoff;
 use crate::model::executor::{How, Why};
 use crate::model::news::{Aim, News};
-use crate::model::pod::Sighting;
+use crate::model::pod::{Claim, Sighting};
 use crate::model::{ExecutorId, Snapshot};
 use crate::planted::{self, Planted};
 use crate::pod_allocator::hold::Kind;
@@ -23,6 +23,7 @@ use crate::pod_allocator::messages::{CannotStart, StopRequesting};
 use crate::poll_source;
 use crate::record_keeper::keeping::Over;
 use crate::record_keeper::messages::{DeleteRecord, DriverIsOver, FinishRecord, Flush};
+use crate::set_scaler::messages::EndSets;
 use crate::snapshot_store::messages::{LookNow, Tell};
 use crate::watch_source;
 
@@ -194,7 +195,8 @@ impl Actors {
         let patience = self.request_timeout + MARGIN;
         let answered = timeout(patience, async {
             while self
-                .allocator
+                .maker
+                .stop
                 .send(StopRequesting)
                 .await
                 .is_ok_and(|in_flight| in_flight > 0)
@@ -232,8 +234,10 @@ impl Actors {
             },
             None => How::Delete,
         };
-        // Without the allocator there is nobody who could request anything.
-        let _ = self.allocator.send(StopRequesting).await;
+        // Without the allocator there is nobody who could request anything; sets go on making pods until they go.
+        if self.maker.end.is_none() {
+            let _ = self.maker.stop.send(StopRequesting).await;
+        }
         let (mut told, mut lists) = (None, 0);
         let left = loop {
             let mut pause = LOOK_EVERY;
@@ -241,6 +245,7 @@ impl Actors {
                 Ok(look) => look.0,
                 Err(_) => return Exit::Bug,
             };
+            let sets_left = self.sets_left().await;
             self.retire_all(&snapshot, how);
             if told.is_none() && snapshot.adopted {
                 let executors = snapshot.entries.len();
@@ -250,7 +255,7 @@ impl Actors {
                 );
                 told = Some(());
             }
-            if snapshot.adopted && nothing_left(&snapshot) {
+            if snapshot.adopted && sets_left == 0 && nothing_left(&snapshot) {
                 lists += 1;
                 pause = LIST_EVERY.delay(lists);
                 match timeout_at(deadline, self.list_left()).await {
@@ -292,6 +297,14 @@ impl Actors {
                 self.say_left(left, record_closed);
                 Exit::Unreachable
             }
+        }
+    }
+
+    /// Has the sets go, where there are any; how many are left.
+    async fn sets_left(&self) -> usize {
+        match &self.maker.end {
+            Some(end) => end.send(EndSets).await.unwrap_or_default(),
+            None => 0,
         }
     }
 
@@ -353,7 +366,7 @@ impl Actors {
 fn still_wanted(pod: &Sighting) -> Option<String> {
     match pod {
         Sighting::Read(pod) => {
-            let ours = pod.claim.executor().is_some();
+            let ours = matches!(pod.claim, Claim::Executor { .. } | Claim::Unnamed { .. });
             (ours && pod.deletion.is_none()).then(|| pod.name.to_string())
         }
         Sighting::Unreadable(part) => part.name.as_ref().map(ToString::to_string),

@@ -117,6 +117,7 @@ fn ending(end: &End) -> Ending {
         labels: LabelScheme::Boatswain,
         container: "executor".into(),
         check_all_containers: true,
+        of_sets: false,
     };
     let Sighting::Read(pod) = reader.read(&pod.to_string()) else {
         panic!("{}: cannot be read", end.name)

@@ -8,6 +8,7 @@ mod chain;
 mod door;
 mod dry_run;
 mod ending;
+mod makers;
 mod settings;
 mod succession;
 mod wiring;

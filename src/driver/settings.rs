@@ -143,6 +143,7 @@ pub(super) fn duty_settings(
         creation_timeout: up.creation_timeout,
         backoff: DUTY,
         adoption_grace,
+        left_to_sets: super::makers::left_to_sets(up.strategy),
     }
 }
 
@@ -175,18 +176,23 @@ pub(super) fn allocation_settings(
             pending_only: up.scale_down == ScaleDown::PendingOnly,
             decommission_timeout,
         },
-        failures: failures::Settings {
-            max: failures.max,
-            window: failures.window,
-            rules: failures.rules.iter().map(rule).collect(),
-            node_max: failures.node_max_failures,
-        },
+        failures: failure_settings(failures),
         waiting: waiting::Settings {
             pending_timeout: up.pending_timeout,
             stuck_after: up.stuck_after,
         },
         caps,
         gang,
+    }
+}
+
+/// How many failures there may be.
+pub(super) fn failure_settings(failures: &config::Failures) -> failures::Settings {
+    failures::Settings {
+        max: failures.max,
+        window: failures.window,
+        rules: failures.rules.iter().map(rule).collect(),
+        node_max: failures.node_max_failures,
     }
 }
 
@@ -230,7 +236,7 @@ pub(super) fn known_to_the_allocator(record: &Record, now: Now) -> allocation::I
 
 /// How gangs are waited for, where they are; `registered` says whether executors have to register.
 pub(super) fn gangs(scheduling: &config::Scheduling, registered: bool) -> Option<gang::Settings> {
-    scheduling.gang.then_some(gang::Settings {
+    scheduling.gang.is_on().then_some(gang::Settings {
         timeout: scheduling.gang_timeout,
         registered,
     })

@@ -25,6 +25,7 @@ use crate::telemetry::millis;
 
 use super::Environment;
 use super::chain::{self, Chain};
+use super::makers;
 
 /// Between tries to reach the cluster.
 const RETRY: Backoff = Backoff {
@@ -94,7 +95,11 @@ pub async fn succeed(
             check_all_containers: config.lifecycle.check_all_containers,
             request_timeout: config.cluster.request_timeout,
         };
-        Calls::new(environment.clients.clone(), spec)
+        let calls = Calls::new(environment.clients.clone(), spec);
+        match makers::set_kind(config.allocation.strategy) {
+            Some(_) => calls.of_sets(),
+            None => calls,
+        }
     };
     // Which application it is may be for the record to say; reading the record needs none.
     let calls = calls_for(config.app.id.clone().unwrap_or_else(|| AppId::from("")));

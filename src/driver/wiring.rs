@@ -18,6 +18,7 @@ use crate::driver_backend::{self, DriverBackend, steering};
 use crate::kubernetes::Calls;
 use crate::kubernetes::pod_template::{Common, TemplateError};
 use crate::kubernetes::record::Held;
+use crate::kubernetes::set_template::Sets;
 use crate::lifecycle_manager::{self, LifecycleManager, duties};
 use crate::metrics::Meter;
 use crate::metrics::messages::{TellOfDepths, TellOfSessions};
@@ -29,6 +30,7 @@ use crate::record_keeper::keeping::Keeping;
 use crate::record_keeper::{self, RecordKeeper};
 use crate::sessions::Sessions;
 use crate::sessions::access::{Access, TokenKeys};
+use crate::set_scaler::{self, SetScaler};
 use crate::snapshot_store::delivery::Timing;
 use crate::snapshot_store::ledger::{Identity, Ledger};
 use crate::snapshot_store::messages::{LookNow, MeasureNow};
@@ -36,6 +38,7 @@ use crate::snapshot_store::{SnapshotStore, TellOfEpochs, TellOfRounds};
 use crate::watch_source::WatchSource;
 
 use super::door::{self, Door};
+use super::makers::{self, Maker};
 use super::settings;
 use super::succession::{self, Application};
 use super::{Command, Environment, Reporter};
@@ -49,7 +52,7 @@ pub struct Actors {
     pub(super) watch: Option<Addr<WatchSource>>,
     pub(super) poll: Addr<PollSource>,
     pub(super) store: Addr<SnapshotStore>,
-    pub(super) allocator: Addr<PodAllocator>,
+    pub(super) maker: Maker,
     pub(super) record: Addr<RecordKeeper>,
     pub(super) backend: Addr<DriverBackend>,
     pub(super) meter: Addr<Meter>,
@@ -129,6 +132,8 @@ pub(super) fn wire(
     let speaking = door::speaking(&config, &record, &prefix);
     let wanted = succession::targets(&config, &record);
     let place_of_pods = Where::of(&config);
+    let set_kind = makers::set_kind(config.allocation.strategy);
+    makers::announce(&config);
     let mut targets = wanted.clone();
     // Profiles may have come and gone since then.
     let held = record.held.clone().map(|held| Held {
@@ -180,6 +185,10 @@ pub(super) fn wire(
         uid.clone(),
         now,
     );
+    let ledger = match set_kind {
+        Some(_) => ledger.of_sets(),
+        None => ledger,
+    };
     let store = SnapshotStore::new(ledger, clock).start();
 
     let timing = Timing {
@@ -284,6 +293,7 @@ pub(super) fn wire(
     })
     .start();
 
+    let least = settings::least(&profiles);
     let caps = settings::caps(&app, &up, &profiles);
     let announcer = chain.map(|chain| {
         let instance = record.holder.as_deref().unwrap_or("boatswain").to_owned();
@@ -292,7 +302,6 @@ pub(super) fn wire(
             .start()
             .recipient()
     });
-    let least = settings::least(&profiles);
     let common = Common {
         app_id: record.app_id.clone(),
         app_name: app.name,
@@ -306,44 +315,70 @@ pub(super) fn wire(
         agent,
         avoid: Default::default(),
     };
-    let pods = Pods::new(common, settings::specs(profiles))?;
-    let settings = settings::allocation_settings(
-        &cluster,
-        &up,
-        &failures,
-        caps,
-        going.decommission_timeout,
-        settings::gangs(&scheduling, registered),
-    );
-    let known = settings::known_to_the_allocator(&record, now);
-    let allocation = allocation::Allocation::new(settings, rng(), &known, &least, now);
-    let allocator = PodAllocator::new(pod_allocator::Wiring {
-        allocation,
-        calls: calls.clone(),
-        pods,
-        clock,
-        timing: Timing {
-            interval: up.interval,
-            ..timing
-        },
-        store: store.clone(),
-        reserve: keeper.clone().recipient(),
-        keep: keeper.clone().recipient(),
-        keep_failures: keeper.clone().recipient(),
-        cannot_start: reporter.clone().recipient(),
-        stop: backend.clone().recipient(),
-        announcer,
-    })
-    .start();
-    backend.do_send(HearOfEnds(allocator.clone().recipient()));
+    let names: Vec<ProfileName> = profiles.keys().cloned().collect();
+    let specs = settings::specs(profiles);
+    let timing_of_pods = Timing {
+        interval: up.interval,
+        ..timing
+    };
+    let maker: Maker = if let Some(kind) = set_kind {
+        let sets = Sets::new(kind, common, &specs)?;
+        let failures = settings::failure_settings(&failures);
+        let scaling = makers::scaling(
+            kind,
+            &sets,
+            &names,
+            (&up, &poll, &going),
+            (failures, &record, now),
+        );
+        let scaler = SetScaler::new(set_scaler::Wiring {
+            scaling,
+            sets,
+            calls: calls.clone(),
+            clock,
+            timing: timing_of_pods,
+            store: store.clone(),
+            reserve: keeper.clone().recipient(),
+            keep_failures: keeper.clone().recipient(),
+            stop: backend.clone().recipient(),
+        });
+        scaler.start().into()
+    } else {
+        let settings = settings::allocation_settings(
+            &cluster,
+            &up,
+            &failures,
+            caps,
+            going.decommission_timeout,
+            settings::gangs(&scheduling, registered),
+        );
+        let known = settings::known_to_the_allocator(&record, now);
+        let allocation = allocation::Allocation::new(settings, rng(), &known, &least, now);
+        let allocator = PodAllocator::new(pod_allocator::Wiring {
+            allocation,
+            calls: calls.clone(),
+            pods: Pods::new(common, specs)?,
+            clock,
+            timing: timing_of_pods,
+            store: store.clone(),
+            reserve: keeper.clone().recipient(),
+            keep: keeper.clone().recipient(),
+            keep_failures: keeper.clone().recipient(),
+            cannot_start: reporter.clone().recipient(),
+            stop: backend.clone().recipient(),
+            announcer,
+        });
+        allocator.start().into()
+    };
+    backend.do_send(HearOfEnds(maker.ends.clone()));
     for (actor, asked) in [
-        ("allocator", allocator.clone().recipient()),
+        ("allocator", maker.depths.clone()),
         ("lifecycle", lifecycle_manager.recipient()),
         ("backend", backend.clone().recipient()),
     ] {
         meter.do_send(TellOfDepths { actor, asked });
     }
-    backend.do_send(TellOfProfiles(allocator.clone().recipient()));
+    backend.do_send(TellOfProfiles(maker.profiles.clone()));
     let sessions = door.map(|door| {
         let access = match &door.key {
             Some(key) => Access::Derived(record.app_id.clone(), key.clone()),
@@ -358,7 +393,7 @@ pub(super) fn wire(
         watch: watching,
         poll: polling,
         store,
-        allocator,
+        maker,
         record: keeper,
         backend,
         meter,

@@ -17,7 +17,7 @@ use super::wire::{
 };
 use crate::model::ids::{ExecutorId, Incarnation, PodUid, id_in_pod_name, pod_name};
 use crate::model::pod::{
-    Claim, ContainerState, Deletion, Disruption, Phase, Scheduling, Sighting, Termination,
+    Claim, ContainerState, Deletion, Disruption, Phase, Restarts, Scheduling, Sighting, Termination,
     Unreadable, cut,
 };
 use crate::model::{AppId, Pod, ResourceVersion};
@@ -52,6 +52,8 @@ pub struct PodReader {
     pub container: Arc<str>,
     /// Whether any container that ends non-zero makes the pod Failed (spec E-12).
     pub check_all_containers: bool,
+    /// Whether sets make the pods, so that their names do not say which executor they are (spec A-80).
+    pub of_sets: bool,
 }
 
 impl PodReader {
@@ -84,14 +86,19 @@ impl PodReader {
             .ok_or("metadata.resourceVersion: no unsigned integer")?;
         let labels = meta.labels.as_ref();
         let annotations = meta.annotations.as_ref();
-        let (executor, failed_sidecar) = self.containers(&spec, &status);
+        let deletion = deletion(&meta);
+        let Containers {
+            executor,
+            failed_sidecar,
+            restarts,
+        } = self.containers(&spec, &status, deletion.is_some());
         Ok(Pod {
             claim: self.claim(name, labels),
             uid: PodUid::from(uid),
             name: Arc::from(name),
             version,
             created: time(&meta.creation_timestamp),
-            deletion: deletion(&meta),
+            deletion,
             phase: Phase::parse(text(&status.phase).unwrap_or_default()),
             reason: kept(&status.reason),
             message: kept(&status.message),
@@ -109,6 +116,7 @@ impl PodReader {
                 .and_then(|pairs| pairs.get(DELETION_COST)?.parse().ok())
                 .unwrap_or_default(),
             owner: self.owner(meta.owner_references.as_deref().unwrap_or_default()),
+            restarts,
         })
     }
 
@@ -154,6 +162,11 @@ impl PodReader {
             return foreign(keys.inactive);
         }
         let stranger = |why: String| Claim::Stranger { why: cut(&why) };
+        let short = |key| label(key).filter(|value| value.len() <= MAX_LABEL_VALUE);
+        let profile = || short(keys.profile).map(Into::into);
+        if self.of_sets && label(keys.executor_id).is_none() {
+            return Claim::Unnamed { profile: profile() };
+        }
         let Some(id) = label(keys.executor_id) else {
             return stranger(format!("it has no label {}", keys.executor_id));
         };
@@ -167,17 +180,16 @@ impl PodReader {
                 ));
             }
         };
-        if id_in_pod_name(&self.prefix, name) != Some(id) {
+        if !self.of_sets && id_in_pod_name(&self.prefix, name) != Some(id) {
             return stranger(format!(
                 "its label {} is {id}, but that one's name would be {}",
                 keys.executor_id,
                 pod_name(&self.prefix, id)
             ));
         }
-        let short = |key| label(key).filter(|value| value.len() <= MAX_LABEL_VALUE);
         Claim::Executor {
             id,
-            profile: short(keys.profile).map(Into::into),
+            profile: profile(),
             incarnation: short(keys.incarnation)
                 .and_then(|value| value.parse().ok())
                 .map(Incarnation),
@@ -198,7 +210,8 @@ impl PodReader {
         &self,
         spec: &SpecWire<'_>,
         status: &StatusWire<'_>,
-    ) -> (ContainerState, Option<Termination>) {
+        deleting: bool,
+    ) -> Containers {
         let statuses = status.container_statuses.as_deref().unwrap_or_default();
         let declared = spec.containers.as_deref().unwrap_or_default();
         let place = |name: &str| statuses.iter().position(|c| text(&c.name) == Some(name));
@@ -220,6 +233,11 @@ impl PodReader {
             .and_then(|at| statuses.get(at))
             .map(container_state)
             .unwrap_or_default();
+        let goes_on = !deleting && text(&spec.restart_policy) == Some("Always");
+        let restarts = executor
+            .and_then(|at| statuses.get(at))
+            .filter(|_| goes_on)
+            .and_then(restarts);
         let decides_too = self.check_all_containers && text(&spec.restart_policy) == Some("Never");
         let sidecar = decides_too
             .then(|| {
@@ -231,8 +249,42 @@ impl PodReader {
                     .find(|end| end.exit_code.is_some_and(|code| code != 0))
             })
             .flatten();
-        (state, sidecar)
+        Containers {
+            executor: match state {
+                ContainerState::Terminated(end) if goes_on => about_to_restart(&end),
+                state => state,
+            },
+            failed_sidecar: sidecar,
+            restarts,
+        }
     }
+}
+
+/// What a pod's containers say.
+struct Containers {
+    executor: ContainerState,
+    failed_sidecar: Option<Termination>,
+    restarts: Option<Arc<Restarts>>,
+}
+
+/// An end after which the kubelet starts the container again, in the same pod, is none of the executor's (spec A-80).
+fn about_to_restart(end: &Termination) -> ContainerState {
+    ContainerState::Waiting {
+        reason: Some(Arc::from("Restarting")),
+        message: end.message.clone().or_else(|| end.reason.clone()),
+    }
+}
+
+fn restarts(container: &ContainerWire<'_>) -> Option<Arc<Restarts>> {
+    let count = u32::try_from(container.restart_count?).ok()?;
+    let last = container.last_state.as_ref();
+    let last = last.and_then(|state| state.terminated.as_ref());
+    (count > 0).then(|| {
+        Arc::new(Restarts {
+            count,
+            last: last.map(termination),
+        })
+    })
 }
 
 fn text<'a>(field: &'a Option<Text<'_>>) -> Option<&'a str> {

@@ -8,6 +8,15 @@ pub const DELETION_COST: &str = "boatswain.dev/deletion-cost";
 /// The annotation of a pod whose executor is to finish what it does and go (spec L-12).
 pub const DRAINING: &str = "boatswain.dev/draining";
 
+/// The annotation by which Kubernetes chooses which pod of a Deployment goes (spec A-81).
+pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+
+/// The annotation of a set that says what its template was made of (spec A-80).
+pub const TEMPLATE_HASH: &str = "boatswain.dev/template-hash";
+
+/// What the role label of a set that makes executors says (spec A-80).
+pub const SET_ROLE: &str = "executor-set";
+
 /// What every executor's role label says.
 pub const EXECUTOR_ROLE: &str = "executor";
 

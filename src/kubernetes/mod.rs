@@ -15,12 +15,13 @@ pub mod quantity;
 pub mod record;
 pub mod refusal;
 pub mod rights;
+pub mod set_template;
 mod transport_error;
 mod wire;
 
 pub use calls::{
-    Calls, CallsSpec, Deleted, ListPage, ListQuery, NotStreamed, WatchLine, WatchStream,
-    WatchedPods,
+    Calls, CallsSpec, Deleted, ListPage, ListQuery, NotStreamed, SetKind, SetSeen, WatchLine,
+    WatchStream, WatchedPods,
 };
 pub use client::{Access, Clients, ConnectError};
 pub use decode::PodReader;

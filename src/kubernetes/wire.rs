@@ -141,11 +141,15 @@ pub(super) struct ConditionWire<'a> {
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct ContainerWire<'a> {
     #[serde(borrow)]
     pub(super) name: Option<Text<'a>>,
     #[serde(borrow)]
     pub(super) state: Option<ContainerStateWire<'a>>,
+    pub(super) restart_count: Option<i64>,
+    #[serde(borrow)]
+    pub(super) last_state: Option<ContainerStateWire<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -37,6 +37,8 @@ pub struct Settings {
     pub backoff: Backoff,
     /// So long one that was adopted may take to find this driver, where executors register (spec A-44).
     pub adoption_grace: Option<Duration>,
+    /// So long it is left to the sets that make the pods to delete one too many, where they do (spec A-80).
+    pub left_to_sets: Option<Duration>,
 }
 
 /// What a round decides.
@@ -307,7 +309,10 @@ impl Duties {
             };
             return Some((duty, None));
         }
-        let step = going::next(entry, bound, self.settings.adoption_grace, now)?;
+        let mut step = going::next(entry, bound, self.settings.adoption_grace, now)?;
+        if let Some(patience) = self.settings.left_to_sets {
+            step = step.left_to_a_set(entry, patience, now);
+        }
         if let Some(at) = step.again_at {
             self.deadlines.insert((at, entry.id));
         }

@@ -27,6 +27,23 @@ impl Step {
             again_at: None,
         }
     }
+
+    /// The same where a set makes the pods: it would make another in place of one that is deleted before the set is
+    /// smaller, so one too many is left to it for a while (spec A-80).
+    pub fn left_to_a_set(mut self, entry: &Entry, patience: Duration, now: Tick) -> Self {
+        let too_many = (entry.leaving.as_ref()).filter(|mark| mark.why == Why::ScaledDown);
+        if let (Some(mark), Duty::Delete { .. }) = (too_many, &self.duty) {
+            let drained = match mark.how {
+                How::Drain { within } if entry.session.registered => within,
+                How::Drain { .. } | How::Delete | How::Kill { .. } => Duration::ZERO,
+            };
+            let at = mark.since + drained + patience;
+            if at > now {
+                self.not_before = Some(self.not_before.map_or(at, |known| known.max(at)));
+            }
+        }
+        self
+    }
 }
 
 /// The next step, if one is owed to an executor that has not ended. One without a session that an earlier driver may have

@@ -23,7 +23,7 @@ use crate::metrics::messages::{AskDepths, Depths};
 use crate::model::ids::pod_name;
 use crate::model::news::{Found, News};
 use crate::model::pod::{Draining, Sighting};
-use crate::model::{Epoch, Tick};
+use crate::model::{Epoch, ExecutorId, Snapshot, Tick};
 use crate::planted::{self, Planted};
 use crate::snapshot_store::SnapshotStore;
 use crate::snapshot_store::delivery::Timing;
@@ -47,6 +47,8 @@ pub struct LifecycleManager {
     drain_label: (String, String),
     /// The history of the last batch: what is asked now belongs to it.
     epoch: Epoch,
+    /// The last batch's snapshot: it knows the names of pods that sets have made.
+    latest: Snapshot,
     /// What the timer was last armed for.
     armed: Option<Tick>,
 }
@@ -107,6 +109,7 @@ impl LifecycleManager {
             sessions,
             drain_label,
             epoch: Epoch::default(),
+            latest: Snapshot::default(),
             armed: None,
         }
     }
@@ -133,7 +136,11 @@ impl LifecycleManager {
     fn call(&self, subject: Subject, duty: Duty, ctx: &mut Context<Self>) {
         let (calls, epoch, now) = (self.calls.clone(), self.epoch, self.clock.now());
         let sent = now.tick;
-        let (prefix, labels) = (Arc::clone(&self.prefix), self.labels);
+        let labels = self.labels;
+        let looked_up = match &duty {
+            Duty::LookUp(id) => self.name_of(*id),
+            _ => Arc::from(""),
+        };
         let (of, label) = (subject.clone(), self.drain_label.clone());
         let looked_up_at = matches!(duty, Duty::LookUp(_)).then_some(sent);
         let call = async move {
@@ -178,7 +185,7 @@ impl LifecycleManager {
                     Ok(news)
                 }
                 Duty::LookUp(id) => {
-                    let found = match calls.get_pod(&pod_name(&prefix, id)).await? {
+                    let found = match calls.get_pod(&looked_up).await? {
                         Some(pod) => Found::Pod(pod),
                         None => Found::Nothing,
                     };
@@ -195,6 +202,15 @@ impl LifecycleManager {
             this.answered(&subject, answer, looked_up_at);
         });
         ctx.spawn(answered);
+    }
+
+    /// The name of an executor's pod: that of the one it is bound to, else the one that it was asked for under.
+    fn name_of(&self, id: ExecutorId) -> Arc<str> {
+        let pod = self.latest.entry(id).and_then(|entry| entry.pod());
+        match pod {
+            Some(pod) => Arc::clone(&pod.name),
+            None => Arc::from(pod_name(&self.prefix, id)),
+        }
     }
 
     fn answered(
@@ -287,6 +303,7 @@ impl Handler<Round> for LifecycleManager {
 
     fn handle(&mut self, Round(batch): Round, ctx: &mut Self::Context) {
         self.epoch = batch.latest().epoch;
+        self.latest = batch.latest().clone();
         for action in self.duties.decide(&batch, self.clock.now()) {
             self.carry_out(action, ctx);
         }

@@ -52,6 +52,17 @@ pub struct Pod {
     pub deletion_cost: i32,
     /// The uid of the application record among its owners, where it has one.
     pub owner: Option<PodUid>,
+    /// That its containers were started again, where a set has made it (spec A-80); `None`: they were not.
+    pub restarts: Option<Arc<Restarts>>,
+}
+
+/// How often the executor container was started again in the same pod, and how it ended last (spec A-80).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restarts {
+    /// How often.
+    pub count: u32,
+    /// How it ended before it was started again.
+    pub last: Option<Termination>,
 }
 
 /// Whose a pod is, by its labels and its name (spec E-1, E-2).
@@ -65,6 +76,11 @@ pub enum Claim {
         profile: Option<ProfileName>,
         /// Which incarnation asked for it; the label may be missing.
         incarnation: Option<Incarnation>,
+    },
+    /// A set of this application's has made it, and it has no id yet (spec A-80).
+    Unnamed {
+        /// Of which profile.
+        profile: Option<ProfileName>,
     },
     /// It bears our labels, but no readable id, or not the name that goes with it (spec E-2).
     Stranger {
@@ -83,7 +99,7 @@ impl Claim {
     pub fn executor(&self) -> Option<ExecutorId> {
         match self {
             Claim::Executor { id, .. } => Some(*id),
-            Claim::Stranger { .. } | Claim::Foreign { .. } => None,
+            Claim::Unnamed { .. } | Claim::Stranger { .. } | Claim::Foreign { .. } => None,
         }
     }
 }
@@ -290,6 +306,7 @@ impl Pod {
             draining: None,
             deletion_cost: 0,
             owner: None,
+            restarts: None,
         }
     }
 

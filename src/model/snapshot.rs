@@ -27,6 +27,12 @@ pub struct Snapshot {
     pub entries: Entries,
     /// Pods that bear our labels and an executor's name but are not its pod (spec E-3).
     pub ghosts: OrdMap<PodUid, Ghost>,
+    /// Whether sets make the pods, so that a pod's name does not say which executor it is (spec A-80).
+    pub of_sets: bool,
+    /// Pods that sets have made and that have no id yet; they count for nothing (spec A-80).
+    pub unnamed: OrdMap<PodUid, Unnamed>,
+    /// Whose each pod is that is bound; only where sets make them (spec A-80).
+    pub by_uid: OrdMap<PodUid, ExecutorId>,
     /// Every id that has ended (spec E-9).
     pub ended: IdSet,
     /// The first id that this incarnation may use: beyond all reserved and all found (spec O-31); set at adoption.
@@ -50,6 +56,23 @@ pub struct Snapshot {
 pub struct Ghost {
     /// The pod's name.
     pub name: Arc<str>,
+    /// The latest version seen of it.
+    pub version: ResourceVersion,
+    /// Whether its deletion has begun.
+    pub terminating: bool,
+    /// The history that the version belongs to.
+    pub epoch: Epoch,
+    /// The store's count of news when it was first seen.
+    pub seen_at: u64,
+}
+
+/// A pod that a set has made and that has no id yet (spec A-80).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unnamed {
+    /// The pod's name.
+    pub name: Arc<str>,
+    /// Of which profile.
+    pub profile: Option<ProfileName>,
     /// The latest version seen of it.
     pub version: ResourceVersion,
     /// Whether its deletion has begun.

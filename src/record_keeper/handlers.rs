@@ -53,7 +53,9 @@ impl Handler<Round> for RecordKeeper {
         let record = self.keeping.uid();
         for id in changed {
             let entry = self.latest.entry(id).map(AsRef::as_ref);
-            self.owners.see(id, entry, record);
+            if !self.latest.of_sets {
+                self.owners.see(id, entry, record);
+            }
             self.made.see(id, entry);
         }
         self.pump(ctx);

@@ -212,8 +212,11 @@ impl RecordKeeper {
         if known {
             return;
         }
-        for (id, entry) in self.latest.entries.iter() {
-            self.owners.see(id, Some(entry), Some(&uid));
+        // What sets have made belongs to them, and they to the record: SetScaler sees to that.
+        if !self.latest.of_sets {
+            for (id, entry) in self.latest.entries.iter() {
+                self.owners.see(id, Some(entry), Some(&uid));
+            }
         }
         self.unconfirmed = Some((uid, epoch));
         self.confirm();

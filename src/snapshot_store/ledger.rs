@@ -8,6 +8,7 @@ mod drift;
 mod lists;
 mod outcome;
 mod requests;
+mod sets;
 mod sightings;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -262,6 +263,9 @@ impl Ledger {
             .collect();
         for id in released {
             self.gone.remove(&id);
+            if let Some(uid) = self.current.entry(id).and_then(|entry| entry.uid()).cloned() {
+                self.current.by_uid.remove(&uid);
+            }
             if let Some(uid) = self
                 .current
                 .entry(id)
@@ -344,6 +348,12 @@ impl Ledger {
         }
         if after.is_gone() {
             draft.gone.push(after.id);
+        }
+        if self.current.of_sets
+            && let Some(uid) = after.uid()
+        {
+            self.current.by_uid.insert(uid.clone(), after.id);
+            self.drop_unnamed(&uid.clone(), draft);
         }
         draft.executors.push(after.id);
         let after = Arc::new(after);

@@ -70,7 +70,7 @@ pub fn bound(script: &Script) -> Duration {
     let crashed = config.failures.backoff_max + config.failures.stable_after + runs;
     let surplus = config.allocation.cancel_delay + gone;
     // A gang that was given up just before, and that comes together a try later than it could.
-    let gang = match config.scheduling.gang {
+    let gang = match config.scheduling.gang.is_on() {
         true => 2 * (config.failures.backoff_max + config.scheduling.gang_timeout) + gone + runs,
         false => Duration::ZERO,
     };

@@ -102,7 +102,7 @@ impl World {
         let hand = Hand::new(cluster.router());
         let mut checks = Checks::default();
         checks.budget = Budget::of(&script.config);
-        checks.excuses.gangs = script.config.scheduling.gang;
+        checks.excuses.gangs = script.config.scheduling.gang.is_on();
         for (profile, config) in &script.config.profiles {
             checks.target(profile, config.executors);
         }

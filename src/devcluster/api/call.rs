@@ -19,6 +19,7 @@ use super::query::Query;
 use super::status::ApiError;
 use crate::devcluster::changes::delete::DeleteOptions;
 use crate::devcluster::changes::patch::{APPLY, PATCH_TYPES, PatchKind};
+use crate::devcluster::changes::scale::Rescale;
 use crate::devcluster::changes::update::check_place;
 use crate::devcluster::changes::write::{Caller, Part, Write};
 use crate::devcluster::changes::write_options::{Validation, Verb, WriteOptions};
@@ -317,6 +318,7 @@ impl<'a> Call<'a> {
             None => Part::Main,
             Some("status") if key.resource.traits().has_status => Part::Status,
             Some("finalize") if key.resource == Resource::Namespaces => Part::Finalizers,
+            Some("scale") if key.resource.is_a_set() => return self.write_scale(key),
             sub if self.is_known_subresource(&key, sub) => return self.write_pod(key, sub),
             Some(_) => return Err(ApiError::unknown_resource()),
         };
@@ -371,6 +373,26 @@ impl<'a> Call<'a> {
             }
         };
         Ok((write, options.dry_run))
+    }
+
+    fn write_scale(&mut self, key: Key) -> Result<(Write, bool), ApiError> {
+        if self.parts.method == Method::PUT {
+            let options = self.options(Verb::Update)?;
+            let scale = self.question("Scale")?;
+            self.caller.manager = options.manager;
+            let rescale = Rescale::Put(scale);
+            return Ok((Write::Rescale { key, rescale }, options.dry_run));
+        }
+        if self.parts.method != Method::PATCH {
+            return Err(ApiError::method_not_allowed());
+        }
+        let kind = PatchKind::of_content_type(self.content_type())
+            .ok_or_else(|| ApiError::unsupported_media_type(&PATCH_TYPES))?;
+        let options = self.options(Verb::Patch)?;
+        let (patch, _) = self.patch(false, options.validation)?;
+        self.caller.manager = options.manager;
+        let rescale = Rescale::Patch(kind, patch);
+        Ok((Write::Rescale { key, rescale }, options.dry_run))
     }
 
     /// What can be posted to a pod.

@@ -55,28 +55,39 @@ impl Served {
 }
 
 /// Subresources beside `status`: their kind, and what can be done with them.
-const SUBRESOURCES: [(Resource, &str, Kind, &str); 5] = [
+const SUBRESOURCES: [(Resource, &str, Kind, &[&str]); 8] = [
     (
         Resource::Namespaces,
         "finalize",
         ("", "v1", "Namespace"),
-        "update",
+        &["update"],
     ),
-    (Resource::Pods, "binding", ("", "v1", "Binding"), "create"),
+    (
+        Resource::Pods,
+        "binding",
+        ("", "v1", "Binding"),
+        &["create"],
+    ),
     (
         Resource::Pods,
         "eviction",
         ("policy", "v1", "Eviction"),
-        "create",
+        &["create"],
     ),
-    (Resource::Pods, "log", ("", "v1", "Pod"), "get"),
+    (Resource::Pods, "log", ("", "v1", "Pod"), &["get"]),
     (
         Resource::ServiceAccounts,
         "token",
         ("authentication.k8s.io", "v1", "TokenRequest"),
-        "create",
+        &["create"],
     ),
+    (Resource::Deployments, "scale", SCALE, SCALED),
+    (Resource::ReplicaSets, "scale", SCALE, SCALED),
+    (Resource::StatefulSets, "scale", SCALE, SCALED),
 ];
+
+const SCALE: Kind = ("autoscaling", "v1", "Scale");
+const SCALED: &[&str] = &["get", "patch", "update"];
 
 /// What is asked and answered at once, and not stored.
 const REVIEWS: [(&str, &str, &str, bool); 6] = [
@@ -147,9 +158,9 @@ fn served() -> Vec<Served> {
             short_names: t.short_names,
             categories: t.categories,
         });
-        for (owner, name, kind, verb) in SUBRESOURCES {
+        for (owner, name, kind, verbs) in SUBRESOURCES {
             if owner == resource {
-                all.push(sub(name, kind, vec![verb]));
+                all.push(sub(name, kind, verbs.to_vec()));
             }
         }
         if t.has_status {
@@ -174,7 +185,8 @@ fn served() -> Vec<Served> {
 }
 
 /// The named groups, all of which have version 1 alone.
-pub(crate) const GROUPS: [&str; 5] = [
+pub(crate) const GROUPS: [&str; 6] = [
+    "apps",
     "authentication.k8s.io",
     "authorization.k8s.io",
     "coordination.k8s.io",

@@ -18,6 +18,7 @@ use super::router::{Api, plain, response, typed};
 use super::status::ApiError;
 use super::view::View;
 use super::watch::Watch;
+use crate::devcluster::changes::scale;
 use crate::devcluster::objects::new_events;
 use crate::devcluster::objects::object::Key;
 use crate::devcluster::objects::resource::Resource;
@@ -76,6 +77,10 @@ impl Api {
     ) -> Result<Response, ApiError> {
         if sub == Some("log") && key.resource == Resource::Pods {
             return self.log(call, key).await;
+        }
+        if sub == Some("scale") && key.resource.is_a_set() {
+            let set = self.store.state().existing(key)?;
+            return Ok(response(200, scale::of(&set).to_string()));
         }
         let view = self.view(call, false)?;
         if !matches!(sub, None | Some("status"))

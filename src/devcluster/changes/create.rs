@@ -53,7 +53,7 @@ impl State {
             &["metadata", "creationTimestamp"],
             moment.text(),
         );
-        if resource == Resource::Pods {
+        if resource == Resource::Pods || resource.is_a_set() {
             set(&mut object, &["metadata", "generation"], 1.into());
         }
         defaults::admit(resource, &mut object);

@@ -10,6 +10,7 @@ pub(crate) mod own;
 pub(crate) mod patch;
 pub(crate) mod quota;
 pub(crate) mod quota_usage;
+pub(crate) mod scale;
 pub(crate) mod strategic;
 pub(crate) mod structured;
 pub(crate) mod update;

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::delete::{self, DeleteOptions};
 use super::patch::PatchKind;
 use super::quota;
+use super::scale::Rescale;
 use super::update::Owners;
 use crate::devcluster::api::status::ApiError;
 use crate::devcluster::objects::ids::Ids;
@@ -99,6 +100,13 @@ pub enum Write {
     FinishNamespace {
         /// The namespace.
         key: Key,
+    },
+    /// A change of how many pods a set is to have.
+    Rescale {
+        /// The set.
+        key: Key,
+        /// What is to be.
+        rescale: Rescale,
     },
     /// POST of a pod's eviction.
     Evict {
@@ -246,6 +254,7 @@ impl State {
             Write::Bind { key, binding } => self.bind(&key, &binding, moment),
             Write::FinishNamespace { key } => self.finish_namespace(&key),
             Write::Report { key, uid, status } => self.report(&key, &uid, &status),
+            Write::Rescale { key, rescale } => self.rescale(&key, &rescale, moment),
             Write::Evict { key, options } => self.evict(&key, &options, moment),
         }
     }

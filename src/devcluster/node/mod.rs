@@ -9,6 +9,7 @@ pub(super) mod process;
 mod reaper;
 pub(super) mod register;
 mod report;
+mod restart;
 mod runner;
 pub(super) mod simulated;
 mod spawn;

@@ -253,6 +253,8 @@ impl Node {
             orders: told,
             hardship: self.hardship.clone(),
             is_evicted: false,
+            restarts: super::restart::Restarts::default(),
+            is_struck: false,
         };
         self.tasks.spawn(runner.run(state.clone()));
         self.pods.insert(pod.uid().to_owned(), Pod { orders });

@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::hardship::{Blow, Hardship, changed};
 use super::reaper::Reaper;
 use super::report::{Container, Ending, Report, evicted};
+use super::restart::Restarts;
 use super::simulated::BACK_OFF_AFTER;
 use super::spawn::{self, POD_IP, Place};
 use super::{carry_out, mounts, remove};
@@ -52,6 +53,10 @@ pub(super) struct Runner {
     pub(super) hardship: watch::Receiver<Hardship>,
     /// Whether its node has ended it because it runs short.
     pub(super) is_evicted: bool,
+    /// How often its containers were started again.
+    pub(super) restarts: Restarts,
+    /// Whether what was to befall its containers has.
+    pub(super) is_struck: bool,
 }
 
 /// A process that runs.
@@ -71,6 +76,10 @@ impl Runner {
     pub(super) async fn run(mut self, state: State) {
         if self.pull().await && self.run_init(&state).await && !self.told_to_go() {
             self.run_containers(&state).await;
+            while self.goes_on().await {
+                let state = self.store.state();
+                self.run_containers(&state).await;
+            }
         }
         self.tell().await;
         // What has ended is told again if the store forgets it, until the pod is told to go.
@@ -111,6 +120,31 @@ impl Runner {
         }
     }
 
+    /// Waits until the containers, which have all ended, are to be started again; whether they are.
+    async fn goes_on(&mut self) -> bool {
+        if !Restarts::are_wanted(&self.pod) || self.is_evicted || self.told_to_go() {
+            return false;
+        }
+        let mut status = self.status();
+        let wait = self.restarts.ended(&mut status);
+        let until = Instant::now() + wait;
+        self.tell().await;
+        while Instant::now() < until && !self.told_to_go() && !self.is_silent() {
+            tokio::select! {
+                biased;
+                told = self.orders.changed() => if told.is_err() {
+                    return false;
+                },
+                () = sleep_until(until) => {}
+            }
+        }
+        let goes_on = !self.told_to_go() && !self.is_silent();
+        if goes_on {
+            self.restarts.begin();
+        }
+        goes_on
+    }
+
     fn told_to_go(&self) -> bool {
         self.orders.borrow().end_by.is_some()
     }
@@ -125,21 +159,26 @@ impl Runner {
             let conditions = list(pod.value(), &["status", "conditions"]).to_vec();
             set(&mut self.pod, &["status", "conditions"], conditions.into());
         }
-        let now = self.store.clock().now();
+        let (key, uid) = (self.key.clone(), self.uid.clone());
+        let mut status = self.status();
+        if self.is_evicted {
+            evicted(&mut status, self.store.clock().now());
+        } else {
+            self.restarts.tell(&mut status);
+        }
+        carry_out(&self.store, Write::Report { key, uid, status }).await;
+    }
+
+    fn status(&self) -> Value {
         let report = Report {
             pod: &self.pod,
             containers: &self.containers,
             init: &self.init,
             started: self.started,
-            now,
+            now: self.store.clock().now(),
             pod_ip: POD_IP,
         };
-        let (key, uid) = (self.key.clone(), self.uid.clone());
-        let mut status = report.status();
-        if self.is_evicted {
-            evicted(&mut status, now);
-        }
-        carry_out(&self.store, Write::Report { key, uid, status }).await;
+        report.status()
     }
 
     /// Waits for all images; whether they are there and the pod is still to run.
@@ -331,8 +370,9 @@ impl Runner {
                     .filter_map(|(g, e)| g.filter(|_| e.is_none()))
                     .collect()
             };
-            if struck.is_none() && blow.is_some() {
+            if struck.is_none() && blow.is_some() && !self.is_struck {
                 struck = blow;
+                self.is_struck = true;
                 self.is_evicted = blow == Some(Blow::Eviction);
                 living(ended)
                     .into_iter()

@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use super::down::{self, Until};
 use super::hardship::{Blow, Hardship, Suffered, Told};
 use super::report::{Container, Ending, Report, evicted};
+use super::restart::Restarts;
 use super::{Need, bind, carry_out, containers, need, pod_of, register, remove};
 use crate::devcluster::changes::write::Write;
 use crate::devcluster::objects::object::{Key, Object, list, text};
@@ -37,6 +38,8 @@ enum Step {
     /// It says that it runs, where that was doubted.
     Affirm,
     Suffer(Blow),
+    /// It starts what has ended once more.
+    Restart,
     Stop,
 }
 
@@ -49,6 +52,7 @@ struct Pod {
     address: String,
     /// Whether it waits for an image that cannot be had.
     has_no_image: bool,
+    restarts: Restarts,
 }
 
 /// The simulated node.
@@ -172,7 +176,9 @@ impl Node {
             // After a restart of the store: what runs is left alone, but its fate takes its course.
             Need::Nothing if known.is_none() => {
                 self.know(pod);
-                if is_doubted(pod) {
+                if Restarts::are_wanted(pod.value()) && has_stopped(pod) {
+                    self.plan_step(pod.uid(), Instant::now(), Step::Restart);
+                } else if is_doubted(pod) {
                     self.plan_step(pod.uid(), Instant::now(), Step::Affirm);
                 } else {
                     self.plan_trouble(pod.uid());
@@ -205,6 +211,7 @@ impl Node {
                 started: text(pod.value(), &["status", "startTime"]).parse().ok(),
                 address: address.to_string(),
                 has_no_image: false,
+                restarts: Restarts::of(pod.value()),
             }
         })
     }
@@ -267,7 +274,12 @@ impl Node {
 
     /// Decides whether something befalls a pod that runs, and when.
     fn plan_trouble(&mut self, uid: &str) {
-        let mut fate = self.fate(uid, "trouble");
+        let restarts = self.pods.get(uid).map_or(0, |pod| pod.restarts.count());
+        let mut fate = match restarts {
+            0 => self.fate(uid, "trouble"),
+            // Each time anew, or whoever crashes once would do so for ever.
+            n => self.fate(uid, &format!("trouble {n}")),
+        };
         let mut draw: f64 = fate.random();
         let options = &self.options;
         let troubles = [
@@ -374,13 +386,23 @@ impl Node {
                 self.plan_trouble(uid);
                 Some(vec![told(status)])
             }
+            Step::Restart => {
+                known.restarts.begin();
+                let started = *known.started.get_or_insert(clock);
+                let running = vec![Container::Running(clock); count];
+                let mut status = report(running, started, &known.address);
+                known.restarts.tell(&mut status);
+                self.plan_trouble(uid);
+                Some(vec![told(status)])
+            }
             Step::Affirm => {
                 let started = known.started.unwrap_or(clock);
-                let status = report(
+                let mut status = report(
                     vec![Container::Running(started); count],
                     started,
                     &known.address,
                 );
+                known.restarts.tell(&mut status);
                 self.plan_trouble(uid);
                 Some(vec![told(status)])
             }
@@ -395,6 +417,10 @@ impl Node {
                 );
                 if blow == Blow::Eviction {
                     evicted(&mut status, clock);
+                } else if Restarts::are_wanted(pod.value()) {
+                    let wait = known.restarts.ended(&mut status);
+                    let at = Instant::now() + wait + self.options.start_delay;
+                    self.plan_step(uid, at, Step::Restart);
                 }
                 Some(vec![told(status)])
             }
@@ -414,6 +440,14 @@ impl Node {
             }
         }
     }
+}
+
+/// Whether the containers of a pod that goes on have ended.
+fn has_stopped(pod: &Object) -> bool {
+    let containers = list(pod.value(), &["status", "containerStatuses"]);
+    text(pod.value(), &["status", "phase"]) == "Running"
+        && !containers.is_empty()
+        && containers.iter().all(|c| c["state"]["running"].is_null())
 }
 
 /// Whether it is said of a pod that runs here that it may not.

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::object::{at, list, set, text, unset};
 use super::quantity;
 use super::resource::Resource;
+use super::workloads;
 use crate::devcluster::api::status::Cause;
 use crate::devcluster::validation::names;
 
@@ -46,6 +47,7 @@ pub fn fill(resource: Resource, object: &mut Value) {
                 }
             }
         }
+        resource if resource.is_a_set() => workloads::fill(resource, object),
         _ => {}
     }
 }
@@ -102,6 +104,7 @@ pub fn validate(resource: Resource, object: &Value, causes: &mut Vec<Cause>) {
             validate_binding(resource, object, causes);
         }
         Resource::Roles | Resource::ClusterRoles => validate_role(resource, object, causes),
+        resource if resource.is_a_set() => workloads::validate(resource, object, causes),
         _ => {}
     }
 }
@@ -335,6 +338,7 @@ pub fn change(resource: Resource, old: &Value, new: &Value, causes: &mut Vec<Cau
             let role = new.get("roleRef").cloned().unwrap_or_default();
             causes.push(Cause::invalid("roleRef", &role, "cannot change roleRef"));
         }
+        resource if resource.is_a_set() => workloads::change(resource, old, new, causes),
         _ => {}
     }
 }

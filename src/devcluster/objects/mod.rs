@@ -12,3 +12,4 @@ pub(crate) mod quantity;
 pub(crate) mod resource;
 pub(crate) mod schema;
 pub(crate) mod selector;
+pub(crate) mod workloads;

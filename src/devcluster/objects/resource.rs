@@ -1,5 +1,6 @@
 //! The kinds of object this server keeps, and how they differ.
 
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
     ConfigMap, Event, Namespace, Node, PersistentVolumeClaim, Pod, ResourceQuota, Secret, Service,
@@ -45,6 +46,12 @@ pub enum Resource {
     ClusterRoles,
     /// `rbac.authorization.k8s.io/v1/clusterrolebindings`
     ClusterRoleBindings,
+    /// `apps/v1/deployments`
+    Deployments,
+    /// `apps/v1/replicasets`
+    ReplicaSets,
+    /// `apps/v1/statefulsets`
+    StatefulSets,
 }
 
 /// What is particular to one kind of object.
@@ -97,6 +104,22 @@ const fn rights(kind: &'static str, plural: &'static str, namespaced: bool) -> T
         api_version: "rbac.authorization.k8s.io/v1",
         namespaced,
         creates_on_update: true,
+        ..core(kind, plural)
+    }
+}
+
+/// A kind of which each object makes others of a template.
+const fn apps(
+    kind: &'static str,
+    plural: &'static str,
+    short_names: &'static [&'static str],
+) -> Traits {
+    Traits {
+        group: "apps",
+        api_version: "apps/v1",
+        short_names,
+        categories: &["all"],
+        has_status: true,
         ..core(kind, plural)
     }
 }
@@ -166,10 +189,13 @@ static ROLES: Traits = rights("Role", "roles", true);
 static ROLE_BINDINGS: Traits = rights("RoleBinding", "rolebindings", true);
 static CLUSTER_ROLES: Traits = rights("ClusterRole", "clusterroles", false);
 static CLUSTER_ROLE_BINDINGS: Traits = rights("ClusterRoleBinding", "clusterrolebindings", false);
+static DEPLOYMENTS: Traits = apps("Deployment", "deployments", &["deploy"]);
+static REPLICA_SETS: Traits = apps("ReplicaSet", "replicasets", &["rs"]);
+static STATEFUL_SETS: Traits = apps("StatefulSet", "statefulsets", &["sts"]);
 
 impl Resource {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 18] = [
         Self::Namespaces,
         Self::Pods,
         Self::ConfigMaps,
@@ -185,7 +211,18 @@ impl Resource {
         Self::RoleBindings,
         Self::ClusterRoles,
         Self::ClusterRoleBindings,
+        Self::Deployments,
+        Self::ReplicaSets,
+        Self::StatefulSets,
     ];
+
+    /// Whether each object says how many pods of one template there are to be: `/scale` is a subresource of it.
+    pub fn is_a_set(self) -> bool {
+        matches!(
+            self,
+            Self::Deployments | Self::ReplicaSets | Self::StatefulSets
+        )
+    }
 
     /// What is particular to it.
     pub fn traits(self) -> &'static Traits {
@@ -205,6 +242,9 @@ impl Resource {
             Self::RoleBindings => &ROLE_BINDINGS,
             Self::ClusterRoles => &CLUSTER_ROLES,
             Self::ClusterRoleBindings => &CLUSTER_ROLE_BINDINGS,
+            Self::Deployments => &DEPLOYMENTS,
+            Self::ReplicaSets => &REPLICA_SETS,
+            Self::StatefulSets => &STATEFUL_SETS,
         }
     }
 
@@ -247,6 +287,9 @@ impl Resource {
             Self::RoleBindings => round_trip::<RoleBinding>(object),
             Self::ClusterRoles => round_trip::<ClusterRole>(object),
             Self::ClusterRoleBindings => round_trip::<ClusterRoleBinding>(object),
+            Self::Deployments => round_trip::<Deployment>(object),
+            Self::ReplicaSets => round_trip::<ReplicaSet>(object),
+            Self::StatefulSets => round_trip::<StatefulSet>(object),
         }
     }
 }

@@ -37,6 +37,8 @@ pub fn first_status(resource: Resource, object: &Value) -> Option<Value> {
         Resource::Services => Some(json!({"loadBalancer": {}})),
         Resource::PersistentVolumeClaims => Some(json!({"phase": "Pending"})),
         Resource::ResourceQuotas => Some(json!({})),
+        Resource::Deployments => Some(json!({})),
+        Resource::ReplicaSets | Resource::StatefulSets => Some(json!({"replicas": 0})),
         _ => None,
     }
 }
@@ -55,7 +57,8 @@ fn items<'a>(object: &'a mut Value, name: &str) -> impl Iterator<Item = &'a mut 
         .flatten()
 }
 
-fn pod(pod: &mut Value) {
+/// What a pod's type says of a field that is missing; of a template as well.
+pub(crate) fn pod(pod: &mut Value) {
     let Some(spec) = pod.get_mut("spec") else {
         return;
     };

@@ -23,11 +23,15 @@ pub enum Proof {
 }
 
 impl Proof {
-    /// Which executor it speaks for; none where the pod is none of this application's by its name.
-    pub fn executor(&self, prefix: &str) -> Option<ExecutorId> {
+    /// Which executor it speaks for; none where the pod is none of this application's by its name, or, where sets make
+    /// the pods, by the ledger.
+    pub fn executor(&self, prefix: &str, snapshot: Option<&Snapshot>) -> Option<ExecutorId> {
         match self {
             Self::Executor(id) => Some(*id),
-            Self::Pod { name, .. } => id_in_pod_name(prefix, name),
+            Self::Pod { name, uid } => match snapshot.filter(|snapshot| snapshot.of_sets) {
+                Some(snapshot) => snapshot.by_uid.get(uid).copied(),
+                None => id_in_pod_name(prefix, name),
+            },
         }
     }
 }
@@ -49,7 +53,20 @@ pub(super) fn admit<'a>(
         let message = format!("this is the driver of application {}", settings.app);
         return Err(ToExecutor::refused("another-application", message));
     }
-    let id = spoken_for(settings, proof, register)?;
+    if let (Proof::Pod { name, uid }, Some(snapshot)) = (proof, snapshot)
+        && snapshot.of_sets
+        && !snapshot.by_uid.contains_key(uid)
+        && name.starts_with(&format!("{}-", settings.prefix))
+    {
+        // It is faster than the news of it, or has no id yet: it has one soon (spec A-80, B-1).
+        return Err(ToExecutor::Later { in_ms: AGAIN_MS });
+    }
+    if let (Proof::Pod { name, .. }, None) = (proof, snapshot)
+        && id_in_pod_name(&settings.prefix, name).is_none()
+    {
+        return Err(ToExecutor::Later { in_ms: AGAIN_MS });
+    }
+    let id = spoken_for(settings, proof, register, snapshot)?;
     let uid = PodUid::from(register.pod_uid.as_str());
     if let Proof::Pod { uid: proven, .. } = proof
         && *proven != uid
@@ -90,14 +107,17 @@ fn spoken_for(
     settings: &Settings,
     proof: &Proof,
     register: &Register,
+    snapshot: Option<&Snapshot>,
 ) -> Result<ExecutorId, ToExecutor> {
-    let Some(id) = proof.executor(&settings.prefix) else {
+    let Some(id) = proof.executor(&settings.prefix, snapshot) else {
         let message = "the token's pod is no executor of this application, by its name";
         return Err(ToExecutor::refused("not-yours", message));
     };
     let by_number = register.executor.map(|number| number == id.get());
-    let by_name =
-        (register.pod.as_deref()).map(|n| id_in_pod_name(&settings.prefix, n) == Some(id));
+    let by_name = (register.pod.as_deref()).map(|named| match proof {
+        Proof::Pod { name, .. } if snapshot.is_some_and(|s| s.of_sets) => **name == *named,
+        _ => id_in_pod_name(&settings.prefix, named) == Some(id),
+    });
     match (by_number, by_name) {
         (Some(false), _) | (_, Some(false)) | (None, None) => {
             let message = format!("the token is executor {id}'s, and the message is about another");

@@ -170,7 +170,13 @@ impl Registry {
 
     /// Whether the executor that this proves is in the snapshot, or nobody's is proved.
     pub fn knows(&self, proof: &Proof, snapshot: &Snapshot) -> bool {
-        let id = proof.executor(&self.settings.prefix);
+        if snapshot.of_sets {
+            return match proof {
+                Proof::Executor(id) => snapshot.entry(*id).is_some(),
+                Proof::Pod { uid, .. } => snapshot.by_uid.contains_key(uid),
+            };
+        }
+        let id = proof.executor(&self.settings.prefix, Some(snapshot));
         id.is_none_or(|id| snapshot.entry(id).is_some())
     }
 
@@ -209,7 +215,7 @@ impl Registry {
         if let FromExecutor::Register(register) = message {
             return self.register(proof, via, register, snapshot, now, effects);
         }
-        let id = match self.speaker(proof, via, message) {
+        let id = match self.speaker(proof, via, message, snapshot) {
             Ok(id) => id,
             Err(answer) => return vec![answer],
         };
@@ -273,6 +279,7 @@ impl Registry {
         proof: &Proof,
         via: Via,
         message: &FromExecutor,
+        snapshot: Option<&Snapshot>,
     ) -> Result<ExecutorId, ToExecutor> {
         let session = message.session();
         let (id, session) = match via {
@@ -286,7 +293,7 @@ impl Registry {
                 (*id, *registered)
             }
             Via::Request => {
-                let id = proof.executor(&self.settings.prefix);
+                let id = proof.executor(&self.settings.prefix, snapshot);
                 let id = id.ok_or(ToExecutor::Register)?;
                 // A preStop hook is no part of the session, and knows its number from nowhere.
                 let hook = matches!(message, FromExecutor::DecommissionMe(_));

@@ -64,6 +64,7 @@ fn read(data: &[u8], piece: usize) -> Vec<Result<WatchLine<Sighting>, Failure>> 
         labels: LabelScheme::Boatswain,
         container: Arc::from("executor"),
         check_all_containers: true,
+        of_sets: false,
     };
     let pieces: Vec<_> = data
         .chunks(piece)

@@ -8,6 +8,7 @@ pub mod fuzzing;
 mod lines;
 mod openid;
 mod pods;
+mod sets;
 mod streamed;
 mod transport;
 mod watch;
@@ -25,6 +26,7 @@ use tokio::time::Instant;
 pub use config_maps::{ConfigMap, ConfigMapStream};
 pub use controllers::{Controlled, Reference};
 pub use pods::{Deleted, ListPage, ListQuery};
+pub use sets::{SetKind, SetSeen};
 pub use streamed::NotStreamed;
 pub use watch::{Lines, WatchLine, WatchStream, read_pod_line};
 
@@ -73,6 +75,7 @@ pub struct Calls {
 pub type Observer = Arc<dyn Fn(CallMade) + Send + Sync>;
 
 /// What is the same in every call.
+#[derive(Clone)]
 struct Place {
     namespace: String,
     selector: String,
@@ -90,6 +93,7 @@ impl Calls {
             labels: spec.labels,
             container: Arc::from(spec.container),
             check_all_containers: spec.check_all_containers,
+            of_sets: false,
         };
         let at = Place {
             selector: reader.labels.selector(&reader.app_id),
@@ -108,6 +112,19 @@ impl Calls {
     pub fn observed(self, observer: Observer) -> Self {
         Self {
             observer: Some(observer),
+            ..self
+        }
+    }
+
+    /// The same calls, for pods that sets have made: which executor one is, only its label says (spec A-80).
+    pub fn of_sets(self) -> Self {
+        let mut place = Place::clone(&self.at);
+        place.reader = Arc::new(PodReader {
+            of_sets: true,
+            ..PodReader::clone(&place.reader)
+        });
+        Self {
+            at: Arc::new(place),
             ..self
         }
     }

@@ -50,6 +50,8 @@ pub(super) fn text(bytes: &[u8]) -> Cow<'_, str> {
 
 /// The type of a body that is an object.
 pub(super) const JSON: &str = "application/json";
+/// The type of a body that is an RFC 6902 patch.
+pub(super) const JSON_PATCH: &str = "application/json-patch+json";
 /// The type of a body that is an RFC 7386 patch.
 pub(super) const MERGE_PATCH: &str = "application/merge-patch+json";
 
@@ -75,7 +77,14 @@ impl Call {
     /// What it is about, for those who count.
     pub(super) fn resource(&self) -> &'static str {
         let is_about = |plural: &str| self.path.split('/').any(|step| step == plural);
-        ["pods", "configmaps", "events", "replicasets"]
+        [
+            "pods",
+            "configmaps",
+            "events",
+            "replicasets",
+            "statefulsets",
+            "deployments",
+        ]
             .into_iter()
             .find(|plural| is_about(plural))
             .unwrap_or("other")

@@ -16,6 +16,7 @@ fn reader() -> PodReader {
         labels: LabelScheme::Boatswain,
         container: "executor".into(),
         check_all_containers: false,
+        of_sets: false,
     }
 }
 

@@ -266,6 +266,7 @@ fn one_that_drains_and_has_not_found_the_successor_yet_has_the_grace_of_adoption
     // Where nobody registers there is nobody to wait for.
     let mut manager = successor(Settings {
         adoption_grace: None,
+        left_to_sets: None,
         ..settings()
     });
     assert_eq!(manager.rounds(), [Call::Delete("u1")]);

@@ -29,6 +29,7 @@ fn settings() -> Settings {
             max: Duration::from_secs(30),
         },
         adoption_grace: Some(Duration::from_secs(60)),
+        left_to_sets: None,
     }
 }
 

@@ -44,6 +44,7 @@ impl World {
             max_in_flight: 8,
             server_timeout: SERVER_TIMEOUT,
             adoption_grace: None,
+            left_to_sets: None,
             creation_timeout: CREATION_TIMEOUT,
             backoff: Backoff {
                 initial: Duration::from_secs(1),

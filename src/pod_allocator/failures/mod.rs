@@ -20,6 +20,9 @@ use window::Window;
 /// With no limit of its own, an application may have so many failures whatever its size (spec L-30).
 const LEAST_LIMIT: u32 = 3;
 
+/// No more restarts than so many are counted at a time: a number that is nonsense costs no time.
+const MOST_RESTARTS: u32 = 100;
+
 /// What counts, and how many may.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
@@ -125,6 +128,28 @@ impl Failures {
             return None;
         }
         self.count(&what, now)
+    }
+
+    /// An executor was started again in its pod so many times since that was looked at last, after ends like this one
+    /// (spec A-80).
+    pub fn restarted(
+        &mut self,
+        entry: &Entry,
+        reason: &LossReason,
+        times: u32,
+        now: Now,
+    ) -> Option<Spent> {
+        let what = format!(
+            "executor {}, started again in its pod: {}: {}",
+            entry.id, reason.class, reason.message
+        );
+        match judge(&self.settings.rules, reason) {
+            Verdict::Ignore => None,
+            Verdict::Stop => self.stop(&what),
+            Verdict::Count => (0..times.min(MOST_RESTARTS))
+                .filter_map(|_| self.count(&what, now))
+                .last(),
+        }
     }
 
     /// A profile's template was refused, which counts once a block (spec A-23).

@@ -73,7 +73,11 @@ impl Ledger {
         let (Some(name), Some(uid)) = (&part.name, &part.uid) else {
             return false;
         };
-        let Some(id) = id_in_pod_name(&self.identity.prefix, name) else {
+        let named = match self.current.of_sets {
+            true => part.claim.as_ref().and_then(Claim::executor),
+            false => id_in_pod_name(&self.identity.prefix, name),
+        };
+        let Some(id) = named else {
             return false;
         };
         let named = || Claim::Executor {

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::model::ids;
 use crate::model::news::{ListTicket, Listed};
 use crate::model::pod::Sighting;
 use crate::model::snapshot::{FullList, Ghost};
@@ -11,6 +10,7 @@ use crate::model::{Epoch, ExecutorId, Now, Pod, PodUid, ResourceVersion, State};
 use crate::planted::{self, Planted};
 
 use super::super::table::{Authority, EntryNews};
+use super::sets::id_of;
 use super::{Contradiction, Draft, Ledger, ListOutcome, Note};
 
 /// What a list shows, readable or not (spec S-15).
@@ -176,7 +176,7 @@ impl Ledger {
     ) {
         let current = &self.current;
         self.drift.prune(|name, uid| {
-            let id = ids::id_in_pod_name(&self.identity.prefix, name);
+            let id = id_of(&self.identity.prefix, current, name, Some(uid));
             let entry = id.and_then(|id| current.entry(id));
             entry.is_some_and(|entry| entry.uid() == Some(uid))
         });
@@ -217,7 +217,7 @@ impl Ledger {
 
     /// The executor that an item of a list stands for; an unreadable one counts as present (spec S-15).
     pub(super) fn named(&self, item: &Sighting) -> Option<ExecutorId> {
-        let id = ids::id_in_pod_name(&self.identity.prefix, item.name()?)?;
+        let id = self.id_of(item.name()?, item.uid())?;
         let bound = self.current.entry(id).and_then(|entry| entry.uid());
         let another = bound
             .zip(item.uid())
@@ -270,5 +270,6 @@ impl Ledger {
         for uid in laid {
             self.drop_ghost(&uid, draft);
         }
+        self.judge_unnamed(|uid| present.pods.contains(uid), ticket, version, draft);
     }
 }

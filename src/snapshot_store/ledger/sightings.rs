@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::model::ids;
 use crate::model::pod::{Claim, Sighting, Unreadable};
 use crate::model::snapshot::Ghost;
 use crate::model::{Entry, Epoch, Now, Pod, PodUid, State};
@@ -12,9 +11,9 @@ use super::super::table::{Authority, EntryNews};
 use super::{Draft, Ledger, MAX_REMEMBERED_STRANGERS, Note};
 
 impl Ledger {
-    /// The executor whose bound pod this is. Names never change, so a pod's name leads to the entry.
+    /// The executor whose bound pod this is.
     pub(super) fn holder(&self, name: &str, uid: &PodUid) -> Option<Arc<Entry>> {
-        let id = ids::id_in_pod_name(&self.identity.prefix, name)?;
+        let id = self.id_of(name, Some(uid))?;
         let entry = self.current.entry(id)?;
         (entry.uid() == Some(uid)).then(|| Arc::clone(entry))
     }
@@ -78,8 +77,13 @@ impl Ledger {
         if let Some(entry) = self.awaits(pod) {
             return self.advance(entry, &EntryNews::Seen(pod, authority), now, draft);
         }
+        if self.current.of_sets && self.sight_of_set(pod, may_be_ghost, now, draft) {
+            return;
+        }
         match &pod.claim {
             Claim::Foreign { .. } => self.drop_ghost(&pod.uid, draft),
+            // Only sets make such, and those were looked at.
+            Claim::Unnamed { .. } => {}
             Claim::Stranger { why } => self.meet_stranger(pod, why, draft),
             Claim::Executor {
                 incarnation: Some(other),
@@ -166,7 +170,8 @@ impl Ledger {
     ) {
         draft.notes.push(Note::Unreadable(part.clone()));
         let Some(name) = &part.name else { return };
-        let Some(id) = ids::id_in_pod_name(&self.identity.prefix, name) else {
+        let claimed = part.claim.as_ref().and_then(Claim::executor);
+        let Some(id) = self.id_of(name, part.uid.as_ref()).or(claimed) else {
             return;
         };
         let bound = self.current.entry(id).and_then(|entry| entry.uid());
@@ -211,6 +216,7 @@ impl Ledger {
             self.lay(&pod.uid, draft);
         }
         self.drop_ghost(&pod.uid, draft);
+        self.drop_unnamed(&pod.uid, draft);
         self.strangers.remove(&pod.uid);
     }
 }

@@ -293,6 +293,6 @@ fn missing_label(claim: &Claim) -> Arc<str> {
     match claim {
         Claim::Foreign { label } => Arc::clone(label),
         Claim::Stranger { why } => Arc::clone(why),
-        Claim::Executor { .. } => Arc::from("executor id"),
+        Claim::Executor { .. } | Claim::Unnamed { .. } => Arc::from("executor id"),
     }
 }

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use boatswain::config::{Auth, Config, FailureAction, FailureRule, Profile, ScaleDown};
+use boatswain::config::{Auth, Config, FailureAction, FailureRule, Gang, Profile, ScaleDown};
 use boatswain::model::{AppId, LossClass, ProfileName};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -143,7 +143,7 @@ pub fn extras(seed: u64, config: &mut Config, pace: &Pace) {
 
 /// Executors are of use only together.
 fn gangs(rng: &mut StdRng, config: &mut Config, pace: &Pace) {
-    config.scheduling.gang = true;
+    config.scheduling.gang = Gang::On;
     config.scheduling.gang_timeout = 2 * (pace.bind + pace.start) + ms(rng, 5_000..120_000);
     for profile in config.profiles.values_mut() {
         profile.min_executors = rng.random_range(0..=profile.executors);

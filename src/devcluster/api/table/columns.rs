@@ -188,6 +188,59 @@ const BINDINGS: [Column; 6] = [
     Column::wide("ServiceAccounts", "ServiceAccounts in the roleBinding"),
 ];
 
+const READY: Column = Column::text("Ready", "Number of the pod with ready state");
+
+const CONTAINERS: Column = Column::wide(
+    "Containers",
+    "Names of each container in the template.",
+);
+
+const IMAGES: Column = Column::wide(
+    "Images",
+    "Images referenced by each container in the template.",
+);
+
+const SELECTOR: Column = Column::wide("Selector", "The labels of the pods that it makes.");
+
+const STATEFUL_SETS: [Column; 5] = [NAME, READY, AGE, CONTAINERS, IMAGES];
+
+const DEPLOYMENTS: [Column; 8] = [
+    NAME,
+    READY,
+    Column::text(
+        "Up-to-date",
+        "Total number of non-terminated pods targeted by this deployment that have the desired template spec.",
+    ),
+    Column::text(
+        "Available",
+        "Total number of available non-terminating pods (ready for at least minReadySeconds) targeted by this deployment.",
+    ),
+    AGE,
+    CONTAINERS,
+    IMAGES,
+    SELECTOR,
+];
+
+const REPLICA_SETS: [Column; 8] = [
+    NAME,
+    Column {
+        kind: "integer",
+        ..Column::text("Desired", "Replicas is the number of desired pods.")
+    },
+    Column {
+        kind: "integer",
+        ..Column::text("Current", "Replicas is the most recently observed number of non-terminating pods.")
+    },
+    Column {
+        kind: "integer",
+        ..Column::text("Ready", "The number of non-terminating pods targeted by this ReplicaSet with a Ready Condition.")
+    },
+    AGE,
+    CONTAINERS,
+    IMAGES,
+    SELECTOR,
+];
+
 pub(super) fn of(resource: Resource) -> &'static [Column] {
     match resource {
         Resource::Namespaces => &NAMESPACES,
@@ -201,6 +254,9 @@ pub(super) fn of(resource: Resource) -> &'static [Column] {
         Resource::ResourceQuotas => &QUOTAS,
         Resource::ServiceAccounts => &SERVICE_ACCOUNTS,
         Resource::RoleBindings | Resource::ClusterRoleBindings => &BINDINGS,
+        Resource::Deployments => &DEPLOYMENTS,
+        Resource::ReplicaSets => &REPLICA_SETS,
+        Resource::StatefulSets => &STATEFUL_SETS,
         Resource::Pods | Resource::Roles | Resource::ClusterRoles => &ROLES,
     }
 }

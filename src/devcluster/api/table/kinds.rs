@@ -31,10 +31,47 @@ pub(super) fn cells(resource: Resource, object: &Value, now: Timestamp) -> Vec<V
         }
         Resource::ServiceAccounts => vec![name, count("secrets").into(), age],
         Resource::RoleBindings | Resource::ClusterRoleBindings => binding(object, name, age),
+        Resource::Deployments | Resource::ReplicaSets | Resource::StatefulSets => {
+            set(resource, object, name, age)
+        }
         Resource::Pods | Resource::Roles | Resource::ClusterRoles => {
             vec![name, field(&["metadata", "creationTimestamp"])]
         }
     }
+}
+
+/// A set: how many of its pods are how far, and what they are made of.
+fn set(resource: Resource, set: &Value, name: Value, age: Value) -> Vec<Value> {
+    let count = |path: &[&str]| at(set, path).and_then(Value::as_u64).unwrap_or(0);
+    let wanted = count(&["spec", "replicas"]);
+    let told = |field: &str| count(&["status", field]);
+    let ready = format!("{}/{wanted}", told("readyReplicas"));
+    let mut cells = match resource {
+        Resource::Deployments => vec![
+            name,
+            ready.into(),
+            told("updatedReplicas").into(),
+            told("availableReplicas").into(),
+            age,
+        ],
+        Resource::ReplicaSets => vec![
+            name,
+            wanted.into(),
+            told("replicas").into(),
+            told("readyReplicas").into(),
+            age,
+        ],
+        _ => vec![name, ready.into(), age],
+    };
+    let containers = list(set, &["spec", "template", "spec", "containers"]);
+    for field in ["name", "image"] {
+        let each: Vec<&str> = containers.iter().map(|c| text(c, &[field])).collect();
+        cells.push(each.join(",").into());
+    }
+    if resource != Resource::StatefulSets {
+        cells.push(labels(set, &["spec", "selector", "matchLabels"]).into());
+    }
+    cells
 }
 
 fn join<'a>(words: impl Iterator<Item = &'a str>) -> String {

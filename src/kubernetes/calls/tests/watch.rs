@@ -126,6 +126,7 @@ proptest! {
             labels: LabelScheme::Boatswain,
             container: "executor".into(),
             check_all_containers: true,
+            of_sets: false,
         };
         let mut line = format!("{{\"type\":{kind:?},\"object\":").into_bytes();
         line.extend(object);

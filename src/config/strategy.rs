@@ -1,0 +1,174 @@
+//! Who makes executors' pods (spec A-80), and for whom they come together (spec A-82).
+
+use super::document::Value;
+use super::kinds::{Choice, Kind, OneOf, one_of};
+use super::names::is_dns_label;
+use super::notes::Notes;
+use super::{Auth, ClusterMode, Config};
+
+/// Who makes executors' pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Strategy {
+    /// boatswain, one by one.
+    #[default]
+    Direct,
+    /// A StatefulSet of each profile, which boatswain scales.
+    StatefulSet,
+    /// A Deployment of each profile, which boatswain scales.
+    Deployment,
+}
+
+impl Choice for Strategy {
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("direct", Self::Direct),
+        ("statefulset", Self::StatefulSet),
+        ("deployment", Self::Deployment),
+    ];
+}
+
+/// Whether executors of a profile are of use only together, and who sees to it that they come so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Gang {
+    /// Each is of use by itself.
+    #[default]
+    Off,
+    /// They are: boatswain lets go those that wait, where too few come.
+    On,
+    /// The same, and YuniKorn is told of it.
+    Yunikorn,
+    /// The same, and Volcano is told of it.
+    Volcano,
+}
+
+impl Choice for Gang {
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("off", Self::Off),
+        ("on", Self::On),
+        ("yunikorn", Self::Yunikorn),
+        ("volcano", Self::Volcano),
+    ];
+}
+
+impl Gang {
+    /// Whether executors come in gangs.
+    pub fn is_on(self) -> bool {
+        self != Self::Off
+    }
+}
+
+/// A [`Gang`], or whether there is one.
+pub(super) struct GangKind;
+
+impl Kind for GangKind {
+    type Out = Gang;
+
+    fn read(&self, value: &Value) -> Option<Gang> {
+        match value {
+            Value::Flag(true) => Some(Gang::On),
+            Value::Flag(false) => Some(Gang::Off),
+            other => self.words().read(other),
+        }
+    }
+
+    fn allowed(&self) -> String {
+        format!("{} or true or false", self.words().allowed())
+    }
+
+    fn show(&self, value: &Gang) -> String {
+        self.words().show(value)
+    }
+}
+
+impl GangKind {
+    fn words(&self) -> OneOf<Gang> {
+        one_of()
+    }
+}
+
+/// The name of a set is at most so long: that of its revision, which is a label, is longer by eleven characters.
+const LONGEST_SET_NAME: usize = 52;
+
+/// What boatswain reads only where it makes the pods itself.
+const DIRECT_ONLY: [&str; 14] = [
+    "allocation.batch_size",
+    "allocation.max_rate",
+    "allocation.creation_timeout",
+    "allocation.max_pending",
+    "allocation.pending_timeout",
+    "allocation.stuck_after",
+    "allocation.cancel_delay",
+    "allocation.scale_down",
+    "app.max_executors",
+    "failures.node_max_failures",
+    "failures.stable_after",
+    "failures.backoff_initial",
+    "failures.backoff_max",
+    "scheduling.gang_timeout",
+];
+
+/// Notes what goes together with no set; sets the defaults that follow.
+pub(super) fn check(config: &mut Config, notes: &mut Notes) {
+    let strategy = config.allocation.strategy;
+    if strategy == Strategy::Direct || !notes.are_sound(&["allocation.strategy"]) {
+        return;
+    }
+    let of_profiles = config.profiles.keys();
+    let of_profiles = of_profiles.map(|name| format!("profiles.{name}.max_pending"));
+    for key in DIRECT_ONLY.map(str::to_owned).into_iter().chain(of_profiles) {
+        if notes.is_set(&key) && notes.are_sound(&[&key]) {
+            notes.refuse(
+                &key,
+                "found, but it is read only with allocation.strategy = \"direct\"",
+                "remove it, or set allocation.strategy = \"direct\"",
+            );
+        }
+    }
+    if config.scheduling.gang == Gang::On && notes.are_sound(&["scheduling.gang"]) {
+        notes.refuse(
+            "scheduling.gang",
+            "found \"on\", but what a set makes boatswain cannot let go",
+            "name a scheduler that knows gangs (\"yunikorn\" or \"volcano\"), or set allocation.strategy = \"direct\"",
+        );
+    }
+    names(config, notes);
+    let keys = ["backend.auth", "cluster.mode"];
+    let sessions = &mut config.backend.sessions;
+    if sessions.listen.is_none() || !notes.are_sound(&keys) {
+        return;
+    }
+    match sessions.auth {
+        Some(Auth::Kubernetes) => {}
+        Some(Auth::Derived) => notes.refuse(
+            "backend.auth",
+            "found \"derived\", but all pods of a set have the same environment, and would have the same token",
+            "set backend.auth = \"kubernetes\", or remove it",
+        ),
+        None => {
+            if config.cluster.mode == ClusterMode::Embedded {
+                let shown = "\"kubernetes\"".to_owned();
+                (notes.effective).follow("backend", "auth", shown, "allocation.strategy");
+            }
+            sessions.auth = Some(Auth::Kubernetes);
+        }
+    }
+}
+
+/// A set has a name, of which its pods' names are made.
+fn names(config: &Config, notes: &mut Notes) {
+    let prefix = config.pod_name_prefix();
+    for (profile, described) in &config.profiles {
+        if described.executors == 0 && !notes.is_set(&format!("profiles.{profile}.image")) {
+            continue;
+        }
+        let name = format!("{prefix}-{profile}");
+        if !is_dns_label(&name, LONGEST_SET_NAME) && notes.are_sound(&["app.name"]) {
+            notes.refuse(
+                &format!("profiles.{profile}"),
+                format!("its set would be {name:?}, which is no set's name"),
+                format!(
+                    "choose a shorter name of a-z, 0-9 and -: with the prefix at most {LONGEST_SET_NAME} characters"
+                ),
+            );
+        }
+    }
+}

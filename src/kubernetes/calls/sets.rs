@@ -1,0 +1,264 @@
+//! Calls about the sets that make executors' pods, where they do (spec A-80).
+
+use std::fmt;
+
+use bytes::Bytes;
+use http::Method;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::Calls;
+use super::pods::{is_another, is_missing, kind_is};
+use super::transport::{
+    self, Call, JSON, JSON_PATCH, LIST_LIMIT, MERGE_PATCH, OBJECT_LIMIT, Query, Rejection, garbage,
+    path,
+};
+use crate::kubernetes::labels::{SET_ROLE, TEMPLATE_HASH};
+use crate::kubernetes::refusal::Failure;
+use crate::model::PodUid;
+
+/// What makes the pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SetKind {
+    /// Pods with numbers; the last one goes first.
+    StatefulSet,
+    /// Pods of which any may go.
+    Deployment,
+}
+
+impl SetKind {
+    /// The kind of the objects.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::StatefulSet => "StatefulSet",
+            Self::Deployment => "Deployment",
+        }
+    }
+
+    /// Their name in paths, and in rules of a Role.
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::StatefulSet => "statefulsets",
+            Self::Deployment => "deployments",
+        }
+    }
+}
+
+impl fmt::Display for SetKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind())
+    }
+}
+
+/// A set, as far as it is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetSeen {
+    /// Its name.
+    pub name: String,
+    /// What Kubernetes calls it and nothing else. (The ledger's word for a uid, though it is no pod's.)
+    pub uid: PodUid,
+    /// How many pods it is to have.
+    pub replicas: u32,
+    /// What its template was made of, as whoever wrote it says.
+    pub template: Option<String>,
+    /// The uid of the application record among its owners, where it has one.
+    pub owner: Option<PodUid>,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+}
+
+impl Calls {
+    /// All sets of a kind that the application has.
+    ///
+    /// # Errors
+    /// Also where one of them cannot be read.
+    pub async fn list_sets(&self, kind: SetKind) -> Result<Vec<SetSeen>, Failure> {
+        #[derive(Deserialize)]
+        struct List {
+            items: Option<Vec<SetWire>>,
+        }
+        let keys = self.reader().labels.keys();
+        let app = self.reader().app_id.as_str();
+        let selector = format!("{}={app},{}={SET_ROLE}", keys.app_id, keys.role);
+        let call = Call {
+            method: Method::GET,
+            path: self.sets_path(kind, &[]),
+            query: Query::default().with("labelSelector", &selector),
+            body: None,
+            limit: LIST_LIMIT,
+        };
+        let place = call.place();
+        let body = self.answer(&self.clients().reads, call).await;
+        let body = body.map_err(|rejection| rejection.failure)?;
+        let text = transport::text(&body);
+        let list = kind_is(&text, &format!("{kind}List"))
+            .and_then(|()| serde_json::from_str::<List>(&text).map_err(|error| error.to_string()));
+        let items = list
+            .map_err(|why| garbage(&place, &why))?
+            .items
+            .unwrap_or_default();
+        let record = &self.reader().record;
+        Ok(items.into_iter().map(|set| set.read(record)).collect())
+    }
+
+    /// Makes a set.
+    ///
+    /// # Errors
+    /// [`crate::kubernetes::Kind::AlreadyExists`] where the name is taken.
+    pub async fn create_set(&self, kind: SetKind, set: &Value) -> Result<SetSeen, Failure> {
+        let call = self.set_call(Method::POST, kind, &[], set);
+        let answer = self.set(kind, call).await;
+        answer.map_err(|rejection| rejection.failure)
+    }
+
+    /// Changes a set by a JSON patch; `None` where there is no such set.
+    ///
+    /// # Errors
+    /// Also for a 404 that does not say so of this very set.
+    pub async fn patch_set(
+        &self,
+        kind: SetKind,
+        name: &str,
+        json_patch: &Value,
+    ) -> Result<Option<SetSeen>, Failure> {
+        let mut call = self.set_call(Method::PATCH, kind, &[name], json_patch);
+        call.body = Some((JSON_PATCH, Bytes::from(json_patch.to_string())));
+        match self.set(kind, call).await {
+            Ok(set) => Ok(Some(set)),
+            Err(rejection) if is_missing(&rejection, kind.plural(), name) => Ok(None),
+            Err(rejection) => Err(rejection.failure),
+        }
+    }
+
+    /// Says how many pods this very set is to have; whether there was such a set.
+    ///
+    /// # Errors
+    /// As [`Calls::patch_set`].
+    pub async fn scale_set(
+        &self,
+        kind: SetKind,
+        name: &str,
+        uid: &PodUid,
+        replicas: u32,
+    ) -> Result<bool, Failure> {
+        let scale = json!({"metadata": {"uid": uid.as_str()}, "spec": {"replicas": replicas}});
+        let call = self.set_call(Method::PATCH, kind, &[name, "scale"], &scale);
+        match self.answer(&self.clients().creates, call).await {
+            Ok(_) => Ok(true),
+            Err(rejection)
+                if is_missing(&rejection, kind.plural(), name) || is_another(&rejection) =>
+            {
+                Ok(false)
+            }
+            Err(rejection) => Err(rejection.failure),
+        }
+    }
+
+    /// Deletes this very set, and after it its pods.
+    ///
+    /// # Errors
+    /// Also for a 404 or 409 that is about something else than this set.
+    pub async fn delete_set(
+        &self,
+        kind: SetKind,
+        name: &str,
+        uid: &PodUid,
+    ) -> Result<(), Failure> {
+        let options = json!({
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "propagationPolicy": "Background",
+            "preconditions": {"uid": uid.as_str()},
+        });
+        let call = self.set_call(Method::DELETE, kind, &[name], &options);
+        match self.answer(&self.clients().deletes, call).await {
+            Ok(_) => Ok(()),
+            Err(rejection)
+                if is_missing(&rejection, kind.plural(), name) || is_another(&rejection) =>
+            {
+                Ok(())
+            }
+            Err(rejection) => Err(rejection.failure),
+        }
+    }
+
+    fn sets_path(&self, kind: SetKind, below: &[&str]) -> String {
+        let namespace = self.namespace();
+        let mut segments = vec!["apis", "apps", "v1", "namespaces", namespace, kind.plural()];
+        segments.extend(below);
+        path(&segments)
+    }
+
+    fn set_call(&self, method: Method, kind: SetKind, below: &[&str], body: &Value) -> Call {
+        let media_type = if method == Method::PATCH {
+            MERGE_PATCH
+        } else {
+            JSON
+        };
+        Call {
+            method,
+            path: self.sets_path(kind, below),
+            query: self.write_query(),
+            body: Some((media_type, Bytes::from(body.to_string()))),
+            limit: OBJECT_LIMIT,
+        }
+    }
+
+    async fn set(&self, kind: SetKind, call: Call) -> Result<SetSeen, Rejection> {
+        let place = call.place();
+        let body = self.answer(&self.clients().creates, call).await?;
+        let text = transport::text(&body);
+        let read = kind_is(&text, kind.kind()).and_then(|()| {
+            serde_json::from_str::<SetWire>(&text).map_err(|error| error.to_string())
+        });
+        read.map(|set| set.read(&self.reader().record))
+            .map_err(|why| garbage(&place, &why).into())
+    }
+}
+
+#[derive(Deserialize)]
+struct SetWire {
+    metadata: MetaWire,
+    spec: Option<SpecWire>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MetaWire {
+    name: String,
+    uid: String,
+    deletion_timestamp: Option<String>,
+    annotations: Option<std::collections::BTreeMap<String, String>>,
+    owner_references: Option<Vec<OwnerWire>>,
+}
+
+#[derive(Deserialize)]
+struct OwnerWire {
+    kind: String,
+    name: String,
+    uid: String,
+}
+
+#[derive(Deserialize)]
+struct SpecWire {
+    replicas: Option<i64>,
+}
+
+impl SetWire {
+    fn read(self, record: &str) -> SetSeen {
+        let meta = self.metadata;
+        let owners = meta.owner_references.unwrap_or_default();
+        let owner = owners
+            .into_iter()
+            .find(|owner| owner.kind == "ConfigMap" && owner.name == record);
+        let replicas = self.spec.and_then(|spec| spec.replicas).unwrap_or(1);
+        SetSeen {
+            name: meta.name,
+            uid: meta.uid.into(),
+            replicas: u32::try_from(replicas).unwrap_or_default(),
+            template: (meta.annotations).and_then(|mut pairs| pairs.remove(TEMPLATE_HASH)),
+            owner: owner.map(|owner| owner.uid.into()),
+            deleting: meta.deletion_timestamp.is_some(),
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! From an executor's pod to the set that makes such pods (spec A-80).
+//!
+//! A set's pods are alike: what a pod has of its own (its number, the start that asked for it) is left out of the
+//! template, and so is what changes with each release of this program, which would have all of them replaced.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::calls::{SetKind, SetSeen};
+use super::labels::{EXECUTOR_ROLE, SET_ROLE, TEMPLATE_HASH};
+use super::pod_template::{Common, ProfileSpec, Template, TemplateError, owner_reference};
+use crate::model::{ExecutorId, PodUid, ProfileName};
+
+/// The variable of a pod of its own that has a number; one that a set makes is told it when it registers.
+const EXECUTOR_ID: &str = "BOATSWAIN_EXECUTOR_ID";
+
+/// The name of a profile's set.
+pub fn set_name(prefix: &str, profile: &ProfileName) -> String {
+    format!("{prefix}-{profile}")
+}
+
+/// The sets of an application.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sets {
+    kind: SetKind,
+    common: Common,
+    profiles: BTreeMap<ProfileName, Rendered>,
+}
+
+/// What a set's pods are made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Rendered {
+    template: Value,
+    /// Claims that each pod gets for itself, by templates; a deployment has none (spec A-80).
+    claims: Vec<Value>,
+    hash: String,
+}
+
+impl Sets {
+    /// The sets of these profiles.
+    ///
+    /// # Errors
+    /// Where the API server would refuse the pods for a reason that can be told beforehand.
+    pub fn new(
+        kind: SetKind,
+        common: Common,
+        profiles: &BTreeMap<ProfileName, ProfileSpec>,
+    ) -> Result<Self, TemplateError> {
+        let mut sets = Self {
+            kind,
+            common,
+            profiles: BTreeMap::new(),
+        };
+        for (name, spec) in profiles {
+            sets.know(name.clone(), spec.clone())?;
+        }
+        Ok(sets)
+    }
+
+    /// Takes a new profile in.
+    ///
+    /// # Errors
+    /// Where no pods can be made of it; then nothing changes.
+    pub fn know(&mut self, name: ProfileName, spec: ProfileSpec) -> Result<(), TemplateError> {
+        let claims = claim_templates(&spec);
+        let one = BTreeMap::from([(name.clone(), spec)]);
+        let pods = Template::new(&self.common, &one)?;
+        let pod = pods.pod(&name, ExecutorId::FIRST);
+        let pod = pod.and_then(|pod| serde_json::from_slice(&pod.json).ok());
+        let template = self.template(pod.unwrap_or_default());
+        let hash = hash(&json!([template, claims]).to_string());
+        let rendered = Rendered {
+            template,
+            claims,
+            hash,
+        };
+        self.profiles.insert(name, rendered);
+        Ok(())
+    }
+
+    /// What makes the pods.
+    pub fn kind(&self) -> SetKind {
+        self.kind
+    }
+
+    /// What the sets' names begin with.
+    pub fn prefix(&self) -> &str {
+        &self.common.prefix
+    }
+
+    /// What a profile's template is made of, in short; `None` where there is no such profile.
+    pub fn hash(&self, profile: &ProfileName) -> Option<&str> {
+        self.profiles.get(profile).map(|set| set.hash.as_str())
+    }
+
+    /// The set of a profile, owned by this record; `None` where there is no such profile.
+    pub fn set(&self, profile: &ProfileName, replicas: u32, record: &PodUid) -> Option<Value> {
+        let rendered = self.profiles.get(profile)?;
+        let keys = self.common.labels.keys();
+        let selector = self.selector(profile);
+        let mut labels = selector.clone();
+        labels.insert(keys.role.to_owned(), SET_ROLE.into());
+        let mut spec = json!({
+            "replicas": replicas,
+            "selector": {"matchLabels": selector},
+            "template": rendered.template,
+        });
+        if self.kind == SetKind::StatefulSet {
+            // Executors do not wait for one another.
+            spec["podManagementPolicy"] = "Parallel".into();
+            spec["serviceName"] = self.common.prefix.as_str().into();
+            if !rendered.claims.is_empty() {
+                spec["volumeClaimTemplates"] = rendered.claims.clone().into();
+            }
+        }
+        Some(json!({
+            "apiVersion": "apps/v1",
+            "kind": self.kind.kind(),
+            "metadata": {
+                "name": set_name(&self.common.prefix, profile),
+                "namespace": self.common.namespace,
+                "labels": labels,
+                "annotations": {TEMPLATE_HASH: rendered.hash},
+                "ownerReferences": [owner_reference(&self.common.prefix, record)],
+            },
+            "spec": spec,
+        }))
+    }
+
+    /// The JSON patch that brings this very set's template, and its owner, up to date.
+    pub fn patch(&self, profile: &ProfileName, seen: &SetSeen, record: &PodUid) -> Option<Value> {
+        let rendered = self.profiles.get(profile)?;
+        let owner = owner_reference(&self.common.prefix, record);
+        let said = match seen.template {
+            Some(_) => json!({
+                "op": "add",
+                "path": format!("/metadata/annotations/{}", TEMPLATE_HASH.replace('/', "~1")),
+                "value": rendered.hash,
+            }),
+            None => json!({
+                "op": "add",
+                "path": "/metadata/annotations",
+                "value": {TEMPLATE_HASH: rendered.hash},
+            }),
+        };
+        Some(json!([
+            {"op": "test", "path": "/metadata/uid", "value": seen.uid.as_str()},
+            {"op": "add", "path": "/metadata/ownerReferences", "value": [owner]},
+            {"op": "replace", "path": "/spec/template", "value": rendered.template},
+            said,
+        ]))
+    }
+
+    /// The merge patch that gives this very pod its executor's number, as long as it is as it was seen.
+    pub fn number_patch(&self, id: ExecutorId, uid: &PodUid, version: &str) -> Value {
+        let keys = self.common.labels.keys();
+        json!({"metadata": {
+            "uid": uid.as_str(),
+            "resourceVersion": version,
+            "labels": {
+                keys.executor_id: id.to_string(),
+                keys.incarnation: self.common.incarnation.to_string(),
+            },
+        }})
+    }
+
+    fn selector(&self, profile: &ProfileName) -> Map<String, Value> {
+        let keys = self.common.labels.keys();
+        let app = self.common.app_id.as_str();
+        [
+            (keys.app_id, app),
+            (keys.role, EXECUTOR_ROLE),
+            (keys.profile, profile.as_str()),
+        ]
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), value.into()))
+        .collect()
+    }
+
+    /// What is left of a pod when it has no number.
+    fn template(&self, mut pod: Value) -> Value {
+        let keys = self.common.labels.keys();
+        let mut labels = pod["metadata"]["labels"].take();
+        if let Some(labels) = labels.as_object_mut() {
+            for own in [
+                keys.executor_id,
+                keys.incarnation,
+                "app.kubernetes.io/version",
+            ] {
+                labels.remove(own);
+            }
+        }
+        let annotations = pod["metadata"]["annotations"].take();
+        let mut spec = pod["spec"].take();
+        spec["restartPolicy"] = "Always".into();
+        let containers = spec["containers"].as_array_mut();
+        for container in containers.into_iter().flatten() {
+            if let Some(env) = container["env"].as_array_mut() {
+                env.retain(|variable| variable["name"] != EXECUTOR_ID);
+            }
+        }
+        let mut template = json!({"metadata": {"labels": labels}, "spec": spec});
+        if !annotations.is_null() {
+            template["metadata"]["annotations"] = annotations;
+        }
+        template
+    }
+}
+
+/// The claims that each pod of a profile gets for itself, as a set's claim templates (spec A-80). Profiles have none
+/// as yet.
+fn claim_templates(_: &ProfileSpec) -> Vec<Value> {
+    Vec::new()
+}
+
+/// A short name for a text: FNV-1a, which is the same on every machine.
+fn hash(text: &str) -> String {
+    let hash = text.bytes().fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
+    });
+    format!("{hash:016x}")
+}
+
+#[cfg(test)]
+mod tests;

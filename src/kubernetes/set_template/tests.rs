@@ -1,0 +1,74 @@
+use super::*;
+use crate::kubernetes::labels::LabelScheme;
+use crate::kubernetes::pod_template::TokenSource;
+use crate::model::Incarnation;
+
+fn common() -> Common {
+    Common {
+        app_id: "etl-1".into(),
+        app_name: "etl".to_owned(),
+        namespace: "jobs".to_owned(),
+        prefix: "etl".to_owned(),
+        labels: LabelScheme::Boatswain,
+        incarnation: Incarnation(3),
+        record_uid: "record".into(),
+        driver_url: Some("http://driver:7078".to_owned()),
+        token: Some(TokenSource::Projected {
+            audience: "boatswain.dev/etl-1".to_owned(),
+        }),
+        agent: None,
+        avoid: Default::default(),
+    }
+}
+
+fn sets(kind: SetKind, common: Common) -> Sets {
+    let spec = ProfileSpec {
+        image: "engine:1".to_owned(),
+        ..ProfileSpec::default()
+    };
+    Sets::new(kind, common, &BTreeMap::from([("default".into(), spec)])).unwrap()
+}
+
+// spec: A-80
+#[test]
+fn a_set_has_the_name_of_its_profile_belongs_to_the_record_and_starts_its_pods_again() {
+    for kind in [SetKind::StatefulSet, SetKind::Deployment] {
+        let set = sets(kind, common()).set(&"default".into(), 4, &"r2".into());
+        let set = set.unwrap();
+        assert_eq!(set["kind"], kind.kind());
+        assert_eq!(set["metadata"]["name"], "etl-default");
+        assert_eq!(set["metadata"]["ownerReferences"][0]["uid"], "r2");
+        assert_eq!(set["spec"]["replicas"], 4);
+        let template = &set["spec"]["template"];
+        assert_eq!(template["spec"]["restartPolicy"], "Always");
+        let selected = &set["spec"]["selector"]["matchLabels"];
+        for (key, value) in selected.as_object().unwrap() {
+            assert_eq!(template["metadata"]["labels"][key], *value, "{key}");
+        }
+    }
+}
+
+// spec: A-80, B-1
+#[test]
+fn what_pods_of_a_set_have_in_common_has_no_number_and_outlasts_the_driver() {
+    let first = sets(SetKind::StatefulSet, common());
+    let profile = "default".into();
+    let set = first.set(&profile, 1, &"r".into()).unwrap();
+    let template = set["spec"]["template"].to_string();
+    assert!(!template.contains("BOATSWAIN_EXECUTOR_ID"), "{template}");
+    assert!(!template.contains("executor-id"), "{template}");
+    assert!(template.contains("BOATSWAIN_POD_UID"), "{template}");
+    let later = Common {
+        incarnation: Incarnation(4),
+        record_uid: "r9".into(),
+        ..common()
+    };
+    let later = sets(SetKind::StatefulSet, later);
+    assert_eq!(first.hash(&profile), later.hash(&profile));
+    let elsewhere = Common {
+        driver_url: Some("http://other:1".to_owned()),
+        ..common()
+    };
+    let elsewhere = sets(SetKind::StatefulSet, elsewhere);
+    assert_ne!(first.hash(&profile), elsewhere.hash(&profile));
+}

@@ -1,0 +1,550 @@
+//! What is to be done about the sets and their pods: `(state, batch, observed sets, now) → actions`, pure (spec A-80,
+//!
+//!
+//! All that is done follows from what is wanted and what was last seen, so a lost answer, a set that somebody else
+//! changed or deleted, or a driver that came in between leads to the same action again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::kubernetes::{SetKind, SetSeen};
+use crate::model::backoff::Backoff;
+use crate::model::executor::{How, State, Why};
+use crate::model::failures::KeptFailures;
+use crate::model::reasoning::reason_of;
+use crate::model::snapshot::{Snapshot, Unnamed};
+use crate::model::{
+    Batch, Entry, ExecutorId, LossReason, Now, Pod, PodUid, ProfileName, ResourceVersion, Tick,
+};
+use crate::pod_allocator::decision as allocator;
+use crate::pod_allocator::failures::{Failures, Spent};
+use crate::pod_allocator::ids::Ids;
+
+use super::sizing::{self, Going, Size};
+
+/// How sets are looked after.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// What makes the pods.
+    pub kind: SetKind,
+    /// What the sets' names begin with.
+    pub prefix: String,
+    /// From one look at the sets to the next, where nothing is heard of them otherwise.
+    pub look_every: Duration,
+    /// Between tries of the same call.
+    pub backoff: Backoff,
+    /// At most so many calls about pods at a time.
+    pub max_in_flight: u32,
+    /// How long a registered executor may take to finish what it does.
+    pub decommission_timeout: Duration,
+}
+
+/// What a round decides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Look at all sets.
+    Look,
+    /// Make a profile's set, with so many pods.
+    Create(ProfileName, u32),
+    /// Bring a set's template and owner up to date.
+    Update(ProfileName, SetSeen),
+    /// Say how many pods a set is to have.
+    Scale(SetSeen, u32),
+    /// Delete a set, and its pods after it.
+    Delete(SetSeen),
+    /// Give a pod its executor's id.
+    Number {
+        /// Which id.
+        id: ExecutorId,
+        /// Which pod.
+        uid: PodUid,
+        /// Its name.
+        name: Arc<str>,
+        /// As it was seen without an id: where it has changed since, it is looked at once more.
+        version: ResourceVersion,
+    },
+    /// Say of a pod that it is the first to go (spec A-81).
+    Cheapen {
+        /// Whose.
+        id: ExecutorId,
+        /// Which pod.
+        uid: PodUid,
+        /// Its name.
+        name: Arc<str>,
+    },
+    /// These go.
+    Retire(Vec<ExecutorId>, Why, How),
+    /// Reserve ids up to this one (spec O-30).
+    Reserve(ExecutorId),
+    /// Keep these failures over a restart (spec L-30).
+    KeepFailures(KeptFailures),
+    /// Tell people that an executor was started again in its pod, and why.
+    Restarted(Box<Entry>, Box<LossReason>),
+    /// No ids are left.
+    OutOfIds,
+    /// The application has failed too often: it ends (spec L-30).
+    Spent(Arc<str>),
+}
+
+/// Something that is tried until it is done.
+#[derive(Debug, Clone, Copy, Default)]
+struct Trial {
+    in_flight: bool,
+    failures: u32,
+    not_before: Tick,
+}
+
+impl Trial {
+    fn may_begin(&self, now: Tick) -> bool {
+        !self.in_flight && now >= self.not_before
+    }
+
+    fn begin(&mut self) {
+        self.in_flight = true;
+    }
+
+    fn over(&mut self, succeeded: bool, backoff: &Backoff, now: Tick) {
+        self.in_flight = false;
+        self.failures = if succeeded { 0 } else { self.failures + 1 };
+        self.not_before = match self.failures {
+            0 => Tick::default(),
+            failures => now + backoff.delay(failures),
+        };
+    }
+}
+
+/// What is known of the sets, and of what is under way.
+#[derive(Debug)]
+pub struct Scaling {
+    settings: Settings,
+    /// What each profile's template is made of.
+    hashes: BTreeMap<ProfileName, String>,
+    /// The sets as they were last seen or written; none before the first look.
+    observed: Option<BTreeMap<String, SetSeen>>,
+    look: Trial,
+    look_at: Tick,
+    sets: BTreeMap<String, Trial>,
+    ids: Ids,
+    numbers: BTreeMap<PodUid, (ExecutorId, ResourceVersion, Trial)>,
+    /// Pods that are said to be the first to go; whether that is still under way.
+    cheap: BTreeMap<ExecutorId, bool>,
+    restarts: BTreeMap<ExecutorId, u32>,
+    /// Executors that are to go and whose program has ended since they were told.
+    exited: BTreeSet<ExecutorId>,
+    failures: Failures,
+    begun: bool,
+    ending: bool,
+}
+
+impl Scaling {
+    /// Before anything was seen. Ids are reserved up to `reserved`.
+    pub fn new(
+        settings: Settings,
+        hashes: BTreeMap<ProfileName, String>,
+        reserved: Option<ExecutorId>,
+        failures: Failures,
+    ) -> Self {
+        Self {
+            settings,
+            hashes,
+            observed: None,
+            look: Trial::default(),
+            look_at: Tick::default(),
+            sets: BTreeMap::new(),
+            ids: Ids::reserved(reserved),
+            numbers: BTreeMap::new(),
+            cheap: BTreeMap::new(),
+            restarts: BTreeMap::new(),
+            exited: BTreeSet::new(),
+            failures,
+            begun: false,
+            ending: false,
+        }
+    }
+
+    /// There is a new profile, or another template of one.
+    pub fn know(&mut self, profile: ProfileName, hash: String) {
+        self.hashes.insert(profile, hash);
+    }
+
+    /// The application is over: the sets go, once nobody drains any more. How many there are, as far as is known.
+    pub fn end(&mut self) -> usize {
+        if !std::mem::replace(&mut self.ending, true) {
+            self.look_at = Tick::default();
+        }
+        self.observed.as_ref().map_or(1, BTreeMap::len)
+    }
+
+    /// How many calls are under way.
+    pub fn in_flight(&self) -> u32 {
+        let of_sets = self.sets.values().filter(|trial| trial.in_flight).count();
+        u32::try_from(of_sets + self.about_pods()).unwrap_or(u32::MAX)
+    }
+
+    fn about_pods(&self) -> usize {
+        let numbers = self.numbers.values().filter(|(.., trial)| trial.in_flight);
+        let cheap = self.cheap.values().filter(|under_way| **under_way);
+        numbers.count() + cheap.count()
+    }
+
+    /// One round.
+    pub fn decide(&mut self, batch: &Batch, now: Now) -> Vec<Action> {
+        let latest = batch.latest();
+        let mut actions = Vec::new();
+        if !latest.adopted {
+            return actions;
+        }
+        let mut decision = allocator::Decision::default();
+        let ids: Vec<ExecutorId> = if std::mem::replace(&mut self.begun, true) {
+            batch.changed_executors().into_iter().collect()
+        } else {
+            (self.ids).begin(latest.first_free, now.tick, &mut decision);
+            latest.entries.keys().collect()
+        };
+        for id in ids {
+            self.see(id, latest, now, &mut actions);
+        }
+        let wanted = latest.targets.values().map(|target| target.executors);
+        (self.failures).wanted(wanted.fold(0, u32::saturating_add));
+        if let Some(spent) = self.failures.spent(now.tick) {
+            actions.push(over(spent));
+        }
+        actions.extend(self.failures.keep().map(Action::KeepFailures));
+        self.forget_numbered(latest);
+        // While the record is not there nobody knows whether this is still the driver (spec K-2).
+        if latest.record.is_some() {
+            if !self.ending {
+                self.number(latest, now.tick, &mut decision, &mut actions);
+            }
+            self.look_after_sets(latest, now.tick, &mut actions);
+        }
+        for action in decision.actions {
+            match action {
+                allocator::Action::Reserve(up_to) => actions.push(Action::Reserve(up_to)),
+                allocator::Action::Say(allocator::Saying::OutOfIds) => {
+                    actions.push(Action::OutOfIds);
+                }
+                _ => {}
+            }
+        }
+        actions
+    }
+
+    /// What one executor's change means.
+    fn see(&mut self, id: ExecutorId, latest: &Snapshot, now: Now, actions: &mut Vec<Action>) {
+        let Some(entry) = latest.entry(id) else {
+            self.failures.left(id, now.tick);
+            self.restarts.remove(&id);
+            self.exited.remove(&id);
+            self.cheap.remove(&id);
+            return;
+        };
+        self.failures.see(entry, now.tick);
+        let Some(pod) = entry.pod() else { return };
+        let count = pod.restarts.as_ref().map_or(0, |restarts| restarts.count);
+        let first = self.restarts.get(&id).is_none();
+        let before = self.restarts.insert(id, count);
+        // What was before this driver another one has counted.
+        let before = before.unwrap_or(if entry.adopted && first { count } else { 0 });
+        if count <= before {
+            return;
+        }
+        if let Some(mark) = &entry.leaving {
+            let told = self.exited.insert(id);
+            // Its program is over: what a kubelet starts again in its pod is of no use.
+            if told && mark.why != Why::ScaledDown {
+                let grace = Duration::from_secs(1);
+                let how = How::Kill { grace };
+                actions.push(Action::Retire(vec![id], mark.why.clone(), how));
+            }
+            return;
+        }
+        let ended = as_it_ended(entry, pod);
+        let reason = reason_of(&ended);
+        let spent = (self.failures).restarted(&ended, &reason, count - before, now);
+        actions.push(Action::Restarted(Box::new(ended), Box::new(reason)));
+        actions.extend(spent.map(over));
+    }
+
+    /// An executor's end was told, with this reason; whether the application has failed too often by that.
+    pub fn ended(&mut self, entry: &Entry, reason: &LossReason, now: Now) -> Option<Arc<str>> {
+        let spent = self.failures.ended(entry, reason, None, now);
+        spent.map(|Spent(why)| why)
+    }
+
+    fn forget_numbered(&mut self, latest: &Snapshot) {
+        self.numbers
+            .retain(|uid, (.., trial)| trial.in_flight || latest.unnamed.contains_key(uid));
+    }
+
+    /// Gives ids to pods that have none.
+    fn number(
+        &mut self,
+        latest: &Snapshot,
+        now: Tick,
+        decision: &mut allocator::Decision,
+        actions: &mut Vec<Action>,
+    ) {
+        let most = self.settings.max_in_flight as usize;
+        let mut room = most.saturating_sub(self.about_pods());
+        let waits = |pod: &Unnamed| !pod.terminating && pod.epoch == latest.epoch;
+        let waiting = latest.unnamed.iter().filter(|(_, pod)| waits(pod));
+        let new = latest.unnamed.len().saturating_sub(self.numbers.len());
+        let new = u32::try_from(new).unwrap_or(u32::MAX);
+        self.ids.left(new, now, decision);
+        for (uid, pod) in waiting {
+            if room == 0 {
+                return;
+            }
+            let known = self.numbers.get(uid).map(|(id, ..)| *id);
+            let Some(id) = known.or_else(|| self.ids.take()) else {
+                return;
+            };
+            let entry = (self.numbers)
+                .entry(uid.clone())
+                .or_insert_with(|| (id, pod.version.clone(), Trial::default()));
+            let changed = entry.1 != pod.version;
+            if entry.2.in_flight || !(changed || entry.2.may_begin(now)) {
+                continue;
+            }
+            entry.1 = pod.version.clone();
+            entry.2.begin();
+            room -= 1;
+            actions.push(Action::Number {
+                id,
+                uid: uid.clone(),
+                name: Arc::clone(&pod.name),
+                version: pod.version.clone(),
+            });
+        }
+    }
+
+    fn look_after_sets(&mut self, latest: &Snapshot, now: Tick, actions: &mut Vec<Action>) {
+        let busy = self.sets.values().any(|trial| trial.in_flight);
+        let Some(observed) = self.observed.clone().filter(|_| now < self.look_at) else {
+            // What is written while it is looked at would be taken for undone.
+            if !busy && self.look.may_begin(now) {
+                self.look.begin();
+                actions.push(Action::Look);
+            }
+            return;
+        };
+        let mut names: BTreeMap<String, Option<ProfileName>> =
+            observed.keys().map(|name| (name.clone(), None)).collect();
+        for profile in latest.targets.keys().chain(self.hashes.keys()) {
+            let name = format!("{}-{profile}", self.settings.prefix);
+            names.insert(name, Some(profile.clone()));
+        }
+        self.retire_others(latest, &names, actions);
+        for (name, profile) in names {
+            let seen = observed.get(&name);
+            let may = self.sets.get(&name).is_none_or(|t| t.may_begin(now));
+            if may && let Some(action) = self.next(&name, profile, seen, latest, now, actions) {
+                self.sets.entry(name).or_default().begin();
+                actions.push(action);
+            }
+        }
+    }
+
+    /// Executors that no set has made, as before the strategy was changed, make room.
+    fn retire_others(
+        &self,
+        latest: &Snapshot,
+        names: &BTreeMap<String, Option<ProfileName>>,
+        actions: &mut Vec<Action>,
+    ) {
+        let of_a_set = |pod: &Pod| {
+            names.keys().any(|name| {
+                let rest = pod.name.strip_prefix(name.as_str());
+                rest.is_some_and(|rest| rest.starts_with('-'))
+            })
+        };
+        let other = |entry: &&Arc<Entry>| {
+            entry.leaving.is_none()
+                && !entry.has_ended()
+                && entry.pod().is_some_and(|pod| !of_a_set(pod))
+        };
+        let others = latest.entries.values().filter(other);
+        let (drained, deleted): (Vec<_>, Vec<_>) = others
+            .map(|entry| (entry.id, entry.session.registered))
+            .partition(|(_, registered)| *registered);
+        let within = self.settings.decommission_timeout;
+        for (ids, how) in [(drained, How::Drain { within }), (deleted, How::Delete)] {
+            let ids: Vec<ExecutorId> = ids.into_iter().map(|(id, _)| id).collect();
+            if !ids.is_empty() {
+                actions.push(Action::Retire(ids, Why::ScaledDown, how));
+            }
+        }
+    }
+
+    /// What is to be done about one set next.
+    fn next(
+        &mut self,
+        name: &str,
+        profile: Option<ProfileName>,
+        seen: Option<&SetSeen>,
+        latest: &Snapshot,
+        now: Tick,
+        actions: &mut Vec<Action>,
+    ) -> Option<Action> {
+        let exited = self.exited.clone();
+        let going = Going {
+            kind: self.settings.kind,
+            set: name,
+            exited: &exited,
+            within: self.settings.decommission_timeout,
+            now,
+        };
+        let target = match &profile {
+            Some(profile) if !self.ending => latest.target(profile),
+            _ => 0,
+        };
+        let size = going.size(profile.as_ref(), target, seen, latest, self.ending);
+        let Size { replicas, victims } = size;
+        let Some(seen) = seen else {
+            let known = profile.filter(|profile| self.hashes.contains_key(profile));
+            let wanted = replicas > 0 && !self.ending;
+            return known
+                .filter(|_| wanted)
+                .map(|profile| Action::Create(profile, replicas));
+        };
+        if seen.deleting {
+            return None;
+        }
+        if self.ending {
+            return (replicas == 0).then(|| Action::Delete(seen.clone()));
+        }
+        if let Some(profile) = &profile {
+            let hash = self.hashes.get(profile);
+            let outdated = hash.is_some() && hash != seen.template.as_ref();
+            if outdated || seen.owner != latest.record {
+                return Some(Action::Update(profile.clone(), seen.clone()));
+            }
+        }
+        if !victims.is_empty() {
+            actions.extend(victims.retire());
+            return None;
+        }
+        if replicas < seen.replicas
+            && self.settings.kind == SetKind::Deployment
+            && self.cheapen(profile.as_ref(), &going, latest, actions)
+        {
+            return None;
+        }
+        (replicas != seen.replicas).then(|| Action::Scale(seen.clone(), replicas))
+    }
+
+    /// Has those be the first to go that are to go; whether that is still under way (spec A-81).
+    fn cheapen(
+        &mut self,
+        profile: Option<&ProfileName>,
+        going: &Going<'_>,
+        latest: &Snapshot,
+        actions: &mut Vec<Action>,
+    ) -> bool {
+        let mut waits = false;
+        let most = self.settings.max_in_flight as usize;
+        let mut room = most.saturating_sub(self.about_pods());
+        for entry in sizing::leaving(latest, profile) {
+            let Some(pod) = entry.pod().filter(|_| !going.drains(entry)) else {
+                continue;
+            };
+            match self.cheap.get(&entry.id) {
+                Some(under_way) => waits |= under_way,
+                None => {
+                    waits = true;
+                    if room > 0 {
+                        room -= 1;
+                        self.cheap.insert(entry.id, true);
+                        actions.push(Action::Cheapen {
+                            id: entry.id,
+                            uid: pod.uid.clone(),
+                            name: Arc::clone(&pod.name),
+                        });
+                    }
+                }
+            }
+        }
+        waits
+    }
+
+    /// All sets were looked at, or could not be.
+    pub fn looked(&mut self, sets: Option<Vec<SetSeen>>, now: Tick) {
+        self.look.over(sets.is_some(), &self.settings.backoff, now);
+        if let Some(sets) = sets {
+            let sets = sets.into_iter().map(|set| (set.name.clone(), set));
+            self.observed = Some(sets.collect());
+            let soon = self.settings.backoff.initial;
+            let pause = if self.ending {
+                soon
+            } else {
+                self.settings.look_every
+            };
+            self.look_at = now + pause;
+        }
+    }
+
+    /// A call about a set was answered, with the set as it is then; or it failed, and all are looked at again.
+    pub fn written(&mut self, name: &str, seen: Result<SetSeen, ()>, now: Tick) {
+        let trial = self.sets.entry(name.to_owned()).or_default();
+        trial.over(seen.is_ok(), &self.settings.backoff, now);
+        match (seen, &mut self.observed) {
+            (Ok(seen), Some(observed)) => {
+                observed.insert(name.to_owned(), seen);
+            }
+            _ => self.look_at = Tick::default(),
+        }
+    }
+
+    /// How often a call about this set has failed since one succeeded.
+    pub fn failures_of(&self, name: &str) -> u32 {
+        self.sets.get(name).map_or(0, |trial| trial.failures)
+    }
+
+    /// A pod was given its id, or was not.
+    pub fn numbered(&mut self, uid: &PodUid, succeeded: bool, now: Tick) {
+        if let Some((.., trial)) = self.numbers.get_mut(uid) {
+            trial.over(succeeded, &self.settings.backoff, now);
+            if succeeded {
+                // The news of it is on the way to the store; if it never comes, it is tried again.
+                trial.not_before = now + self.settings.look_every;
+            }
+        }
+    }
+
+    /// A pod was said to be the first to go, or could not be: then it takes its chance.
+    pub fn cheapened(&mut self, id: ExecutorId) {
+        if let Some(under_way) = self.cheap.get_mut(&id) {
+            *under_way = false;
+        }
+    }
+
+    /// Ids were reserved up to this one, or could not be.
+    pub fn reserved(&mut self, up_to: Option<ExecutorId>) {
+        self.ids.answered(up_to);
+    }
+}
+
+fn over(Spent(why): Spent) -> Action {
+    Action::Spent(why)
+}
+
+/// The executor as its last program ended: the pod went on.
+fn as_it_ended(entry: &Entry, pod: &Pod) -> Entry {
+    let last = (pod.restarts.as_ref()).and_then(|restarts| restarts.last.clone());
+    let mut ended = entry.clone();
+    if let State::Bound(bound) = &mut ended.state {
+        let mut pod = pod.clone();
+        pod.executor = match last {
+            Some(last) => crate::model::pod::ContainerState::Terminated(last),
+            None => crate::model::pod::ContainerState::Absent,
+        };
+        bound.pod = Arc::new(pod);
+    }
+    ended
+}
+
+#[cfg(test)]
+#[path = "decision_tests.rs"]
+mod tests;

@@ -1,0 +1,150 @@
+//! Pods that sets have made: which executor one is, its label says, and not its name (spec A-80).
+//!
+//! One without the label has no id yet. It has its own place in the snapshot, counts for nothing, and becomes an
+//! executor when it is seen with the label, which is what binds it: whoever else labelled it, it is the executor that it
+//! says it is, as long as no other pod is.
+
+use std::sync::Arc;
+
+use crate::model::ids::{self, ExecutorId};
+use crate::model::news::ListTicket;
+use crate::model::pod::Claim;
+use crate::model::snapshot::Unnamed;
+use crate::model::{Entry, Now, Pod, PodUid, ResourceVersion, Snapshot};
+
+use super::super::table::{self, EntryNews};
+use super::{Draft, Ledger};
+
+/// The executor that a pod stands for: by its name, or by its uid where sets make the names.
+pub(super) fn id_of(
+    prefix: &str,
+    current: &Snapshot,
+    name: &str,
+    uid: Option<&PodUid>,
+) -> Option<ExecutorId> {
+    if !current.of_sets {
+        return ids::id_in_pod_name(prefix, name);
+    }
+    match uid {
+        Some(uid) => current.by_uid.get(uid).copied(),
+        // Hardly ever: its uid cannot be read.
+        None => {
+            let mut entries = current.entries.values();
+            let named = |entry: &&Arc<Entry>| entry.pod().is_some_and(|pod| *pod.name == *name);
+            entries.find(named).map(|entry| entry.id)
+        }
+    }
+}
+
+impl Ledger {
+    /// The ledger of an application whose pods are made by sets.
+    pub fn of_sets(mut self) -> Self {
+        self.current.of_sets = true;
+        self
+    }
+
+    pub(super) fn id_of(&self, name: &str, uid: Option<&PodUid>) -> Option<ExecutorId> {
+        id_of(&self.identity.prefix, &self.current, name, uid)
+    }
+
+    /// A pod that is bound to nobody; `false` where it is none of those that sets make, or is for others to judge.
+    pub(super) fn sight_of_set(
+        &mut self,
+        pod: &Arc<Pod>,
+        may_be_judged: bool,
+        now: Now,
+        draft: &mut Draft,
+    ) -> bool {
+        match &pod.claim {
+            Claim::Unnamed { profile } => {
+                self.note_unnamed(pod, profile.clone(), draft);
+                true
+            }
+            Claim::Executor { id, incarnation, .. } => {
+                let younger = incarnation.is_some_and(|other| other > self.identity.incarnation);
+                let taken = self.current.entry(*id).is_some() || self.current.ended.contains(*id);
+                if younger || taken || !may_be_judged {
+                    return false;
+                }
+                self.bind_named(pod, now, draft);
+                true
+            }
+            Claim::Stranger { .. } | Claim::Foreign { .. } => {
+                self.drop_unnamed(&pod.uid, draft);
+                false
+            }
+        }
+    }
+
+    fn note_unnamed(
+        &mut self,
+        pod: &Arc<Pod>,
+        profile: Option<crate::model::ProfileName>,
+        draft: &mut Draft,
+    ) {
+        let known = self.current.unnamed.get(&pod.uid);
+        let outdated = known.is_some_and(|known| {
+            known.epoch == self.current.epoch && known.version >= pod.version
+        });
+        if outdated {
+            return;
+        }
+        let unnamed = Unnamed {
+            name: Arc::clone(&pod.name),
+            profile,
+            version: pod.version.clone(),
+            terminating: pod.deletion.is_some(),
+            epoch: self.current.epoch,
+            seen_at: known.map_or(self.count, |known| known.seen_at),
+        };
+        self.current.unnamed.insert(pod.uid.clone(), unnamed);
+        draft.other = true;
+    }
+
+    /// It has a label by now that says which executor it is.
+    fn bind_named(&mut self, pod: &Arc<Pod>, now: Now, draft: &mut Draft) {
+        let Claim::Executor {
+            id,
+            profile,
+            incarnation,
+        } = &pod.claim
+        else {
+            return;
+        };
+        let default = &self.identity.default_profile;
+        let profile = profile.clone().unwrap_or_else(|| default.clone());
+        let epoch = self.current.epoch;
+        let incarnation = incarnation.unwrap_or_default();
+        let entry = Entry::requested(*id, profile, incarnation, now.tick, epoch);
+        let at = self.at(now, epoch);
+        if let Some(bound) = table::next(&entry, &EntryNews::Created(pod), &at) {
+            self.put(None, bound, draft);
+        }
+    }
+
+    pub(super) fn drop_unnamed(&mut self, uid: &PodUid, draft: &mut Draft) {
+        draft.other |= self.current.unnamed.remove(uid).is_some();
+    }
+
+    /// What a full list lacks, of what was known before it was asked for (spec S-12).
+    pub(super) fn judge_unnamed(
+        &mut self,
+        is_present: impl Fn(&PodUid) -> bool,
+        ticket: &ListTicket,
+        version: &ResourceVersion,
+        draft: &mut Draft,
+    ) {
+        let epoch = self.current.epoch;
+        let gone = |uid: &PodUid, pod: &Unnamed| {
+            let not_newer = pod.epoch < epoch || pod.version <= *version;
+            !is_present(uid) && pod.seen_at < ticket.begun_at && not_newer
+        };
+        let gone: Vec<PodUid> = (self.current.unnamed.iter())
+            .filter(|(uid, pod)| gone(uid, pod))
+            .map(|(uid, _)| uid.clone())
+            .collect();
+        for uid in gone {
+            self.drop_unnamed(&uid, draft);
+        }
+    }
+}
