@@ -5,7 +5,7 @@
 //! - [`model`]: values and pure functions: ids, pods, entries, snapshots, reasons.
 //! - the actors, one folder each, the decision of each a pure function beside it:
 //!   [`watch_source`], [`poll_source`], [`snapshot_store`], [`pod_allocator`],
-//!   [`set_scaler`], [`lifecycle_manager`], [`driver_backend`], [`record_keeper`].
+//!   [`set_scaler`], [`pod_groups`], [`lifecycle_manager`], [`driver_backend`], [`record_keeper`].
 //! - [`protocol`]: what executors and the driver say to each other.
 //! - [`sessions`]: how executors reach the driver, and prove who they are.
 //! - [`kubernetes`]: the client, typed calls, what a failure means, how a pod is built.
@@ -38,6 +38,7 @@ pub mod metrics;
 pub mod model;
 pub mod planted;
 pub mod pod_allocator;
+pub mod pod_groups;
 pub mod poll_source;
 pub mod protocol;
 pub mod record_keeper;

@@ -73,6 +73,17 @@ impl Story {
         story
     }
 
+    /// The same where sets make the pods.
+    pub(crate) fn new_of_sets(targets: &[(&str, u32)]) -> Self {
+        let story = Self::before_adoption(targets, Inheritance::default());
+        let mut story = Self {
+            ledger: story.ledger.of_sets(),
+            ..story
+        };
+        story.list(Vec::new());
+        story
+    }
+
     pub(crate) fn now(&self) -> Now {
         Now::new(at(self.millis), jiff::Timestamp::UNIX_EPOCH)
     }

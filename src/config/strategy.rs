@@ -89,7 +89,7 @@ impl GangKind {
 const LONGEST_SET_NAME: usize = 52;
 
 /// What boatswain reads only where it makes the pods itself.
-const DIRECT_ONLY: [&str; 14] = [
+const DIRECT_ONLY: [&str; 13] = [
     "allocation.batch_size",
     "allocation.max_rate",
     "allocation.creation_timeout",
@@ -103,7 +103,6 @@ const DIRECT_ONLY: [&str; 14] = [
     "failures.stable_after",
     "failures.backoff_initial",
     "failures.backoff_max",
-    "scheduling.gang_timeout",
 ];
 
 /// Notes what goes together with no set; sets the defaults that follow.
@@ -114,7 +113,11 @@ pub(super) fn check(config: &mut Config, notes: &mut Notes) {
     }
     let of_profiles = config.profiles.keys();
     let of_profiles = of_profiles.map(|name| format!("profiles.{name}.max_pending"));
-    for key in DIRECT_ONLY.map(str::to_owned).into_iter().chain(of_profiles) {
+    for key in DIRECT_ONLY
+        .map(str::to_owned)
+        .into_iter()
+        .chain(of_profiles)
+    {
         if notes.is_set(&key) && notes.are_sound(&[&key]) {
             notes.refuse(
                 &key,
@@ -170,5 +173,67 @@ fn names(config: &Config, notes: &mut Notes) {
                 ),
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Config, Vec<String>> {
+        let described = "[profiles.default]\nimage = \"a\"\n";
+        let text = format!("{text}\n{described}");
+        Config::from_toml(&text, "a.toml", [], &[])
+            .map_err(|error| error.mistakes.iter().map(|m| m.key.clone()).collect())
+    }
+
+    fn refused(text: &str) -> Vec<String> {
+        read(text).err().unwrap_or_default()
+    }
+
+    // spec: A-80
+    #[test]
+    fn what_a_set_cannot_do_is_refused_where_somebody_asks_for_it() {
+        let set = "allocation.strategy = \"deployment\"";
+        assert_eq!(refused(set), Vec::<String>::new());
+        for (key, value) in [
+            ("allocation.cancel_delay", "\"1s\""),
+            ("allocation.max_pending", "3"),
+            ("app.max_executors", "3"),
+            ("failures.node_max_failures", "3"),
+        ] {
+            assert_eq!(refused(&format!("{set}\n{key} = {value}")), [key]);
+            assert_eq!(refused(&format!("{key} = {value}")), Vec::<String>::new());
+        }
+        let long = format!("{set}\napp.name = \"{}\"", "a".repeat(36));
+        assert_eq!(refused(&long), Vec::<String>::new());
+        let talks = "backend.listen = \"127.0.0.1:7078\"\ncluster.mode = \"embedded\"";
+        let derived = format!("{set}\n{talks}\nbackend.auth = \"derived\"");
+        assert_eq!(refused(&derived), ["backend.auth"]);
+        let config = read(&format!("{set}\n{talks}")).unwrap();
+        assert_eq!(config.backend.sessions.auth, Some(Auth::Kubernetes));
+    }
+
+    // spec: A-82, B-20
+    #[test]
+    fn a_gang_is_a_word_or_a_flag() {
+        let gang = |value: &str| {
+            let text = format!(
+                "scheduling.gang = {value}\n[profiles.default]\nimage = \"a\"\nexecutors = 2\nmin_executors = 2\n"
+            );
+            Config::from_toml(&text, "a.toml", [], &[]).map(|config| config.scheduling.gang)
+        };
+        for (value, expected) in [
+            ("true", Gang::On),
+            ("false", Gang::Off),
+            ("\"on\"", Gang::On),
+            ("\"off\"", Gang::Off),
+            ("\"yunikorn\"", Gang::Yunikorn),
+            ("\"volcano\"", Gang::Volcano),
+        ] {
+            assert_eq!(gang(value).unwrap(), expected, "{value}");
+        }
+        assert!(gang("\"slurm\"").is_err());
+        assert!(Gang::Volcano.is_on() && !Gang::Off.is_on());
     }
 }

@@ -7,14 +7,17 @@ use rand::rngs::SysRng;
 use serde_json::Value;
 
 use super::door;
-use super::settings::specs;
+use super::makers;
+use super::settings::{least, mark_gangs, specs};
 use super::succession::{holder, label_scheme, new_app_id};
-use crate::config::{Auth, ClusterMode, Config};
+use crate::config::{Auth, ClusterMode, Config, Gang};
 use crate::kubernetes::pod_template::{Common, Template};
 use crate::kubernetes::record::{Record, RecordPlace};
+use crate::kubernetes::set_template::Sets;
 use crate::model::{AppId, ExecutorId, ProfileName};
 use crate::pod_allocator::ids::RESERVED_BLOCK;
 use crate::pod_allocator::slots::split_evenly;
+use crate::pod_groups::{self, Todo};
 
 /// Why nothing can be shown.
 #[derive(Debug, thiserror::Error)]
@@ -24,7 +27,7 @@ pub struct DryRunError(String);
 /// Above the documents.
 const HEAD: &str = "\
 # What `boatswain run` asks for in the first round of a first start, for kubectl create -f.
-# It differs in one thing: each executor is owned by the record, by a uid that the cluster gives to it. Here that is left
+# It differs in one thing: what it makes is owned by the record, by a uid that the cluster gives to it. Here that is left
 # out, for the cluster deletes what is owned by something that does not exist.
 ";
 
@@ -83,9 +86,22 @@ fn documents(config: &Config, seed: u64, start: u64) -> Result<Vec<Value>, DryRu
         agent: None,
         avoid: Default::default(),
     };
-    let template =
-        Template::new(&common, &specs(config.profiles.clone())).map_err(|error| failed(&error))?;
+    let mut specs = specs(config.profiles.clone());
+    let least = least(&config.profiles);
+    mark_gangs(&config.scheduling, &least, &mut specs);
     let mut documents = vec![record.to_config_map(&place, None)];
+    if config.scheduling.gang == Gang::Volcano {
+        documents.extend(pod_groups(&common, &least));
+    }
+    if let Some(kind) = makers::set_kind(config.allocation.strategy) {
+        let sets = Sets::new(kind, common.clone(), &specs).map_err(|error| failed(&error))?;
+        let wanted = config.profiles.iter().filter(|(_, p)| p.executors > 0);
+        documents.extend(wanted.filter_map(|(profile, described)| {
+            sets.set(profile, described.executors, &common.record_uid)
+        }));
+        return Ok(without_what_is_not_known(documents, config));
+    }
+    let template = Template::new(&common, &specs).map_err(|error| failed(&error))?;
     let mut next = Some(succession.first_id);
     for (profile, executors) in first_round(config) {
         for _ in 0..executors {
@@ -94,23 +110,42 @@ fn documents(config: &Config, seed: u64, start: u64) -> Result<Vec<Value>, DryRu
             let Some(pod) = id.and_then(|id| template.pod(profile, id)) else {
                 continue;
             };
-            let mut pod: Value =
-                serde_json::from_slice(&pod.json).map_err(|error| failed(&error))?;
-            if let Some(metadata) = pod["metadata"].as_object_mut() {
-                metadata.remove("ownerReferences");
-            }
+            let pod: Value = serde_json::from_slice(&pod.json).map_err(|error| failed(&error))?;
             documents.push(pod);
         }
     }
-    // Which namespace is the context's, kubectl knows as well.
-    if known.is_none() && config.cluster.mode == ClusterMode::Kubernetes {
-        for document in &mut documents {
-            if let Some(metadata) = document["metadata"].as_object_mut() {
+    Ok(without_what_is_not_known(documents, config))
+}
+
+/// The PodGroups that Volcano reads.
+fn pod_groups<'a>(
+    common: &'a Common,
+    least: &'a BTreeMap<ProfileName, u32>,
+) -> impl Iterator<Item = Value> + 'a {
+    let gangs = least.iter().filter(|(_, least)| **least > 0);
+    gangs.filter_map(|(profile, least)| {
+        match pod_groups::todo(&common.prefix, profile, *least, &common.record_uid, None) {
+            Todo::Create(mut group) => {
+                group["metadata"]["namespace"] = common.namespace.as_str().into();
+                Some(group)
+            }
+            Todo::Nothing | Todo::Patch(_) => None,
+        }
+    })
+}
+
+/// Leaves out who owns what is made, which has no uid yet; and which namespace is the context's, kubectl knows as well.
+fn without_what_is_not_known(mut documents: Vec<Value>, config: &Config) -> Vec<Value> {
+    let known = config.cluster.namespace.is_some() || config.cluster.mode == ClusterMode::Embedded;
+    for document in &mut documents {
+        if let Some(metadata) = document["metadata"].as_object_mut() {
+            metadata.remove("ownerReferences");
+            if !known {
                 metadata.remove("namespace");
             }
         }
     }
-    Ok(documents)
+    documents
 }
 
 /// How many of each profile: all that are wanted, as far as one round may ask (spec A-3, A-4).
@@ -184,6 +219,21 @@ while true; do sleep 1 & wait $!; done
                 "{text} in\n{yaml}"
             );
         }
+    }
+
+    // spec: A-80
+    #[test]
+    fn a_dry_run_shows_the_set_where_sets_make_the_pods() {
+        let text = TWO.replace(
+            "[profiles.default]",
+            "[allocation]\nstrategy = \"statefulset\"\n[profiles.default]",
+        );
+        let (_, shown) = shown(&text);
+        let kinds: Vec<&str> = shown.iter().filter_map(|d| d["kind"].as_str()).collect();
+        assert_eq!(kinds, ["ConfigMap", "StatefulSet", "StatefulSet"]);
+        assert_eq!(shown[1]["metadata"]["name"], "etl-default");
+        assert_eq!(shown[1]["spec"]["replicas"], 2);
+        assert_eq!(shown[1]["metadata"].get("ownerReferences"), None);
     }
 
     #[test]

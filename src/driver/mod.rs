@@ -413,4 +413,6 @@ async fn told_to_stop(commands: &mut mpsc::UnboundedReceiver<Command>, early: &m
 #[cfg(test)]
 mod lines_tests;
 #[cfg(test)]
+mod sets_tests;
+#[cfg(test)]
 mod talking_tests;

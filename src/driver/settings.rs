@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::{self, FailureAction, ScaleDown, Where};
+use crate::config::{self, FailureAction, Gang, ScaleDown, Where};
 use crate::driver_backend::autoscaling::{self, Bounds};
 use crate::driver_backend::profiles::Understood;
 use crate::driver_backend::rolling::{self, Policy};
 use crate::kubernetes::pod_template::Toleration;
+use crate::kubernetes::pod_template::gangs::{GangScheduler, mark_profiles};
 use crate::kubernetes::{ProfileSpec, Record};
 use crate::lifecycle_manager::duties;
 use crate::model::backoff::Backoff;
@@ -308,7 +309,23 @@ fn spec(profile: config::Profile) -> ProfileSpec {
         node_selector,
         tolerations: tolerations.into_iter().map(toleration).collect(),
         termination_grace: Some(termination_grace),
+        gang: None,
     }
+}
+
+/// Marks pods for a scheduler that knows gangs, where one is to be told (spec A-82).
+pub(super) fn mark_gangs(
+    scheduling: &config::Scheduling,
+    least: &BTreeMap<ProfileName, u32>,
+    specs: &mut BTreeMap<ProfileName, ProfileSpec>,
+) {
+    let scheduler = match scheduling.gang {
+        Gang::Off | Gang::On => return,
+        Gang::Yunikorn => GangScheduler::Yunikorn,
+        Gang::Volcano => GangScheduler::Volcano,
+    };
+    let timeout = scheduling.gang_timeout.as_secs();
+    mark_profiles(scheduler, least, timeout, specs);
 }
 
 fn toleration(toleration: config::Toleration) -> Toleration {

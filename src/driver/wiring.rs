@@ -10,7 +10,7 @@ use rand::rngs::StdRng;
 use crate::announcer::Announcer;
 use crate::announcer::events::Events;
 use crate::api;
-use crate::config::{self, Config, Registration, Where};
+use crate::config::{self, Config, Gang, Registration, Where};
 use crate::credentials::Credentials;
 use crate::driver_backend::messages::{HearOfEnds, SetTargets};
 use crate::driver_backend::profiles::{self, TellOfProfiles};
@@ -24,6 +24,7 @@ use crate::metrics::Meter;
 use crate::metrics::messages::{TellOfDepths, TellOfSessions};
 use crate::model::ProfileName;
 use crate::pod_allocator::{self, PodAllocator, Pods, allocation};
+use crate::pod_groups::GroupKeeper;
 use crate::poll_source::PollSource;
 use crate::poll_source::lister::Lister;
 use crate::record_keeper::keeping::Keeping;
@@ -316,7 +317,19 @@ pub(super) fn wire(
         avoid: Default::default(),
     };
     let names: Vec<ProfileName> = profiles.keys().cloned().collect();
-    let specs = settings::specs(profiles);
+    let mut specs = settings::specs(profiles);
+    settings::mark_gangs(&scheduling, &least, &mut specs);
+    if scheduling.gang == Gang::Volcano {
+        let (prefix, announcer) = (common.prefix.clone(), announcer.clone());
+        GroupKeeper::new(
+            calls.clone(),
+            prefix,
+            least.clone(),
+            store.clone(),
+            announcer,
+        )
+        .start();
+    }
     let timing_of_pods = Timing {
         interval: up.interval,
         ..timing

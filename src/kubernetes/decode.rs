@@ -17,8 +17,8 @@ use super::wire::{
 };
 use crate::model::ids::{ExecutorId, Incarnation, PodUid, id_in_pod_name, pod_name};
 use crate::model::pod::{
-    Claim, ContainerState, Deletion, Disruption, Phase, Restarts, Scheduling, Sighting, Termination,
-    Unreadable, cut,
+    Claim, ContainerState, Deletion, Disruption, Phase, Restarts, Scheduling, Sighting,
+    Termination, Unreadable, cut,
 };
 use crate::model::{AppId, Pod, ResourceVersion};
 

@@ -3,6 +3,7 @@
 //! All that is the same for every executor of a profile is rendered once; for executor N only its number is put in.
 
 mod avoidance;
+pub mod gangs;
 mod parts;
 
 use std::collections::BTreeMap;
@@ -56,6 +57,8 @@ pub struct ProfileSpec {
     pub tolerations: Vec<Toleration>,
     /// How long it may take to end; `None` for the cluster's default.
     pub termination_grace: Option<Duration>,
+    /// How its gang is scheduled, where a scheduler is told of that (spec A-82).
+    pub gang: Option<gangs::GangMark>,
 }
 
 /// A taint that is tolerated; empty parts match anything, as in Kubernetes.
@@ -266,7 +269,7 @@ fn pod_json(
     id: &str,
     token: &str,
 ) -> Value {
-    json!({
+    let mut pod = json!({
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
@@ -276,7 +279,11 @@ fn pod_json(
             "ownerReferences": [owner_reference(&common.prefix, &common.record_uid)],
         },
         "spec": pod_spec(common, profile, spec, id, token),
-    })
+    });
+    if let Some(gang) = &spec.gang {
+        gangs::mark(&mut pod, common, profile, gang);
+    }
+    pod
 }
 
 /// The owner of every executor: the application record (spec K-2).

@@ -217,10 +217,7 @@ impl SetScaler {
     }
 
     fn spent(&mut self, why: Arc<str>) {
-        tracing::error!(
-            why = &*why,
-            "the application has failed too often: it ends"
-        );
+        tracing::error!(why = &*why, "the application has failed too often: it ends");
         self.stop.do_send(Stop::OverBudget { why });
     }
 
@@ -238,7 +235,11 @@ impl SetScaler {
             match &answer {
                 Err(Some(failure)) if failed_before == 0 => {
                     let error = &*failure.explained();
-                    tracing::warn!(set, error, "degraded: the API server refuses what a set needs");
+                    tracing::warn!(
+                        set,
+                        error,
+                        "degraded: the API server refuses what a set needs"
+                    );
                 }
                 Ok(_) if failed_before > 0 => {
                     tracing::info!(set, "recovered: the API server accepts what a set needs");
@@ -250,20 +251,18 @@ impl SetScaler {
         }));
     }
 
-    fn numbered(
-        &mut self,
-        id: ExecutorId,
-        uid: &PodUid,
-        pod: Result<Option<Sighting>, Failure>,
-    ) {
+    fn numbered(&mut self, id: ExecutorId, uid: &PodUid, pod: Result<Option<Sighting>, Failure>) {
         if let Err(failure) = &pod {
             let (executor, error) = (id.get(), &*failure.message);
-            tracing::debug!(executor, error, "a pod was not given its id, it is tried again");
+            tracing::debug!(
+                executor,
+                error,
+                "a pod was not given its id, it is tried again"
+            );
         }
         let succeeded = pod.is_ok();
         self.heard(pod.ok().flatten());
-        self.scaling
-            .numbered(uid, succeeded, self.clock.now().tick);
+        self.scaling.numbered(uid, succeeded, self.clock.now().tick);
         self.ask();
     }
 

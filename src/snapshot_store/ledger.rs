@@ -263,7 +263,12 @@ impl Ledger {
             .collect();
         for id in released {
             self.gone.remove(&id);
-            if let Some(uid) = self.current.entry(id).and_then(|entry| entry.uid()).cloned() {
+            if let Some(uid) = self
+                .current
+                .entry(id)
+                .and_then(|entry| entry.uid())
+                .cloned()
+            {
                 self.current.by_uid.remove(&uid);
             }
             if let Some(uid) = self

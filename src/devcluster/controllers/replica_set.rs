@@ -27,7 +27,12 @@ pub(super) fn reconcile(state: &State, owner: &Object, writes: &mut Vec<Write>) 
         let surplus = there.saturating_sub(wanted);
         let mut ranked = active.clone();
         ranked.sort_by_cached_key(|pod| rank(pod));
-        writes.extend(ranked.into_iter().take(surplus).map(|pod| pods::delete(pod)));
+        writes.extend(
+            ranked
+                .into_iter()
+                .take(surplus)
+                .map(|pod| pods::delete(pod)),
+        );
     }
     let ready = active.iter().filter(|pod| pods::is_ready(pod)).count();
     let status = json!({

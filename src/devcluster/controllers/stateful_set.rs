@@ -39,7 +39,11 @@ pub(super) fn reconcile(state: &State, owner: &Object, writes: &mut Vec<Write>) 
 }
 
 fn revision(owner: &Object) -> String {
-    format!("{}-{}", owner.key().name, pods::hash(&pods::template(owner)))
+    format!(
+        "{}-{}",
+        owner.key().name,
+        pods::hash(&pods::template(owner))
+    )
 }
 
 fn by_ordinal<'a>(owner: &Object, pods: Vec<&'a Arc<Object>>) -> BTreeMap<u32, &'a Arc<Object>> {
@@ -108,13 +112,7 @@ fn step(
 }
 
 /// The pod of that number, and first what it claims.
-fn create(
-    state: &State,
-    owner: &Object,
-    revision: &str,
-    ordinal: u32,
-    writes: &mut Vec<Write>,
-) {
+fn create(state: &State, owner: &Object, revision: &str, ordinal: u32, writes: &mut Vec<Write>) {
     let name = format!("{}-{ordinal}", owner.key().name);
     let mut pod = pods::of_template(owner, &pods::template(owner));
     set(&mut pod, &["metadata", "name"], name.as_str().into());

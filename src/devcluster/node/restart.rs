@@ -54,9 +54,7 @@ impl Restarts {
     pub(super) fn ended(&mut self, status: &mut Value) -> Duration {
         let statuses = status["containerStatuses"].as_array();
         let statuses = statuses.into_iter().flatten();
-        self.last = statuses
-            .map(|c| c["state"]["terminated"].clone())
-            .collect();
+        self.last = statuses.map(|c| c["state"]["terminated"].clone()).collect();
         self.waits = true;
         self.tell(status);
         match self.count {
@@ -100,10 +98,7 @@ impl Restarts {
             status["phase"] = "Running".into();
             let conditions = status["conditions"].as_array_mut();
             for condition in conditions.into_iter().flatten() {
-                let of_phase = matches!(
-                    text(condition, &["reason"]),
-                    "PodFailed" | "PodCompleted"
-                );
+                let of_phase = matches!(text(condition, &["reason"]), "PodFailed" | "PodCompleted");
                 if of_phase && phase_before != "Running" {
                     condition["reason"] = "ContainersNotReady".into();
                 }

@@ -7,6 +7,7 @@ mod events;
 pub mod fuzzing;
 mod lines;
 mod openid;
+mod pod_groups;
 mod pods;
 mod sets;
 mod streamed;
@@ -25,6 +26,7 @@ use tokio::time::Instant;
 
 pub use config_maps::{ConfigMap, ConfigMapStream};
 pub use controllers::{Controlled, Reference};
+pub use pod_groups::PodGroupSeen;
 pub use pods::{Deleted, ListPage, ListQuery};
 pub use sets::{SetKind, SetSeen};
 pub use streamed::NotStreamed;

@@ -158,12 +158,7 @@ impl Calls {
     ///
     /// # Errors
     /// Also for a 404 or 409 that is about something else than this set.
-    pub async fn delete_set(
-        &self,
-        kind: SetKind,
-        name: &str,
-        uid: &PodUid,
-    ) -> Result<(), Failure> {
+    pub async fn delete_set(&self, kind: SetKind, name: &str, uid: &PodUid) -> Result<(), Failure> {
         let options = json!({
             "apiVersion": "v1",
             "kind": "DeleteOptions",

@@ -85,9 +85,9 @@ impl Call {
             "statefulsets",
             "deployments",
         ]
-            .into_iter()
-            .find(|plural| is_about(plural))
-            .unwrap_or("other")
+        .into_iter()
+        .find(|plural| is_about(plural))
+        .unwrap_or("other")
     }
 
     fn into_request(self) -> Result<Request<Body>, http::Error> {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::*;
 
-fn common() -> Common {
+pub(super) fn common() -> Common {
     Common {
         app_id: "etl-7f3a".into(),
         app_name: "Nightly ETL".to_owned(),

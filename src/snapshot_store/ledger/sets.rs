@@ -60,7 +60,9 @@ impl Ledger {
                 self.note_unnamed(pod, profile.clone(), draft);
                 true
             }
-            Claim::Executor { id, incarnation, .. } => {
+            Claim::Executor {
+                id, incarnation, ..
+            } => {
                 let younger = incarnation.is_some_and(|other| other > self.identity.incarnation);
                 let taken = self.current.entry(*id).is_some() || self.current.ended.contains(*id);
                 if younger || taken || !may_be_judged {
@@ -83,9 +85,8 @@ impl Ledger {
         draft: &mut Draft,
     ) {
         let known = self.current.unnamed.get(&pod.uid);
-        let outdated = known.is_some_and(|known| {
-            known.epoch == self.current.epoch && known.version >= pod.version
-        });
+        let outdated = known
+            .is_some_and(|known| known.epoch == self.current.epoch && known.version >= pod.version);
         if outdated {
             return;
         }

@@ -190,10 +190,7 @@ const BINDINGS: [Column; 6] = [
 
 const READY: Column = Column::text("Ready", "Number of the pod with ready state");
 
-const CONTAINERS: Column = Column::wide(
-    "Containers",
-    "Names of each container in the template.",
-);
+const CONTAINERS: Column = Column::wide("Containers", "Names of each container in the template.");
 
 const IMAGES: Column = Column::wide(
     "Images",
@@ -229,11 +226,17 @@ const REPLICA_SETS: [Column; 8] = [
     },
     Column {
         kind: "integer",
-        ..Column::text("Current", "Replicas is the most recently observed number of non-terminating pods.")
+        ..Column::text(
+            "Current",
+            "Replicas is the most recently observed number of non-terminating pods.",
+        )
     },
     Column {
         kind: "integer",
-        ..Column::text("Ready", "The number of non-terminating pods targeted by this ReplicaSet with a Ready Condition.")
+        ..Column::text(
+            "Ready",
+            "The number of non-terminating pods targeted by this ReplicaSet with a Ready Condition.",
+        )
     },
     AGE,
     CONTAINERS,

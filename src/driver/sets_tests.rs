@@ -1,0 +1,344 @@
+//! The whole driver on the embedded cluster, under a paused clock, where sets make the executors' pods (spec A-80).
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use http::{Method, Request};
+use http_body_util::BodyExt as _;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tower::{BoxError, ServiceExt as _, service_fn};
+
+use super::*;
+use crate::model::LossClass;
+
+/// Which driver told the end of which executor in which pod, and why.
+type Ends = Rc<RefCell<Vec<(u64, u64, String, LossClass)>>>;
+
+/// Writes down what is told of ends.
+struct Reader(u64, Ends);
+
+impl Actor for Reader {
+    type Context = Context<Self>;
+}
+
+impl Handler<Ended> for Reader {
+    type Result = ();
+
+    fn handle(&mut self, ended: Ended, _: &mut Self::Context) {
+        let Ended(ending) = ended;
+        let uid = ending.entry.uid().map(ToString::to_string);
+        let (id, class) = (ending.entry.id.get(), ending.reason.class);
+        let told = (self.0, id, uid.unwrap_or_default(), class);
+        self.1.borrow_mut().push(told);
+    }
+}
+
+/// A cluster whose pods run soon, and the drivers in it.
+struct World {
+    cluster: DevCluster,
+    strategy: &'static str,
+    ends: Ends,
+    starts: u64,
+}
+
+/// A driver that runs.
+struct Running {
+    handle: Handle,
+    task: JoinHandle<Exit>,
+    dead: Arc<AtomicBool>,
+}
+
+impl World {
+    fn new(strategy: &'static str) -> Self {
+        tokio::time::pause();
+        let cluster = devcluster::start(devcluster::Options {
+            node: NodeKind::Simulated(SimulatedNode::default()),
+            ..devcluster::Options::default()
+        });
+        Self {
+            cluster,
+            strategy,
+            ends: Ends::default(),
+            starts: 0,
+        }
+    }
+
+    fn driver(&mut self, more: &[&str]) -> Running {
+        self.starts += 1;
+        let mut sets = vec![
+            "app.id=etl-1".to_owned(),
+            "app.name=etl".to_owned(),
+            format!("allocation.strategy={}", self.strategy),
+            "profiles.default.image=none".to_owned(),
+            "profiles.default.executors=3".to_owned(),
+            "shutdown.on_signal=hand-over".to_owned(),
+        ];
+        sets.extend(more.iter().map(|set| (*set).to_owned()));
+        let config = Config::from_toml("", "none.toml", [], &sets).unwrap();
+        let (router, dead) = (self.cluster.router(), Arc::new(AtomicBool::new(false)));
+        let is_dead = Arc::clone(&dead);
+        let service = service_fn(move |request: Request<kube::client::Body>| {
+            let (router, is_dead) = (router.clone(), Arc::clone(&is_dead));
+            async move {
+                if is_dead.load(Ordering::Relaxed) {
+                    return std::future::pending().await;
+                }
+                let response = router.oneshot(request.map(axum::body::Body::new)).await?;
+                Ok::<_, BoxError>(response)
+            }
+        });
+        let environment = Environment {
+            clients: Clients::in_process(service, "default"),
+            clock: Clock::starting_at(jiff::Timestamp::UNIX_EPOCH),
+            seed: self.starts,
+            holder: self.starts,
+        };
+        let (handle, running) = start_in(config, environment);
+        let reader = Reader(self.starts, Rc::clone(&self.ends));
+        handle.hear_of_ends(reader.start().recipient());
+        let task = actix::spawn(running);
+        Running { handle, task, dead }
+    }
+
+    async fn ask(&self, method: Method, path: &str, body: Option<Value>) -> Value {
+        let kind = match method {
+            Method::PATCH => "application/merge-patch+json",
+            _ => "application/json",
+        };
+        let body = body.map_or_else(axum::body::Body::empty, |body| body.to_string().into());
+        let request = Request::builder().method(method).uri(path);
+        let request = request.header("content-type", kind).body(body).unwrap();
+        let response = self.cluster.router().oneshot(request).await.unwrap();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        serde_json::from_slice(&body).unwrap_or_default()
+    }
+
+    fn set(&self) -> String {
+        format!(
+            "/apis/apps/v1/namespaces/default/{}s/etl-default",
+            self.strategy
+        )
+    }
+
+    /// The pods that nobody has begun to delete: their names, and the ids that their labels say.
+    async fn pods(&self) -> BTreeMap<String, String> {
+        let list = self.ask(Method::GET, PODS, None).await;
+        let pods = list["items"].as_array().unwrap().iter();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        pods.filter(|pod| pod["metadata"]["deletionTimestamp"].is_null())
+            .map(|pod| {
+                let id = &pod["metadata"]["labels"]["boatswain.dev/executor-id"];
+                (text(&pod["metadata"]["name"]), text(id))
+            })
+            .collect()
+    }
+
+    async fn ids(&self) -> Vec<u64> {
+        let pods = self.pods().await;
+        let mut ids: Vec<u64> = pods.values().map(|id| id.parse().unwrap_or(0)).collect();
+        ids.sort_unstable();
+        ids
+    }
+}
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
+impl Running {
+    async fn target(&self, executors: u32) {
+        let targets = BTreeMap::from([("default".into(), executors)]);
+        self.handle.set_targets(targets).await.unwrap().unwrap();
+    }
+
+    async fn live(&self) -> u32 {
+        let snapshot = self.handle.look().await.unwrap();
+        snapshot.counts(&"default".into()).live()
+    }
+
+    /// Dies, as a process does that is killed: nothing that it does reaches the server any more.
+    fn dies(self) {
+        self.dead.store(true, Ordering::Relaxed);
+        self.task.abort();
+    }
+}
+
+async fn seconds(n: u64) {
+    tokio::time::sleep(Duration::from_secs(n)).await;
+}
+
+const STRATEGIES: [&str; 2] = ["statefulset", "deployment"];
+
+// spec: A-80, B-1
+#[actix::test]
+async fn a_set_makes_the_pods_and_each_becomes_an_executor_with_an_id() {
+    for strategy in STRATEGIES {
+        let mut world = World::new(strategy);
+        let driver = world.driver(&[]);
+        seconds(5).await;
+        assert_eq!(world.ids().await, [1, 2, 3], "{strategy}");
+        assert_eq!(driver.live().await, 3);
+        let set = world.ask(Method::GET, &world.set(), None).await;
+        assert_eq!(set["metadata"]["ownerReferences"][0]["kind"], "ConfigMap");
+        driver.target(5).await;
+        seconds(5).await;
+        assert_eq!(world.ids().await, [1, 2, 3, 4, 5]);
+        driver.target(2).await;
+        seconds(5).await;
+        assert_eq!(world.ids().await.len(), 2);
+        let told: Vec<LossClass> = world.ends.borrow().iter().map(|end| end.3).collect();
+        assert_eq!(told, [LossClass::ScaledDown; 3], "{strategy}");
+        driver.dies();
+    }
+}
+
+// spec: A-80, I-9
+#[actix::test]
+async fn a_successor_finds_the_executors_and_gives_nobody_another_id() {
+    for strategy in STRATEGIES {
+        let mut world = World::new(strategy);
+        let first = world.driver(&[]);
+        seconds(5).await;
+        let before = world.pods().await;
+        first.dies();
+        seconds(30).await;
+        let second = world.driver(&[]);
+        seconds(60).await;
+        assert_eq!(world.pods().await, before, "{strategy}");
+        assert_eq!(second.live().await, 3);
+        assert_eq!(*world.ends.borrow(), []);
+        second.dies();
+    }
+}
+
+// spec: A-80
+#[actix::test]
+async fn another_template_replaces_all_of_them() {
+    for strategy in STRATEGIES {
+        let mut world = World::new(strategy);
+        world.driver(&[]).dies_after(5).await;
+        let second = world.driver(&["profiles.default.image=other"]);
+        seconds(120).await;
+        let list = world.ask(Method::GET, PODS, None).await;
+        for pod in list["items"].as_array().unwrap() {
+            assert_eq!(pod["spec"]["containers"][0]["image"], "other", "{strategy}");
+        }
+        let ids = world.ids().await;
+        assert_eq!(ids.len(), 3);
+        assert!(ids.iter().all(|id| *id > 3), "{ids:?}");
+        second.dies();
+    }
+}
+
+impl Running {
+    async fn dies_after(self, n: u64) {
+        seconds(n).await;
+        self.dies();
+    }
+}
+
+// spec: A-80, O-11
+#[actix::test]
+async fn at_the_end_of_the_application_nothing_is_left() {
+    for strategy in STRATEGIES {
+        let mut world = World::new(strategy);
+        let driver = world.driver(&[]);
+        seconds(5).await;
+        driver.handle.stop_by(OnSignal::End);
+        assert_eq!(driver.task.await.unwrap(), Exit::Clean, "{strategy}");
+        seconds(5).await;
+        assert_eq!(world.pods().await.len(), 0);
+        let set = world.ask(Method::GET, &world.set(), None).await;
+        assert_eq!(set["code"], 404, "{strategy}");
+        assert_eq!(world.ends.borrow().len(), 3);
+    }
+}
+
+// spec: A-80, L-1, I-2, I-4
+#[actix::test]
+async fn whatever_befalls_sets_pods_and_drivers_all_comes_to_what_is_wanted_and_each_end_is_told_once()
+ {
+    for seed in 0..12u64 {
+        let strategy = STRATEGIES[usize::try_from(seed % 2).unwrap()];
+        let mut world = World::new(strategy);
+        let mut rng = StdRng::seed_from_u64(seed);
+        let mut driver = world.driver(&[]);
+        let mut target = 3;
+        for _ in 0..rng.random_range(5..25) {
+            tokio::time::sleep(Duration::from_millis(rng.random_range(0..15_000))).await;
+            match rng.random_range(0..7) {
+                0 => {
+                    target = rng.random_range(0..7);
+                    driver.target(target).await;
+                }
+                1 => {
+                    let replicas = rng.random_range(0..9);
+                    let scale = json!({"spec": {"replicas": replicas}});
+                    world.ask(Method::PATCH, &world.set(), Some(scale)).await;
+                }
+                2 => {
+                    world.ask(Method::DELETE, &world.set(), None).await;
+                }
+                3 | 4 => {
+                    let pods = world.pods().await;
+                    let Some(name) = pods.keys().next() else {
+                        continue;
+                    };
+                    let path = format!("{PODS}/{name}");
+                    if rng.random_bool(0.3) {
+                        // Its label is lost.
+                        let label = json!({"boatswain.dev/executor-id": null});
+                        let patch = json!({"metadata": {"labels": label}});
+                        world.ask(Method::PATCH, &path, Some(patch)).await;
+                    } else {
+                        world.ask(Method::DELETE, &path, None).await;
+                    }
+                }
+                5 => {
+                    driver.dies();
+                    driver = world.driver(&[]);
+                    seconds(3).await;
+                }
+                _ => {
+                    let image = format!("profiles.default.image=i{}", rng.random_range(0..3));
+                    driver.dies();
+                    driver = world.driver(&[&image]);
+                    seconds(3).await;
+                }
+            }
+        }
+        driver.target(target).await;
+        seconds(400).await;
+        let ids = world.ids().await;
+        assert_eq!(
+            ids.len(),
+            target as usize,
+            "seed {seed}, {strategy}: {ids:?}"
+        );
+        assert!(!ids.contains(&0), "seed {seed}, {strategy}: one has no id");
+        assert_eq!(driver.live().await, target, "seed {seed}, {strategy}");
+        let writes = world.cluster.writes().await;
+        seconds(300).await;
+        assert_eq!(world.cluster.writes().await, writes, "seed {seed}: silence");
+        let mut told = std::collections::BTreeSet::new();
+        for (by, id, uid, _) in world.ends.borrow().iter() {
+            assert!(
+                told.insert((*by, *id, uid.clone())),
+                "seed {seed}: {id} told twice"
+            );
+        }
+        driver.handle.stop_by(OnSignal::End);
+        assert_eq!(driver.task.await.unwrap(), Exit::Clean, "seed {seed}");
+        seconds(10).await;
+        assert_eq!(
+            world.pods().await.len(),
+            0,
+            "seed {seed}: something is left"
+        );
+    }
+}

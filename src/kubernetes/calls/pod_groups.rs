@@ -1,0 +1,126 @@
+//! Calls about Volcano's PodGroups (spec A-82).
+
+use bytes::Bytes;
+use http::Method;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::Calls;
+use super::pods::is_missing;
+use super::transport::{self, Call, JSON, MERGE_PATCH, OBJECT_LIMIT, Query, garbage, path};
+use crate::kubernetes::refusal::Failure;
+
+const POD_GROUPS: &str = "podgroups";
+
+/// A PodGroup, as far as it is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodGroupSeen {
+    /// How many pods it takes at least.
+    pub least: u32,
+    /// The uid of the application record among its owners, where it has one.
+    pub owner: Option<String>,
+}
+
+impl Calls {
+    /// Reads a PodGroup; `None` where the server says that there is no such one.
+    ///
+    /// # Errors
+    /// Also for a 404 that says that there is no such kind: where Volcano is not installed.
+    pub async fn get_pod_group(&self, name: &str) -> Result<Option<PodGroupSeen>, Failure> {
+        let call = self.pod_group_call(Method::GET, Some(name), None);
+        let place = call.place();
+        match self.answer(&self.clients().reads, call).await {
+            Ok(body) => {
+                let text = transport::text(&body);
+                let read = read(&text, &self.reader().record);
+                read.map(Some).map_err(|why| garbage(&place, &why))
+            }
+            Err(rejection) if is_missing(&rejection, POD_GROUPS, name) => Ok(None),
+            Err(rejection) => Err(rejection.failure),
+        }
+    }
+
+    /// Makes a PodGroup.
+    ///
+    /// # Errors
+    /// [`crate::kubernetes::Kind::AlreadyExists`] where the name is taken.
+    pub async fn create_pod_group(&self, group: &Value) -> Result<(), Failure> {
+        let call = self.pod_group_call(Method::POST, None, Some((JSON, group)));
+        let answer = self.answer(&self.clients().creates, call).await;
+        answer.map(drop).map_err(|rejection| rejection.failure)
+    }
+
+    /// Changes a PodGroup by a merge patch.
+    ///
+    /// # Errors
+    /// Where it is gone, too.
+    pub async fn patch_pod_group(&self, name: &str, merge_patch: &Value) -> Result<(), Failure> {
+        let body = Some((MERGE_PATCH, merge_patch));
+        let call = self.pod_group_call(Method::PATCH, Some(name), body);
+        let answer = self.answer(&self.clients().creates, call).await;
+        answer.map(drop).map_err(|rejection| rejection.failure)
+    }
+
+    fn pod_group_call(
+        &self,
+        method: Method,
+        name: Option<&str>,
+        body: Option<(&'static str, &Value)>,
+    ) -> Call {
+        let group = "scheduling.volcano.sh";
+        let namespace = self.namespace();
+        let mut segments = vec![
+            "apis",
+            group,
+            "v1beta1",
+            "namespaces",
+            namespace,
+            POD_GROUPS,
+        ];
+        segments.extend(name);
+        Call {
+            query: match body {
+                Some(_) => self.write_query(),
+                None => Query::default(),
+            },
+            method,
+            path: path(&segments),
+            body: body.map(|(kind, object)| (kind, Bytes::from(object.to_string()))),
+            limit: OBJECT_LIMIT,
+        }
+    }
+}
+
+fn read(json: &str, record: &str) -> Result<PodGroupSeen, String> {
+    #[derive(Deserialize)]
+    struct Wire {
+        metadata: Meta,
+        spec: Option<Spec>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Meta {
+        owner_references: Option<Vec<Owner>>,
+    }
+    #[derive(Deserialize)]
+    struct Owner {
+        kind: String,
+        name: String,
+        uid: String,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Spec {
+        min_member: Option<i64>,
+    }
+    let wire: Wire = serde_json::from_str(json).map_err(|error| error.to_string())?;
+    let owners = wire.metadata.owner_references.unwrap_or_default();
+    let owner = owners
+        .into_iter()
+        .find(|owner| owner.kind == "ConfigMap" && owner.name == record);
+    let least = wire.spec.and_then(|spec| spec.min_member);
+    Ok(PodGroupSeen {
+        least: least.and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
+        owner: owner.map(|owner| owner.uid),
+    })
+}
