@@ -207,7 +207,7 @@ mod tests {
         }
         let long = format!("{set}\napp.name = \"{}\"", "a".repeat(36));
         assert_eq!(refused(&long), Vec::<String>::new());
-        let talks = "backend.listen = \"127.0.0.1:7078\"\ncluster.mode = \"embedded\"";
+        let talks = "backend.listen = \"127.0.0.1:7078\"";
         let derived = format!("{set}\n{talks}\nbackend.auth = \"derived\"");
         assert_eq!(refused(&derived), ["backend.auth"]);
         let config = read(&format!("{set}\n{talks}")).unwrap();

@@ -57,7 +57,6 @@ struct Running {
 
 impl World {
     fn new(strategy: &'static str) -> Self {
-        tokio::time::pause();
         let cluster = devcluster::start(devcluster::Options {
             node: NodeKind::Simulated(SimulatedNode::default()),
             ..devcluster::Options::default()
@@ -177,6 +176,7 @@ const STRATEGIES: [&str; 2] = ["statefulset", "deployment"];
 // spec: A-80, B-1
 #[actix::test]
 async fn a_set_makes_the_pods_and_each_becomes_an_executor_with_an_id() {
+    tokio::time::pause();
     for strategy in STRATEGIES {
         let mut world = World::new(strategy);
         let driver = world.driver(&[]);
@@ -200,6 +200,7 @@ async fn a_set_makes_the_pods_and_each_becomes_an_executor_with_an_id() {
 // spec: A-80, I-9
 #[actix::test]
 async fn a_successor_finds_the_executors_and_gives_nobody_another_id() {
+    tokio::time::pause();
     for strategy in STRATEGIES {
         let mut world = World::new(strategy);
         let first = world.driver(&[]);
@@ -219,6 +220,7 @@ async fn a_successor_finds_the_executors_and_gives_nobody_another_id() {
 // spec: A-80
 #[actix::test]
 async fn another_template_replaces_all_of_them() {
+    tokio::time::pause();
     for strategy in STRATEGIES {
         let mut world = World::new(strategy);
         world.driver(&[]).dies_after(5).await;
@@ -245,6 +247,7 @@ impl Running {
 // spec: A-80, O-11
 #[actix::test]
 async fn at_the_end_of_the_application_nothing_is_left() {
+    tokio::time::pause();
     for strategy in STRATEGIES {
         let mut world = World::new(strategy);
         let driver = world.driver(&[]);
@@ -263,6 +266,7 @@ async fn at_the_end_of_the_application_nothing_is_left() {
 #[actix::test]
 async fn whatever_befalls_sets_pods_and_drivers_all_comes_to_what_is_wanted_and_each_end_is_told_once()
  {
+    tokio::time::pause();
     for seed in 0..12u64 {
         let strategy = STRATEGIES[usize::try_from(seed % 2).unwrap()];
         let mut world = World::new(strategy);

@@ -298,7 +298,7 @@ impl Scaling {
                 return;
             }
             let known = self.numbers.get(uid).map(|(id, ..)| *id);
-            let Some(id) = known.or_else(|| self.ids.take()) else {
+            let Some(id) = known.or_else(|| self.next_id(latest)) else {
                 return;
             };
             let entry = (self.numbers)
@@ -317,6 +317,16 @@ impl Scaling {
                 name: Arc::clone(&pod.name),
                 version: pod.version.clone(),
             });
+        }
+    }
+
+    /// The next id that no pod bears: somebody may have labelled one by hand.
+    fn next_id(&mut self, latest: &Snapshot) -> Option<ExecutorId> {
+        loop {
+            let id = self.ids.take()?;
+            if latest.entry(id).is_none() && !latest.ended.contains(id) {
+                return Some(id);
+            }
         }
     }
 
