@@ -80,6 +80,16 @@ pub fn todo(
     }
 }
 
+/// What a look came to.
+enum Looked {
+    /// All are as they should be.
+    InOrder,
+    /// The application record is not there at the moment.
+    TooEarly,
+    /// The cluster has no such kind.
+    NotInstalled,
+}
+
 /// It is time to look.
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -105,48 +115,49 @@ impl GroupKeeper {
         }
     }
 
-    fn looked(&mut self, looked: Result<bool, Failure>, ctx: &mut Context<Self>) {
+    fn looked(&mut self, looked: Result<Looked, Failure>, ctx: &mut Context<Self>) {
         let pause = match looked {
-            Ok(true) => {
+            Ok(Looked::InOrder) => {
                 if std::mem::take(&mut self.failures) > 0 {
                     tracing::info!("recovered: the PodGroups are as Volcano needs them");
                 }
                 LOOK_EVERY
             }
-            Ok(false) => WAIT,
+            Ok(Looked::TooEarly) => WAIT,
+            Ok(Looked::NotInstalled) => self.failed(
+                "the cluster has no kind PodGroup of scheduling.volcano.sh",
+                "install Volcano (volcano.sh), or set scheduling.gang to another word",
+            ),
             Err(failure) => {
-                self.failures += 1;
-                if self.failures == 1 {
-                    self.say(&failure);
-                }
-                TRIES.delay(self.failures)
+                let hint = match failure.kind {
+                    Kind::Rights => "grant it: see README, \"Rights\"",
+                    _ => "it is tried again",
+                };
+                self.failed(&failure.explained(), hint)
             }
         };
         ctx.notify_later(LookAgain, pause);
     }
 
-    fn say(&self, failure: &Failure) {
-        let error = &*failure.explained();
-        let hint = match failure.kind {
-            Kind::NotFound => {
-                "install Volcano (volcano.sh), whose kind PodGroup the cluster does not have, or set scheduling.gang"
+    /// Says so, once; how long it is waited.
+    fn failed(&mut self, error: &str, hint: &str) -> Duration {
+        self.failures += 1;
+        if self.failures == 1 {
+            tracing::warn!(
+                error,
+                hint,
+                "degraded: Volcano is not told of the gangs, and their executors may wait"
+            );
+            if let Some(announcer) = &self.announcer {
+                announcer.do_send(Announce(Note {
+                    reason: "PodGroupMissing",
+                    about: self.prefix.clone(),
+                    text: format!("Volcano is not told of the gangs: {error}: {hint}"),
+                    warning: true,
+                }));
             }
-            Kind::Rights => "grant it: see README, \"Rights\"",
-            _ => "it is tried again",
-        };
-        tracing::warn!(
-            error,
-            hint,
-            "degraded: Volcano is not told of the gangs, and their executors may wait"
-        );
-        if let Some(announcer) = &self.announcer {
-            announcer.do_send(Announce(Note {
-                reason: "PodGroupMissing",
-                about: self.prefix.clone(),
-                text: format!("Volcano is not told of the gangs: {error}: {hint}"),
-                warning: true,
-            }));
         }
+        TRIES.delay(self.failures)
     }
 }
 
@@ -171,8 +182,11 @@ impl Handler<LookAgain> for GroupKeeper {
                 .filter(|look| look.0.adopted)
                 .and_then(|look| look.0.record);
             let Some(record) = record else {
-                return Ok(false);
+                return Ok(Looked::TooEarly);
             };
+            if !calls.serves_pod_groups().await? {
+                return Ok(Looked::NotInstalled);
+            }
             for (profile, least) in &least {
                 let name = group_name(&prefix, profile);
                 let seen = calls.get_pod_group(&name).await?;
@@ -182,7 +196,7 @@ impl Handler<LookAgain> for GroupKeeper {
                     Todo::Patch(patch) => calls.patch_pod_group(&name, &patch).await?,
                 }
             }
-            Ok(true)
+            Ok(Looked::InOrder)
         };
         ctx.spawn(look.into_actor(self).map(|looked, this, ctx| {
             this.looked(looked, ctx);

@@ -12,6 +12,8 @@ use crate::kubernetes::refusal::Failure;
 
 const POD_GROUPS: &str = "podgroups";
 
+const GROUP: &str = "scheduling.volcano.sh";
+
 /// A PodGroup, as far as it is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodGroupSeen {
@@ -22,10 +24,39 @@ pub struct PodGroupSeen {
 }
 
 impl Calls {
+    /// Whether the cluster has the group that PodGroups are in: where it has not, whoever asks for one is answered a page
+    /// that is no API server's word.
+    ///
+    /// # Errors
+    /// Where the groups cannot be had.
+    pub async fn serves_pod_groups(&self) -> Result<bool, Failure> {
+        #[derive(Deserialize)]
+        struct Groups {
+            groups: Vec<Group>,
+        }
+        #[derive(Deserialize)]
+        struct Group {
+            name: String,
+        }
+        let call = Call {
+            method: Method::GET,
+            path: path(&["apis"]),
+            query: Query::default(),
+            body: None,
+            limit: OBJECT_LIMIT,
+        };
+        let place = call.place();
+        let body = self.answer(&self.clients().reads, call).await;
+        let body = body.map_err(|rejection| rejection.failure)?;
+        let groups: Result<Groups, _> = serde_json::from_slice(&body);
+        let groups = groups.map_err(|error| garbage(&place, &error.to_string()))?;
+        Ok(groups.groups.iter().any(|group| group.name == GROUP))
+    }
+
     /// Reads a PodGroup; `None` where the server says that there is no such one.
     ///
     /// # Errors
-    /// Also for a 404 that says that there is no such kind: where Volcano is not installed.
+    /// Also for a 404 that is about something else.
     pub async fn get_pod_group(&self, name: &str) -> Result<Option<PodGroupSeen>, Failure> {
         let call = self.pod_group_call(Method::GET, Some(name), None);
         let place = call.place();
@@ -67,11 +98,10 @@ impl Calls {
         name: Option<&str>,
         body: Option<(&'static str, &Value)>,
     ) -> Call {
-        let group = "scheduling.volcano.sh";
         let namespace = self.namespace();
         let mut segments = vec![
             "apis",
-            group,
+            GROUP,
             "v1beta1",
             "namespaces",
             namespace,
