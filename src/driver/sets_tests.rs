@@ -59,6 +59,8 @@ impl World {
     fn new(strategy: &'static str) -> Self {
         let cluster = devcluster::start(devcluster::Options {
             node: NodeKind::Simulated(SimulatedNode::default()),
+            // As the drivers', or tokens would not be valid yet.
+            wall_clock_start: Some(jiff::Timestamp::UNIX_EPOCH),
             ..devcluster::Options::default()
         });
         Self {
@@ -242,6 +244,42 @@ impl Running {
         seconds(n).await;
         self.dies();
     }
+}
+
+// spec: B-1, A-80, O-50
+#[actix::test]
+async fn an_executor_that_does_not_know_its_id_is_told_it_when_it_registers() {
+    tokio::time::pause();
+    let mut world = World::new("statefulset");
+    let driver = world.driver(&["backend.listen=127.0.0.1:0"]);
+    seconds(5).await;
+    let sessions = driver.handle.sessions().await.unwrap();
+    for (name, id) in world.pods().await {
+        let pod = world
+            .ask(Method::GET, &format!("{PODS}/{name}"), None)
+            .await;
+        let env = pod["spec"]["containers"][0]["env"].to_string();
+        assert!(!env.contains("BOATSWAIN_EXECUTOR_ID"), "{env}");
+        let uid = &pod["metadata"]["uid"];
+        let bound = json!({"kind": "Pod", "apiVersion": "v1", "name": name, "uid": uid});
+        let asked =
+            json!({"spec": {"audiences": ["boatswain.dev/etl-1"], "boundObjectRef": bound}});
+        let path = "/api/v1/namespaces/default/serviceaccounts/default/token";
+        let token = world.ask(Method::POST, path, Some(asked)).await;
+        let token = token["status"]["token"].as_str().unwrap();
+        let message = json!({"type": "register", "app": "etl-1", "pod": name, "pod_uid": uid});
+        let request = Request::post("/v1/session/messages")
+            .header("authorization", format!("Bearer {token}"))
+            .body(axum::body::Body::from(message.to_string()))
+            .unwrap();
+        let response = sessions.clone().oneshot(request).await.unwrap();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        let answer: Value = serde_json::from_slice(&body).unwrap();
+        let answer = &answer["messages"][0];
+        assert_eq!(answer["type"], "registered", "{answer}");
+        assert_eq!(answer["executor"].to_string(), id);
+    }
+    driver.dies();
 }
 
 // spec: A-80, O-11
