@@ -79,7 +79,8 @@ fn step(
         Some(_) => {}
     }
     // What is not ready of the old ones is of no use; of the others as many go as may be missed.
-    let is_ready = |set: &Object| count(set, "availableReplicas");
+    // What it says may be older than what it was told.
+    let is_ready = |set: &Object| count(set, "availableReplicas").min(u64::from(wanted(set)));
     let available: u64 = new
         .into_iter()
         .chain(old.iter().copied())
