@@ -196,6 +196,10 @@ impl Allocation {
             }
         }
         self.mind_failures(now, &mut decision);
+        if self.failures.are_too_many() {
+            // The application ends, and who ends it says who goes.
+            return decision;
+        }
         for (id, why) in self.waiting.overdue(|id| latest.entry(id), now) {
             let going = Action::Retire(vec![id], why, How::Delete);
             decision.actions.push(going);
@@ -509,8 +513,13 @@ impl Allocation {
             self.kept_steps = steps;
             decision.actions.push(Action::Keep(kept));
         }
-        let kept = self.failures.keep();
+        let kept = self.keep_failures();
         decision.actions.extend(kept.map(Action::KeepFailures));
+    }
+
+    /// The failures that a successor has to know of, where they have changed since this was asked.
+    pub fn keep_failures(&mut self) -> Option<KeptFailures> {
+        self.failures.keep()
     }
 }
 

@@ -284,6 +284,10 @@ impl PodAllocator {
         match saying {
             Saying::Spent { why } => {
                 self.stopped = true;
+                // There is no next round that would say it, and who ends the application has it written first.
+                if let Some(failures) = self.allocation.keep_failures() {
+                    self.keep_failures.do_send(KeepFailures(failures));
+                }
                 self.stop.do_send(Stop::OverBudget { why });
             }
             Saying::Fatal { kind, why } => {
