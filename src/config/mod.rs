@@ -2,14 +2,15 @@
 //! typed [`Config`] of which nothing has to be checked again (spec C-1 to C-3).
 //!
 //! `document` parses into a tree in which every value knows where it came from, `reader` takes the
-//! tree apart key by key and notes every mistake, `sections`, `policy` and `profile` say which keys
-//! there are, `check` refuses what contradicts itself.
+//! tree apart key by key and notes every mistake, `sections`, `policy`, `failures`, `scaling`, `sessions` and `profile` say
+//! which keys there are, `check` refuses what contradicts itself.
 
 mod added;
 mod check;
 mod document;
 mod effective;
 mod error;
+mod failures;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod kinds;
@@ -20,6 +21,7 @@ mod policy;
 mod profile;
 mod quantity;
 mod reader;
+mod scaling;
 mod sections;
 mod sessions;
 pub mod spark;
@@ -33,23 +35,22 @@ pub use added::Where;
 pub use document::ENV_PREFIX;
 pub use effective::{Effective, Setting};
 pub use error::{ConfigError, Mistake, Origin};
+pub use failures::{FailureAction, FailureRule, Failures};
 pub use names::{
     LONGEST_PREFIX, is_dns_label, is_dns_subdomain, is_env_name, is_label_key, is_label_value,
 };
-pub use policy::{
-    Allocation, Autoscaling, Backend, FailureAction, FailureRule, Failures, Lifecycle, Poll, Roll,
-    RollPolicy, ScaleDown, Scheduling, Watch,
-};
+pub use policy::{Allocation, Lifecycle, Poll, ScaleDown, Scheduling, Watch};
 pub use profile::{
     DEFAULT_PROFILE, MOST_EXECUTORS, Profile, TaintEffect, Toleration, TolerationOperator,
 };
 pub use quantity::{Quantity, QuantityError};
 pub use reader::KnownKey;
+pub use scaling::{Autoscaling, Roll, RollPolicy};
 pub use sections::{
     Api, App, Cluster, ClusterMode, Driver, Embedded, EmbeddedNode, Executors, Labels, Log,
     OnSignal, Shutdown,
 };
-pub use sessions::{Adoption, Auth, Registration, Sessions};
+pub use sessions::{Adoption, Auth, Backend, Registration, Sessions};
 
 use document::{Node, Override};
 use notes::Notes;

@@ -1,10 +1,11 @@
-//! The keys of `[backend]` about executors that speak to the driver (spec B-1 to B-15, O-50), and `[adoption]`.
+//! `[backend]`: executors that speak to the driver, and how they are let go (spec B-1 to B-30, O-50); and `[adoption]`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::kinds::{Address, Choice, Path, Percent, Text, one_of, span};
+use super::names::{is_label_key, is_label_value};
 use super::reader::Section;
 use super::sections::{ClusterMode, DAY, HOUR, ms, secs};
 
@@ -125,6 +126,52 @@ impl Sessions {
             ClusterMode::Embedded => Auth::Derived,
             ClusterMode::Kubernetes => Auth::Kubernetes,
         })
+    }
+}
+
+/// `[backend]`: what executors have to do with the driver.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Backend {
+    /// How executors speak to the driver.
+    pub sessions: Sessions,
+    /// How long one that is killed may take (spec B-28).
+    pub kill_grace: Duration,
+    /// How long one that is decommissioned may take (spec B-30).
+    pub decommission_timeout: Duration,
+    /// The label of a pod whose executor is decommissioned, as `key=value` (spec L-12).
+    pub decommission_label: String,
+}
+
+impl Default for Backend {
+    fn default() -> Self {
+        Self {
+            sessions: Sessions::default(),
+            kill_grace: secs(5),
+            decommission_timeout: secs(60),
+            decommission_label: "boatswain.dev/decommissioning=true".to_owned(),
+        }
+    }
+}
+
+impl Backend {
+    pub(super) fn read(s: &mut Section<'_>) -> Self {
+        let d = Self::default();
+        let label = Text {
+            rule: |text| {
+                (text.split_once('=')).is_some_and(|(k, v)| is_label_key(k) && is_label_value(v))
+            },
+            allowed: "a label, as \"example.com/draining=true\"",
+        };
+        Self {
+            sessions: Sessions::read(s),
+            kill_grace: s.value("kill_grace", span(ms(0)..=HOUR), d.kill_grace),
+            decommission_timeout: s.value(
+                "decommission_timeout",
+                span(ms(0)..=DAY),
+                d.decommission_timeout,
+            ),
+            decommission_label: s.value("decommission_label", label, d.decommission_label),
+        }
     }
 }
 

@@ -11,13 +11,20 @@ mod steps;
 mod worlds_tests;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rand::SeedableRng;
 
 use super::*;
+use crate::model::backoff::Backoff;
 use crate::model::executor::How;
+use crate::model::failures::KeptFailures;
 use crate::model::news::{News, Outcome};
+use crate::pod_allocator::caps::Caps;
+use crate::pod_allocator::decision::Answer;
 use crate::pod_allocator::hold::Kind;
+use crate::pod_allocator::pace::Limits;
+use crate::pod_allocator::{failures, waiting};
 use crate::testing::{SERVER_TIMEOUT, Story, at, id};
 
 /// So many of the default profile make a gang, where there are gangs.
