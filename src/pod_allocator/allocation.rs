@@ -4,6 +4,7 @@
 //! were answered) and about what ended how; none of it says how many executors there are.
 
 mod answers;
+mod pauses;
 mod requests;
 mod settings;
 
@@ -13,7 +14,7 @@ use imbl::OrdMap;
 use rand::rngs::StdRng;
 
 use crate::model::executor::{Class, How, Why};
-use crate::model::failures::Avoid;
+use crate::model::failures::{Avoid, KeptFailures};
 use crate::model::made::Made;
 use crate::model::reasoning::{ended_early, reason_of};
 use crate::model::snapshot::Target;
