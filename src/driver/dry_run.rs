@@ -6,12 +6,15 @@ use rand::TryRng;
 use rand::rngs::SysRng;
 use serde_json::Value;
 
+use super::belongings;
 use super::door;
 use super::settings::specs;
 use super::succession::{holder, label_scheme, new_app_id};
 use crate::config::{Auth, ClusterMode, Config};
+use crate::kubernetes::claims::{ClaimFor, claim_json};
 use crate::kubernetes::pod_template::{Common, Template};
 use crate::kubernetes::record::{Record, RecordPlace};
+use crate::model::claims::claim_name;
 use crate::model::{AppId, ExecutorId, ProfileName};
 use crate::pod_allocator::ids::RESERVED_BLOCK;
 use crate::pod_allocator::slots::split_evenly;
@@ -24,8 +27,8 @@ pub struct DryRunError(String);
 /// Above the documents.
 const HEAD: &str = "\
 # What `boatswain run` asks for in the first round of a first start, for kubectl create -f.
-# It differs in one thing: each executor is owned by the record, by a uid that the cluster gives to it. Here that is left
-# out, for the cluster deletes what is owned by something that does not exist.
+# It differs in one thing: all of it is owned by the record, by a uid that the cluster gives to it. Here that is left out,
+# for the cluster deletes what is owned by something that does not exist.
 ";
 
 /// The application record, and the executors of the first round, as YAML.
@@ -59,6 +62,7 @@ fn documents(config: &Config, seed: u64, start: u64) -> Result<Vec<Value>, DryRu
     };
     let known = config.cluster.namespace.as_deref();
     let namespace = known.unwrap_or("default").to_owned();
+    let content = belongings::content(config).map_err(|error| failed(&error))?;
     let place = RecordPlace {
         namespace: namespace.clone(),
         prefix: prefix.clone(),
@@ -78,28 +82,49 @@ fn documents(config: &Config, seed: u64, start: u64) -> Result<Vec<Value>, DryRu
         labels,
         incarnation: record.incarnation,
         record_uid: "".into(),
-        driver_url: listen.map(|address| door::url(config, address)),
+        driver_url: listen.map(|address| door::url(config, address, &place.prefix, &place.namespace)),
         token,
         agent: None,
+        config_map: (content.is_some()).then(|| config.config_map.mount_path.clone()),
         avoid: Default::default(),
     };
-    let template =
-        Template::new(&common, &specs(config.profiles.clone())).map_err(|error| failed(&error))?;
+    let specs = specs(config.profiles.clone());
+    let template = Template::new(&common, &specs).map_err(|error| failed(&error))?;
     let mut documents = vec![record.to_config_map(&place, None)];
+    let owned = belongings::all(config, &place, &common.app_id, content.as_ref());
+    documents.extend(owned.into_iter().map(|belonging| belonging.json));
     let mut next = Some(succession.first_id);
     for (profile, executors) in first_round(config) {
         for _ in 0..executors {
             let id: Option<ExecutorId> = next;
             next = id.and_then(ExecutorId::next);
-            let Some(pod) = id.and_then(|id| template.pod(profile, id)) else {
+            let Some((id, pod)) = id.and_then(|id| Some((id, template.pod(profile, id)?))) else {
                 continue;
             };
+            let name = pod.name;
             let mut pod: Value =
                 serde_json::from_slice(&pod.json).map_err(|error| failed(&error))?;
-            if let Some(metadata) = pod["metadata"].as_object_mut() {
-                metadata.remove("ownerReferences");
-            }
+            without_owner(&mut pod);
             documents.push(pod);
+            let claims = specs.get(profile).map(|spec| &spec.claims);
+            for claim in claims.into_iter().flatten() {
+                let template = &claim.template;
+                let of = ClaimFor {
+                    app_id: &common.app_id,
+                    app_name: &common.app_name,
+                    namespace: &common.namespace,
+                    prefix: &common.prefix,
+                    labels,
+                    record: &common.record_uid,
+                    id,
+                    profile,
+                    pod: (&name, None),
+                };
+                let name = claim_name(&common.prefix, id, &template.volume);
+                let mut claim = claim_json(&name, template, &of);
+                without_owner(&mut claim);
+                documents.push(claim);
+            }
         }
     }
     // Which namespace is the context's, kubectl knows as well.
@@ -111,6 +136,13 @@ fn documents(config: &Config, seed: u64, start: u64) -> Result<Vec<Value>, DryRu
         }
     }
     Ok(documents)
+}
+
+/// What owns it has a uid only in a cluster.
+fn without_owner(object: &mut Value) {
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.remove("ownerReferences");
+    }
 }
 
 /// How many of each profile: all that are wanted, as far as one round may ask (spec A-3, A-4).

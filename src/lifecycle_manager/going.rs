@@ -107,7 +107,8 @@ fn asked_by(leaving: &Leaving) -> Option<Arc<str>> {
         | Why::Disconnected
         | Why::RegistrationTimeout(_)
         | Why::PendingTimeout(..)
-        | Why::NeverStarts(..) => None,
+        | Why::NeverStarts(..)
+        | Why::NoClaim(_) => None,
     }
 }
 

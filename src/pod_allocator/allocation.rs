@@ -22,6 +22,7 @@ use crate::model::{
 };
 
 use super::caps::{Caps, share};
+use super::claims::{self, Claims};
 use super::crash_loop::{Change, CrashLoop, Kept};
 use super::decision::{Action, Answer, Decision, Saying};
 use super::demand::{Demand, View};
@@ -59,6 +60,8 @@ pub struct Settings {
     pub waiting: waiting::Settings,
     /// How many executors there may be that do not run yet, and over the application's life.
     pub caps: Caps,
+    /// What is done with claims on volumes.
+    pub claims: claims::Settings,
     /// How executors are waited for that are of use only together, where they are (spec B-20).
     pub gang: Option<gang::Settings>,
 }
@@ -88,6 +91,7 @@ pub struct Allocation {
     crash_loops: BTreeMap<ProfileName, CrashLoop>,
     holds: BTreeMap<ProfileName, Hold>,
     gangs: Gangs,
+    claims: Claims,
     /// Requests whose outcome is unknown and that may be sent again.
     doubts: BTreeSet<ExecutorId>,
     had_an_executor: bool,
@@ -114,6 +118,8 @@ impl Allocation {
         now: Now,
     ) -> Self {
         let failures = Failures::resume(settings.failures.clone(), &inherited.failures, now);
+        let (min_age, server_timeout) = (settings.creation_timeout, settings.server_timeout);
+        let claims = Claims::new(settings.claims.clone(), min_age, server_timeout, now);
         let (kept, now) = (&inherited.backoffs, now.tick);
         let resume = |(profile, kept): (&ProfileName, &Kept)| {
             let resumed = CrashLoop::resume(*kept, &settings.crash_backoff, now);
@@ -127,6 +133,7 @@ impl Allocation {
             crash_loops: kept.iter().map(resume).collect(),
             holds: BTreeMap::new(),
             gangs: Gangs::new(settings.gang, least),
+            claims,
             doubts: BTreeSet::new(),
             had_an_executor: false,
             failures,
@@ -163,6 +170,11 @@ impl Allocation {
         self.gangs.know(profile, least);
     }
 
+    /// What is known of claims on volumes.
+    pub fn claims(&mut self) -> &mut Claims {
+        &mut self.claims
+    }
+
     /// How many requests are in flight.
     pub fn in_flight(&self) -> u32 {
         self.pace.in_flight()
@@ -171,11 +183,12 @@ impl Allocation {
     /// One round.
     pub fn decide(&mut self, batch: &Batch, now: Now) -> Decision {
         let latest = batch.latest();
-        let now = now.tick;
+        let (wall, now) = (now, now.tick);
         let mut decision = Decision::default();
         if !latest.adopted {
             return decision;
         }
+        self.claims.begin_round(batch, wall);
         self.targets = latest.targets.clone();
         let wanted: Vec<u32> = latest.targets.values().map(|t| t.executors).collect();
         self.failures.wanted(sum(&wanted));
@@ -201,6 +214,10 @@ impl Allocation {
             decision.actions.push(going);
         }
         decision.wake_at(self.waiting.next_at(), now);
+        for (id, why) in self.claims.making.refused(latest) {
+            let going = Action::Retire(vec![id], why, How::Delete);
+            decision.actions.push(going);
+        }
         let backoff = &self.settings.crash_backoff;
         for (profile, change) in self.gangs.tick(latest, backoff, now) {
             decision.say(gang_saying(profile, change, now));
@@ -208,6 +225,9 @@ impl Allocation {
         decision.wake_at(self.gangs.due(), now);
         self.go_down(latest, now, &mut decision);
         if latest.record.is_some() {
+            let due = self.claims.making.due(now);
+            decision.actions.extend(due.into_iter().map(Action::EnsureClaim));
+            decision.wake_at(self.claims.making.next_at(), now);
             self.go_up(latest, now, &mut decision);
         }
         self.keep(now, &mut decision);
@@ -331,6 +351,8 @@ impl Allocation {
 
     /// What one executor's change means for what may be asked for.
     fn observe(&mut self, id: ExecutorId, latest: &Snapshot, now: Tick, decision: &mut Decision) {
+        let known = latest.entry(id).map(AsRef::as_ref);
+        self.claims.see(id, known);
         let Some(entry) = latest.entry(id) else {
             self.doubts.remove(&id);
             self.failures.left(id, now);
@@ -419,6 +441,7 @@ impl Allocation {
             return;
         }
         self.keep_within_caps(latest, &mut demands, decision);
+        self.claims.limit(latest, &mut demands, decision);
         let new: Vec<u32> = demands.iter().map(|demand| demand.new).collect();
         let ids = self.ids.left(sum(&new), now, decision);
         for (demand, new) in demands.iter_mut().zip(split_evenly(ids, &new)) {
@@ -491,6 +514,7 @@ impl Allocation {
             self.pace.sent();
             let looping = self.crash_loops.entry(profile.clone()).or_default();
             looping.requested(id);
+            self.claims.give(id, &profile);
             let profile = profile.clone();
             decision.actions.push(Action::Request { id, profile });
         }

@@ -294,15 +294,15 @@ pub(super) const KEYS: &[(&str, Use)] = &[
     ),
     (
         "spark.kubernetes.driver.ownPersistentVolumeClaim",
-        Planned("claims.owner"),
+        Use::None("each claim of a profile says with whom it goes: owner"),
     ),
     (
         "spark.kubernetes.driver.reusePersistentVolumeClaim",
-        Planned("claims.reuse"),
+        To("claims.reuse", Flag),
     ),
     (
         "spark.kubernetes.driver.waitToReusePersistentVolumeClaim",
-        Planned("claims.wait"),
+        To("claims.wait", Flag),
     ),
     ("spark.dynamicAllocation.", Planned("autoscale")),
     (

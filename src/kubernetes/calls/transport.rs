@@ -75,8 +75,15 @@ impl Call {
     /// What it is about, for those who count.
     pub(super) fn resource(&self) -> &'static str {
         let is_about = |plural: &str| self.path.split('/').any(|step| step == plural);
-        ["pods", "configmaps", "events", "replicasets"]
-            .into_iter()
+        [
+            "pods",
+            "configmaps",
+            "persistentvolumeclaims",
+            "services",
+            "events",
+            "replicasets",
+        ]
+        .into_iter()
             .find(|plural| is_about(plural))
             .unwrap_or("other")
     }

@@ -16,6 +16,7 @@ fn common() -> Common {
         driver_url: Some("http://driver:7070".to_owned()),
         token: None,
         agent: None,
+        config_map: None,
         avoid: Avoid::default(),
     }
 }

@@ -1,6 +1,7 @@
 //! The allocator's rounds on the real ledger: what is asked for, when, under which id, and what is said.
 
 mod caps_tests;
+mod claims_tests;
 mod crash_loops_tests;
 mod down_tests;
 mod failures_tests;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use rand::SeedableRng;
 
 use super::*;
+use crate::model::Epoch;
 use crate::model::executor::How;
 use crate::model::news::{News, Outcome};
 use crate::pod_allocator::hold::Kind;
@@ -64,6 +66,7 @@ fn settings() -> Settings {
             stuck_after: seconds(30),
         },
         caps: Caps::default(),
+        claims: claims::Settings::default(),
         gang: None,
     }
 }
@@ -118,6 +121,10 @@ struct Driver {
     kept_failures: Vec<KeptFailures>,
     avoids: Vec<Avoid>,
     retired: Vec<u64>,
+    /// Lists of claims that are asked for.
+    lists: Vec<Epoch>,
+    /// Claims that are to be made.
+    ensures: Vec<claims::making::Ensure>,
     wake: Option<Tick>,
     cut_short: bool,
 }
@@ -150,6 +157,8 @@ impl Driver {
             kept_failures: Vec::new(),
             avoids: Vec::new(),
             retired: Vec::new(),
+            lists: Vec::new(),
+            ensures: Vec::new(),
             wake: None,
             cut_short: false,
         }
@@ -187,6 +196,8 @@ impl Driver {
                         how,
                     });
                 }
+                Action::ListClaims(epoch) => self.lists.push(epoch),
+                Action::EnsureClaim(ensure) => self.ensures.push(ensure),
                 Action::Reserve(up_to) => self.reserves.push(up_to.get()),
                 Action::Keep(kept) => self.keeps.push(kept),
                 Action::KeepFailures(kept) => self.kept_failures.push(kept),

@@ -11,7 +11,7 @@ use crate::kubernetes::{ProfileSpec, WatchLine};
 use crate::model::pod::Claim;
 use crate::model::{ExecutorId, Incarnation, Pod};
 
-fn cluster() -> (DevCluster, Calls) {
+pub(super) fn cluster() -> (DevCluster, Calls) {
     let cluster = devcluster::start(Options::default());
     let calls = calls_to(Clients::in_process(cluster.router(), "default"));
     (cluster, in_default(calls))
@@ -43,6 +43,7 @@ fn executor(id: u64) -> PodBody {
         driver_url: None,
         token: None,
         agent: None,
+        config_map: None,
         avoid: Default::default(),
     };
     let spec = ProfileSpec {
