@@ -302,7 +302,8 @@ fn claims(config: &Config, notes: &mut Notes) {
                     claim.name,
                     longest + claim.name.len()
                 );
-                let fix = "63 are allowed: choose a shorter name, or a shorter executors.pod_name_prefix";
+                let fix =
+                    "63 are allowed: choose a shorter name, or a shorter executors.pod_name_prefix";
                 notes.refuse(&path, found, fix);
             }
             if config.config_map.enabled && claim.mount_path == config.config_map.mount_path {

@@ -130,13 +130,21 @@ impl Claim {
         let modes = s.list("access_modes", one_of());
         let owner = s.value("owner", one_of(), ClaimOwner::default());
         for (key, is_missing, fix) in [
-            ("name", name.is_none(), "name the volume, as name = \"data\""),
+            (
+                "name",
+                name.is_none(),
+                "name the volume, as name = \"data\"",
+            ),
             (
                 "mount_path",
                 mount_path.is_none(),
                 "say where it is mounted, as mount_path = \"/data\"",
             ),
-            ("size", size.is_none(), "say how large it is, as size = \"10Gi\""),
+            (
+                "size",
+                size.is_none(),
+                "say how large it is, as size = \"10Gi\"",
+            ),
         ] {
             if is_missing && !s.is_set(key) {
                 s.refuse(key, "missing", fix);
@@ -168,7 +176,10 @@ impl Claim {
                 let found = format!("two have the name {:?}", claim.name);
                 s.refuse("claims", found, "give each a name of its own");
             }
-            if earlier.iter().any(|other| other.mount_path == claim.mount_path) {
+            if earlier
+                .iter()
+                .any(|other| other.mount_path == claim.mount_path)
+            {
                 let found = format!("two are mounted at {:?}", claim.mount_path);
                 s.refuse("claims", found, "mount each at a path of its own");
             }

@@ -116,8 +116,8 @@ pub(super) fn all(
 ) -> Vec<Belonging> {
     let sessions = &config.backend.sessions;
     let map = content.map(|content| config_map(place, app_id, content));
-    let service =
-        (sessions.service_port()).map(|port| service(place, app_id, &sessions.service_selector, port));
+    let service = (sessions.service_port())
+        .map(|port| service(place, app_id, &sessions.service_selector, port));
     map.into_iter().chain(service).collect()
 }
 
@@ -156,7 +156,10 @@ mod tests {
     #[test]
     fn properties_and_files_are_in_it_and_secrets_are_not() {
         let directory = tempfile::tempdir().unwrap();
-        let (text, binary) = (directory.path().join("log.conf"), directory.path().join("key"));
+        let (text, binary) = (
+            directory.path().join("log.conf"),
+            directory.path().join("key"),
+        );
         fs::write(&text, "level=info\n").unwrap();
         fs::write(&binary, [0xff, 0]).unwrap();
         let config = config(&[&text, &binary], &[("a", "1"), ("db.password", "x")]);
@@ -173,11 +176,16 @@ mod tests {
         let path = directory.path().join("large.jar");
         let refused = |bytes: usize, properties: &[(&str, &str)]| {
             fs::write(&path, vec![b'x'; bytes]).unwrap();
-            content(&config(&[&path], properties)).err().map(|error| error.to_string())
+            content(&config(&[&path], properties))
+                .err()
+                .map(|error| error.to_string())
         };
         assert_eq!(refused(MOST_BYTES, &[]), None);
         let why = refused(MOST_BYTES, &[("a", "1")]).unwrap();
-        assert!(why.contains("1048590 bytes") && why.contains("large.jar, 1048576"), "{why}");
+        assert!(
+            why.contains("1048590 bytes") && why.contains("large.jar, 1048576"),
+            "{why}"
+        );
     }
 
     // spec: K-8

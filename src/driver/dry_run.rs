@@ -82,7 +82,8 @@ fn documents(config: &Config, seed: u64, start: u64) -> Result<Vec<Value>, DryRu
         labels,
         incarnation: record.incarnation,
         record_uid: "".into(),
-        driver_url: listen.map(|address| door::url(config, address, &place.prefix, &place.namespace)),
+        driver_url: listen
+            .map(|address| door::url(config, address, &place.prefix, &place.namespace)),
         token,
         agent: None,
         config_map: (content.is_some()).then(|| config.config_map.mount_path.clone()),
@@ -190,6 +191,54 @@ while true; do sleep 1 & wait $!; done
         tolerations = [{ key = "dedicated", value = "batch", effect = "NoSchedule" }]
     "#;
 
+    /// What one profile's executors mount, and how they find the driver.
+    const MOUNTED: &str = r#"
+        [[profiles.large.claims]]
+        name = "data"
+        mount_path = "/data"
+        size = "10Gi"
+        [backend]
+        listen = "0.0.0.0:7078"
+        service_selector = { app = "driver" }
+    "#;
+
+    fn mounted() -> String {
+        let properties = "name = \"etl\", properties = { mode = \"batch\" }";
+        format!("{TWO}{MOUNTED}").replace("name = \"etl\"", properties)
+    }
+
+    // spec: K-8, K-9, K-10
+    #[test]
+    fn a_dry_run_shows_what_executors_mount_and_how_they_find_the_driver() {
+        let (_, shown) = shown(&mounted());
+        let named: Vec<String> = (shown.iter())
+            .map(|d| format!("{} {}", d["kind"], d["metadata"]["name"]).replace('"', ""))
+            .collect();
+        assert_eq!(
+            named,
+            [
+                "ConfigMap etl-app",
+                "ConfigMap etl-executor",
+                "Service etl-driver",
+                "Pod etl-exec-1",
+                "Pod etl-exec-2",
+                "Pod etl-exec-3",
+                "PersistentVolumeClaim etl-exec-3-data",
+            ]
+        );
+        let of = |n: usize, path: &str| shown[n].pointer(path).cloned().unwrap_or_default();
+        assert!(
+            shown
+                .iter()
+                .all(|d| d["metadata"].get("ownerReferences").is_none())
+        );
+        assert_eq!(of(6, "/spec/resources/requests/storage"), "10737418240");
+        let env = of(3, "/spec/containers/0/env");
+        let url = (env.as_array().into_iter().flatten())
+            .find(|variable| variable["name"] == "BOATSWAIN_DRIVER_URL");
+        assert_eq!(url.unwrap()["value"], "http://etl-driver.jobs.svc:7078");
+    }
+
     #[test]
     fn a_dry_run_shows_the_record_and_each_executor_as_they_would_be() {
         let (yaml, mut shown) = shown(TWO);
@@ -245,10 +294,12 @@ while true; do sleep 1 & wait $!; done
         use crate::devcluster;
         use tower::ServiceExt;
         let cluster = devcluster::start(devcluster::Options::default());
-        let (_, shown) = shown(&TWO.replace("\"jobs\"", "\"default\""));
+        let (_, shown) = shown(&mounted().replace("\"jobs\"", "\"default\""));
         for document in shown {
             let resource = match document["kind"].as_str() {
                 Some("Pod") => "pods",
+                Some("PersistentVolumeClaim") => "persistentvolumeclaims",
+                Some("Service") => "services",
                 _ => "configmaps",
             };
             let request = http::Request::post(format!(

@@ -274,9 +274,14 @@ impl Actors {
             sleep_until(deadline.min(Instant::now() + pause)).await;
         };
         if keep_record && self.has_claims {
-            let swept = timeout_at(deadline.max(Instant::now()) + last_step, self.delete_claims());
+            let swept = timeout_at(
+                deadline.max(Instant::now()) + last_step,
+                self.delete_claims(),
+            );
             if !matches!(swept.await, Ok(Ok(()))) {
-                tracing::warn!("claims on volumes may be left: they go with the application's record");
+                tracing::warn!(
+                    "claims on volumes may be left: they go with the application's record"
+                );
             }
         }
         let closing = async {
@@ -324,7 +329,9 @@ impl Actors {
     /// The record stays, and so would what it owns: volumes are not kept for it.
     async fn delete_claims(&self) -> Result<(), Failure> {
         let claims = self.calls.list_claims().await?;
-        let ours = claims.into_iter().filter(|claim| claim.ours && !claim.spent);
+        let ours = claims
+            .into_iter()
+            .filter(|claim| claim.ours && !claim.spent);
         stream::iter(ours.map(Ok))
             .try_for_each_concurrent(CLAIMS_AT_ONCE, |claim| async move {
                 self.calls.delete_claim(&claim).await

@@ -169,7 +169,9 @@ pub async fn establish(
     for belonging in &wanted {
         let what = format!("{} {}", belonging.resource, belonging.name);
         let calls = &application.calls;
-        patience.insist(&what, || calls.ensure(belonging, &owner)).await?;
+        patience
+            .insist(&what, || calls.ensure(belonging, &owner))
+            .await?;
     }
     application.belongings = wanted;
     Ok(())

@@ -78,7 +78,10 @@ pub fn service(
 
 fn object(place: &RecordPlace, app_id: &AppId, kind: &str, name: &str, component: &str) -> Value {
     let mut labels = recommended_labels(app_id, &place.app_name, component);
-    labels.insert(place.labels.keys().app_id.to_owned(), app_id.as_str().into());
+    labels.insert(
+        place.labels.keys().app_id.to_owned(),
+        app_id.as_str().into(),
+    );
     json!({
         "apiVersion": "v1",
         "kind": kind,
@@ -90,10 +93,18 @@ fn object(place: &RecordPlace, app_id: &AppId, kind: &str, name: &str, component
 /// what a Service selects, or to owners.
 pub(super) fn is_as_wanted(there: &Value, wanted: &Value) -> bool {
     let whole = |pointer: &str| {
-        let part = |object: &Value| object.pointer(pointer).cloned().filter(|part| !is_empty(part));
+        let part = |object: &Value| {
+            object
+                .pointer(pointer)
+                .cloned()
+                .filter(|part| !is_empty(part))
+        };
         part(there) == part(wanted)
     };
-    ["/data", "/binaryData", "/spec/selector"].into_iter().all(whole) && holds(there, wanted)
+    ["/data", "/binaryData", "/spec/selector"]
+        .into_iter()
+        .all(whole)
+        && holds(there, wanted)
 }
 
 fn is_empty(part: &Value) -> bool {
@@ -145,7 +156,10 @@ mod tests {
         let empty = config_map(&place(), &"etl-1".into(), &Content::default()).json;
         let mut there = empty.clone();
         there["data"].take();
-        assert!(is_as_wanted(&there, &empty), "servers leave out what is empty");
+        assert!(
+            is_as_wanted(&there, &empty),
+            "servers leave out what is empty"
+        );
     }
 
     // spec: K-9

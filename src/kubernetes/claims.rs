@@ -115,9 +115,7 @@ pub(super) fn read_claim(
     let record = record_name(prefix);
     let of_record = |owner: &&OwnerWire| owner.kind == "ConfigMap" && owner.name == record;
     let status = wire.status.unwrap_or_default();
-    let storage = |amounts: Option<Amounts>| {
-        parse_memory_bytes(&amounts?.storage?).ok()
-    };
+    let storage = |amounts: Option<Amounts>| parse_memory_bytes(&amounts?.storage?).ok();
     let claimed = storage(wire.spec.resources.and_then(|r| r.requests));
     let has = storage(status.capacity);
     let default = (meta.annotations.as_ref())
@@ -259,7 +257,8 @@ mod tests {
             "spec": {"resources": {"requests": {"storage": "1Gi"}}},
             "status": {"phase": "Bound", "capacity": {"storage": "2Gi"}},
         });
-        let claim = read_claim(&json.to_string(), LabelScheme::Boatswain, &"a".into(), "a").unwrap();
+        let claim =
+            read_claim(&json.to_string(), LabelScheme::Boatswain, &"a".into(), "a").unwrap();
         assert_eq!(claim.shape.bytes, 2 << 30);
         assert!(claim.spent && !claim.ours);
     }

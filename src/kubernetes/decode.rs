@@ -15,8 +15,8 @@ use super::wire::{
     ContainerStateWire, ContainerWire, MetaSkeleton, MetaWire, OwnerWire, Pairs, PodWire, Skeleton,
     SpecWire, StatusWire, TerminatedWire, Text,
 };
-use crate::model::ids::{ExecutorId, Incarnation, PodUid, id_in_pod_name, pod_name};
 use crate::model::claims::PodClaim;
+use crate::model::ids::{ExecutorId, Incarnation, PodUid, id_in_pod_name, pod_name};
 use crate::model::pod::{
     Claim, ContainerState, Deletion, Disruption, Phase, Scheduling, Sighting, Termination,
     Unreadable, cut,

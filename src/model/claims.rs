@@ -100,7 +100,10 @@ mod tests {
         let wanted = shape(Some("fast"), &["ReadWriteOnce"], 10);
         let cases = [
             (shape(Some("fast"), &["ReadWriteOnce"], 10), true),
-            (shape(Some("fast"), &["ReadWriteOnce", "ReadWriteMany"], 11), true),
+            (
+                shape(Some("fast"), &["ReadWriteOnce", "ReadWriteMany"], 11),
+                true,
+            ),
             (shape(Some("fast"), &["ReadWriteOnce"], 9), false),
             (shape(Some("slow"), &["ReadWriteOnce"], 10), false),
             (shape(None, &["ReadWriteOnce"], 10), false),

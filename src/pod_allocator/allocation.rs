@@ -226,7 +226,9 @@ impl Allocation {
         self.go_down(latest, now, &mut decision);
         if latest.record.is_some() {
             let due = self.claims.making.due(now);
-            decision.actions.extend(due.into_iter().map(Action::EnsureClaim));
+            decision
+                .actions
+                .extend(due.into_iter().map(Action::EnsureClaim));
             decision.wake_at(self.claims.making.next_at(), now);
             self.go_up(latest, now, &mut decision);
         }

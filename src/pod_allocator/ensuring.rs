@@ -90,12 +90,12 @@ mod tests {
         }
     }
 
-    fn body(app: &str, size: &str) -> Value {
+    fn body(app: &str) -> Value {
         json!({
             "apiVersion": "v1",
             "kind": "PersistentVolumeClaim",
             "metadata": {"name": "a-exec-1-data", "labels": {"boatswain.dev/app-id": app}},
-            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
         })
     }
 
@@ -104,13 +104,17 @@ mod tests {
     async fn a_claim_is_made_once_however_often_its_answer_was_lost() {
         let (cluster, calls) = cluster();
         for new in [true, true, false] {
-            let ensured = ensure(&calls, &asked(new), &body("a-1", "1Gi")).await;
+            let ensured = ensure(&calls, &asked(new), &body("a-1")).await;
             assert_eq!(ensured, Ensured::There);
         }
-        assert_eq!(cluster.writes().await, 2, "what is looked for first is not written");
+        assert_eq!(
+            cluster.writes().await,
+            2,
+            "what is looked for first is not written"
+        );
         let claim = calls.get_claim("a-exec-1-data").await.unwrap().unwrap();
         calls.delete_claim(&claim).await.unwrap();
-        let ensured = ensure(&calls, &asked(false), &body("a-1", "1Gi")).await;
+        let ensured = ensure(&calls, &asked(false), &body("a-1")).await;
         assert_eq!(ensured, Ensured::There, "it was lost, and is made anew");
     }
 
@@ -122,8 +126,10 @@ mod tests {
             Ensured::Refused(why) => assert!(why.contains(word), "{why}"),
             other => panic!("{other:?}"),
         };
-        refused(ensure(&calls, &asked(true), &body("a-1", "much")).await, "storage");
-        ensure(&calls, &asked(true), &body("another", "1Gi")).await;
-        refused(ensure(&calls, &asked(true), &body("a-1", "1Gi")).await, "taken");
+        let mut bad = body("a-1");
+        bad["metadata"]["name"] = "No_Name".into();
+        refused(ensure(&calls, &asked(true), &bad).await, "metadata.name");
+        ensure(&calls, &asked(true), &body("another")).await;
+        refused(ensure(&calls, &asked(true), &body("a-1")).await, "taken");
     }
 }

@@ -144,7 +144,9 @@ impl Pods {
     /// A claim of an executor's, as it is sent; `None` where its profile has no such one.
     fn claim(&self, ensure: &Ensure, record: &PodUid) -> Option<serde_json::Value> {
         let claims = &self.profiles.get(&ensure.profile)?.claims;
-        let spec = claims.iter().find(|spec| spec.template.volume == ensure.volume)?;
+        let spec = claims
+            .iter()
+            .find(|spec| spec.template.volume == ensure.volume)?;
         let of = ClaimFor {
             app_id: &self.common.app_id,
             app_name: &self.common.app_name,
@@ -467,7 +469,10 @@ impl Handler<AskDepths> for PodAllocator {
     fn handle(&mut self, _: AskDepths, _: &mut Self::Context) -> Depths {
         let requests = self.allocation.in_flight() as usize;
         let claims = self.allocation.claims().making.in_flight() as usize;
-        Depths(vec![("requests-in-flight", requests), ("claims-in-flight", claims)])
+        Depths(vec![
+            ("requests-in-flight", requests),
+            ("claims-in-flight", claims),
+        ])
     }
 }
 
@@ -492,9 +497,11 @@ impl Handler<KnowProfile> for PodAllocator {
             max_pending,
             least,
         } = know;
-        let templates = spec.claims.iter().map(|claim| claim.template.clone());
-        self.allocation.claims().know(name.clone(), templates.collect());
+        let claims = (spec.claims.iter())
+            .map(|claim| claim.template.clone())
+            .collect();
         self.pods.know(name.clone(), spec)?;
+        self.allocation.claims().know(name.clone(), claims);
         self.allocation.limit_pending(name.clone(), max_pending);
         self.allocation.know(name, least);
         Ok(())

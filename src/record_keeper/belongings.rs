@@ -146,9 +146,9 @@ impl Belongings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kubernetes::LabelScheme;
     use crate::kubernetes::belongings::{Content, config_map};
     use crate::kubernetes::record::RecordPlace;
-    use crate::kubernetes::LabelScheme;
 
     fn at(seconds: u64) -> Tick {
         Tick::after_start(Duration::from_secs(seconds))

@@ -142,8 +142,8 @@ impl RecordKeeper {
             self.watching.next_at(),
         ]
         .into_iter()
-            .flatten()
-            .filter(|at| *at > now.tick);
+        .flatten()
+        .filter(|at| *at > now.tick);
         if let Some(at) = next.min()
             && self.armed != Some(at)
         {

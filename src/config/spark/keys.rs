@@ -189,7 +189,9 @@ pub(super) const KEYS: &[(&str, Use)] = &[
     ),
     (
         "spark.kubernetes.executor.disableConfigMap",
-        Planned("executors.config_map"),
+        Use::None(
+            "there is one only where there is anything to be in it; config_map.enabled switches it off",
+        ),
     ),
     // Seeing and deciding.
     (

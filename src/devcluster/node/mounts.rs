@@ -142,7 +142,9 @@ impl Source<'_> {
         let claim = self.state.get(&key);
         let claim = claim.ok_or_else(|| format!("persistentvolumeclaim {name:?} not found"))?;
         let base = root.ancestors().nth(3).unwrap_or(root);
-        Ok(base.join("volumes").join(volumes::directory_of(claim.value())))
+        Ok(base
+            .join("volumes")
+            .join(volumes::directory_of(claim.value())))
     }
 
     fn files(&self, volume: &Value, renew: &mut Option<Duration>) -> Result<Vec<File>, String> {

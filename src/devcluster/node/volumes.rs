@@ -73,7 +73,9 @@ async fn bind(store: &Store, claim: &Object) {
     if text(value, &["status", "phase"]) != "Pending" || claim.is_terminating() {
         return;
     }
-    let modes = at(value, &["spec", "accessModes"]).cloned().unwrap_or(json!([]));
+    let modes = at(value, &["spec", "accessModes"])
+        .cloned()
+        .unwrap_or(json!([]));
     let size = at(value, &["spec", "resources", "requests"]);
     let size = size.cloned().unwrap_or(json!({}));
     let volume = json!({"spec": {"volumeName": format!("pvc-{}", claim.uid())}});

@@ -37,7 +37,10 @@ async fn a_claim_is_bound_when_a_pod_uses_it_and_not_before() {
     let (_, waiting) = get(&cluster, &format!("{CLAIMS}/a")).await;
     assert_eq!(phase(&waiting), "Pending");
     assert_eq!(post(&cluster, &pods(""), &using("p", "a")).await.0, 201);
-    until(&cluster, "p", |pod| pod.is_some_and(|pod| phase(pod) == "Running")).await;
+    until(&cluster, "p", |pod| {
+        pod.is_some_and(|pod| phase(pod) == "Running")
+    })
+    .await;
     tokio::time::sleep(SOON).await;
     let (_, bound) = get(&cluster, &format!("{CLAIMS}/a")).await;
     assert_eq!(phase(&bound), "Bound");
@@ -55,9 +58,15 @@ async fn a_pod_whose_claim_is_not_there_waits_for_it_and_says_so() {
     let (_, pod) = get(&cluster, &pods("/p")).await;
     assert_eq!(phase(&pod), "Pending");
     let why = pod["status"]["conditions"][0]["message"].as_str().unwrap();
-    assert!(why.contains("persistentvolumeclaim \"a\" not found"), "{why}");
+    assert!(
+        why.contains("persistentvolumeclaim \"a\" not found"),
+        "{why}"
+    );
     assert_eq!(post(&cluster, CLAIMS, &claim("a")).await.0, 201);
-    until(&cluster, "p", |pod| pod.is_some_and(|pod| phase(pod) == "Running")).await;
+    until(&cluster, "p", |pod| {
+        pod.is_some_and(|pod| phase(pod) == "Running")
+    })
+    .await;
 }
 
 // spec: O-70, K-2

@@ -84,8 +84,8 @@ impl Call {
             "replicasets",
         ]
         .into_iter()
-            .find(|plural| is_about(plural))
-            .unwrap_or("other")
+        .find(|plural| is_about(plural))
+        .unwrap_or("other")
     }
 
     fn into_request(self) -> Result<Request<Body>, http::Error> {

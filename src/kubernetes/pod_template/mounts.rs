@@ -17,7 +17,12 @@ const CONFIG: &str = "boatswain-config";
 pub(super) fn mount(spec: &mut Value, common: &Common, profile: &ProfileSpec, id: &str) {
     if let Some(path) = &common.config_map {
         let name = config_map_name(&common.prefix);
-        add(spec, json!({"name": CONFIG, "configMap": {"name": name}}), path, true);
+        add(
+            spec,
+            json!({"name": CONFIG, "configMap": {"name": name}}),
+            path,
+            true,
+        );
     }
     for claim in &profile.claims {
         let volume = &claim.template.volume;
@@ -52,10 +57,14 @@ impl PodBody {
         let Ok(mut pod) = serde_json::from_slice::<Value>(&self.json) else {
             return self;
         };
-        for volume in (pod["spec"]["volumes"].as_array_mut()).into_iter().flatten() {
+        for volume in (pod["spec"]["volumes"].as_array_mut())
+            .into_iter()
+            .flatten()
+        {
             let claim = claims.iter().find(|claim| volume["name"] == *claim.volume);
             if let Some(claim) = claim {
-                volume["persistentVolumeClaim"]["claimName"] = Arc::clone(&claim.name).as_ref().into();
+                volume["persistentVolumeClaim"]["claimName"] =
+                    Arc::clone(&claim.name).as_ref().into();
             }
         }
         Self {

@@ -118,12 +118,23 @@ impl Driver {
 #[test]
 fn a_claim_that_nobody_has_is_mounted_instead_of_a_new_one() {
     let mut driver = Driver::claims(1, false);
-    assert_eq!(driver.round(), [0; 0], "not before it is known what there is");
+    assert_eq!(
+        driver.round(),
+        [0; 0],
+        "not before it is known what there is"
+    );
     assert_eq!(driver.lists.len(), 1);
-    assert_eq!(driver.rounds(&[]), [0; 0], "one list at a time is asked for");
+    assert_eq!(
+        driver.rounds(&[]),
+        [0; 0],
+        "one list at a time is asked for"
+    );
     let now = driver.story.now().tick;
     let there = vec![claim("a-exec-9-data")];
-    driver.allocation.claims().listed(Some(there), now, Epoch::default());
+    driver
+        .allocation
+        .claims()
+        .listed(Some(there), now, Epoch::default());
     assert_eq!(driver.round(), [1]);
     assert_eq!(driver.given(1), Some("a-exec-9-data".to_owned()));
 }
@@ -155,7 +166,11 @@ fn where_claims_cannot_be_listed_none_is_reused_and_nobody_waits() {
     driver.allocation.claims().listed(None, now, epoch);
     assert_eq!(driver.round(), [1]);
     driver.creates(1);
-    assert_eq!(driver.round(), [2], "and a failed list is not asked for anew at once");
+    assert_eq!(
+        driver.round(),
+        [2],
+        "and a failed list is not asked for anew at once"
+    );
     assert!(driver.lists.is_empty() && driver.given(2).is_none());
 }
 
@@ -203,7 +218,11 @@ fn what_is_of_another_class_or_too_small_or_goes_or_is_another_s_is_not_given_to
     };
     let mut driver = Driver::claims(1, false);
     driver.rounds(&[larger.clone(), claim("fits")]);
-    assert_eq!(driver.given(1), Some("fits".to_owned()), "the smallest that does");
+    assert_eq!(
+        driver.given(1),
+        Some("fits".to_owned()),
+        "the smallest that does"
+    );
     let mut driver = Driver::claims(1, false);
     driver.rounds(&[larger]);
     assert_eq!(driver.given(1), Some("larger".to_owned()));
@@ -216,7 +235,9 @@ fn a_claim_that_any_snapshot_of_the_batch_mentions_is_in_use() {
     // It goes, and is gone in the latest snapshot; an earlier one of the same batch still has it.
     driver.story.terminates(1);
     driver.story.goes(1);
-    assert_eq!(driver.rounds(&claims), [3]);
+    let now = driver.story.now().tick;
+    (driver.allocation.claims()).listed(Some(claims.clone()), now, Epoch::default());
+    assert_eq!(driver.round(), [3]);
     assert_eq!(driver.given(3), None);
     driver.answer(3, Reply::Unreachable);
     // In the batch after that it is free.
@@ -234,10 +255,14 @@ fn no_claim_is_given_to_two_also_while_no_pod_is_known() {
     let there = [claim("one")];
     assert_eq!(driver.rounds(&there), [1]);
     driver.answer(1, Reply::Broke);
-    driver.story.pass(300);
+    driver.story.pass(600);
     let asked = driver.rounds(&there);
     assert_eq!(asked, [2]);
-    assert_eq!(driver.given(2), None, "the first one's request may yet commit");
+    assert_eq!(
+        driver.given(2),
+        None,
+        "the first one's request may yet commit"
+    );
     // What is repeated is the same request.
     driver.creates(2);
     driver.story.pass(2_000);
@@ -272,7 +297,11 @@ fn an_executor_waits_for_the_claim_of_one_that_goes_and_others_do_not() {
     driver.story.terminates(2);
     driver.round();
     driver.story.pass(1_000);
-    assert_eq!(driver.rounds(&claims), [0; 0], "there are as many claims as executors wanted");
+    assert_eq!(
+        driver.rounds(&claims),
+        [0; 0],
+        "there are as many claims as executors wanted"
+    );
     // One more is wanted than there are claims: that one need not wait.
     driver.story.want("default", 4);
     driver.story.pass(6_000);
@@ -376,11 +405,18 @@ fn a_claim_is_made_once_there_is_a_pod_that_mentions_it_and_once() {
     let mut driver = with_a_pod();
     driver.round();
     let ensure = driver.ensures.pop().unwrap();
-    assert_eq!((ensure.id, &*ensure.name, ensure.new), (id(1), &*own(1), true));
+    assert_eq!(
+        (ensure.id, &*ensure.name, ensure.new),
+        (id(1), &*own(1), true)
+    );
     driver.round();
     assert!(driver.ensures.is_empty(), "one call at a time");
     let now = driver.story.now().tick;
-    driver.allocation.claims().making.answered(&ensure, Ensured::There, now);
+    driver
+        .allocation
+        .claims()
+        .making
+        .answered(&ensure, Ensured::There, now);
     driver.story.pass(59_000);
     driver.round();
     assert!(driver.ensures.is_empty());
@@ -408,7 +444,11 @@ fn while_the_server_is_in_trouble_a_claim_is_tried_again_without_end() {
         while let Some(ensure) = driver.ensures.pop() {
             tries += 1;
             let now = driver.story.now().tick;
-            driver.allocation.claims().making.answered(&ensure, Ensured::Trouble, now);
+            driver
+                .allocation
+                .claims()
+                .making
+                .answered(&ensure, Ensured::Trouble, now);
         }
     });
     assert!((8..=14).contains(&tries), "{tries}");
@@ -424,14 +464,25 @@ fn a_claim_that_is_refused_costs_its_executor_and_nothing_else() {
     let ensure = driver.ensures.remove(0);
     let now = driver.story.now().tick;
     let refused = Ensured::Refused("exceeded quota: storage".into());
-    driver.allocation.claims().making.answered(&ensure, refused, now);
+    driver
+        .allocation
+        .claims()
+        .making
+        .answered(&ensure, refused, now);
     driver.round();
     assert_eq!(driver.retired, [1]);
     assert_eq!(driver.allocation.claims().making.in_flight(), 0);
     let entry = driver.story.entry(1).cloned().unwrap();
     let reason = reason_of(&entry);
-    assert_eq!((reason.class, reason.failure), (LossClass::StartFailed, true));
-    assert!(reason.message.contains("exceeded quota: storage"), "{}", reason.message);
+    assert_eq!(
+        (reason.class, reason.failure),
+        (LossClass::StartFailed, true)
+    );
+    assert!(
+        reason.message.contains("exceeded quota: storage"),
+        "{}",
+        reason.message
+    );
     let pending = driver.story.counts("default").pending;
     assert_eq!(pending, 1, "it does not count as pending any more");
     // It is not named again, and its place is another's.

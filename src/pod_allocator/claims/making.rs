@@ -88,7 +88,9 @@ impl Making {
     pub(super) fn see(&mut self, entry: &Entry, templates: &[ClaimTemplate], now: Tick) {
         let id = entry.id;
         let waits = entry.class() == Class::Pending(PendingStage::Unscheduled);
-        let pod = entry.pod().filter(|pod| waits && pod.scheduling != Scheduling::Bound);
+        let pod = entry
+            .pod()
+            .filter(|pod| waits && pod.scheduling != Scheduling::Bound);
         let Some((pod, claims)) = pod.and_then(|pod| Some((pod, pod.volume_claims.as_deref()?)))
         else {
             return self.left(id);
@@ -125,7 +127,10 @@ impl Making {
     pub(super) fn left(&mut self, id: ExecutorId) {
         self.refused.remove(&id);
         let empty: Arc<str> = Arc::from("");
-        let of_it = self.pieces.range((id, empty)..).take_while(|((of, _), _)| *of == id);
+        let of_it = self
+            .pieces
+            .range((id, empty)..)
+            .take_while(|((of, _), _)| *of == id);
         let keys: Vec<_> = of_it.map(|(key, _)| key.clone()).collect();
         for key in keys {
             self.forget(&key);
@@ -178,7 +183,11 @@ impl Making {
     pub fn answered(&mut self, ensure: &Ensure, ensured: Ensured, now: Tick) {
         self.in_flight = self.in_flight.saturating_sub(1);
         let key = (ensure.id, Arc::clone(&ensure.volume));
-        let Some(piece) = self.pieces.get_mut(&key).filter(|p| p.ensure.uid == ensure.uid) else {
+        let Some(piece) = self
+            .pieces
+            .get_mut(&key)
+            .filter(|p| p.ensure.uid == ensure.uid)
+        else {
             return;
         };
         let at = match ensured {
@@ -205,7 +214,9 @@ impl Making {
         let news = self.refused.iter_mut().filter(|(_, why)| !why.is_empty());
         news.filter_map(|(id, why)| {
             let why = std::mem::replace(why, Arc::from(""));
-            let stays = latest.entry(*id).is_some_and(|entry| entry.class().is_live());
+            let stays = latest
+                .entry(*id)
+                .is_some_and(|entry| entry.class().is_live());
             stays.then_some((*id, Why::NoClaim(why)))
         })
         .collect()

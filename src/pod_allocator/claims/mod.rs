@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::model::claims::{Claim, ClaimOwner, ClaimTemplate, PodClaim};
 use crate::model::executor::Class;
-use crate::model::{Batch, Entry, Epoch, ExecutorId, Now, ProfileName, Snapshot, Tick};
+use crate::model::{Batch, Entry, Epoch, ExecutorId, Now, Pod, ProfileName, Snapshot, Tick};
 use crate::planted::{self, Planted};
 
 use super::decision::{Action, Decision};
@@ -48,10 +48,14 @@ pub struct Claims {
     now: Now,
     holdings: BTreeMap<ExecutorId, Holding>,
     holders: BTreeMap<Arc<str>, BTreeSet<ExecutorId>>,
+    /// Those whose pods cannot be read: what they have nobody knows (spec S-15).
+    unread: BTreeSet<ExecutorId>,
     /// What was given to executors, for as long as they are in the ledger: each repeat of a request is the same request.
     given: BTreeMap<ExecutorId, Arc<[PodClaim]>>,
     /// The claims that this round's snapshots mention.
     mentioned: BTreeSet<Arc<str>>,
+    /// Those that pods have that are no executors: when they come back nobody knows (spec E-3).
+    haunted: BTreeSet<Arc<str>>,
     listing: Option<Listing>,
     /// A list is under way.
     asked: bool,
@@ -81,12 +85,7 @@ struct Listing {
 
 impl Claims {
     /// Nothing is known yet. A request may commit for `server_timeout` after it was sent.
-    pub fn new(
-        settings: Settings,
-        min_age: Duration,
-        server_timeout: Duration,
-        now: Now,
-    ) -> Self {
+    pub fn new(settings: Settings, min_age: Duration, server_timeout: Duration, now: Now) -> Self {
         Self {
             making: Making::new(Arc::clone(&settings.prefix), min_age),
             settings,
@@ -95,8 +94,10 @@ impl Claims {
             now,
             holdings: BTreeMap::new(),
             holders: BTreeMap::new(),
+            unread: BTreeSet::new(),
             given: BTreeMap::new(),
             mentioned: BTreeSet::new(),
+            haunted: BTreeSet::new(),
             listing: None,
             asked: false,
             first_seen: BTreeMap::new(),
@@ -114,6 +115,7 @@ impl Claims {
         self.now = now;
         self.pool = Pool::default();
         self.mentioned.clear();
+        self.haunted.clear();
         if !self.are_there() {
             return;
         }
@@ -124,16 +126,18 @@ impl Claims {
             let ghosts = snapshot.changes.ghosts.iter();
             let ghosts = ghosts.filter_map(|uid| snapshot.ghosts.get(uid)?.claims.as_deref());
             let claims = of_pods.chain(ghosts).flatten();
-            self.mentioned.extend(claims.map(|claim| Arc::clone(&claim.name)));
+            self.mentioned
+                .extend(claims.map(|claim| Arc::clone(&claim.name)));
         }
         let ghosts = batch.latest().ghosts.values();
         let claims = ghosts.filter_map(|ghost| ghost.claims.as_deref()).flatten();
-        self.mentioned.extend(claims.map(|claim| Arc::clone(&claim.name)));
+        (self.haunted).extend(claims.map(|claim| Arc::clone(&claim.name)));
     }
 
     /// An executor has changed, or left the ledger.
     pub fn see(&mut self, id: ExecutorId, entry: Option<&Entry>) {
         let before = self.let_go(id);
+        self.unread.remove(&id);
         let now = self.now.tick;
         let Some(entry) = entry.filter(|entry| !entry.is_gone()) else {
             self.given.remove(&id);
@@ -143,6 +147,10 @@ impl Claims {
         let templates = self.settings.profiles.get(&entry.profile);
         let templates = templates.map(AsRef::as_ref).unwrap_or_default();
         self.making.see(entry, templates, now);
+        let unread = |pod: &&Arc<Pod>| pod.phase.is_unreadable() && pod.volume_claims.is_none();
+        if entry.pod().filter(unread).is_some() {
+            self.unread.insert(id);
+        }
         let of_pod = entry.pod().and_then(|pod| pod.volume_claims.as_deref());
         let given = self.given.get(&id).map(AsRef::as_ref);
         let names: BTreeSet<Arc<str>> = ([of_pod, given].into_iter().flatten().flatten())
@@ -251,7 +259,10 @@ impl Claims {
     }
 
     fn are_there(&self) -> bool {
-        self.settings.profiles.values().any(|templates| !templates.is_empty())
+        self.settings
+            .profiles
+            .values()
+            .any(|templates| !templates.is_empty())
     }
 
     fn reuses(&self, profile: &ProfileName) -> bool {
@@ -267,23 +278,25 @@ impl Claims {
     /// What is free, and what is about to be.
     fn gather(&self, latest: &Snapshot) -> Pool {
         let mut pool = Pool::default();
-        // What a pod has that cannot be read nobody knows (spec S-15).
-        let unread = |entry: &Arc<Entry>| {
-            (entry.pod()).is_some_and(|pod| pod.phase.is_unreadable() && pod.volume_claims.is_none())
-        };
-        if latest.entries.values().any(|entry| unread(entry)) {
+        if !self.unread.is_empty() {
             return pool;
         }
         let listed = self.listing.iter().flat_map(|listing| &listing.claims);
         for claim in listed {
             let gets_lost = claim.spent || claim.of_a_pod || claim.record != latest.record;
-            if !claim.ours || gets_lost || claim.record.is_none() {
+            let haunted = self.haunted.contains(&claim.name);
+            if !claim.ours || gets_lost || claim.record.is_none() || haunted {
                 continue;
             }
             let name = &claim.name;
-            let holders = self.holders.get(name).filter(|_| !planted::is(Planted::ClaimGivenTwice));
+            let holders = self
+                .holders
+                .get(name)
+                .filter(|_| !planted::is(Planted::ClaimGivenTwice));
             match holders {
-                Some(holders) if holders.iter().all(|id| self.gives_back(*id)) => pool.expect(claim),
+                Some(holders) if holders.iter().all(|id| self.gives_back(*id)) => {
+                    pool.expect(claim)
+                }
                 Some(_) => {}
                 None if self.mentioned.contains(name) || !self.is_ripe(claim) => pool.expect(claim),
                 None => pool.add(claim),
@@ -320,5 +333,7 @@ fn reusable<'a>(
 ) -> impl Iterator<Item = &'a ClaimTemplate> + Clone + use<'a> {
     let templates = settings.profiles.get(profile).filter(|_| settings.reuse);
     let templates = templates.map(AsRef::as_ref).unwrap_or_default();
-    templates.iter().filter(|t| t.owner == ClaimOwner::Application)
+    templates
+        .iter()
+        .filter(|t| t.owner == ClaimOwner::Application)
 }

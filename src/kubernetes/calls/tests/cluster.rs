@@ -11,14 +11,14 @@ use crate::kubernetes::{ProfileSpec, WatchLine};
 use crate::model::pod::Claim;
 use crate::model::{ExecutorId, Incarnation, Pod};
 
-pub(super) fn cluster() -> (DevCluster, Calls) {
+fn cluster() -> (DevCluster, Calls) {
     let cluster = devcluster::start(Options::default());
     let calls = calls_to(Clients::in_process(cluster.router(), "default"));
     (cluster, in_default(calls))
 }
 
 /// The embedded cluster begins with this namespace.
-fn in_default(calls: Calls) -> Calls {
+pub(super) fn in_default(calls: Calls) -> Calls {
     let spec = CallsSpec {
         namespace: "default".to_owned(),
         app_id: "etl-7f3a".into(),

@@ -2,14 +2,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::cluster::cluster;
+use super::cluster::in_default;
 use super::*;
+use crate::devcluster::{self, DevCluster, Options};
 use crate::kubernetes::belongings::{Belonging, Content, config_map, service};
 use crate::kubernetes::claims::{ClaimFor, claim_json};
 use crate::kubernetes::pod_template::owner_reference;
 use crate::kubernetes::record::RecordPlace;
 use crate::model::claims::{ClaimOwner, ClaimShape, ClaimTemplate};
 use crate::model::{AppId, ExecutorId};
+
+/// One that leaves what belongs to nobody alone.
+fn cluster() -> (DevCluster, Calls) {
+    let cluster = devcluster::start(Options {
+        collect_garbage: false,
+        ..Options::default()
+    });
+    let calls = calls_to(Clients::in_process(cluster.router(), "default"));
+    (cluster, in_default(calls))
+}
 
 fn place() -> RecordPlace {
     RecordPlace {
@@ -53,7 +64,10 @@ async fn what_is_there_as_it_should_be_is_not_written_and_what_is_not_is_put_rig
         calls.ensure(&belonging, &owner("r2")).await.unwrap();
         assert_eq!(cluster.writes().await - before, 1);
     }
-    calls.ensure(&map("etl-7f3a", "2"), &owner("r2")).await.unwrap();
+    calls
+        .ensure(&map("etl-7f3a", "2"), &owner("r2"))
+        .await
+        .unwrap();
     let found = calls.get_config_map("etl-executor").await.unwrap().unwrap();
     assert_eq!(found.data["a"], "2", "a successor has other content");
 }
@@ -62,8 +76,14 @@ async fn what_is_there_as_it_should_be_is_not_written_and_what_is_not_is_put_rig
 #[tokio::test]
 async fn another_application_s_object_of_that_name_is_left_alone() {
     let (_cluster, calls) = cluster();
-    calls.ensure(&map("other", "1"), &owner("r1")).await.unwrap();
-    let refused = calls.ensure(&map("etl-7f3a", "2"), &owner("r2")).await.unwrap_err();
+    calls
+        .ensure(&map("other", "1"), &owner("r1"))
+        .await
+        .unwrap();
+    let refused = calls
+        .ensure(&map("etl-7f3a", "2"), &owner("r2"))
+        .await
+        .unwrap_err();
     assert_eq!(refused.kind, Kind::Invalid);
     assert!(refused.message.contains("pod_name_prefix"), "{refused}");
     let found = calls.get_config_map("etl-executor").await.unwrap().unwrap();
@@ -100,15 +120,25 @@ async fn a_claim_is_listed_given_to_another_record_and_deleted() {
     let (_cluster, calls) = cluster();
     let ours: AppId = "etl-7f3a".into();
     let made = calls.create_claim(&claim("a", &ours)).await.unwrap();
-    calls.create_claim(&claim("b", &"other".into())).await.unwrap();
+    calls
+        .create_claim(&claim("b", &"other".into()))
+        .await
+        .unwrap();
     assert_eq!(made.record, Some("r1".into()));
     let taken = calls.create_claim(&claim("a", &ours)).await.unwrap_err();
     assert_eq!(taken.kind, Kind::AlreadyExists);
     let listed = calls.list_claims().await.unwrap();
-    assert_eq!(listed, [made.clone()], "the other application's is not ours");
+    assert_eq!(
+        listed,
+        [made.clone()],
+        "the other application's is not ours"
+    );
     calls.give_claim(&made, &owner("r2")).await.unwrap();
     let given = calls.get_claim("a").await.unwrap().unwrap();
-    assert_eq!((given.record.clone(), &given.uid), (Some("r2".into()), &made.uid));
+    assert_eq!(
+        (given.record.clone(), &given.uid),
+        (Some("r2".into()), &made.uid)
+    );
     calls.delete_claim(&given).await.unwrap();
     assert_eq!(calls.get_claim("a").await, Ok(None));
     // It is there no more: nothing to be done.
