@@ -112,7 +112,7 @@ impl Belongings {
             for claim in strays {
                 match calls.give_claim(claim, &owner).await {
                     // It is another one by now.
-                    Err(failure) if failure.kind == Kind::Invalid => {}
+                    Err(failure) if matches!(failure.kind, Kind::Invalid | Kind::Conflict) => {}
                     Err(failure) => return Settled::NoClaims(failure),
                     Ok(()) => {}
                 }
