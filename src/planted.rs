@@ -93,7 +93,7 @@ faults! {
     HoldForEver,
     /// A claim that an executor has is given to another one (spec A-60).
     ClaimGivenTwice,
-    /// The ConfigMap that executors mount is not looked after when the record was made anew (spec K-8).
+    /// The ConfigMap that executors mount is neither made nor looked after (spec K-8).
     ConfigMapForgotten,
 }
 

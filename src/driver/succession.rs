@@ -20,6 +20,7 @@ use crate::kubernetes::record::{NoSuccession, Record, RecordError, RecordPlace, 
 use crate::kubernetes::{Calls, CallsSpec, Failure, Kind, LabelScheme};
 use crate::model::backoff::Backoff;
 use crate::model::{AppId, PodUid, ProfileName, ResourceVersion};
+use crate::planted::{self, Planted};
 use crate::pod_allocator::ids::RESERVED_BLOCK;
 
 use crate::telemetry::millis;
@@ -166,7 +167,10 @@ pub async fn establish(
         until: Instant::now() + config.cluster.start_timeout,
     };
     let owner = owner_reference(&application.prefix, &application.uid);
-    for belonging in &wanted {
+    let made = wanted
+        .iter()
+        .filter(|_| !planted::is(Planted::ConfigMapForgotten));
+    for belonging in made {
         let what = format!("{} {}", belonging.resource, belonging.name);
         let calls = &application.calls;
         patience
