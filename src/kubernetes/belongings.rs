@@ -108,7 +108,7 @@ pub(super) fn is_as_wanted(there: &Value, wanted: &Value) -> bool {
 }
 
 fn is_empty(part: &Value) -> bool {
-    part.as_object().is_some_and(serde_json::Map::is_empty)
+    part.is_null() || part.as_object().is_some_and(serde_json::Map::is_empty)
 }
 
 /// Whether all that is in `wanted` is in `there`; lists are as long.
