@@ -3,7 +3,8 @@
 use super::names::prefix_of;
 use super::notes::Notes;
 use super::{Auth, ClusterMode, Config, EmbeddedNode, Registration, RollPolicy};
-use crate::model::ProfileName;
+use crate::model::ids::pod_name;
+use crate::model::{ExecutorId, ProfileName};
 
 /// Notes every contradiction; sets the defaults that follow from other keys.
 pub(super) fn check(config: &mut Config, notes: &mut Notes) {
@@ -18,6 +19,8 @@ pub(super) fn check(config: &mut Config, notes: &mut Notes) {
     bounds(config, notes);
     gangs(config, notes);
     outlier(config, notes);
+    claims(config, notes);
+    service(config, notes);
 }
 
 /// Without a source nothing would ever be seen (spec W-6).
@@ -245,7 +248,8 @@ fn sessions(config: &Config, notes: &mut Notes) {
         }
         return;
     };
-    let anywhere = address.ip().is_unspecified() && sessions.url.is_none();
+    let named = sessions.url.is_some() || !sessions.service_selector.is_empty();
+    let anywhere = address.ip().is_unspecified() && !named;
     if anywhere && notes.are_sound(&["backend.url"]) {
         notes.refuse(
             "backend.url",
@@ -273,6 +277,63 @@ fn sessions(config: &Config, notes: &mut Notes) {
             format!("allowed: at least {}", humantime::format_duration(least)),
         );
     }
+}
+
+/// An executor's claims have to have names, whatever its id (spec K-7, K-10), and a place each.
+fn claims(config: &Config, notes: &mut Notes) {
+    if config.claims.wait && !config.claims.reuse && notes.are_sound(&["claims"]) {
+        notes.refuse(
+            "claims.wait",
+            "found true, and claims.reuse is false: there is nothing to wait for",
+            "have them reused, or remove it",
+        );
+    }
+    let prefix = config.pod_name_prefix();
+    let longest = pod_name(&prefix, ExecutorId::MAX).len() + 1;
+    for (name, profile) in &config.profiles {
+        let path = format!("profiles.{name}.claims");
+        if !notes.are_sound(&[&path, "app.name", "executors.pod_name_prefix"]) {
+            continue;
+        }
+        for claim in &profile.claims {
+            if longest + claim.name.len() > 63 {
+                let found = format!(
+                    "claims of volume {:?} would have names of up to {} characters",
+                    claim.name,
+                    longest + claim.name.len()
+                );
+                let fix =
+                    "63 are allowed: choose a shorter name, or a shorter executors.pod_name_prefix";
+                notes.refuse(&path, found, fix);
+            }
+            if config.config_map.enabled && claim.mount_path == config.config_map.mount_path {
+                let found = format!("{:?} is where config_map.mount_path is", claim.mount_path);
+                notes.refuse(&path, found, "mount one of them elsewhere");
+            }
+        }
+    }
+}
+
+/// A Service leads to a port that is known beforehand, in a cluster in which it has a name (spec K-9).
+fn service(config: &Config, notes: &mut Notes) {
+    let sessions = &config.backend.sessions;
+    let keys = ["backend.service_selector", "backend.listen", "cluster.mode"];
+    if sessions.service_selector.is_empty() || !notes.are_sound(&keys) {
+        return;
+    }
+    let found = match (config.cluster.mode, sessions.listen) {
+        (ClusterMode::Embedded, _) => "found, and the embedded cluster has no names for Services",
+        (_, None) => "found, and without backend.listen there is nothing for a Service to lead to",
+        (_, Some(address)) if address.port() == 0 => {
+            "found, and backend.listen has no port that is known beforehand"
+        }
+        (_, Some(address)) if address.ip().is_loopback() => {
+            "found, and backend.listen is an address that only this machine can reach"
+        }
+        _ => return,
+    };
+    let fix = "set backend.listen, as \"0.0.0.0:7078\", or remove it";
+    notes.refuse("backend.service_selector", found, fix);
 }
 
 /// An executor needs something to run.

@@ -107,7 +107,7 @@ fn line(setting: &Setting) -> String {
 
 /// Whether a name looks like a secret's: what it holds is not shown, and not taken from the command
 /// line, which everyone on the machine can read (spec C-3, C-4).
-pub(super) fn is_secret(path: &str) -> bool {
+pub(crate) fn is_secret(path: &str) -> bool {
     // All of them at once, where they are not written as they have to be.
     if path.ends_with(".env") {
         return true;

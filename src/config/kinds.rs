@@ -301,6 +301,14 @@ impl Amount {
     };
 }
 
+impl Amount {
+    /// Bytes on a volume.
+    pub const STORAGE: Self = Self {
+        allowed: "bytes as Kubernetes writes them, as \"512Mi\" or \"10Gi\", at least 1Mi",
+        ..Self::MEMORY
+    };
+}
+
 impl Kind for Amount {
     type Out = Quantity;
     fn read(&self, value: &Value) -> Option<Quantity> {

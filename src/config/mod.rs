@@ -7,6 +7,7 @@
 
 mod added;
 mod check;
+mod claims;
 mod document;
 mod effective;
 mod error;
@@ -32,7 +33,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 pub use added::Where;
+pub use claims::{AccessMode, Claim, ClaimOwner, Claims, ConfigMap, MOST_CLAIMS};
 pub use document::ENV_PREFIX;
+pub(crate) use effective::is_secret;
 pub use effective::{Effective, Setting};
 pub use error::{ConfigError, Mistake, Origin};
 pub use failures::{FailureAction, FailureRule, Failures};
@@ -73,6 +76,10 @@ pub struct Config {
     pub executors: Executors,
     /// The shapes of executors, by name; [`DEFAULT_PROFILE`] is always among them.
     pub profiles: BTreeMap<ProfileName, Profile>,
+    /// What becomes of claims on volumes.
+    pub claims: Claims,
+    /// The ConfigMap that every executor mounts.
+    pub config_map: ConfigMap,
     /// Being told of changes.
     pub watch: Watch,
     /// Asking for everything.
@@ -112,6 +119,8 @@ impl Default for Config {
             driver: Driver::default(),
             executors: Executors::default(),
             profiles: BTreeMap::from([(ProfileName::from(DEFAULT_PROFILE), Profile::default())]),
+            claims: Claims::default(),
+            config_map: ConfigMap::default(),
             watch: Watch::default(),
             poll: Poll::default(),
             allocation: Allocation::default(),
@@ -251,6 +260,8 @@ impl Config {
             driver: s.section("driver", Driver::read),
             executors: s.section("executors", Executors::read),
             profiles: s.profiles("profiles", &[DEFAULT_PROFILE], Profile::read),
+            claims: s.section("claims", Claims::read),
+            config_map: s.section("config_map", ConfigMap::read),
             watch: s.section("watch", Watch::read),
             poll: s.section("poll", Poll::read),
             allocation: s.section("allocation", Allocation::read),

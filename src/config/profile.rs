@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::claims::Claim;
 use super::kinds::{Amount, Choice, Count, Text, one_of, seconds, word_of};
 use super::names::{is_dns_label, is_env_name, is_label_key, is_label_value};
 use super::quantity::Quantity;
@@ -48,6 +49,8 @@ pub struct Profile {
     pub node_selector: BTreeMap<String, String>,
     /// The taints that a node may have.
     pub tolerations: Vec<Toleration>,
+    /// The claims on volumes that each of its executors has.
+    pub claims: Vec<Claim>,
     /// How long it may take to exit once told to; whole seconds, at least one: with none, a pod is
     /// gone from the API while its process still runs.
     pub termination_grace: Duration,
@@ -71,6 +74,7 @@ impl Default for Profile {
             memory_limit: None,
             node_selector: BTreeMap::new(),
             tolerations: Vec::new(),
+            claims: Vec::new(),
             termination_grace: secs(30),
         }
     }
@@ -121,6 +125,7 @@ impl Profile {
             memory_limit: s.option("memory_limit", Amount::MEMORY),
             node_selector: s.table("node_selector", label_key, label_value),
             tolerations: s.list_of_sections("tolerations", Toleration::read),
+            claims: s.list_of_sections("claims", Claim::read),
             termination_grace: s.value(
                 "termination_grace",
                 seconds(secs(1)..=secs(24 * 3600)),
@@ -130,6 +135,7 @@ impl Profile {
         if profile.command.first().is_some_and(String::is_empty) {
             s.refuse("command", "the program is an empty text", "name a program");
         }
+        Claim::check(s, &profile.claims);
         refuse_above(s, "cpu", profile.cpu.as_ref(), profile.cpu_limit.as_ref());
         refuse_above(
             s,

@@ -1,5 +1,6 @@
 //! `[backend]`: executors that speak to the driver, and how they are let go (spec B-1 to B-30, O-50); and `[adoption]`.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -44,6 +45,8 @@ pub struct Sessions {
     pub listen: Option<SocketAddr>,
     /// Where executors reach it; `None`: at the address where it listens.
     pub url: Option<String>,
+    /// The labels of the driver's pod, by which a headless Service finds it; empty: there is none (spec K-9).
+    pub service_selector: BTreeMap<String, String>,
     /// Whether executors have to announce themselves; `None`: where the driver listens.
     pub registration: Option<Registration>,
     /// How executors prove who they are; `None`: by derived tokens in the embedded cluster, else as Kubernetes does.
@@ -65,6 +68,7 @@ impl Default for Sessions {
         Self {
             listen: None,
             url: None,
+            service_selector: BTreeMap::new(),
             registration: None,
             auth: None,
             key_file: None,
@@ -87,9 +91,18 @@ impl Sessions {
             },
             allowed: "an address as executors see it, as \"http://driver.jobs:7078\"",
         };
+        let label = (
+            is_label_key as fn(&str) -> bool,
+            "a label's key, as app or app.kubernetes.io/name",
+        );
+        let label_value = Text {
+            rule: |value| !value.is_empty() && is_label_value(value),
+            allowed: "a label's value: up to 63 letters, digits, dashes, dots and underscores",
+        };
         Self {
             listen: s.option("listen", Address),
             url: s.option("url", url),
+            service_selector: s.table("service_selector", label, label_value),
             registration: s.option("registration", one_of()),
             auth: s.option("auth", one_of()),
             key_file: s.option("key_file", Path),
@@ -118,6 +131,12 @@ impl Sessions {
             Some(_) => Registration::Required,
             None => Registration::Optional,
         })
+    }
+
+    /// The port at which a Service leads to the driver, where there is to be one (spec K-9).
+    pub fn service_port(&self) -> Option<u16> {
+        let port = self.listen.map(|address| address.port());
+        port.filter(|port| *port != 0 && !self.service_selector.is_empty())
     }
 
     /// How executors of such a cluster prove who they are.

@@ -106,6 +106,9 @@ fn begin(options: Options, keeper: Option<Keeper>, kept: Option<State>) -> DevCl
     let store = server::start(seed, event_log, clock, collect_garbage, roles, keeper, kept);
     let (tasks, alive) = signal::channel(());
     tokio::spawn(gc::run(store.clone(), collect_garbage, alive.clone()));
+    if !matches!(node, NodeKind::None) {
+        tokio::spawn(node::volumes::run(store.clone(), alive.clone()));
+    }
     let credentials = Credentials::new(token, users, keys);
     let mut logs = None;
     let mut levers = None;

@@ -6,12 +6,15 @@ use rand::TryRng;
 use rand::rngs::SysRng;
 use serde_json::Value;
 
+use super::belongings;
 use super::door;
 use super::settings::specs;
 use super::succession::{holder, label_scheme, new_app_id};
 use crate::config::{Auth, ClusterMode, Config};
+use crate::kubernetes::claims::{ClaimFor, claim_json};
 use crate::kubernetes::pod_template::{Common, Template};
 use crate::kubernetes::record::{Record, RecordPlace};
+use crate::model::claims::claim_name;
 use crate::model::{AppId, ExecutorId, ProfileName};
 use crate::pod_allocator::ids::RESERVED_BLOCK;
 use crate::pod_allocator::slots::split_evenly;
@@ -24,8 +27,8 @@ pub struct DryRunError(String);
 /// Above the documents.
 const HEAD: &str = "\
 # What `boatswain run` asks for in the first round of a first start, for kubectl create -f.
-# It differs in one thing: each executor is owned by the record, by a uid that the cluster gives to it. Here that is left
-# out, for the cluster deletes what is owned by something that does not exist.
+# It differs in one thing: all of it is owned by the record, by a uid that the cluster gives to it. Here that is left out,
+# for the cluster deletes what is owned by something that does not exist.
 ";
 
 /// The application record, and the executors of the first round, as YAML.
@@ -59,6 +62,7 @@ fn documents(config: &Config, seed: u64, start: u64) -> Result<Vec<Value>, DryRu
     };
     let known = config.cluster.namespace.as_deref();
     let namespace = known.unwrap_or("default").to_owned();
+    let content = belongings::content(config).map_err(|error| failed(&error))?;
     let place = RecordPlace {
         namespace: namespace.clone(),
         prefix: prefix.clone(),
@@ -78,28 +82,50 @@ fn documents(config: &Config, seed: u64, start: u64) -> Result<Vec<Value>, DryRu
         labels,
         incarnation: record.incarnation,
         record_uid: "".into(),
-        driver_url: listen.map(|address| door::url(config, address)),
+        driver_url: listen
+            .map(|address| door::url(config, address, &place.prefix, &place.namespace)),
         token,
         agent: None,
+        config_map: (content.is_some()).then(|| config.config_map.mount_path.clone()),
         avoid: Default::default(),
     };
-    let template =
-        Template::new(&common, &specs(config.profiles.clone())).map_err(|error| failed(&error))?;
+    let specs = specs(config.profiles.clone());
+    let template = Template::new(&common, &specs).map_err(|error| failed(&error))?;
     let mut documents = vec![record.to_config_map(&place, None)];
+    let owned = belongings::all(config, &place, &common.app_id, content.as_ref());
+    documents.extend(owned.into_iter().map(|belonging| belonging.json));
     let mut next = Some(succession.first_id);
     for (profile, executors) in first_round(config) {
         for _ in 0..executors {
             let id: Option<ExecutorId> = next;
             next = id.and_then(ExecutorId::next);
-            let Some(pod) = id.and_then(|id| template.pod(profile, id)) else {
+            let Some((id, pod)) = id.and_then(|id| Some((id, template.pod(profile, id)?))) else {
                 continue;
             };
+            let name = pod.name;
             let mut pod: Value =
                 serde_json::from_slice(&pod.json).map_err(|error| failed(&error))?;
-            if let Some(metadata) = pod["metadata"].as_object_mut() {
-                metadata.remove("ownerReferences");
-            }
+            without_owner(&mut pod);
             documents.push(pod);
+            let claims = specs.get(profile).map(|spec| &spec.claims);
+            for claim in claims.into_iter().flatten() {
+                let template = &claim.template;
+                let of = ClaimFor {
+                    app_id: &common.app_id,
+                    app_name: &common.app_name,
+                    namespace: &common.namespace,
+                    prefix: &common.prefix,
+                    labels,
+                    record: &common.record_uid,
+                    id,
+                    profile,
+                    pod: (&name, None),
+                };
+                let name = claim_name(&common.prefix, id, &template.volume);
+                let mut claim = claim_json(&name, template, &of);
+                without_owner(&mut claim);
+                documents.push(claim);
+            }
         }
     }
     // Which namespace is the context's, kubectl knows as well.
@@ -111,6 +137,13 @@ fn documents(config: &Config, seed: u64, start: u64) -> Result<Vec<Value>, DryRu
         }
     }
     Ok(documents)
+}
+
+/// What owns it has a uid only in a cluster.
+fn without_owner(object: &mut Value) {
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.remove("ownerReferences");
+    }
 }
 
 /// How many of each profile: all that are wanted, as far as one round may ask (spec A-3, A-4).
@@ -157,6 +190,54 @@ while true; do sleep 1 & wait $!; done
         executors = 1
         tolerations = [{ key = "dedicated", value = "batch", effect = "NoSchedule" }]
     "#;
+
+    /// What one profile's executors mount, and how they find the driver.
+    const MOUNTED: &str = r#"
+        [[profiles.large.claims]]
+        name = "data"
+        mount_path = "/data"
+        size = "10Gi"
+        [backend]
+        listen = "0.0.0.0:7078"
+        service_selector = { app = "driver" }
+    "#;
+
+    fn mounted() -> String {
+        let properties = "name = \"etl\", properties = { mode = \"batch\" }";
+        format!("{TWO}{MOUNTED}").replace("name = \"etl\"", properties)
+    }
+
+    // spec: K-8, K-9, K-10
+    #[test]
+    fn a_dry_run_shows_what_executors_mount_and_how_they_find_the_driver() {
+        let (_, shown) = shown(&mounted());
+        let named: Vec<String> = (shown.iter())
+            .map(|d| format!("{} {}", d["kind"], d["metadata"]["name"]).replace('"', ""))
+            .collect();
+        assert_eq!(
+            named,
+            [
+                "ConfigMap etl-app",
+                "ConfigMap etl-executor",
+                "Service etl-driver",
+                "Pod etl-exec-1",
+                "Pod etl-exec-2",
+                "Pod etl-exec-3",
+                "PersistentVolumeClaim etl-exec-3-data",
+            ]
+        );
+        let of = |n: usize, path: &str| shown[n].pointer(path).cloned().unwrap_or_default();
+        assert!(
+            shown
+                .iter()
+                .all(|d| d["metadata"].get("ownerReferences").is_none())
+        );
+        assert_eq!(of(6, "/spec/resources/requests/storage"), "10737418240");
+        let env = of(3, "/spec/containers/0/env");
+        let url = (env.as_array().into_iter().flatten())
+            .find(|variable| variable["name"] == "BOATSWAIN_DRIVER_URL");
+        assert_eq!(url.unwrap()["value"], "http://etl-driver.jobs.svc:7078");
+    }
 
     #[test]
     fn a_dry_run_shows_the_record_and_each_executor_as_they_would_be() {
@@ -213,10 +294,12 @@ while true; do sleep 1 & wait $!; done
         use crate::devcluster;
         use tower::ServiceExt;
         let cluster = devcluster::start(devcluster::Options::default());
-        let (_, shown) = shown(&TWO.replace("\"jobs\"", "\"default\""));
+        let (_, shown) = shown(&mounted().replace("\"jobs\"", "\"default\""));
         for document in shown {
             let resource = match document["kind"].as_str() {
                 Some("Pod") => "pods",
+                Some("PersistentVolumeClaim") => "persistentvolumeclaims",
+                Some("Service") => "services",
                 _ => "configmaps",
             };
             let request = http::Request::post(format!(

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::{TryStreamExt as _, stream};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use crate::config::OnSignal;
@@ -46,6 +47,9 @@ const LAST_STEP: u32 = 5;
 
 /// Of the time that an end may take, how much of it the record may take that the end begins with.
 const WRITING: u32 = 4;
+
+/// So many claims are deleted at a time.
+const CLAIMS_AT_ONCE: usize = 16;
 
 /// How many of those that are left are named.
 const NAMED: usize = 5;
@@ -275,6 +279,17 @@ impl Actors {
             }
             sleep_until(deadline.min(Instant::now() + pause)).await;
         };
+        if keep_record && self.has_claims {
+            let swept = timeout_at(
+                deadline.max(Instant::now()) + last_step,
+                self.delete_claims(),
+            );
+            if !matches!(swept.await, Ok(Ok(()))) {
+                tracing::warn!(
+                    "claims on volumes may be left: they go with the application's record"
+                );
+            }
+        }
         let closing = async {
             match keep_record {
                 true => {
@@ -326,6 +341,19 @@ impl Actors {
                 how,
             }));
         }
+    }
+
+    /// The record stays, and so would what it owns: volumes are not kept for it.
+    async fn delete_claims(&self) -> Result<(), Failure> {
+        let claims = self.calls.list_claims().await?;
+        let ours = claims
+            .into_iter()
+            .filter(|claim| claim.ours && !claim.spent);
+        stream::iter(ours.map(Ok))
+            .try_for_each_concurrent(CLAIMS_AT_ONCE, |claim| async move {
+                self.calls.delete_claim(&claim).await
+            })
+            .await
     }
 
     /// The executors that the API server still has and that nobody is deleting.

@@ -4,6 +4,7 @@
 //! - [`dry_run`]: what a first start would ask for, without any cluster.
 //! - [`start_in`]: the same driver in a given environment: the simulator's, a test's.
 
+mod belongings;
 mod chain;
 mod door;
 mod dry_run;
@@ -32,6 +33,7 @@ use crate::devcluster::{self, DevCluster, NodeKind, ProcessNode, SimulatedNode};
 use crate::driver_backend::messages::RefusedTargets;
 use crate::driver_backend::steering::messages::Stop;
 use crate::exit::Exit;
+use crate::kubernetes::belongings::Content;
 use crate::kubernetes::client::Limits;
 use crate::kubernetes::{Access, Clients};
 use crate::lifecycle_manager::messages::Ended;
@@ -44,6 +46,7 @@ use crate::telemetry::millis;
 use ending::Way;
 
 use door::Door;
+use succession::{Application, StartError};
 
 /// What a driver runs in.
 pub struct Environment {
@@ -281,6 +284,13 @@ async fn drive(
 ) -> Exit {
     let started = tokio::time::Instant::now();
     let mut early = Vec::new();
+    let content = match belongings::content(&config) {
+        Ok(content) => content,
+        Err(error) => {
+            tracing::error!(%error, "the application's ConfigMap cannot be made as configured");
+            return Exit::Configuration;
+        }
+    };
     let api = match served(&config.api).await {
         Ok(api) => api,
         Err(error) => {
@@ -306,7 +316,7 @@ async fn drive(
         biased;
         // Nothing was made yet, so there is nothing to end: any way to stop is the same.
         () = told_to_stop(&mut commands, &mut early) => return Exit::Clean,
-        succeeded = succession::succeed(&config, &environment) => succeeded,
+        succeeded = take_over(&config, &environment, content.as_ref()) => succeeded,
     };
     let application = match succeeded {
         Ok(application) => application,
@@ -384,6 +394,17 @@ async fn drive(
             Some(command) = commands.recv() => actors.command(command).await,
         }
     }
+}
+
+/// Takes the application over, with all that the record owns beside executors.
+async fn take_over(
+    config: &Config,
+    environment: &Environment,
+    content: Option<&Content>,
+) -> Result<Application, StartError> {
+    let mut application = succession::succeed(config, environment).await?;
+    succession::establish(config, environment, &mut application, content).await?;
+    Ok(application)
 }
 
 /// The API, where one is wanted.

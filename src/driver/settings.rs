@@ -8,15 +8,17 @@ use crate::config::{self, FailureAction, ScaleDown, Where};
 use crate::driver_backend::autoscaling::{self, Bounds};
 use crate::driver_backend::profiles::Understood;
 use crate::driver_backend::rolling::{self, Policy};
+use crate::kubernetes::claims::ClaimSpec;
 use crate::kubernetes::pod_template::Toleration;
 use crate::kubernetes::{ProfileSpec, Record};
 use crate::lifecycle_manager::duties;
 use crate::model::backoff::Backoff;
+use crate::model::claims::{ClaimOwner, ClaimShape, ClaimTemplate};
 use crate::model::{Now, ProfileName};
 use crate::pod_allocator::caps::Caps;
 use crate::pod_allocator::crash_loop::Kept;
 use crate::pod_allocator::failures::rules::{Rule, Verdict};
-use crate::pod_allocator::{allocation, failures, gang, pace, victims, waiting};
+use crate::pod_allocator::{allocation, claims, failures, gang, pace, victims, waiting};
 use crate::poll_source;
 use crate::snapshot_store::ledger::Inheritance;
 
@@ -153,6 +155,7 @@ pub(super) fn allocation_settings(
     failures: &config::Failures,
     caps: Caps,
     decommission_timeout: Duration,
+    claims: claims::Settings,
     gang: Option<gang::Settings>,
 ) -> allocation::Settings {
     allocation::Settings {
@@ -186,6 +189,7 @@ pub(super) fn allocation_settings(
             stuck_after: up.stuck_after,
         },
         caps,
+        claims,
         gang,
     }
 }
@@ -288,6 +292,7 @@ fn spec(profile: config::Profile) -> ProfileSpec {
         memory_limit,
         node_selector,
         tolerations,
+        claims,
         termination_grace,
     } = profile;
     ProfileSpec {
@@ -301,7 +306,53 @@ fn spec(profile: config::Profile) -> ProfileSpec {
         memory_limit_bytes: memory_limit.map(|memory| memory.bytes()),
         node_selector,
         tolerations: tolerations.into_iter().map(toleration).collect(),
+        claims: claims.into_iter().map(claim).collect(),
         termination_grace: Some(termination_grace),
+    }
+}
+
+fn claim(claim: config::Claim) -> ClaimSpec {
+    let config::Claim {
+        name,
+        mount_path,
+        size,
+        storage_class,
+        access_modes,
+        owner,
+    } = claim;
+    ClaimSpec {
+        template: ClaimTemplate {
+            volume: Arc::from(name),
+            shape: ClaimShape {
+                storage_class: storage_class.map(Arc::from),
+                access_modes: (access_modes.into_iter())
+                    .map(|mode| Arc::from(mode.as_str()))
+                    .collect(),
+                bytes: size.bytes(),
+            },
+            owner: match owner {
+                config::ClaimOwner::Application => ClaimOwner::Application,
+                config::ClaimOwner::Executor => ClaimOwner::Executor,
+            },
+        },
+        mount_path,
+    }
+}
+
+/// What is done with claims on volumes of these profiles' executors.
+pub(super) fn claims(
+    claims: &config::Claims,
+    prefix: &str,
+    profiles: &BTreeMap<ProfileName, ProfileSpec>,
+) -> claims::Settings {
+    let templates = |spec: &ProfileSpec| spec.claims.iter().map(|c| c.template.clone()).collect();
+    claims::Settings {
+        prefix: Arc::from(prefix),
+        reuse: claims.reuse,
+        wait: claims.wait,
+        profiles: (profiles.iter())
+            .map(|(name, spec)| (name.clone(), templates(spec)))
+            .collect(),
     }
 }
 

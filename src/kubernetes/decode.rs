@@ -15,6 +15,7 @@ use super::wire::{
     ContainerStateWire, ContainerWire, MetaSkeleton, MetaWire, OwnerWire, Pairs, PodWire, Skeleton,
     SpecWire, StatusWire, TerminatedWire, Text,
 };
+use crate::model::claims::PodClaim;
 use crate::model::ids::{ExecutorId, Incarnation, PodUid, id_in_pod_name, pod_name};
 use crate::model::pod::{
     Claim, ContainerState, Deletion, Disruption, Phase, Scheduling, Sighting, Termination,
@@ -36,6 +37,9 @@ const ORDINARY_CONDITIONS: [&str; 5] = [
 
 /// As many other conditions of a pod are kept (spec E-14).
 const MAX_CONDITIONS: usize = 4;
+
+/// As many claims of a pod are kept; no profile has as many (spec A-60).
+const MAX_CLAIMS: usize = 32;
 
 /// What has to be known to read a pod: whose it would have to be, and which container is the executor.
 #[derive(Debug, Clone)]
@@ -96,6 +100,7 @@ impl PodReader {
             reason: kept(&status.reason),
             message: kept(&status.message),
             node: kept(&spec.node_name),
+            volume_claims: volume_claims(&spec),
             scheduling: scheduling(&spec, &status),
             disruption: disruption(&status),
             conditions: conditions(&status),
@@ -308,6 +313,22 @@ fn conditions(status: &StatusWire<'_>) -> Option<Arc<[Arc<str>]>> {
         .filter(extraordinary)
         .take(MAX_CONDITIONS)
         .map(cut)
+        .collect();
+    (!kept.is_empty()).then_some(kept)
+}
+
+/// The claims that a pod mentions (spec A-60); of one pod no more than a few, each name no longer than one can be.
+fn volume_claims(spec: &SpecWire<'_>) -> Option<Arc<[PodClaim]>> {
+    let kept: Arc<[PodClaim]> = (spec.volumes.as_deref().unwrap_or_default().iter())
+        .filter_map(|volume| {
+            let claim = volume.persistent_volume_claim.as_ref()?;
+            let name = text(&claim.claim_name).filter(|name| name.len() <= MAX_NAME_BYTES)?;
+            Some(PodClaim {
+                volume: cut(text(&volume.name).unwrap_or_default()),
+                name: Arc::from(name),
+            })
+        })
+        .take(MAX_CLAIMS)
         .collect();
     (!kept.is_empty()).then_some(kept)
 }

@@ -3,6 +3,7 @@
 //! All that is the same for every executor of a profile is rendered once; for executor N only its number is put in.
 
 mod avoidance;
+mod mounts;
 mod parts;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use thiserror::Error;
 
 use parts::Parts;
 
+use super::claims::ClaimSpec;
 use super::labels::{EXECUTOR_ROLE, LabelScheme, is_label_value, to_label_value};
 use super::names::{MAX_PREFIX, is_prefix};
 use super::quantity::cpu_text;
@@ -54,6 +56,8 @@ pub struct ProfileSpec {
     pub node_selector: BTreeMap<String, String>,
     /// The taints that it may run in spite of.
     pub tolerations: Vec<Toleration>,
+    /// The claims on volumes that each of its executors has (spec K-10).
+    pub claims: Vec<ClaimSpec>,
     /// How long it may take to end; `None` for the cluster's default.
     pub termination_grace: Option<Duration>,
 }
@@ -102,6 +106,8 @@ pub struct Common {
     pub token: Option<TokenSource>,
     /// Where the agent's program is, where executors are processes of this machine (spec O-60).
     pub agent: Option<String>,
+    /// Where the application's ConfigMap is mounted, where there is one (spec K-8).
+    pub config_map: Option<String>,
     /// The nodes that executors are to avoid (spec L-32).
     pub avoid: Avoid,
 }
@@ -384,6 +390,7 @@ fn pod_spec(
         let seconds = grace.as_secs() + u64::from(grace.subsec_nanos() > 0);
         pod["terminationGracePeriodSeconds"] = seconds.into();
     }
+    mounts::mount(&mut pod, common, spec, id);
     avoidance::avoid(&mut pod, &common.avoid);
     pod
 }

@@ -105,6 +105,24 @@ pub(super) struct SpecWire<'a> {
     pub(super) scheduling_gates: Option<Vec<NameWire<'a>>>,
     #[serde(borrow)]
     pub(super) containers: Option<Vec<NameWire<'a>>>,
+    #[serde(borrow)]
+    pub(super) volumes: Option<Vec<VolumeWire<'a>>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct VolumeWire<'a> {
+    #[serde(borrow)]
+    pub(super) name: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) persistent_volume_claim: Option<ClaimWire<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ClaimWire<'a> {
+    #[serde(borrow)]
+    pub(super) claim_name: Option<Text<'a>>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -108,7 +108,8 @@ fn drained_for(leaving: &Leaving) -> DrainedFor {
         | Why::Disconnected
         | Why::RegistrationTimeout(_)
         | Why::PendingTimeout(..)
-        | Why::NeverStarts(..) => DrainedFor::Surplus,
+        | Why::NeverStarts(..)
+        | Why::NoClaim(_) => DrainedFor::Surplus,
     }
 }
 

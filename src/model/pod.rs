@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::claims::PodClaim;
 use super::ids::{ExecutorId, Incarnation, PodUid, ProfileName};
 use super::version::ResourceVersion;
 
@@ -36,6 +37,8 @@ pub struct Pod {
     pub message: Option<Arc<str>>,
     /// The node it is bound to.
     pub node: Option<Arc<str>>,
+    /// The claims on volumes that it mentions; `None`: there are none (spec A-60).
+    pub volume_claims: Option<Arc<[PodClaim]>>,
     /// How far scheduling has come.
     pub scheduling: Scheduling,
     /// The condition DisruptionTarget, where it is true.
@@ -293,6 +296,7 @@ impl Pod {
             reason: None,
             message: None,
             node: None,
+            volume_claims: None,
             scheduling: Scheduling::Waiting(None),
             disruption: None,
             conditions: None,

@@ -22,6 +22,7 @@ use crate::model::{
     Batch, Entry, ExecutorId, LossClass, LossReason, Now, ProfileName, Snapshot, State, Tick,
 };
 
+use super::claims::Claims;
 use super::crash_loop::{Change, CrashLoop, Kept};
 use super::decision::{Action, Decision, Saying};
 use super::failures::{Failures, Spent};
@@ -46,6 +47,7 @@ pub struct Allocation {
     crash_loops: BTreeMap<ProfileName, CrashLoop>,
     holds: BTreeMap<ProfileName, Hold>,
     gangs: Gangs,
+    claims: Claims,
     /// Requests whose outcome is unknown and that may be sent again.
     doubts: BTreeSet<ExecutorId>,
     had_an_executor: bool,
@@ -72,6 +74,8 @@ impl Allocation {
         now: Now,
     ) -> Self {
         let failures = Failures::resume(settings.failures.clone(), &inherited.failures, now);
+        let (min_age, server_timeout) = (settings.creation_timeout, settings.server_timeout);
+        let claims = Claims::new(settings.claims.clone(), min_age, server_timeout, now);
         let (kept, now) = (&inherited.backoffs, now.tick);
         let resume = |(profile, kept): (&ProfileName, &Kept)| {
             let resumed = CrashLoop::resume(*kept, &settings.crash_backoff, now);
@@ -85,6 +89,7 @@ impl Allocation {
             crash_loops: kept.iter().map(resume).collect(),
             holds: BTreeMap::new(),
             gangs: Gangs::new(settings.gang, least),
+            claims,
             doubts: BTreeSet::new(),
             had_an_executor: false,
             failures,
@@ -121,6 +126,11 @@ impl Allocation {
         self.gangs.know(profile, least);
     }
 
+    /// What is known of claims on volumes.
+    pub fn claims(&mut self) -> &mut Claims {
+        &mut self.claims
+    }
+
     /// How many requests are in flight.
     pub fn in_flight(&self) -> u32 {
         self.pace.in_flight()
@@ -129,11 +139,12 @@ impl Allocation {
     /// One round.
     pub fn decide(&mut self, batch: &Batch, now: Now) -> Decision {
         let latest = batch.latest();
-        let now = now.tick;
+        let (wall, now) = (now, now.tick);
         let mut decision = Decision::default();
         if !latest.adopted {
             return decision;
         }
+        self.claims.begin_round(batch, wall);
         self.targets = latest.targets.clone();
         let wanted: Vec<u32> = latest.targets.values().map(|t| t.executors).collect();
         self.failures.wanted(sum(&wanted));
@@ -163,6 +174,10 @@ impl Allocation {
             decision.actions.push(going);
         }
         decision.wake_at(self.waiting.next_at(), now);
+        for (id, why) in self.claims.making.refused(latest) {
+            let going = Action::Retire(vec![id], why, How::Delete);
+            decision.actions.push(going);
+        }
         let backoff = &self.settings.crash_backoff;
         for (profile, change) in self.gangs.tick(latest, backoff, now) {
             decision.say(gang_saying(profile, change, now));
@@ -170,6 +185,11 @@ impl Allocation {
         decision.wake_at(self.gangs.due(), now);
         self.go_down(latest, now, &mut decision);
         if latest.record.is_some() {
+            let due = self.claims.making.due(now);
+            decision
+                .actions
+                .extend(due.into_iter().map(Action::EnsureClaim));
+            decision.wake_at(self.claims.making.next_at(), now);
             self.go_up(latest, now, &mut decision);
         }
         self.keep(now, &mut decision);
@@ -211,6 +231,8 @@ impl Allocation {
 
     /// What one executor's change means for what may be asked for.
     fn observe(&mut self, id: ExecutorId, latest: &Snapshot, now: Tick, decision: &mut Decision) {
+        let known = latest.entry(id).map(AsRef::as_ref);
+        self.claims.see(id, known);
         let Some(entry) = latest.entry(id) else {
             self.doubts.remove(&id);
             self.failures.left(id, now);

@@ -360,6 +360,9 @@ impl Checks {
         }
         self.one_pod_an_id(driver, &changed)?;
         self.live_within_targets(driver, &now)?;
+        if self.excuses.rewritten.is_empty() {
+            crate::claims::none_is_shared(driver, &now)?;
+        }
         let surplus = changed.iter().any(|entry| self.is_surplus(entry));
         self.drivers.entry(driver).or_default().counted_a_surplus |= surplus;
         self.killed_for_a_reason(driver, &now)?;

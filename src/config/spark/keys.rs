@@ -189,7 +189,9 @@ pub(super) const KEYS: &[(&str, Use)] = &[
     ),
     (
         "spark.kubernetes.executor.disableConfigMap",
-        Planned("executors.config_map"),
+        Use::None(
+            "there is one only where there is anything to be in it; config_map.enabled switches it off",
+        ),
     ),
     // Seeing and deciding.
     (
@@ -294,15 +296,15 @@ pub(super) const KEYS: &[(&str, Use)] = &[
     ),
     (
         "spark.kubernetes.driver.ownPersistentVolumeClaim",
-        Planned("claims.owner"),
+        Use::None("each claim of a profile says with whom it goes: owner"),
     ),
     (
         "spark.kubernetes.driver.reusePersistentVolumeClaim",
-        Planned("claims.reuse"),
+        To("claims.reuse", Flag),
     ),
     (
         "spark.kubernetes.driver.waitToReusePersistentVolumeClaim",
-        Planned("claims.wait"),
+        To("claims.wait", Flag),
     ),
     ("spark.dynamicAllocation.", Planned("autoscale")),
     (

@@ -1,5 +1,6 @@
 //! What the configuration is, from a file's text to a [`Config`].
 
+mod claims_tests;
 mod convert_tests;
 mod effective_tests;
 mod files_tests;

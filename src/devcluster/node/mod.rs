@@ -12,6 +12,7 @@ mod report;
 mod runner;
 pub(super) mod simulated;
 mod spawn;
+pub(super) mod volumes;
 
 use std::path::{Path, PathBuf};
 

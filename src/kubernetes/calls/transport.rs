@@ -75,10 +75,17 @@ impl Call {
     /// What it is about, for those who count.
     pub(super) fn resource(&self) -> &'static str {
         let is_about = |plural: &str| self.path.split('/').any(|step| step == plural);
-        ["pods", "configmaps", "events", "replicasets"]
-            .into_iter()
-            .find(|plural| is_about(plural))
-            .unwrap_or("other")
+        [
+            "pods",
+            "configmaps",
+            "persistentvolumeclaims",
+            "services",
+            "events",
+            "replicasets",
+        ]
+        .into_iter()
+        .find(|plural| is_about(plural))
+        .unwrap_or("other")
     }
 
     fn into_request(self) -> Result<Request<Body>, http::Error> {

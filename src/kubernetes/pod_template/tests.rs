@@ -16,6 +16,7 @@ fn common() -> Common {
         driver_url: Some("http://driver:7070".to_owned()),
         token: None,
         agent: None,
+        config_map: None,
         avoid: Avoid::default(),
     }
 }
@@ -219,4 +220,61 @@ fn what_the_api_server_would_refuse_is_refused_here() {
         template(&common(), above).unwrap_err().to_string(),
         "profile default: the cpu request is above the limit"
     );
+}
+
+fn with_a_claim() -> ProfileSpec {
+    ProfileSpec {
+        claims: vec![ClaimSpec {
+            template: crate::model::claims::ClaimTemplate {
+                volume: "data".into(),
+                shape: crate::model::claims::ClaimShape {
+                    storage_class: None,
+                    access_modes: Default::default(),
+                    bytes: 1 << 30,
+                },
+                owner: crate::model::claims::ClaimOwner::Application,
+            },
+            mount_path: "/data".to_owned(),
+        }],
+        ..profile()
+    }
+}
+
+// spec: K-8, K-10
+#[test]
+fn a_pod_mounts_the_application_s_map_and_claims_of_its_own() {
+    let common = Common {
+        config_map: Some("/etc/boatswain".to_owned()),
+        token: Some(TokenSource::Projected {
+            audience: "a".to_owned(),
+        }),
+        ..common()
+    };
+    let pod = pod(7, &common, with_a_claim());
+    let volumes = pod["spec"]["volumes"].as_array().unwrap();
+    let names: Vec<_> = volumes.iter().map(|volume| &volume["name"]).collect();
+    assert_eq!(names, ["boatswain-token", "boatswain-config", "data"]);
+    assert_eq!(volumes[1]["configMap"]["name"], "etl-executor");
+    let claim = &volumes[2]["persistentVolumeClaim"]["claimName"];
+    assert_eq!(claim, "etl-exec-7-data");
+    let mounts = &pod["spec"]["containers"][0]["volumeMounts"];
+    assert_eq!(mounts[1]["mountPath"], "/etc/boatswain");
+    assert_eq!(mounts[1]["readOnly"], true);
+    assert_eq!(mounts[2], json!({"name": "data", "mountPath": "/data"}));
+}
+
+// spec: A-60
+#[test]
+fn what_another_executor_left_is_mounted_in_the_place_of_its_own() {
+    let template = template(&common(), with_a_claim()).unwrap();
+    let body = || template.pod(&"default".into(), ExecutorId::FIRST).unwrap();
+    let left = crate::model::claims::PodClaim {
+        volume: "data".into(),
+        name: "etl-exec-3-data".into(),
+    };
+    let given: Value = serde_json::from_slice(&body().with_claims(&[left]).json).unwrap();
+    let mut expected: Value = serde_json::from_slice(&body().json).unwrap();
+    expected["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"] = "etl-exec-3-data".into();
+    assert_eq!(given, expected, "and nothing else is another");
+    assert_eq!(body().with_claims(&[]), body());
 }

@@ -25,6 +25,7 @@ impl Allocation {
             return;
         }
         self.keep_within_caps(latest, &mut demands, decision);
+        self.claims.limit(latest, &mut demands, decision);
         let new: Vec<u32> = demands.iter().map(|demand| demand.new).collect();
         let ids = self.ids.left(sum(&new), now, decision);
         for (demand, new) in demands.iter_mut().zip(split_evenly(ids, &new)) {
@@ -97,6 +98,7 @@ impl Allocation {
             self.pace.sent();
             let looping = self.crash_loops.entry(profile.clone()).or_default();
             looping.requested(id);
+            self.claims.give(id, &profile);
             let profile = profile.clone();
             decision.actions.push(Action::Request { id, profile });
         }

@@ -10,7 +10,7 @@ use crate::model::{ExecutorId, ProfileName};
 use crate::pod_allocator::caps::Caps;
 use crate::pod_allocator::crash_loop::Kept;
 use crate::pod_allocator::pace::Limits;
-use crate::pod_allocator::{failures, gang, victims, waiting};
+use crate::pod_allocator::{claims, failures, gang, victims, waiting};
 
 /// How the allocator decides.
 #[derive(Debug, Clone)]
@@ -37,6 +37,8 @@ pub struct Settings {
     pub waiting: waiting::Settings,
     /// How many executors there may be that do not run yet, and over the application's life.
     pub caps: Caps,
+    /// What is done with claims on volumes.
+    pub claims: claims::Settings,
     /// How executors are waited for that are of use only together, where they are (spec B-20).
     pub gang: Option<gang::Settings>,
 }
