@@ -8,8 +8,7 @@ use crate::config::{self, FailureAction, ScaleDown, Where};
 use crate::driver_backend::autoscaling::{self, Bounds};
 use crate::driver_backend::profiles::Understood;
 use crate::driver_backend::rolling::{self, Policy};
-use crate::kubernetes::pod_template::Toleration;
-use crate::kubernetes::{ProfileSpec, Record};
+use crate::kubernetes::Record;
 use crate::lifecycle_manager::duties;
 use crate::model::backoff::Backoff;
 use crate::model::{Now, ProfileName};
@@ -19,6 +18,8 @@ use crate::pod_allocator::failures::rules::{Rule, Verdict};
 use crate::pod_allocator::{allocation, failures, gang, pace, victims, waiting};
 use crate::poll_source;
 use crate::snapshot_store::ledger::Inheritance;
+
+use super::shape;
 
 /// While the API server refuses or does not answer creates; short, for executors are to be there at once when it is
 /// back, and one request every few seconds burdens nobody.
@@ -38,9 +39,6 @@ const DUTY: Backoff = Backoff {
     initial: Duration::from_millis(500),
     max: Duration::from_secs(30),
 };
-
-/// The image of an executor where the configuration needs none: the embedded cluster's node runs the command.
-const NO_IMAGE: &str = "none";
 
 /// How many executors of each profile there may be.
 pub(super) fn bounds(
@@ -81,7 +79,7 @@ pub(super) fn understood(
         executors: profile.executors,
         bounds: bounds_of(&profile),
         max_pending: profile.max_pending,
-        spec: spec(profile),
+        spec: shape::spec(profile),
     })
 }
 
@@ -259,65 +257,4 @@ fn kept_backoffs(record: &Record, now: Now) -> BTreeMap<ProfileName, Kept> {
             (profile.clone(), kept)
         })
         .collect()
-}
-
-/// How the pods of these profiles are made.
-pub(super) fn specs(
-    profiles: BTreeMap<ProfileName, config::Profile>,
-) -> BTreeMap<ProfileName, ProfileSpec> {
-    profiles
-        .into_iter()
-        .map(|(name, profile)| (name, spec(profile)))
-        .collect()
-}
-
-fn spec(profile: config::Profile) -> ProfileSpec {
-    let config::Profile {
-        executors: _,
-        slots: _,
-        min_executors: _,
-        max_executors: _,
-        max_pending: _,
-        image,
-        command,
-        args,
-        env,
-        cpu,
-        cpu_limit,
-        memory,
-        memory_limit,
-        node_selector,
-        tolerations,
-        termination_grace,
-    } = profile;
-    ProfileSpec {
-        image: image.unwrap_or_else(|| NO_IMAGE.to_owned()),
-        command,
-        args,
-        env,
-        cpu_request_millis: cpu.map(|cpu| cpu.millis()),
-        cpu_limit_millis: cpu_limit.map(|cpu| cpu.millis()),
-        memory_request_bytes: memory.map(|memory| memory.bytes()),
-        memory_limit_bytes: memory_limit.map(|memory| memory.bytes()),
-        node_selector,
-        tolerations: tolerations.into_iter().map(toleration).collect(),
-        termination_grace: Some(termination_grace),
-    }
-}
-
-fn toleration(toleration: config::Toleration) -> Toleration {
-    let config::Toleration {
-        key,
-        operator,
-        value,
-        effect,
-        tolerate_for,
-    } = toleration;
-    Toleration {
-        key,
-        operator: Some(operator.as_str().to_owned()),
-        value,
-        effect: effect.map(|effect| effect.as_str().to_owned()),
-        toleration_seconds: tolerate_for.and_then(|time| i64::try_from(time.as_secs()).ok()),
-    }
 }

@@ -37,6 +37,7 @@ use crate::watch_source::WatchSource;
 
 use super::door::{self, Door};
 use super::settings;
+use super::shape;
 use super::succession::{self, Application};
 use super::{Command, Environment, Reporter};
 
@@ -306,7 +307,7 @@ pub(super) fn wire(
         agent,
         avoid: Default::default(),
     };
-    let pods = Pods::new(common, settings::specs(profiles))?;
+    let pods = Pods::new(common, shape::specs(profiles))?;
     let settings = settings::allocation_settings(
         &cluster,
         &up,
