@@ -44,6 +44,9 @@ const MARGIN: Duration = Duration::from_secs(2);
 /// Of the time that an end may take, what is kept back for each of its last two steps.
 const LAST_STEP: u32 = 5;
 
+/// Of the time that an end may take, how much of it the record may take that the end begins with.
+const WRITING: u32 = 4;
+
 /// How many of those that are left are named.
 const NAMED: usize = 5;
 
@@ -225,15 +228,18 @@ impl Actors {
         let last_step = MARGIN.min(grace / LAST_STEP);
         let most = grace - 2 * last_step;
         let deadline = Instant::now() + most;
-        let how = match over_budget {
-            // Half of the time, for who does not finish has to go all the same.
-            Some(_) => How::Drain {
-                within: self.decommission_timeout.min(most / 2),
-            },
-            None => How::Delete,
-        };
         // Without the allocator there is nobody who could request anything.
         let _ = self.allocator.send(StopRequesting).await;
+        let how = match over_budget {
+            Some(_) => {
+                self.write_down(most / WRITING).await;
+                // Half of the time, for who does not finish has to go all the same.
+                How::Drain {
+                    within: self.decommission_timeout.min(most / 2),
+                }
+            }
+            None => How::Delete,
+        };
         let (mut told, mut lists) = (None, 0);
         let left = loop {
             let mut pause = LOOK_EVERY;
@@ -292,6 +298,17 @@ impl Actors {
                 self.say_left(left, record_closed);
                 Exit::Unreachable
             }
+        }
+    }
+
+    /// Has it in the record that the application may not go on, before anybody is told to go: a successor that did not
+    /// know would bring back those that this one sent away.
+    async fn write_down(&self, within: Duration) {
+        if !matches!(timeout(within, self.record.send(Flush)).await, Ok(Ok(()))) {
+            tracing::warn!(
+                "that the application failed too often could not be written to its record: should this driver die \
+                 before it has ended, its successor goes on"
+            );
         }
     }
 

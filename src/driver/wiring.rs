@@ -333,6 +333,7 @@ pub(super) fn wire(
         keep_failures: keeper.clone().recipient(),
         cannot_start: reporter.clone().recipient(),
         stop: backend.clone().recipient(),
+        paused: backend.clone().recipient(),
         announcer,
     })
     .start();

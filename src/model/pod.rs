@@ -108,10 +108,21 @@ impl Deletion {
 /// The mark of a pod whose executor is to finish what it does and go, as a successor reads it (spec L-12).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Draining {
-    /// Who asked for that; `None`: there were more than wanted.
-    pub by: Option<Arc<str>>,
+    /// What for.
+    pub why: DrainedFor,
     /// Until when it may take its time, by the clock of the driver that wrote it.
     pub until: Timestamp,
+}
+
+/// Why an executor is to finish what it does and go, as far as a successor has to know it to tell its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DrainedFor {
+    /// There were more than wanted.
+    Surplus,
+    /// The application is over.
+    ApplicationEnded,
+    /// Somebody asked for it.
+    Asked(Arc<str>),
 }
 
 /// `status.phase`, compared without case (spec E-11).

@@ -4,6 +4,7 @@
 //! were answered) and about what ended how; none of it says how many executors there are.
 
 mod answers;
+mod pauses;
 mod requests;
 mod settings;
 
@@ -13,7 +14,7 @@ use imbl::OrdMap;
 use rand::rngs::StdRng;
 
 use crate::model::executor::{Class, How, Why};
-use crate::model::failures::Avoid;
+use crate::model::failures::{Avoid, KeptFailures};
 use crate::model::made::Made;
 use crate::model::reasoning::{ended_early, reason_of};
 use crate::model::snapshot::Target;
@@ -153,6 +154,10 @@ impl Allocation {
             }
         }
         self.mind_failures(now, &mut decision);
+        if self.failures.are_too_many() {
+            // The application ends, and who ends it says who goes.
+            return decision;
+        }
         for (id, why) in self.waiting.overdue(|id| latest.entry(id), now) {
             let going = Action::Retire(vec![id], why, How::Delete);
             decision.actions.push(going);
@@ -291,8 +296,13 @@ impl Allocation {
             self.kept_steps = steps;
             decision.actions.push(Action::Keep(kept));
         }
-        let kept = self.failures.keep();
+        let kept = self.keep_failures();
         decision.actions.extend(kept.map(Action::KeepFailures));
+    }
+
+    /// The failures that a successor has to know of, where they have changed since this was asked.
+    pub fn keep_failures(&mut self) -> Option<KeptFailures> {
+        self.failures.keep()
     }
 }
 

@@ -14,6 +14,7 @@ pub mod hold;
 pub mod ids;
 pub mod messages;
 pub mod pace;
+pub mod pause;
 pub mod rate;
 pub mod saying;
 pub mod slots;
@@ -37,7 +38,7 @@ use crate::metrics::messages::{AskDepths, Depths};
 use crate::model::failures::Avoid;
 use crate::model::news::{Aim, News, Outcome};
 use crate::model::pod::Sighting;
-use crate::model::{ExecutorId, PodUid, ProfileName, Tick};
+use crate::model::{ExecutorId, PodUid, ProfileName, Snapshot, Tick};
 use crate::planted::{self, Planted};
 use crate::snapshot_store::SnapshotStore;
 use crate::snapshot_store::delivery::Timing;
@@ -47,6 +48,7 @@ use allocation::Allocation;
 use decision::{Action, Answer, Decision, Saying};
 use hold::Kind;
 use messages::{CannotStart, Keep, KeepFailures, KnowProfile, Reserve, StopRequesting};
+use pause::Paused;
 
 /// Decides how many executors are asked for and which go.
 pub struct PodAllocator {
@@ -61,7 +63,10 @@ pub struct PodAllocator {
     keep_failures: Recipient<KeepFailures>,
     cannot_start: Recipient<CannotStart>,
     stop: Recipient<Stop>,
+    paused: Recipient<Paused>,
     announcer: Option<Recipient<Announce>>,
+    /// What was last said of that.
+    pauses: Paused,
     stopped: bool,
     armed: Option<Tick>,
 }
@@ -90,6 +95,8 @@ pub struct Wiring {
     pub cannot_start: Recipient<CannotStart>,
     /// Who hears that the application has failed too often.
     pub stop: Recipient<Stop>,
+    /// Who shows which profiles are paused.
+    pub paused: Recipient<Paused>,
     /// Who announces what lasts on the driver's pod, where it has one.
     pub announcer: Option<Recipient<Announce>>,
 }
@@ -166,6 +173,7 @@ impl PodAllocator {
             keep_failures,
             cannot_start,
             stop,
+            paused,
             announcer,
         } = wiring;
         Self {
@@ -180,7 +188,9 @@ impl PodAllocator {
             keep_failures,
             cannot_start,
             stop,
+            paused,
             announcer,
+            pauses: Paused::default(),
             stopped: false,
             armed: None,
         }
@@ -284,6 +294,10 @@ impl PodAllocator {
         match saying {
             Saying::Spent { why } => {
                 self.stopped = true;
+                // There is no next round that would say it, and who ends the application has it written first.
+                if let Some(failures) = self.allocation.keep_failures() {
+                    self.keep_failures.do_send(KeepFailures(failures));
+                }
                 self.stop.do_send(Stop::OverBudget { why });
             }
             Saying::Fatal { kind, why } => {
@@ -294,6 +308,15 @@ impl PodAllocator {
                 });
             }
             _ => {}
+        }
+    }
+
+    /// Tells which profiles are paused, where that has changed (spec A-31).
+    fn show_pauses(&mut self, latest: &Snapshot) {
+        let pauses = Paused(self.allocation.pauses(latest));
+        if pauses != self.pauses {
+            self.paused.do_send(pauses.clone());
+            self.pauses = pauses;
         }
     }
 
@@ -378,6 +401,7 @@ impl Handler<Round> for PodAllocator {
                 self.store.do_send(AskRound(Subscriber::Allocator));
             }
             self.arm(wake, ctx);
+            self.show_pauses(batch.latest());
         }
         self.store.do_send(Decided(Subscriber::Allocator));
     }

@@ -24,6 +24,7 @@ use crate::pod_allocator::caps::Caps;
 use crate::pod_allocator::decision::Answer;
 use crate::pod_allocator::hold::Kind;
 use crate::pod_allocator::pace::Limits;
+use crate::pod_allocator::pause::Cause;
 use crate::pod_allocator::{failures, waiting};
 use crate::testing::{SERVER_TIMEOUT, Story, at, id};
 
@@ -290,6 +291,15 @@ impl Driver {
             };
             self.story.millis = next.min(end);
         }
+    }
+
+    /// What is shown as paused: why, since when and until when, in milliseconds.
+    fn pauses(&self) -> Vec<(Cause, u64, Option<u64>)> {
+        let millis = |tick: Tick| u64::try_from(tick.since(at(0)).as_millis()).unwrap();
+        let pauses = self.allocation.pauses(self.story.current());
+        (pauses.into_values())
+            .map(|pause| (pause.cause, millis(pause.since), pause.until.map(millis)))
+            .collect()
     }
 
     fn ids_where(&self, of: impl Fn(Class) -> bool) -> Vec<u64> {
