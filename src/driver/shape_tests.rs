@@ -341,7 +341,11 @@ async fn a_pod_with_everything_set_is_accepted_and_one_with_nothing_has_the_secu
     let calls = Calls::new(clients.clone(), spec);
     let mut kept = Vec::new();
     for text in [EVERYTHING, "[profiles.default]\nimage = \"a\""] {
-        let body = body(text);
+        let mut body = body(text);
+        // Its owner is known once there is a record.
+        let mut pod: Value = serde_json::from_slice(&body.json).unwrap();
+        pod["metadata"]["ownerReferences"][0]["uid"] = "u-1".into();
+        body.json = serde_json::to_vec(&pod).unwrap().into();
         calls
             .create_pod(&body)
             .await
