@@ -32,6 +32,8 @@ const SETTLED: Duration = Duration::from_secs(120);
 pub struct Budget {
     max: u32,
     window: Duration,
+    /// What failed before a restart counts by the clocks of two drivers, which may differ by so much.
+    skew: Duration,
     stable_after: Duration,
     rules: Vec<Rule>,
     /// All that may have been counted, and when.
@@ -55,11 +57,12 @@ pub struct Budget {
 
 impl Budget {
     /// The budget of this run.
-    pub fn of(config: &Config) -> Self {
+    pub fn of(config: &Config, skew: Duration) -> Self {
         let failures = &config.failures;
         Self {
             max: failures.max.unwrap_or(u32::MAX),
             window: failures.window,
+            skew,
             stable_after: failures.stable_after,
             rules: failures.rules.iter().map(rule).collect(),
             ..Self::default()
@@ -94,7 +97,7 @@ impl Budget {
             return true;
         }
         // A window is kept in parts, and what was told takes a moment to be acted upon.
-        let longest = self.window + self.window / 100 + Duration::from_secs(10);
+        let longest = self.window + self.window / 100 + 2 * self.skew + Duration::from_secs(10);
         let counts = |at: &&Instant| self.window.is_zero() || at.elapsed() <= longest;
         let count = self.may.iter().filter(counts).count();
         self.stopped || self.blocked || count > self.max as usize
@@ -113,11 +116,12 @@ impl Budget {
 
     /// Another application begins.
     pub fn begin_anew(&mut self) {
-        let (max, window, stable_after) = (self.max, self.window, self.stable_after);
+        let (max, window, skew) = (self.max, self.window, self.skew);
         *self = Self {
             max,
             window,
-            stable_after,
+            skew,
+            stable_after: self.stable_after,
             rules: std::mem::take(&mut self.rules),
             forgiven: self.over.map(|_| Instant::now()).or(self.forgiven),
             ..Self::default()

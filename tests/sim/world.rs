@@ -101,7 +101,7 @@ impl World {
         let wake = Arc::new(Notify::new());
         let hand = Hand::new(cluster.router());
         let mut checks = Checks::default();
-        checks.budget = Budget::of(&script.config);
+        checks.budget = Budget::of(&script.config, script.skew);
         checks.excuses.gangs = script.config.scheduling.gang;
         for (profile, config) in &script.config.profiles {
             checks.target(profile, config.executors);
