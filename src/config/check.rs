@@ -1,5 +1,7 @@
 //! What each key allows by itself but two together do not (spec C-2).
 
+mod pods;
+
 use super::names::prefix_of;
 use super::notes::Notes;
 use super::{Auth, ClusterMode, Config, EmbeddedNode, Registration, RollPolicy};
@@ -12,7 +14,7 @@ pub(super) fn check(config: &mut Config, notes: &mut Notes) {
     names(config, notes);
     timeouts(config, notes);
     modes(config, notes);
-    programs(config, notes);
+    pods::check(config, notes);
     api(config, notes);
     sessions(config, notes);
     ttl(config, notes);
@@ -334,39 +336,4 @@ fn service(config: &Config, notes: &mut Notes) {
     };
     let fix = "set backend.listen, as \"0.0.0.0:7078\", or remove it";
     notes.refuse("backend.service_selector", found, fix);
-}
-
-/// An executor needs something to run.
-fn programs(config: &Config, notes: &mut Notes) {
-    for (name, profile) in &config.profiles {
-        // A profile that nothing is asked of may stay empty, so that one who needs none by the
-        // name of `default` need not describe it.
-        if profile.executors == 0 {
-            continue;
-        }
-        let of = |key: &str| format!("profiles.{name}.{key}");
-        let keys = [of("executors"), of("image"), of("command"), of("args")];
-        let mut keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-        keys.extend(["cluster.mode", "embedded.node"]);
-        if !notes.are_sound(&keys) {
-            continue;
-        }
-        match (config.cluster.mode, config.embedded.node) {
-            (ClusterMode::Kubernetes, _) if profile.image.is_none() => notes.refuse(
-                &format!("profiles.{name}.image"),
-                "missing, and a Kubernetes cluster needs one",
-                format!("name an image, or set profiles.{name}.executors = 0"),
-            ),
-            (ClusterMode::Embedded, EmbeddedNode::Process)
-                if profile.command.is_empty() && profile.args.is_empty() =>
-            {
-                notes.refuse(
-                    &format!("profiles.{name}.command"),
-                    "missing, and there is no image that would have one",
-                    format!("name a program, or set profiles.{name}.executors = 0"),
-                );
-            }
-            _ => {}
-        }
-    }
 }

@@ -26,8 +26,10 @@ mod scaling;
 mod sections;
 mod sessions;
 pub mod spark;
+mod template;
 #[cfg(test)]
 mod tests;
+mod typed;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -40,11 +42,13 @@ pub use effective::{Effective, Setting};
 pub use error::{ConfigError, Mistake, Origin};
 pub use failures::{FailureAction, FailureRule, Failures};
 pub use names::{
-    LONGEST_PREFIX, is_dns_label, is_dns_subdomain, is_env_name, is_label_key, is_label_value,
+    LONGEST_PREFIX, is_data_key, is_dns_label, is_dns_subdomain, is_env_name, is_label_key,
+    is_label_value, is_own_label,
 };
 pub use policy::{Allocation, Lifecycle, Poll, ScaleDown, Scheduling, Watch};
 pub use profile::{
-    DEFAULT_PROFILE, MOST_EXECUTORS, Profile, TaintEffect, Toleration, TolerationOperator,
+    DEFAULT_PROFILE, EnvValue, KeyOf, MOST_EXECUTORS, Medium, Profile, PullPolicy, Security,
+    Spread, TaintEffect, Toleration, TolerationOperator, Uneven, Volume, VolumeSource,
 };
 pub use quantity::{Quantity, QuantityError};
 pub use reader::KnownKey;
@@ -54,10 +58,12 @@ pub use sections::{
     OnSignal, Shutdown,
 };
 pub use sessions::{Adoption, Auth, Backend, Registration, Sessions};
+pub use template::PodTemplate;
 
 use document::{Node, Override};
 use notes::Notes;
 use reader::Section;
+use template::Templates;
 
 use crate::model::ProfileName;
 
@@ -171,10 +177,11 @@ impl Config {
         })?;
         let text = String::from_utf8(bytes)
             .map_err(|error| refuse(error.to_string(), "write the file as UTF-8"))?;
-        Self::explain_toml(&text, &file, env, sets)
+        let directory = path.parent().unwrap_or_else(|| Path::new("")).to_owned();
+        Self::understand(&text, &file, env, sets, Templates::Beside(directory))
     }
 
-    /// As [`Config::load`], from a text; `file` is what messages call it.
+    /// As [`Config::load`], from a text; `file` is what messages call it. Files that it names are not looked at.
     pub fn from_toml(
         text: &str,
         file: &str,
@@ -191,6 +198,16 @@ impl Config {
         env: impl IntoIterator<Item = (String, String)>,
         sets: &[String],
     ) -> Result<(Self, Effective), ConfigError> {
+        Self::understand(text, file, env, sets, Templates::Unread)
+    }
+
+    fn understand(
+        text: &str,
+        file: &str,
+        env: impl IntoIterator<Item = (String, String)>,
+        sets: &[String],
+        templates: Templates,
+    ) -> Result<(Self, Effective), ConfigError> {
         let (mut root, mut mistakes) = document::parse(text);
         let unread = document::unread(text, &mistakes);
         // In the order of their names, so that the same variables always mean the same.
@@ -206,7 +223,7 @@ impl Config {
                 Err(mistake) => mistakes.push(mistake),
             }
         }
-        let (config, mut notes) = Self::read(root, unread.is_empty());
+        let (config, mut notes) = Self::read(root, unread.is_empty(), templates);
         let told_already = |mistake: &Mistake| match mistake.origin {
             Origin::File { line, .. } => unread.iter().any(|lines| lines.contains(&line)),
             _ => false,
@@ -230,7 +247,7 @@ impl Config {
     /// Every key there is, with its default (spec C-5).
     pub fn known_keys() -> Vec<KnownKey> {
         let (root, _) = document::parse("");
-        Self::read(root, true).1.known
+        Self::read(root, true, Templates::Unread).1.known
     }
 
     /// Whether people and executors are let in at the same port. Two free ports are never the same.
@@ -250,8 +267,11 @@ impl Config {
     }
 
     /// `whole`: whether every line of the file could be read, so that what is missing is missing.
-    fn read(root: Node, whole: bool) -> (Self, Notes) {
-        let mut notes = Notes::default();
+    fn read(root: Node, whole: bool, templates: Templates) -> (Self, Notes) {
+        let mut notes = Notes {
+            templates,
+            ..Notes::default()
+        };
         let mut s = Section::root(root, &mut notes);
         let mut config = Self {
             app: s.section("app", App::read),

@@ -59,7 +59,7 @@ pub(super) fn content(config: &Config) -> Result<Option<Content>, ContentError> 
     let map = &config.config_map;
     // What is told to executors that have proven who they are is not for everyone who may read ConfigMaps.
     let properties: BTreeMap<_, _> = (config.app.properties.iter())
-        .filter(|(name, _)| !is_secret(name))
+        .filter(|(name, _)| !is_secret(&format!("properties.{name}")))
         .collect();
     if !map.enabled || properties.is_empty() && map.files.is_empty() {
         return Ok(None);

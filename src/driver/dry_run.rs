@@ -8,14 +8,15 @@ use serde_json::Value;
 
 use super::belongings;
 use super::door;
-use super::settings::specs;
+use super::shape::specs;
 use super::succession::{holder, label_scheme, new_app_id};
 use crate::config::{Auth, ClusterMode, Config};
+use crate::kubernetes::ProfileSpec;
 use crate::kubernetes::claims::{ClaimFor, claim_json};
 use crate::kubernetes::pod_template::{Common, Template};
 use crate::kubernetes::record::{Record, RecordPlace};
 use crate::model::claims::claim_name;
-use crate::model::{AppId, ExecutorId, ProfileName};
+use crate::model::{AppId, ExecutorId, Incarnation, ProfileName};
 use crate::pod_allocator::ids::RESERVED_BLOCK;
 use crate::pod_allocator::slots::split_evenly;
 
@@ -48,6 +49,41 @@ pub fn dry_run(config: &Config) -> Result<String, DryRunError> {
     Ok(format!("{HEAD}{yaml}"))
 }
 
+/// The pods that are made of templates, a comment for each, to be read by people (spec K-1).
+///
+/// # Errors
+/// Where no pods can be made of a profile.
+pub fn shapes(config: &Config) -> Result<String, DryRunError> {
+    let prefix = config.pod_name_prefix();
+    let random = config.app.id.clone();
+    let app_id = random.unwrap_or_else(|| new_app_id(&prefix, 0));
+    let template = template(config, app_id, prefix, "default".to_owned(), Incarnation(1))?;
+    let mut shown = String::new();
+    for (name, profile) in &config.profiles {
+        let Some(file) = &profile.template else {
+            continue;
+        };
+        let path = file.path.display();
+        shown.push_str(&format!("\n# Of {path} and profile {name} this becomes:\n"));
+        if let Some(container) = &file.container {
+            let said = format!(
+                "# The executor's container is {container}; in the pod it is called executor.\n"
+            );
+            shown.push_str(&said);
+        }
+        let Some(body) = template.pod(name, ExecutorId::FIRST) else {
+            continue;
+        };
+        let failed = |error: &dyn std::fmt::Display| DryRunError(error.to_string());
+        let pod: Value = serde_json::from_slice(&body.json).map_err(|error| failed(&error))?;
+        let yaml = serde_saphyr::to_string(&pod).map_err(|error| failed(&error))?;
+        for line in yaml.lines() {
+            shown.push_str(&format!("#   {line}\n"));
+        }
+    }
+    Ok(shown)
+}
+
 fn documents(config: &Config, seed: u64, start: u64) -> Result<Vec<Value>, DryRunError> {
     let prefix = config.pod_name_prefix();
     let labels = label_scheme(config);
@@ -70,27 +106,11 @@ fn documents(config: &Config, seed: u64, start: u64) -> Result<Vec<Value>, DryRu
         labels,
         owner: None,
     };
-    // A key for derived tokens is made or read by a start, so what is sealed with it is not shown.
-    let listen = config.backend.sessions.listen;
-    let by_pods = config.backend.sessions.auth(config.cluster.mode) == Auth::Kubernetes;
-    let token = (listen.is_some() && by_pods).then(|| door::projected(&app_id));
-    let common = Common {
-        app_id,
-        app_name: config.app.name.clone(),
-        namespace,
-        prefix,
-        labels,
-        incarnation: record.incarnation,
-        record_uid: "".into(),
-        driver_url: listen
-            .map(|address| door::url(config, address, &place.prefix, &place.namespace)),
-        token,
-        agent: None,
-        config_map: (content.is_some()).then(|| config.config_map.mount_path.clone()),
-        avoid: Default::default(),
-    };
-    let specs = specs(config.profiles.clone());
-    let template = Template::new(&common, &specs).map_err(|error| failed(&error))?;
+    let Shaped {
+        common,
+        specs,
+        template,
+    } = shaped(config, app_id, prefix, namespace, record.incarnation)?;
     let mut documents = vec![record.to_config_map(&place, None)];
     let owned = belongings::all(config, &place, &common.app_id, content.as_ref());
     documents.extend(owned.into_iter().map(|belonging| belonging.json));
@@ -144,6 +164,62 @@ fn without_owner(object: &mut Value) {
     if let Some(metadata) = object["metadata"].as_object_mut() {
         metadata.remove("ownerReferences");
     }
+}
+
+/// How pods are made, as far as that can be known without a cluster.
+struct Shaped {
+    common: Common,
+    specs: BTreeMap<ProfileName, ProfileSpec>,
+    template: Template,
+}
+
+/// How pods are made of this configuration.
+pub(super) fn template(
+    config: &Config,
+    app_id: AppId,
+    prefix: String,
+    namespace: String,
+    incarnation: Incarnation,
+) -> Result<Template, DryRunError> {
+    let shaped = shaped(config, app_id, prefix, namespace, incarnation)?;
+    Ok(shaped.template)
+}
+
+fn shaped(
+    config: &Config,
+    app_id: AppId,
+    prefix: String,
+    namespace: String,
+    incarnation: Incarnation,
+) -> Result<Shaped, DryRunError> {
+    let failed = |error: &dyn std::fmt::Display| DryRunError(error.to_string());
+    let content = belongings::content(config).map_err(|error| failed(&error))?;
+    // A key for derived tokens is made or read by a start, so what is sealed with it is not shown.
+    let listen = config.backend.sessions.listen;
+    let by_pods = config.backend.sessions.auth(config.cluster.mode) == Auth::Kubernetes;
+    let token = (listen.is_some() && by_pods).then(|| door::projected(&app_id));
+    let driver_url = listen.map(|address| door::url(config, address, &prefix, &namespace));
+    let common = Common {
+        app_id,
+        app_name: config.app.name.clone(),
+        namespace,
+        prefix,
+        labels: label_scheme(config),
+        incarnation,
+        record_uid: "".into(),
+        driver_url,
+        token,
+        agent: None,
+        config_map: (content.is_some()).then(|| config.config_map.mount_path.clone()),
+        avoid: Default::default(),
+    };
+    let specs = specs(config.profiles.clone());
+    let template = Template::new(&common, &specs).map_err(|error| failed(&error))?;
+    Ok(Shaped {
+        common,
+        specs,
+        template,
+    })
 }
 
 /// How many of each profile: all that are wanted, as far as one round may ask (spec ).

@@ -10,10 +10,11 @@ mod door;
 mod dry_run;
 mod ending;
 mod settings;
+mod shape;
 mod succession;
 mod wiring;
 
-pub use dry_run::{DryRunError, dry_run};
+pub use dry_run::{DryRunError, dry_run, shapes};
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -430,6 +431,8 @@ async fn told_to_stop(commands: &mut mpsc::UnboundedReceiver<Command>, early: &m
     }
 }
 
+#[cfg(test)]
+mod announcing_tests;
 #[cfg(test)]
 mod lines_tests;
 #[cfg(test)]

@@ -39,6 +39,7 @@ use crate::watch_source::WatchSource;
 use super::belongings;
 use super::door::{self, Door};
 use super::settings;
+use super::shape;
 use super::succession::{self, Application};
 use super::{Command, Environment, Reporter};
 
@@ -317,7 +318,7 @@ pub(super) fn wire(
         config_map: mounts_a_map.then_some(config_map.mount_path),
         avoid: Default::default(),
     };
-    let specs = settings::specs(profiles);
+    let specs = shape::specs(profiles);
     let claims = settings::claims(&claims, &common.prefix, &specs);
     let pods = Pods::new(common, specs)?;
     let settings = settings::allocation_settings(

@@ -35,6 +35,9 @@ const ORDINARY_CONDITIONS: [&str; 5] = [
     "Ready",
 ];
 
+/// What a container waits for whose pod has init containers that have not ended.
+const NOT_ITS_TURN: &str = "PodInitializing";
+
 /// As many other conditions of a pod are kept (spec E-14).
 const MAX_CONDITIONS: usize = 4;
 
@@ -225,6 +228,11 @@ impl PodReader {
             .and_then(|at| statuses.get(at))
             .map(container_state)
             .unwrap_or_default();
+        let waits = matches!(
+            state,
+            ContainerState::Waiting { .. } | ContainerState::Absent
+        );
+        let state = (waits.then(|| before_it(status)).flatten()).unwrap_or(state);
         let decides_too = self.check_all_containers && text(&spec.restart_policy) == Some("Never");
         let sidecar = decides_too
             .then(|| {
@@ -359,6 +367,42 @@ fn container_state(container: &ContainerWire<'_>) -> ContainerState {
     }
 }
 
+/// What keeps an executor's container from its turn: an init container that waits for something, or has failed. It is
+/// told as the executor's own waiting, and judged as that (spec A-51): its own would only say that it is not its turn.
+fn before_it(status: &StatusWire<'_>) -> Option<ContainerState> {
+    let statuses = status.init_container_statuses.as_deref()?;
+    let of = |init: &ContainerWire<'_>, reason: Arc<str>, said: String| {
+        let name = clean(text(&init.name).unwrap_or_default(), 63);
+        ContainerState::Waiting {
+            reason: Some(reason),
+            message: Some(cut(&format!("init container {name}{said}"))),
+        }
+    };
+    statuses
+        .iter()
+        .find_map(|init| match container_state(init) {
+            ContainerState::Waiting {
+                reason: Some(reason),
+                message,
+            } if *reason != *NOT_ITS_TURN => {
+                let said = message.map_or_else(String::new, |message| format!(": {message}"));
+                Some(of(init, reason, said))
+            }
+            ContainerState::Terminated(end) if end.exit_code != Some(0) => {
+                let code = end.exit_code.map_or_else(
+                    || "an unknown exit code".to_owned(),
+                    |code| format!("exit {code}"),
+                );
+                let detail = end
+                    .message
+                    .map_or_else(String::new, |message| format!(": {message}"));
+                let reason = end.reason.unwrap_or_else(|| Arc::from("Error"));
+                Some(of(init, reason, format!(" ended with {code}{detail}")))
+            }
+            _ => None,
+        })
+}
+
 fn termination(end: &TerminatedWire<'_>) -> Termination {
     Termination {
         exit_code: end.exit_code.and_then(|code| i32::try_from(code).ok()),
@@ -381,5 +425,7 @@ fn where_it_fails(json: &str) -> String {
     }
 }
 
+#[cfg(test)]
+mod init_tests;
 #[cfg(test)]
 mod tests;

@@ -144,6 +144,8 @@ pub(super) struct StatusWire<'a> {
     pub(super) conditions: Option<Vec<ConditionWire<'a>>>,
     #[serde(borrow)]
     pub(super) container_statuses: Option<Vec<ContainerWire<'a>>>,
+    #[serde(borrow)]
+    pub(super) init_container_statuses: Option<Vec<ContainerWire<'a>>>,
 }
 
 #[derive(Debug, Deserialize)]

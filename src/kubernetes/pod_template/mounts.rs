@@ -6,14 +6,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::{Common, PodBody, ProfileSpec};
+use super::{Common, PodBody, ProfileSpec, merge};
 use crate::kubernetes::belongings::config_map_name;
 use crate::model::claims::PodClaim;
 
 /// The volume of the application's ConfigMap.
 const CONFIG: &str = "boatswain-config";
 
-/// Adds them to a pod's spec, whose first container is the executor; `id` is its number, or what stands for that.
+/// Adds them to a pod's spec; `id` is the executor's number, or what stands for that.
 pub(super) fn mount(spec: &mut Value, common: &Common, profile: &ProfileSpec, id: &str) {
     if let Some(path) = &common.config_map {
         let name = config_map_name(&common.prefix);
@@ -37,11 +37,12 @@ fn add(spec: &mut Value, volume: Value, path: &str, read_only: bool) {
     if read_only {
         mount["readOnly"] = true.into();
     }
-    push(&mut spec["containers"][0]["volumeMounts"], mount);
+    push(&mut merge::executor(spec)["volumeMounts"], mount);
     push(&mut spec["volumes"], volume);
 }
 
-fn push(list: &mut Value, item: Value) {
+/// Adds an item to a list that may not be there.
+pub(super) fn push(list: &mut Value, item: Value) {
     match list {
         Value::Array(items) => items.push(item),
         absent => *absent = json!([item]),

@@ -46,10 +46,8 @@ fn executor(id: u64) -> PodBody {
         config_map: None,
         avoid: Default::default(),
     };
-    let spec = ProfileSpec {
-        image: "busybox:1.36".to_owned(),
-        ..ProfileSpec::default()
-    };
+    let mut spec = ProfileSpec::default();
+    (spec.container).insert("image".to_owned(), "busybox:1.36".into());
     Template::new(&common, &BTreeMap::from([("default".into(), spec)]))
         .unwrap()
         .pod(&"default".into(), ExecutorId::new(id).unwrap())
