@@ -44,6 +44,12 @@ pub(super) fn shape(spec: &ProfileSpec) -> Value {
             _ => container[field] = value.clone(),
         }
     }
+    // To Kubernetes a container's word goes before its pod's; here the profile's goes before the template's.
+    let said = (spec.pod.get("securityContext")).and_then(Value::as_object);
+    let of_template = (container.get_mut("securityContext")).and_then(Value::as_object_mut);
+    if let Some((said, of_template)) = said.zip(of_template) {
+        of_template.retain(|field, _| !said.contains_key(field));
+    }
     secure::secure(inner);
     pod
 }

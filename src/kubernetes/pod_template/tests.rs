@@ -282,6 +282,37 @@ fn a_template_without_a_container_for_the_executor_gets_one() {
     assert_eq!(pod["spec"]["containers"][0]["image"], "busybox:1.36");
 }
 
+// spec: K-1
+#[test]
+fn what_a_profile_says_of_the_pods_user_goes_before_what_the_templates_container_says() {
+    let own = json!({"runAsUser": 0, "runAsGroup": 5, "runAsNonRoot": false, "readOnlyRootFilesystem": true});
+    let containers = json!([
+        {"name": "executor", "securityContext": own},
+        {"name": "other", "securityContext": {"runAsUser": 7}},
+    ]);
+    let spec = ProfileSpec {
+        base: json!({"spec": {"containers": containers}}),
+        pod: fields(json!({"securityContext": {"runAsUser": 1000, "runAsNonRoot": true}})),
+        ..profile()
+    };
+    let spec = pod(7, &common(), spec)["spec"].clone();
+    assert_eq!(spec["securityContext"]["runAsUser"], 1000);
+    let context = &spec["containers"][0]["securityContext"];
+    for field in ["runAsUser", "runAsNonRoot"] {
+        assert_eq!(context[field], Value::Null, "{field}");
+    }
+    assert_eq!(
+        context["runAsGroup"], 5,
+        "of which the profile says nothing"
+    );
+    assert_eq!(context["readOnlyRootFilesystem"], true);
+    let other = &spec["containers"][1]["securityContext"];
+    assert_eq!(
+        other["runAsUser"], 7,
+        "only the executor's is the profile's"
+    );
+}
+
 // spec: K-1, A-11
 #[test]
 fn only_the_number_differs_whatever_texts_a_profile_holds() {
