@@ -91,6 +91,10 @@ faults! {
     BackoffForEver,
     /// A profile whose requests were refused is never tried again (spec A-21).
     HoldForEver,
+    /// A claim that an executor has is given to another one (spec A-60).
+    ClaimGivenTwice,
+    /// The ConfigMap that executors mount is neither made nor looked after (spec K-8).
+    ConfigMapForgotten,
 }
 
 #[cfg(feature = "planted-faults")]

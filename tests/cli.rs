@@ -132,7 +132,11 @@ fn what_convert_prints_passes_check() {
     assert_eq!(output.status.code(), Some(0));
     let (stdout, stderr) = said(&output);
     assert_eq!(stderr, "");
-    let converted = file(&stdout);
+    // The template is where Spark was, and not here.
+    let template = |line: &&str| line.starts_with("template");
+    assert_eq!(stdout.lines().filter(template).count(), 2, "{stdout}");
+    let here: Vec<&str> = stdout.lines().filter(|line| !template(line)).collect();
+    let converted = file(&here.join("\n"));
     let output = boatswain(
         &["check", "--config", converted.path().to_str().unwrap()],
         &[],
@@ -145,6 +149,39 @@ fn what_convert_prints_passes_check() {
             .1
             .starts_with("/no/such/file.conf: cannot be read: ")
     );
+}
+
+// spec: K-1
+#[test]
+fn check_and_a_dry_run_show_what_becomes_of_a_template() {
+    let template =
+        file("spec: {hostNetwork: true, containers: [{name: engine, image: 'engine:1'}]}");
+    let path = template.path().display();
+    let config = file(&format!(
+        "[profiles.default]\ntemplate = \"{path}\"\nexecutors = 1\n"
+    ));
+    let config = config.path().to_str().unwrap();
+    let (shown, _) = said(&boatswain(&["check", "--config", config], &[]));
+    for part in [
+        format!("# Of {path} and profile default this becomes:"),
+        "# The executor's container is engine; in the pod it is called executor.".to_owned(),
+        "hostNetwork: true".to_owned(),
+    ] {
+        assert!(shown.contains(&part), "{part} in\n{shown}");
+    }
+    let (shown, _) = said(&boatswain(&["run", "--config", config, "--dry-run"], &[]));
+    assert!(shown.contains("hostNetwork: true"), "{shown}");
+    let bad = file("spec: {restartPolicy: Always}");
+    let set = format!("profiles.default.template={}", bad.path().display());
+    for command in ["check", "run"] {
+        let output = boatswain(&[command, "--config", config, "--set", &set], &[]);
+        assert_eq!(output.status.code(), Some(78));
+        let (_, told) = said(&output);
+        assert!(
+            told.contains("spec.restartPolicy: that is boatswain's to say"),
+            "{told}"
+        );
+    }
 }
 
 #[test]

@@ -2,9 +2,10 @@
 
     python3 examples/word-count/count.py [FOLDER]
 
-Needs Python and a build of boatswain (cargo build --release), and nothing else: the driver brings a cluster along, in
-which an executor is a process. This is the application's side: it starts the driver, says how many executors it wants,
-hands out pieces of text, loses an executor on purpose, sees its replacement come, checks the result, and ends.
+Needs Python and a build of boatswain (cargo build --release), and nothing else: boatswain brings a cluster along, in
+which an executor is a process. This is the application's side: it starts a cluster and the driver, says how many executors
+it wants, hands out pieces of text, loses an executor on purpose and sees its replacement come, kills the driver and starts
+another one, checks the result, and ends.
 """
 
 import collections
@@ -14,6 +15,7 @@ import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -119,38 +121,69 @@ def serve(work):
     return f"http://127.0.0.1:{server.server_port}"
 
 
+class Cluster:
+    """A cluster of this application's own, whose pods are processes of this machine."""
+
+    def __init__(self, directory):
+        self.kubeconfig = directory / "kubeconfig"
+        self.log = directory / "cluster.log"
+        command = [binary(), "dev-cluster", "--token-file", str(directory / "cluster-token")]
+        command += ["--kubeconfig", str(self.kubeconfig)]
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=self.log.open("wb"))
+        until("the cluster is there", self.is_there)
+
+    def is_there(self):
+        if self.process.poll() is not None:
+            raise SystemExit(f"the cluster has exited:\n{self.log.read_text()}")
+        return self.kubeconfig.exists()
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait()
+
+
 class Driver:
     """A boatswain of this application's own, and its API."""
 
-    def __init__(self, directory, application):
+    def __init__(self, directory, cluster, application):
         token_file = directory / "token"
         self.log = directory / "driver.log"
+        # Where executors and the application find it, also when it was started again.
+        self.api, sessions = (f"127.0.0.1:{port}" for port in free_ports(2))
         settings = {
+            "app.id": f"word-count-{os.getpid()}",
+            "cluster.kubeconfig": cluster.kubeconfig,
+            "api.listen": self.api,
             "api.token_file": token_file,
-            "embedded.state_dir": directory / "state",
+            "backend.listen": sessions,
+            "profiles.default.command": json.dumps([binary(), "agent", "--slots", "1", "--", "python3"]),
             "profiles.default.args": json.dumps([str(HERE / "executor.py")]),
             "profiles.default.env.WORD_COUNT_URL": application,
             "log.format": "json",
         }
-        command = [binary(), "run", "--config", str(HERE / "boatswain.toml")]
+        self.command = [binary(), "run", "--config", str(HERE / "boatswain.toml")]
         for key, value in settings.items():
-            command += ["--set", f"{key}={value}"]
-        self.process = subprocess.Popen(command, stderr=self.log.open("wb"))
-        address = until("the driver serves its API", self.address)
-        self.api = f"http://{address}"
+            self.command += ["--set", f"{key}={value}"]
+        self.start()
         self.token = token_file.read_text().split()[0]
 
-    def address(self):
+    def start(self):
+        self.process = subprocess.Popen(self.command, stderr=self.log.open("wb"))
+        until("the driver serves its API", self.serves)
+
+    def serves(self):
         if self.process.poll() is not None:
             raise SystemExit(f"the driver has exited:\n{self.log.read_text()}")
-        for line in self.log.read_text().splitlines():
-            if '"api is served"' in line:
-                return json.loads(line)["address"]
-        return None
+        return '"api is served"' in self.log.read_text()
+
+    def kill(self):
+        """It is gone without a word, as where its machine fails."""
+        self.process.kill()
+        self.process.wait()
 
     def ask(self, method, path, body=None):
         request = urllib.request.Request(
-            self.api + path,
+            f"http://{self.api}{path}",
             method=method,
             data=None if body is None else json.dumps(body).encode(),
             headers={"Authorization": f"Bearer {self.token}"},
@@ -191,6 +224,15 @@ def binary():
     return os.environ.get("BOATSWAIN") or str(builds[0] if builds else "boatswain")
 
 
+def free_ports(count):
+    """Ports on which nobody listens."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [held.getsockname()[1] for held in sockets]
+    for held in sockets:
+        held.close()
+    return ports
+
+
 def until(what, look):
     """Waits until there is something to return."""
     began = time.monotonic()
@@ -218,6 +260,18 @@ def run(driver, work):
     there = until("there are as many as before", lambda: enough(driver.registered()))
     say("registered:", *sorted(there))
 
+    until("half is counted", lambda: work.done() * 2 > len(work.pieces))
+    driver.kill()
+    done = work.done()
+    say(f"the driver is killed: {done} pieces are counted")
+    until("they go on without it", lambda: work.done() >= min(done + EXECUTORS, len(work.pieces)))
+    say(f"without a driver: {work.done() - done} more")
+    driver.start()
+    again = until("they have found the new driver", lambda: enough(driver.registered()))
+    say("the driver is started again, registered:", *sorted(again))
+    if again != there:
+        raise SystemExit("other executors than before")
+
     until("all is counted", lambda: work.done() == len(work.pieces))
     shares = ", ".join(f"{n}: {count}" for n, count in sorted(work.by.items()))
     say(f"all is counted, pieces by executor: {shares}")
@@ -238,14 +292,18 @@ def main():
         raise SystemExit(f"no texts (*.md, *.txt) in {folder}")
     work = Work(texts)
     with tempfile.TemporaryDirectory() as directory:
-        driver = Driver(pathlib.Path(directory), serve(work))
+        cluster = Cluster(pathlib.Path(directory))
         try:
-            run(driver, work)
-            code = driver.end()
+            driver = Driver(pathlib.Path(directory), cluster, serve(work))
+            try:
+                run(driver, work)
+                code = driver.end()
+            finally:
+                driver.process.terminate()
+                driver.process.wait()
         finally:
-            # Whatever went wrong: nothing stays behind.
-            driver.process.terminate()
-            driver.process.wait()
+            # Whatever went wrong: nothing stays behind, for executors end with their node.
+            cluster.stop()
     expected = collections.Counter(re.findall(r"[a-z]+", "\n".join(texts).lower()))
     if work.total() != expected:
         raise SystemExit("the counts are wrong")

@@ -1,12 +1,13 @@
 //! The agent's session: opened, held, and opened again for as long as the child runs (spec O-60, B-10, B-11).
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use futures::{SinkExt as _, StreamExt as _};
 use http::Request;
 use rand::RngExt as _;
 use rand::rngs::StdRng;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_tungstenite::WebSocketStream;
@@ -61,6 +62,8 @@ type Socket = WebSocketStream<TcpStream>;
 enum Over {
     #[error("the token cannot be read")]
     Token(#[source] std::io::Error),
+    #[error("the driver's name leads nowhere yet")]
+    Unresolved(#[source] std::io::Error),
     #[error("the driver cannot be reached")]
     Unreachable(#[source] std::io::Error),
     #[error("the driver does not answer")]
@@ -87,6 +90,8 @@ pub(super) struct Conversation {
     driver_timeout: Option<Duration>,
     /// When anything was last heard of the driver, or this began.
     last_heard: Instant,
+    /// Whether its name ever led anywhere: where a Service names it, that takes a moment at first (spec K-9).
+    resolved: bool,
     failures: u32,
     rng: StdRng,
 }
@@ -102,6 +107,7 @@ impl Conversation {
             status,
             driver_timeout,
             last_heard: Instant::now(),
+            resolved: false,
             failures: 0,
             rng: rand::make_rng(),
         }
@@ -122,6 +128,7 @@ impl Conversation {
                 return;
             }
             self.failures += 1;
+            self.over(&over);
             log(&over, self.failures);
             if self.is_away() {
                 tracing::error!("the driver has been away for too long: the command is stopped");
@@ -137,6 +144,15 @@ impl Conversation {
                 _ = ended.changed() => return,
                 () = sleep(pause) => {}
             }
+        }
+    }
+
+    /// A driver whose name is not known yet was never there to be away.
+    fn over(&mut self, over: &Over) {
+        match over {
+            Over::Unresolved(_) if !self.resolved => self.last_heard = Instant::now(),
+            Over::Unresolved(_) | Over::Token(_) => {}
+            _ => self.resolved = true,
         }
     }
 
@@ -303,7 +319,9 @@ async fn connect(identity: &Identity, token: &str) -> Result<Socket, Over> {
     let driver = &identity.driver;
     let (host, port) = (driver.host().unwrap_or_default(), driver.port_u16());
     let bare = host.trim_start_matches('[').trim_end_matches(']');
-    let connection = TcpStream::connect((bare, port.unwrap_or(80)))
+    let addresses = lookup_host((bare, port.unwrap_or(80))).await;
+    let addresses: Vec<SocketAddr> = addresses.map_err(Over::Unresolved)?.collect();
+    let connection = TcpStream::connect(&addresses[..])
         .await
         .map_err(Over::Unreachable)?;
     connection.set_nodelay(true).map_err(Over::Unreachable)?;
@@ -361,5 +379,43 @@ async fn hear(socket: &mut Socket) -> Result<ToExecutor, Over> {
             Some(Err(error)) => return Err(Over::Broken(Box::new(error))),
             None => return Err(Over::Closed(String::new())),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+    use crate::agent::identity::Token;
+
+    fn conversation() -> Conversation {
+        let registration = serde_json::from_str(r#"{"app": "a", "pod_uid": "u"}"#);
+        let identity = Identity {
+            driver: "http://etl-driver.jobs.svc:7078".parse().unwrap(),
+            registration: registration.unwrap(),
+            token: Token::Text("t".to_owned()),
+        };
+        let status = Status::of(None);
+        Conversation::new(identity, status, Some(Duration::from_secs(60)))
+    }
+
+    // spec: K-9
+    #[tokio::test(start_paused = true)]
+    async fn a_driver_whose_name_leads_nowhere_yet_is_waited_for() {
+        let mut conversation = conversation();
+        let unresolved = || Over::Unresolved(io::Error::other("no such name"));
+        for _ in 0..30 {
+            sleep(Duration::from_secs(10)).await;
+            conversation.over(&unresolved());
+            assert!(!conversation.is_away());
+        }
+        // It was there, and is not any more: its name may be gone with it.
+        conversation.over(&Over::Silence);
+        sleep(Duration::from_secs(59)).await;
+        conversation.over(&unresolved());
+        assert!(!conversation.is_away());
+        sleep(Duration::from_secs(1)).await;
+        assert!(conversation.is_away());
     }
 }

@@ -94,28 +94,7 @@ fn all_reasons_and_states_that_there_are_are_in_it() {
     let reasons: BTreeSet<&str> = (schemas["Reason"]["enum"].as_array().unwrap().iter())
         .map(|reason| reason.as_str().unwrap())
         .collect();
-    use crate::model::LossClass::*;
-    let there = [
-        Exited,
-        OomKilled,
-        StartFailed,
-        Rejected,
-        Evicted,
-        Preempted,
-        Disrupted,
-        NodeLost,
-        Deleted,
-        Mislabelled,
-        Killed,
-        Decommissioned,
-        ScaledDown,
-        HeartbeatTimeout,
-        Disconnected,
-        RegistrationTimeout,
-        NotCreated,
-        Missing,
-        Lost,
-    ];
+    let there = crate::model::LossClass::ALL;
     let there: Vec<String> = there.iter().map(ToString::to_string).collect();
     let there: BTreeSet<&str> = there.iter().map(String::as_str).collect();
     assert_eq!(reasons, there);

@@ -65,6 +65,11 @@ pub(super) fn run(args: &RunArgs) -> Exit {
             }
         };
     }
+    // Before a cluster is asked for anything.
+    if let Err(error) = driver::shapes(&config) {
+        complain(error);
+        return Exit::Configuration;
+    }
     if let Err(error) = telemetry::init(config.log.format, &config.log.level) {
         complain(error);
         return Exit::Bug;

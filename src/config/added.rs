@@ -6,6 +6,7 @@ use serde_json::Value as Json;
 
 use super::document::{Node, Value};
 use super::kinds::word_of;
+use super::template::Templates;
 use super::{ClusterMode, Config, DEFAULT_PROFILE, EmbeddedNode, Mistake, Origin, Profile};
 use crate::model::ProfileName;
 
@@ -53,7 +54,7 @@ impl Where {
         if self.mode == ClusterMode::Embedded {
             root.push(("embedded", table(vec![("node", text(word_of(self.node)))])));
         }
-        let (mut config, notes) = Config::read(node(&table(root)), true);
+        let (mut config, notes) = Config::read(node(&table(root)), true, Templates::Refused);
         if notes.mistakes.is_empty() {
             let read = config.profiles.remove(&ProfileName::from(name));
             return Ok(read.unwrap_or_default());

@@ -1,10 +1,13 @@
 //! What each key allows by itself but two together do not (spec C-2).
 
+mod pods;
+
 use super::names::prefix_of;
 use super::notes::Notes;
 use super::strategy;
 use super::{Auth, ClusterMode, Config, EmbeddedNode, Registration, RollPolicy};
-use crate::model::ProfileName;
+use crate::model::ids::pod_name;
+use crate::model::{ExecutorId, ProfileName};
 
 /// Notes every contradiction; sets the defaults that follow from other keys.
 pub(super) fn check(config: &mut Config, notes: &mut Notes) {
@@ -13,13 +16,15 @@ pub(super) fn check(config: &mut Config, notes: &mut Notes) {
     strategy::check(config, notes);
     timeouts(config, notes);
     modes(config, notes);
-    programs(config, notes);
+    pods::check(config, notes);
     api(config, notes);
     sessions(config, notes);
     ttl(config, notes);
     bounds(config, notes);
     gangs(config, notes);
     outlier(config, notes);
+    claims(config, notes);
+    service(config, notes);
 }
 
 /// Without a source nothing would ever be seen (spec W-6).
@@ -247,7 +252,8 @@ fn sessions(config: &Config, notes: &mut Notes) {
         }
         return;
     };
-    let anywhere = address.ip().is_unspecified() && sessions.url.is_none();
+    let named = sessions.url.is_some() || !sessions.service_selector.is_empty();
+    let anywhere = address.ip().is_unspecified() && !named;
     if anywhere && notes.are_sound(&["backend.url"]) {
         notes.refuse(
             "backend.url",
@@ -277,37 +283,59 @@ fn sessions(config: &Config, notes: &mut Notes) {
     }
 }
 
-/// An executor needs something to run.
-fn programs(config: &Config, notes: &mut Notes) {
+/// An executor's claims have to have names, whatever its id (spec K-7, K-10), and a place each.
+fn claims(config: &Config, notes: &mut Notes) {
+    if config.claims.wait && !config.claims.reuse && notes.are_sound(&["claims"]) {
+        notes.refuse(
+            "claims.wait",
+            "found true, and claims.reuse is false: there is nothing to wait for",
+            "have them reused, or remove it",
+        );
+    }
+    let prefix = config.pod_name_prefix();
+    let longest = pod_name(&prefix, ExecutorId::MAX).len() + 1;
     for (name, profile) in &config.profiles {
-        // A profile that nothing is asked of may stay empty, so that one who needs none by the
-        // name of `default` need not describe it.
-        if profile.executors == 0 {
+        let path = format!("profiles.{name}.claims");
+        if !notes.are_sound(&[&path, "app.name", "executors.pod_name_prefix"]) {
             continue;
         }
-        let of = |key: &str| format!("profiles.{name}.{key}");
-        let keys = [of("executors"), of("image"), of("command"), of("args")];
-        let mut keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-        keys.extend(["cluster.mode", "embedded.node"]);
-        if !notes.are_sound(&keys) {
-            continue;
-        }
-        match (config.cluster.mode, config.embedded.node) {
-            (ClusterMode::Kubernetes, _) if profile.image.is_none() => notes.refuse(
-                &format!("profiles.{name}.image"),
-                "missing, and a Kubernetes cluster needs one",
-                format!("name an image, or set profiles.{name}.executors = 0"),
-            ),
-            (ClusterMode::Embedded, EmbeddedNode::Process)
-                if profile.command.is_empty() && profile.args.is_empty() =>
-            {
-                notes.refuse(
-                    &format!("profiles.{name}.command"),
-                    "missing, and there is no image that would have one",
-                    format!("name a program, or set profiles.{name}.executors = 0"),
+        for claim in &profile.claims {
+            if longest + claim.name.len() > 63 {
+                let found = format!(
+                    "claims of volume {:?} would have names of up to {} characters",
+                    claim.name,
+                    longest + claim.name.len()
                 );
+                let fix =
+                    "63 are allowed: choose a shorter name, or a shorter executors.pod_name_prefix";
+                notes.refuse(&path, found, fix);
             }
-            _ => {}
+            if config.config_map.enabled && claim.mount_path == config.config_map.mount_path {
+                let found = format!("{:?} is where config_map.mount_path is", claim.mount_path);
+                notes.refuse(&path, found, "mount one of them elsewhere");
+            }
         }
     }
+}
+
+/// A Service leads to a port that is known beforehand, in a cluster in which it has a name (spec K-9).
+fn service(config: &Config, notes: &mut Notes) {
+    let sessions = &config.backend.sessions;
+    let keys = ["backend.service_selector", "backend.listen", "cluster.mode"];
+    if sessions.service_selector.is_empty() || !notes.are_sound(&keys) {
+        return;
+    }
+    let found = match (config.cluster.mode, sessions.listen) {
+        (ClusterMode::Embedded, _) => "found, and the embedded cluster has no names for Services",
+        (_, None) => "found, and without backend.listen there is nothing for a Service to lead to",
+        (_, Some(address)) if address.port() == 0 => {
+            "found, and backend.listen has no port that is known beforehand"
+        }
+        (_, Some(address)) if address.ip().is_loopback() => {
+            "found, and backend.listen is an address that only this machine can reach"
+        }
+        _ => return,
+    };
+    let fix = "set backend.listen, as \"0.0.0.0:7078\", or remove it";
+    notes.refuse("backend.service_selector", found, fix);
 }

@@ -105,19 +105,27 @@ fn line(setting: &Setting) -> String {
     }
 }
 
-/// Whether a name looks like a secret's: what it holds is not shown, and not taken from the command
-/// line, which everyone on the machine can read (spec C-3, C-4).
-pub(super) fn is_secret(path: &str) -> bool {
+/// Whether what a key holds looks like a secret: then it is not shown, and not taken from the command line, which everyone
+/// on the machine can read (spec C-3, C-4). Only environment variables and properties have names of the user's own
+/// choosing; boatswain's own keys hold no secrets, but at most the names of such.
+pub(crate) fn is_secret(path: &str) -> bool {
+    let tables = ["env", "properties"];
     // All of them at once, where they are not written as they have to be.
-    if path.ends_with(".env") {
+    if tables
+        .iter()
+        .any(|table| path.ends_with(&format!(".{table}")))
+    {
         return true;
     }
-    // Only environment variables have names of the user's own choosing.
-    let name = path.rsplit(".env.").next().unwrap_or(path);
-    let name = name
-        .strip_prefix("env.")
-        .unwrap_or(name)
-        .to_ascii_lowercase();
+    let name = |table: &&str| {
+        let after = |at: usize| &path[at + table.len() + 2..];
+        let inner = path.find(&format!(".{table}.")).map(after);
+        inner.or_else(|| path.strip_prefix(table)?.strip_prefix('.'))
+    };
+    let Some(name) = tables.iter().find_map(name) else {
+        return false;
+    };
+    let name = name.to_ascii_lowercase();
     let words = [
         "secret",
         "password",

@@ -1,7 +1,7 @@
 //! What holds of any configuration.
 
 use super::effective::{Effective, is_secret};
-use super::{Config, ENV_PREFIX, Mistake, Origin, spark};
+use super::{Config, ENV_PREFIX, EnvValue, Mistake, Origin, spark};
 
 /// A file, and after it overrides, a part each: it is taken, or refused with what is wrong and where; and what is taken
 /// can be shown, and what is shown be taken, as the same (spec C-2 to C-4).
@@ -39,11 +39,19 @@ fn is_shown_as_it_is(mut config: Config, effective: &Effective) {
     let again = Config::from_toml(&shown, "shown.toml", [], &[]);
     let again = again.unwrap_or_else(|error| panic!("{error}\n{shown}"));
     // What is secret is not in what is shown.
+    let hidden = || Effective::HIDDEN.trim_matches('"').to_owned();
     for profile in config.profiles.values_mut() {
         for (name, value) in &mut profile.env {
-            if is_secret(name) {
-                *value = Effective::HIDDEN.trim_matches('"').to_owned();
+            if let EnvValue::Text(text) = value
+                && is_secret(&format!("env.{name}"))
+            {
+                *text = hidden();
             }
+        }
+    }
+    for (name, text) in &mut config.app.properties {
+        if is_secret(&format!("properties.{name}")) {
+            *text = hidden();
         }
     }
     assert_eq!(config, again, "{shown}");

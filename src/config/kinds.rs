@@ -21,6 +21,14 @@ pub(super) trait Kind {
     fn hint(&self, _refused: &Value) -> Option<&'static str> {
         None
     }
+    /// What in particular is wrong with a value that was refused.
+    fn why(&self, _refused: &Value) -> Option<String> {
+        None
+    }
+    /// Whether a value only says where another one is.
+    fn is_reference(&self, _value: &Value) -> bool {
+        false
+    }
 }
 
 /// `true` or `false`.
@@ -76,6 +84,25 @@ impl Kind for Count {
         format!("a whole number from {} to {}", self.0.start(), self.0.end())
     }
     fn show(&self, value: &u32) -> String {
+        value.to_string()
+    }
+}
+
+/// A whole number, which may be below zero.
+pub(super) struct Integer(pub RangeInclusive<i32>);
+
+impl Kind for Integer {
+    type Out = i32;
+    fn read(&self, value: &Value) -> Option<i32> {
+        match value {
+            Value::Whole(number) => i32::try_from(*number).ok().filter(|n| self.0.contains(n)),
+            _ => None,
+        }
+    }
+    fn allowed(&self) -> String {
+        format!("a whole number from {} to {}", self.0.start(), self.0.end())
+    }
+    fn show(&self, value: &i32) -> String {
         value.to_string()
     }
 }
@@ -298,6 +325,28 @@ impl Amount {
         least: (1 << 20) * 1_000_000_000,
         allowed: "bytes as Kubernetes writes them, as \"512Mi\" or \"2Gi\", at least 1Mi",
         hint: "mebibytes are \"Mi\", gibibytes \"Gi\"",
+    };
+    /// Bytes of a disk.
+    pub const DISK: Self = Self {
+        step: 1_000_000_000,
+        least: 1_000_000_000,
+        allowed: "bytes as Kubernetes writes them, as \"10Gi\"",
+        hint: "gibibytes are \"Gi\"",
+    };
+    /// Things that cannot be divided, at least one.
+    pub const DEVICES: Self = Self {
+        step: 1_000_000_000,
+        least: 1_000_000_000,
+        allowed: "a whole number, at least 1, or an amount as Kubernetes writes it",
+        hint: "devices cannot be shared in parts",
+    };
+}
+
+impl Amount {
+    /// Bytes on a volume.
+    pub const STORAGE: Self = Self {
+        allowed: "bytes as Kubernetes writes them, as \"512Mi\" or \"10Gi\", at least 1Mi",
+        ..Self::MEMORY
     };
 }
 

@@ -2,14 +2,16 @@
 //! typed [`Config`] of which nothing has to be checked again (spec C-1 to C-3).
 //!
 //! `document` parses into a tree in which every value knows where it came from, `reader` takes the
-//! tree apart key by key and notes every mistake, `sections`, `policy` and `profile` say which keys
-//! there are, `check` refuses what contradicts itself.
+//! tree apart key by key and notes every mistake, `sections`, `policy`, `failures`, `scaling`, `sessions` and `profile` say
+//! which keys there are, `check` refuses what contradicts itself.
 
 mod added;
 mod check;
+mod claims;
 mod document;
 mod effective;
 mod error;
+mod failures;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod kinds;
@@ -20,42 +22,50 @@ mod policy;
 mod profile;
 mod quantity;
 mod reader;
+mod scaling;
 mod sections;
 mod sessions;
 pub mod spark;
 mod strategy;
+mod template;
 #[cfg(test)]
 mod tests;
+mod typed;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 pub use added::Where;
+pub use claims::{AccessMode, Claim, ClaimOwner, Claims, ConfigMap, MOST_CLAIMS};
 pub use document::ENV_PREFIX;
+pub(crate) use effective::is_secret;
 pub use effective::{Effective, Setting};
 pub use error::{ConfigError, Mistake, Origin};
+pub use failures::{FailureAction, FailureRule, Failures};
 pub use names::{
-    LONGEST_PREFIX, is_dns_label, is_dns_subdomain, is_env_name, is_label_key, is_label_value,
+    LONGEST_PREFIX, is_data_key, is_dns_label, is_dns_subdomain, is_env_name, is_label_key,
+    is_label_value, is_own_label,
 };
-pub use policy::{
-    Allocation, Autoscaling, Backend, FailureAction, FailureRule, Failures, Lifecycle, Poll, Roll,
-    RollPolicy, ScaleDown, Scheduling, Watch,
-};
+pub use policy::{Allocation, Lifecycle, Poll, ScaleDown, Scheduling, Watch};
 pub use profile::{
-    DEFAULT_PROFILE, MOST_EXECUTORS, Profile, TaintEffect, Toleration, TolerationOperator,
+    DEFAULT_PROFILE, EnvValue, KeyOf, MOST_EXECUTORS, Medium, Profile, PullPolicy, Security,
+    Spread, TaintEffect, Toleration, TolerationOperator, Uneven, Volume, VolumeSource,
 };
 pub use quantity::{Quantity, QuantityError};
 pub use reader::KnownKey;
+pub use scaling::{Autoscaling, Roll, RollPolicy};
 pub use sections::{
     Api, App, Cluster, ClusterMode, Driver, Embedded, EmbeddedNode, Executors, Labels, Log,
     OnSignal, Shutdown,
 };
-pub use sessions::{Adoption, Auth, Registration, Sessions};
+pub use sessions::{Adoption, Auth, Backend, Registration, Sessions};
 pub use strategy::{Gang, Strategy};
+pub use template::PodTemplate;
 
 use document::{Node, Override};
 use notes::Notes;
 use reader::Section;
+use template::Templates;
 
 use crate::model::ProfileName;
 
@@ -74,6 +84,10 @@ pub struct Config {
     pub executors: Executors,
     /// The shapes of executors, by name; [`DEFAULT_PROFILE`] is always among them.
     pub profiles: BTreeMap<ProfileName, Profile>,
+    /// What becomes of claims on volumes.
+    pub claims: Claims,
+    /// The ConfigMap that every executor mounts.
+    pub config_map: ConfigMap,
     /// Being told of changes.
     pub watch: Watch,
     /// Asking for everything.
@@ -113,6 +127,8 @@ impl Default for Config {
             driver: Driver::default(),
             executors: Executors::default(),
             profiles: BTreeMap::from([(ProfileName::from(DEFAULT_PROFILE), Profile::default())]),
+            claims: Claims::default(),
+            config_map: ConfigMap::default(),
             watch: Watch::default(),
             poll: Poll::default(),
             allocation: Allocation::default(),
@@ -163,10 +179,11 @@ impl Config {
         })?;
         let text = String::from_utf8(bytes)
             .map_err(|error| refuse(error.to_string(), "write the file as UTF-8"))?;
-        Self::explain_toml(&text, &file, env, sets)
+        let directory = path.parent().unwrap_or_else(|| Path::new("")).to_owned();
+        Self::understand(&text, &file, env, sets, Templates::Beside(directory))
     }
 
-    /// As [`Config::load`], from a text; `file` is what messages call it.
+    /// As [`Config::load`], from a text; `file` is what messages call it. Files that it names are not looked at.
     pub fn from_toml(
         text: &str,
         file: &str,
@@ -183,6 +200,16 @@ impl Config {
         env: impl IntoIterator<Item = (String, String)>,
         sets: &[String],
     ) -> Result<(Self, Effective), ConfigError> {
+        Self::understand(text, file, env, sets, Templates::Unread)
+    }
+
+    fn understand(
+        text: &str,
+        file: &str,
+        env: impl IntoIterator<Item = (String, String)>,
+        sets: &[String],
+        templates: Templates,
+    ) -> Result<(Self, Effective), ConfigError> {
         let (mut root, mut mistakes) = document::parse(text);
         let unread = document::unread(text, &mistakes);
         // In the order of their names, so that the same variables always mean the same.
@@ -198,7 +225,7 @@ impl Config {
                 Err(mistake) => mistakes.push(mistake),
             }
         }
-        let (config, mut notes) = Self::read(root, unread.is_empty());
+        let (config, mut notes) = Self::read(root, unread.is_empty(), templates);
         let told_already = |mistake: &Mistake| match mistake.origin {
             Origin::File { line, .. } => unread.iter().any(|lines| lines.contains(&line)),
             _ => false,
@@ -222,7 +249,7 @@ impl Config {
     /// Every key there is, with its default (spec C-5).
     pub fn known_keys() -> Vec<KnownKey> {
         let (root, _) = document::parse("");
-        Self::read(root, true).1.known
+        Self::read(root, true, Templates::Unread).1.known
     }
 
     /// Whether people and executors are let in at the same port. Two free ports are never the same.
@@ -242,8 +269,11 @@ impl Config {
     }
 
     /// `whole`: whether every line of the file could be read, so that what is missing is missing.
-    fn read(root: Node, whole: bool) -> (Self, Notes) {
-        let mut notes = Notes::default();
+    fn read(root: Node, whole: bool, templates: Templates) -> (Self, Notes) {
+        let mut notes = Notes {
+            templates,
+            ..Notes::default()
+        };
         let mut s = Section::root(root, &mut notes);
         let mut config = Self {
             app: s.section("app", App::read),
@@ -252,6 +282,8 @@ impl Config {
             driver: s.section("driver", Driver::read),
             executors: s.section("executors", Executors::read),
             profiles: s.profiles("profiles", &[DEFAULT_PROFILE], Profile::read),
+            claims: s.section("claims", Claims::read),
+            config_map: s.section("config_map", ConfigMap::read),
             watch: s.section("watch", Watch::read),
             poll: s.section("poll", Poll::read),
             allocation: s.section("allocation", Allocation::read),

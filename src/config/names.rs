@@ -1,5 +1,7 @@
 //! What Kubernetes accepts as a name, and the pods' prefix (spec K-7).
 
+use super::sections::Labels;
+
 /// The longest prefix with which `<prefix>-exec-<id>` stays within the 63 characters of a DNS
 /// label for every id: `-exec-` takes 6, an id below 2⁶³ takes 19 (spec K-7).
 pub const LONGEST_PREFIX: usize = 63 - 6 - 19;
@@ -37,6 +39,38 @@ pub fn is_label_key(text: &str) -> bool {
 pub fn is_env_name(text: &str) -> bool {
     let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
     !text.is_empty() && text.bytes().all(inner) && !text.as_bytes()[0].is_ascii_digit()
+}
+
+/// Whether a text may be a key of a Secret's or a ConfigMap's data.
+pub fn is_data_key(text: &str) -> bool {
+    let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    (1..=253).contains(&text.len())
+        && text.bytes().all(inner)
+        && text != "."
+        && !text.starts_with("..")
+}
+
+/// The executor's container in its pod (spec K-2).
+pub(super) const EXECUTOR_CONTAINER: &str = "executor";
+
+/// The labels that Kubernetes recommends and boatswain writes (spec K-3).
+const RECOMMENDED: [&str; 5] = ["name", "instance", "component", "managed-by", "version"];
+
+/// The labels that Spark writes.
+const SPARK: [&str; 5] = [
+    "spark-app-selector",
+    "spark-role",
+    "spark-exec-id",
+    "spark-exec-resourceprofile-id",
+    "spark-exec-inactive",
+];
+
+/// Whether boatswain itself says what this label of an executor's pod is (spec K-2, K-3).
+pub fn is_own_label(key: &str, labels: Labels) -> bool {
+    let recommended = key.strip_prefix("app.kubernetes.io/");
+    key.starts_with("boatswain.dev/")
+        || recommended.is_some_and(|name| RECOMMENDED.contains(&name))
+        || (labels == Labels::Spark && SPARK.contains(&key))
 }
 
 fn is_label_name(text: &str) -> bool {

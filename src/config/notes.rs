@@ -5,10 +5,13 @@ use std::collections::BTreeMap;
 use super::effective::Effective;
 use super::error::{Mistake, Origin};
 use super::reader::KnownKey;
+use super::template::Templates;
 
 /// What is noted while reading.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
+    /// What is done about pod templates.
+    pub templates: Templates,
     pub mistakes: Vec<Mistake>,
     pub known: Vec<KnownKey>,
     pub effective: Effective,

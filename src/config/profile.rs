@@ -1,19 +1,64 @@
 //! The shapes of executors (spec K-5).
 
+mod env;
+mod placement;
+mod security;
+mod tolerations;
+mod volumes;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::kinds::{Amount, Choice, Count, Text, one_of, seconds, word_of};
-use super::names::{is_dns_label, is_env_name, is_label_key, is_label_value};
+use serde_json::Value as Json;
+
+use super::claims::Claim;
+use super::kinds::{
+    Amount, Choice, Count, Integer, Path, Text, Thousandths, one_of, seconds, word_of,
+};
+use super::names::{is_dns_label, is_dns_subdomain, is_env_name, is_label_key, is_label_value};
 use super::quantity::Quantity;
 use super::reader::Section;
 use super::sections::secs;
+use super::template::PodTemplate;
+
+pub use env::{EnvValue, KeyOf};
+pub use placement::{Spread, Uneven};
+pub use security::Security;
+pub use tolerations::{TaintEffect, Toleration, TolerationOperator};
+pub(super) use volumes::OWN_VOLUMES;
+pub use volumes::{Medium, Volume, VolumeSource};
 
 /// More executors of one profile nobody can mean.
 pub const MOST_EXECUTORS: u32 = 100_000;
 
 /// The profile that always exists.
 pub const DEFAULT_PROFILE: &str = "default";
+
+/// When an image is pulled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PullPolicy {
+    /// At each start, where the node's is another one.
+    Always,
+    /// Where the node has none of that name.
+    IfNotPresent,
+    /// Never: the node has to have it.
+    Never,
+}
+
+impl PullPolicy {
+    /// The word that Kubernetes has for it.
+    pub fn as_str(self) -> &'static str {
+        word_of(self)
+    }
+}
+
+impl Choice for PullPolicy {
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("Always", Self::Always),
+        ("IfNotPresent", Self::IfNotPresent),
+        ("Never", Self::Never),
+    ];
+}
 
 /// `[profiles.NAME]`: one shape of executor.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,26 +73,70 @@ pub struct Profile {
     pub max_executors: u32,
     /// The most of it that are live and do not run yet; `None`: no limit (spec A-4).
     pub max_pending: Option<u32>,
+    /// What its pods are made from before all that follows (spec K-1).
+    pub template: Option<PodTemplate>,
+    /// The labels of its pods beside boatswain's own.
+    pub labels: BTreeMap<String, String>,
+    /// The annotations of its pods beside boatswain's own.
+    pub annotations: BTreeMap<String, String>,
     /// The container's image. A Kubernetes cluster needs one; the embedded one has no use for it.
     pub image: Option<String>,
+    /// When it is pulled; `None`: as Kubernetes has it.
+    pub pull_policy: Option<PullPolicy>,
+    /// The Secrets that registries are spoken to with.
+    pub pull_secrets: Vec<String>,
     /// The program and what comes before `args`; empty: the image's own.
     pub command: Vec<String>,
     /// The program's arguments; empty: the image's own.
     pub args: Vec<String>,
     /// Environment variables.
-    pub env: BTreeMap<String, String>,
+    pub env: BTreeMap<String, EnvValue>,
+    /// What is run in the container before it is told to end.
+    pub pre_stop: Vec<String>,
     /// The cores that are asked for.
     pub cpu: Option<Quantity>,
     /// The cores that it may use at most.
     pub cpu_limit: Option<Quantity>,
-    /// The bytes of memory that are asked for.
+    /// The bytes of memory that are asked for, without what comes on top.
     pub memory: Option<Quantity>,
     /// The bytes of memory beyond which it is killed.
     pub memory_limit: Option<Quantity>,
+    /// So much of `memory` is asked for on top, in thousandths …
+    pub memory_overhead_factor: u32,
+    /// … and at least so many bytes.
+    pub memory_overhead_min: Option<Quantity>,
+    /// The bytes of the node's disk that are asked for.
+    pub ephemeral_storage: Option<Quantity>,
+    /// The bytes of the node's disk beyond which it is evicted.
+    pub ephemeral_storage_limit: Option<Quantity>,
+    /// Other resources, such as GPUs: so many are asked for, and granted.
+    pub resources: BTreeMap<String, Quantity>,
+    /// What is mounted in the container.
+    pub volumes: Vec<Volume>,
     /// The labels that a node has to have.
     pub node_selector: BTreeMap<String, String>,
     /// The taints that a node may have.
     pub tolerations: Vec<Toleration>,
+    /// Which nodes and which neighbours it is to have, as Kubernetes has it.
+    pub affinity: Option<Json>,
+    /// Over what its executors are spread evenly.
+    pub topology_spread: Vec<Spread>,
+    /// Its priority; `None`: the cluster's default.
+    pub priority_class: Option<String>,
+    /// What runs its containers; `None`: the cluster's default.
+    pub runtime_class: Option<String>,
+    /// Who finds it a node; `None`: the cluster's own scheduler.
+    pub scheduler_name: Option<String>,
+    /// What has to be lifted before it is given a node.
+    pub scheduling_gates: Vec<String>,
+    /// The account that it acts as; `None`: the namespace's default.
+    pub service_account: Option<String>,
+    /// What it may do to its node and to the cluster.
+    pub security: Security,
+    /// How dear it is: the cheaper ones go first (spec A-40).
+    pub deletion_cost: Option<i32>,
+    /// The claims on volumes that each of its executors has.
+    pub claims: Vec<Claim>,
     /// How long it may take to exit once told to; whole seconds, at least one: with none, a pod is
     /// gone from the API while its process still runs.
     pub termination_grace: Duration,
@@ -61,16 +150,38 @@ impl Default for Profile {
             min_executors: 0,
             max_executors: MOST_EXECUTORS,
             max_pending: None,
+            template: None,
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
             image: None,
+            pull_policy: None,
+            pull_secrets: Vec::new(),
             command: Vec::new(),
             args: Vec::new(),
             env: BTreeMap::new(),
+            pre_stop: Vec::new(),
             cpu: None,
             cpu_limit: None,
             memory: None,
             memory_limit: None,
+            memory_overhead_factor: 0,
+            memory_overhead_min: None,
+            ephemeral_storage: None,
+            ephemeral_storage_limit: None,
+            resources: BTreeMap::new(),
+            volumes: Vec::new(),
             node_selector: BTreeMap::new(),
             tolerations: Vec::new(),
+            affinity: None,
+            topology_spread: Vec::new(),
+            priority_class: None,
+            runtime_class: None,
+            scheduler_name: None,
+            scheduling_gates: Vec::new(),
+            service_account: None,
+            security: Security::default(),
+            deletion_cost: None,
+            claims: Vec::new(),
             termination_grace: secs(30),
         }
     }
@@ -92,7 +203,7 @@ impl Profile {
             },
             allowed: "an image, as \"registry.example/engine:1.2\"",
         };
-        let label_value = Text {
+        let label_value = || Text {
             rule: is_label_value,
             allowed: "a label's value: at most 63 letters, digits, dashes, dots and underscores",
         };
@@ -105,41 +216,141 @@ impl Profile {
             is_label_key as fn(&str) -> bool,
             "a label's key, as disktype or kubernetes.io/arch",
         );
-        let profile = Self {
+        let object = || Text {
+            rule: is_dns_subdomain,
+            allowed: "a name as Kubernetes has them: lowercase letters, digits, inner dashes and dots",
+        };
+        let container = Text {
+            rule: |name| is_dns_label(name, 63),
+            allowed: "a container's name: lowercase letters, digits and inner dashes",
+        };
+        let qualified = || Text {
+            rule: is_label_key,
+            allowed: "a name, as example.com/quota-checked",
+        };
+        let resource = (
+            (|name: &str| is_label_key(name) && !KEYS_OF_THEIR_OWN.contains(&name))
+                as fn(&str) -> bool,
+            "the name of a resource, as nvidia.com/gpu; cpu, memory and ephemeral-storage have keys of their own",
+        );
+        let (template, container) = (
+            s.option("template", Path),
+            s.option("template_container", container),
+        );
+        if template.is_none() && container.is_some() && !s.is_set("template") {
+            s.refuse(
+                "template_container",
+                "found, but there is no template",
+                "name one, or remove it",
+            );
+        }
+        let template = template.and_then(|path| s.template("template", path, container.as_deref()));
+        let of_template = template.as_ref().and_then(PodTemplate::termination_grace);
+        let mut profile = Self {
+            template,
             executors: s.value("executors", Count(0..=MOST_EXECUTORS), d.executors),
             slots: s.value("slots", Count(1..=100_000), d.slots),
             min_executors: s.value("min_executors", Count(0..=MOST_EXECUTORS), d.min_executors),
             max_executors: s.value("max_executors", Count(0..=MOST_EXECUTORS), d.max_executors),
             max_pending: s.option("max_pending", Count(1..=u32::MAX)),
+            labels: s.table("labels", label_key, label_value()),
+            annotations: s.table("annotations", label_key, Text::ANY),
             image: s.option("image", image),
+            pull_policy: s.option("pull_policy", one_of()),
+            pull_secrets: s.list("pull_secrets", object()),
             command: s.list("command", Text::ANY),
             args: s.list("args", Text::ANY),
-            env: s.table("env", env_name, Text::ANY),
+            env: s.table("env", env_name, env::Env),
+            pre_stop: s.list("pre_stop", Text::ANY),
             cpu: s.option("cpu", Amount::CPU),
             cpu_limit: s.option("cpu_limit", Amount::CPU),
             memory: s.option("memory", Amount::MEMORY),
             memory_limit: s.option("memory_limit", Amount::MEMORY),
-            node_selector: s.table("node_selector", label_key, label_value),
+            memory_overhead_factor: s.value(
+                "memory_overhead_factor",
+                Thousandths(0..=100_000),
+                d.memory_overhead_factor,
+            ),
+            memory_overhead_min: s.option("memory_overhead_min", Amount::MEMORY),
+            ephemeral_storage: s.option("ephemeral_storage", Amount::DISK),
+            ephemeral_storage_limit: s.option("ephemeral_storage_limit", Amount::DISK),
+            resources: s.table("resources", resource, Amount::DEVICES),
+            volumes: s.list_of_sections("volumes", Volume::read),
+            node_selector: s.table("node_selector", label_key, label_value()),
             tolerations: s.list_of_sections("tolerations", Toleration::read),
+            affinity: s.option("affinity", placement::Affinity),
+            topology_spread: s.list_of_sections("topology_spread", Spread::read),
+            priority_class: s.option("priority_class", object()),
+            runtime_class: s.option("runtime_class", object()),
+            scheduler_name: s.option("scheduler_name", object()),
+            scheduling_gates: s.list("scheduling_gates", qualified()),
+            service_account: s.option("service_account", object()),
+            security: s.section("security", Security::read),
+            deletion_cost: s.option("deletion_cost", Integer(i32::MIN..=i32::MAX)),
+            claims: s.list_of_sections("claims", Claim::read),
             termination_grace: s.value(
                 "termination_grace",
                 seconds(secs(1)..=secs(24 * 3600)),
                 d.termination_grace,
             ),
         };
-        if profile.command.first().is_some_and(String::is_empty) {
-            s.refuse("command", "the program is an empty text", "name a program");
+        if let Some(grace) = of_template.filter(|_| !s.is_set("termination_grace")) {
+            profile.termination_grace = grace;
         }
-        refuse_above(s, "cpu", profile.cpu.as_ref(), profile.cpu_limit.as_ref());
-        refuse_above(
-            s,
-            "memory",
-            profile.memory.as_ref(),
-            profile.memory_limit.as_ref(),
-        );
+        Claim::check(s, &profile.claims);
+        profile.refuse_contradictions(s);
         profile
     }
+
+    /// The bytes of memory that are asked for: `memory`, and what comes on top (spec K-5).
+    pub fn memory_request(&self) -> Option<u64> {
+        let base = self.memory.as_ref()?.bytes();
+        let least = self.memory_overhead_min.as_ref().map_or(0, Quantity::bytes);
+        let share = u128::from(base) * u128::from(self.memory_overhead_factor) / 1_000;
+        let share = u64::try_from(share).unwrap_or(u64::MAX);
+        Some(base.saturating_add(share.max(least)))
+    }
+
+    fn refuse_contradictions(&self, s: &mut Section<'_>) {
+        for (key, program) in [("command", &self.command), ("pre_stop", &self.pre_stop)] {
+            if program.first().is_some_and(String::is_empty) {
+                s.refuse(key, "the program is an empty text", "name a program");
+            }
+        }
+        let (disk, most) = (&self.ephemeral_storage, &self.ephemeral_storage_limit);
+        for (key, request, limit) in [
+            ("cpu", &self.cpu, &self.cpu_limit),
+            ("memory", &self.memory, &self.memory_limit),
+            ("ephemeral_storage", disk, most),
+        ] {
+            refuse_above(s, key, request.as_ref(), limit.as_ref());
+        }
+        if let (Some(base), Some(asked), Some(limit)) =
+            (&self.memory, self.memory_request(), &self.memory_limit)
+            && base <= limit
+            && asked > limit.bytes()
+        {
+            let found = format!(
+                "found {base}, with what comes on top {asked} bytes, above memory_limit, which is {limit}"
+            );
+            let fix = "ask for less, lower memory_overhead_factor or memory_overhead_min, or raise memory_limit";
+            s.refuse("memory", found, fix);
+        }
+        for (key, tops_up) in [
+            ("memory_overhead_factor", self.memory_overhead_factor > 0),
+            ("memory_overhead_min", self.memory_overhead_min.is_some()),
+        ] {
+            if tops_up && self.memory.is_none() && !s.is_set("memory") {
+                let found = "found, but there is no memory that it would come on top of";
+                s.refuse(key, found, "set memory, or remove it");
+            }
+        }
+        volumes::refuse_doubles(s, &self.volumes);
+    }
 }
+
+/// What has keys of its own.
+const KEYS_OF_THEIR_OWN: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 
 /// Kubernetes refuses a request above its limit; so it is refused at the start (spec K-5).
 fn refuse_above(
@@ -162,104 +373,4 @@ fn refuse_above(
 /// Names that boatswain sets itself (spec K-4) cannot be set here.
 fn is_executor_env(name: &str) -> bool {
     is_env_name(name) && !name.starts_with("BOATSWAIN_")
-}
-
-/// How a toleration compares.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum TolerationOperator {
-    /// The taint has this value.
-    #[default]
-    Equal,
-    /// The taint is there, whatever its value.
-    Exists,
-}
-
-impl TolerationOperator {
-    /// The word that Kubernetes has for it.
-    pub fn as_str(self) -> &'static str {
-        word_of(self)
-    }
-}
-
-impl Choice for TolerationOperator {
-    const ALL: &'static [(&'static str, Self)] =
-        &[("Equal", Self::Equal), ("Exists", Self::Exists)];
-}
-
-/// What a taint does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TaintEffect {
-    /// No new pods.
-    NoSchedule,
-    /// No new pods where it can be helped.
-    PreferNoSchedule,
-    /// No pods.
-    NoExecute,
-}
-
-impl TaintEffect {
-    /// The word that Kubernetes has for it.
-    pub fn as_str(self) -> &'static str {
-        word_of(self)
-    }
-}
-
-impl Choice for TaintEffect {
-    const ALL: &'static [(&'static str, Self)] = &[
-        ("NoSchedule", Self::NoSchedule),
-        ("PreferNoSchedule", Self::PreferNoSchedule),
-        ("NoExecute", Self::NoExecute),
-    ];
-}
-
-/// `[[profiles.NAME.tolerations]]`: a taint that a node may have.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Toleration {
-    /// The taint's key; `None`: every key.
-    pub key: Option<String>,
-    /// How it compares.
-    pub operator: TolerationOperator,
-    /// The taint's value.
-    pub value: Option<String>,
-    /// The taint's effect; `None`: every effect.
-    pub effect: Option<TaintEffect>,
-    /// How long a `NoExecute` taint is put up with, whole seconds; `None`: for ever.
-    pub tolerate_for: Option<Duration>,
-}
-
-impl Toleration {
-    fn read(s: &mut Section<'_>) -> Option<Self> {
-        let key = Text {
-            rule: is_label_key,
-            allowed: "a taint's key, as dedicated or node.kubernetes.io/unreachable",
-        };
-        let value = Text {
-            rule: is_label_value,
-            allowed: "a taint's value: at most 63 letters, digits, dashes, dots and underscores",
-        };
-        let toleration = Self {
-            key: s.option("key", key),
-            operator: s.value("operator", one_of(), TolerationOperator::default()),
-            value: s.option("value", value),
-            effect: s.option("effect", one_of()),
-            tolerate_for: s.option("tolerate_for", seconds(secs(0)..=secs(365 * 24 * 3600))),
-        };
-        let exists = toleration.operator == TolerationOperator::Exists;
-        if exists && toleration.value.is_some() {
-            let fix = "leave the value out, or compare with operator = \"Equal\"";
-            s.refuse("value", "found a value beside operator \"Exists\"", fix);
-            return None;
-        }
-        if !exists && toleration.key.is_none() {
-            let fix = "name the key, or tolerate every taint with operator = \"Exists\"";
-            s.refuse_whole("no key to compare", fix);
-            return None;
-        }
-        if toleration.tolerate_for.is_some() && toleration.effect != Some(TaintEffect::NoExecute) {
-            let fix = "only effect = \"NoExecute\" can be tolerated for a time";
-            s.refuse("tolerate_for", "found a time beside another effect", fix);
-            return None;
-        }
-        Some(toleration)
-    }
 }

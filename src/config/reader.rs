@@ -4,6 +4,7 @@
 //! the default taken, so that all mistakes are found at once (spec C-2).
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use super::document::{Node, Value};
 use super::effective::{Effective, Setting, is_secret};
@@ -11,6 +12,7 @@ use super::error::{Mistake, Origin};
 use super::kinds::Kind;
 use super::near::nearest;
 use super::notes::{Notes, join, join_dotted};
+use super::template::{BadTemplate, PodTemplate};
 use crate::model::ProfileName;
 
 /// A key that the configuration has.
@@ -220,7 +222,8 @@ impl<'n> Section<'n> {
         }
         for (entry, item) in entries {
             let path = join(&path, &entry);
-            if is_secret(&entry) && item.origin.is_command_line() {
+            let at = join(key, &entry);
+            if is_secret(&at) && item.origin.is_command_line() && !kind.is_reference(&item.value) {
                 self.notes.mistakes.push(Mistake {
                     origin: item.origin,
                     key: path,
@@ -236,12 +239,34 @@ impl<'n> Section<'n> {
                     found: "not a name that Kubernetes accepts here".to_owned(),
                     fix: format!("allowed: {}", name.1),
                 });
-            } else if let Some(value) = self.one(path, item, &kind) {
-                self.show(&join(key, &entry), Some(kind.show(&value)));
+            } else {
+                let hidden = is_secret(&at) && !kind.is_reference(&item.value);
+                let Some(value) = self.one(path, item, &kind) else {
+                    continue;
+                };
+                self.show_unless(hidden, &at, Some(kind.show(&value)));
                 out.insert(entry, value);
             }
         }
         out
+    }
+
+    /// The pod template in a file that the key names; what is wrong with it is noted as wrong with the key.
+    pub fn template(
+        &mut self,
+        key: &str,
+        path: PathBuf,
+        container: Option<&str>,
+    ) -> Option<PodTemplate> {
+        match self.notes.templates.read(path, container) {
+            Ok(template) => Some(template),
+            Err(wrong) => {
+                for BadTemplate { found, fix } in wrong {
+                    self.refuse(key, found, fix);
+                }
+                None
+            }
+        }
     }
 
     /// Whether a key of this section is given, be it wrong.
@@ -278,12 +303,15 @@ impl<'n> Section<'n> {
         {
             return Some(value);
         }
-        let hint = kind.hint(&node.value);
-        self.wrong(path, &node, &kind.allowed(), hint);
+        let (hint, why) = (
+            kind.hint(&node.value).map(str::to_owned),
+            kind.why(&node.value),
+        );
+        self.wrong(path, &node, &kind.allowed(), hint.or(why));
         None
     }
 
-    fn wrong(&mut self, path: String, node: &Node, allowed: &str, hint: Option<&str>) {
+    fn wrong(&mut self, path: String, node: &Node, allowed: &str, hint: Option<String>) {
         let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
         let found = if is_secret(&path) {
             "found something else, which is not shown".to_owned()
@@ -307,13 +335,17 @@ impl<'n> Section<'n> {
 
     /// Notes what applies; `None`: nothing is set, and there is no default.
     fn show(&mut self, key: &str, value: Option<String>) {
+        self.show_unless(is_secret(key), key, value);
+    }
+
+    fn show_unless(&mut self, hidden: bool, key: &str, value: Option<String>) {
         let path = join_dotted(&self.path, key);
         let origin = self.notes.origins.get(&path).cloned();
         self.notes.effective.settings.push(Setting {
             section: self.path.clone(),
             key: key.to_owned(),
             value: value.map(|value| {
-                if is_secret(key) {
+                if hidden {
                     Effective::HIDDEN.to_owned()
                 } else {
                     value

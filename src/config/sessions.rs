@@ -1,10 +1,12 @@
-//! The keys of `[backend]` about executors that speak to the driver (spec B-1 to B-15, O-50), and `[adoption]`.
+//! `[backend]`: executors that speak to the driver, and how they are let go (spec B-1 to B-30, O-50); and `[adoption]`.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::kinds::{Address, Choice, Path, Percent, Text, one_of, span};
+use super::names::{is_label_key, is_label_value};
 use super::reader::Section;
 use super::sections::{ClusterMode, DAY, HOUR, ms, secs};
 
@@ -43,6 +45,8 @@ pub struct Sessions {
     pub listen: Option<SocketAddr>,
     /// Where executors reach it; `None`: at the address where it listens.
     pub url: Option<String>,
+    /// The labels of the driver's pod, by which a headless Service finds it; empty: there is none (spec K-9).
+    pub service_selector: BTreeMap<String, String>,
     /// Whether executors have to announce themselves; `None`: where the driver listens.
     pub registration: Option<Registration>,
     /// How executors prove who they are; `None`: by derived tokens in the embedded cluster, else as Kubernetes does.
@@ -64,6 +68,7 @@ impl Default for Sessions {
         Self {
             listen: None,
             url: None,
+            service_selector: BTreeMap::new(),
             registration: None,
             auth: None,
             key_file: None,
@@ -86,9 +91,18 @@ impl Sessions {
             },
             allowed: "an address as executors see it, as \"http://driver.jobs:7078\"",
         };
+        let label = (
+            is_label_key as fn(&str) -> bool,
+            "a label's key, as app or app.kubernetes.io/name",
+        );
+        let label_value = Text {
+            rule: |value| !value.is_empty() && is_label_value(value),
+            allowed: "a label's value: up to 63 letters, digits, dashes, dots and underscores",
+        };
         Self {
             listen: s.option("listen", Address),
             url: s.option("url", url),
+            service_selector: s.table("service_selector", label, label_value),
             registration: s.option("registration", one_of()),
             auth: s.option("auth", one_of()),
             key_file: s.option("key_file", Path),
@@ -119,12 +133,64 @@ impl Sessions {
         })
     }
 
+    /// The port at which a Service leads to the driver, where there is to be one (spec K-9).
+    pub fn service_port(&self) -> Option<u16> {
+        let port = self.listen.map(|address| address.port());
+        port.filter(|port| *port != 0 && !self.service_selector.is_empty())
+    }
+
     /// How executors of such a cluster prove who they are.
     pub fn auth(&self, mode: ClusterMode) -> Auth {
         self.auth.unwrap_or(match mode {
             ClusterMode::Embedded => Auth::Derived,
             ClusterMode::Kubernetes => Auth::Kubernetes,
         })
+    }
+}
+
+/// `[backend]`: what executors have to do with the driver.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Backend {
+    /// How executors speak to the driver.
+    pub sessions: Sessions,
+    /// How long one that is killed may take (spec B-28).
+    pub kill_grace: Duration,
+    /// How long one that is decommissioned may take (spec B-30).
+    pub decommission_timeout: Duration,
+    /// The label of a pod whose executor is decommissioned, as `key=value` (spec L-12).
+    pub decommission_label: String,
+}
+
+impl Default for Backend {
+    fn default() -> Self {
+        Self {
+            sessions: Sessions::default(),
+            kill_grace: secs(5),
+            decommission_timeout: secs(60),
+            decommission_label: "boatswain.dev/decommissioning=true".to_owned(),
+        }
+    }
+}
+
+impl Backend {
+    pub(super) fn read(s: &mut Section<'_>) -> Self {
+        let d = Self::default();
+        let label = Text {
+            rule: |text| {
+                (text.split_once('=')).is_some_and(|(k, v)| is_label_key(k) && is_label_value(v))
+            },
+            allowed: "a label, as \"example.com/draining=true\"",
+        };
+        Self {
+            sessions: Sessions::read(s),
+            kill_grace: s.value("kill_grace", span(ms(0)..=HOUR), d.kill_grace),
+            decommission_timeout: s.value(
+                "decommission_timeout",
+                span(ms(0)..=DAY),
+                d.decommission_timeout,
+            ),
+            decommission_label: s.value("decommission_label", label, d.decommission_label),
+        }
     }
 }
 

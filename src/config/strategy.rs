@@ -126,6 +126,7 @@ pub(super) fn check(config: &mut Config, notes: &mut Notes) {
             );
         }
     }
+    claims(config, notes);
     if config.scheduling.gang == Gang::On && notes.are_sound(&["scheduling.gang"]) {
         notes.refuse(
             "scheduling.gang",
@@ -152,6 +153,22 @@ pub(super) fn check(config: &mut Config, notes: &mut Notes) {
                 (notes.effective).follow("backend", "auth", shown, "allocation.strategy");
             }
             sessions.auth = Some(Auth::Kubernetes);
+        }
+    }
+}
+
+/// Each pod of a StatefulSet has its own; those of a Deployment are alike.
+fn claims(config: &Config, notes: &mut Notes) {
+    if config.allocation.strategy != Strategy::Deployment {
+        return;
+    }
+    for (profile, described) in &config.profiles {
+        if !described.claims.is_empty() {
+            notes.refuse(
+                &format!("profiles.{profile}.claims"),
+                "found, but all pods of a deployment would share what is claimed",
+                "remove it, or set allocation.strategy = \"statefulset\" or \"direct\"",
+            );
         }
     }
 }
@@ -205,6 +222,12 @@ mod tests {
             assert_eq!(refused(&format!("{set}\n{key} = {value}")), [key]);
             assert_eq!(refused(&format!("{key} = {value}")), Vec::<String>::new());
         }
+        let claim =
+            "[[profiles.other.claims]]\nname = \"data\"\nmount_path = \"/data\"\nsize = \"1Gi\"";
+        let other = format!("{set}\n[profiles.other]\nimage = \"a\"\n{claim}");
+        assert_eq!(refused(&other), ["profiles.other.claims"]);
+        let stateful = other.replace("deployment", "statefulset");
+        assert_eq!(refused(&stateful), Vec::<String>::new());
         let long = format!("{set}\napp.name = \"{}\"", "a".repeat(36));
         assert_eq!(refused(&long), Vec::<String>::new());
         let talks = "backend.listen = \"127.0.0.1:7078\"";

@@ -111,6 +111,9 @@ fn begin(options: Options, keeper: Option<Keeper>, kept: Option<State>) -> DevCl
     if collect_garbage {
         tokio::spawn(controllers::run(store.clone(), alive.clone()));
     }
+    if !matches!(node, NodeKind::None) {
+        tokio::spawn(node::volumes::run(store.clone(), alive.clone()));
+    }
     let credentials = Credentials::new(token, users, keys);
     let mut logs = None;
     let mut levers = None;

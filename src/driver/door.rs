@@ -6,6 +6,7 @@ use crate::api::serve::ListenError;
 use crate::config::{Auth, ClusterMode, Config, EmbeddedNode, Profile, Registration};
 use crate::driver_backend::{readiness, registry, sessions};
 use crate::kubernetes::Record;
+use crate::kubernetes::belongings::service_name;
 use crate::kubernetes::pod_template::TokenSource;
 use crate::model::{AppId, ProfileName};
 use crate::secret::SecretError;
@@ -84,10 +85,12 @@ pub(super) fn audience(app: &AppId) -> String {
 }
 
 /// Where executors reach a driver that listens there.
-pub(super) fn url(config: &Config, address: SocketAddr) -> String {
-    match &config.backend.sessions.url {
-        Some(url) => url.trim_end_matches('/').to_owned(),
-        None => format!("http://{address}"),
+pub(super) fn url(config: &Config, address: SocketAddr, prefix: &str, namespace: &str) -> String {
+    let sessions = &config.backend.sessions;
+    match (&sessions.url, sessions.service_port()) {
+        (Some(url), _) => url.trim_end_matches('/').to_owned(),
+        (None, Some(port)) => format!("http://{}.{namespace}.svc:{port}", service_name(prefix)),
+        (None, None) => format!("http://{address}"),
     }
 }
 

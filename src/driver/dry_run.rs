@@ -6,15 +6,20 @@ use rand::TryRng;
 use rand::rngs::SysRng;
 use serde_json::Value;
 
+use super::belongings;
 use super::door;
 use super::makers;
-use super::settings::{least, mark_gangs, specs};
+use super::settings::{least, mark_gangs};
+use super::shape;
 use super::succession::{holder, label_scheme, new_app_id};
 use crate::config::{Auth, ClusterMode, Config, Gang};
+use crate::kubernetes::ProfileSpec;
+use crate::kubernetes::claims::{ClaimFor, claim_json};
 use crate::kubernetes::pod_template::{Common, Template};
 use crate::kubernetes::record::{Record, RecordPlace};
 use crate::kubernetes::set_template::Sets;
-use crate::model::{AppId, ExecutorId, ProfileName};
+use crate::model::claims::claim_name;
+use crate::model::{AppId, ExecutorId, Incarnation, ProfileName};
 use crate::pod_allocator::ids::RESERVED_BLOCK;
 use crate::pod_allocator::slots::split_evenly;
 use crate::pod_groups::{self, Todo};
@@ -27,8 +32,8 @@ pub struct DryRunError(String);
 /// Above the documents.
 const HEAD: &str = "\
 # What `boatswain run` asks for in the first round of a first start, for kubectl create -f.
-# It differs in one thing: what it makes is owned by the record, by a uid that the cluster gives to it. Here that is left
-# out, for the cluster deletes what is owned by something that does not exist.
+# It differs in one thing: all of it is owned by the record, by a uid that the cluster gives to it. Here that is left out,
+# for the cluster deletes what is owned by something that does not exist.
 ";
 
 /// The application record, and the executors of the first round, as YAML.
@@ -48,6 +53,41 @@ pub fn dry_run(config: &Config) -> Result<String, DryRunError> {
     Ok(format!("{HEAD}{yaml}"))
 }
 
+/// The pods that are made of templates, a comment for each, to be read by people (spec K-1).
+///
+/// # Errors
+/// Where no pods can be made of a profile.
+pub fn shapes(config: &Config) -> Result<String, DryRunError> {
+    let prefix = config.pod_name_prefix();
+    let random = config.app.id.clone();
+    let app_id = random.unwrap_or_else(|| new_app_id(&prefix, 0));
+    let template = template(config, app_id, prefix, "default".to_owned(), Incarnation(1))?;
+    let mut shown = String::new();
+    for (name, profile) in &config.profiles {
+        let Some(file) = &profile.template else {
+            continue;
+        };
+        let path = file.path.display();
+        shown.push_str(&format!("\n# Of {path} and profile {name} this becomes:\n"));
+        if let Some(container) = &file.container {
+            let said = format!(
+                "# The executor's container is {container}; in the pod it is called executor.\n"
+            );
+            shown.push_str(&said);
+        }
+        let Some(body) = template.pod(name, ExecutorId::FIRST) else {
+            continue;
+        };
+        let failed = |error: &dyn std::fmt::Display| DryRunError(error.to_string());
+        let pod: Value = serde_json::from_slice(&body.json).map_err(|error| failed(&error))?;
+        let yaml = serde_saphyr::to_string(&pod).map_err(|error| failed(&error))?;
+        for line in yaml.lines() {
+            shown.push_str(&format!("#   {line}\n"));
+        }
+    }
+    Ok(shown)
+}
+
 fn documents(config: &Config, seed: u64, start: u64) -> Result<Vec<Value>, DryRunError> {
     let prefix = config.pod_name_prefix();
     let labels = label_scheme(config);
@@ -62,6 +102,7 @@ fn documents(config: &Config, seed: u64, start: u64) -> Result<Vec<Value>, DryRu
     };
     let known = config.cluster.namespace.as_deref();
     let namespace = known.unwrap_or("default").to_owned();
+    let content = belongings::content(config).map_err(|error| failed(&error))?;
     let place = RecordPlace {
         namespace: namespace.clone(),
         prefix: prefix.clone(),
@@ -69,29 +110,16 @@ fn documents(config: &Config, seed: u64, start: u64) -> Result<Vec<Value>, DryRu
         labels,
         owner: None,
     };
-    // A key for derived tokens is made or read by a start, so what is sealed with it is not shown.
-    let listen = config.backend.sessions.listen;
-    let by_pods = config.backend.sessions.auth(config.cluster.mode) == Auth::Kubernetes;
-    let token = (listen.is_some() && by_pods).then(|| door::projected(&app_id));
-    let common = Common {
-        app_id,
-        app_name: config.app.name.clone(),
-        namespace,
-        prefix,
-        labels,
-        incarnation: record.incarnation,
-        record_uid: "".into(),
-        driver_url: listen.map(|address| door::url(config, address)),
-        token,
-        agent: None,
-        avoid: Default::default(),
-    };
-    let mut specs = specs(config.profiles.clone());
-    let least = least(&config.profiles);
-    mark_gangs(&config.scheduling, &least, &mut specs);
+    let Shaped {
+        common,
+        specs,
+        template,
+    } = shaped(config, app_id, prefix, namespace, record.incarnation)?;
     let mut documents = vec![record.to_config_map(&place, None)];
+    let owned = belongings::all(config, &place, &common.app_id, content.as_ref());
+    documents.extend(owned.into_iter().map(|belonging| belonging.json));
     if config.scheduling.gang == Gang::Volcano {
-        documents.extend(pod_groups(&common, &least));
+        documents.extend(pod_groups(&common, &least(&config.profiles)));
     }
     if let Some(kind) = makers::set_kind(config.allocation.strategy) {
         let sets = Sets::new(kind, common.clone(), &specs).map_err(|error| failed(&error))?;
@@ -101,17 +129,34 @@ fn documents(config: &Config, seed: u64, start: u64) -> Result<Vec<Value>, DryRu
         }));
         return Ok(without_what_is_not_known(documents, config));
     }
-    let template = Template::new(&common, &specs).map_err(|error| failed(&error))?;
     let mut next = Some(succession.first_id);
     for (profile, executors) in first_round(config) {
         for _ in 0..executors {
             let id: Option<ExecutorId> = next;
             next = id.and_then(ExecutorId::next);
-            let Some(pod) = id.and_then(|id| template.pod(profile, id)) else {
+            let Some((id, pod)) = id.and_then(|id| Some((id, template.pod(profile, id)?))) else {
                 continue;
             };
+            let name = pod.name;
             let pod: Value = serde_json::from_slice(&pod.json).map_err(|error| failed(&error))?;
             documents.push(pod);
+            let claims = specs.get(profile).map(|spec| &spec.claims);
+            for claim in claims.into_iter().flatten() {
+                let template = &claim.template;
+                let of = ClaimFor {
+                    app_id: &common.app_id,
+                    app_name: &common.app_name,
+                    namespace: &common.namespace,
+                    prefix: &common.prefix,
+                    labels,
+                    record: &common.record_uid,
+                    id,
+                    profile,
+                    pod: (&name, None),
+                };
+                let name = claim_name(&common.prefix, id, &template.volume);
+                documents.push(claim_json(&name, template, &of));
+            }
         }
     }
     Ok(without_what_is_not_known(documents, config))
@@ -146,6 +191,63 @@ fn without_what_is_not_known(mut documents: Vec<Value>, config: &Config) -> Vec<
         }
     }
     documents
+}
+
+/// How pods are made, as far as that can be known without a cluster.
+struct Shaped {
+    common: Common,
+    specs: BTreeMap<ProfileName, ProfileSpec>,
+    template: Template,
+}
+
+/// How pods are made of this configuration.
+pub(super) fn template(
+    config: &Config,
+    app_id: AppId,
+    prefix: String,
+    namespace: String,
+    incarnation: Incarnation,
+) -> Result<Template, DryRunError> {
+    let shaped = shaped(config, app_id, prefix, namespace, incarnation)?;
+    Ok(shaped.template)
+}
+
+fn shaped(
+    config: &Config,
+    app_id: AppId,
+    prefix: String,
+    namespace: String,
+    incarnation: Incarnation,
+) -> Result<Shaped, DryRunError> {
+    let failed = |error: &dyn std::fmt::Display| DryRunError(error.to_string());
+    let content = belongings::content(config).map_err(|error| failed(&error))?;
+    // A key for derived tokens is made or read by a start, so what is sealed with it is not shown.
+    let listen = config.backend.sessions.listen;
+    let by_pods = config.backend.sessions.auth(config.cluster.mode) == Auth::Kubernetes;
+    let token = (listen.is_some() && by_pods).then(|| door::projected(&app_id));
+    let driver_url = listen.map(|address| door::url(config, address, &prefix, &namespace));
+    let common = Common {
+        app_id,
+        app_name: config.app.name.clone(),
+        namespace,
+        prefix,
+        labels: label_scheme(config),
+        incarnation,
+        record_uid: "".into(),
+        driver_url,
+        token,
+        agent: None,
+        config_map: (content.is_some()).then(|| config.config_map.mount_path.clone()),
+        avoid: Default::default(),
+    };
+    let mut specs = shape::specs(config.profiles.clone());
+    mark_gangs(&config.scheduling, &least(&config.profiles), &mut specs);
+    let template = Template::new(&common, &specs).map_err(|error| failed(&error))?;
+    Ok(Shaped {
+        common,
+        specs,
+        template,
+    })
 }
 
 /// How many of each profile: all that are wanted, as far as one round may ask (spec A-3, A-4).
@@ -192,6 +294,54 @@ while true; do sleep 1 & wait $!; done
         executors = 1
         tolerations = [{ key = "dedicated", value = "batch", effect = "NoSchedule" }]
     "#;
+
+    /// What one profile's executors mount, and how they find the driver.
+    const MOUNTED: &str = r#"
+        [[profiles.large.claims]]
+        name = "data"
+        mount_path = "/data"
+        size = "10Gi"
+        [backend]
+        listen = "0.0.0.0:7078"
+        service_selector = { app = "driver" }
+    "#;
+
+    fn mounted() -> String {
+        let properties = "name = \"etl\", properties = { mode = \"batch\" }";
+        format!("{TWO}{MOUNTED}").replace("name = \"etl\"", properties)
+    }
+
+    // spec: K-8, K-9, K-10
+    #[test]
+    fn a_dry_run_shows_what_executors_mount_and_how_they_find_the_driver() {
+        let (_, shown) = shown(&mounted());
+        let named: Vec<String> = (shown.iter())
+            .map(|d| format!("{} {}", d["kind"], d["metadata"]["name"]).replace('"', ""))
+            .collect();
+        assert_eq!(
+            named,
+            [
+                "ConfigMap etl-app",
+                "ConfigMap etl-executor",
+                "Service etl-driver",
+                "Pod etl-exec-1",
+                "Pod etl-exec-2",
+                "Pod etl-exec-3",
+                "PersistentVolumeClaim etl-exec-3-data",
+            ]
+        );
+        let of = |n: usize, path: &str| shown[n].pointer(path).cloned().unwrap_or_default();
+        assert!(
+            shown
+                .iter()
+                .all(|d| d["metadata"].get("ownerReferences").is_none())
+        );
+        assert_eq!(of(6, "/spec/resources/requests/storage"), "10737418240");
+        let env = of(3, "/spec/containers/0/env");
+        let url = (env.as_array().into_iter().flatten())
+            .find(|variable| variable["name"] == "BOATSWAIN_DRIVER_URL");
+        assert_eq!(url.unwrap()["value"], "http://etl-driver.jobs.svc:7078");
+    }
 
     #[test]
     fn a_dry_run_shows_the_record_and_each_executor_as_they_would_be() {
@@ -263,10 +413,12 @@ while true; do sleep 1 & wait $!; done
         use crate::devcluster;
         use tower::ServiceExt;
         let cluster = devcluster::start(devcluster::Options::default());
-        let (_, shown) = shown(&TWO.replace("\"jobs\"", "\"default\""));
+        let (_, shown) = shown(&mounted().replace("\"jobs\"", "\"default\""));
         for document in shown {
             let resource = match document["kind"].as_str() {
                 Some("Pod") => "pods",
+                Some("PersistentVolumeClaim") => "persistentvolumeclaims",
+                Some("Service") => "services",
                 _ => "configmaps",
             };
             let request = http::Request::post(format!(

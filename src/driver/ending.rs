@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::{TryStreamExt as _, stream};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use crate::config::OnSignal;
@@ -44,6 +45,12 @@ const MARGIN: Duration = Duration::from_secs(2);
 
 /// Of the time that an end may take, what is kept back for each of its last two steps.
 const LAST_STEP: u32 = 5;
+
+/// Of the time that an end may take, how much of it the record may take that the end begins with.
+const WRITING: u32 = 4;
+
+/// So many claims are deleted at a time.
+const CLAIMS_AT_ONCE: usize = 16;
 
 /// How many of those that are left are named.
 const NAMED: usize = 5;
@@ -227,17 +234,20 @@ impl Actors {
         let last_step = MARGIN.min(grace / LAST_STEP);
         let most = grace - 2 * last_step;
         let deadline = Instant::now() + most;
-        let how = match over_budget {
-            // Half of the time, for who does not finish has to go all the same.
-            Some(_) => How::Drain {
-                within: self.decommission_timeout.min(most / 2),
-            },
-            None => How::Delete,
-        };
         // Without the allocator there is nobody who could request anything; sets go on making pods until they go.
         if self.maker.end.is_none() {
             let _ = self.maker.stop.send(StopRequesting).await;
         }
+        let how = match over_budget {
+            Some(_) => {
+                self.write_down(most / WRITING).await;
+                // Half of the time, for who does not finish has to go all the same.
+                How::Drain {
+                    within: self.decommission_timeout.min(most / 2),
+                }
+            }
+            None => How::Delete,
+        };
         let (mut told, mut lists) = (None, 0);
         let left = loop {
             let mut pause = LOOK_EVERY;
@@ -274,6 +284,17 @@ impl Actors {
             }
             sleep_until(deadline.min(Instant::now() + pause)).await;
         };
+        if keep_record && self.has_claims {
+            let swept = timeout_at(
+                deadline.max(Instant::now()) + last_step,
+                self.delete_claims(),
+            );
+            if !matches!(swept.await, Ok(Ok(()))) {
+                tracing::warn!(
+                    "claims on volumes may be left: they go with the application's record"
+                );
+            }
+        }
         let closing = async {
             match keep_record {
                 true => {
@@ -308,6 +329,17 @@ impl Actors {
         }
     }
 
+    /// Has it in the record that the application may not go on, before anybody is told to go: a successor that did not
+    /// know would bring back those that this one sent away.
+    async fn write_down(&self, within: Duration) {
+        if !matches!(timeout(within, self.record.send(Flush)).await, Ok(Ok(()))) {
+            tracing::warn!(
+                "that the application failed too often could not be written to its record: should this driver die \
+                 before it has ended, its successor goes on"
+            );
+        }
+    }
+
     fn retire_all(&self, snapshot: &Snapshot, how: How) {
         let ids: Vec<ExecutorId> = (snapshot.entries.values())
             .filter(|entry| entry.leaving.is_none() && !entry.is_gone())
@@ -322,6 +354,19 @@ impl Actors {
                 how,
             }));
         }
+    }
+
+    /// The record stays, and so would what it owns: volumes are not kept for it.
+    async fn delete_claims(&self) -> Result<(), Failure> {
+        let claims = self.calls.list_claims().await?;
+        let ours = claims
+            .into_iter()
+            .filter(|claim| claim.ours && !claim.spent);
+        stream::iter(ours.map(Ok))
+            .try_for_each_concurrent(CLAIMS_AT_ONCE, |claim| async move {
+                self.calls.delete_claim(&claim).await
+            })
+            .await
     }
 
     /// The executors that the API server still has and that nobody is deleting.

@@ -190,6 +190,7 @@ fn refused(refusal: &Refusal) -> String {
         &Default::default(),
         Default::default(),
         Duration::from_secs(60),
+        Default::default(),
         None,
     );
     let rng = rand::rngs::StdRng::seed_from_u64(7);

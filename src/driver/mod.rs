@@ -4,16 +4,18 @@
 //! - [`dry_run`]: what a first start would ask for, without any cluster.
 //! - [`start_in`]: the same driver in a given environment: the simulator's, a test's.
 
+mod belongings;
 mod chain;
 mod door;
 mod dry_run;
 mod ending;
 mod makers;
 mod settings;
+mod shape;
 mod succession;
 mod wiring;
 
-pub use dry_run::{DryRunError, dry_run};
+pub use dry_run::{DryRunError, dry_run, shapes};
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -33,6 +35,7 @@ use crate::devcluster::{self, DevCluster, NodeKind, ProcessNode, SimulatedNode};
 use crate::driver_backend::messages::RefusedTargets;
 use crate::driver_backend::steering::messages::Stop;
 use crate::exit::Exit;
+use crate::kubernetes::belongings::Content;
 use crate::kubernetes::client::Limits;
 use crate::kubernetes::{Access, Clients};
 use crate::lifecycle_manager::messages::Ended;
@@ -45,6 +48,7 @@ use crate::telemetry::millis;
 use ending::Way;
 
 use door::Door;
+use succession::{Application, StartError};
 
 /// What a driver runs in.
 pub struct Environment {
@@ -282,6 +286,13 @@ async fn drive(
 ) -> Exit {
     let started = tokio::time::Instant::now();
     let mut early = Vec::new();
+    let content = match belongings::content(&config) {
+        Ok(content) => content,
+        Err(error) => {
+            tracing::error!(%error, "the application's ConfigMap cannot be made as configured");
+            return Exit::Configuration;
+        }
+    };
     let api = match served(&config.api).await {
         Ok(api) => api,
         Err(error) => {
@@ -307,7 +318,7 @@ async fn drive(
         biased;
         // Nothing was made yet, so there is nothing to end: any way to stop is the same.
         () = told_to_stop(&mut commands, &mut early) => return Exit::Clean,
-        succeeded = succession::succeed(&config, &environment) => succeeded,
+        succeeded = take_over(&config, &environment, content.as_ref()) => succeeded,
     };
     let application = match succeeded {
         Ok(application) => application,
@@ -387,6 +398,17 @@ async fn drive(
     }
 }
 
+/// Takes the application over, with all that the record owns beside executors.
+async fn take_over(
+    config: &Config,
+    environment: &Environment,
+    content: Option<&Content>,
+) -> Result<Application, StartError> {
+    let mut application = succession::succeed(config, environment).await?;
+    succession::establish(config, environment, &mut application, content).await?;
+    Ok(application)
+}
+
 /// The API, where one is wanted.
 async fn served(config: &config::Api) -> Result<Option<api::Server>, api::ApiError> {
     match (config.listen, &config.token_file) {
@@ -410,6 +432,8 @@ async fn told_to_stop(commands: &mut mpsc::UnboundedReceiver<Command>, early: &m
     }
 }
 
+#[cfg(test)]
+mod announcing_tests;
 #[cfg(test)]
 mod lines_tests;
 #[cfg(test)]

@@ -8,7 +8,6 @@ use crate::config::{self, FailureAction, Gang, ScaleDown, Where};
 use crate::driver_backend::autoscaling::{self, Bounds};
 use crate::driver_backend::profiles::Understood;
 use crate::driver_backend::rolling::{self, Policy};
-use crate::kubernetes::pod_template::Toleration;
 use crate::kubernetes::pod_template::gangs::{GangScheduler, mark_profiles};
 use crate::kubernetes::{ProfileSpec, Record};
 use crate::lifecycle_manager::duties;
@@ -17,9 +16,11 @@ use crate::model::{Now, ProfileName};
 use crate::pod_allocator::caps::Caps;
 use crate::pod_allocator::crash_loop::Kept;
 use crate::pod_allocator::failures::rules::{Rule, Verdict};
-use crate::pod_allocator::{allocation, failures, gang, pace, victims, waiting};
+use crate::pod_allocator::{allocation, claims, failures, gang, pace, victims, waiting};
 use crate::poll_source;
 use crate::snapshot_store::ledger::Inheritance;
+
+use super::shape;
 
 /// While the API server refuses or does not answer creates; short, for executors are to be there at once when it is
 /// back, and one request every few seconds burdens nobody.
@@ -39,9 +40,6 @@ const DUTY: Backoff = Backoff {
     initial: Duration::from_millis(500),
     max: Duration::from_secs(30),
 };
-
-/// The image of an executor where the configuration needs none: the embedded cluster's node runs the command.
-const NO_IMAGE: &str = "none";
 
 /// How many executors of each profile there may be.
 pub(super) fn bounds(
@@ -82,7 +80,7 @@ pub(super) fn understood(
         executors: profile.executors,
         bounds: bounds_of(&profile),
         max_pending: profile.max_pending,
-        spec: spec(profile),
+        spec: shape::spec(profile),
     })
 }
 
@@ -155,6 +153,7 @@ pub(super) fn allocation_settings(
     failures: &config::Failures,
     caps: Caps,
     decommission_timeout: Duration,
+    claims: claims::Settings,
     gang: Option<gang::Settings>,
 ) -> allocation::Settings {
     allocation::Settings {
@@ -183,6 +182,7 @@ pub(super) fn allocation_settings(
             stuck_after: up.stuck_after,
         },
         caps,
+        claims,
         gang,
     }
 }
@@ -268,51 +268,6 @@ fn kept_backoffs(record: &Record, now: Now) -> BTreeMap<ProfileName, Kept> {
         .collect()
 }
 
-/// How the pods of these profiles are made.
-pub(super) fn specs(
-    profiles: BTreeMap<ProfileName, config::Profile>,
-) -> BTreeMap<ProfileName, ProfileSpec> {
-    profiles
-        .into_iter()
-        .map(|(name, profile)| (name, spec(profile)))
-        .collect()
-}
-
-fn spec(profile: config::Profile) -> ProfileSpec {
-    let config::Profile {
-        executors: _,
-        slots: _,
-        min_executors: _,
-        max_executors: _,
-        max_pending: _,
-        image,
-        command,
-        args,
-        env,
-        cpu,
-        cpu_limit,
-        memory,
-        memory_limit,
-        node_selector,
-        tolerations,
-        termination_grace,
-    } = profile;
-    ProfileSpec {
-        image: image.unwrap_or_else(|| NO_IMAGE.to_owned()),
-        command,
-        args,
-        env,
-        cpu_request_millis: cpu.map(|cpu| cpu.millis()),
-        cpu_limit_millis: cpu_limit.map(|cpu| cpu.millis()),
-        memory_request_bytes: memory.map(|memory| memory.bytes()),
-        memory_limit_bytes: memory_limit.map(|memory| memory.bytes()),
-        node_selector,
-        tolerations: tolerations.into_iter().map(toleration).collect(),
-        termination_grace: Some(termination_grace),
-        gang: None,
-    }
-}
-
 /// Marks pods for a scheduler that knows gangs, where one is to be told (spec A-82).
 pub(super) fn mark_gangs(
     scheduling: &config::Scheduling,
@@ -328,19 +283,19 @@ pub(super) fn mark_gangs(
     mark_profiles(scheduler, least, timeout, specs);
 }
 
-fn toleration(toleration: config::Toleration) -> Toleration {
-    let config::Toleration {
-        key,
-        operator,
-        value,
-        effect,
-        tolerate_for,
-    } = toleration;
-    Toleration {
-        key,
-        operator: Some(operator.as_str().to_owned()),
-        value,
-        effect: effect.map(|effect| effect.as_str().to_owned()),
-        toleration_seconds: tolerate_for.and_then(|time| i64::try_from(time.as_secs()).ok()),
+/// What is done with claims on volumes of these profiles' executors.
+pub(super) fn claims(
+    claims: &config::Claims,
+    prefix: &str,
+    profiles: &BTreeMap<ProfileName, ProfileSpec>,
+) -> claims::Settings {
+    let templates = |spec: &ProfileSpec| spec.claims.iter().map(|c| c.template.clone()).collect();
+    claims::Settings {
+        prefix: Arc::from(prefix),
+        reuse: claims.reuse,
+        wait: claims.wait,
+        profiles: (profiles.iter())
+            .map(|(name, spec)| (name.clone(), templates(spec)))
+            .collect(),
     }
 }

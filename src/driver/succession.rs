@@ -13,17 +13,20 @@ use tokio::time::Instant;
 
 use crate::config::{Config, Where};
 use crate::exit::Exit;
+use crate::kubernetes::belongings::{Belonging, Content};
 use crate::kubernetes::calls::ConfigMap;
-use crate::kubernetes::pod_template::EXECUTOR_CONTAINER;
+use crate::kubernetes::pod_template::{EXECUTOR_CONTAINER, owner_reference};
 use crate::kubernetes::record::{NoSuccession, Record, RecordError, RecordPlace, record_name};
 use crate::kubernetes::{Calls, CallsSpec, Failure, Kind, LabelScheme};
 use crate::model::backoff::Backoff;
 use crate::model::{AppId, PodUid, ProfileName, ResourceVersion};
+use crate::planted::{self, Planted};
 use crate::pod_allocator::ids::RESERVED_BLOCK;
 
 use crate::telemetry::millis;
 
 use super::Environment;
+use super::belongings;
 use super::chain::{self, Chain};
 use super::makers;
 
@@ -55,6 +58,8 @@ pub struct Application {
     pub version: ResourceVersion,
     /// The driver's pod and who controls it; `None` outside a cluster.
     pub chain: Option<Chain>,
+    /// What the record owns beside executors.
+    pub belongings: Vec<Belonging>,
 }
 
 /// Why there is no start.
@@ -148,7 +153,37 @@ pub async fn succeed(
         uid: map.uid,
         version: map.version,
         chain,
+        belongings: Vec::new(),
     })
+}
+
+/// Makes what the record owns beside executors, before the first of them is asked for; what an earlier driver has made is
+/// put right (spec K-8, K-9).
+pub async fn establish(
+    config: &Config,
+    environment: &Environment,
+    application: &mut Application,
+    content: Option<&Content>,
+) -> Result<(), StartError> {
+    let app_id = &application.record.app_id;
+    let wanted = belongings::all(config, &application.place, app_id, content);
+    let patience = Patience {
+        server: &environment.clients.server,
+        until: Instant::now() + config.cluster.start_timeout,
+    };
+    let owner = owner_reference(&application.prefix, &application.uid);
+    let made = wanted
+        .iter()
+        .filter(|_| !planted::is(Planted::ConfigMapForgotten));
+    for belonging in made {
+        let what = format!("{} {}", belonging.resource, belonging.name);
+        let calls = &application.calls;
+        patience
+            .insist(&what, || calls.ensure(belonging, &owner))
+            .await?;
+    }
+    application.belongings = wanted;
+    Ok(())
 }
 
 /// Profiles that were added while an earlier driver ran are there again (spec B-26). One that the configuration has by

@@ -27,6 +27,7 @@ use crate::pod_allocator::{self, PodAllocator, Pods, allocation};
 use crate::pod_groups::GroupKeeper;
 use crate::poll_source::PollSource;
 use crate::poll_source::lister::Lister;
+use crate::record_keeper::belongings::Belongings;
 use crate::record_keeper::keeping::Keeping;
 use crate::record_keeper::{self, RecordKeeper};
 use crate::sessions::Sessions;
@@ -38,9 +39,11 @@ use crate::snapshot_store::messages::{LookNow, MeasureNow};
 use crate::snapshot_store::{SnapshotStore, TellOfEpochs, TellOfRounds};
 use crate::watch_source::WatchSource;
 
+use super::belongings;
 use super::door::{self, Door};
 use super::makers::{self, Maker};
 use super::settings;
+use super::shape;
 use super::succession::{self, Application};
 use super::{Command, Environment, Reporter};
 
@@ -60,6 +63,8 @@ pub struct Actors {
     pub(super) sessions: Option<Sessions>,
     pub(super) calls: Calls,
     pub(super) page_size: u32,
+    /// Whether executors may leave claims on volumes behind.
+    pub(super) has_claims: bool,
     pub(super) request_timeout: Duration,
     pub(super) decommission_timeout: Duration,
 }
@@ -126,8 +131,11 @@ pub(super) fn wire(
         uid,
         version,
         chain,
+        belongings,
     } = application;
-    let driver_url = door.map(|door| door::url(&config, door.address));
+    let driver_url = door.map(|door| door::url(&config, door.address, &prefix, &namespace));
+    let has_claims = belongings::has_claims(&config);
+    let mounts_a_map = belongings.iter().any(|one| one.resource == "configmaps");
     let token = door.map(|door| door.token_source(&record.app_id));
     let agent = door.and_then(|_| door::agent(&config));
     let speaking = door::speaking(&config, &record, &prefix);
@@ -151,6 +159,8 @@ pub(super) fn wire(
         driver: _,
         executors: _,
         profiles,
+        claims,
+        config_map,
         watch,
         poll,
         allocation: up,
@@ -235,6 +245,7 @@ pub(super) fn wire(
 
     let keeper = RecordKeeper::new(record_keeper::Wiring {
         keeping: Keeping::new(record.clone(), place, uid.clone(), version),
+        belongings: Belongings::new(belongings, has_claims),
         calls: calls.clone(),
         prefix: prefix.clone(),
         clock,
@@ -314,10 +325,11 @@ pub(super) fn wire(
         driver_url,
         token,
         agent,
+        config_map: mounts_a_map.then_some(config_map.mount_path),
         avoid: Default::default(),
     };
     let names: Vec<ProfileName> = profiles.keys().cloned().collect();
-    let mut specs = settings::specs(profiles);
+    let mut specs = shape::specs(profiles);
     settings::mark_gangs(&scheduling, &least, &mut specs);
     if scheduling.gang == Gang::Volcano {
         let (prefix, announcer) = (common.prefix.clone(), announcer.clone());
@@ -357,12 +369,15 @@ pub(super) fn wire(
         });
         scaler.start().into()
     } else {
+        let claims = settings::claims(&claims, &common.prefix, &specs);
+        let pods = Pods::new(common, specs)?;
         let settings = settings::allocation_settings(
             &cluster,
             &up,
             &failures,
             caps,
             going.decommission_timeout,
+            claims,
             settings::gangs(&scheduling, registered),
         );
         let known = settings::known_to_the_allocator(&record, now);
@@ -370,7 +385,7 @@ pub(super) fn wire(
         let allocator = PodAllocator::new(pod_allocator::Wiring {
             allocation,
             calls: calls.clone(),
-            pods: Pods::new(common, specs)?,
+            pods,
             clock,
             timing: timing_of_pods,
             store: store.clone(),
@@ -379,6 +394,7 @@ pub(super) fn wire(
             keep_failures: keeper.clone().recipient(),
             cannot_start: reporter.clone().recipient(),
             stop: backend.clone().recipient(),
+            paused: backend.clone().recipient(),
             announcer,
         });
         allocator.start().into()
@@ -413,6 +429,7 @@ pub(super) fn wire(
         sessions,
         calls,
         page_size: poll.page_size,
+        has_claims,
         request_timeout: cluster.request_timeout,
         decommission_timeout: going.decommission_timeout,
     })

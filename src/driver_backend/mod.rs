@@ -6,6 +6,7 @@
 pub mod autoscaling;
 pub mod chronicle;
 pub mod messages;
+mod pauses;
 pub mod profiles;
 pub mod readiness;
 pub mod registry;
@@ -23,6 +24,7 @@ use crate::clock::Clock;
 use crate::lifecycle_manager::messages::Ended;
 use crate::model::news::News;
 use crate::model::{AppId, Incarnation, ProfileName};
+use crate::pod_allocator::pause::Paused;
 use crate::snapshot_store::SnapshotStore;
 use crate::snapshot_store::delivery::Timing;
 use crate::snapshot_store::messages::{Decided, Round, Subscribe, Subscriber, Tell};
@@ -64,6 +66,8 @@ pub struct DriverBackend {
     scalers: Scalers,
     roller: Option<Roller>,
     added: Profiles,
+    /// The profiles of which nothing is asked for (spec A-31).
+    paused: Paused,
 }
 
 /// What DriverBackend is made of.
@@ -133,6 +137,7 @@ impl DriverBackend {
             steering: Steering::new(steering, clock.now().tick),
             scalers: scalers.unwrap_or_default(),
             added: Profiles::new(adding),
+            paused: Paused::default(),
             roller: rolling.map(|settings| Roller::new(settings, clock.now().tick)),
         }
     }
@@ -281,7 +286,9 @@ impl Handler<GetStatus> for DriverBackend {
             status.adopted = true;
             status.ready = self.sessions.readiness.is_ready();
             status.degraded = self.degraded();
-            status.profiles = views::profiles(snapshot, &self.sessions.registry);
+            let registry = &self.sessions.registry;
+            let now = self.clock.now().tick;
+            status.profiles = views::profiles(snapshot, registry, &self.paused.0, now);
             status.held = self.steering.held().map(HeldView::of);
             status.losses = self.losses.iter().cloned().collect();
         }

@@ -9,6 +9,7 @@ use super::registry::{About, Account, Reach, Registry};
 use crate::kubernetes::record::Held;
 use crate::model::executor::Class;
 use crate::model::{Entry, Incarnation, ProfileName, Snapshot, Tick};
+use crate::pod_allocator::pause::Pause;
 
 /// So many of the last losses are shown.
 pub const LOSSES: usize = 10;
@@ -89,6 +90,35 @@ pub struct ProfileView {
     pub leaving: u32,
     /// What those that are pending wait for, the most frequent first.
     pub waiting_for: Vec<WaitView>,
+    /// Why no more are asked for, though they are wanted, if that is so (spec A-31).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused: Option<PauseView>,
+}
+
+/// Why no executors are asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PauseView {
+    /// In one word.
+    pub cause: &'static str,
+    /// For people.
+    pub why: String,
+    /// For how long that has been so, in seconds.
+    pub for_seconds: u64,
+    /// After how many seconds one is tried again; missing while one is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub again_in_seconds: Option<u64>,
+}
+
+impl PauseView {
+    /// How it is shown now.
+    pub fn of(pause: &Pause, now: Tick) -> Self {
+        Self {
+            cause: pause.cause.as_str(),
+            why: pause.why.to_string(),
+            for_seconds: now.since(pause.since).as_secs(),
+            again_in_seconds: pause.until.map(|until| now.until(until).as_secs()),
+        }
+    }
 }
 
 /// What some executors wait for.
@@ -218,7 +248,12 @@ pub fn living(snapshot: &Snapshot, registry: &Registry, now: Tick) -> Vec<Execut
 }
 
 /// How far each profile has come: O(executors), for what the pending ones wait for.
-pub fn profiles(snapshot: &Snapshot, registry: &Registry) -> BTreeMap<String, ProfileView> {
+pub fn profiles(
+    snapshot: &Snapshot,
+    registry: &Registry,
+    paused: &BTreeMap<ProfileName, Pause>,
+    now: Tick,
+) -> BTreeMap<String, ProfileView> {
     let mut registered: BTreeMap<&ProfileName, u32> = BTreeMap::new();
     for (_, account) in registry.accounts() {
         *registered.entry(&account.profile).or_default() += 1;
@@ -255,6 +290,7 @@ pub fn profiles(snapshot: &Snapshot, registry: &Registry) -> BTreeMap<String, Pr
             in_doubt: counts.doubtful,
             leaving: counts.leaving + counts.terminating,
             waiting_for,
+            paused: paused.get(profile).map(|pause| PauseView::of(pause, now)),
         }
     };
     (snapshot.targets.iter())

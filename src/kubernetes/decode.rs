@@ -15,6 +15,7 @@ use super::wire::{
     ContainerStateWire, ContainerWire, MetaSkeleton, MetaWire, OwnerWire, Pairs, PodWire, Skeleton,
     SpecWire, StatusWire, TerminatedWire, Text,
 };
+use crate::model::claims::PodClaim;
 use crate::model::ids::{ExecutorId, Incarnation, PodUid, id_in_pod_name, pod_name};
 use crate::model::pod::{
     Claim, ContainerState, Deletion, Disruption, Phase, Restarts, Scheduling, Sighting,
@@ -34,8 +35,14 @@ const ORDINARY_CONDITIONS: [&str; 5] = [
     "Ready",
 ];
 
+/// What a container waits for whose pod has init containers that have not ended.
+const NOT_ITS_TURN: &str = "PodInitializing";
+
 /// As many other conditions of a pod are kept (spec E-14).
 const MAX_CONDITIONS: usize = 4;
+
+/// As many claims of a pod are kept; no profile has as many (spec A-60).
+const MAX_CLAIMS: usize = 32;
 
 /// What has to be known to read a pod: whose it would have to be, and which container is the executor.
 #[derive(Debug, Clone)]
@@ -103,6 +110,7 @@ impl PodReader {
             reason: kept(&status.reason),
             message: kept(&status.message),
             node: kept(&spec.node_name),
+            volume_claims: volume_claims(&spec),
             scheduling: scheduling(&spec, &status),
             disruption: disruption(&status),
             conditions: conditions(&status),
@@ -238,6 +246,11 @@ impl PodReader {
             .and_then(|at| statuses.get(at))
             .filter(|_| goes_on)
             .and_then(restarts);
+        let waits = matches!(
+            state,
+            ContainerState::Waiting { .. } | ContainerState::Absent
+        );
+        let state = (waits.then(|| before_it(status)).flatten()).unwrap_or(state);
         let decides_too = self.check_all_containers && text(&spec.restart_policy) == Some("Never");
         let sidecar = decides_too
             .then(|| {
@@ -364,6 +377,22 @@ fn conditions(status: &StatusWire<'_>) -> Option<Arc<[Arc<str>]>> {
     (!kept.is_empty()).then_some(kept)
 }
 
+/// The claims that a pod mentions (spec A-60); of one pod no more than a few, each name no longer than one can be.
+fn volume_claims(spec: &SpecWire<'_>) -> Option<Arc<[PodClaim]>> {
+    let kept: Arc<[PodClaim]> = (spec.volumes.as_deref().unwrap_or_default().iter())
+        .filter_map(|volume| {
+            let claim = volume.persistent_volume_claim.as_ref()?;
+            let name = text(&claim.claim_name).filter(|name| name.len() <= MAX_NAME_BYTES)?;
+            Some(PodClaim {
+                volume: cut(text(&volume.name).unwrap_or_default()),
+                name: Arc::from(name),
+            })
+        })
+        .take(MAX_CLAIMS)
+        .collect();
+    (!kept.is_empty()).then_some(kept)
+}
+
 fn container_state(container: &ContainerWire<'_>) -> ContainerState {
     match &container.state {
         Some(ContainerStateWire {
@@ -390,6 +419,42 @@ fn container_state(container: &ContainerWire<'_>) -> ContainerState {
     }
 }
 
+/// What keeps an executor's container from its turn: an init container that waits for something, or has failed. It is
+/// told as the executor's own waiting, and judged as that (spec A-51): its own would only say that it is not its turn.
+fn before_it(status: &StatusWire<'_>) -> Option<ContainerState> {
+    let statuses = status.init_container_statuses.as_deref()?;
+    let of = |init: &ContainerWire<'_>, reason: Arc<str>, said: String| {
+        let name = clean(text(&init.name).unwrap_or_default(), 63);
+        ContainerState::Waiting {
+            reason: Some(reason),
+            message: Some(cut(&format!("init container {name}{said}"))),
+        }
+    };
+    statuses
+        .iter()
+        .find_map(|init| match container_state(init) {
+            ContainerState::Waiting {
+                reason: Some(reason),
+                message,
+            } if *reason != *NOT_ITS_TURN => {
+                let said = message.map_or_else(String::new, |message| format!(": {message}"));
+                Some(of(init, reason, said))
+            }
+            ContainerState::Terminated(end) if end.exit_code != Some(0) => {
+                let code = end.exit_code.map_or_else(
+                    || "an unknown exit code".to_owned(),
+                    |code| format!("exit {code}"),
+                );
+                let detail = end
+                    .message
+                    .map_or_else(String::new, |message| format!(": {message}"));
+                let reason = end.reason.unwrap_or_else(|| Arc::from("Error"));
+                Some(of(init, reason, format!(" ended with {code}{detail}")))
+            }
+            _ => None,
+        })
+}
+
 fn termination(end: &TerminatedWire<'_>) -> Termination {
     Termination {
         exit_code: end.exit_code.and_then(|code| i32::try_from(code).ok()),
@@ -412,5 +477,7 @@ fn where_it_fails(json: &str) -> String {
     }
 }
 
+#[cfg(test)]
+mod init_tests;
 #[cfg(test)]
 mod tests;

@@ -1,36 +1,49 @@
 //! The mark on the pod of an executor that is to finish what it does and go: an annotation for a successor, a label for
 //! disruption budgets (spec L-12).
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::labels::DRAINING;
 use crate::model::PodUid;
-use crate::model::pod::{Draining, cut};
+use crate::model::pod::{DrainedFor, Draining, cut};
+
+/// What the annotation says where the application is over.
+const APPLICATION_ENDED: &str = "application-ended";
 
 #[derive(Serialize, Deserialize)]
 struct Written<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    by: Option<std::borrow::Cow<'a, str>>,
+    by: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    why: Option<Cow<'a, str>>,
     until: Timestamp,
 }
 
 /// What the annotation says; nothing where it is none of ours.
 pub fn read(annotation: &str) -> Option<Draining> {
     let written: Written<'_> = serde_json::from_str(annotation).ok()?;
-    Some(Draining {
-        by: written.by.as_deref().map(cut),
-        until: written.until,
-    })
+    let why = match (written.by, written.why.as_deref()) {
+        (Some(by), _) => DrainedFor::Asked(cut(&by)),
+        (None, Some(APPLICATION_ENDED)) => DrainedFor::ApplicationEnded,
+        (None, _) => DrainedFor::Surplus,
+    };
+    let until = written.until;
+    Some(Draining { why, until })
 }
 
 /// The patch that marks this pod and no other.
 pub fn patch(uid: &PodUid, mark: &Draining, label: &(String, String)) -> Value {
-    let written = Written {
-        by: mark.by.as_deref().map(Into::into),
-        until: mark.until,
+    let (by, why) = match &mark.why {
+        DrainedFor::Surplus => (None, None),
+        DrainedFor::ApplicationEnded => (None, Some(APPLICATION_ENDED.into())),
+        DrainedFor::Asked(by) => (Some(Cow::from(&**by)), None),
     };
+    let until = mark.until;
+    let written = Written { by, why, until };
     json!({"metadata": {
         "uid": uid.as_str(),
         "annotations": {DRAINING: json!(written).to_string()},
@@ -46,9 +59,13 @@ mod tests {
     #[test]
     fn a_successor_reads_what_was_written() {
         let label = ("example.com/draining".to_owned(), "yes".to_owned());
-        for by in [None, Some("somebody \"else\"".into())] {
+        for why in [
+            DrainedFor::Surplus,
+            DrainedFor::ApplicationEnded,
+            DrainedFor::Asked("somebody \"else\"".into()),
+        ] {
             let until = "2026-11-21T20:00:00Z".parse().unwrap();
-            let mark = Draining { by, until };
+            let mark = Draining { why, until };
             let patch = patch(&"u1".into(), &mark, &label);
             let written = patch["metadata"]["annotations"][DRAINING].as_str().unwrap();
             assert_eq!(read(written), Some(mark));

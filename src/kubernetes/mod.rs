@@ -3,7 +3,9 @@
 //! Nothing here decides anything about executors; it is what the actors reach the cluster by.
 
 pub mod backoff;
+pub mod belongings;
 pub mod calls;
+pub mod claims;
 pub mod client;
 pub mod decode;
 pub mod draining;

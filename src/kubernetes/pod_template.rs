@@ -1,25 +1,30 @@
-//! From a profile to an executor's pod, in the JSON that is sent (spec K-1 to K-4, K-7).
+//! From a profile to an executor's pod, in the JSON that is sent (spec K-1 to K-7).
 //!
-//! All that is the same for every executor of a profile is rendered once; for executor N only its number is put in.
+//! A pod is made of the profile's template, then of the profile's own fields (`merge`), then of what is secure where nobody
+//! says otherwise (`secure`), and of what is boatswain's own (`owned`). All that is the same for every executor of a
+//! profile is rendered once; for executor N only its number and its token are put in.
 
 mod avoidance;
 pub mod gangs;
+mod merge;
+mod mounts;
+mod owned;
 mod parts;
+mod secure;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
 use parts::Parts;
 
-use super::labels::{EXECUTOR_ROLE, LabelScheme, is_label_value, to_label_value};
+use super::claims::ClaimSpec;
+use super::labels::{LabelScheme, is_label_value, to_label_value};
 use super::names::{MAX_PREFIX, is_prefix};
-use super::quantity::cpu_text;
 use super::record::record_name;
 use crate::model::failures::Avoid;
 use crate::model::ids::pod_name;
@@ -32,54 +37,31 @@ pub const EXECUTOR_CONTAINER: &str = "executor";
 /// What all of boatswain's own environment variables begin with; a profile may not set such (spec K-4).
 pub const OWNED_ENV_PREFIX: &str = "BOATSWAIN_";
 
-/// A shape of executor (spec K-5, as far as it goes).
+/// A shape of executor (spec K-1, K-5), in the words of the API.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProfileSpec {
-    /// The image.
-    pub image: String,
-    /// Instead of the image's entry point; empty for that one.
-    pub command: Vec<String>,
-    /// Instead of the image's arguments; empty for those.
-    pub args: Vec<String>,
-    /// Environment variables; they may refer to boatswain's own as `$(BOATSWAIN_…)`.
-    pub env: BTreeMap<String, String>,
-    /// Thousandths of a core that are reserved.
-    pub cpu_request_millis: Option<u64>,
-    /// Thousandths of a core that it gets at most.
-    pub cpu_limit_millis: Option<u64>,
-    /// Bytes that are reserved.
-    pub memory_request_bytes: Option<u64>,
-    /// Bytes that it gets at most.
-    pub memory_limit_bytes: Option<u64>,
-    /// The labels that a node must have.
-    pub node_selector: BTreeMap<String, String>,
-    /// The taints that it may run in spite of.
-    pub tolerations: Vec<Toleration>,
-    /// How long it may take to end; `None` for the cluster's default.
+    /// What a pod is before all that follows: `metadata` and `spec` of a template, in which the executor's container is
+    /// called `executor`.
+    pub base: Value,
+    /// Labels beside boatswain's own.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations beside boatswain's own.
+    pub annotations: BTreeMap<String, String>,
+    /// Fields of the pod's spec.
+    pub pod: Map<String, Value>,
+    /// Fields of the executor's container; its environment may refer to boatswain's own as `$(BOATSWAIN_…)`.
+    pub container: Map<String, Value>,
+    /// Topology spread constraints that have no selector: it is this application's executors of the profile that are
+    /// spread.
+    pub spread: Vec<Value>,
+    /// The bytes that the executor is told it may use; `None`: its limit, or what is reserved for it.
+    pub memory_bytes: Option<u64>,
+    /// The claims on volumes that each of its executors has (spec K-10).
+    pub claims: Vec<ClaimSpec>,
+    /// How long it may take to end; `None` for what the base says, or the cluster's default.
     pub termination_grace: Option<Duration>,
     /// How its gang is scheduled, where a scheduler is told of that (spec A-82).
     pub gang: Option<gangs::GangMark>,
-}
-
-/// A taint that is tolerated; empty parts match anything, as in Kubernetes.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Toleration {
-    /// The taint's key.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub key: Option<String>,
-    /// `Equal` or `Exists`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub operator: Option<String>,
-    /// The taint's value.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub value: Option<String>,
-    /// The taint's effect.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub effect: Option<String>,
-    /// How long a `NoExecute` taint is tolerated.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub toleration_seconds: Option<i64>,
 }
 
 /// What is the same for every executor of this incarnation.
@@ -105,6 +87,8 @@ pub struct Common {
     pub token: Option<TokenSource>,
     /// Where the agent's program is, where executors are processes of this machine (spec O-60).
     pub agent: Option<String>,
+    /// Where the application's ConfigMap is mounted, where there is one (spec K-8).
+    pub config_map: Option<String>,
     /// The nodes that executors are to avoid (spec L-32).
     pub avoid: Avoid,
 }
@@ -120,12 +104,6 @@ pub enum TokenSource {
         audience: String,
     },
 }
-
-/// Where a pod's token is mounted.
-const TOKEN_DIRECTORY: &str = "/var/run/secrets/boatswain.dev";
-
-/// So long a pod's token lasts; Kubernetes writes a new one long before that.
-const TOKEN_SECONDS: u64 = 3_600;
 
 /// Why no pods can be made of this.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -153,13 +131,25 @@ pub enum TemplateError {
         /// Which variable.
         name: String,
     },
-    /// A request is above its limit.
-    #[error("profile {profile}: the {resource} request is above the limit")]
+    /// A request is above its limit, once the template and the profile are put together.
+    #[error("profile {profile}: the {resource} request, {request}, is above the limit, {limit}")]
     RequestAboveLimit {
         /// Which profile.
         profile: ProfileName,
         /// Of what.
-        resource: &'static str,
+        resource: String,
+        /// What is asked for.
+        request: String,
+        /// What is granted at most.
+        limit: String,
+    },
+    /// A profile has claims, but all pods of a deployment are alike (spec A-80).
+    #[error(
+        "profile {profile}: all pods of a deployment would share its claims; set allocation.strategy = \"statefulset\", or \"direct\""
+    )]
+    Claims {
+        /// Which profile.
+        profile: ProfileName,
     },
 }
 
@@ -196,8 +186,26 @@ impl Template {
         check_label("application id", common.app_id.as_str())?;
         let mut rendered = BTreeMap::new();
         for (name, spec) in profiles {
-            check_profile(name, spec)?;
-            let parts = Parts::of(|id, token| pod_json(common, name, spec, id, token));
+            check_label("profile name", name.as_str())?;
+            check_env(name, spec)?;
+            let shape = merge::shape(spec);
+            merge::check_resources(&shape).map_err(|(resource, request, limit)| {
+                TemplateError::RequestAboveLimit {
+                    profile: name.clone(),
+                    resource,
+                    request,
+                    limit,
+                }
+            })?;
+            let parts = Parts::of(|id, token| {
+                let executor = Executor {
+                    profile: name,
+                    spec,
+                    id,
+                    token,
+                };
+                owned::pod(common, &executor, shape.clone())
+            });
             rendered.insert(name.clone(), parts);
         }
         Ok(Self {
@@ -232,58 +240,19 @@ fn check_label(what: &'static str, value: &str) -> Result<(), TemplateError> {
     Err(TemplateError::Label { what, value })
 }
 
-fn check_profile(name: &ProfileName, spec: &ProfileSpec) -> Result<(), TemplateError> {
-    check_label("profile name", name.as_str())?;
-    if let Some(owned) = spec
-        .env
-        .keys()
-        .find(|key| key.starts_with(OWNED_ENV_PREFIX))
+fn check_env(name: &ProfileName, spec: &ProfileSpec) -> Result<(), TemplateError> {
+    let variables = spec.container.get("env").and_then(Value::as_array);
+    let names = (variables.into_iter().flatten()).filter_map(|variable| variable["name"].as_str());
+    match names
+        .into_iter()
+        .find(|name| name.starts_with(OWNED_ENV_PREFIX))
     {
-        return Err(TemplateError::OwnedEnv {
+        None => Ok(()),
+        Some(owned) => Err(TemplateError::OwnedEnv {
             profile: name.clone(),
-            name: owned.clone(),
-        });
+            name: owned.to_owned(),
+        }),
     }
-    let above = |request: Option<u64>, limit: Option<u64>| {
-        request
-            .zip(limit)
-            .is_some_and(|(request, limit)| request > limit)
-    };
-    let resource = if above(spec.cpu_request_millis, spec.cpu_limit_millis) {
-        "cpu"
-    } else if above(spec.memory_request_bytes, spec.memory_limit_bytes) {
-        "memory"
-    } else {
-        return Ok(());
-    };
-    Err(TemplateError::RequestAboveLimit {
-        profile: name.clone(),
-        resource,
-    })
-}
-
-fn pod_json(
-    common: &Common,
-    profile: &ProfileName,
-    spec: &ProfileSpec,
-    id: &str,
-    token: &str,
-) -> Value {
-    let mut pod = json!({
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": format!("{}-exec-{id}", common.prefix),
-            "namespace": common.namespace,
-            "labels": labels(common, profile, id),
-            "ownerReferences": [owner_reference(&common.prefix, &common.record_uid)],
-        },
-        "spec": pod_spec(common, profile, spec, id, token),
-    });
-    if let Some(gang) = &spec.gang {
-        gangs::mark(&mut pod, common, profile, gang);
-    }
-    pod
 }
 
 /// The owner of every executor: the application record (spec K-2).
@@ -299,21 +268,6 @@ pub fn owner_reference(prefix: &str, record_uid: &PodUid) -> Value {
         "controller": true,
         "blockOwnerDeletion": false,
     })
-}
-
-fn labels(common: &Common, profile: &ProfileName, id: &str) -> Value {
-    let keys = common.labels.keys();
-    let mut labels = recommended_labels(&common.app_id, &common.app_name, "executor");
-    for (key, value) in [
-        (keys.app_id, common.app_id.as_str()),
-        (keys.role, EXECUTOR_ROLE),
-        (keys.executor_id, id),
-        (keys.profile, profile.as_str()),
-        (keys.incarnation, &common.incarnation.to_string()),
-    ] {
-        labels.insert(key.to_owned(), value.into());
-    }
-    Value::Object(labels)
 }
 
 /// The labels that Kubernetes recommends (spec K-3).
@@ -337,127 +291,26 @@ pub fn recommended_labels(app_id: &AppId, app_name: &str, component: &str) -> Ma
     labels
 }
 
-fn pod_spec(
-    common: &Common,
-    profile: &ProfileName,
-    spec: &ProfileSpec,
-    id: &str,
-    token: &str,
-) -> Value {
-    let mut container = json!({
-        "name": EXECUTOR_CONTAINER,
-        "image": spec.image,
-        "env": env(common, profile, spec, id, token),
-    });
-    let audience = match &common.token {
-        Some(TokenSource::Projected { audience }) => Some(audience),
-        Some(TokenSource::Sealed(_)) | None => None,
-    };
-    if audience.is_some() {
-        let mount =
-            json!({"name": "boatswain-token", "mountPath": TOKEN_DIRECTORY, "readOnly": true});
-        container["volumeMounts"] = json!([mount]);
+/// What was only looked for in a document is left out of it again.
+fn without_nulls(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.values_mut().for_each(without_nulls);
+            fields.retain(|_, value| !value.is_null());
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_nulls),
+        _ => {}
     }
-    if !spec.command.is_empty() {
-        container["command"] = json!(spec.command);
-    }
-    if !spec.args.is_empty() {
-        container["args"] = json!(spec.args);
-    }
-    let resources = resources(spec);
-    if !resources.is_empty() {
-        container["resources"] = Value::Object(resources);
-    }
-    let mut pod = json!({"restartPolicy": "Never", "containers": [container]});
-    if let Some(audience) = audience {
-        let token = json!({
-            "path": "token",
-            "audience": audience,
-            "expirationSeconds": TOKEN_SECONDS,
-        });
-        pod["volumes"] = json!([{
-            "name": "boatswain-token",
-            "projected": {"sources": [{"serviceAccountToken": token}]},
-        }]);
-    }
-    if !spec.node_selector.is_empty() {
-        pod["nodeSelector"] = json!(spec.node_selector);
-    }
-    if !spec.tolerations.is_empty() {
-        pod["tolerations"] = json!(spec.tolerations);
-    }
-    if let Some(grace) = spec.termination_grace {
-        // Kubernetes counts whole seconds; a part of one is given in full.
-        let seconds = grace.as_secs() + u64::from(grace.subsec_nanos() > 0);
-        pod["terminationGracePeriodSeconds"] = seconds.into();
-    }
-    avoidance::avoid(&mut pod, &common.avoid);
-    pod
 }
 
-fn resources(spec: &ProfileSpec) -> Map<String, Value> {
-    let amounts = |cpu: Option<u64>, memory: Option<u64>| {
-        let mut amounts = Map::new();
-        if let Some(millis) = cpu {
-            amounts.insert("cpu".to_owned(), cpu_text(millis).into());
-        }
-        if let Some(bytes) = memory {
-            amounts.insert("memory".to_owned(), bytes.to_string().into());
-        }
-        amounts
-    };
-    [
-        (
-            "requests",
-            amounts(spec.cpu_request_millis, spec.memory_request_bytes),
-        ),
-        (
-            "limits",
-            amounts(spec.cpu_limit_millis, spec.memory_limit_bytes),
-        ),
-    ]
-    .into_iter()
-    .filter(|(_, amounts)| !amounts.is_empty())
-    .map(|(kind, amounts)| (kind.to_owned(), Value::Object(amounts)))
-    .collect()
-}
-
-/// boatswain's own variables come first, so that the profile's may refer to them (spec K-4).
-fn env(common: &Common, profile: &ProfileName, spec: &ProfileSpec, id: &str, token: &str) -> Value {
-    let plain = |name: &str, value: &str| json!({"name": name, "value": value});
-    let field = |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}});
-    let mut env = vec![
-        plain("BOATSWAIN_APP_ID", common.app_id.as_str()),
-        plain("BOATSWAIN_EXECUTOR_ID", id),
-        plain("BOATSWAIN_PROFILE", profile.as_str()),
-        field("BOATSWAIN_POD_NAME", "metadata.name"),
-        field("BOATSWAIN_POD_UID", "metadata.uid"),
-        field("BOATSWAIN_POD_IP", "status.podIP"),
-    ];
-    if let Some(url) = &common.driver_url {
-        env.push(plain("BOATSWAIN_DRIVER_URL", url));
-    }
-    match &common.token {
-        Some(TokenSource::Sealed(_)) => env.push(plain("BOATSWAIN_TOKEN", token)),
-        Some(TokenSource::Projected { .. }) => {
-            let file = format!("{TOKEN_DIRECTORY}/token");
-            env.push(plain("BOATSWAIN_TOKEN_FILE", &file));
-        }
-        None => {}
-    }
-    if let Some(agent) = &common.agent {
-        env.push(plain("BOATSWAIN_AGENT", agent));
-    }
-    // What it can use at most; whole cores, for that is what threads are counted in.
-    if let Some(millis) = spec.cpu_limit_millis.or(spec.cpu_request_millis) {
-        let cores = millis.div_ceil(1000).to_string();
-        env.push(plain("BOATSWAIN_CORES", &cores));
-    }
-    if let Some(bytes) = spec.memory_limit_bytes.or(spec.memory_request_bytes) {
-        env.push(plain("BOATSWAIN_MEMORY_BYTES", &bytes.to_string()));
-    }
-    env.extend(spec.env.iter().map(|(name, value)| plain(name, value)));
-    Value::Array(env)
+/// An executor of which a pod is made.
+struct Executor<'a> {
+    profile: &'a ProfileName,
+    spec: &'a ProfileSpec,
+    /// Its number, or what stands for it.
+    id: &'a str,
+    /// Its token, or what stands for it.
+    token: &'a str,
 }
 
 #[cfg(test)]

@@ -8,8 +8,10 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::calls::{SetKind, SetSeen};
+use super::claims::claim_spec;
 use super::labels::{EXECUTOR_ROLE, SET_ROLE, TEMPLATE_HASH};
 use super::pod_template::{Common, ProfileSpec, Template, TemplateError, owner_reference};
+use crate::model::claims::{ClaimOwner, ClaimTemplate};
 use crate::model::{ExecutorId, PodUid, ProfileName};
 
 /// The variable of a pod of its own that has a number; one that a set makes is told it when it registers.
@@ -34,6 +36,8 @@ struct Rendered {
     template: Value,
     /// Claims that each pod gets for itself, by templates; a deployment has none (spec A-80).
     claims: Vec<Value>,
+    /// What becomes of them.
+    retention: Value,
     hash: String,
 }
 
@@ -63,16 +67,21 @@ impl Sets {
     /// # Errors
     /// Where no pods can be made of it; then nothing changes.
     pub fn know(&mut self, name: ProfileName, spec: ProfileSpec) -> Result<(), TemplateError> {
+        if self.kind == SetKind::Deployment && !spec.claims.is_empty() {
+            return Err(TemplateError::Claims { profile: name });
+        }
         let claims = claim_templates(&spec);
+        let retention = retention(&spec);
         let one = BTreeMap::from([(name.clone(), spec)]);
         let pods = Template::new(&self.common, &one)?;
         let pod = pods.pod(&name, ExecutorId::FIRST);
         let pod = pod.and_then(|pod| serde_json::from_slice(&pod.json).ok());
-        let template = self.template(pod.unwrap_or_default());
+        let template = self.template(pod.unwrap_or_default(), &claims);
         let hash = hash(&json!([template, claims]).to_string());
         let rendered = Rendered {
             template,
             claims,
+            retention,
             hash,
         };
         self.profiles.insert(name, rendered);
@@ -112,6 +121,7 @@ impl Sets {
             spec["serviceName"] = self.common.prefix.as_str().into();
             if !rendered.claims.is_empty() {
                 spec["volumeClaimTemplates"] = rendered.claims.clone().into();
+                spec["persistentVolumeClaimRetentionPolicy"] = rendered.retention.clone();
             }
         }
         Some(json!({
@@ -178,8 +188,8 @@ impl Sets {
         .collect()
     }
 
-    /// What is left of a pod when it has no number.
-    fn template(&self, mut pod: Value) -> Value {
+    /// What is left of a pod when it has no number; which claims are its own, the set says.
+    fn template(&self, mut pod: Value, claims: &[Value]) -> Value {
         let keys = self.common.labels.keys();
         let mut labels = pod["metadata"]["labels"].take();
         if let Some(labels) = labels.as_object_mut() {
@@ -194,11 +204,24 @@ impl Sets {
         let annotations = pod["metadata"]["annotations"].take();
         let mut spec = pod["spec"].take();
         spec["restartPolicy"] = "Always".into();
+        if let Some(volumes) = spec["volumes"].as_array_mut() {
+            let claimed = |volume: &Value| {
+                let mut claims = claims.iter();
+                claims.any(|claim| claim["metadata"]["name"] == volume["name"])
+            };
+            volumes.retain(|volume| !claimed(volume));
+            if volumes.is_empty() {
+                spec["volumes"].take();
+            }
+        }
         let containers = spec["containers"].as_array_mut();
         for container in containers.into_iter().flatten() {
             if let Some(env) = container["env"].as_array_mut() {
                 env.retain(|variable| variable["name"] != EXECUTOR_ID);
             }
+        }
+        if let Some(fields) = spec.as_object_mut() {
+            fields.retain(|_, value| !value.is_null());
         }
         let mut template = json!({"metadata": {"labels": labels}, "spec": spec});
         if !annotations.is_null() {
@@ -208,10 +231,34 @@ impl Sets {
     }
 }
 
-/// The claims that each pod of a profile gets for itself, as a set's claim templates (spec A-80). Profiles have none
-/// as yet.
-fn claim_templates(_: &ProfileSpec) -> Vec<Value> {
-    Vec::new()
+/// The claims that each pod of a profile gets for itself, as a set's claim templates (spec A-80). Their labels are those
+/// that the set selects its pods by.
+fn claim_templates(spec: &ProfileSpec) -> Vec<Value> {
+    let claims = spec.claims.iter();
+    claims
+        .map(|claim| {
+            let ClaimTemplate { volume, shape, .. } = &claim.template;
+            json!({
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "metadata": {"name": **volume},
+                "spec": claim_spec(shape),
+            })
+        })
+        .collect()
+}
+
+/// What becomes of claims whose pod goes, or whose set does: an application's outlast the pod, but not the application.
+fn retention(spec: &ProfileSpec) -> Value {
+    let owners = spec.claims.iter().map(|claim| claim.template.owner);
+    let scaled = match owners
+        .into_iter()
+        .any(|owner| owner == ClaimOwner::Application)
+    {
+        true => "Retain",
+        false => "Delete",
+    };
+    json!({"whenDeleted": "Delete", "whenScaled": scaled})
 }
 
 /// A short name for a text: FNV-1a, which is the same on every machine.

@@ -105,6 +105,24 @@ pub(super) struct SpecWire<'a> {
     pub(super) scheduling_gates: Option<Vec<NameWire<'a>>>,
     #[serde(borrow)]
     pub(super) containers: Option<Vec<NameWire<'a>>>,
+    #[serde(borrow)]
+    pub(super) volumes: Option<Vec<VolumeWire<'a>>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct VolumeWire<'a> {
+    #[serde(borrow)]
+    pub(super) name: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) persistent_volume_claim: Option<ClaimWire<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ClaimWire<'a> {
+    #[serde(borrow)]
+    pub(super) claim_name: Option<Text<'a>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -126,6 +144,8 @@ pub(super) struct StatusWire<'a> {
     pub(super) conditions: Option<Vec<ConditionWire<'a>>>,
     #[serde(borrow)]
     pub(super) container_statuses: Option<Vec<ContainerWire<'a>>>,
+    #[serde(borrow)]
+    pub(super) init_container_statuses: Option<Vec<ContainerWire<'a>>>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -8,6 +8,7 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 
 use crate::model::backoff::Backoff;
+use crate::model::pod::DrainedFor;
 use crate::model::{ExecutorId, PodUid, Tick};
 
 /// Whose pod a duty is about.
@@ -37,8 +38,8 @@ pub enum Duty {
         name: Arc<str>,
         /// Only that one.
         uid: PodUid,
-        /// Who asked for it; `None`: there are more than wanted.
-        by: Option<Arc<str>>,
+        /// What for.
+        why: DrainedFor,
         /// Until when it may take its time.
         until: Tick,
     },

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::executor::{Bound, How, Leaving, Why};
+use crate::model::pod::DrainedFor;
 use crate::model::{Entry, PodState, Tick};
 
 use super::call_queue::Duty;
@@ -103,7 +104,7 @@ pub fn next(
                     ..Step::now(Duty::MarkDraining {
                         name: Arc::clone(&bound.pod.name),
                         uid: bound.pod.uid.clone(),
-                        by: asked_by(leaving),
+                        why: drained_for(leaving),
                         until,
                     })
                 }
@@ -112,19 +113,20 @@ pub fn next(
     }
 }
 
-/// Who is written on the pod as the one who asked.
-fn asked_by(leaving: &Leaving) -> Option<Arc<str>> {
+/// What is written on the pod as the reason.
+fn drained_for(leaving: &Leaving) -> DrainedFor {
     match &leaving.why {
-        Why::Decommissioned(by) | Why::Killed(by) => Some(Arc::clone(by)),
+        Why::Decommissioned(by) | Why::Killed(by) => DrainedFor::Asked(Arc::clone(by)),
+        Why::ApplicationEnded => DrainedFor::ApplicationEnded,
         Why::ScaledDown
         | Why::GangMissed(_)
         | Why::Mislabelled(_)
-        | Why::ApplicationEnded
         | Why::HeartbeatTimeout(_)
         | Why::Disconnected
         | Why::RegistrationTimeout(_)
         | Why::PendingTimeout(..)
-        | Why::NeverStarts(..) => None,
+        | Why::NeverStarts(..)
+        | Why::NoClaim(_) => DrainedFor::Surplus,
     }
 }
 

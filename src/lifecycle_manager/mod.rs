@@ -154,12 +154,12 @@ impl LifecycleManager {
                 Duty::MarkDraining {
                     name,
                     uid,
-                    by,
+                    why,
                     until,
                 } => {
                     let left = now.tick.until(until);
                     let until = now.wall.checked_add(left).unwrap_or(now.wall);
-                    let patch = draining::patch(&uid, &Draining { by, until }, &label);
+                    let patch = draining::patch(&uid, &Draining { why, until }, &label);
                     Ok(match calls.patch_pod(&name, &patch).await? {
                         Some(pod) => seen(Some(pod), epoch),
                         None => vec![News::DeleteFoundNothing { uid, name }],

@@ -165,6 +165,8 @@ pub enum Why {
     PendingTimeout(Duration, Arc<str>),
     /// It waits for what does not come by itself, and has for so long; in the cluster's words (spec A-51).
     NeverStarts(Duration, Arc<str>),
+    /// A claim of its could not be made (spec A-61); why, in the cluster's words.
+    NoClaim(Arc<str>),
     /// It was to be killed (spec B-28); who asked for that.
     Killed(Arc<str>),
     /// It was to finish what it does and go (spec B-30); who asked for that.
@@ -200,6 +202,7 @@ impl fmt::Display for Why {
             Self::PendingTimeout(waited, why) => {
                 write!(f, "it has waited to run for {} s: {why}", waited.as_secs())
             }
+            Self::NoClaim(why) => write!(f, "its claim on a volume could not be made: {why}"),
             Self::NeverStarts(waited, why) => {
                 write!(
                     f,

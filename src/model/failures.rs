@@ -23,6 +23,9 @@ pub struct KeptFailures {
     /// Executors whose end was counted and that may be found once more; they are not counted again.
     #[serde(skip)]
     pub counted: IdSet,
+    /// Why the application may not go on, in words: whoever finds it has to bring it to its end (spec L-30).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spent: Option<Arc<str>>,
 }
 
 /// What new executors are to avoid.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::claims::PodClaim;
 use super::ids::{ExecutorId, Incarnation, PodUid, ProfileName};
 use super::version::ResourceVersion;
 
@@ -36,6 +37,8 @@ pub struct Pod {
     pub message: Option<Arc<str>>,
     /// The node it is bound to.
     pub node: Option<Arc<str>>,
+    /// The claims on volumes that it mentions; `None`: there are none (spec A-60).
+    pub volume_claims: Option<Arc<[PodClaim]>>,
     /// How far scheduling has come.
     pub scheduling: Scheduling,
     /// The condition DisruptionTarget, where it is true.
@@ -124,10 +127,21 @@ impl Deletion {
 /// The mark of a pod whose executor is to finish what it does and go, as a successor reads it (spec L-12).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Draining {
-    /// Who asked for that; `None`: there were more than wanted.
-    pub by: Option<Arc<str>>,
+    /// What for.
+    pub why: DrainedFor,
     /// Until when it may take its time, by the clock of the driver that wrote it.
     pub until: Timestamp,
+}
+
+/// Why an executor is to finish what it does and go, as far as a successor has to know it to tell its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DrainedFor {
+    /// There were more than wanted.
+    Surplus,
+    /// The application is over.
+    ApplicationEnded,
+    /// Somebody asked for it.
+    Asked(Arc<str>),
 }
 
 /// `status.phase`, compared without case (spec E-11).
@@ -298,6 +312,7 @@ impl Pod {
             reason: None,
             message: None,
             node: None,
+            volume_claims: None,
             scheduling: Scheduling::Waiting(None),
             disruption: None,
             conditions: None,

@@ -122,7 +122,7 @@ fn marked(entry: &Entry) -> Option<(LossClass, String)> {
         Why::Disconnected => LossClass::Disconnected,
         Why::RegistrationTimeout(_) => LossClass::RegistrationTimeout,
         Why::PendingTimeout(..) => LossClass::PendingTimeout,
-        Why::NeverStarts(..) => LossClass::StartFailed,
+        Why::NeverStarts(..) | Why::NoClaim(_) => LossClass::StartFailed,
     };
     Some((class, why.to_string()))
 }

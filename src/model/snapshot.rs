@@ -7,6 +7,7 @@ use imbl::OrdMap;
 
 use crate::planted::{self, Planted};
 
+use super::claims::PodClaim;
 use super::clock::Tick;
 use super::entries::Entries;
 use super::executor::{Class, Entry};
@@ -60,6 +61,8 @@ pub struct Ghost {
     pub version: ResourceVersion,
     /// Whether its deletion has begun.
     pub terminating: bool,
+    /// The claims on volumes that it mentions (spec A-60).
+    pub claims: Option<Arc<[PodClaim]>>,
     /// The history that the version belongs to.
     pub epoch: Epoch,
     /// The store's count of news when it was first seen.

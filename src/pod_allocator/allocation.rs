@@ -3,78 +3,37 @@
 //! What counts is read from the snapshot alone (spec A-1). The state kept here is about requests (how fast, how they
 //! were answered) and about what ended how; none of it says how many executors there are.
 
+mod answers;
+mod pauses;
+mod requests;
+mod settings;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::time::Duration;
 
 use imbl::OrdMap;
-use rand::RngExt;
 use rand::rngs::StdRng;
 
-use crate::model::backoff::Backoff;
 use crate::model::executor::{Class, How, Why};
 use crate::model::failures::{Avoid, KeptFailures};
 use crate::model::made::Made;
 use crate::model::reasoning::{ended_early, reason_of};
-use crate::model::snapshot::{Counts, Target};
+use crate::model::snapshot::Target;
 use crate::model::{
     Batch, Entry, ExecutorId, LossClass, LossReason, Now, ProfileName, Snapshot, State, Tick,
 };
 
-use super::caps::{Caps, share};
+use super::claims::Claims;
 use super::crash_loop::{Change, CrashLoop, Kept};
-use super::decision::{Action, Answer, Decision, Saying};
-use super::demand::{Demand, View};
-use super::failures::{self, Failures, Spent};
+use super::decision::{Action, Decision, Saying};
+use super::failures::{Failures, Spent};
 use super::gang::{self, Gangs};
-use super::hold::{Hold, Kind};
+use super::hold::Hold;
 use super::ids::Ids;
-use super::pace::{Health, Limits, Pace, Turn};
-use super::slots::split_evenly;
+use super::pace::Pace;
 use super::victims;
-use super::waiting::{self, Waiting};
+use super::waiting::Waiting;
 
-/// How the allocator decides.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// At most this many requests a round (spec A-3).
-    pub batch_size: u32,
-    /// How fast requests leave.
-    pub limits: Limits,
-    /// An executor that ran this long has stayed (spec A-30).
-    pub stable_after: Duration,
-    /// Between probes of a profile that crash-loops (spec A-30).
-    pub crash_backoff: Backoff,
-    /// Between repeats of a request whose outcome is unknown (spec A-13).
-    pub repeat_backoff: Backoff,
-    /// After this long an unknown request is looked up (spec A-14).
-    pub creation_timeout: Duration,
-    /// How long the server may take to commit a request (spec A-11).
-    pub server_timeout: Duration,
-    /// How victims are chosen.
-    pub victims: victims::Settings,
-    /// How many failures are too many.
-    pub failures: failures::Settings,
-    /// How long executors may wait to run.
-    pub waiting: waiting::Settings,
-    /// How many executors there may be that do not run yet, and over the application's life.
-    pub caps: Caps,
-    /// How executors are waited for that are of use only together, where they are (spec B-20).
-    pub gang: Option<gang::Settings>,
-}
-
-/// What earlier incarnations knew.
-#[derive(Debug, Clone, Default)]
-pub struct Inherited {
-    /// Ids are reserved up to this one.
-    pub reserved: Option<ExecutorId>,
-    /// The backoffs of profiles that crash.
-    pub backoffs: BTreeMap<ProfileName, Kept>,
-    /// The failures.
-    pub failures: KeptFailures,
-    /// How many executors were made.
-    pub made: Made,
-}
+pub use settings::{Inherited, Settings};
 
 /// The allocator's state.
 #[derive(Debug)]
@@ -88,6 +47,7 @@ pub struct Allocation {
     crash_loops: BTreeMap<ProfileName, CrashLoop>,
     holds: BTreeMap<ProfileName, Hold>,
     gangs: Gangs,
+    claims: Claims,
     /// Requests whose outcome is unknown and that may be sent again.
     doubts: BTreeSet<ExecutorId>,
     had_an_executor: bool,
@@ -114,6 +74,8 @@ impl Allocation {
         now: Now,
     ) -> Self {
         let failures = Failures::resume(settings.failures.clone(), &inherited.failures, now);
+        let (min_age, server_timeout) = (settings.creation_timeout, settings.server_timeout);
+        let claims = Claims::new(settings.claims.clone(), min_age, server_timeout, now);
         let (kept, now) = (&inherited.backoffs, now.tick);
         let resume = |(profile, kept): (&ProfileName, &Kept)| {
             let resumed = CrashLoop::resume(*kept, &settings.crash_backoff, now);
@@ -127,6 +89,7 @@ impl Allocation {
             crash_loops: kept.iter().map(resume).collect(),
             holds: BTreeMap::new(),
             gangs: Gangs::new(settings.gang, least),
+            claims,
             doubts: BTreeSet::new(),
             had_an_executor: false,
             failures,
@@ -163,6 +126,11 @@ impl Allocation {
         self.gangs.know(profile, least);
     }
 
+    /// What is known of claims on volumes.
+    pub fn claims(&mut self) -> &mut Claims {
+        &mut self.claims
+    }
+
     /// How many requests are in flight.
     pub fn in_flight(&self) -> u32 {
         self.pace.in_flight()
@@ -171,11 +139,12 @@ impl Allocation {
     /// One round.
     pub fn decide(&mut self, batch: &Batch, now: Now) -> Decision {
         let latest = batch.latest();
-        let now = now.tick;
+        let (wall, now) = (now, now.tick);
         let mut decision = Decision::default();
         if !latest.adopted {
             return decision;
         }
+        self.claims.begin_round(batch, wall);
         self.targets = latest.targets.clone();
         let wanted: Vec<u32> = latest.targets.values().map(|t| t.executors).collect();
         self.failures.wanted(sum(&wanted));
@@ -196,11 +165,19 @@ impl Allocation {
             }
         }
         self.mind_failures(now, &mut decision);
+        if self.failures.are_too_many() {
+            // The application ends, and who ends it says who goes.
+            return decision;
+        }
         for (id, why) in self.waiting.overdue(|id| latest.entry(id), now) {
             let going = Action::Retire(vec![id], why, How::Delete);
             decision.actions.push(going);
         }
         decision.wake_at(self.waiting.next_at(), now);
+        for (id, why) in self.claims.making.refused(latest) {
+            let going = Action::Retire(vec![id], why, How::Delete);
+            decision.actions.push(going);
+        }
         let backoff = &self.settings.crash_backoff;
         for (profile, change) in self.gangs.tick(latest, backoff, now) {
             decision.say(gang_saying(profile, change, now));
@@ -208,6 +185,11 @@ impl Allocation {
         decision.wake_at(self.gangs.due(), now);
         self.go_down(latest, now, &mut decision);
         if latest.record.is_some() {
+            let due = self.claims.making.due(now);
+            decision
+                .actions
+                .extend(due.into_iter().map(Action::EnsureClaim));
+            decision.wake_at(self.claims.making.next_at(), now);
             self.go_up(latest, now, &mut decision);
         }
         self.keep(now, &mut decision);
@@ -247,90 +229,10 @@ impl Allocation {
         }
     }
 
-    /// A request that left at `sent` was answered, or failed; its news is already on the way to the store.
-    pub fn answered(
-        &mut self,
-        profile: &ProfileName,
-        sent: Tick,
-        answer: &Answer,
-        now: Now,
-    ) -> Vec<Saying> {
-        let mut said = Vec::new();
-        let health = match answer {
-            Answer::Created | Answer::NameTaken => Health::Works,
-            Answer::Refused(..) => Health::Refused,
-            Answer::Trouble(Some(wait), _) => Health::Wait(Some(*wait)),
-            Answer::Trouble(None, _) => Health::Trouble,
-        };
-        let turn = self.pace.answered(sent, health, now, self.rng.random());
-        match (turn, answer) {
-            (Some(Turn::Degraded), Answer::Trouble(_, why)) => {
-                said.push(Saying::Degraded {
-                    why: Arc::clone(why),
-                });
-            }
-            (Some(Turn::Recovered(after)), _) => said.push(Saying::Recovered { after }),
-            _ => {}
-        }
-        let (wall, now) = (now, now.tick);
-        match answer {
-            Answer::Created => {
-                self.had_an_executor = true;
-                let over = |hold: &Hold| hold.is_answer_to_the_try(sent);
-                if self.holds.get(profile).is_some_and(over)
-                    && let Some(hold) = self.holds.remove(profile)
-                {
-                    said.push(Saying::HoldEnded {
-                        profile: profile.clone(),
-                        after: now.since(hold.since),
-                    });
-                }
-            }
-            Answer::Refused(kind, why) => {
-                let (kind, why) = (*kind, Arc::clone(why));
-                if kind.is_fatal_at_start() && !self.had_an_executor {
-                    if let Some(hold) = self.holds.get_mut(profile) {
-                        hold.try_over(sent);
-                    }
-                    said.push(Saying::Fatal { kind, why });
-                    return said;
-                }
-                let (another, counts) = match self.holds.get_mut(profile) {
-                    Some(hold) => {
-                        let is_new = hold.is_answer_to_the_try(sent);
-                        (hold.again(kind, Arc::clone(&why), sent, now), is_new)
-                    }
-                    None => {
-                        let hold = Hold::begin(kind, Arc::clone(&why), now);
-                        self.holds.insert(profile.clone(), hold);
-                        (true, true)
-                    }
-                };
-                if kind == Kind::Blocked && counts {
-                    let reason = LossReason::of_a_refusal(&why);
-                    let spent = self.failures.refused(profile, &reason, wall);
-                    said.extend(spent.map(over));
-                }
-                if another && let Some(hold) = self.holds.get(profile) {
-                    said.push(Saying::HoldBegan {
-                        profile: profile.clone(),
-                        kind,
-                        why,
-                        wait: now.until(hold.until),
-                    });
-                }
-            }
-            Answer::NameTaken | Answer::Trouble(..) => {
-                if let Some(hold) = self.holds.get_mut(profile) {
-                    hold.try_over(sent);
-                }
-            }
-        }
-        said
-    }
-
     /// What one executor's change means for what may be asked for.
     fn observe(&mut self, id: ExecutorId, latest: &Snapshot, now: Tick, decision: &mut Decision) {
+        let known = latest.entry(id).map(AsRef::as_ref);
+        self.claims.see(id, known);
         let Some(entry) = latest.entry(id) else {
             self.doubts.remove(&id);
             self.failures.left(id, now);
@@ -403,99 +305,6 @@ impl Allocation {
         }
     }
 
-    fn go_up(&mut self, latest: &Snapshot, now: Tick, decision: &mut Decision) {
-        let view = View {
-            latest,
-            settings: &self.settings,
-            crash_loops: &self.crash_loops,
-            holds: &self.holds,
-            gangs: &self.gangs,
-            doubts: &self.doubts,
-            now,
-        };
-        let mut demands = view.demands(decision);
-        if demands.is_empty() {
-            self.pace.rest();
-            return;
-        }
-        self.keep_within_caps(latest, &mut demands, decision);
-        let new: Vec<u32> = demands.iter().map(|demand| demand.new).collect();
-        let ids = self.ids.left(sum(&new), now, decision);
-        for (demand, new) in demands.iter_mut().zip(split_evenly(ids, &new)) {
-            demand.new = new;
-        }
-        // Who comes first changes from round to round: where there is one slot at a time, a profile whose requests
-        // always fail must not keep it from the others (spec A-45).
-        let next = |demand: &Demand| Some(&demand.profile) > self.served_first.as_ref();
-        let first = demands.iter().position(next).unwrap_or(0);
-        demands.rotate_left(first);
-
-        let room = self.pace.room(now);
-        decision.wake_at(self.pace.next_room(now), now);
-        let slots = room.min(self.settings.batch_size);
-        let wants: Vec<u32> = demands.iter().map(Demand::total).collect();
-        decision.cut_short = slots < room && slots < sum(&wants);
-        if slots > 0
-            && let Some(demand) = demands.first()
-        {
-            self.served_first = Some(demand.profile.clone());
-        }
-        for (mut demand, given) in demands.into_iter().zip(split_evenly(slots, &wants)) {
-            demand.cut_to(given);
-            self.send(demand, now, decision);
-        }
-    }
-
-    /// No more that do not run yet, and no more over the application's life, than are allowed (spec ). What was
-    /// asked for already is not asked for anew by a request that is repeated.
-    fn keep_within_caps(
-        &mut self,
-        latest: &Snapshot,
-        demands: &mut [Demand],
-        decision: &mut Decision,
-    ) {
-        self.settings.caps.limit_pending(latest, demands);
-        let Some(most) = self.settings.caps.over_life else {
-            return;
-        };
-        let unborn = |counts: &Counts| u64::from(counts.sent) + u64::from(counts.unknown);
-        let unborn: u64 = latest.counts.values().map(unborn).sum();
-        let made = self.made.count();
-        let left = u64::from(most).saturating_sub(made + unborn);
-        share(demands, u32::try_from(left).unwrap_or(u32::MAX));
-        if made >= u64::from(most) && !std::mem::replace(&mut self.said_enough, true) {
-            decision.say(Saying::Enough { made });
-        }
-    }
-
-    /// Requests of unknown outcome come first: they are the older ones.
-    fn send(&mut self, demand: Demand, now: Tick, decision: &mut Decision) {
-        let Demand {
-            profile,
-            repeats,
-            new,
-        } = demand;
-        if let Some(hold) = self.holds.get_mut(&profile)
-            && (!repeats.is_empty() || new > 0)
-        {
-            hold.try_one(now);
-        }
-        for id in repeats {
-            self.pace.sent();
-            self.doubts.remove(&id);
-            let profile = profile.clone();
-            decision.actions.push(Action::Repeat { id, profile });
-        }
-        for _ in 0..new {
-            let Some(id) = self.ids.take() else { return };
-            self.pace.sent();
-            let looping = self.crash_loops.entry(profile.clone()).or_default();
-            looping.requested(id);
-            let profile = profile.clone();
-            decision.actions.push(Action::Request { id, profile });
-        }
-    }
-
     /// Backoffs are written to the record when their step changes, not as time passes.
     fn keep(&mut self, now: Tick, decision: &mut Decision) {
         let kept: BTreeMap<ProfileName, Kept> = (self.crash_loops.iter())
@@ -509,8 +318,13 @@ impl Allocation {
             self.kept_steps = steps;
             decision.actions.push(Action::Keep(kept));
         }
-        let kept = self.failures.keep();
+        let kept = self.keep_failures();
         decision.actions.extend(kept.map(Action::KeepFailures));
+    }
+
+    /// The failures that a successor has to know of, where they have changed since this was asked.
+    pub fn keep_failures(&mut self) -> Option<KeptFailures> {
+        self.failures.keep()
     }
 }
 

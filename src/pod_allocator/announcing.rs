@@ -45,9 +45,24 @@ pub fn note(saying: &Saying) -> Option<Note> {
             let text = format!("the application has had {made} executors, as many as it may");
             of("ExecutorsUsedUp", "", text, true)
         }
+        Saying::GangMissed {
+            profile,
+            least,
+            there,
+            ..
+        } => {
+            let text = format!(
+                "{there} of profile {profile} came in time, and fewer than {least} are of no use: those that wait go"
+            );
+            of("GangMissed", profile.as_str(), text, true)
+        }
+        Saying::GangOver { profile, .. } => {
+            let text = format!(
+                "enough executors of profile {profile} are there, or nobody wants them any more"
+            );
+            of("GangOver", profile.as_str(), text, false)
+        }
         Saying::HoldEnded { .. }
-        | Saying::GangMissed { .. }
-        | Saying::GangOver { .. }
         | Saying::Degraded { .. }
         | Saying::Recovered { .. }
         | Saying::Fatal { .. }
@@ -87,6 +102,13 @@ mod tests {
             note(&spent).map(|note| (note.reason, note.text)),
             Some(("FailureBudgetSpent", "5 failures".to_owned()))
         );
+        let missed = Saying::GangMissed {
+            profile: profile(),
+            least: 4,
+            there: 3,
+            wait,
+        };
+        assert_eq!(reason(&missed), Some("GangMissed"));
         let passing = Saying::Degraded { why: "503".into() };
         assert_eq!(note(&passing), None);
         assert_eq!(

@@ -101,6 +101,15 @@ impl CrashLoop {
         }
     }
 
+    /// Since when it backs off, and until when; with no end while a probe decides (spec A-31).
+    pub fn backs_off(&self) -> Option<(Tick, Option<Tick>)> {
+        match self.phase {
+            Phase::Open => None,
+            Phase::BackingOff { since, until, .. } => Some((since, Some(until))),
+            Phase::Probing { since, .. } => Some((since, None)),
+        }
+    }
+
     /// What of it is to be kept.
     pub fn keep(&self, now: Tick) -> Option<Kept> {
         match self.phase {

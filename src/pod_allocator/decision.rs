@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use crate::model::executor::{How, Why};
 use crate::model::failures::{Avoid, KeptFailures};
-use crate::model::{ExecutorId, ProfileName, Tick};
+use crate::model::{Epoch, ExecutorId, ProfileName, Tick};
 
+use super::claims::making::Ensure;
 use super::crash_loop::Kept;
 use super::hold::Kind;
 
@@ -30,6 +31,10 @@ pub enum Action {
     },
     /// These go, for this reason and in this way (spec L-10).
     Retire(Vec<ExecutorId>, Why, How),
+    /// List the application's claims on volumes, in this history of the server's (spec A-60).
+    ListClaims(Epoch),
+    /// See to it that this claim is there (spec K-10).
+    EnsureClaim(Ensure),
     /// Reserve ids up to this one (spec O-30).
     Reserve(ExecutorId),
     /// Keep these backoffs over a restart (spec O-30).

@@ -154,6 +154,16 @@ impl Gangs {
         }
     }
 
+    /// Since when a gang has not come together, and until when nothing is asked for; with no end while it is tried again
+    /// (spec A-31).
+    pub fn missed(&self, profile: &ProfileName) -> Option<(Tick, Option<Tick>)> {
+        match self.of.get(profile)?.phase {
+            Phase::Released { until, missed } => Some((missed.since, Some(until))),
+            Phase::Gathering { missed, .. } => missed.map(|missed| (missed.since, None)),
+            Phase::Unwanted | Phase::Complete => None,
+        }
+    }
+
     /// When something changes though nothing is heard of.
     pub fn due(&self) -> Option<Tick> {
         let timeout = self.settings?.timeout;

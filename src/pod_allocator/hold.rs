@@ -102,6 +102,11 @@ impl Hold {
         now >= self.until && self.trying.is_none() && !planted::is(Planted::HoldForEver)
     }
 
+    /// Whether one request is out, to see whether it is still so.
+    pub fn is_trying(&self) -> bool {
+        self.trying.is_some()
+    }
+
     /// One request is tried.
     pub fn try_one(&mut self, now: Tick) {
         self.trying = Some(now);

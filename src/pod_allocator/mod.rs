@@ -5,15 +5,18 @@
 pub mod allocation;
 pub mod announcing;
 pub mod caps;
+pub mod claims;
 pub mod crash_loop;
 pub mod decision;
 pub mod demand;
+mod ensuring;
 pub mod failures;
 pub mod gang;
 pub mod hold;
 pub mod ids;
 pub mod messages;
 pub mod pace;
+pub mod pause;
 pub mod rate;
 pub mod saying;
 pub mod slots;
@@ -30,23 +33,27 @@ use actix::{
 use crate::announcer::Announce;
 use crate::clock::Clock;
 use crate::driver_backend::steering::messages::Stop;
+use crate::kubernetes::claims::{ClaimFor, claim_json};
 use crate::kubernetes::pod_template::{Common, TemplateError};
 use crate::kubernetes::{Calls, Failure, Kind as FailureKind, PodBody, ProfileSpec, Template};
 use crate::lifecycle_manager::messages::Ended;
 use crate::metrics::messages::{AskDepths, Depths};
+use crate::model::claims::Claim;
 use crate::model::failures::Avoid;
 use crate::model::news::{Aim, News, Outcome};
 use crate::model::pod::Sighting;
-use crate::model::{ExecutorId, PodUid, ProfileName, Tick};
+use crate::model::{Epoch, ExecutorId, PodUid, ProfileName, Snapshot, Tick};
 use crate::planted::{self, Planted};
 use crate::snapshot_store::SnapshotStore;
 use crate::snapshot_store::delivery::Timing;
 use crate::snapshot_store::messages::{AskRound, Decided, Round, Subscribe, Subscriber, Tell};
 
 use allocation::Allocation;
+use claims::making::{Ensure, Ensured};
 use decision::{Action, Answer, Decision, Saying};
 use hold::Kind;
 use messages::{CannotStart, Keep, KeepFailures, KnowProfile, Reserve, StopRequesting};
+use pause::Paused;
 
 /// Decides how many executors are asked for and which go.
 pub struct PodAllocator {
@@ -61,7 +68,10 @@ pub struct PodAllocator {
     keep_failures: Recipient<KeepFailures>,
     cannot_start: Recipient<CannotStart>,
     stop: Recipient<Stop>,
+    paused: Recipient<Paused>,
     announcer: Option<Recipient<Announce>>,
+    /// What was last said of that.
+    pauses: Paused,
     stopped: bool,
     armed: Option<Tick>,
 }
@@ -90,6 +100,8 @@ pub struct Wiring {
     pub cannot_start: Recipient<CannotStart>,
     /// Who hears that the application has failed too often.
     pub stop: Recipient<Stop>,
+    /// Who shows which profiles are paused.
+    pub paused: Recipient<Paused>,
     /// Who announces what lasts on the driver's pod, where it has one.
     pub announcer: Option<Recipient<Announce>>,
 }
@@ -136,6 +148,26 @@ impl Pods {
         }
     }
 
+    /// A claim of an executor's, as it is sent; `None` where its profile has no such one.
+    fn claim(&self, ensure: &Ensure, record: &PodUid) -> Option<serde_json::Value> {
+        let claims = &self.profiles.get(&ensure.profile)?.claims;
+        let spec = claims
+            .iter()
+            .find(|spec| spec.template.volume == ensure.volume)?;
+        let of = ClaimFor {
+            app_id: &self.common.app_id,
+            app_name: &self.common.app_name,
+            namespace: &self.common.namespace,
+            prefix: &self.common.prefix,
+            labels: self.common.labels,
+            record,
+            id: ensure.id,
+            profile: &ensure.profile,
+            pod: (&ensure.pod, Some(&ensure.uid)),
+        };
+        Some(claim_json(&ensure.name, &spec.template, &of))
+    }
+
     /// The pod of an executor, owned by this record; `None` where there is no such profile.
     fn pod(&mut self, profile: &ProfileName, id: ExecutorId, record: &PodUid) -> Option<PodBody> {
         if self.common.record_uid != *record {
@@ -166,6 +198,7 @@ impl PodAllocator {
             keep_failures,
             cannot_start,
             stop,
+            paused,
             announcer,
         } = wiring;
         Self {
@@ -180,7 +213,9 @@ impl PodAllocator {
             keep_failures,
             cannot_start,
             stop,
+            paused,
             announcer,
+            pauses: Paused::default(),
             stopped: false,
             armed: None,
         }
@@ -205,6 +240,8 @@ impl PodAllocator {
                     how,
                 }));
             }
+            Action::ListClaims(epoch) => self.list_claims(epoch, ctx),
+            Action::EnsureClaim(ensure) => self.ensure_claim(ensure, record, ctx),
             Action::Reserve(up_to) => {
                 let reserved = self.reserve.send(Reserve(up_to)).into_actor(self);
                 ctx.spawn(reserved.map(|answer, this, _| {
@@ -240,14 +277,52 @@ impl PodAllocator {
             self.store.do_send(Tell(News::Requested { id, outcome }));
         }
         let sent = self.clock.now().tick;
-        let Some(pod) = record.and_then(|record| self.pods.pod(&profile, id, record)) else {
+        let pod = record.and_then(|record| self.pods.pod(&profile, id, record));
+        let Some(pod) = pod else {
             let why: Arc<str> = Arc::from(format!("there is no profile {profile}"));
             return self.answered(id, &profile, sent, Err(Refusal::NoSuchProfile(why)));
         };
+        let pod = pod.with_claims(self.allocation.claims().given(id));
         let calls = self.calls.clone();
         let request = async move { calls.create_pod(&pod).await.map_err(Refusal::Failed) };
         ctx.spawn(request.into_actor(self).map(move |answer, this, _| {
             this.answered(id, &profile, sent, answer);
+        }));
+    }
+
+    /// Lists the application's claims; where that fails none is reused (spec A-60).
+    fn list_claims(&mut self, epoch: Epoch, ctx: &mut Context<Self>) {
+        let (calls, asked) = (self.calls.clone(), self.clock.now().tick);
+        let list = async move { calls.list_claims().await };
+        ctx.spawn(list.into_actor(self).map(move |listed, this, _| {
+            let claims: Option<Vec<Claim>> = match listed {
+                Ok(claims) => Some(claims),
+                Err(failure) => {
+                    let error = failure.explained();
+                    tracing::warn!(%error, "claims on volumes cannot be listed: none is reused");
+                    None
+                }
+            };
+            this.allocation.claims().listed(claims, asked, epoch);
+            this.store.do_send(AskRound(Subscriber::Allocator));
+        }));
+    }
+
+    /// Makes a claim, where it is not there yet (spec K-10).
+    fn ensure_claim(&mut self, ensure: Ensure, record: Option<&PodUid>, ctx: &mut Context<Self>) {
+        let body = record.and_then(|record| self.pods.claim(&ensure, record));
+        let calls = self.calls.clone();
+        let asked = ensure.clone();
+        let call = async move {
+            match body {
+                Some(body) => ensuring::ensure(&calls, &asked, &body).await,
+                None => Ensured::Trouble,
+            }
+        };
+        ctx.spawn(call.into_actor(self).map(move |ensured, this, _| {
+            let now = this.clock.now().tick;
+            (this.allocation.claims().making).answered(&ensure, ensured, now);
+            this.store.do_send(AskRound(Subscriber::Allocator));
         }));
     }
 
@@ -284,6 +359,10 @@ impl PodAllocator {
         match saying {
             Saying::Spent { why } => {
                 self.stopped = true;
+                // There is no next round that would say it, and who ends the application has it written first.
+                if let Some(failures) = self.allocation.keep_failures() {
+                    self.keep_failures.do_send(KeepFailures(failures));
+                }
                 self.stop.do_send(Stop::OverBudget { why });
             }
             Saying::Fatal { kind, why } => {
@@ -294,6 +373,15 @@ impl PodAllocator {
                 });
             }
             _ => {}
+        }
+    }
+
+    /// Tells which profiles are paused, where that has changed (spec A-31).
+    fn show_pauses(&mut self, latest: &Snapshot) {
+        let pauses = Paused(self.allocation.pauses(latest));
+        if pauses != self.pauses {
+            self.paused.do_send(pauses.clone());
+            self.pauses = pauses;
         }
     }
 
@@ -378,6 +466,7 @@ impl Handler<Round> for PodAllocator {
                 self.store.do_send(AskRound(Subscriber::Allocator));
             }
             self.arm(wake, ctx);
+            self.show_pauses(batch.latest());
         }
         self.store.do_send(Decided(Subscriber::Allocator));
     }
@@ -403,7 +492,11 @@ impl Handler<AskDepths> for PodAllocator {
 
     fn handle(&mut self, _: AskDepths, _: &mut Self::Context) -> Depths {
         let requests = self.allocation.in_flight() as usize;
-        Depths(vec![("requests-in-flight", requests)])
+        let claims = self.allocation.claims().making.in_flight() as usize;
+        Depths(vec![
+            ("requests-in-flight", requests),
+            ("claims-in-flight", claims),
+        ])
     }
 }
 
@@ -428,7 +521,11 @@ impl Handler<KnowProfile> for PodAllocator {
             max_pending,
             least,
         } = know;
+        let claims = (spec.claims.iter())
+            .map(|claim| claim.template.clone())
+            .collect();
         self.pods.know(name.clone(), spec)?;
+        self.allocation.claims().know(name.clone(), claims);
         self.allocation.limit_pending(name.clone(), max_pending);
         self.allocation.know(name, least);
         Ok(())

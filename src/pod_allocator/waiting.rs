@@ -28,6 +28,13 @@ const NO_IMAGE: [&str; 5] = [
     "SignatureValidationFailed",
 ];
 
+/// What nodes say of a container that may not run as root, and would, or of which they cannot tell (spec K-6).
+const AS_ROOT: [&str; 2] = ["has runAsNonRoot and image", "breaks non-root policy"];
+
+/// What to do about that.
+const ANOTHER_USER: &str = "; choose its user with the profile's security.run_as_user, or allow root with \
+                            security.run_as_non_root = false";
+
 /// How long executors may wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
@@ -183,13 +190,17 @@ fn what(pod: &Pod) -> What {
     }
 }
 
-/// What it waits for, in the cluster's own words.
+/// What it waits for, in the cluster's own words, and which key tells otherwise where boatswain itself forbids root.
 pub fn words(pod: &Pod) -> String {
     match &pod.executor {
         ContainerState::Waiting {
             reason: Some(reason),
             message: Some(message),
-        } => format!("{reason}: {message}"),
+        } => {
+            let as_root = AS_ROOT.iter().any(|said| message.contains(said));
+            let hint = if as_root { ANOTHER_USER } else { "" };
+            format!("{reason}: {message}{hint}")
+        }
         _ => pod.why_pending().unwrap_or_else(|| "pending".to_owned()),
     }
 }

@@ -185,3 +185,31 @@ fn one_that_recovers_is_forgotten_and_one_that_is_stuck_anew_has_its_time_anew()
     assert_eq!(world.waiting.next_at(), None, "named once");
     assert_eq!(at(70_000), world.story.now().tick);
 }
+
+// spec: K-6, A-51
+#[test]
+fn who_may_not_run_as_root_and_would_is_told_with_the_keys_that_say_otherwise() {
+    for said in [
+        "container has runAsNonRoot and image will run as root (pod: \"a\", container: executor)",
+        "container has runAsNonRoot and image has non-numeric user (engine), cannot verify user is non-root",
+        "container's runAsUser breaks non-root policy (pod: \"a\", container: executor)",
+    ] {
+        let mut world = World::new(None);
+        world.start(1);
+        world.waits(1, "CreateContainerConfigError", said);
+        world.seconds(30);
+        let (_, _, why) = &world.overdue[0];
+        for key in ["security.run_as_user", "security.run_as_non_root = false"] {
+            assert!(why.contains(key), "{why}");
+        }
+    }
+    let mut world = World::new(None);
+    world.start(1);
+    world.waits(1, "CreateContainerConfigError", "secret \"db\" not found");
+    world.seconds(30);
+    assert!(
+        !world.overdue[0].2.contains("security."),
+        "{:?}",
+        world.overdue
+    );
+}

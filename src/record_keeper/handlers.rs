@@ -29,6 +29,7 @@ impl Actor for RecordKeeper {
             timing: self.timing,
             recipient: ctx.address().recipient(),
         });
+        self.check_belongings();
         self.pump(ctx);
     }
 }

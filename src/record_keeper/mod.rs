@@ -4,6 +4,7 @@
 //! Gets batches like every subscriber, has [`keeping`] decide and makes the calls. It also sees to it that every
 //! living executor's pod is owned by the record that is (spec K-2).
 
+pub mod belongings;
 mod handlers;
 pub mod keeping;
 pub mod messages;
@@ -28,6 +29,7 @@ use crate::snapshot_store::SnapshotStore;
 use crate::snapshot_store::delivery::Timing;
 use crate::snapshot_store::messages::Tell;
 
+use belongings::Belongings;
 use keeping::{Answer, Effect, Keeping, Op};
 use messages::DriverIsOver;
 use owners::{Adoption, Owners};
@@ -40,6 +42,7 @@ const ADOPT_AGAIN: Duration = Duration::from_secs(1);
 pub struct RecordKeeper {
     keeping: Keeping,
     owners: Owners,
+    belongings: Belongings,
     calls: Calls,
     prefix: String,
     clock: Clock,
@@ -64,6 +67,8 @@ pub struct RecordKeeper {
 pub struct Wiring {
     /// The record as the start has written it.
     pub keeping: Keeping,
+    /// What it owns beside executors.
+    pub belongings: Belongings,
     /// The API server.
     pub calls: Calls,
     /// The prefix of all that boatswain makes.
@@ -88,6 +93,7 @@ impl RecordKeeper {
     pub fn new(wiring: Wiring) -> Self {
         let Wiring {
             keeping,
+            belongings,
             calls,
             prefix,
             clock,
@@ -99,6 +105,7 @@ impl RecordKeeper {
             made: keeping.made(),
             keeping,
             owners: Owners::default(),
+            belongings,
             calls,
             prefix,
             clock,
@@ -126,12 +133,17 @@ impl RecordKeeper {
         if let Some(op) = self.keeping.next(now.tick) {
             self.call(op, ctx);
         }
+        self.look_after(now.tick, ctx);
         self.adopt(ctx);
         self.rewatch(now.tick, ctx);
-        let next = [self.keeping.next_at(), self.watching.next_at()]
-            .into_iter()
-            .flatten()
-            .filter(|at| *at > now.tick);
+        let next = [
+            self.keeping.next_at(),
+            self.belongings.next_at(),
+            self.watching.next_at(),
+        ]
+        .into_iter()
+        .flatten()
+        .filter(|at| *at > now.tick);
         if let Some(at) = next.min()
             && self.armed != Some(at)
         {
@@ -218,17 +230,37 @@ impl RecordKeeper {
                 self.owners.see(id, Some(entry), Some(&uid));
             }
         }
+        self.belongings.check(&uid);
         self.unconfirmed = Some((uid, epoch));
         self.confirm();
     }
 
-    /// Tells the store that the record is there, once all the living are given to it (spec K-2).
+    /// Tells the store that the record is there, once all the living are given to it (spec K-2) and what executors mount
+    /// is there, too (spec K-8).
     fn confirm(&mut self) {
         if self.owners.is_settled()
+            && self.belongings.is_settled()
             && let Some((uid, epoch)) = self.unconfirmed.take()
         {
             self.store.do_send(Tell(News::RecordSeen { uid, epoch }));
         }
+    }
+
+    /// Sees to it that what executors mount is there, and the record's.
+    fn look_after(&mut self, now: Tick, ctx: &mut Context<Self>) {
+        let Some(record) = self.belongings.next(now) else {
+            return;
+        };
+        let settle = (self.belongings).settle(self.calls.clone(), &self.prefix, &record);
+        ctx.spawn(settle.into_actor(self).map(move |settled, this, ctx| {
+            let now = this.clock.now().tick;
+            if let Some(failure) = this.belongings.answered(record, settled, now) {
+                let error = failure.explained();
+                tracing::warn!(%error, "what the application record owns cannot be looked after");
+            }
+            this.confirm();
+            this.pump(ctx);
+        }));
     }
 
     /// Gives executors to the record.
@@ -289,9 +321,17 @@ impl RecordKeeper {
         }));
     }
 
+    /// What the record owns is looked after, where there is one.
+    fn check_belongings(&mut self) {
+        if let Some(record) = self.keeping.uid() {
+            self.belongings.check(record);
+        }
+    }
+
     fn watch_ended(&mut self, ctx: &mut Context<Self>) {
         self.watching.ended(self.clock.now().tick);
         self.keeping.check();
+        self.check_belongings();
         self.pump(ctx);
     }
 

@@ -43,8 +43,10 @@ impl Asked {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
+    /// How many run; none, while the driver is taking over and answers nobody.
     fn running(&self) -> u64 {
-        let status = self.json(&["status"]);
+        let output = self.ask(&["status", "-o", "json"]);
+        let status: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
         status["profiles"]["default"]["running"]
             .as_u64()
             .unwrap_or(0)

@@ -22,9 +22,9 @@ fn example(path: &str) -> String {
     format!("{}/examples/{path}", env!("CARGO_MANIFEST_DIR"))
 }
 
-// spec: B-1, B-25, O-60, L-1
+// spec: B-1, B-25, O-60, L-1, I-9
 #[test]
-fn the_word_count_loses_an_executor_and_counts_right() {
+fn the_word_count_loses_an_executor_and_the_driver_and_counts_right() {
     if !has("python3") {
         return;
     }
@@ -38,6 +38,7 @@ fn the_word_count_loses_an_executor_and_counts_right() {
     for line in [
         "requested, pending",
         "registered, exiting, ended",
+        "the driver is started again, registered:",
         "nobody is left",
         "the counts are right",
         "the driver has ended with 0",

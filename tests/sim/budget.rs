@@ -12,8 +12,9 @@ use boatswain::model::{ExecutorId, Tick};
 use boatswain::pod_allocator::failures::rules::{Rule, Verdict as Judged, judge};
 use tokio::time::Instant;
 
-use crate::checks::{PREFIX, Verdict};
+use crate::checks::{Checks, PREFIX, Verdict};
 use crate::hand::{NAMESPACE, text};
+use crate::requests::Done;
 use crate::trace::say;
 use crate::world::World;
 
@@ -31,6 +32,8 @@ const SETTLED: Duration = Duration::from_secs(120);
 pub struct Budget {
     max: u32,
     window: Duration,
+    /// What failed before a restart counts by the clocks of two drivers, which may differ by so much.
+    skew: Duration,
     stable_after: Duration,
     rules: Vec<Rule>,
     /// All that may have been counted, and when.
@@ -42,17 +45,24 @@ pub struct Budget {
     stopped: bool,
     /// Templates were refused.
     blocked: bool,
+    /// The record says that it is spent, which stays so when what had failed has left the window.
+    written: bool,
+    /// Who wrote that, and was not held against what was told yet.
+    claimed: Option<usize>,
     /// Since when the application is over.
     pub over: Option<Instant>,
+    /// When an application that was over was last let begin anew.
+    forgiven: Option<Instant>,
 }
 
 impl Budget {
     /// The budget of this run.
-    pub fn of(config: &Config) -> Self {
+    pub fn of(config: &Config, skew: Duration) -> Self {
         let failures = &config.failures;
         Self {
             max: failures.max.unwrap_or(u32::MAX),
             window: failures.window,
+            skew,
             stable_after: failures.stable_after,
             rules: failures.rules.iter().map(rule).collect(),
             ..Self::default()
@@ -83,8 +93,11 @@ impl Budget {
 
     /// Whether a driver may hold it to be spent now.
     pub fn may_be_spent(&self) -> bool {
+        if self.written {
+            return true;
+        }
         // A window is kept in parts, and what was told takes a moment to be acted upon.
-        let longest = self.window + self.window / 100 + Duration::from_secs(10);
+        let longest = self.window + self.window / 100 + 2 * self.skew + Duration::from_secs(10);
         let counts = |at: &&Instant| self.window.is_zero() || at.elapsed() <= longest;
         let count = self.may.iter().filter(counts).count();
         self.stopped || self.blocked || count > self.max as usize
@@ -103,12 +116,14 @@ impl Budget {
 
     /// Another application begins.
     pub fn begin_anew(&mut self) {
-        let (max, window, stable_after) = (self.max, self.window, self.stable_after);
+        let (max, window, skew) = (self.max, self.window, self.skew);
         *self = Self {
             max,
             window,
-            stable_after,
+            skew,
+            stable_after: self.stable_after,
             rules: std::mem::take(&mut self.rules),
+            forgiven: self.over.map(|_| Instant::now()).or(self.forgiven),
             ..Self::default()
         };
     }
@@ -140,12 +155,49 @@ fn rule(rule: &FailureRule) -> Rule {
     }
 }
 
+impl Checks {
+    /// A driver may have written into the record that the budget is spent.
+    pub fn may_say_spent(&mut self, done: &Done) {
+        if done.succeeded() && text(&done.sent, "/data/failures").contains("\"spent\"") {
+            self.budget.claimed = Some(done.driver);
+        }
+    }
+
+    /// That the budget is spent a driver may say only where so many have failed; looked at when all was heard that
+    /// those who are alive have told.
+    // spec: L-30, O-30
+    pub fn is_spent_for_a_reason(&mut self, is_alive: impl Fn(usize) -> bool) -> Verdict {
+        let Some(driver) = self.budget.claimed.take() else {
+            return Ok(());
+        };
+        if is_alive(driver) && !self.budget.may_be_spent() && !self.was_put_back() {
+            return Err(format!(
+                "L-30: d{driver} writes that the application has failed too often, of {} failures that may count",
+                self.budget.may.len()
+            ));
+        }
+        self.budget.written = true;
+        Ok(())
+    }
+
+    /// Whether the server may have back what it knew of an application that was over, and was let begin anew since.
+    fn was_put_back(&self) -> bool {
+        (self.budget.forgiven).is_some_and(|forgiven| self.was_rewritten_since(forgiven))
+    }
+}
+
 impl World {
     /// Whether a driver may end with this code: because too much has failed, or because the record says that it had.
     // spec: L-30
-    pub fn may_end_with(&mut self, code: u8) -> bool {
+    pub fn may_end_with(&mut self, code: u8, started: Instant) -> bool {
+        let put_back = self.checks.was_put_back();
         let budget = &mut self.checks.budget;
-        if code != OVER_BUDGET || (budget.over.is_none() && !budget.may_be_spent()) {
+        // It may have read the record just before somebody lifted that.
+        if code == OVER_BUDGET && budget.forgiven.is_some_and(|at| started <= at) {
+            return true;
+        }
+        let over = budget.over.is_some() || budget.may_be_spent() || put_back;
+        if code != OVER_BUDGET || !over {
             return false;
         }
         if budget.over.is_none() {

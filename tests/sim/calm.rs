@@ -9,6 +9,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::checks::{PREFIX, Verdict};
+use crate::claims;
 use crate::drivers::Driver;
 use crate::hand::{NAMESPACE, label, text};
 use crate::network::LATEST_LINE;
@@ -97,6 +98,7 @@ pub fn bound(script: &Script) -> Duration {
         bound += config.adoption.grace + config.allocation.registration_timeout.max(silent);
         bound += config.backend.decommission_timeout + gone + runs;
     }
+    bound += claims::bound(config);
     // What is on its way when the calm begins still arrives.
     bound += 4 * config.cluster.request_timeout + LATEST_LINE;
     for step in &script.steps {
@@ -208,6 +210,7 @@ impl World {
         let Some(app) = app else {
             return Err("O-30: there is no record".to_owned());
         };
+        claims::belong(&state, &self.script.config, &app)?;
         self.app_id.clone_from(&app);
         let pods = (state.pods(NAMESPACE))
             .filter(|pod| is_executor(pod, &app))
@@ -308,7 +311,7 @@ impl World {
         // One that cannot be told from a younger driver's is named, and left to the collector.
         let unborn = !self.checks.excuses.unborn.is_empty();
         if (self.ended_clean || unborn) && left.is_empty() && records == 0 {
-            return Ok(());
+            return claims::none_is_left(&state, &self.app_id);
         }
         Err(format!(
             "O-11: left when the application has ended: pods {left:?}, {records} records"

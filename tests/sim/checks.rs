@@ -24,6 +24,10 @@ const LATE: Duration = Duration::from_secs(5);
 #[derive(Default)]
 struct Seen {
     last: Option<Snapshot>,
+    /// When that was.
+    seen_at: Option<Instant>,
+    /// It is no more.
+    over: bool,
     /// Which application it has taken over.
     application: u32,
     /// Its number in the record.
@@ -126,6 +130,14 @@ impl Checks {
     /// A driver is no more; what it did last is not held against it.
     pub fn over(&mut self, driver: usize) {
         self.killings.retain(|killing| killing.driver != driver);
+        self.drivers.entry(driver).or_default().over = true;
+    }
+
+    /// Whether a driver that is over made this after its ledger was last looked at: whom it had chosen to go, before it
+    /// asked for another one, nobody has seen.
+    fn is_of_its_last_moment(&self, made: &Made) -> bool {
+        (self.drivers.get(&made.driver))
+            .is_some_and(|seen| seen.over && seen.seen_at.is_none_or(|at| at <= made.at))
     }
 
     fn application_of(&self, driver: usize) -> u32 {
@@ -192,6 +204,7 @@ impl Checks {
             Kind::Sweep => violated!("L-11: d{} deleted a collection", done.driver),
             Kind::Write | Kind::MakeRecord => {
                 self.record_written(done);
+                self.may_say_spent(done);
                 Ok(())
             }
             // Whoever ends the application tells of no end that comes later, whether all are gone by then or not.
@@ -347,12 +360,15 @@ impl Checks {
         }
         self.one_pod_an_id(driver, &changed)?;
         self.live_within_targets(driver, &now)?;
+        if self.excuses.rewritten.is_empty() {
+            crate::claims::none_is_shared(driver, &now)?;
+        }
         let surplus = changed.iter().any(|entry| self.is_surplus(entry));
         self.drivers.entry(driver).or_default().counted_a_surplus |= surplus;
         self.killed_for_a_reason(driver, &now)?;
         let seen = self.drivers.entry(driver).or_default();
         seen.had_an_executor |= changed.iter().any(|entry| entry.uid().is_some());
-        seen.last = Some(now);
+        (seen.last, seen.seen_at) = (Some(now), Some(Instant::now()));
         Ok(())
     }
 }

@@ -38,7 +38,7 @@ impl World {
         for ended in exits {
             let (number, exit) = (ended.number, ended.exit);
             say!("d{number} exits: {exit:?}");
-            let over = matches!(exit, Exit::Finished(code) if self.may_end_with(code));
+            let over = matches!(exit, Exit::Finished(code) if self.may_end_with(code, ended.since));
             if !over && !self.is_scripted(&ended) {
                 return Err(format!(
                     "I-11: d{number} ended with {exit:?}, and nobody had asked for it"

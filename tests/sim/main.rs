@@ -20,6 +20,7 @@ mod budget;
 mod calm;
 mod case;
 mod checks;
+mod claims;
 mod drivers;
 mod exits;
 mod faults;

@@ -22,6 +22,9 @@ const RECORD: usize = 1_000;
 /// What a record says of an executor: in which interval it is, of those that have ended or are bound.
 const RECORD_PER_EXECUTOR: usize = 32;
 
+/// What a record says of the failures that count, all in all and by node: in these worlds far fewer than there may be.
+const RECORD_FAILURES: usize = 4_000;
+
 impl World {
     /// Looks at what the youngest driver remembers, from time to time; told, where a world lasts for hours.
     // spec: I-8, S-14, S-23
@@ -39,7 +42,7 @@ impl World {
         let Some((measures, ledger)) = handle.measure().await.zip(self.checks.last(number)) else {
             return Ok(());
         };
-        let record = self.record_size().await;
+        let (record, failures) = self.record_size().await;
         say!("d{number} remembers {measures:?}, its record has {record} bytes");
         if Size::is_long() {
             let hours = self.began.elapsed().as_secs_f64() / 3_600.0;
@@ -54,7 +57,8 @@ impl World {
         }
         let fleet = ledger.entries.len() + ledger.ghosts.len();
         let intervals = ledger.ended.interval_count();
-        if intervals > fleet + 1 || record > RECORD + RECORD_PER_EXECUTOR * self.largest_fleet {
+        let most = RECORD + RECORD_PER_EXECUTOR * self.largest_fleet;
+        if intervals > fleet + 1 || record > most || failures > RECORD_FAILURES {
             return Err(format!(
                 "I-8: with {fleet} executors, {} at most, d{number} remembers {measures:?} and {intervals} intervals \
                  of ended ids, and its record has {record} bytes",
@@ -64,15 +68,17 @@ impl World {
         Ok(())
     }
 
-    async fn record_size(&self) -> usize {
+    /// How large the record is, without what it says of failures, and how large that is.
+    async fn record_size(&self) -> (usize, usize) {
         let state = self.cluster.state().await;
         let record = (state.config_maps(NAMESPACE))
-            .find(|map| text(map, "/metadata/name").ends_with("-app"))
-            .map(|map| {
-                map.pointer("/data")
-                    .map_or(0, |data| data.to_string().len())
-            });
-        record.unwrap_or(0)
+            .find(|map| text(map, "/metadata/name").ends_with("-app"));
+        let size = |at| {
+            let part = record.and_then(|map| map.pointer(at));
+            part.map_or(0, |part| part.to_string().len())
+        };
+        let failures = size("/data/failures") + size("/data/failures-counted");
+        (size("/data").saturating_sub(failures), failures)
     }
 }
 

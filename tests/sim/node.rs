@@ -13,6 +13,7 @@ use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::claims;
 use crate::hand::{Hand, NAMESPACE, is_terminating, label, text};
 use crate::trace::say;
 
@@ -255,7 +256,7 @@ impl Node {
                 continue;
             }
             self.pod_due = None;
-            self.attend(pod, now).await;
+            self.attend(pod, now, claims::is_provided(pod, state)).await;
             if let Some(fate) = self.fates.get_mut(uid) {
                 fate.attended = version.to_owned();
                 fate.due = self.pod_due;
@@ -263,7 +264,8 @@ impl Node {
         }
     }
 
-    async fn attend(&mut self, pod: &Value, now: Instant) {
+    /// `provided`: whether all that it mounts is there.
+    async fn attend(&mut self, pod: &Value, now: Instant, provided: bool) {
         let (name, uid) = (text(pod, "/metadata/name"), text(pod, "/metadata/uid"));
         if !self.fates.contains_key(uid) {
             let fate = self.draw(pod, now);
@@ -300,6 +302,9 @@ impl Node {
             ("Pending", Some(Plague::Unschedulable)) if bound_to.is_empty() => {
                 self.report_once(name, reported, statuses::unschedulable())
                     .await;
+            }
+            ("Pending", _) if bound_to.is_empty() && bind <= now && !provided => {
+                self.wake(now + claims::LOOK_AGAIN);
             }
             ("Pending", _) if bound_to.is_empty() && bind <= now => {
                 self.hand.bind(name, node).await;

@@ -239,6 +239,7 @@ impl Script {
         settings::rarely(seed, &mut config);
         let pace = settings::pace(rng);
         settings::extras(seed, &mut config, &pace);
+        crate::claims::draw(seed, &mut config);
         let skew = if rng.random_bool(0.2) {
             ms(rng, 0..7_200_000)
         } else {

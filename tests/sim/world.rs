@@ -1,7 +1,7 @@
 //! One run: a cluster, a node, drivers, and what the script does to them.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -101,7 +101,7 @@ impl World {
         let wake = Arc::new(Notify::new());
         let hand = Hand::new(cluster.router());
         let mut checks = Checks::default();
-        checks.budget = Budget::of(&script.config);
+        checks.budget = Budget::of(&script.config, script.skew);
         checks.excuses.gangs = script.config.scheduling.gang.is_on();
         for (profile, config) in &script.config.profiles {
             checks.target(profile, config.executors);
@@ -240,6 +240,7 @@ impl World {
             .filter(|driver| driver.is_alive() && !driver.paused)
             .map(|driver| (driver.number, driver.handle.clone()))
             .collect();
+        let alive: BTreeSet<usize> = handles.iter().map(|(number, _)| *number).collect();
         for (number, handle) in handles {
             let Ok(seen) = timeout(Duration::from_secs(1), handle.look()).await else {
                 return Err(format!("O-12: d{number} does not answer"));
@@ -258,7 +259,8 @@ impl World {
                 self.checks.look(number, snapshot)?;
             }
         }
-        self.hear().await
+        self.hear().await?;
+        (self.checks).is_spent_for_a_reason(|number| alive.contains(&number))
     }
 
     /// Hears what drivers told of ends.

@@ -6,6 +6,7 @@ mod application;
 mod contract;
 mod demand;
 mod executors;
+mod pauses;
 mod profiles;
 mod rolling;
 mod world;

@@ -11,6 +11,7 @@ use boatswain::devcluster::{self, DevCluster, NodeKind, Options, SimulatedNode};
 use boatswain::driver::{self, Environment, Handle};
 use boatswain::exit::Exit;
 use boatswain::kubernetes::Clients;
+use futures::StreamExt;
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use jiff::Timestamp;
@@ -132,6 +133,17 @@ impl World {
         assert_eq!(response.status(), StatusCode::CREATED);
     }
 
+    /// Makes an object, or makes it as this says.
+    pub async fn apply(&self, what: &str, object: &Value) {
+        let uri = format!("/api/v1/namespaces/{NAMESPACE}/{what}?fieldManager=somebody&force=true");
+        let request = Request::patch(uri)
+            .header("content-type", "application/apply-patch+yaml")
+            .body(Body::from(object.to_string()))
+            .unwrap();
+        let response = self.cluster.router().oneshot(request).await.unwrap();
+        assert!(response.status().is_success(), "{}", response.status());
+    }
+
     /// The application's record, if there is one.
     pub async fn record(&self) -> Value {
         get(&self.cluster, "configmaps/t-app").await
@@ -246,6 +258,25 @@ impl Driver {
         found
             .await
             .unwrap_or_else(|_| panic!("executor {executor} never ended"))
+    }
+
+    /// All that its events say up to now.
+    pub async fn events(&self) -> Vec<Value> {
+        let request = Request::get("/v1/events")
+            .header("authorization", "Bearer looks")
+            .header("last-event-id", "1-0")
+            .body(Body::empty())
+            .unwrap();
+        let response = self.routes().await.unwrap().oneshot(request).await.unwrap();
+        let mut frames = response.into_body().into_data_stream();
+        let mut text = String::new();
+        while let Ok(Some(Ok(frame))) = timeout(Duration::from_secs(1), frames.next()).await {
+            text.push_str(std::str::from_utf8(&frame).unwrap());
+        }
+        (text.lines())
+            .filter_map(|line| line.strip_prefix("data: "))
+            .filter_map(|data| serde_json::from_str(data).ok())
+            .collect()
     }
 
     /// An executor's pod, as the cluster has it.

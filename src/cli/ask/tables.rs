@@ -100,6 +100,9 @@ pub fn status(answer: &Value) -> String {
         &rows,
     ));
     for (name, view) in profiles.into_iter().flatten() {
+        if view["paused"].is_object() {
+            out.push_str(&format!("\n{name}: {}", paused(&view["paused"])));
+        }
         for wait in view["waiting_for"].as_array().into_iter().flatten() {
             let (executors, why) = (number(wait, "executors"), plain(text(wait, "why")));
             out.push_str(&format!("\n{name}: {executors} wait: {why}"));
@@ -124,6 +127,17 @@ pub fn status(answer: &Value) -> String {
         ));
     }
     out
+}
+
+/// Why no executors of a profile are asked for.
+fn paused(paused: &Value) -> String {
+    let (cause, why) = (text(paused, "cause"), plain(text(paused, "why")));
+    let seconds = number(paused, "for_seconds");
+    let again = match number(paused, "again_in_seconds").as_str() {
+        "" => "one is being tried".to_owned(),
+        seconds => format!("one is tried in {seconds} s"),
+    };
+    format!("{cause} for {seconds} s, {again}: {why}")
 }
 
 /// How an executor's session stands, and how busy it is.
@@ -293,6 +307,7 @@ mod tests {
             "profiles": {"default": {
                 "target": 4, "running": 2, "registered": 1, "pending": 2, "requested": 0, "unanswered": 0, "in_doubt": 0, "leaving": 0,
                 "waiting_for": [{"why": "unscheduled: no\u{1b}nodes", "executors": 2}],
+                "paused": {"cause": "quota-exceeded", "why": "exceeded quota: few", "for_seconds": 9, "again_in_seconds": 4},
             }},
             "losses": [{
                 "time": "2026-01-01T00:00:00.123456Z", "executor": 7, "profile": "default",
@@ -304,6 +319,7 @@ mod tests {
             "application app-1, incarnation 2\n\
              PROFILE  TARGET  RUNNING  REGISTERED  PENDING  REQUESTED  UNANSWERED  IN DOUBT  LEAVING\n\
              default  4       2        1           2        0          0           0         0\n\
+             default: quota-exceeded for 9 s, one is tried in 4 s: exceeded quota: few\n\
              default: 2 wait: unscheduled: no nodes\n\
              \n\
              ended last:\n\

@@ -15,8 +15,20 @@ pub(super) enum Form {
     Millis,
     /// A duration; a bare number counts seconds.
     Seconds,
+    /// A number, with a fraction or without, perhaps below zero.
+    Number,
+    /// A share of one.
+    Share,
+    /// Texts between commas.
+    List,
+    /// A Secret's name and, after a colon, a key of it.
+    SecretKey,
+    /// Who is replaced next.
+    RollPolicy,
     /// One of what the executor's memory is the sum of.
     Memory,
+    /// One of several that become one key.
+    Gathered,
 }
 
 /// What becomes of a key.
@@ -30,7 +42,10 @@ pub(super) enum Use {
     None(&'static str),
 }
 
-use Form::{Count, Flag, Memory, Millis, Seconds, Text};
+use Form::{
+    Count, Flag, Gathered, List, Memory, Millis, Number, RollPolicy, Seconds, SecretKey, Share,
+    Text,
+};
 use Use::{Planned, To};
 
 const SUBMISSION: &str = "boatswain is started, not submitted";
@@ -129,67 +144,71 @@ pub(super) const KEYS: &[(&str, Use)] = &[
     ),
     (
         "spark.kubernetes.executor.podTemplateFile",
-        Planned("profiles.NAME.template"),
+        To("profiles.default.template", Text),
     ),
     (
         "spark.kubernetes.executor.podTemplateContainerName",
-        Planned("profiles.NAME.template"),
+        To("profiles.default.template_container", Text),
     ),
     (
         "spark.kubernetes.container.image.pullPolicy",
-        Planned("profiles.NAME.pull_policy"),
+        To("profiles.default.pull_policy", Text),
     ),
     (
         "spark.kubernetes.container.image.pullSecrets",
-        Planned("profiles.NAME.pull_secrets"),
+        To("profiles.default.pull_secrets", List),
     ),
     (
         "spark.kubernetes.executor.label.",
-        Planned("profiles.NAME.labels"),
+        To("profiles.default.labels.*", Text),
     ),
     (
         "spark.kubernetes.executor.annotation.",
-        Planned("profiles.NAME.annotations"),
+        To("profiles.default.annotations.*", Text),
     ),
     (
         "spark.kubernetes.executor.volumes.",
-        Planned("profiles.NAME.volumes"),
+        To("profiles.default.volumes", Gathered),
     ),
     (
         "spark.kubernetes.executor.secrets.",
-        Planned("profiles.NAME.volumes"),
+        To("profiles.default.volumes", Gathered),
     ),
     (
         "spark.kubernetes.executor.secretKeyRef.",
-        Planned("profiles.NAME.env, from a secret"),
+        To("profiles.default.env.*", SecretKey),
     ),
     (
         "spark.kubernetes.scheduler.name",
-        Planned("profiles.NAME.scheduler_name"),
+        To("profiles.default.scheduler_name", Text),
     ),
     (
         "spark.kubernetes.executor.scheduler.name",
-        Planned("profiles.NAME.scheduler_name"),
+        To("profiles.default.scheduler_name", Text),
     ),
     (
         "spark.kubernetes.authenticate.executor.serviceAccountName",
-        Planned("profiles.NAME.service_account"),
+        To("profiles.default.service_account", Text),
     ),
     (
         "spark.kubernetes.executor.podDeletionCost",
-        Planned("profiles.NAME.deletion_cost"),
+        To("profiles.default.deletion_cost", Number),
     ),
     (
         "spark.kubernetes.local.dirs.tmpfs",
-        Planned("profiles.NAME.volumes"),
+        Use::None(
+            "describe a volume with medium = \"Memory\" where the program has its temporary files",
+        ),
     ),
     (
         "spark.executor.resource.",
-        Planned("profiles.NAME.resources"),
+        To("profiles.default.resources", Gathered),
     ),
     (
         "spark.kubernetes.executor.disableConfigMap",
-        Planned("executors.config_map"),
+        Use::None(
+            "there is one only where there is anything to be in it; config_map.enabled switches it off",
+        ),
     ),
     // Seeing and deciding.
     (
@@ -251,11 +270,11 @@ pub(super) const KEYS: &[(&str, Use)] = &[
     // Counting, sessions, claims, scaling.
     (
         "spark.scheduler.minRegisteredResourcesRatio",
-        Planned("app.min_registered_ratio"),
+        To("app.min_registered_ratio", Share),
     ),
     (
         "spark.scheduler.maxRegisteredResourcesWaitingTime",
-        Planned("app.max_wait"),
+        To("app.max_wait", Millis),
     ),
     ("spark.executor.maxNumFailures", To("failures.max", Count)),
     (
@@ -264,54 +283,88 @@ pub(super) const KEYS: &[(&str, Use)] = &[
     ),
     (
         "spark.excludeOnFailure.",
-        Planned("failures.node_max_failures"),
+        Use::None("failures.node_max_failures has boatswain avoid nodes, by other figures"),
     ),
-    ("spark.driver.port", Planned("backend.listen")),
-    ("spark.driver.bindAddress", Planned("backend.listen")),
+    (
+        "spark.driver.port",
+        Use::None("executors speak boatswain's own protocol, at backend.listen"),
+    ),
+    (
+        "spark.driver.bindAddress",
+        Use::None("executors speak boatswain's own protocol, at backend.listen"),
+    ),
     (
         "spark.executor.heartbeatInterval",
-        Planned("backend.heartbeat_interval"),
+        To("backend.heartbeat_interval", Millis),
     ),
     (
         "spark.network.timeout",
-        Planned("backend.heartbeat_timeout"),
+        To("backend.heartbeat_timeout", Seconds),
     ),
     (
         "spark.executor.decommission.forceKillTimeout",
-        Planned("backend.decommission_timeout"),
+        To("backend.decommission_timeout", Seconds),
     ),
     (
         "spark.kubernetes.executor.decommissionLabel",
-        Planned("backend.decommission_label"),
+        To("backend.decommission_label", Gathered),
     ),
     (
         "spark.kubernetes.executor.decommissionLabelValue",
-        Planned("backend.decommission_label"),
+        To("backend.decommission_label", Gathered),
     ),
     (
         "spark.kubernetes.dynamicAllocation.deleteGracePeriod",
-        Planned("backend.kill_grace"),
+        To("backend.kill_grace", Millis),
     ),
     (
         "spark.kubernetes.driver.ownPersistentVolumeClaim",
-        Planned("claims.owner"),
+        Use::None("each claim of a profile says with whom it goes: owner"),
     ),
     (
         "spark.kubernetes.driver.reusePersistentVolumeClaim",
-        Planned("claims.reuse"),
+        To("claims.reuse", Flag),
     ),
     (
         "spark.kubernetes.driver.waitToReusePersistentVolumeClaim",
-        Planned("claims.wait"),
+        To("claims.wait", Flag),
     ),
-    ("spark.dynamicAllocation.", Planned("autoscale")),
+    (
+        "spark.dynamicAllocation.enabled",
+        To("autoscaling.enabled", Flag),
+    ),
+    (
+        "spark.dynamicAllocation.minExecutors",
+        To("profiles.default.min_executors", Count),
+    ),
+    (
+        "spark.dynamicAllocation.maxExecutors",
+        To("profiles.default.max_executors", Count),
+    ),
+    (
+        "spark.dynamicAllocation.executorAllocationRatio",
+        To("autoscaling.ratio", Number),
+    ),
+    (
+        "spark.dynamicAllocation.schedulerBacklogTimeout",
+        To("autoscaling.backlog_timeout", Seconds),
+    ),
+    (
+        "spark.dynamicAllocation.sustainedSchedulerBacklogTimeout",
+        To("autoscaling.sustained_timeout", Seconds),
+    ),
+    (
+        "spark.dynamicAllocation.initialExecutors",
+        Use::None("profiles.default.executors are wanted at the start"),
+    ),
+    ("spark.dynamicAllocation.", Use::None(STORAGE)),
     (
         "spark.kubernetes.executor.rollInterval",
-        Planned("roll.interval"),
+        To("roll.interval", Seconds),
     ),
     (
         "spark.kubernetes.executor.rollPolicy",
-        Planned("roll.policy"),
+        To("roll.policy", RollPolicy),
     ),
     // What has no counterpart.
     (

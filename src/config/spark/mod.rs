@@ -1,5 +1,6 @@
 //! `spark-defaults.conf` as a configuration of boatswain's (spec C-7).
 
+mod gathered;
 mod keys;
 mod memory;
 mod properties;
@@ -54,6 +55,7 @@ pub fn convert(text: &str) -> String {
     let mut left = LeftOut::default();
     let mut written: Vec<Written> = Vec::new();
     let mut of_memory: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut of_several: BTreeMap<&str, &str> = BTreeMap::new();
     for (key, value) in in_order(&set, &mut left) {
         let Some((at, Use::To(target, form), rest)) = use_of(key) else {
             continue;
@@ -64,8 +66,12 @@ pub fn convert(text: &str) -> String {
             ));
             continue;
         }
-        if form == Form::Memory {
-            of_memory.insert(key, value);
+        match form {
+            Form::Memory => of_memory.insert(key, value),
+            Form::Gathered => of_several.insert(key, value),
+            _ => None,
+        };
+        if matches!(form, Form::Memory | Form::Gathered) {
             continue;
         }
         let Some(value) = toml_of(value, form) else {
@@ -97,6 +103,7 @@ pub fn convert(text: &str) -> String {
         }
     }
     add_memory(&of_memory, &mut written, &mut left);
+    add_gathered(&of_several, &mut written, &mut left);
     written.sort_by(|a, b| (a.at, &a.key).cmp(&(b.at, &b.key)));
     let missing = drop_what_is_refused(&mut written, &mut left);
     render(&written, &missing, &left)
@@ -146,7 +153,36 @@ fn toml_of(value: &str, form: Form) -> Option<String> {
         Form::Count => value.parse::<u64>().ok().map(|count| count.to_string()),
         Form::Millis => span(Duration::from_millis(1)),
         Form::Seconds => span(Duration::from_secs(1)),
-        Form::Memory => None,
+        Form::Number => value.parse::<f64>().ok().map(|_| value.to_owned()),
+        Form::Share => {
+            let share = value.parse::<f64>().ok()?;
+            let percent = (share * 100.0).round();
+            (0.0..=100.0)
+                .contains(&percent)
+                .then(|| text(&format!("{percent}%")))
+        }
+        Form::List => {
+            let items = value
+                .split(',')
+                .map(str::trim)
+                .filter(|item| !item.is_empty());
+            let items: Vec<String> = items.map(text).collect();
+            Some(format!("[{}]", items.join(", ")))
+        }
+        Form::SecretKey => {
+            let (name, key) = value.split_once(':')?;
+            Some(format!(
+                "{{ secret = {}, key = {} }}",
+                text(name),
+                text(key)
+            ))
+        }
+        Form::RollPolicy => match value {
+            "ID" => Some(text("id")),
+            "ADD_TIME" => Some(text("oldest")),
+            _ => None,
+        },
+        Form::Memory | Form::Gathered => None,
     }
 }
 
@@ -157,6 +193,13 @@ fn name_of(form: Form) -> &'static str {
         Form::Count => "a whole number",
         Form::Millis | Form::Seconds => "a duration as Spark writes it",
         Form::Memory => "a size as Spark writes it",
+        Form::Number => "a number",
+        Form::Share => "a number from 0 to 1",
+        Form::List | Form::Gathered => "a list",
+        Form::SecretKey => "a Secret's name, a colon and a key",
+        Form::RollPolicy => {
+            "ID or ADD_TIME; roll.policy = \"outlier\" needs a metric that executors report"
+        }
     }
 }
 
@@ -189,6 +232,26 @@ fn add_memory(set: &BTreeMap<&str, &str>, written: &mut Vec<Written>, left: &mut
     }
 }
 
+/// Of several keys one is made.
+fn add_gathered(set: &BTreeMap<&str, &str>, written: &mut Vec<Written>, left: &mut LeftOut) {
+    let (gathered, refused) = gathered::gather(set);
+    left.refused.extend(refused);
+    for made in gathered {
+        let first = made
+            .from
+            .iter()
+            .filter_map(|key| Some(use_of(key)?.0))
+            .min();
+        written.push(Written {
+            at: first.unwrap_or(KEYS.len()),
+            section: made.section,
+            key: made.key.to_owned(),
+            value: made.value.to_string(),
+            from: made.from,
+        });
+    }
+}
+
 /// What boatswain would not take is named instead of written, so that the rest can be used as it stands. Returns what
 /// is missing.
 fn drop_what_is_refused(written: &mut Vec<Written>, left: &mut LeftOut) -> Vec<String> {
@@ -201,10 +264,12 @@ fn drop_what_is_refused(written: &mut Vec<Written>, left: &mut LeftOut) -> Vec<S
         let before = written.len();
         let mut missing = Vec::new();
         for mistake in error.mistakes {
-            match written
-                .iter()
-                .position(|written| written.path() == mistake.key)
-            {
+            // A mistake may be about a part of what is written.
+            let is_of = |written: &Written| {
+                let rest = mistake.key.strip_prefix(&written.path());
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+            };
+            match written.iter().position(is_of) {
                 Some(at) => {
                     let dropped = written.remove(at);
                     let from = dropped.from.join(", ");

@@ -87,7 +87,8 @@ fn every_key_is_shown_once() {
 #[test]
 fn secrets_are_shown_nowhere_and_not_taken_from_the_command_line() {
     let (config, shown) = explained(MIXED, &[], &[]);
-    assert_eq!(config.profiles["default"].env["DB_PASSWORD"], "hunter2");
+    let secret = EnvValue::Text("hunter2".to_owned());
+    assert_eq!(config.profiles["default"].env["DB_PASSWORD"], secret);
     assert!(!shown.contains("hunter2"), "{shown}");
     assert!(shown.contains("env.DB_PASSWORD = \"(hidden)\""), "{shown}");
     for name in ["API_KEY", "AWS_SECRET", "GH_TOKEN", "apikey", "PRIVATE-KEY"] {

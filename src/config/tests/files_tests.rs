@@ -98,6 +98,12 @@ fn every_line_of_the_reference_could_be_used() {
         if path == "backend.registration" || path == "backend.auth" {
             sets.push("backend.listen=127.0.0.1:0".to_owned());
         }
+        if path.ends_with("template_container") {
+            sets.push("profiles.default.template=a.yaml".to_owned());
+        }
+        if path.ends_with("memory_overhead_min") || path.ends_with("memory_overhead_factor") {
+            sets.push("profiles.default.memory=1Gi".to_owned());
+        }
         if path == "app.ttl" {
             sets.push("api.listen=127.0.0.1:0".to_owned());
         }

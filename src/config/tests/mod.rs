@@ -1,11 +1,14 @@
 //! What the configuration is, from a file's text to a [`Config`].
 
+mod claims_tests;
 mod convert_tests;
 mod effective_tests;
 mod files_tests;
 mod mistakes_tests;
 mod overrides_tests;
+mod pods_tests;
 mod refusals_tests;
+mod templates_tests;
 
 use std::time::Duration;
 
@@ -103,7 +106,7 @@ fn a_profile_is_read_whole() {
         image: Some("engine:1".to_owned()),
         command: vec!["engine".to_owned()],
         args: vec!["--verbose".to_owned(), String::new()],
-        env: BTreeMap::from([("LANG".to_owned(), "C.UTF-8".to_owned())]),
+        env: BTreeMap::from([("LANG".to_owned(), EnvValue::Text("C.UTF-8".to_owned()))]),
         node_selector: BTreeMap::from([("kubernetes.io/arch".to_owned(), "arm64".to_owned())]),
         termination_grace: Duration::from_secs(120),
         tolerations: vec![

@@ -45,8 +45,9 @@ fn an_override_is_toml_or_else_text() {
     assert_eq!(profile.args, ["a", "b"]);
     assert_eq!(profile.cpu.as_ref().unwrap().millis(), 500);
     assert_eq!(profile.node_selector["kubernetes.io/arch"], "arm64");
-    assert_eq!(profile.env["EQUATION"], "a=b");
-    assert_eq!(profile.env["EMPTY"], "");
+    let text = |text: &str| EnvValue::Text(text.to_owned());
+    assert_eq!(profile.env["EQUATION"], text("a=b"));
+    assert_eq!(profile.env["EMPTY"], text(""));
     assert_eq!(
         profile.image.as_deref(),
         Some("engine:1"),

@@ -35,7 +35,7 @@ fn an_unknown_key_is_told_with_the_nearest_known_one() {
         message.starts_with("a.toml:1:2: alocation: no such section\n  did you mean allocation? "),
         "{message}"
     );
-    let message = with("shutdown = { wait = \"1s\" }")
+    let message = with("shutdown = { patience = \"1s\" }")
         .unwrap_err()
         .to_string();
     assert!(

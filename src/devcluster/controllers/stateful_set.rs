@@ -137,12 +137,20 @@ fn create(state: &State, owner: &Object, revision: &str, ordinal: u32, writes: &
         let key = pods::beside(owner, Resource::PersistentVolumeClaims, &claim);
         if state.get(&key).is_none() {
             let labels = owner.value().pointer("/spec/selector/matchLabels");
-            let object = json!({
+            let mut object = json!({
                 "apiVersion": "v1",
                 "kind": "PersistentVolumeClaim",
                 "metadata": {"name": claim, "labels": labels},
                 "spec": template["spec"],
             });
+            let policy = [
+                "spec",
+                "persistentVolumeClaimRetentionPolicy",
+                "whenDeleted",
+            ];
+            if text(owner.value(), &policy) == "Delete" {
+                object["metadata"]["ownerReferences"] = json!([pods::reference(owner)]);
+            }
             writes.push(pods::create(
                 owner,
                 Resource::PersistentVolumeClaims,

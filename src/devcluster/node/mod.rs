@@ -13,6 +13,7 @@ mod restart;
 mod runner;
 pub(super) mod simulated;
 mod spawn;
+pub(super) mod volumes;
 
 use std::path::{Path, PathBuf};
 

@@ -6,7 +6,7 @@
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, symlink};
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::spawn::field_value;
+use super::volumes;
 use crate::devcluster::access::account;
 use crate::devcluster::access::signing::Keys;
 use crate::devcluster::objects::object::{Key, list, text};
@@ -61,6 +62,10 @@ pub(super) fn write(
         if volume.get("emptyDir").is_some() {
             make(&directory).map_err(|e| failed(&directory, &e))?;
         }
+        if let Some(claim) = volume.get("persistentVolumeClaim") {
+            let kept = source.kept(text(claim, &["claimName"]), root)?;
+            link(&kept, &directory).map_err(|e| failed(&directory, &e))?;
+        }
         for file in source.files(volume, &mut renew)? {
             let path = directory.join(&file.path);
             put(&path, &file.content).map_err(|e| failed(&path, &e))?;
@@ -95,6 +100,19 @@ fn make(directory: &Path) -> io::Result<()> {
         .create(directory)
 }
 
+/// Leads from where a volume is mounted to where what is on it is kept.
+fn link(kept: &Path, mounted: &Path) -> io::Result<()> {
+    make(kept)?;
+    if let Some(parent) = mounted.parent() {
+        make(parent)?;
+    }
+    match symlink(kept, mounted) {
+        // It was mounted for a container that is started again.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        linked => linked,
+    }
+}
+
 /// Writes a file whole or not at all, for its owner only: whoever reads while it is written anew reads one or the
 /// other.
 fn put(path: &Path, content: &[u8]) -> io::Result<()> {
@@ -116,6 +134,17 @@ fn put(path: &Path, content: &[u8]) -> io::Result<()> {
 impl Source<'_> {
     fn namespace(&self) -> &str {
         text(self.pod, &["metadata", "namespace"])
+    }
+
+    /// Where what is on a claimed volume is kept, for whichever pod has it next: beside the directories of pods.
+    fn kept(&self, name: &str, root: &Path) -> Result<PathBuf, String> {
+        let key = Key::new(Resource::PersistentVolumeClaims, self.namespace(), name);
+        let claim = self.state.get(&key);
+        let claim = claim.ok_or_else(|| format!("persistentvolumeclaim {name:?} not found"))?;
+        let base = root.ancestors().nth(3).unwrap_or(root);
+        Ok(base
+            .join("volumes")
+            .join(volumes::directory_of(claim.value())))
     }
 
     fn files(&self, volume: &Value, renew: &mut Option<Duration>) -> Result<Vec<File>, String> {

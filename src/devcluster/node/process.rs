@@ -20,7 +20,7 @@ use super::reaper::Reaper;
 use super::report::{Container, Ending, Report};
 use super::runner::{Orders, Runner};
 use super::spawn::{POD_IP, pod_directory};
-use super::{Need, bind, carry_out, need, pod_of, register, remove};
+use super::{Need, bind, carry_out, need, pod_of, register, remove, volumes};
 use crate::devcluster::access::signing::Keys;
 use crate::devcluster::changes::write::Write;
 use crate::devcluster::objects::object::{Object, list, text};
@@ -156,7 +156,8 @@ pub(in crate::devcluster) async fn run(
                 for (pod, gone) in events.iter().filter_map(|e| pod_of(e)) {
                     node.heard(&state, pod, gone).await;
                 }
-                if events.iter().any(|e| register::opens(e, &node.name)) {
+                let lets_in = |e| register::opens(e, &node.name) || volumes::come(e);
+                if events.iter().any(|event| lets_in(event)) {
                     for pod in state.list(Resource::Pods, None) {
                         node.heard(&state, pod, false).await;
                     }
@@ -219,14 +220,18 @@ impl Node {
             return;
         }
         match need(pod, &self.name) {
-            Some(Need::Bind) if register::takes_pods(state, &self.name) => {
-                carry_out(&self.store, bind(pod, &self.name)).await;
-            }
             Some(Need::Bind) => {
-                if let Some(told) =
-                    register::refuse(pod, register::CORDONED, self.store.clock().now())
-                {
-                    carry_out(&self.store, told).await;
+                let why = match register::takes_pods(state, &self.name) {
+                    true => volumes::lacks(state, pod),
+                    false => Some(register::CORDONED.to_owned()),
+                };
+                let now = self.store.clock().now();
+                let write = match why {
+                    None => Some(bind(pod, &self.name)),
+                    Some(why) => register::refuse(pod, &why, now),
+                };
+                if let Some(write) = write {
+                    carry_out(&self.store, write).await;
                 }
             }
             Some(Need::Start) if !self.pods.contains_key(pod.uid()) => self.start(state, pod),

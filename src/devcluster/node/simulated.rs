@@ -14,7 +14,7 @@ use super::down::{self, Until};
 use super::hardship::{Blow, Hardship, Suffered, Told};
 use super::report::{Container, Ending, Report, evicted};
 use super::restart::Restarts;
-use super::{Need, bind, carry_out, containers, need, pod_of, register, remove};
+use super::{Need, bind, carry_out, containers, need, pod_of, register, remove, volumes};
 use crate::devcluster::changes::write::Write;
 use crate::devcluster::objects::object::{Key, Object, list, text};
 use crate::devcluster::objects::resource::Resource;
@@ -107,7 +107,8 @@ pub(in crate::devcluster) async fn run(
                     for (pod, gone) in events.iter().filter_map(|e| pod_of(e)) {
                         node.heard(pod, gone);
                     }
-                    if events.iter().any(|e| register::opens(e, &node.options.name)) {
+                    let lets_in = |e| register::opens(e, &node.options.name) || volumes::come(e);
+                    if events.iter().any(|event| lets_in(event)) {
                         for pod in state.list(Resource::Pods, None) {
                             node.heard(pod, false);
                         }
@@ -359,7 +360,14 @@ impl Node {
                         .collect(),
                 )
             }
-            Step::Bind => Some(vec![bind(pod, &self.options.name)]),
+            Step::Bind => match volumes::lacks(&state, pod) {
+                // It is thought of again when a claim is made.
+                Some(why) => {
+                    self.pods.remove(uid);
+                    Some(register::refuse(pod, &why, clock).into_iter().collect())
+                }
+                None => Some(vec![bind(pod, &self.options.name)]),
+            },
             Step::Start | Step::BackOff if lacks_image => {
                 known.has_no_image = true;
                 let backing_off = step == Step::BackOff;

@@ -3,6 +3,7 @@
 mod access;
 mod api;
 mod applying;
+mod claims;
 mod deleting;
 mod fuzz;
 mod garbage;

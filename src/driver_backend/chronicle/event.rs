@@ -94,6 +94,20 @@ pub enum What {
     },
     /// It no longer has.
     Recovered,
+    /// No executors of a profile are asked for, though they are wanted, or one at a time (spec A-31).
+    Paused {
+        /// Which profile.
+        profile: String,
+        /// Why, in one word.
+        cause: &'static str,
+        /// Why, for people.
+        why: String,
+    },
+    /// They are asked for again.
+    Unpaused {
+        /// Which profile.
+        profile: String,
+    },
     /// All executors are to go, and how many were wanted is remembered (spec B-31).
     Held {
         /// Who asked for it; nobody, where the application has been silent for too long.

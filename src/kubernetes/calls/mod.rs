@@ -1,5 +1,7 @@
 //! The calls that boatswain makes, typed. Each body is read here, bounded and leniently, and each failure classified.
 
+mod belongings;
+mod claims;
 mod config_maps;
 mod controllers;
 mod events;

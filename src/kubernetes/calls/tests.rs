@@ -4,6 +4,7 @@
 mod cluster;
 mod lists;
 mod maps;
+mod owned;
 mod watch;
 
 use std::convert::Infallible;

@@ -80,6 +80,8 @@ impl Call {
         [
             "pods",
             "configmaps",
+            "persistentvolumeclaims",
+            "services",
             "events",
             "replicasets",
             "statefulsets",

@@ -406,3 +406,23 @@ proptest! {
         prop_assert!(matches!(reader().read(text), Sighting::Unreadable(_)));
     }
 }
+
+// spec: A-60
+#[test]
+fn the_claims_that_a_pod_mentions_are_kept_and_its_other_volumes_are_not() {
+    let volumes = json!([
+        {"name": "token", "projected": {"sources": []}},
+        {"name": "data", "persistentVolumeClaim": {"claimName": "etl-exec-1-data"}},
+        {"name": "odd", "persistentVolumeClaim": {"claimName": "x".repeat(300)}},
+    ]);
+    let json = json!({
+        "metadata": {"name": "etl-exec-1", "uid": "u", "resourceVersion": "7"},
+        "spec": {"volumes": volumes},
+    });
+    let claims = read(&json.to_string()).volume_claims.unwrap();
+    let kept: Vec<_> = claims
+        .iter()
+        .map(|claim| (&*claim.volume, &*claim.name))
+        .collect();
+    assert_eq!(kept, [("data", "etl-exec-1-data")]);
+}

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Common, ProfileSpec, resources};
+use super::{Common, ProfileSpec, merge};
 use crate::kubernetes::labels::to_label_value;
+use crate::kubernetes::quantity::{cpu_text, parse_cpu_millis, parse_memory_bytes};
 use crate::model::ProfileName;
 
 /// A scheduler that knows gangs.
@@ -59,23 +60,56 @@ pub fn mark_profiles(
 }
 
 fn task_group(profile: &ProfileName, least: u32, spec: &ProfileSpec) -> Value {
-    let resources = resources(spec);
-    // Who asks for nothing but a limit asks for that, as Kubernetes has it.
-    let wanted = resources
-        .get("requests")
-        .or_else(|| resources.get("limits"));
+    let pod = merge::shape(spec);
+    let spec = &pod["spec"];
     let mut group = json!({
         "name": profile.as_str(),
         "minMember": least,
-        "minResource": wanted.cloned().unwrap_or_else(|| json!({})),
+        "minResource": wanted(spec),
     });
-    if !spec.node_selector.is_empty() {
-        group["nodeSelector"] = json!(spec.node_selector);
-    }
-    if !spec.tolerations.is_empty() {
-        group["tolerations"] = json!(spec.tolerations);
+    for field in ["nodeSelector", "tolerations"] {
+        if !spec[field].is_null() {
+            group[field] = spec[field].clone();
+        }
     }
     group
+}
+
+/// What a pod's containers ask for in all. Who asks for nothing but a limit asks for that, as Kubernetes has it.
+fn wanted(spec: &Value) -> Value {
+    let mut all: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for container in spec["containers"].as_array().into_iter().flatten() {
+        let of = |kind: &str| {
+            container["resources"][kind]
+                .as_object()
+                .into_iter()
+                .flatten()
+        };
+        let asked: BTreeMap<&String, &Value> = of("limits").chain(of("requests")).collect();
+        for (name, amount) in asked {
+            all.entry(name).or_default().extend(amount.as_str());
+        }
+    }
+    let total = |name: &str, amounts: &[&str]| match (name, amounts) {
+        (_, [one]) => (*one).to_owned(),
+        ("cpu", several) => {
+            let millis = several
+                .iter()
+                .filter_map(|text| parse_cpu_millis(text).ok());
+            cpu_text(millis.sum())
+        }
+        (_, several) => {
+            let amounts = several
+                .iter()
+                .filter_map(|text| parse_memory_bytes(text).ok());
+            amounts.sum::<u64>().to_string()
+        }
+    };
+    let totals = all.iter().map(|(name, amounts)| {
+        let total = total(name, amounts);
+        ((*name).to_owned(), total.into())
+    });
+    Value::Object(totals.collect())
 }
 
 /// Says in a pod which gang it belongs to.
@@ -128,8 +162,12 @@ mod tests {
     use super::*;
 
     fn marked(scheduler: GangScheduler) -> Value {
+        let resources = json!({"requests": {"cpu": "500m"}});
+        let sidecar =
+            json!({"name": "side", "resources": {"limits": {"cpu": "1", "memory": "1Gi"}}});
         let spec = ProfileSpec {
-            cpu_request_millis: Some(500),
+            base: json!({"spec": {"containers": [sidecar]}}),
+            container: [("resources".to_owned(), resources)].into_iter().collect(),
             ..ProfileSpec::default()
         };
         let other = ProfileSpec::default();
@@ -152,7 +190,8 @@ mod tests {
         assert_eq!(notes["yunikorn.apache.org/task-group-name"], "default");
         let groups = notes["yunikorn.apache.org/task-groups"].as_str().unwrap();
         let groups: Value = serde_json::from_str(groups).unwrap();
-        let group = json!({"name": "default", "minMember": 4, "minResource": {"cpu": "500m"}});
+        let resources = json!({"cpu": "1500m", "memory": "1Gi"});
+        let group = json!({"name": "default", "minMember": 4, "minResource": resources});
         assert_eq!(groups, json!([group]));
         let parameters = &notes["yunikorn.apache.org/schedulingPolicyParameters"];
         let expected = "placeholderTimeoutInSeconds=300 gangSchedulingStyle=Hard";

@@ -16,20 +16,27 @@ pub(super) fn common() -> Common {
         driver_url: Some("http://driver:7070".to_owned()),
         token: None,
         agent: None,
+        config_map: None,
         avoid: Avoid::default(),
     }
 }
 
+fn fields(value: Value) -> Map<String, Value> {
+    value.as_object().unwrap().clone()
+}
+
 fn profile() -> ProfileSpec {
     ProfileSpec {
-        image: "busybox:1.36".to_owned(),
-        command: vec!["sleep".to_owned()],
-        args: vec!["60".to_owned()],
-        env: BTreeMap::from([("MODE".to_owned(), "batch".to_owned())]),
-        cpu_request_millis: Some(500),
-        cpu_limit_millis: Some(1500),
-        memory_request_bytes: Some(1 << 30),
-        memory_limit_bytes: None,
+        container: fields(json!({
+            "image": "busybox:1.36",
+            "command": ["sleep"],
+            "args": ["60"],
+            "env": [{"name": "MODE", "value": "batch"}],
+            "resources": {
+                "requests": {"cpu": "500m", "memory": "1073741824"},
+                "limits": {"cpu": "1500m"},
+            },
+        })),
         ..ProfileSpec::default()
     }
 }
@@ -129,42 +136,191 @@ fn an_executor_is_told_who_it_is() {
 #[test]
 fn a_profile_says_what_its_pods_need() {
     let spec = ProfileSpec {
-        node_selector: BTreeMap::from([("disk".to_owned(), "ssd".to_owned())]),
-        tolerations: vec![Toleration {
-            key: Some("gpu".to_owned()),
-            operator: Some("Exists".to_owned()),
-            ..Toleration::default()
-        }],
+        pod: fields(json!({"nodeSelector": {"disk": "ssd"}, "priorityClassName": "low"})),
+        spread: vec![json!({"topologyKey": "zone", "maxSkew": 1})],
         termination_grace: Some(Duration::from_millis(1_500)),
         ..profile()
     };
     let pod = &pod(7, &common(), spec)["spec"];
-    assert_eq!(
-        pod["containers"][0]["resources"],
-        json!({"requests": {"cpu": "500m", "memory": "1073741824"}, "limits": {"cpu": "1500m"}})
-    );
     assert_eq!(pod["nodeSelector"], json!({"disk": "ssd"}));
-    assert_eq!(
-        pod["tolerations"],
-        json!([{"key": "gpu", "operator": "Exists"}])
-    );
+    assert_eq!(pod["priorityClassName"], "low");
     assert_eq!(pod["terminationGracePeriodSeconds"], 2);
+    let selector = json!({"matchLabels": {
+        "boatswain.dev/app-id": "etl-7f3a", "boatswain.dev/profile": "default",
+    }});
+    let spread = json!([{"topologyKey": "zone", "maxSkew": 1, "labelSelector": selector}]);
+    assert_eq!(pod["topologySpreadConstraints"], spread);
     let plain = &self::pod(7, &common(), ProfileSpec::default())["spec"];
     assert_eq!(plain["containers"][0].get("resources"), None);
     assert_eq!(plain.get("terminationGracePeriodSeconds"), None);
 }
 
+// spec: K-4, K-5
+#[test]
+fn an_executor_is_told_the_memory_that_is_its_own_without_what_comes_on_top() {
+    let spec = ProfileSpec {
+        memory_bytes: Some(1_000_000),
+        ..profile()
+    };
+    let pod = pod(7, &common(), spec);
+    let env = pod["spec"]["containers"][0]["env"].as_array().unwrap();
+    let told = env
+        .iter()
+        .find(|var| var["name"] == "BOATSWAIN_MEMORY_BYTES");
+    assert_eq!(told.unwrap()["value"], "1000000");
+}
+
+/// A template as a file has it.
+fn base() -> Value {
+    json!({
+        "metadata": {"labels": {"team": "data", "tier": "low"}, "annotations": {"a": "template"}},
+        "spec": {
+            "nodeSelector": {"disk": "hdd", "zone": "a"},
+            "priorityClassName": "high",
+            "securityContext": {"runAsUser": 7},
+            "tolerations": [{"key": "gpu", "operator": "Exists"}],
+            "volumes": [{"name": "spill", "emptyDir": {}}, {"name": "data", "hostPath": {"path": "/a"}}],
+            "initContainers": [{"name": "first", "image": "first:1"}],
+            "containers": [
+                {"name": "proxy", "image": "proxy:1"},
+                {
+                    "name": "executor",
+                    "image": "template:1",
+                    "env": [{"name": "MODE", "value": "template"}, {"name": "TZ", "value": "UTC"}],
+                    "resources": {"limits": {"cpu": "4", "memory": "8Gi"}},
+                    "volumeMounts": [{"name": "spill", "mountPath": "/spill"}],
+                    "lifecycle": {"postStart": {"exec": {"command": ["a"]}}},
+                },
+            ],
+        },
+    })
+}
+
+// spec: K-1
+#[test]
+fn a_pod_is_the_template_then_the_profile_and_what_is_a_list_of_names_adds_up() {
+    let mut spec = ProfileSpec {
+        base: base(),
+        labels: BTreeMap::from([("tier".to_owned(), "high".to_owned())]),
+        annotations: BTreeMap::from([("b".to_owned(), "profile".to_owned())]),
+        pod: fields(json!({
+            "nodeSelector": {"disk": "ssd"},
+            "priorityClassName": "low",
+            "tolerations": [{"key": "gpu", "operator": "Exists"}, {"key": "spot", "operator": "Exists"}],
+            "volumes": [{"name": "data", "hostPath": {"path": "/b"}}, {"name": "keys", "secret": {"secretName": "k"}}],
+        })),
+        ..profile()
+    };
+    let mounts = json!([{"name": "keys", "mountPath": "/keys"}]);
+    spec.container.insert("volumeMounts".to_owned(), mounts);
+    let pre_stop = json!({"preStop": {"exec": {"command": ["b"]}}});
+    spec.container.insert("lifecycle".to_owned(), pre_stop);
+    let pod = pod(7, &common(), spec);
+    let metadata = &pod["metadata"];
+    assert_eq!(
+        (&metadata["labels"]["team"], &metadata["labels"]["tier"]),
+        (&json!("data"), &json!("high"))
+    );
+    assert_eq!(metadata["labels"]["boatswain.dev/executor-id"], "7");
+    assert_eq!(
+        metadata["annotations"],
+        json!({"a": "template", "b": "profile"})
+    );
+    let spec = &pod["spec"];
+    assert_eq!(spec["nodeSelector"], json!({"disk": "ssd", "zone": "a"}));
+    assert_eq!(spec["priorityClassName"], "low");
+    assert_eq!(spec["securityContext"]["runAsUser"], 7);
+    assert_eq!(
+        spec["tolerations"],
+        json!([{"key": "gpu", "operator": "Exists"}, {"key": "spot", "operator": "Exists"}])
+    );
+    assert_eq!(
+        spec["volumes"],
+        json!([
+            {"name": "spill", "emptyDir": {}},
+            {"name": "data", "hostPath": {"path": "/b"}},
+            {"name": "keys", "secret": {"secretName": "k"}},
+        ])
+    );
+    assert_eq!(spec["initContainers"][0]["image"], "first:1");
+    assert_eq!(spec["containers"][0]["name"], "proxy");
+    let executor = &spec["containers"][1];
+    assert_eq!(executor["image"], "busybox:1.36", "the profile's wins");
+    let env: Vec<(&str, &str)> = (executor["env"].as_array().unwrap().iter())
+        .filter(|var| !var["name"].as_str().unwrap().starts_with("BOATSWAIN_"))
+        .map(|var| {
+            (
+                var["name"].as_str().unwrap(),
+                var["value"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(env, [("MODE", "batch"), ("TZ", "UTC")]);
+    assert_eq!(
+        executor["resources"],
+        json!({
+            "requests": {"cpu": "500m", "memory": "1073741824"},
+            "limits": {"cpu": "1500m", "memory": "8Gi"},
+        })
+    );
+    assert_eq!(executor["volumeMounts"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        executor["lifecycle"],
+        json!({"postStart": {"exec": {"command": ["a"]}}, "preStop": {"exec": {"command": ["b"]}}})
+    );
+}
+
+// spec: K-1, K-2
+#[test]
+fn a_template_without_a_container_for_the_executor_gets_one() {
+    let spec = ProfileSpec {
+        base: json!({"spec": {"hostNetwork": true}}),
+        ..profile()
+    };
+    let pod = pod(7, &common(), spec);
+    assert_eq!(pod["spec"]["hostNetwork"], true);
+    assert_eq!(pod["spec"]["containers"][0]["image"], "busybox:1.36");
+}
+
+// spec: K-1
+#[test]
+fn what_a_profile_says_of_the_pods_user_goes_before_what_the_templates_container_says() {
+    let own = json!({"runAsUser": 0, "runAsGroup": 5, "runAsNonRoot": false, "readOnlyRootFilesystem": true});
+    let containers = json!([
+        {"name": "executor", "securityContext": own},
+        {"name": "other", "securityContext": {"runAsUser": 7}},
+    ]);
+    let spec = ProfileSpec {
+        base: json!({"spec": {"containers": containers}}),
+        pod: fields(json!({"securityContext": {"runAsUser": 1000, "runAsNonRoot": true}})),
+        ..profile()
+    };
+    let spec = pod(7, &common(), spec)["spec"].clone();
+    assert_eq!(spec["securityContext"]["runAsUser"], 1000);
+    let context = &spec["containers"][0]["securityContext"];
+    for field in ["runAsUser", "runAsNonRoot"] {
+        assert_eq!(context[field], Value::Null, "{field}");
+    }
+    assert_eq!(
+        context["runAsGroup"], 5,
+        "of which the profile says nothing"
+    );
+    assert_eq!(context["readOnlyRootFilesystem"], true);
+    let other = &spec["containers"][1]["securityContext"];
+    assert_eq!(
+        other["runAsUser"], 7,
+        "only the executor's is the profile's"
+    );
+}
+
 // spec: K-1, A-11
 #[test]
 fn only_the_number_differs_whatever_texts_a_profile_holds() {
-    let spec = ProfileSpec {
-        args: ["@0@", "@1@@", "@0", "0@", "7", "\u{0}\"\\"]
-            .map(str::to_owned)
-            .to_vec(),
-        ..profile()
-    };
+    let args = json!(["@0@", "@1@@", "@0", "0@", "7", "\u{0}\"\\"]);
+    let mut spec = profile();
+    spec.container.insert("args".to_owned(), args.clone());
     let pod_of = |id| pod(id, &common(), spec.clone());
-    assert_eq!(pod_of(7)["spec"]["containers"][0]["args"], json!(spec.args));
+    assert_eq!(pod_of(7)["spec"]["containers"][0]["args"], args);
     let seven = pod_of(7).to_string();
     let other = pod_of(9_223_372_036_854_775_807).to_string();
     assert_eq!(
@@ -204,19 +360,76 @@ fn what_the_api_server_would_refuse_is_refused_here() {
         assert!(matches!(refused, TemplateError::Label { .. }), "{bad}");
     }
     let mut owned = profile();
-    owned
-        .env
-        .insert("BOATSWAIN_APP_ID".to_owned(), "mine".to_owned());
+    let env = json!([{"name": "BOATSWAIN_APP_ID", "value": "mine"}]);
+    owned.container.insert("env".to_owned(), env);
     assert_eq!(
         template(&common(), owned).unwrap_err().to_string(),
         "profile default: env BOATSWAIN_APP_ID is boatswain's own"
     );
+    // The template's limit, and the profile's request.
     let above = ProfileSpec {
-        cpu_request_millis: Some(2_000),
+        base: json!({"spec": {"containers": [{"name": "executor", "resources": {"limits": {"memory": "1G"}}}]}}),
         ..profile()
     };
     assert_eq!(
         template(&common(), above).unwrap_err().to_string(),
-        "profile default: the cpu request is above the limit"
+        "profile default: the memory request, 1073741824, is above the limit, 1G"
     );
+}
+
+fn with_a_claim() -> ProfileSpec {
+    ProfileSpec {
+        claims: vec![ClaimSpec {
+            template: crate::model::claims::ClaimTemplate {
+                volume: "data".into(),
+                shape: crate::model::claims::ClaimShape {
+                    storage_class: None,
+                    access_modes: Default::default(),
+                    bytes: 1 << 30,
+                },
+                owner: crate::model::claims::ClaimOwner::Application,
+            },
+            mount_path: "/data".to_owned(),
+        }],
+        ..profile()
+    }
+}
+
+// spec: K-8, K-10
+#[test]
+fn a_pod_mounts_the_application_s_map_and_claims_of_its_own() {
+    let common = Common {
+        config_map: Some("/etc/boatswain".to_owned()),
+        token: Some(TokenSource::Projected {
+            audience: "a".to_owned(),
+        }),
+        ..common()
+    };
+    let pod = pod(7, &common, with_a_claim());
+    let volumes = pod["spec"]["volumes"].as_array().unwrap();
+    let names: Vec<_> = volumes.iter().map(|volume| &volume["name"]).collect();
+    assert_eq!(names, ["boatswain-token", "boatswain-config", "data"]);
+    assert_eq!(volumes[1]["configMap"]["name"], "etl-executor");
+    let claim = &volumes[2]["persistentVolumeClaim"]["claimName"];
+    assert_eq!(claim, "etl-exec-7-data");
+    let mounts = &pod["spec"]["containers"][0]["volumeMounts"];
+    assert_eq!(mounts[1]["mountPath"], "/etc/boatswain");
+    assert_eq!(mounts[1]["readOnly"], true);
+    assert_eq!(mounts[2], json!({"name": "data", "mountPath": "/data"}));
+}
+
+// spec: A-60
+#[test]
+fn what_another_executor_left_is_mounted_in_the_place_of_its_own() {
+    let template = template(&common(), with_a_claim()).unwrap();
+    let body = || template.pod(&"default".into(), ExecutorId::FIRST).unwrap();
+    let left = crate::model::claims::PodClaim {
+        volume: "data".into(),
+        name: "etl-exec-3-data".into(),
+    };
+    let given: Value = serde_json::from_slice(&body().with_claims(&[left]).json).unwrap();
+    let mut expected: Value = serde_json::from_slice(&body().json).unwrap();
+    expected["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"] = "etl-exec-3-data".into();
+    assert_eq!(given, expected, "and nothing else is another");
+    assert_eq!(body().with_claims(&[]), body());
 }

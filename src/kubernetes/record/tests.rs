@@ -31,6 +31,7 @@ fn full() -> Record {
             all: vec![(1_772_359_200_000, 1), (1_772_359_260_000, 7)],
             nodes: BTreeMap::from([("node-1".to_owned(), vec![(1_772_359_260_000, 2)])]),
             counted: [6, 7].map(id).into_iter().collect(),
+            spent: Some("8 failures within 1h".into()),
         },
         made: Some(9),
         finished: Some(11),

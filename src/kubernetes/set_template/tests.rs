@@ -1,7 +1,11 @@
+use std::collections::BTreeSet;
+
 use super::*;
+use crate::kubernetes::claims::ClaimSpec;
 use crate::kubernetes::labels::LabelScheme;
 use crate::kubernetes::pod_template::TokenSource;
 use crate::model::Incarnation;
+use crate::model::claims::ClaimShape;
 
 fn common() -> Common {
     Common {
@@ -17,15 +21,13 @@ fn common() -> Common {
             audience: "boatswain.dev/etl-1".to_owned(),
         }),
         agent: None,
+        config_map: None,
         avoid: Default::default(),
     }
 }
 
 fn sets(kind: SetKind, common: Common) -> Sets {
-    let spec = ProfileSpec {
-        image: "engine:1".to_owned(),
-        ..ProfileSpec::default()
-    };
+    let spec = ProfileSpec::default();
     Sets::new(kind, common, &BTreeMap::from([("default".into(), spec)])).unwrap()
 }
 
@@ -71,4 +73,72 @@ fn what_pods_of_a_set_have_in_common_has_no_number_and_outlasts_the_driver() {
     };
     let elsewhere = sets(SetKind::StatefulSet, elsewhere);
     assert_ne!(first.hash(&profile), elsewhere.hash(&profile));
+}
+
+fn with_a_claim(owner: ClaimOwner) -> BTreeMap<ProfileName, ProfileSpec> {
+    let claim = ClaimSpec {
+        template: ClaimTemplate {
+            volume: "data".into(),
+            shape: ClaimShape {
+                storage_class: Some("fast".into()),
+                access_modes: BTreeSet::from(["ReadWriteOnce".into()]),
+                bytes: 1 << 30,
+            },
+            owner,
+        },
+        mount_path: "/data".to_owned(),
+    };
+    let spec = ProfileSpec {
+        claims: vec![claim],
+        ..ProfileSpec::default()
+    };
+    BTreeMap::from([("default".into(), spec)])
+}
+
+// spec: A-80, K-10
+#[test]
+fn each_pod_of_a_stateful_set_has_claims_of_its_own_made_of_the_profile_s() {
+    for (owner, scaled) in [
+        (ClaimOwner::Application, "Retain"),
+        (ClaimOwner::Executor, "Delete"),
+    ] {
+        let sets = Sets::new(SetKind::StatefulSet, common(), &with_a_claim(owner)).unwrap();
+        let set = sets.set(&"default".into(), 2, &"r".into()).unwrap();
+        let [claim] = set["spec"]["volumeClaimTemplates"]
+            .as_array()
+            .unwrap()
+            .as_slice()
+        else {
+            panic!("{set}");
+        };
+        assert_eq!(claim["metadata"]["name"], "data");
+        let expected = json!({
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "fast",
+            "resources": {"requests": {"storage": "1073741824"}},
+        });
+        assert_eq!(claim["spec"], expected);
+        let policy = &set["spec"]["persistentVolumeClaimRetentionPolicy"];
+        assert_eq!(
+            *policy,
+            json!({"whenDeleted": "Delete", "whenScaled": scaled})
+        );
+        let spec = &set["spec"]["template"]["spec"];
+        let mounts = spec["containers"][0]["volumeMounts"].as_array().unwrap();
+        let mount = json!({"name": "data", "mountPath": "/data"});
+        assert!(mounts.contains(&mount), "{mounts:?}");
+        assert!(!spec["volumes"].to_string().contains("data"), "{spec}");
+    }
+}
+
+// spec: A-80, K-10
+#[test]
+fn a_deployment_s_pods_are_alike_and_have_no_claims_of_their_own() {
+    let made = Sets::new(
+        SetKind::Deployment,
+        common(),
+        &with_a_claim(ClaimOwner::Executor),
+    );
+    let profile = "default".into();
+    assert_eq!(made, Err(TemplateError::Claims { profile }));
 }

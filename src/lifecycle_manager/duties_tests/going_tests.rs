@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::lifecycle_manager::messages::Order;
-use crate::model::pod::{Deletion, Draining};
+use crate::model::pod::{Deletion, DrainedFor, Draining};
 
 fn killed(seconds: u64) -> (Why, How) {
     let grace = Duration::from_secs(seconds);
@@ -40,7 +40,7 @@ impl Manager {
     fn marked(&mut self, n: u64) {
         let mut pod = self.story.pod(n);
         pod.draining = Some(Arc::new(Draining {
-            by: Some("me".into()),
+            why: DrainedFor::Asked("me".into()),
             until: jiff::Timestamp::UNIX_EPOCH,
         }));
         self.story.see(pod);
@@ -136,9 +136,9 @@ fn the_mark_goes_onto_the_pod_first_and_one_without_a_session_is_then_deleted_at
     manager.go(1, drained(60));
     assert_eq!(manager.rounds(), [Call::MarkDraining(1)]);
     let (_, duty) = manager.calls.last().unwrap();
-    let (by, until) = (Some("me".into()), at(60_000));
+    let (why, until) = (DrainedFor::Asked("me".into()), at(60_000));
     assert!(
-        matches!(duty, Duty::MarkDraining { by: b, until: u, .. } if *b == by && *u == until),
+        matches!(duty, Duty::MarkDraining { why: w, until: u, .. } if *w == why && *u == until),
         "{duty:?}"
     );
     manager.answer(true);
@@ -244,7 +244,7 @@ fn successor(settings: Settings) -> Manager {
     let mut story = Story::before_adoption(&[("default", 9)], Inheritance::default());
     let mut pod = running(story.pod(1));
     pod.draining = Some(Arc::new(Draining {
-        by: Some("me".into()),
+        why: DrainedFor::Asked("me".into()),
         until: jiff::Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_secs(300),
     }));
     story.list(vec![pod]);
@@ -278,7 +278,7 @@ fn a_successor_goes_on_with_what_the_mark_on_the_pod_says() {
     let mut story = Story::before_adoption(&[("default", 9)], Inheritance::default());
     let mut pod = running(story.pod(1));
     pod.draining = Some(Arc::new(Draining {
-        by: Some("me".into()),
+        why: DrainedFor::Asked("me".into()),
         until: jiff::Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_secs(30),
     }));
     story.list(vec![pod]);

@@ -1,6 +1,7 @@
 //! The allocator's rounds on the real ledger: what is asked for, when, under which id, and what is said.
 
 mod caps_tests;
+mod claims_tests;
 mod crash_loops_tests;
 mod down_tests;
 mod failures_tests;
@@ -11,13 +12,22 @@ mod steps;
 mod worlds_tests;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rand::SeedableRng;
 
 use super::*;
+use crate::model::Epoch;
+use crate::model::backoff::Backoff;
 use crate::model::executor::How;
+use crate::model::failures::KeptFailures;
 use crate::model::news::{News, Outcome};
+use crate::pod_allocator::caps::Caps;
+use crate::pod_allocator::decision::Answer;
 use crate::pod_allocator::hold::Kind;
+use crate::pod_allocator::pace::Limits;
+use crate::pod_allocator::pause::Cause;
+use crate::pod_allocator::{claims, failures, waiting};
 use crate::testing::{SERVER_TIMEOUT, Story, at, id};
 
 /// So many of the default profile make a gang, where there are gangs.
@@ -64,6 +74,7 @@ fn settings() -> Settings {
             stuck_after: seconds(30),
         },
         caps: Caps::default(),
+        claims: claims::Settings::default(),
         gang: None,
     }
 }
@@ -118,6 +129,10 @@ struct Driver {
     kept_failures: Vec<KeptFailures>,
     avoids: Vec<Avoid>,
     retired: Vec<u64>,
+    /// Lists of claims that are asked for.
+    lists: Vec<Epoch>,
+    /// Claims that are to be made.
+    ensures: Vec<claims::making::Ensure>,
     wake: Option<Tick>,
     cut_short: bool,
 }
@@ -150,6 +165,8 @@ impl Driver {
             kept_failures: Vec::new(),
             avoids: Vec::new(),
             retired: Vec::new(),
+            lists: Vec::new(),
+            ensures: Vec::new(),
             wake: None,
             cut_short: false,
         }
@@ -187,6 +204,8 @@ impl Driver {
                         how,
                     });
                 }
+                Action::ListClaims(epoch) => self.lists.push(epoch),
+                Action::EnsureClaim(ensure) => self.ensures.push(ensure),
                 Action::Reserve(up_to) => self.reserves.push(up_to.get()),
                 Action::Keep(kept) => self.keeps.push(kept),
                 Action::KeepFailures(kept) => self.kept_failures.push(kept),
@@ -283,6 +302,15 @@ impl Driver {
             };
             self.story.millis = next.min(end);
         }
+    }
+
+    /// What is shown as paused: why, since when and until when, in milliseconds.
+    fn pauses(&self) -> Vec<(Cause, u64, Option<u64>)> {
+        let millis = |tick: Tick| u64::try_from(tick.since(at(0)).as_millis()).unwrap();
+        let pauses = self.allocation.pauses(self.story.current());
+        (pauses.into_values())
+            .map(|pause| (pause.cause, millis(pause.since), pause.until.map(millis)))
+            .collect()
     }
 
     fn ids_where(&self, of: impl Fn(Class) -> bool) -> Vec<u64> {

@@ -367,6 +367,58 @@ fn rights_template_and_namespace_are_fatal_only_while_there_never_was_an_executo
 
 // spec: A-31
 #[test]
+fn a_profile_is_shown_as_paused_while_it_is_refused_and_lacks_executors() {
+    let mut driver = Driver::new(&[("default", 2)]);
+    driver.round();
+    driver.answer(1, Reply::Created);
+    driver.round();
+    assert_eq!(driver.pauses(), []);
+    driver.answer(2, Reply::Refused(Kind::Quota));
+    let quota = Cause::Refused(Kind::Quota);
+    driver.round();
+    assert_eq!(driver.pauses(), [(quota, 0, Some(1_000))]);
+    driver.story.pass(1_000);
+    driver.round();
+    assert_eq!(driver.pauses(), [(quota, 0, None)], "one is tried");
+    driver.answer(3, Reply::Refused(Kind::Blocked));
+    let blocked = Cause::Refused(Kind::Blocked);
+    assert_eq!(driver.pauses(), [(blocked, 0, Some(301_000))]);
+    driver.story.want("default", 1);
+    assert_eq!(driver.pauses(), [], "nobody wants more");
+}
+
+// spec
+#[test]
+fn a_profile_whose_executors_end_early_is_shown_as_paused_until_one_has_stayed() {
+    let mut driver = Driver::new(&[("default", 1)]);
+    for n in 1..=2 {
+        driver.round();
+        driver.answer(n, Reply::Created);
+        driver.story.runs(n);
+        driver.story.exits(n, 1);
+    }
+    driver.round();
+    let now = driver.story.now().tick.since(at(0)).as_millis() as u64;
+    assert_eq!(
+        driver.pauses(),
+        [(Cause::CrashLoop, now, Some(now + 1_000))]
+    );
+    driver.story.pass(1_000);
+    driver.round();
+    assert_eq!(
+        driver.pauses(),
+        [(Cause::CrashLoop, now, None)],
+        "the probe is out"
+    );
+    driver.answer(3, Reply::Created);
+    driver.story.runs(3);
+    driver.story.pass(60_000);
+    driver.round();
+    assert_eq!(driver.pauses(), []);
+}
+
+// spec: A-31
+#[test]
 fn a_hold_whose_reason_changes_is_said_with_its_new_reason() {
     let mut driver = Driver::new(&[("default", 2)]);
     driver.round();

@@ -50,7 +50,10 @@ pub struct Failures {
     periods: BTreeMap<ProfileName, Period>,
     /// What was counted last, for people.
     last: Option<Arc<str>>,
-    spent: bool,
+    /// Why the application may not go on.
+    spent: Option<Arc<str>>,
+    /// That was said.
+    said: bool,
     changed: bool,
 }
 
@@ -68,7 +71,8 @@ impl Failures {
             counted: kept.counted.clone(),
             periods: BTreeMap::new(),
             last: None,
-            spent: false,
+            spent: kept.spent.clone(),
+            said: false,
             changed: false,
             settings,
         }
@@ -167,10 +171,14 @@ impl Failures {
         }
     }
 
-    /// Whether the application has failed too often by now: said once. A restart may find that it had.
+    /// Whether the application has failed too often by now: said once. A restart may find that it had, and that stays so
+    /// whatever has left the window since: its executors were told to go.
     pub fn spent(&mut self, now: Tick) -> Option<Spent> {
+        if let Some(why) = &self.spent {
+            return (!std::mem::replace(&mut self.said, true)).then(|| Spent(Arc::clone(why)));
+        }
         let (limit, count) = (self.limit(), self.all.count(now));
-        if count <= limit || std::mem::replace(&mut self.spent, true) {
+        if count <= limit {
             return None;
         }
         let within = match self.settings.window.is_zero() {
@@ -182,9 +190,13 @@ impl Failures {
         };
         let last = self.last.as_deref();
         let last = last.map_or_else(String::new, |last| format!("; the last: {last}"));
-        Some(Spent(Arc::from(format!(
-            "{count} failures{within}, and failures.max allows {limit}{last}"
-        ))))
+        let why = format!("{count} failures{within}, and failures.max allows {limit}{last}");
+        Some(self.spend(why))
+    }
+
+    /// Whether the application has failed too often.
+    pub fn are_too_many(&self) -> bool {
+        self.spent.is_some()
     }
 
     /// The nodes that new executors are to avoid.
@@ -199,7 +211,15 @@ impl Failures {
             all: self.all.save(),
             nodes: self.nodes.save(),
             counted: self.counted.clone(),
+            spent: self.spent.clone(),
         })
+    }
+
+    fn spend(&mut self, why: String) -> Spent {
+        let why: Arc<str> = Arc::from(why);
+        self.spent = Some(Arc::clone(&why));
+        (self.said, self.changed) = (true, true);
+        Spent(why)
     }
 
     fn count(&mut self, what: &str, now: Now) -> Option<Spent> {
@@ -210,12 +230,8 @@ impl Failures {
     }
 
     fn stop(&mut self, what: &str) -> Option<Spent> {
-        let spent = !std::mem::replace(&mut self.spent, true);
-        spent.then(|| {
-            Spent(Arc::from(format!(
-                "a rule of failures.rules says so: {what}"
-            )))
-        })
+        (self.spent.is_none())
+            .then(|| self.spend(format!("a rule of failures.rules says so: {what}")))
     }
 
     fn limit(&self) -> u32 {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::model::executor::{Gone, How, HowGone, Leaving, Why};
 use crate::model::ids::id_in_pod_name;
-use crate::model::pod::{Claim, Draining, Phase, Unreadable};
+use crate::model::pod::{Claim, DrainedFor, Draining, Phase, Unreadable};
 use crate::model::{Entry, ExecutorId, Incarnation, Now, Pod, ResourceVersion, State};
 use crate::planted::{self, Planted};
 
@@ -19,7 +19,11 @@ const LONGEST_DRAIN: Duration = Duration::from_secs(24 * 3600);
 fn inherited(mark: &Draining, now: Now) -> Leaving {
     let left = Duration::try_from(mark.until.duration_since(now.wall)).unwrap_or_default();
     Leaving {
-        why: (mark.by.clone()).map_or(Why::ScaledDown, Why::Decommissioned),
+        why: match &mark.why {
+            DrainedFor::Surplus => Why::ScaledDown,
+            DrainedFor::ApplicationEnded => Why::ApplicationEnded,
+            DrainedFor::Asked(by) => Why::Decommissioned(Arc::clone(by)),
+        },
         how: How::Drain {
             within: left.min(LONGEST_DRAIN),
         },

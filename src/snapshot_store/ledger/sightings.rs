@@ -151,6 +151,7 @@ impl Ledger {
             name: Arc::clone(&pod.name),
             version: pod.version.clone(),
             terminating: pod.deletion.is_some(),
+            claims: pod.volume_claims.clone(),
             epoch: self.current.epoch,
             seen_at: known.map_or(self.count, |ghost| ghost.seen_at),
         };

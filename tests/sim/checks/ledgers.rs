@@ -254,7 +254,7 @@ impl Checks {
             || self.excuses.planted.contains(uid.as_str())
             // It was to go, and a replacement was asked for: a successor does not know.
             || entry.leaving.is_none() && self.ever_chosen.contains(uid)
-            || made.is_some_and(|made| made.too_late)
+            || made.is_some_and(|made| made.too_late || self.is_of_its_last_moment(made))
             // Of which profile it is, and whether it is on its way out, nobody could read.
             || self.excuses.unread.contains(uid)
             // In a history that was put back those live again that were replaced when they had ended.

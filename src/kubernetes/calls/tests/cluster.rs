@@ -18,7 +18,7 @@ fn cluster() -> (DevCluster, Calls) {
 }
 
 /// The embedded cluster begins with this namespace.
-fn in_default(calls: Calls) -> Calls {
+pub(super) fn in_default(calls: Calls) -> Calls {
     let spec = CallsSpec {
         namespace: "default".to_owned(),
         app_id: "etl-7f3a".into(),
@@ -43,12 +43,11 @@ fn executor(id: u64) -> PodBody {
         driver_url: None,
         token: None,
         agent: None,
+        config_map: None,
         avoid: Default::default(),
     };
-    let spec = ProfileSpec {
-        image: "busybox:1.36".to_owned(),
-        ..ProfileSpec::default()
-    };
+    let mut spec = ProfileSpec::default();
+    (spec.container).insert("image".to_owned(), "busybox:1.36".into());
     Template::new(&common, &BTreeMap::from([("default".into(), spec)]))
         .unwrap()
         .pod(&"default".into(), ExecutorId::new(id).unwrap())

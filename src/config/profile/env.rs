@@ -1,0 +1,110 @@
+//! Environment variables, and where their values come from (spec K-5).
+
+use std::collections::BTreeMap;
+
+use crate::config::document::{Node, Value};
+use crate::config::kinds::{Kind, Text};
+use crate::config::names::{is_data_key, is_dns_subdomain};
+
+/// What a variable of an executor's environment is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EnvValue {
+    /// This text, which may refer to others as `$(NAME)`.
+    Text(String),
+    /// What a Secret has under a key.
+    Secret(KeyOf),
+    /// What a ConfigMap has under a key.
+    ConfigMap(KeyOf),
+    /// A field of the pod, by its path, as `status.hostIP`.
+    Field(String),
+    /// An amount of the executor's own resources, as `limits.memory`.
+    Resource(String),
+}
+
+/// A key of a Secret or a ConfigMap.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyOf {
+    /// The object's name.
+    pub name: String,
+    /// The key in it.
+    pub key: String,
+    /// Whether the variable is left out where there is no such object or key; otherwise the executor does not start.
+    pub optional: bool,
+}
+
+/// Reads an [`EnvValue`].
+pub(super) struct Env;
+
+impl Kind for Env {
+    type Out = EnvValue;
+
+    fn read(&self, value: &Value) -> Option<EnvValue> {
+        let fields = match value {
+            Value::Table(fields) => fields,
+            text => return Text::ANY.read(text).map(EnvValue::Text),
+        };
+        let text = |name: &str| match fields.get(name).map(|node| &node.value) {
+            Some(Value::Text(text)) => Some(text.as_str()),
+            _ => None,
+        };
+        let only = |allowed: &[&str]| fields.keys().all(|key| allowed.contains(&key.as_str()));
+        let key_of = |of: &str| {
+            let name = text(of).filter(|name| is_dns_subdomain(name))?;
+            let key = text("key").filter(|key| is_data_key(key))?;
+            let optional = flag(fields, "optional")?;
+            only(&[of, "key", "optional"]).then(|| KeyOf {
+                name: name.to_owned(),
+                key: key.to_owned(),
+                optional,
+            })
+        };
+        let path = |of: &str| {
+            let path = text(of).filter(|path| !path.is_empty() && !path.contains('\0'))?;
+            only(&[of]).then(|| path.to_owned())
+        };
+        None.or_else(|| key_of("secret").map(EnvValue::Secret))
+            .or_else(|| key_of("config_map").map(EnvValue::ConfigMap))
+            .or_else(|| path("field").map(EnvValue::Field))
+            .or_else(|| path("resource").map(EnvValue::Resource))
+    }
+
+    fn allowed(&self) -> String {
+        "a text in quotes, { secret = \"NAME\", key = \"KEY\" }, { config_map = \"NAME\", key = \"KEY\" } (both also with \
+         optional = true), { field = \"status.hostIP\" } or { resource = \"limits.memory\" }"
+            .to_owned()
+    }
+
+    fn show(&self, value: &EnvValue) -> String {
+        let quoted = |text: &String| Text::ANY.show(text);
+        let key_of = |of: &str, key: &KeyOf| {
+            let (name, at) = (quoted(&key.name), quoted(&key.key));
+            let optional = if key.optional {
+                ", optional = true"
+            } else {
+                ""
+            };
+            format!("{{ {of} = {name}, key = {at}{optional} }}")
+        };
+        match value {
+            EnvValue::Text(text) => quoted(text),
+            EnvValue::Secret(key) => key_of("secret", key),
+            EnvValue::ConfigMap(key) => key_of("config_map", key),
+            EnvValue::Field(path) => format!("{{ field = {} }}", quoted(path)),
+            EnvValue::Resource(path) => format!("{{ resource = {} }}", quoted(path)),
+        }
+    }
+
+    /// Only a text is a secret itself.
+    fn is_reference(&self, value: &Value) -> bool {
+        matches!(value, Value::Table(_))
+    }
+}
+
+/// A flag that is false where it is left out; `None` where it is no flag.
+fn flag(fields: &BTreeMap<String, Node>, name: &str) -> Option<bool> {
+    match fields.get(name).map(|node| &node.value) {
+        None => Some(false),
+        Some(Value::Flag(flag)) => Some(*flag),
+        Some(_) => None,
+    }
+}

@@ -1,0 +1,103 @@
+//! Which nodes a profile's executors are put on (spec K-5).
+
+use k8s_openapi::api::core::v1;
+use serde_json::Value as Json;
+
+use crate::config::document::Value;
+use crate::config::kinds::{Choice, Count, Kind, Text, one_of, word_of};
+use crate::config::names::is_label_key;
+use crate::config::reader::Section;
+use crate::config::typed;
+
+/// What is done with an executor that would make the spread uneven.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Uneven {
+    /// It waits.
+    #[default]
+    DoNotSchedule,
+    /// It is put there all the same.
+    ScheduleAnyway,
+}
+
+impl Uneven {
+    /// The word that Kubernetes has for it.
+    pub fn as_str(self) -> &'static str {
+        word_of(self)
+    }
+}
+
+impl Choice for Uneven {
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("DoNotSchedule", Self::DoNotSchedule),
+        ("ScheduleAnyway", Self::ScheduleAnyway),
+    ];
+}
+
+/// `[[profiles.NAME.topology_spread]]`: the application's executors of this profile are spread evenly.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spread {
+    /// Over nodes that differ in this label.
+    pub key: String,
+    /// By how many two of them may differ.
+    pub max_skew: u32,
+    /// What is done where they would differ by more.
+    pub uneven: Uneven,
+}
+
+impl Spread {
+    pub(super) fn read(s: &mut Section<'_>) -> Option<Self> {
+        let key = Text {
+            rule: is_label_key,
+            allowed: "the key of a node's label, as topology.kubernetes.io/zone",
+        };
+        let key = s.option("key", key);
+        let max_skew = s.value("max_skew", Count(1..=100_000), 1);
+        let uneven = s.value("uneven", one_of(), Uneven::default());
+        if !s.is_set("key") {
+            let fix = "say key = \"topology.kubernetes.io/zone\", or another label of nodes";
+            s.refuse_whole("no key", fix);
+        }
+        let spread = |key| Self {
+            key,
+            max_skew,
+            uneven,
+        };
+        key.map(spread)
+    }
+}
+
+/// A pod's affinity, as Kubernetes has it.
+pub(super) struct Affinity;
+
+impl Affinity {
+    fn checked(value: &Value) -> Result<Json, String> {
+        let Value::Table(_) = value else {
+            return Err(String::new());
+        };
+        let json = typed::json(value).ok_or_else(String::new)?;
+        match typed::misfit::<v1::Affinity>(&json) {
+            None => Ok(json),
+            Some(misfit) => Err(misfit.to_string()),
+        }
+    }
+}
+
+impl Kind for Affinity {
+    type Out = Json;
+
+    fn read(&self, value: &Value) -> Option<Json> {
+        Self::checked(value).ok()
+    }
+
+    fn allowed(&self) -> String {
+        "a pod's affinity by the names that Kubernetes has: nodeAffinity, podAffinity, podAntiAffinity".to_owned()
+    }
+
+    fn show(&self, value: &Json) -> String {
+        toml::Value::try_from(value).map_or_else(|_| "{}".to_owned(), |value| value.to_string())
+    }
+
+    fn why(&self, refused: &Value) -> Option<String> {
+        Self::checked(refused).err().filter(|why| !why.is_empty())
+    }
+}

@@ -1,0 +1,201 @@
+//! What is mounted in an executor's container (spec K-5).
+
+use crate::config::kinds::{Amount, Choice, Flag, Text, one_of};
+use crate::config::names::{is_dns_label, is_dns_subdomain};
+use crate::config::quantity::Quantity;
+use crate::config::reader::Section;
+
+/// What the names of boatswain's own volumes begin with.
+pub(crate) const OWN_VOLUMES: &str = "boatswain-";
+
+/// `[[profiles.NAME.volumes]]`: a volume, and where it is mounted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Volume {
+    /// Its name, which no other of the pod has.
+    pub name: String,
+    /// Where it is in the executor's container.
+    pub mount_path: String,
+    /// The part of it that is mounted; `None`: all.
+    pub sub_path: Option<String>,
+    /// Whether it cannot be written to.
+    pub read_only: bool,
+    /// What it is.
+    pub source: VolumeSource,
+}
+
+/// What a volume is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum VolumeSource {
+    /// A directory that is made with the pod and goes with it.
+    EmptyDir {
+        /// Beyond this the pod is evicted.
+        size_limit: Option<Quantity>,
+        /// Where it is.
+        medium: Medium,
+    },
+    /// A directory or file of the node.
+    HostPath {
+        /// Where on the node.
+        path: String,
+        /// What has to be there, as Kubernetes calls it (`DirectoryOrCreate`); `None`: nothing is looked at.
+        kind: Option<String>,
+    },
+    /// A PersistentVolumeClaim that exists.
+    Claim(String),
+    /// The keys of a ConfigMap, as files.
+    ConfigMap {
+        /// Its name.
+        name: String,
+        /// Whether it need not exist.
+        optional: bool,
+    },
+    /// The keys of a Secret, as files.
+    Secret {
+        /// Its name.
+        name: String,
+        /// Whether it need not exist.
+        optional: bool,
+    },
+}
+
+/// Where an empty directory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Medium {
+    /// On the node's disk.
+    #[default]
+    Disk,
+    /// In memory, which counts as the executor's own.
+    Memory,
+}
+
+impl Choice for Medium {
+    const ALL: &'static [(&'static str, Self)] = &[("Disk", Self::Disk), ("Memory", Self::Memory)];
+}
+
+impl Volume {
+    pub(super) fn read(s: &mut Section<'_>) -> Option<Self> {
+        let name = Text {
+            rule: |name| is_dns_label(name, 63) && !name.starts_with(OWN_VOLUMES),
+            allowed: "lowercase letters, digits and inner dashes; names that begin with boatswain- are boatswain's own",
+        };
+        let mount_path = Text {
+            rule: is_absolute,
+            allowed: "a path in the container that begins with a slash and has no colon",
+        };
+        let sub_path = Text {
+            rule: |path| {
+                !path.is_empty()
+                    && !path.starts_with('/')
+                    && path.split('/').all(|part| part != "..")
+            },
+            allowed: "a path within the volume, without a slash first and without ..",
+        };
+        let object = || Text {
+            rule: is_dns_subdomain,
+            allowed: "a name as Kubernetes has them: lowercase letters, digits, inner dashes and dots",
+        };
+        let host_path = Text {
+            rule: |path| is_absolute(path) && path.split('/').all(|part| part != ".."),
+            allowed: "a path on the node that begins with a slash, without ..",
+        };
+        let host_path_type = Text {
+            rule: |kind| HOST_PATH_TYPES.contains(&kind),
+            allowed: "DirectoryOrCreate, Directory, FileOrCreate, File, Socket, CharDevice or BlockDevice",
+        };
+        let (name, mount_path) = (s.option("name", name), s.option("mount_path", mount_path));
+        let sub_path = s.option("sub_path", sub_path);
+        let read_only = s.value("read_only", Flag, false);
+        let empty_dir = s.value("empty_dir", Flag, false);
+        let size_limit = s.option("size_limit", Amount::DISK);
+        let medium = s.value("medium", one_of(), Medium::default());
+        let host_path = s.option("host_path", host_path);
+        let kind = s.option("host_path_type", host_path_type);
+        let claim = s.option("claim", object());
+        let config_map = s.option("config_map", object());
+        let secret = s.option("secret", object());
+        let optional = s.value("optional", Flag, false);
+        for key in ["name", "mount_path"] {
+            if !s.is_set(key) {
+                s.refuse_whole(format!("no {key}"), format!("say {key} = \"…\""));
+                return None;
+            }
+        }
+        let of_objects = config_map.is_some() || secret.is_some();
+        let sources: Vec<VolumeSource> = [
+            empty_dir.then_some(VolumeSource::EmptyDir { size_limit, medium }),
+            host_path.map(|path| VolumeSource::HostPath { path, kind }),
+            claim.map(VolumeSource::Claim),
+            config_map.map(|name| VolumeSource::ConfigMap { name, optional }),
+            secret.map(|name| VolumeSource::Secret { name, optional }),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        let kinds = ["empty_dir", "host_path", "claim", "config_map", "secret"];
+        let said = kinds.into_iter().filter(|kind| s.is_set(kind)).count();
+        // What is wrong with one of them was told already.
+        if said == 1 && sources.is_empty() && !s.is_set("empty_dir") {
+            return None;
+        }
+        if sources.len() != 1 || said != 1 {
+            let fix =
+                "say exactly one of empty_dir = true, host_path, claim, config_map and secret";
+            s.refuse_whole("a volume of no kind, or of more than one", fix);
+            return None;
+        }
+        let of_empty_dir = matches!(sources.first(), Some(VolumeSource::EmptyDir { .. }));
+        let of_host = matches!(sources.first(), Some(VolumeSource::HostPath { .. }));
+        for (key, fits, only) in [
+            ("size_limit", of_empty_dir, "empty_dir"),
+            ("medium", of_empty_dir, "empty_dir"),
+            ("host_path_type", of_host, "host_path"),
+            ("optional", of_objects, "config_map and secret"),
+        ] {
+            if s.is_set(key) && !fits {
+                s.refuse(
+                    key,
+                    format!("found, but it is only for {only}"),
+                    "remove it",
+                );
+                return None;
+            }
+        }
+        Some(Self {
+            name: name?,
+            mount_path: mount_path?,
+            sub_path,
+            read_only,
+            source: sources.into_iter().next()?,
+        })
+    }
+}
+
+const HOST_PATH_TYPES: [&str; 7] = [
+    "DirectoryOrCreate",
+    "Directory",
+    "FileOrCreate",
+    "File",
+    "Socket",
+    "CharDevice",
+    "BlockDevice",
+];
+
+fn is_absolute(path: &str) -> bool {
+    path.starts_with('/') && !path.contains([':', '\0'])
+}
+
+/// Two of one name or at one place are a mistake.
+pub(super) fn refuse_doubles(s: &mut Section<'_>, volumes: &[Volume]) {
+    for (n, volume) in volumes.iter().enumerate() {
+        for before in &volumes[..n] {
+            if before.name == volume.name {
+                let found = format!("two volumes are called {:?}", volume.name);
+                s.refuse("volumes", found, "give each a name of its own");
+            }
+            if before.mount_path == volume.mount_path {
+                let found = format!("two volumes are mounted at {:?}", volume.mount_path);
+                s.refuse("volumes", found, "mount each at a place of its own");
+            }
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! A pod template: a file in YAML with a pod as Kubernetes has it, of which executors are made (spec K-1, K-2).
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::PodTemplateSpec;
+use serde_json::{Map, Value as Json};
+
+use super::names::EXECUTOR_CONTAINER;
+use super::profile::OWN_VOLUMES;
+use super::typed::{self, Misfit};
+
+/// More is no template: an object in Kubernetes is not larger than that.
+const LARGEST: u64 = 1 << 20;
+
+/// A file of which executors are made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodTemplate {
+    /// Where it is, as it was named.
+    pub path: PathBuf,
+    /// Its `metadata` and `spec`, of which every field is one that Kubernetes has; the executor's container is called
+    /// `executor` in it. `None`: the file was not looked at.
+    pub pod: Option<Json>,
+    /// The executor's container as the file calls it, where it has one of another name.
+    pub container: Option<String>,
+}
+
+impl PodTemplate {
+    /// The executor's container in it.
+    pub fn executor(&self) -> Option<&Json> {
+        let containers = self.pod.as_ref()?.pointer("/spec/containers")?.as_array()?;
+        let is_executor = |container: &&Json| name_of(container) == EXECUTOR_CONTAINER;
+        containers.iter().find(is_executor)
+    }
+
+    /// How long its pods may take to exit; at least a second, as in the configuration.
+    pub(super) fn termination_grace(&self) -> Option<Duration> {
+        let spec = self.pod.as_ref()?.get("spec")?;
+        let seconds = spec.get("terminationGracePeriodSeconds")?.as_u64()?;
+        Some(Duration::from_secs(seconds.max(1)))
+    }
+
+    /// Whether the executor's container may have this field: it has, or nobody has looked.
+    pub(super) fn may_have(&self, field: &str) -> bool {
+        self.pod.is_none()
+            || self
+                .executor()
+                .is_some_and(|executor| executor.get(field).is_some())
+    }
+
+    /// The keys of this map of the metadata: `labels` or `annotations`.
+    pub(super) fn keys_of(&self, map: &str) -> Vec<&str> {
+        let metadata = self.pod.as_ref().and_then(|pod| pod.pointer("/metadata"));
+        let map = metadata.and_then(|metadata| metadata.get(map)?.as_object());
+        map.into_iter()
+            .flat_map(Map::keys)
+            .map(String::as_str)
+            .collect()
+    }
+}
+
+/// What is done about templates that a configuration names.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) enum Templates {
+    /// They are read; a relative path begins at this directory.
+    Beside(PathBuf),
+    /// They are not looked at.
+    #[default]
+    Unread,
+    /// There may be none.
+    Refused,
+}
+
+/// Why a template cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct BadTemplate {
+    /// What is wrong, and where in the file.
+    pub found: String,
+    /// What to do.
+    pub fix: String,
+}
+
+impl BadTemplate {
+    fn new(found: impl Into<String>, fix: impl Into<String>) -> Self {
+        let (found, fix) = (found.into(), fix.into());
+        Self { found, fix }
+    }
+}
+
+impl Templates {
+    /// The template in this file; `container` is the executor's, where that is said.
+    pub(super) fn read(
+        &self,
+        path: PathBuf,
+        container: Option<&str>,
+    ) -> Result<PodTemplate, Vec<BadTemplate>> {
+        let file = match self {
+            Self::Unread => {
+                return Ok(PodTemplate {
+                    path,
+                    pod: None,
+                    container: None,
+                });
+            }
+            Self::Refused => {
+                let fix =
+                    "describe the profile by its other keys, or name the file in the configuration";
+                return Err(vec![BadTemplate::new(
+                    "a file, of which only the configuration can name one",
+                    fix,
+                )]);
+            }
+            Self::Beside(directory) => directory.join(&path),
+        };
+        let text = text_of(&file).map_err(|why| {
+            let found = format!("{}: cannot be read: {why}", file.display());
+            vec![BadTemplate::new(
+                found,
+                "name a readable file; a relative path begins where this file is",
+            )]
+        })?;
+        let (pod, container) = understood(&text, container).map_err(|wrong| {
+            let of_file = |bad: BadTemplate| BadTemplate {
+                found: format!("{}: {}", file.display(), bad.found),
+                ..bad
+            };
+            wrong.into_iter().map(of_file).collect::<Vec<_>>()
+        })?;
+        Ok(PodTemplate {
+            path,
+            pod: Some(pod),
+            container,
+        })
+    }
+}
+
+fn text_of(file: &Path) -> Result<String, String> {
+    let opened = fs::File::open(file).map_err(|error| error.to_string())?;
+    let about = opened.metadata().map_err(|error| error.to_string())?;
+    if !about.is_file() {
+        return Err("it is no file".to_owned());
+    }
+    let mut text = String::new();
+    let read = opened.take(LARGEST + 1).read_to_string(&mut text);
+    read.map_err(|error| error.to_string())?;
+    match text.len() as u64 > LARGEST {
+        true => Err("it is larger than 1 MiB".to_owned()),
+        false => Ok(text),
+    }
+}
+
+/// What the text says, in the form of [`PodTemplate::pod`], and what it calls the executor's container.
+pub(super) fn understood(
+    text: &str,
+    container: Option<&str>,
+) -> Result<(Json, Option<String>), Vec<BadTemplate>> {
+    let one = |bad| vec![bad];
+    let as_yaml = "write one pod template as YAML: metadata and spec, as in `kubectl explain podtemplate.template`";
+    let document: Json = serde_saphyr::from_str(text).map_err(|error| {
+        one(BadTemplate::new(
+            error.to_string().replace('\n', " "),
+            as_yaml,
+        ))
+    })?;
+    let Json::Object(mut document) = document else {
+        return Err(one(BadTemplate::new("it is no mapping", as_yaml)));
+    };
+    let kind = document.remove("kind");
+    let version = document.remove("apiVersion");
+    if version.is_some_and(|version| version != "v1") {
+        return Err(one(BadTemplate::new("apiVersion is not v1", as_yaml)));
+    }
+    let within = match kind.as_ref().map(Json::as_str) {
+        None | Some(Some("Pod")) => "",
+        Some(Some("PodTemplate")) => "template.",
+        Some(_) => {
+            let fix = "write kind: Pod, kind: PodTemplate, or none";
+            return Err(one(BadTemplate::new(
+                "kind: it is neither a Pod nor a PodTemplate",
+                fix,
+            )));
+        }
+    };
+    let mut pod = match within {
+        "" => Json::Object(document),
+        _ => document
+            .remove("template")
+            .unwrap_or_else(|| Json::Object(Map::new())),
+    };
+    without_nulls(&mut pod);
+    quantities_as_text(&mut pod);
+    if let Some(Misfit { path, why }) = typed::misfit::<PodTemplateSpec>(&pod) {
+        let fix = "see `kubectl explain pod`, or the reference of the Kubernetes API";
+        return Err(one(BadTemplate::new(format!("{within}{path}: {why}"), fix)));
+    }
+    let chosen = choose(&mut pod, container).map_err(|bad| one(placed(within, bad)))?;
+    let owned: Vec<BadTemplate> = owned(&pod)
+        .into_iter()
+        .map(|bad| placed(within, bad))
+        .collect();
+    match owned.is_empty() {
+        true => Ok((pod, chosen)),
+        false => Err(owned),
+    }
+}
+
+fn placed(within: &str, bad: BadTemplate) -> BadTemplate {
+    BadTemplate {
+        found: format!("{within}{}", bad.found),
+        ..bad
+    }
+}
+
+fn name_of(named: &Json) -> &str {
+    named.get("name").and_then(Json::as_str).unwrap_or_default()
+}
+
+fn list<'a>(pod: &'a Json, path: &str) -> &'a [Json] {
+    pod.pointer(path)
+        .and_then(Json::as_array)
+        .map_or(&[], Vec::as_slice)
+}
+
+/// Has the executor's container be called so: the one that is named, else the one that is called so, else the first.
+fn choose(pod: &mut Json, named: Option<&str>) -> Result<Option<String>, BadTemplate> {
+    let containers = list(pod, "/spec/containers");
+    let place = |name: &str| {
+        containers
+            .iter()
+            .position(|container| name_of(container) == name)
+    };
+    let at = match named {
+        Some(name) => {
+            let names: Vec<&str> = containers.iter().map(name_of).collect();
+            let names = if names.is_empty() {
+                "none".to_owned()
+            } else {
+                names.join(", ")
+            };
+            let fix = "name one of these as template_container, or leave it out";
+            let found = format!("spec.containers: none is called {name:?}; there are: {names}");
+            Some(place(name).ok_or_else(|| BadTemplate::new(found, fix))?)
+        }
+        None => place(EXECUTOR_CONTAINER).or((!containers.is_empty()).then_some(0)),
+    };
+    let others = (containers.iter().enumerate())
+        .filter(|(n, _)| Some(*n) != at)
+        .map(|(n, container)| (format!("spec.containers[{n}]"), container));
+    let before = (list(pod, "/spec/initContainers").iter().enumerate())
+        .map(|(n, container)| (format!("spec.initContainers[{n}]"), container));
+    let taken = others
+        .chain(before)
+        .find(|(_, other)| name_of(other) == EXECUTOR_CONTAINER);
+    if let Some((path, _)) = taken {
+        let found =
+            format!("{path}.name: it is called executor, as the executor's own container will be");
+        return Err(BadTemplate::new(
+            found,
+            "give it another name, or leave template_container out",
+        ));
+    }
+    let container = at.and_then(|at| pod.pointer_mut(&format!("/spec/containers/{at}")));
+    let Some(container) = container else {
+        return Ok(None);
+    };
+    let was = name_of(container).to_owned();
+    container["name"] = EXECUTOR_CONTAINER.into();
+    Ok((!was.is_empty() && was != EXECUTOR_CONTAINER).then_some(was))
+}
+
+/// Whatever is boatswain's own to say (spec K-2); labels are looked at where it is known whose they are.
+fn owned(pod: &Json) -> Vec<BadTemplate> {
+    let mut wrong = Vec::new();
+    let mut refuse = |path: String, fix: &str| {
+        wrong.push(BadTemplate::new(
+            format!("{path}: that is boatswain's to say"),
+            fix,
+        ));
+    };
+    for (field, fix) in [
+        (
+            "name",
+            "remove it: names are made of executors.pod_name_prefix",
+        ),
+        (
+            "generateName",
+            "remove it: names are made of executors.pod_name_prefix",
+        ),
+        ("namespace", "remove it, and set cluster.namespace"),
+        (
+            "ownerReferences",
+            "remove them: the application's record owns every executor",
+        ),
+    ] {
+        if pod.pointer(&format!("/metadata/{field}")).is_some() {
+            refuse(format!("metadata.{field}"), fix);
+        }
+    }
+    let restart = pod.pointer("/spec/restartPolicy").and_then(Json::as_str);
+    if restart.is_some_and(|policy| policy != "Never") {
+        let fix =
+            "remove it, or say Never: boatswain replaces executors, and knows why each one ended";
+        refuse("spec.restartPolicy".to_owned(), fix);
+    }
+    for (n, volume) in list(pod, "/spec/volumes").iter().enumerate() {
+        if name_of(volume).starts_with(OWN_VOLUMES) {
+            let fix = "give it a name that does not begin with boatswain-";
+            refuse(format!("spec.volumes[{n}].name"), fix);
+        }
+    }
+    for (c, container) in list(pod, "/spec/containers").iter().enumerate() {
+        for (n, variable) in list(container, "/env").iter().enumerate() {
+            if name_of(container) == EXECUTOR_CONTAINER
+                && name_of(variable).starts_with("BOATSWAIN_")
+            {
+                let fix = "give it a name that does not begin with BOATSWAIN_";
+                refuse(format!("spec.containers[{c}].env[{n}].name"), fix);
+            }
+        }
+    }
+    wrong
+}
+
+/// What is null is left out, as in Kubernetes.
+fn without_nulls(value: &mut Json) {
+    match value {
+        Json::Object(fields) => {
+            fields.retain(|_, value| !value.is_null());
+            fields.values_mut().for_each(without_nulls);
+        }
+        Json::Array(items) => items.iter_mut().for_each(without_nulls),
+        _ => {}
+    }
+}
+
+/// Kubernetes takes a number for a quantity; its type has texts.
+fn quantities_as_text(value: &mut Json) {
+    match value {
+        Json::Object(fields) => {
+            for (key, value) in fields {
+                match (key.as_str(), value) {
+                    ("limits" | "requests", Json::Object(amounts)) => {
+                        amounts.values_mut().for_each(as_text)
+                    }
+                    ("sizeLimit" | "divisor", amount) => as_text(amount),
+                    (_, value) => quantities_as_text(value),
+                }
+            }
+        }
+        Json::Array(items) => items.iter_mut().for_each(quantities_as_text),
+        _ => {}
+    }
+}
+
+fn as_text(amount: &mut Json) {
+    if let Json::Number(number) = amount {
+        *amount = number.to_string().into();
+    }
+}

@@ -1,0 +1,184 @@
+//! Pod templates in files (spec K-1, K-2).
+
+use super::*;
+
+/// A configuration beside a template, read.
+fn beside(template: &str, profile: &str) -> Result<Profile, ConfigError> {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::create_dir(directory.path().join("shapes")).unwrap();
+    std::fs::write(directory.path().join("shapes/base.yaml"), template).unwrap();
+    let file = directory.path().join("a.toml");
+    let text = format!("[profiles.default]\ntemplate = \"shapes/base.yaml\"\n{profile}");
+    std::fs::write(&file, text).unwrap();
+    let config = Config::load(&file, [], &[])?;
+    Ok(config.profiles["default"].clone())
+}
+
+const TWO: &str = r#"
+apiVersion: v1
+kind: Pod
+metadata:
+  labels: {team: data}
+  creationTimestamp: null
+spec:
+  terminationGracePeriodSeconds: 90
+  containers:
+  - name: proxy
+    image: proxy:1
+  - name: engine
+    image: engine:1
+    resources: {limits: {cpu: 2, memory: 1Gi}}
+"#;
+
+// spec: K-1
+#[test]
+fn a_template_is_read_from_beside_the_configuration_and_may_have_the_image() {
+    let profile = beside(TWO, "").unwrap();
+    let template = profile.template.unwrap();
+    let pod = template.pod.as_ref().unwrap();
+    assert_eq!(
+        pod["metadata"],
+        serde_json::json!({"labels": {"team": "data"}})
+    );
+    assert_eq!(
+        template.executor().unwrap()["image"],
+        "proxy:1",
+        "the first, where none is named"
+    );
+    assert_eq!(template.container.as_deref(), Some("proxy"));
+    assert_eq!(profile.termination_grace, Duration::from_secs(90));
+    let said = beside(TWO, "termination_grace = \"5s\"").unwrap();
+    assert_eq!(said.termination_grace, Duration::from_secs(5));
+}
+
+// spec: K-1, K-2
+#[test]
+fn the_executors_container_is_the_one_that_is_named_else_executor_else_the_first() {
+    let executor = |template: &str, key: &str| beside(template, key).unwrap().template.unwrap();
+    let named = executor(TWO, "template_container = \"engine\"");
+    assert_eq!(
+        named.executor().unwrap()["resources"]["limits"]["cpu"],
+        "2",
+        "a number is a quantity as well"
+    );
+    assert_eq!(named.container.as_deref(), Some("engine"));
+    let by_name = executor(&TWO.replace("engine\n", "executor\n"), "");
+    assert_eq!(by_name.executor().unwrap()["image"], "engine:1");
+    assert_eq!(by_name.container, None);
+    let error = beside(TWO, "template_container = \"main\"")
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("none is called \"main\"; there are: proxy, engine"),
+        "{error}"
+    );
+    let none = executor("spec: {hostNetwork: true}", "image = \"a\"");
+    assert_eq!(none.executor(), None);
+}
+
+/// What is refused: the template, and what the message has in it.
+const REFUSED: &[(&str, &str)] = &[
+    (
+        "metadata: {name: a}",
+        "metadata.name: that is boatswain's to say\n  remove it",
+    ),
+    (
+        "metadata: {namespace: a}",
+        "metadata.namespace: that is boatswain's",
+    ),
+    (
+        "metadata: {ownerReferences: [{apiVersion: v1, kind: Pod, name: a, uid: b}]}",
+        "metadata.ownerReferences: that",
+    ),
+    (
+        "metadata: {labels: {boatswain.dev/role: x}}",
+        "metadata.labels.\"boatswain.dev/role\": that is",
+    ),
+    (
+        "metadata: {annotations: {boatswain.dev/draining: x}}",
+        "metadata.annotations.\"boatswain.dev/draining\": that",
+    ),
+    (
+        "spec: {restartPolicy: Always}",
+        "spec.restartPolicy: that is boatswain's to say\n  remove it, or say Never",
+    ),
+    (
+        "spec: {containers: [{name: a, env: [{name: BOATSWAIN_APP_ID}]}]}",
+        "spec.containers[0].env[0].name",
+    ),
+    (
+        "spec: {volumes: [{name: boatswain-token, emptyDir: {}}]}",
+        "spec.volumes[0].name",
+    ),
+    (
+        "spec: {initContainers: [{name: executor}]}",
+        "spec.initContainers[0].name: it is called executor",
+    ),
+    (
+        "spec: {containers: [{name: a, imagePullPolcy: Always}]}",
+        "spec.containers[0].imagePullPolcy: Kubernetes has no such field",
+    ),
+    ("spec: {containers: {name: a}}", "spec.containers: "),
+    (
+        "status: {phase: Running}",
+        "status: Kubernetes has no such field",
+    ),
+    (
+        "kind: Deployment",
+        "kind: it is neither a Pod nor a PodTemplate",
+    ),
+    (
+        "{kind: PodTemplate, template: {spec: {restartPolicy: OnFailure}}}",
+        "template.spec.restartPolicy",
+    ),
+    ("- a", "it is no mapping"),
+    ("a: [", "base.yaml: "),
+];
+
+// spec: K-1, K-2, O-2
+#[test]
+fn a_template_that_cannot_be_used_is_refused_with_its_file_and_the_place_in_it() {
+    for (template, part) in REFUSED {
+        let error = beside(template, "image = \"a\"").expect_err(template);
+        let message = error.to_string();
+        assert_eq!(error.mistakes.len(), 1, "{template}\n{message}");
+        assert_eq!(
+            error.mistakes[0].key, "profiles.default.template",
+            "{message}"
+        );
+        assert!(message.contains("shapes/base.yaml: "), "{message}");
+        assert!(message.contains(part), "{template}\n{message}");
+        assert!(message.contains("a.toml:2:12: "), "{message}");
+    }
+    let sound = "spec: {restartPolicy: Never, containers: [{name: executor}]}";
+    assert!(beside(sound, "image = \"a\"").is_ok());
+}
+
+// spec: K-1
+#[test]
+fn a_template_that_cannot_be_read_is_refused_and_one_is_not_read_on_anybody_elses_word() {
+    for missing in ["nowhere.yaml", "shapes", "/dev/zero"] {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join("shapes")).unwrap();
+        let file = directory.path().join("a.toml");
+        let text = format!("[profiles.default]\nimage = \"a\"\ntemplate = \"{missing}\"");
+        std::fs::write(&file, text).unwrap();
+        let error = Config::load(&file, [], &[]).unwrap_err().to_string();
+        assert!(error.contains("cannot be read"), "{error}");
+    }
+    let described = serde_json::json!({"executors": 1, "image": "a", "template": "/etc/passwd"});
+    let place = Where {
+        mode: ClusterMode::Kubernetes,
+        node: EmbeddedNode::Process,
+    };
+    let mistakes = place.profile("gpu", &described).unwrap_err();
+    let keys: Vec<&str> = mistakes
+        .iter()
+        .map(|mistake| mistake.key.as_str())
+        .collect();
+    assert_eq!(
+        keys,
+        ["template"],
+        "spec B-26: whoever speaks to the api names no files of this machine"
+    );
+}

@@ -1,0 +1,132 @@
+//! Parts of a pod that are written as Kubernetes has them, held against Kubernetes' own types.
+
+use std::fmt;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value as Json};
+
+use super::document::Value;
+
+/// Why something is not what it has to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Misfit {
+    /// Where in it; empty: all of it.
+    pub path: String,
+    /// What is wrong there.
+    pub why: String,
+}
+
+impl fmt::Display for Misfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.path.as_str() {
+            "" => f.write_str(&self.why),
+            path => write!(f, "{path}: {}", self.why),
+        }
+    }
+}
+
+/// What keeps this from being a `T`: a value of another type, or a field that there is not.
+pub(super) fn misfit<T: DeserializeOwned + Serialize>(given: &Json) -> Option<Misfit> {
+    let read: T = match serde_path_to_error::deserialize(given) {
+        Ok(read) => read,
+        Err(error) => {
+            let path = error.path().to_string();
+            return Some(Misfit {
+                path: if path == "." { String::new() } else { path },
+                why: error.into_inner().to_string(),
+            });
+        }
+    };
+    // What the type has no field for is not in what it is written as.
+    let kept = serde_json::to_value(read).ok()?;
+    let path = unknown(given, &kept, String::new())?;
+    let why = "Kubernetes has no such field".to_owned();
+    Some(Misfit { path, why })
+}
+
+fn unknown(given: &Json, kept: &Json, path: String) -> Option<String> {
+    match (given, kept) {
+        (Json::Object(given), Json::Object(kept)) => given.iter().find_map(|(key, value)| {
+            let inner = match path.as_str() {
+                "" => key.clone(),
+                path => format!("{path}.{key}"),
+            };
+            match kept.get(key) {
+                Some(kept) => unknown(value, kept, inner),
+                None => (!value.is_null()).then_some(inner),
+            }
+        }),
+        (Json::Array(given), Json::Array(kept)) => {
+            let pairs = given.iter().zip(kept).enumerate();
+            (pairs.into_iter())
+                .find_map(|(n, (given, kept))| unknown(given, kept, format!("{path}[{n}]")))
+        }
+        _ => None,
+    }
+}
+
+/// A value of the configuration as JSON; `None` where it is a date, or a number that JSON has not.
+pub(super) fn json(value: &Value) -> Option<Json> {
+    Some(match value {
+        Value::Text(text) => Json::from(text.as_str()),
+        Value::Whole(number) => Json::from(i64::try_from(*number).ok()?),
+        Value::Number(text) => Json::from(text.parse::<f64>().ok()?),
+        Value::Flag(flag) => Json::from(*flag),
+        Value::Date(_) => return None,
+        Value::List(items) => {
+            let items = items.iter().map(|item| json(&item.value));
+            Json::Array(items.collect::<Option<_>>()?)
+        }
+        Value::Table(table) => {
+            let fields = table
+                .iter()
+                .map(|(key, node)| Some((key.clone(), json(&node.value)?)));
+            Json::Object(fields.collect::<Option<Map<_, _>>>()?)
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{Affinity, PodTemplateSpec};
+    use serde_json::json;
+
+    use super::*;
+
+    // spec: K-1, K-5
+    #[test]
+    fn what_kubernetes_would_not_read_is_told_with_its_place() {
+        let container = |fields: Json| json!({"spec": {"containers": [{"name": "a"}, fields]}});
+        for (given, told) in [
+            (
+                container(json!({"name": "b", "imagePullPolcy": "Always"})),
+                "spec.containers[1].imagePullPolcy: Kubernetes has no such field",
+            ),
+            (
+                json!({"metadata": {"lables": {}}}),
+                "metadata.lables: Kubernetes has no such field",
+            ),
+            (
+                json!({"status": {}}),
+                "status: Kubernetes has no such field",
+            ),
+        ] {
+            let misfit = misfit::<PodTemplateSpec>(&given).map(|misfit| misfit.to_string());
+            assert_eq!(misfit.as_deref(), Some(told));
+        }
+        let mistyped = container(json!({"name": "b", "env": {"A": "1"}}));
+        let told = misfit::<PodTemplateSpec>(&mistyped).unwrap().to_string();
+        assert!(told.starts_with("spec.containers[1].env: "), "{told}");
+        let sound = json!({
+            "metadata": {"labels": {"a/b": "c"}, "creationTimestamp": null},
+            "spec": {
+                "containers": [{"name": "a", "resources": {}, "volumeMounts": []}],
+                "volumes": [{"name": "v", "emptyDir": {}}],
+            },
+        });
+        assert_eq!(misfit::<PodTemplateSpec>(&sound), None);
+        let affinity = json!({"nodeAffinty": {}});
+        assert!(misfit::<Affinity>(&affinity).is_some());
+    }
+}

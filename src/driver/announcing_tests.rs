@@ -1,0 +1,84 @@
+//! The whole driver, in a pod of the embedded cluster, and the events that are written about that pod.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use http::Request;
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+use tower::ServiceExt as _;
+
+use super::*;
+
+async fn ask(cluster: &DevCluster, request: http::request::Builder, body: Value) -> Value {
+    let request = request.header("content-type", "application/json");
+    let request = request.body(Body::from(body.to_string())).unwrap();
+    let response = cluster.router().oneshot(request).await.unwrap();
+    assert!(response.status().is_success(), "{response:?}");
+    let bytes = response.into_body().collect().await.unwrap().to_bytes();
+    serde_json::from_slice(&bytes).unwrap()
+}
+
+async fn make(cluster: &DevCluster, what: &str, object: Value) {
+    let path = format!("/api/v1/namespaces/default/{what}");
+    ask(cluster, Request::post(path), object).await;
+}
+
+// spec: O-45, A-21
+#[actix::test]
+async fn a_quota_that_stays_used_up_is_one_event_on_the_drivers_pod_however_often_it_is_met() {
+    tokio::time::pause();
+    let cluster = devcluster::start(devcluster::Options {
+        node: NodeKind::Simulated(SimulatedNode::default()),
+        ..devcluster::Options::default()
+    });
+    let container = json!({"name": "driver", "image": "none"});
+    let driver = json!({"metadata": {"name": "driver-0"}, "spec": {"containers": [container]}});
+    make(&cluster, "pods", driver).await;
+    // The driver and one executor.
+    let quota = json!({"metadata": {"name": "small"}, "spec": {"hard": {"pods": "2"}}});
+    make(&cluster, "resourcequotas", quota).await;
+    let sets = [
+        "profiles.default.image=none",
+        "profiles.default.executors=3",
+        "driver.pod_name=driver-0",
+    ];
+    let sets = sets.map(str::to_owned);
+    let config = Config::from_toml("", "none.toml", [], &sets).unwrap();
+    let environment = Environment {
+        clients: Clients::in_process(cluster.router(), "default"),
+        clock: Clock::starting_at(jiff::Timestamp::UNIX_EPOCH),
+        seed: 1,
+        holder: 1,
+    };
+    let (handle, running) = start_in(config, environment);
+    let running = actix::spawn(running);
+    let events = || async {
+        let path = "/api/v1/namespaces/default/events";
+        let list = ask(&cluster, Request::get(path), Value::Null).await;
+        let events = list["items"].as_array().unwrap().iter();
+        let ours = events.filter(|event| event["source"]["component"] == "boatswain");
+        ours.cloned().collect::<Vec<Value>>()
+    };
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let first = events().await;
+    assert_eq!(first.len(), 1, "{first:?}");
+    let event = &first[0];
+    assert_eq!(event["reason"], "QuotaExceeded");
+    assert_eq!(event["type"], "Warning");
+    assert_eq!(event["involvedObject"]["kind"], "Pod");
+    assert_eq!(event["involvedObject"]["name"], "driver-0");
+    let said = event["message"].as_str().unwrap();
+    assert!(said.contains("small") && said.contains("default"), "{said}");
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let later = events().await;
+    assert_eq!(later.len(), 1, "{later:?}");
+    let count = later[0]["count"].as_u64().unwrap();
+    assert!(
+        count <= 11,
+        "at most once a minute, and not per request: {count}"
+    );
+    handle.stop_by(OnSignal::HandOver);
+    assert_eq!(running.await.unwrap(), Exit::Superseded);
+    cluster.shutdown().await;
+}

@@ -1,0 +1,153 @@
+//! Calls about claims on volumes (spec K-10, A-60, A-61).
+
+use bytes::Bytes;
+use http::Method;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::Calls;
+use super::pods::{is_another, is_missing, kind_is};
+use super::transport::{
+    self, Call, JSON, LIST_LIMIT, MERGE_PATCH, OBJECT_LIMIT, Query, Rejection, garbage,
+};
+use crate::kubernetes::claims::read_claim;
+use crate::kubernetes::refusal::Failure;
+use crate::kubernetes::wire::ListWire;
+use crate::model::claims::Claim;
+
+const CLAIMS: &str = "persistentvolumeclaims";
+
+/// So many claims come at once.
+const PAGE: &str = "500";
+
+impl Calls {
+    /// All claims of the application, as the newest there are. One that cannot be read is left out.
+    ///
+    /// # Errors
+    /// Where they cannot be listed to the end.
+    pub async fn list_claims(&self) -> Result<Vec<Claim>, Failure> {
+        let reader = &self.at.reader;
+        let selector = format!("{}={}", reader.labels.keys().app_id, reader.app_id);
+        let mut claims = Vec::new();
+        let mut token: Option<String> = None;
+        loop {
+            let mut query = Query::default()
+                .with("labelSelector", &selector)
+                .with("limit", PAGE);
+            if let Some(token) = &token {
+                query = query.with("continue", token);
+            }
+            let call = Call {
+                method: Method::GET,
+                path: self.core_path(CLAIMS, None),
+                query,
+                body: None,
+                limit: LIST_LIMIT,
+            };
+            let place = call.place();
+            let body = self.answer(&self.clients().reads, call).await;
+            let body = body.map_err(|rejection| rejection.failure)?;
+            let text = transport::text(&body);
+            let list: ListWire<'_, &RawValue> =
+                serde_json::from_str(&text).map_err(|error| garbage(&place, &error.to_string()))?;
+            let items = list.items.unwrap_or_default();
+            claims.extend(items.iter().filter_map(|item| self.read(item.get()).ok()));
+            let next = list.metadata.and_then(|meta| meta.continue_token);
+            token = next.map(|token| token.0.into_owned());
+            if token.as_deref().is_none_or(str::is_empty) {
+                return Ok(claims);
+            }
+        }
+    }
+
+    /// Reads a claim; `None` where the server says that there is none.
+    ///
+    /// # Errors
+    /// Also for a 404 that does not say so of this very claim.
+    pub async fn get_claim(&self, name: &str) -> Result<Option<Claim>, Failure> {
+        let call = self.claim_call(Method::GET, Some(name), Query::default(), None);
+        match self.claim(call).await {
+            Ok(claim) => Ok(Some(claim)),
+            Err(rejection) if is_missing(&rejection, CLAIMS, name) => Ok(None),
+            Err(rejection) => Err(rejection.failure),
+        }
+    }
+
+    /// Makes a claim.
+    ///
+    /// # Errors
+    /// [`crate::kubernetes::Kind::AlreadyExists`] where the name is taken.
+    pub async fn create_claim(&self, claim: &Value) -> Result<Claim, Failure> {
+        let body = Some((JSON, Bytes::from(claim.to_string())));
+        let call = self.claim_call(Method::POST, None, self.write_query(), body);
+        self.claim(call).await.map_err(|r| r.failure)
+    }
+
+    /// Gives a claim to this owner, and to nobody else. One that is not there any more needs none.
+    ///
+    /// # Errors
+    /// Where it cannot be written; one of that name that is another one is refused.
+    pub async fn give_claim(&self, claim: &Claim, owner: &Value) -> Result<(), Failure> {
+        let patch = json!({"metadata": {"uid": &*claim.uid, "ownerReferences": [owner]}});
+        let body = Some((MERGE_PATCH, Bytes::from(patch.to_string())));
+        let call = self.claim_call(Method::PATCH, Some(&claim.name), self.write_query(), body);
+        match self.claim(call).await {
+            Ok(_) => Ok(()),
+            Err(rejection) if is_missing(&rejection, CLAIMS, &claim.name) => Ok(()),
+            Err(rejection) => Err(rejection.failure),
+        }
+    }
+
+    /// Deletes a claim, with its uid as precondition.
+    ///
+    /// # Errors
+    /// Where it is not known to go.
+    pub async fn delete_claim(&self, claim: &Claim) -> Result<(), Failure> {
+        let options = json!({
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": &*claim.uid},
+        });
+        let body = Some((JSON, Bytes::from(options.to_string())));
+        let call = self.claim_call(Method::DELETE, Some(&claim.name), self.write_query(), body);
+        match self.answer(&self.clients().deletes, call).await {
+            Ok(_) => Ok(()),
+            Err(rejection)
+                if is_missing(&rejection, CLAIMS, &claim.name) || is_another(&rejection) =>
+            {
+                Ok(())
+            }
+            Err(rejection) => Err(rejection.failure),
+        }
+    }
+
+    fn claim_call(
+        &self,
+        method: Method,
+        name: Option<&str>,
+        query: Query,
+        body: Option<(&'static str, Bytes)>,
+    ) -> Call {
+        Call {
+            method,
+            path: self.core_path(CLAIMS, name),
+            query,
+            body,
+            limit: OBJECT_LIMIT,
+        }
+    }
+
+    async fn claim(&self, call: Call) -> Result<Claim, Rejection> {
+        let place = call.place();
+        let body = self.answer(&self.clients().creates, call).await?;
+        let text = transport::text(&body);
+        kind_is(&text, "PersistentVolumeClaim")
+            .and_then(|()| self.read(&text))
+            .map_err(|why| garbage(&place, &why).into())
+    }
+
+    fn read(&self, json: &str) -> Result<Claim, String> {
+        let reader = &self.at.reader;
+        read_claim(json, reader.labels, &reader.app_id, &reader.prefix)
+    }
+}

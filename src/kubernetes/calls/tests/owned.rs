@@ -1,0 +1,161 @@
+//! What the record owns beside executors, against the embedded cluster: made, found, put right, given away.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::cluster::in_default;
+use super::*;
+use crate::devcluster::{self, DevCluster, Options};
+use crate::kubernetes::belongings::{Belonging, Content, config_map, service};
+use crate::kubernetes::claims::{ClaimFor, claim_json};
+use crate::kubernetes::pod_template::owner_reference;
+use crate::kubernetes::record::RecordPlace;
+use crate::model::claims::{ClaimOwner, ClaimShape, ClaimTemplate};
+use crate::model::{AppId, ExecutorId};
+
+/// One that leaves what belongs to nobody alone.
+fn cluster() -> (DevCluster, Calls) {
+    let cluster = devcluster::start(Options {
+        collect_garbage: false,
+        ..Options::default()
+    });
+    let calls = calls_to(Clients::in_process(cluster.router(), "default"));
+    (cluster, in_default(calls))
+}
+
+fn place() -> RecordPlace {
+    RecordPlace {
+        namespace: "default".to_owned(),
+        prefix: "etl".to_owned(),
+        app_name: "etl".to_owned(),
+        labels: LabelScheme::Boatswain,
+        owner: None,
+    }
+}
+
+fn map(app: &str, text: &str) -> Belonging {
+    let texts = BTreeMap::from([("a".to_owned(), text.to_owned())]);
+    let content = Content {
+        texts,
+        ..Content::default()
+    };
+    config_map(&place(), &app.into(), &content)
+}
+
+fn owner(uid: &str) -> Value {
+    owner_reference("etl", &uid.into())
+}
+
+// spec: K-8, K-9
+#[tokio::test]
+async fn what_is_there_as_it_should_be_is_not_written_and_what_is_not_is_put_right() {
+    let (cluster, calls) = cluster();
+    let selector = BTreeMap::from([("app".to_owned(), "driver".to_owned())]);
+    let leading = service(&place(), &"etl-7f3a".into(), &selector, 7078);
+    for belonging in [map("etl-7f3a", "1"), leading] {
+        for expected in [1, 0, 0] {
+            let before = cluster.writes().await;
+            calls.ensure(&belonging, &owner("r1")).await.unwrap();
+            assert_eq!(cluster.writes().await - before, expected, "{belonging:?}");
+        }
+        // The record was made anew.
+        let before = cluster.writes().await;
+        calls.ensure(&belonging, &owner("r2")).await.unwrap();
+        assert_eq!(cluster.writes().await - before, 1);
+        calls.ensure(&belonging, &owner("r2")).await.unwrap();
+        assert_eq!(cluster.writes().await - before, 1);
+    }
+    calls
+        .ensure(&map("etl-7f3a", "2"), &owner("r2"))
+        .await
+        .unwrap();
+    let found = calls.get_config_map("etl-executor").await.unwrap().unwrap();
+    assert_eq!(found.data["a"], "2", "a successor has other content");
+}
+
+// spec: K-8
+#[tokio::test]
+async fn another_application_s_object_of_that_name_is_left_alone() {
+    let (_cluster, calls) = cluster();
+    calls
+        .ensure(&map("other", "1"), &owner("r1"))
+        .await
+        .unwrap();
+    let refused = calls
+        .ensure(&map("etl-7f3a", "2"), &owner("r2"))
+        .await
+        .unwrap_err();
+    assert_eq!(refused.kind, Kind::Invalid);
+    assert!(refused.message.contains("pod_name_prefix"), "{refused}");
+    let found = calls.get_config_map("etl-executor").await.unwrap().unwrap();
+    assert_eq!(found.data["a"], "1");
+}
+
+fn claim(name: &str, app: &AppId) -> Value {
+    let template = ClaimTemplate {
+        volume: "data".into(),
+        shape: ClaimShape {
+            storage_class: None,
+            access_modes: BTreeSet::from(["ReadWriteOnce".into()]),
+            bytes: 1 << 30,
+        },
+        owner: ClaimOwner::Application,
+    };
+    let of = ClaimFor {
+        app_id: app,
+        app_name: "etl",
+        namespace: "default",
+        prefix: "etl",
+        labels: LabelScheme::Boatswain,
+        record: &"r1".into(),
+        id: ExecutorId::FIRST,
+        profile: &"default".into(),
+        pod: ("etl-exec-1", None),
+    };
+    claim_json(name, &template, &of)
+}
+
+// spec: K-10, A-60
+#[tokio::test]
+async fn a_claim_is_listed_given_to_another_record_and_deleted() {
+    let (_cluster, calls) = cluster();
+    let ours: AppId = "etl-7f3a".into();
+    let made = calls.create_claim(&claim("a", &ours)).await.unwrap();
+    calls
+        .create_claim(&claim("b", &"other".into()))
+        .await
+        .unwrap();
+    assert_eq!(made.record, Some("r1".into()));
+    let taken = calls.create_claim(&claim("a", &ours)).await.unwrap_err();
+    assert_eq!(taken.kind, Kind::AlreadyExists);
+    let listed = calls.list_claims().await.unwrap();
+    assert_eq!(
+        listed,
+        [made.clone()],
+        "the other application's is not ours"
+    );
+    calls.give_claim(&made, &owner("r2")).await.unwrap();
+    let given = calls.get_claim("a").await.unwrap().unwrap();
+    assert_eq!(
+        (given.record.clone(), &given.uid),
+        (Some("r2".into()), &made.uid)
+    );
+    calls.delete_claim(&given).await.unwrap();
+    assert_eq!(calls.get_claim("a").await, Ok(None));
+    // It is there no more: nothing to be done.
+    calls.delete_claim(&given).await.unwrap();
+    calls.give_claim(&given, &owner("r3")).await.unwrap();
+}
+
+// spec: K-10
+#[tokio::test]
+async fn another_claim_of_the_same_name_is_neither_given_away_nor_deleted() {
+    let (_cluster, calls) = cluster();
+    let ours: AppId = "etl-7f3a".into();
+    let first = calls.create_claim(&claim("a", &ours)).await.unwrap();
+    calls.delete_claim(&first).await.unwrap();
+    let second = calls.create_claim(&claim("a", &ours)).await.unwrap();
+    calls.delete_claim(&first).await.unwrap();
+    let refused = calls.give_claim(&first, &owner("r2")).await.unwrap_err();
+    assert_eq!(refused.kind, Kind::Invalid);
+    assert_eq!(calls.get_claim("a").await, Ok(Some(second)));
+}

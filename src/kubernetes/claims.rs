@@ -1,0 +1,273 @@
+//! Claims on volumes, as they are sent and read (spec K-10, A-60).
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::labels::LabelScheme;
+use super::pod_template::{owner_reference, recommended_labels};
+use super::quantity::parse_memory_bytes;
+use super::record::record_name;
+use crate::model::claims::{Claim, ClaimOwner, ClaimShape, ClaimTemplate};
+use crate::model::{AppId, ExecutorId, PodUid, ProfileName};
+
+/// On claims for whose storage class nobody asked: that which they have is what was the cluster's default.
+const DEFAULT_CLASS: &str = "boatswain.dev/default-storage-class";
+
+/// A claim that each executor of a profile has, and where it is mounted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimSpec {
+    /// What is claimed.
+    pub template: ClaimTemplate,
+    /// Where it is mounted.
+    pub mount_path: String,
+}
+
+/// For whom a claim is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimFor<'a> {
+    /// The application.
+    pub app_id: &'a AppId,
+    /// Its name, for people.
+    pub app_name: &'a str,
+    /// The executors' namespace.
+    pub namespace: &'a str,
+    /// What all names begin with.
+    pub prefix: &'a str,
+    /// Whose label keys are written.
+    pub labels: LabelScheme,
+    /// The application record.
+    pub record: &'a PodUid,
+    /// The executor.
+    pub id: ExecutorId,
+    /// Its profile.
+    pub profile: &'a ProfileName,
+    /// Its pod: the name, and the uid where there is one already.
+    pub pod: (&'a str, Option<&'a PodUid>),
+}
+
+/// A claim of that name, as it is sent.
+pub fn claim_json(name: &str, template: &ClaimTemplate, of: &ClaimFor<'_>) -> Value {
+    let keys = of.labels.keys();
+    let mut labels = recommended_labels(of.app_id, of.app_name, "claim");
+    for (key, value) in [
+        (keys.app_id, of.app_id.as_str()),
+        (keys.executor_id, &of.id.to_string()),
+        (keys.profile, of.profile.as_str()),
+    ] {
+        labels.insert(key.to_owned(), value.into());
+    }
+    let (pod, uid) = of.pod;
+    let owner = match (template.owner, uid) {
+        (ClaimOwner::Application, _) => Some(owner_reference(of.prefix, of.record)),
+        (ClaimOwner::Executor, Some(uid)) => Some(json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "name": pod,
+            "uid": uid.as_str(),
+            "controller": true,
+            "blockOwnerDeletion": false,
+        })),
+        (ClaimOwner::Executor, None) => None,
+    };
+    let mut claim = json!({
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": name,
+            "namespace": of.namespace,
+            "labels": labels,
+            "ownerReferences": owner.map(|owner| vec![owner]).unwrap_or_default(),
+        },
+        "spec": claim_spec(&template.shape),
+    });
+    if template.shape.storage_class.is_none() {
+        claim["metadata"]["annotations"] = json!({DEFAULT_CLASS: "true"});
+    }
+    claim
+}
+
+/// What is claimed, as it is sent.
+pub(super) fn claim_spec(shape: &ClaimShape) -> Value {
+    let ClaimShape {
+        storage_class,
+        access_modes,
+        bytes,
+    } = shape;
+    let modes: Vec<&str> = access_modes.iter().map(AsRef::as_ref).collect();
+    let mut spec = json!({
+        "accessModes": modes,
+        "resources": {"requests": {"storage": bytes.to_string()}},
+    });
+    if let Some(class) = storage_class {
+        spec["storageClassName"] = json!(class);
+    }
+    spec
+}
+
+/// Reads a claim; `prefix` is what the record's name begins with.
+///
+/// # Errors
+/// Where it is none.
+pub(super) fn read_claim(
+    json: &str,
+    labels: LabelScheme,
+    app_id: &AppId,
+    prefix: &str,
+) -> Result<Claim, String> {
+    let wire: Wire = serde_json::from_str(json).map_err(|error| error.to_string())?;
+    let meta = wire.metadata;
+    let label = |key: &str| meta.labels.as_ref().and_then(|labels| labels.get(key));
+    let owners = meta.owner_references.unwrap_or_default();
+    let record = record_name(prefix);
+    let of_record = |owner: &&OwnerWire| owner.kind == "ConfigMap" && owner.name == record;
+    let status = wire.status.unwrap_or_default();
+    let storage = |amounts: Option<Amounts>| parse_memory_bytes(&amounts?.storage?).ok();
+    let claimed = storage(wire.spec.resources.and_then(|r| r.requests));
+    let has = storage(status.capacity);
+    let default = (meta.annotations.as_ref())
+        .is_some_and(|annotations| annotations.get(DEFAULT_CLASS).is_some());
+    Ok(Claim {
+        ours: label(labels.keys().app_id).is_some_and(|id| id == app_id.as_str()),
+        record: (owners.iter().find(of_record)).map(|owner| PodUid::from(owner.uid.as_str())),
+        of_a_pod: owners.iter().any(|owner| owner.kind == "Pod"),
+        created: meta.creation_timestamp.and_then(|at| at.parse().ok()),
+        spent: meta.deletion_timestamp.is_some() || status.phase.as_deref() == Some("Lost"),
+        shape: ClaimShape {
+            storage_class: (wire.spec.storage_class_name)
+                .filter(|_| !default)
+                .map(Arc::from),
+            access_modes: (wire.spec.access_modes.unwrap_or_default().into_iter())
+                .map(Arc::from)
+                .collect(),
+            bytes: has.or(claimed).unwrap_or(0),
+        },
+        name: Arc::from(meta.name),
+        uid: Arc::from(meta.uid),
+    })
+}
+
+#[derive(Deserialize)]
+struct Wire {
+    metadata: MetaWire,
+    spec: SpecWire,
+    status: Option<StatusWire>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MetaWire {
+    name: String,
+    uid: String,
+    creation_timestamp: Option<String>,
+    deletion_timestamp: Option<String>,
+    labels: Option<std::collections::BTreeMap<String, String>>,
+    annotations: Option<std::collections::BTreeMap<String, String>>,
+    owner_references: Option<Vec<OwnerWire>>,
+}
+
+#[derive(Deserialize)]
+struct OwnerWire {
+    kind: String,
+    name: String,
+    uid: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SpecWire {
+    storage_class_name: Option<String>,
+    access_modes: Option<Vec<String>>,
+    resources: Option<ResourcesWire>,
+}
+
+#[derive(Deserialize)]
+struct ResourcesWire {
+    requests: Option<Amounts>,
+}
+
+#[derive(Default, Deserialize)]
+struct StatusWire {
+    phase: Option<String>,
+    capacity: Option<Amounts>,
+}
+
+#[derive(Deserialize)]
+struct Amounts {
+    storage: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn template(class: Option<&str>, owner: ClaimOwner) -> ClaimTemplate {
+        ClaimTemplate {
+            volume: "data".into(),
+            shape: ClaimShape {
+                storage_class: class.map(Arc::from),
+                access_modes: BTreeSet::from(["ReadWriteOnce".into()]),
+                bytes: 10 << 30,
+            },
+            owner,
+        }
+    }
+
+    /// The claim as a server that has filled in its defaults shows it.
+    fn shown(template: &ClaimTemplate) -> Claim {
+        let app: AppId = "etl-1".into();
+        let of = ClaimFor {
+            app_id: &app,
+            app_name: "etl",
+            namespace: "jobs",
+            prefix: "etl",
+            labels: LabelScheme::Boatswain,
+            record: &"record".into(),
+            id: ExecutorId::FIRST,
+            profile: &"default".into(),
+            pod: ("etl-exec-1", Some(&"pod".into())),
+        };
+        let mut json = claim_json("etl-exec-1-data", template, &of);
+        json["metadata"]["uid"] = "u".into();
+        if json["spec"]["storageClassName"].is_null() {
+            json["spec"]["storageClassName"] = "standard".into();
+        }
+        read_claim(&json.to_string(), LabelScheme::Boatswain, &app, "etl").unwrap()
+    }
+
+    // spec: K-10, A-60
+    #[test]
+    fn a_claim_is_read_as_it_was_meant_whatever_class_the_cluster_gave_it() {
+        for class in [None, Some("fast")] {
+            let template = template(class, ClaimOwner::Application);
+            let claim = shown(&template);
+            assert_eq!(claim.shape, template.shape);
+            assert_eq!(claim.record, Some("record".into()));
+            assert!(claim.ours && !claim.of_a_pod && !claim.spent);
+        }
+    }
+
+    // spec: K-10
+    #[test]
+    fn a_claim_of_an_executor_s_own_goes_with_its_pod() {
+        let claim = shown(&template(None, ClaimOwner::Executor));
+        assert_eq!((claim.of_a_pod, claim.record), (true, None));
+    }
+
+    // spec: A-60
+    #[test]
+    fn the_size_is_what_the_volume_has_once_there_is_one() {
+        let json = json!({
+            "metadata": {"name": "c", "uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {"resources": {"requests": {"storage": "1Gi"}}},
+            "status": {"phase": "Bound", "capacity": {"storage": "2Gi"}},
+        });
+        let claim =
+            read_claim(&json.to_string(), LabelScheme::Boatswain, &"a".into(), "a").unwrap();
+        assert_eq!(claim.shape.bytes, 2 << 30);
+        assert!(claim.spent && !claim.ours);
+    }
+}

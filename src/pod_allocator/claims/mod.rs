@@ -1,0 +1,339 @@
+//! Claims on volumes: which a new executor gets that another one left, and for which it waits (spec A-60): pure.
+//!
+//! What is in use is read from the snapshots, and from what was given to requests that no pod is known of yet. What there
+//! is beside that is listed when executors are missing, and only then; nothing that was listed is believed for long.
+
+pub mod making;
+mod pool;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::model::claims::{Claim, ClaimOwner, ClaimTemplate, PodClaim};
+use crate::model::executor::Class;
+use crate::model::{Batch, Entry, Epoch, ExecutorId, Now, Pod, ProfileName, Snapshot, Tick};
+use crate::planted::{self, Planted};
+
+use super::decision::{Action, Decision};
+use super::demand::Demand;
+use making::Making;
+use pool::Pool;
+
+/// What was listed is believed for so long: whoever deletes claims by hand is noticed, and a burst of requests needs one
+/// list.
+const VALID: Duration = Duration::from_secs(5);
+
+/// What is done with claims.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Settings {
+    /// What the names of claims begin with.
+    pub prefix: Arc<str>,
+    /// Whether a new executor gets a claim that another one left.
+    pub reuse: bool,
+    /// Whether it waits for one that is about to be free.
+    pub wait: bool,
+    /// The claims of each profile's executors.
+    pub profiles: BTreeMap<ProfileName, Arc<[ClaimTemplate]>>,
+}
+
+/// What is known of claims.
+#[derive(Debug)]
+pub struct Claims {
+    settings: Settings,
+    /// A younger one may be meant for a pod that nobody has seen yet.
+    min_age: Duration,
+    /// Until then a request of an earlier driver's may commit, with a claim that nobody seems to have.
+    settled_at: Tick,
+    now: Now,
+    holdings: BTreeMap<ExecutorId, Holding>,
+    holders: BTreeMap<Arc<str>, BTreeSet<ExecutorId>>,
+    /// Those whose pods cannot be read: what they have nobody knows (spec S-15).
+    unread: BTreeSet<ExecutorId>,
+    /// What was given to executors, for as long as they are in the ledger: each repeat of a request is the same request.
+    given: BTreeMap<ExecutorId, Arc<[PodClaim]>>,
+    /// The claims that this round's snapshots mention.
+    mentioned: BTreeSet<Arc<str>>,
+    /// Those that pods have that are no executors: when they come back nobody knows (spec E-3).
+    haunted: BTreeSet<Arc<str>>,
+    listing: Option<Listing>,
+    /// A list is under way.
+    asked: bool,
+    /// When claims were first listed, by uid: one is surely as old as that.
+    first_seen: BTreeMap<Arc<str>, Tick>,
+    pool: Pool,
+    /// Those that are still to be made.
+    pub making: Making,
+}
+
+/// What an executor has.
+#[derive(Debug)]
+struct Holding {
+    names: BTreeSet<Arc<str>>,
+    /// Whether it is on its way out.
+    goes: bool,
+    /// Since when it has ended, and is there: it may be kept there for ever.
+    ended: Option<Tick>,
+}
+
+#[derive(Debug)]
+struct Listing {
+    asked: Tick,
+    epoch: Epoch,
+    claims: Vec<Claim>,
+}
+
+impl Claims {
+    /// Nothing is known yet. A request may commit for `server_timeout` after it was sent.
+    pub fn new(settings: Settings, min_age: Duration, server_timeout: Duration, now: Now) -> Self {
+        Self {
+            making: Making::new(Arc::clone(&settings.prefix), min_age),
+            settings,
+            min_age,
+            settled_at: now.tick + server_timeout,
+            now,
+            holdings: BTreeMap::new(),
+            holders: BTreeMap::new(),
+            unread: BTreeSet::new(),
+            given: BTreeMap::new(),
+            mentioned: BTreeSet::new(),
+            haunted: BTreeSet::new(),
+            listing: None,
+            asked: false,
+            first_seen: BTreeMap::new(),
+            pool: Pool::default(),
+        }
+    }
+
+    /// There is a new profile, whose executors have these.
+    pub fn know(&mut self, profile: ProfileName, templates: Arc<[ClaimTemplate]>) {
+        self.settings.profiles.insert(profile, templates);
+    }
+
+    /// A round begins.
+    pub fn begin_round(&mut self, batch: &Batch, now: Now) {
+        self.now = now;
+        self.pool = Pool::default();
+        self.mentioned.clear();
+        self.haunted.clear();
+        if !self.are_there() {
+            return;
+        }
+        for snapshot in batch.snapshots() {
+            let executors = snapshot.changes.executors.iter();
+            let pods = executors.filter_map(|id| snapshot.entry(*id)?.pod());
+            let of_pods = pods.filter_map(|pod| pod.volume_claims.as_deref());
+            let ghosts = snapshot.changes.ghosts.iter();
+            let ghosts = ghosts.filter_map(|uid| snapshot.ghosts.get(uid)?.claims.as_deref());
+            let claims = of_pods.chain(ghosts).flatten();
+            self.mentioned
+                .extend(claims.map(|claim| Arc::clone(&claim.name)));
+        }
+        let ghosts = batch.latest().ghosts.values();
+        let claims = ghosts.filter_map(|ghost| ghost.claims.as_deref()).flatten();
+        (self.haunted).extend(claims.map(|claim| Arc::clone(&claim.name)));
+    }
+
+    /// An executor has changed, or left the ledger.
+    pub fn see(&mut self, id: ExecutorId, entry: Option<&Entry>) {
+        let before = self.let_go(id);
+        self.unread.remove(&id);
+        let now = self.now.tick;
+        let Some(entry) = entry.filter(|entry| !entry.is_gone()) else {
+            self.given.remove(&id);
+            self.making.left(id);
+            return;
+        };
+        let templates = self.settings.profiles.get(&entry.profile);
+        let templates = templates.map(AsRef::as_ref).unwrap_or_default();
+        self.making.see(entry, templates, now);
+        let unread = |pod: &&Arc<Pod>| pod.phase.is_unreadable() && pod.volume_claims.is_none();
+        if entry.pod().filter(unread).is_some() {
+            self.unread.insert(id);
+        }
+        let of_pod = entry.pod().and_then(|pod| pod.volume_claims.as_deref());
+        let given = self.given.get(&id).map(AsRef::as_ref);
+        let names: BTreeSet<Arc<str>> = ([of_pod, given].into_iter().flatten().flatten())
+            .map(|claim| Arc::clone(&claim.name))
+            .collect();
+        if names.is_empty() {
+            return;
+        }
+        let class = entry.class();
+        let ended = (class == Class::Finished)
+            .then(|| before.and_then(|before| before.ended).unwrap_or(now));
+        let goes = match class {
+            Class::Leaving | Class::Finished => true,
+            // Whose end was told all the same does not go in time (spec L-3).
+            Class::Terminating => !entry.told,
+            _ => false,
+        };
+        self.hold(id, Holding { names, goes, ended });
+    }
+
+    fn hold(&mut self, id: ExecutorId, holding: Holding) {
+        for name in &holding.names {
+            self.holders.entry(Arc::clone(name)).or_default().insert(id);
+        }
+        self.holdings.insert(id, holding);
+    }
+
+    fn let_go(&mut self, id: ExecutorId) -> Option<Holding> {
+        let before = self.holdings.remove(&id)?;
+        for name in &before.names {
+            if let Some(holders) = self.holders.get_mut(name) {
+                holders.remove(&id);
+                if holders.is_empty() {
+                    self.holders.remove(name);
+                }
+            }
+        }
+        Some(before)
+    }
+
+    /// Leaves out whoever waits for a claim, or for a list of them (spec A-60).
+    pub fn limit(&mut self, latest: &Snapshot, demands: &mut [Demand], decision: &mut Decision) {
+        let concerned = |demand: &Demand| demand.new > 0 && self.reuses(&demand.profile);
+        if !demands.iter().any(concerned) {
+            return;
+        }
+        if !self.is_fresh(latest.epoch) {
+            for demand in demands.iter_mut().filter(|demand| concerned(demand)) {
+                demand.new = 0;
+            }
+            if !std::mem::replace(&mut self.asked, true) {
+                decision.actions.push(Action::ListClaims(latest.epoch));
+            }
+            return;
+        }
+        self.pool = self.gather(latest);
+        if !self.settings.wait {
+            return;
+        }
+        let mut trial = self.pool.counts();
+        for demand in demands {
+            let templates = reusable(&self.settings, &demand.profile);
+            demand.new = trial.need_not_wait(templates, demand.new);
+        }
+    }
+
+    /// What a new executor gets of what others left; to be called in a round whose demands were limited.
+    pub fn give(&mut self, id: ExecutorId, profile: &ProfileName) {
+        let mut given = Vec::new();
+        for template in reusable(&self.settings, profile) {
+            if let Some(name) = self.pool.take(&template.shape) {
+                let volume = Arc::clone(&template.volume);
+                given.push(PodClaim { volume, name });
+            }
+        }
+        if given.is_empty() {
+            return;
+        }
+        let names = given.iter().map(|claim| Arc::clone(&claim.name)).collect();
+        let (goes, ended) = (false, None);
+        self.hold(id, Holding { names, goes, ended });
+        self.given.insert(id, given.into());
+    }
+
+    /// What it was given.
+    pub fn given(&self, id: ExecutorId) -> &[PodClaim] {
+        self.given.get(&id).map(AsRef::as_ref).unwrap_or_default()
+    }
+
+    /// A list that was asked for then has come; `None`: it failed, and nothing is reused.
+    pub fn listed(&mut self, claims: Option<Vec<Claim>>, asked: Tick, epoch: Epoch) {
+        self.asked = false;
+        let claims = claims.unwrap_or_default();
+        let known = std::mem::take(&mut self.first_seen);
+        self.first_seen = (claims.iter())
+            .map(|claim| {
+                let seen = known.get(&claim.uid).copied().unwrap_or(asked);
+                (Arc::clone(&claim.uid), seen)
+            })
+            .collect();
+        self.listing = Some(Listing {
+            asked,
+            epoch,
+            claims,
+        });
+    }
+
+    fn are_there(&self) -> bool {
+        self.settings
+            .profiles
+            .values()
+            .any(|templates| !templates.is_empty())
+    }
+
+    fn reuses(&self, profile: &ProfileName) -> bool {
+        reusable(&self.settings, profile).next().is_some()
+    }
+
+    fn is_fresh(&self, epoch: Epoch) -> bool {
+        (self.listing.as_ref()).is_some_and(|listing| {
+            listing.epoch == epoch && self.now.tick.since(listing.asked) < VALID
+        })
+    }
+
+    /// What is free, and what is about to be.
+    fn gather(&self, latest: &Snapshot) -> Pool {
+        let mut pool = Pool::default();
+        if !self.unread.is_empty() {
+            return pool;
+        }
+        let listed = self.listing.iter().flat_map(|listing| &listing.claims);
+        for claim in listed {
+            let gets_lost = claim.spent || claim.of_a_pod || claim.record != latest.record;
+            let haunted = self.haunted.contains(&claim.name);
+            if !claim.ours || gets_lost || claim.record.is_none() || haunted {
+                continue;
+            }
+            let name = &claim.name;
+            let holders = self
+                .holders
+                .get(name)
+                .filter(|_| !planted::is(Planted::ClaimGivenTwice));
+            match holders {
+                Some(holders) if holders.iter().all(|id| self.gives_back(*id)) => {
+                    pool.expect(claim)
+                }
+                Some(_) => {}
+                None if self.mentioned.contains(name) || !self.is_ripe(claim) => pool.expect(claim),
+                None => pool.add(claim),
+            }
+        }
+        pool
+    }
+
+    /// Whether its claims can be waited for: it is on its way out, and nothing has kept it there for long.
+    fn gives_back(&self, id: ExecutorId) -> bool {
+        (self.holdings.get(&id)).is_some_and(|holding| {
+            let kept = |ended: Tick| self.now.tick.since(ended) >= self.min_age;
+            holding.goes && !holding.ended.is_some_and(kept)
+        })
+    }
+
+    /// Whether a claim that nobody has can be given to somebody.
+    fn is_ripe(&self, claim: &Claim) -> bool {
+        let by_server = claim.created.is_some_and(|created| {
+            let age = Duration::try_from(self.now.wall.duration_since(created));
+            age.is_ok_and(|age| age >= self.min_age)
+        });
+        // Clocks differ; by our own it is at least as old as we have known it.
+        let known = self.first_seen.get(&claim.uid);
+        let by_us = known.is_some_and(|seen| self.now.tick.since(*seen) >= self.min_age);
+        (by_server || by_us) && self.now.tick >= self.settled_at
+    }
+}
+
+/// The claims of a profile's executors that others may have had.
+fn reusable<'a>(
+    settings: &'a Settings,
+    profile: &ProfileName,
+) -> impl Iterator<Item = &'a ClaimTemplate> + Clone + use<'a> {
+    let templates = settings.profiles.get(profile).filter(|_| settings.reuse);
+    let templates = templates.map(AsRef::as_ref).unwrap_or_default();
+    templates
+        .iter()
+        .filter(|t| t.owner == ClaimOwner::Application)
+}

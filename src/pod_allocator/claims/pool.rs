@@ -1,0 +1,90 @@
+//! Claims that nobody has, by what they have: those that are free, and those that are about to be (spec A-60).
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use crate::model::claims::{Claim, ClaimShape, ClaimTemplate};
+
+/// Claims that nobody has, or soon nobody will.
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    free: BTreeMap<ClaimShape, VecDeque<Arc<str>>>,
+    expected: BTreeMap<ClaimShape, u32>,
+}
+
+impl Pool {
+    /// This one is free.
+    pub(super) fn add(&mut self, claim: &Claim) {
+        let alike = self.free.entry(claim.shape.clone()).or_default();
+        alike.push_back(Arc::clone(&claim.name));
+    }
+
+    /// This one is about to be.
+    pub(super) fn expect(&mut self, claim: &Claim) {
+        *self.expected.entry(claim.shape.clone()).or_default() += 1;
+    }
+
+    /// Takes a free one that does for this, the smallest of those that are alike otherwise.
+    pub(super) fn take(&mut self, wanted: &ClaimShape) -> Option<Arc<str>> {
+        let does = |(shape, names): &(&ClaimShape, &mut VecDeque<Arc<str>>)| {
+            !names.is_empty() && shape.does_for(wanted)
+        };
+        let (_, names) = self.free.iter_mut().find(does)?;
+        names.pop_front()
+    }
+
+    /// How many there are of each shape, to try with.
+    pub(super) fn counts(&self) -> Counts {
+        let number = |names: &VecDeque<Arc<str>>| u32::try_from(names.len()).unwrap_or(u32::MAX);
+        Counts {
+            free: (self.free.iter())
+                .map(|(shape, names)| (shape.clone(), number(names)))
+                .collect(),
+            expected: self.expected.clone(),
+        }
+    }
+}
+
+/// How many claims there are of each shape.
+#[derive(Debug)]
+pub(super) struct Counts {
+    free: BTreeMap<ClaimShape, u32>,
+    expected: BTreeMap<ClaimShape, u32>,
+}
+
+impl Counts {
+    /// How many of these executors need not wait. Each that does waits for a claim that is known to come back, and no two
+    /// for the same one; so nobody waits for what does not come.
+    pub(super) fn need_not_wait<'a>(
+        &mut self,
+        templates: impl Iterator<Item = &'a ClaimTemplate> + Clone,
+        executors: u32,
+    ) -> u32 {
+        let mut waiting = 0;
+        for _ in 0..executors {
+            if self.expected.is_empty() {
+                break;
+            }
+            let mut waits = false;
+            for template in templates.clone() {
+                let wanted = &template.shape;
+                waits |= !take_one(&mut self.free, wanted) && take_one(&mut self.expected, wanted);
+            }
+            waiting += u32::from(waits);
+        }
+        executors - waiting
+    }
+}
+
+fn take_one(counts: &mut BTreeMap<ClaimShape, u32>, wanted: &ClaimShape) -> bool {
+    let does = |(shape, _): &(&ClaimShape, &mut u32)| shape.does_for(wanted);
+    let Some((shape, left)) = counts.iter_mut().find(does) else {
+        return false;
+    };
+    *left -= 1;
+    if *left == 0 {
+        let shape = shape.clone();
+        counts.remove(&shape);
+    }
+    true
+}

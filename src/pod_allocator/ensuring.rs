@@ -1,0 +1,135 @@
+//! Whether a claim is there, and made where it is not (spec K-10, A-61).
+
+use serde_json::Value;
+
+use super::claims::making::{Ensure, Ensured};
+use crate::kubernetes::{Calls, Failure, Kind};
+use crate::model::claims::Claim;
+
+/// Looks for a claim, unless there is none as far as is known, and makes it.
+pub(super) async fn ensure(calls: &Calls, ensure: &Ensure, claim: &Value) -> Ensured {
+    if !ensure.new {
+        match calls.get_claim(&ensure.name).await {
+            Ok(Some(there)) => return standing(&there),
+            Ok(None) => {}
+            Err(_) => return Ensured::Trouble,
+        }
+    }
+    let refusal = match calls.create_claim(claim).await {
+        Ok(_) => return Ensured::There,
+        Err(failure) => failure,
+    };
+    // An earlier request may have made it whose answer was lost.
+    if refusal.kind == Kind::AlreadyExists {
+        return match calls.get_claim(&ensure.name).await {
+            Ok(Some(there)) => standing(&there),
+            Ok(None) | Err(_) => Ensured::Trouble,
+        };
+    }
+    meaning(&refusal)
+}
+
+fn standing(claim: &Claim) -> Ensured {
+    if !claim.ours {
+        let name = &claim.name;
+        let why = format!("the name {name} is taken by a claim that is not this application's");
+        return Ensured::Refused(why.into());
+    }
+    match claim.spent {
+        true => Ensured::Trouble,
+        false => Ensured::There,
+    }
+}
+
+/// What is wrong with the claim, or with what may be claimed, stays so; everything else passes (spec ).
+fn meaning(failure: &Failure) -> Ensured {
+    match failure.kind {
+        Kind::Quota | Kind::Admission | Kind::Invalid | Kind::Rights => {
+            Ensured::Refused(failure.explained())
+        }
+        _ => Ensured::Trouble,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::devcluster::{self, DevCluster, Options};
+    use crate::kubernetes::pod_template::EXECUTOR_CONTAINER;
+    use crate::kubernetes::{CallsSpec, Clients, LabelScheme};
+    use crate::model::ExecutorId;
+
+    fn cluster() -> (DevCluster, Calls) {
+        let cluster = devcluster::start(Options::default());
+        let spec = CallsSpec {
+            namespace: "default".to_owned(),
+            app_id: "a-1".into(),
+            prefix: "a".to_owned(),
+            labels: LabelScheme::Boatswain,
+            container: EXECUTOR_CONTAINER.to_owned(),
+            check_all_containers: true,
+            request_timeout: Duration::from_secs(1),
+        };
+        let calls = Calls::new(Clients::in_process(cluster.router(), "default"), spec);
+        (cluster, calls)
+    }
+
+    fn asked(new: bool) -> Ensure {
+        Ensure {
+            id: ExecutorId::FIRST,
+            profile: "default".into(),
+            pod: "a-exec-1".into(),
+            uid: "u1".into(),
+            volume: "data".into(),
+            name: "a-exec-1-data".into(),
+            new,
+        }
+    }
+
+    fn body(app: &str) -> Value {
+        json!({
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "a-exec-1-data", "labels": {"boatswain.dev/app-id": app}},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+        })
+    }
+
+    // spec: K-10
+    #[tokio::test]
+    async fn a_claim_is_made_once_however_often_its_answer_was_lost() {
+        let (cluster, calls) = cluster();
+        for new in [true, true, false] {
+            let ensured = ensure(&calls, &asked(new), &body("a-1")).await;
+            assert_eq!(ensured, Ensured::There);
+        }
+        assert_eq!(
+            cluster.writes().await,
+            2,
+            "what is looked for first is not written"
+        );
+        let claim = calls.get_claim("a-exec-1-data").await.unwrap().unwrap();
+        calls.delete_claim(&claim).await.unwrap();
+        let ensured = ensure(&calls, &asked(false), &body("a-1")).await;
+        assert_eq!(ensured, Ensured::There, "it was lost, and is made anew");
+    }
+
+    // spec: A-61
+    #[tokio::test]
+    async fn a_claim_that_the_cluster_refuses_or_that_is_somebody_else_s_is_refused() {
+        let (_cluster, calls) = cluster();
+        let refused = |ensured: Ensured, word: &str| match ensured {
+            Ensured::Refused(why) => assert!(why.contains(word), "{why}"),
+            other => panic!("{other:?}"),
+        };
+        let mut bad = body("a-1");
+        bad["metadata"]["name"] = "No_Name".into();
+        refused(ensure(&calls, &asked(true), &bad).await, "metadata.name");
+        ensure(&calls, &asked(true), &body("another")).await;
+        refused(ensure(&calls, &asked(true), &body("a-1")).await, "taken");
+    }
+}
