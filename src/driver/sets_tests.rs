@@ -301,11 +301,10 @@ async fn at_the_end_of_the_application_nothing_is_left() {
 
 // spec: A-80, L-1, I-2, I-4
 #[actix::test]
-#[ignore = "it did not end within minutes on a busy machine: not known yet whether it is slow or stuck"]
 async fn whatever_befalls_sets_pods_and_drivers_all_comes_to_what_is_wanted_and_each_end_is_told_once()
  {
     tokio::time::pause();
-    for seed in 0..6u64 {
+    for seed in 0..4u64 {
         let strategy = STRATEGIES[usize::try_from(seed % 2).unwrap()];
         let mut world = World::new(strategy);
         let mut rng = StdRng::seed_from_u64(seed);

@@ -115,7 +115,7 @@ impl PodReader {
             disruption: disruption(&status),
             conditions: conditions(&status),
             executor,
-            failed_sidecar,
+            failed_sidecar: failed_sidecar.map(Arc::new),
             draining: annotations
                 .and_then(|pairs| pairs.get(DRAINING))
                 .and_then(draining::read)

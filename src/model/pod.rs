@@ -48,7 +48,7 @@ pub struct Pod {
     /// The executor container: by name, else the first.
     pub executor: ContainerState,
     /// Another container that ended non-zero, where such ones decide too (`check_all_containers`, spec E-12).
-    pub failed_sidecar: Option<Termination>,
+    pub failed_sidecar: Option<Arc<Termination>>,
     /// That it was told to drain, by this driver or an earlier one (spec L-12).
     pub draining: Option<Arc<Draining>>,
     /// The annotation `boatswain.dev/deletion-cost`; 0 without one.

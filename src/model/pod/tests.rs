@@ -69,7 +69,7 @@ fn the_executor_containers_end_decides_and_a_sidecars_only_where_asked_for() {
     };
     let with = |executor, failed_sidecar| Pod {
         executor,
-        failed_sidecar,
+        failed_sidecar: Option::map(failed_sidecar, Arc::new),
         ..running.clone()
     };
     let up = ContainerState::Running { started: None };
