@@ -299,6 +299,29 @@ async fn at_the_end_of_the_application_nothing_is_left() {
     }
 }
 
+// spec: A-80, K-10
+#[actix::test]
+async fn each_pod_of_a_stateful_set_has_its_claim_which_goes_with_the_application() {
+    tokio::time::pause();
+    let claims = r#"[{name = "data", mount_path = "/data", size = "1Gi"}]"#;
+    let claims = format!("profiles.default.claims={claims}");
+    let mut world = World::new("statefulset");
+    let driver = world.driver(&[&claims]);
+    seconds(5).await;
+    assert_eq!(world.ids().await, [1, 2, 3]);
+    assert_eq!(driver.live().await, 3);
+    let path = "/api/v1/namespaces/default/persistentvolumeclaims";
+    let list = world.ask(Method::GET, path, None).await;
+    let bound = list["items"].as_array().unwrap().iter();
+    let bound = bound.filter(|claim| claim["status"]["phase"] == "Bound");
+    assert_eq!(bound.count(), 3, "{list}");
+    driver.handle.stop_by(OnSignal::End);
+    assert_eq!(driver.task.await.unwrap(), Exit::Clean);
+    seconds(60).await;
+    let list = world.ask(Method::GET, path, None).await;
+    assert_eq!(list["items"], json!([]));
+}
+
 // spec: A-80, L-1, I-2, I-4
 #[actix::test]
 async fn whatever_befalls_sets_pods_and_drivers_all_comes_to_what_is_wanted_and_each_end_is_told_once()

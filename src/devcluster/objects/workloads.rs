@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::object::{at, set, text, unset};
+use super::object::{at, list, set, text, unset};
 use super::resource::Resource;
 use crate::devcluster::api::status::Cause;
 use crate::devcluster::validation::{defaults, validate, validate_pod};
@@ -82,10 +82,11 @@ pub(super) fn validate(resource: Resource, object: &Value, causes: &mut Vec<Caus
             detail,
         ));
     }
+    let template = with_claimed_volumes(object, template);
     let mut of_pods = Vec::new();
-    validate_pod::pod(template, &mut of_pods);
+    validate_pod::pod(&template, &mut of_pods);
     validate::labels(
-        template,
+        &template,
         &["metadata", "labels"],
         "metadata.labels",
         &mut of_pods,
@@ -94,7 +95,7 @@ pub(super) fn validate(resource: Resource, object: &Value, causes: &mut Vec<Caus
         cause.field = format!("spec.template.{}", cause.field);
     }
     causes.extend(of_pods);
-    let policy = text(template, &["spec", "restartPolicy"]);
+    let policy = text(&template, &["spec", "restartPolicy"]);
     if policy != "Always" {
         causes.push(Cause::not_supported(
             "spec.template.spec.restartPolicy",
@@ -111,6 +112,23 @@ pub(super) fn validate(resource: Resource, object: &Value, causes: &mut Vec<Caus
             detail,
         ));
     }
+}
+
+/// A set's template with the volumes that its pods will have besides, by its claim templates.
+fn with_claimed_volumes(object: &Value, template: &Value) -> Value {
+    let mut template = template.clone();
+    let claimed = list(object, &["spec", "volumeClaimTemplates"]);
+    if !claimed.is_empty() {
+        let name = |claim: &Value| text(claim, &["metadata", "name"]).to_owned();
+        let names: Vec<String> = claimed.iter().map(name).collect();
+        let mut volumes = list(&template, &["spec", "volumes"]).to_vec();
+        volumes.retain(|volume| !names.iter().any(|name| volume["name"] == **name));
+        let volume =
+            |name: &String| json!({"name": name, "persistentVolumeClaim": {"claimName": name}});
+        volumes.extend(names.iter().map(volume));
+        set(&mut template, &["spec", "volumes"], volumes.into());
+    }
+    template
 }
 
 /// What is wrong with a change of one object into another.
