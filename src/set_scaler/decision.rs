@@ -243,7 +243,7 @@ impl Scaling {
         self.failures.see(entry, now.tick);
         let Some(pod) = entry.pod() else { return };
         let count = pod.restarts.as_ref().map_or(0, |restarts| restarts.count);
-        let first = self.restarts.get(&id).is_none();
+        let first = !self.restarts.contains_key(&id);
         let before = self.restarts.insert(id, count);
         // What was before this driver another one has counted.
         let before = before.unwrap_or(if entry.adopted && first { count } else { 0 });
