@@ -22,7 +22,10 @@ fn a_claim_needs_a_name_a_place_and_a_size_and_has_defaults_for_the_rest() {
         access_modes: BTreeSet::from([AccessMode::ReadWriteOnce]),
         owner: ClaimOwner::Application,
     };
-    assert_eq!(config.profiles["default"].claims, [expected.clone()]);
+    assert_eq!(
+        config.profiles["default"].claims,
+        *std::slice::from_ref(&expected)
+    );
     let whole = r#"{ name = "data", mount_path = "/data", size = "10Gi", storage_class = "fast",
                      access_modes = ["ReadWriteMany", "ReadOnlyMany"], owner = "executor" }"#;
     let whole: String = whole.split_whitespace().collect::<Vec<_>>().join(" ");
