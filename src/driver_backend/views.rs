@@ -259,7 +259,13 @@ pub fn profiles(
         *registered.entry(&account.profile).or_default() += 1;
     }
     let mut waiting: BTreeMap<&ProfileName, BTreeMap<String, u32>> = BTreeMap::new();
-    for entry in snapshot.entries.values() {
+    // Most of the time nobody waits, and then the fleet need not be gone through.
+    let anybody = snapshot.counts.values().any(|counts| counts.pending > 0);
+    for entry in anybody
+        .then(|| snapshot.entries.values())
+        .into_iter()
+        .flatten()
+    {
         if matches!(entry.class(), Class::Pending(_))
             && let Some(why) = entry.pod().and_then(|pod| pod.why_pending())
         {

@@ -1,13 +1,60 @@
-//! Whether a claim is there, and made where it is not (spec K-10, A-61).
+//! Claims on volumes: those that there are, and those that are made where they are not (spec K-10, A-60, A-61).
 
+use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use serde_json::Value;
 
+use super::PodAllocator;
 use super::claims::making::{Ensure, Ensured};
 use crate::kubernetes::{Calls, Failure, Kind};
 use crate::model::claims::Claim;
+use crate::model::{Epoch, PodUid};
+use crate::snapshot_store::messages::{AskRound, Subscriber};
+
+impl PodAllocator {
+    /// Lists the application's claims; where that fails none is reused (spec A-60).
+    pub(super) fn list_claims(&mut self, epoch: Epoch, ctx: &mut Context<Self>) {
+        let (calls, asked) = (self.calls.clone(), self.clock.now().tick);
+        let list = async move { calls.list_claims().await };
+        ctx.spawn(list.into_actor(self).map(move |listed, this, _| {
+            let claims: Option<Vec<Claim>> = match listed {
+                Ok(claims) => Some(claims),
+                Err(failure) => {
+                    let error = failure.explained();
+                    tracing::warn!(%error, "claims on volumes cannot be listed: none is reused");
+                    None
+                }
+            };
+            this.allocation.claims().listed(claims, asked, epoch);
+            this.store.do_send(AskRound(Subscriber::Allocator));
+        }));
+    }
+
+    /// Makes a claim, where it is not there yet (spec K-10).
+    pub(super) fn ensure_claim(
+        &mut self,
+        ensure: Ensure,
+        record: Option<&PodUid>,
+        ctx: &mut Context<Self>,
+    ) {
+        let body = record.and_then(|record| self.pods.claim(&ensure, record));
+        let calls = self.calls.clone();
+        let asked = ensure.clone();
+        let call = async move {
+            match body {
+                Some(body) => ensure_there(&calls, &asked, &body).await,
+                None => Ensured::Trouble,
+            }
+        };
+        ctx.spawn(call.into_actor(self).map(move |ensured, this, _| {
+            let now = this.clock.now().tick;
+            (this.allocation.claims().making).answered(&ensure, ensured, now);
+            this.store.do_send(AskRound(Subscriber::Allocator));
+        }));
+    }
+}
 
 /// Looks for a claim, unless there is none as far as is known, and makes it.
-pub(super) async fn ensure(calls: &Calls, ensure: &Ensure, claim: &Value) -> Ensured {
+async fn ensure_there(calls: &Calls, ensure: &Ensure, claim: &Value) -> Ensured {
     if !ensure.new {
         match calls.get_claim(&ensure.name).await {
             Ok(Some(there)) => return standing(&there),
@@ -104,7 +151,7 @@ mod tests {
     async fn a_claim_is_made_once_however_often_its_answer_was_lost() {
         let (cluster, calls) = cluster();
         for new in [true, true, false] {
-            let ensured = ensure(&calls, &asked(new), &body("a-1")).await;
+            let ensured = ensure_there(&calls, &asked(new), &body("a-1")).await;
             assert_eq!(ensured, Ensured::There);
         }
         assert_eq!(
@@ -114,7 +161,7 @@ mod tests {
         );
         let claim = calls.get_claim("a-exec-1-data").await.unwrap().unwrap();
         calls.delete_claim(&claim).await.unwrap();
-        let ensured = ensure(&calls, &asked(false), &body("a-1")).await;
+        let ensured = ensure_there(&calls, &asked(false), &body("a-1")).await;
         assert_eq!(ensured, Ensured::There, "it was lost, and is made anew");
     }
 
@@ -128,8 +175,14 @@ mod tests {
         };
         let mut bad = body("a-1");
         bad["metadata"]["name"] = "No_Name".into();
-        refused(ensure(&calls, &asked(true), &bad).await, "metadata.name");
-        ensure(&calls, &asked(true), &body("another")).await;
-        refused(ensure(&calls, &asked(true), &body("a-1")).await, "taken");
+        refused(
+            ensure_there(&calls, &asked(true), &bad).await,
+            "metadata.name",
+        );
+        ensure_there(&calls, &asked(true), &body("another")).await;
+        refused(
+            ensure_there(&calls, &asked(true), &body("a-1")).await,
+            "taken",
+        );
     }
 }

@@ -17,13 +17,13 @@ pub mod ids;
 pub mod messages;
 pub mod pace;
 pub mod pause;
+mod pods;
 pub mod rate;
 pub mod saying;
 pub mod slots;
 pub mod victims;
 pub mod waiting;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix::{
@@ -33,27 +33,25 @@ use actix::{
 use crate::announcer::Announce;
 use crate::clock::Clock;
 use crate::driver_backend::steering::messages::Stop;
-use crate::kubernetes::claims::{ClaimFor, claim_json};
-use crate::kubernetes::pod_template::{Common, TemplateError};
-use crate::kubernetes::{Calls, Failure, Kind as FailureKind, PodBody, ProfileSpec, Template};
+use crate::kubernetes::pod_template::TemplateError;
+use crate::kubernetes::{Calls, Failure, Kind as FailureKind};
 use crate::lifecycle_manager::messages::Ended;
 use crate::metrics::messages::{AskDepths, Depths};
-use crate::model::claims::Claim;
-use crate::model::failures::Avoid;
 use crate::model::news::{Aim, News, Outcome};
 use crate::model::pod::Sighting;
-use crate::model::{Epoch, ExecutorId, PodUid, ProfileName, Snapshot, Tick};
+use crate::model::{ExecutorId, PodUid, ProfileName, Snapshot, Tick};
 use crate::planted::{self, Planted};
 use crate::snapshot_store::SnapshotStore;
 use crate::snapshot_store::delivery::Timing;
 use crate::snapshot_store::messages::{AskRound, Decided, Round, Subscribe, Subscriber, Tell};
 
 use allocation::Allocation;
-use claims::making::{Ensure, Ensured};
 use decision::{Action, Answer, Decision, Saying};
 use hold::Kind;
 use messages::{CannotStart, Keep, KeepFailures, KnowProfile, Reserve, StopRequesting};
 use pause::Paused;
+
+pub use pods::Pods;
 
 /// Decides how many executors are asked for and which go.
 pub struct PodAllocator {
@@ -104,78 +102,6 @@ pub struct Wiring {
     pub paused: Recipient<Paused>,
     /// Who announces what lasts on the driver's pod, where it has one.
     pub announcer: Option<Recipient<Announce>>,
-}
-
-/// How pods are made; the application record that owns them may be made anew (spec K-2).
-pub struct Pods {
-    common: Common,
-    profiles: BTreeMap<ProfileName, ProfileSpec>,
-    template: Template,
-}
-
-impl Pods {
-    /// Pods of these profiles.
-    ///
-    /// # Errors
-    /// Where the API server would refuse the pods for a reason that can be told beforehand.
-    pub fn new(
-        common: Common,
-        profiles: BTreeMap<ProfileName, ProfileSpec>,
-    ) -> Result<Self, TemplateError> {
-        let template = Template::new(&common, &profiles)?;
-        Ok(Self {
-            common,
-            profiles,
-            template,
-        })
-    }
-
-    /// Takes a new profile in; where no pod can be made of it, nothing changes.
-    fn know(&mut self, name: ProfileName, spec: ProfileSpec) -> Result<(), TemplateError> {
-        let mut profiles = self.profiles.clone();
-        profiles.insert(name, spec);
-        self.template = Template::new(&self.common, &profiles)?;
-        self.profiles = profiles;
-        Ok(())
-    }
-
-    /// New pods avoid these nodes, and no others.
-    fn avoid(&mut self, avoid: Avoid) {
-        self.common.avoid = avoid;
-        // It could be rendered before, and nothing that can be refused has changed.
-        if let Ok(template) = Template::new(&self.common, &self.profiles) {
-            self.template = template;
-        }
-    }
-
-    /// A claim of an executor's, as it is sent; `None` where its profile has no such one.
-    fn claim(&self, ensure: &Ensure, record: &PodUid) -> Option<serde_json::Value> {
-        let claims = &self.profiles.get(&ensure.profile)?.claims;
-        let spec = claims
-            .iter()
-            .find(|spec| spec.template.volume == ensure.volume)?;
-        let of = ClaimFor {
-            app_id: &self.common.app_id,
-            app_name: &self.common.app_name,
-            namespace: &self.common.namespace,
-            prefix: &self.common.prefix,
-            labels: self.common.labels,
-            record,
-            id: ensure.id,
-            profile: &ensure.profile,
-            pod: (&ensure.pod, Some(&ensure.uid)),
-        };
-        Some(claim_json(&ensure.name, &spec.template, &of))
-    }
-
-    /// The pod of an executor, owned by this record; `None` where there is no such profile.
-    fn pod(&mut self, profile: &ProfileName, id: ExecutorId, record: &PodUid) -> Option<PodBody> {
-        if self.common.record_uid != *record {
-            self.common.record_uid = record.clone();
-            self.template = Template::new(&self.common, &self.profiles).ok()?;
-        }
-        self.template.pod(profile, id)
-    }
 }
 
 /// The time of a next decision has come.
@@ -287,42 +213,6 @@ impl PodAllocator {
         let request = async move { calls.create_pod(&pod).await.map_err(Refusal::Failed) };
         ctx.spawn(request.into_actor(self).map(move |answer, this, _| {
             this.answered(id, &profile, sent, answer);
-        }));
-    }
-
-    /// Lists the application's claims; where that fails none is reused (spec A-60).
-    fn list_claims(&mut self, epoch: Epoch, ctx: &mut Context<Self>) {
-        let (calls, asked) = (self.calls.clone(), self.clock.now().tick);
-        let list = async move { calls.list_claims().await };
-        ctx.spawn(list.into_actor(self).map(move |listed, this, _| {
-            let claims: Option<Vec<Claim>> = match listed {
-                Ok(claims) => Some(claims),
-                Err(failure) => {
-                    let error = failure.explained();
-                    tracing::warn!(%error, "claims on volumes cannot be listed: none is reused");
-                    None
-                }
-            };
-            this.allocation.claims().listed(claims, asked, epoch);
-            this.store.do_send(AskRound(Subscriber::Allocator));
-        }));
-    }
-
-    /// Makes a claim, where it is not there yet (spec K-10).
-    fn ensure_claim(&mut self, ensure: Ensure, record: Option<&PodUid>, ctx: &mut Context<Self>) {
-        let body = record.and_then(|record| self.pods.claim(&ensure, record));
-        let calls = self.calls.clone();
-        let asked = ensure.clone();
-        let call = async move {
-            match body {
-                Some(body) => ensuring::ensure(&calls, &asked, &body).await,
-                None => Ensured::Trouble,
-            }
-        };
-        ctx.spawn(call.into_actor(self).map(move |ensured, this, _| {
-            let now = this.clock.now().tick;
-            (this.allocation.claims().making).answered(&ensure, ensured, now);
-            this.store.do_send(AskRound(Subscriber::Allocator));
         }));
     }
 

@@ -36,8 +36,10 @@ fn the_word_count_loses_an_executor_and_the_driver_and_counts_right() {
     let failed = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}{failed}");
     for line in [
-        "requested, pending",
-        "registered, exiting, ended",
+        // An executor may be faster than the batch that shows its pod.
+        "was: requested, ",
+        "registered, ",
+        "exiting, ended",
         "the driver is started again, registered:",
         "nobody is left",
         "the counts are right",

@@ -24,7 +24,7 @@ fn a_claim_needs_a_name_a_place_and_a_size_and_has_defaults_for_the_rest() {
     };
     assert_eq!(
         config.profiles["default"].claims,
-        std::slice::from_ref(&expected)
+        *std::slice::from_ref(&expected)
     );
     let whole = r#"{ name = "data", mount_path = "/data", size = "10Gi", storage_class = "fast",
                      access_modes = ["ReadWriteMany", "ReadOnlyMany"], owner = "executor" }"#;

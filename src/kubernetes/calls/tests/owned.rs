@@ -130,7 +130,7 @@ async fn a_claim_is_listed_given_to_another_record_and_deleted() {
     let listed = calls.list_claims().await.unwrap();
     assert_eq!(
         listed,
-        std::slice::from_ref(&made),
+        *std::slice::from_ref(&made),
         "the other application's is not ours"
     );
     calls.give_claim(&made, &owner("r2")).await.unwrap();

@@ -1,0 +1,91 @@
+//! How executors' pods and their claims are made, of profiles and of the record that owns them (spec K-2, K-10).
+
+use std::collections::BTreeMap;
+
+use super::claims::making::Ensure;
+use crate::kubernetes::claims::{ClaimFor, claim_json};
+use crate::kubernetes::pod_template::{Common, TemplateError};
+use crate::kubernetes::{PodBody, ProfileSpec, Template};
+use crate::model::failures::Avoid;
+use crate::model::{ExecutorId, PodUid, ProfileName};
+
+/// How pods are made; the application record that owns them may be made anew (spec K-2).
+pub struct Pods {
+    common: Common,
+    profiles: BTreeMap<ProfileName, ProfileSpec>,
+    template: Template,
+}
+
+impl Pods {
+    /// Pods of these profiles.
+    ///
+    /// # Errors
+    /// Where the API server would refuse the pods for a reason that can be told beforehand.
+    pub fn new(
+        common: Common,
+        profiles: BTreeMap<ProfileName, ProfileSpec>,
+    ) -> Result<Self, TemplateError> {
+        let template = Template::new(&common, &profiles)?;
+        Ok(Self {
+            common,
+            profiles,
+            template,
+        })
+    }
+
+    /// Takes a new profile in; where no pod can be made of it, nothing changes.
+    pub(super) fn know(
+        &mut self,
+        name: ProfileName,
+        spec: ProfileSpec,
+    ) -> Result<(), TemplateError> {
+        let mut profiles = self.profiles.clone();
+        profiles.insert(name, spec);
+        self.template = Template::new(&self.common, &profiles)?;
+        self.profiles = profiles;
+        Ok(())
+    }
+
+    /// New pods avoid these nodes, and no others.
+    pub(super) fn avoid(&mut self, avoid: Avoid) {
+        self.common.avoid = avoid;
+        // It could be rendered before, and nothing that can be refused has changed.
+        if let Ok(template) = Template::new(&self.common, &self.profiles) {
+            self.template = template;
+        }
+    }
+
+    /// A claim of an executor's, as it is sent; `None` where its profile has no such one.
+    pub(super) fn claim(&self, ensure: &Ensure, record: &PodUid) -> Option<serde_json::Value> {
+        let claims = &self.profiles.get(&ensure.profile)?.claims;
+        let spec = claims
+            .iter()
+            .find(|spec| spec.template.volume == ensure.volume)?;
+        let of = ClaimFor {
+            app_id: &self.common.app_id,
+            app_name: &self.common.app_name,
+            namespace: &self.common.namespace,
+            prefix: &self.common.prefix,
+            labels: self.common.labels,
+            record,
+            id: ensure.id,
+            profile: &ensure.profile,
+            pod: (&ensure.pod, Some(&ensure.uid)),
+        };
+        Some(claim_json(&ensure.name, &spec.template, &of))
+    }
+
+    /// The pod of an executor, owned by this record; `None` where there is no such profile.
+    pub(super) fn pod(
+        &mut self,
+        profile: &ProfileName,
+        id: ExecutorId,
+        record: &PodUid,
+    ) -> Option<PodBody> {
+        if self.common.record_uid != *record {
+            self.common.record_uid = record.clone();
+            self.template = Template::new(&self.common, &self.profiles).ok()?;
+        }
+        self.template.pod(profile, id)
+    }
+}
