@@ -210,7 +210,7 @@ impl Scaling {
         if let Some(spent) = self.failures.spent(now.tick) {
             actions.push(over(spent));
         }
-        actions.extend(self.failures.keep().map(Action::KeepFailures));
+        actions.extend(self.keep_failures().map(Action::KeepFailures));
         self.forget_numbered(latest);
         // While the record is not there nobody knows whether this is still the driver (spec K-2).
         if latest.record.is_some() {
@@ -477,6 +477,11 @@ impl Scaling {
             }
         }
         waits
+    }
+
+    /// The failures that a successor has to know of, where they have changed since this was asked.
+    pub fn keep_failures(&mut self) -> Option<KeptFailures> {
+        self.failures.keep()
     }
 
     /// All sets were looked at, or could not be.

@@ -218,6 +218,10 @@ impl SetScaler {
 
     fn spent(&mut self, why: Arc<str>) {
         tracing::error!(why = &*why, "the application has failed too often: it ends");
+        // Who ends the application has it written first, and there may be no next round that would say it.
+        if let Some(failures) = self.scaling.keep_failures() {
+            self.keep_failures.do_send(KeepFailures(failures));
+        }
         self.stop.do_send(Stop::OverBudget { why });
     }
 
