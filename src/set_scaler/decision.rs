@@ -4,6 +4,9 @@
 //! All that is done follows from what is wanted and what was last seen, so a lost answer, a set that somebody else
 //! changed or deleted, or a driver that came in between leads to the same action again.
 
+mod answers;
+mod numbering;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -273,63 +276,6 @@ impl Scaling {
         spent.map(|Spent(why)| why)
     }
 
-    fn forget_numbered(&mut self, latest: &Snapshot) {
-        self.numbers
-            .retain(|uid, (.., trial)| trial.in_flight || latest.unnamed.contains_key(uid));
-    }
-
-    /// Gives ids to pods that have none.
-    fn number(
-        &mut self,
-        latest: &Snapshot,
-        now: Tick,
-        decision: &mut allocator::Decision,
-        actions: &mut Vec<Action>,
-    ) {
-        let most = self.settings.max_in_flight as usize;
-        let mut room = most.saturating_sub(self.about_pods());
-        let waits = |pod: &Unnamed| !pod.terminating && pod.epoch == latest.epoch;
-        let waiting = latest.unnamed.iter().filter(|(_, pod)| waits(pod));
-        let new = latest.unnamed.len().saturating_sub(self.numbers.len());
-        let new = u32::try_from(new).unwrap_or(u32::MAX);
-        self.ids.left(new, now, decision);
-        for (uid, pod) in waiting {
-            if room == 0 {
-                return;
-            }
-            let known = self.numbers.get(uid).map(|(id, ..)| *id);
-            let Some(id) = known.or_else(|| self.next_id(latest)) else {
-                return;
-            };
-            let entry = (self.numbers)
-                .entry(uid.clone())
-                .or_insert_with(|| (id, pod.version.clone(), Trial::default()));
-            let changed = entry.1 != pod.version;
-            if entry.2.in_flight || !(changed || entry.2.may_begin(now)) {
-                continue;
-            }
-            entry.1 = pod.version.clone();
-            entry.2.begin();
-            room -= 1;
-            actions.push(Action::Number {
-                id,
-                uid: uid.clone(),
-                name: Arc::clone(&pod.name),
-                version: pod.version.clone(),
-            });
-        }
-    }
-
-    /// The next id that no pod bears: somebody may have labelled one by hand.
-    fn next_id(&mut self, latest: &Snapshot) -> Option<ExecutorId> {
-        loop {
-            let id = self.ids.take()?;
-            if latest.entry(id).is_none() && !latest.ended.contains(id) {
-                return Some(id);
-            }
-        }
-    }
-
     fn look_after_sets(&mut self, latest: &Snapshot, now: Tick, actions: &mut Vec<Action>) {
         let busy = self.sets.values().any(|trial| trial.in_flight);
         let Some(observed) = self.observed.clone().filter(|_| now < self.look_at) else {
@@ -482,62 +428,6 @@ impl Scaling {
     /// The failures that a successor has to know of, where they have changed since this was asked.
     pub fn keep_failures(&mut self) -> Option<KeptFailures> {
         self.failures.keep()
-    }
-
-    /// All sets were looked at, or could not be.
-    pub fn looked(&mut self, sets: Option<Vec<SetSeen>>, now: Tick) {
-        self.look.over(sets.is_some(), &self.settings.backoff, now);
-        if let Some(sets) = sets {
-            let sets = sets.into_iter().map(|set| (set.name.clone(), set));
-            self.observed = Some(sets.collect());
-            let soon = self.settings.backoff.initial;
-            let pause = if self.ending {
-                soon
-            } else {
-                self.settings.look_every
-            };
-            self.look_at = now + pause;
-        }
-    }
-
-    /// A call about a set was answered, with the set as it is then; or it failed, and all are looked at again.
-    pub fn written(&mut self, name: &str, seen: Result<SetSeen, ()>, now: Tick) {
-        let trial = self.sets.entry(name.to_owned()).or_default();
-        trial.over(seen.is_ok(), &self.settings.backoff, now);
-        match (seen, &mut self.observed) {
-            (Ok(seen), Some(observed)) => {
-                observed.insert(name.to_owned(), seen);
-            }
-            _ => self.look_at = Tick::default(),
-        }
-    }
-
-    /// How often a call about this set has failed since one succeeded.
-    pub fn failures_of(&self, name: &str) -> u32 {
-        self.sets.get(name).map_or(0, |trial| trial.failures)
-    }
-
-    /// A pod was given its id, or was not.
-    pub fn numbered(&mut self, uid: &PodUid, succeeded: bool, now: Tick) {
-        if let Some((.., trial)) = self.numbers.get_mut(uid) {
-            trial.over(succeeded, &self.settings.backoff, now);
-            if succeeded {
-                // The news of it is on the way to the store; if it never comes, it is tried again.
-                trial.not_before = now + self.settings.look_every;
-            }
-        }
-    }
-
-    /// A pod was said to be the first to go, or could not be: then it takes its chance.
-    pub fn cheapened(&mut self, id: ExecutorId) {
-        if let Some(under_way) = self.cheap.get_mut(&id) {
-            *under_way = false;
-        }
-    }
-
-    /// Ids were reserved up to this one, or could not be.
-    pub fn reserved(&mut self, up_to: Option<ExecutorId>) {
-        self.ids.answered(up_to);
     }
 }
 

@@ -1,0 +1,62 @@
+//! Which executor a set's pod is: pods get their ids here, by a label (spec A-80, B-1).
+
+use super::*;
+
+impl Scaling {
+    pub(super) fn forget_numbered(&mut self, latest: &Snapshot) {
+        self.numbers
+            .retain(|uid, (.., trial)| trial.in_flight || latest.unnamed.contains_key(uid));
+    }
+
+    /// Gives ids to pods that have none.
+    pub(super) fn number(
+        &mut self,
+        latest: &Snapshot,
+        now: Tick,
+        decision: &mut allocator::Decision,
+        actions: &mut Vec<Action>,
+    ) {
+        let most = self.settings.max_in_flight as usize;
+        let mut room = most.saturating_sub(self.about_pods());
+        let waits = |pod: &Unnamed| !pod.terminating && pod.epoch == latest.epoch;
+        let waiting = latest.unnamed.iter().filter(|(_, pod)| waits(pod));
+        let new = latest.unnamed.len().saturating_sub(self.numbers.len());
+        let new = u32::try_from(new).unwrap_or(u32::MAX);
+        self.ids.left(new, now, decision);
+        for (uid, pod) in waiting {
+            if room == 0 {
+                return;
+            }
+            let known = self.numbers.get(uid).map(|(id, ..)| *id);
+            let Some(id) = known.or_else(|| self.next_id(latest)) else {
+                return;
+            };
+            let entry = (self.numbers)
+                .entry(uid.clone())
+                .or_insert_with(|| (id, pod.version.clone(), Trial::default()));
+            let changed = entry.1 != pod.version;
+            if entry.2.in_flight || !(changed || entry.2.may_begin(now)) {
+                continue;
+            }
+            entry.1 = pod.version.clone();
+            entry.2.begin();
+            room -= 1;
+            actions.push(Action::Number {
+                id,
+                uid: uid.clone(),
+                name: Arc::clone(&pod.name),
+                version: pod.version.clone(),
+            });
+        }
+    }
+
+    /// The next id that no pod bears: somebody may have labelled one by hand.
+    fn next_id(&mut self, latest: &Snapshot) -> Option<ExecutorId> {
+        loop {
+            let id = self.ids.take()?;
+            if latest.entry(id).is_none() && !latest.ended.contains(id) {
+                return Some(id);
+            }
+        }
+    }
+}
