@@ -77,6 +77,11 @@ async fn ensure_there(calls: &Calls, ensure: &Ensure, claim: &Value) -> Ensured 
 }
 
 fn standing(claim: &Claim) -> Ensured {
+    // What an application of that name has left goes with what owns it.
+    let leaves = claim.spent || claim.record.is_some() || claim.of_a_pod;
+    if !claim.ours && leaves {
+        return Ensured::Trouble;
+    }
     if !claim.ours {
         let name = &claim.name;
         let why = format!("the name {name} is taken by a claim that is not this application's");
@@ -111,7 +116,10 @@ mod tests {
     use crate::model::ExecutorId;
 
     fn cluster() -> (DevCluster, Calls) {
-        let cluster = devcluster::start(Options::default());
+        let cluster = devcluster::start(Options {
+            collect_garbage: false,
+            ..Options::default()
+        });
         let spec = CallsSpec {
             namespace: "default".to_owned(),
             app_id: "a-1".into(),
@@ -184,5 +192,24 @@ mod tests {
             ensure_there(&calls, &asked(true), &body("a-1")).await,
             "taken",
         );
+    }
+
+    // spec: A-61, O-30
+    #[tokio::test]
+    async fn a_claim_that_goes_with_the_application_before_this_one_is_waited_for() {
+        let (_cluster, calls) = cluster();
+        let owners = [("ConfigMap", "a-app"), ("Pod", "a-exec-1")];
+        for (kind, name) in owners {
+            let mut left = body("a-0");
+            left["metadata"]["ownerReferences"] =
+                json!([{"apiVersion": "v1", "kind": kind, "name": name, "uid": "gone"}]);
+            ensure_there(&calls, &asked(true), &left).await;
+            let ensured = ensure_there(&calls, &asked(true), &body("a-1")).await;
+            assert_eq!(ensured, Ensured::Trouble, "{kind}");
+            let claim = calls.get_claim("a-exec-1-data").await.unwrap().unwrap();
+            calls.delete_claim(&claim).await.unwrap();
+        }
+        let ensured = ensure_there(&calls, &asked(true), &body("a-1")).await;
+        assert_eq!(ensured, Ensured::There);
     }
 }

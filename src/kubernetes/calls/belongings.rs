@@ -13,7 +13,8 @@ use crate::kubernetes::refusal::{Failure, Kind};
 
 impl Calls {
     /// Sees to it that an object is there as it should be, with this owner. Where it is already, nothing is written, so
-    /// that it may be asked for again after an answer that was lost.
+    /// that it may be asked for again after an answer that was lost. What an earlier owner of that name has left is
+    /// taken over.
     ///
     /// # Errors
     /// [`Kind::Invalid`] where somebody else has an object of that name; [`Kind::Conflict`] where it is being deleted.
@@ -30,7 +31,10 @@ impl Calls {
         };
         let app_id = self.at.reader.labels.keys().app_id;
         let label = |object: &Value| object["metadata"]["labels"][app_id].clone();
-        if label(&there) != label(&wanted) {
+        // Who holds the record's name inherits what a record of that name had: the garbage collector may not have
+        // come to it yet when an application begins right after another one's end.
+        let ours = label(&there) == label(&wanted) || is_owned_by_namesake(&there, owner);
+        if !ours {
             let place = format!("{resource}/{name}");
             let why = "there is one that is not this application's: choose another executors.pod_name_prefix";
             return Err(Failure::new(Kind::Invalid, &format!("{place}: {why}")));
@@ -83,4 +87,11 @@ impl Calls {
         let answered = self.answer(&self.clients().reads, call).await;
         answered.map(drop).map_err(|rejection| rejection.failure)
     }
+}
+
+/// Whether an object is owned by one of the owner's kind and name, be it this one or one that was there before.
+fn is_owned_by_namesake(there: &Value, owner: &Value) -> bool {
+    let owners = there["metadata"]["ownerReferences"].as_array();
+    (owners.into_iter().flatten())
+        .any(|other| other["kind"] == owner["kind"] && other["name"] == owner["name"])
 }

@@ -75,19 +75,30 @@ async fn what_is_there_as_it_should_be_is_not_written_and_what_is_not_is_put_rig
 // spec: K-8
 #[tokio::test]
 async fn another_application_s_object_of_that_name_is_left_alone() {
+    let others = [vec![owner_reference("other", &"r1".into())], Vec::new()];
+    for others in others {
+        let (_cluster, calls) = cluster();
+        let mut there = map("other", "1").json;
+        there["metadata"]["ownerReferences"] = others.into();
+        calls.create_config_map(&there).await.unwrap();
+        let wanted = map("etl-7f3a", "2");
+        let refused = calls.ensure(&wanted, &owner("r2")).await.unwrap_err();
+        assert_eq!(refused.kind, Kind::Invalid);
+        assert!(refused.message.contains("pod_name_prefix"), "{refused}");
+        let found = calls.get_config_map("etl-executor").await.unwrap().unwrap();
+        assert_eq!(found.data["a"], "1");
+    }
+}
+
+// spec: K-8, O-30
+#[tokio::test]
+async fn what_an_application_left_under_the_same_record_s_name_is_taken_over_by_the_next_one() {
     let (_cluster, calls) = cluster();
-    calls
-        .ensure(&map("other", "1"), &owner("r1"))
-        .await
-        .unwrap();
-    let refused = calls
-        .ensure(&map("etl-7f3a", "2"), &owner("r2"))
-        .await
-        .unwrap_err();
-    assert_eq!(refused.kind, Kind::Invalid);
-    assert!(refused.message.contains("pod_name_prefix"), "{refused}");
+    (calls.ensure(&map("etl-before", "1"), &owner("r1")).await).unwrap();
+    (calls.ensure(&map("etl-7f3a", "2"), &owner("r2")).await).unwrap();
     let found = calls.get_config_map("etl-executor").await.unwrap().unwrap();
-    assert_eq!(found.data["a"], "1");
+    assert_eq!(found.data["a"], "2");
+    assert_eq!(found.labels["boatswain.dev/app-id"], "etl-7f3a");
 }
 
 fn claim(name: &str, app: &AppId) -> Value {
