@@ -31,10 +31,14 @@ impl Calls {
         };
         let app_id = self.at.reader.labels.keys().app_id;
         let label = |object: &Value| object["metadata"]["labels"][app_id].clone();
-        // Who holds the record's name inherits what a record of that name had: the garbage collector may not have
-        // come to it yet when an application begins right after another one's end.
-        let ours = label(&there) == label(&wanted) || is_owned_by_namesake(&there, owner);
-        if !ours {
+        // Who holds the record's name inherits what a record of that name had: when an application begins right after
+        // another one's end, the garbage collector may not have come to it yet, and never comes to what was orphaned.
+        let owners = there["metadata"]["ownerReferences"].as_array();
+        let left_behind = match owners.map_or(&[][..], Vec::as_slice) {
+            [] => label(&there).is_string(),
+            owners => owners.iter().any(|other| is_namesake(other, owner)),
+        };
+        if label(&there) != label(&wanted) && !left_behind {
             let place = format!("{resource}/{name}");
             let why = "there is one that is not this application's: choose another executors.pod_name_prefix";
             return Err(Failure::new(Kind::Invalid, &format!("{place}: {why}")));
@@ -89,9 +93,7 @@ impl Calls {
     }
 }
 
-/// Whether an object is owned by one of the owner's kind and name, be it this one or one that was there before.
-fn is_owned_by_namesake(there: &Value, owner: &Value) -> bool {
-    let owners = there["metadata"]["ownerReferences"].as_array();
-    (owners.into_iter().flatten())
-        .any(|other| other["kind"] == owner["kind"] && other["name"] == owner["name"])
+/// Whether it is of that kind and name, be it this one or one that was there before.
+fn is_namesake(other: &Value, owner: &Value) -> bool {
+    other["kind"] == owner["kind"] && other["name"] == owner["name"]
 }
