@@ -154,7 +154,7 @@ pub(super) fn of_itself(event: Event) -> Exit {
             tracing::error!(
                 error = why,
                 hint,
-                "no executor can be created: nothing was started, nothing is left"
+                "no executor can be created: none was started, and nothing but the record is left"
             );
             exit
         }

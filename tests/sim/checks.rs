@@ -133,6 +133,11 @@ impl Checks {
         self.drivers.entry(driver).or_default().over = true;
     }
 
+    /// Whether a driver is no more.
+    pub fn is_over(&self, driver: usize) -> bool {
+        (self.drivers.get(&driver)).is_some_and(|seen| seen.over)
+    }
+
     /// Whether a driver that is over made this after its ledger was last looked at: whom it had chosen to go, before it
     /// asked for another one, nobody has seen.
     fn is_of_its_last_moment(&self, made: &Made) -> bool {

@@ -257,7 +257,9 @@ impl World {
         let Some(pod) = pods.find(|pod| text(pod, "/metadata/uid") == uid) else {
             return Ok(());
         };
-        let last = exit.driver.and_then(|driver| self.checks.last(driver));
+        // What a driver that was killed meanwhile had come to know last, nobody has seen.
+        let teller = exit.driver.filter(|driver| !self.checks.is_over(*driver));
+        let last = teller.and_then(|driver| self.checks.last(driver));
         let wanted = last.is_some_and(|last| {
             (last.entries.values()).any(|entry| {
                 let its = entry.uid().is_some_and(|bound| bound.as_str() == uid);

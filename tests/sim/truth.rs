@@ -3,7 +3,7 @@
 //! Wrong beliefs often mend themselves: a pod that is wrongly missed is looked up and found. So it is not enough to
 //! look at what drivers do about them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use boatswain::devcluster::State as Server;
 use boatswain::lifecycle_manager::messages::Ended;
@@ -21,8 +21,8 @@ use crate::script::{Fault, Script};
 pub struct Truth {
     /// Whether lists and watches say at some time what is not so. What comes of that has to mend itself.
     lied_to: bool,
-    /// Ids for which a driver's request was carried out in time, and of whose end it has told nothing.
-    made: BTreeSet<(usize, u64)>,
+    /// The pods that a driver's requests made in time, by the ids they were for, of whose end it has told nothing.
+    made: BTreeMap<(usize, u64), PodUid>,
     /// Pods whose end a driver told.
     told: BTreeSet<(usize, PodUid)>,
     /// The ids of those: a pod that comes after that is not the one that was counted.
@@ -49,7 +49,7 @@ impl Truth {
         };
         Self {
             lied_to: script.steps.iter().any(|step| lies(&step.fault)),
-            made: BTreeSet::new(),
+            made: BTreeMap::new(),
             told: BTreeSet::new(),
             closed: BTreeSet::new(),
         }
@@ -58,12 +58,12 @@ impl Truth {
     /// Something that the server did for a driver.
     pub fn done(&mut self, done: &Done) {
         let id = label(&done.sent, "boatswain.dev/executor-id").parse();
-        if let (Kind::Create, Ok(id)) = (&done.kind, id)
-            && done.succeeded()
+        if let (Kind::Create, Ok(id), Some(uid)) = (&done.kind, id, &done.made)
             && !done.late
             && !self.closed.contains(&(done.driver, id))
         {
-            self.made.insert((done.driver, id));
+            let uid = PodUid::from(uid.as_str());
+            self.made.insert((done.driver, id), uid);
         }
     }
 
@@ -122,15 +122,16 @@ impl Truth {
     fn given_up_for_a_reason(&self, look: &Look<'_>) -> Verdict {
         let driver = look.driver;
         let made = self.made.range((driver, 0)..=(driver, u64::MAX));
-        for id in made.filter_map(|(_, id)| ExecutorId::new(*id)) {
+        let made = made.filter_map(|((_, id), uid)| Some((ExecutorId::new(*id)?, uid)));
+        for (id, made) in made {
             let given_up = look.now.ended.contains(id) && look.now.entry(id).is_none();
             let pod = given_up
                 .then(|| look.server.pod(NAMESPACE, &format!("{PREFIX}-exec-{id}")))
                 .flatten();
             let Some(pod) = pod else { continue };
+            // One that came later than any server works on a request is nobody's (spec A-13).
             let uid = PodUid::from(text(pod, "/metadata/uid"));
-            let planted = look.excuses.planted.contains(uid.as_str());
-            if !planted && is_well(pod) && !self.told.contains(&(driver, uid)) {
+            if uid == *made && is_well(pod) && !self.told.contains(&(driver, uid)) {
                 return Err(format!(
                     "A-13: d{driver} gave {id} up, for which it has a pod"
                 ));
