@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::model::failures::{Avoid, Times};
 use crate::model::{Entry, ExecutorId, Now, State, Tick};
+use crate::planted::{self, Planted};
 
 use super::window::Window;
 
@@ -107,7 +108,8 @@ impl Nodes {
             .collect();
         let others = self.known.keys().any(|node| !never.contains(node));
         let mut rather_not = Vec::new();
-        if !others && !never.is_empty() {
+        let spares = !others && !planted::is(Planted::EveryNodeAvoided);
+        if spares && !never.is_empty() {
             // The one whose last failure is the oldest may be well again by now.
             let last = |node: &&Arc<str>| self.failed.get(*node).and_then(Window::last);
             if let Some(spared) = never.iter().min_by_key(last).cloned() {
