@@ -224,6 +224,10 @@ impl World {
             let code = self.hand.delete_config_map(&name, "Background").await;
             say!("   the application may begin anew: {code}");
         }
-        self.checks.budget.begin_anew();
+        let budget = &mut self.checks.budget;
+        // An older record knows of what had failed by then.
+        let before = (!is_over).then(|| std::mem::take(&mut budget.may));
+        budget.begin_anew();
+        budget.may = before.unwrap_or_default();
     }
 }
