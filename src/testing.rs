@@ -1,5 +1,6 @@
 //! The real ledger, told a story step by step: what the tests of decisions stand on.
 
+mod plain;
 mod properties;
 mod speaking;
 
@@ -16,6 +17,7 @@ use crate::model::{
 };
 use crate::snapshot_store::ledger::{Identity, Inheritance, Ledger};
 
+pub(crate) use plain::{calls_spec, calls_to, config};
 pub(crate) use properties::properties;
 pub(crate) use speaking::{TIMING, backend};
 

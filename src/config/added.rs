@@ -103,6 +103,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::testing::config;
 
     const KUBERNETES: Where = Where {
         mode: ClusterMode::Kubernetes,
@@ -120,8 +121,7 @@ mod tests {
         let text = "[profiles.default]\nexecutors = 0\n[profiles.gpu]\nexecutors = 3\nimage = \"engine:2\"\n\
                     memory = \"1Gi\"\ncpu = 0.5\ncommand = [\"work\"]\nenv = { LANG = \"C\" }\n\
                     termination_grace = \"10s\"\nslots = 4";
-        let config = Config::from_toml(text, "a.toml", [], &[]).unwrap();
-        assert_eq!(profile, config.profiles["gpu"]);
+        assert_eq!(profile, config(text).profiles["gpu"]);
     }
 
     // spec: B-26, C-2

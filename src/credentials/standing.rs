@@ -93,9 +93,8 @@ mod tests {
     use tower::service_fn;
 
     use super::*;
-    use crate::kubernetes::pod_template::EXECUTOR_CONTAINER;
-    use crate::kubernetes::{Calls, CallsSpec, Clients, Kind, LabelScheme};
-    use crate::model::AppId;
+    use crate::kubernetes::{Clients, Kind};
+    use crate::testing::calls_to;
 
     fn at(seconds: u64) -> Tick {
         Tick::after_start(Duration::from_secs(seconds))
@@ -162,16 +161,7 @@ mod tests {
             let good = good.clone();
             async move { Ok(good) }.boxed()
         }));
-        let spec = CallsSpec {
-            namespace: "default".to_owned(),
-            app_id: AppId::from("a"),
-            prefix: "a".to_owned(),
-            labels: LabelScheme::Boatswain,
-            container: EXECUTOR_CONTAINER.to_owned(),
-            check_all_containers: true,
-            request_timeout: Duration::from_secs(1),
-        };
-        let calls = Calls::new(clients, spec);
+        let calls = calls_to(clients);
         let copy = calls.clone();
         let refused = copy.get_pod("a-exec-1").await.unwrap_err();
         assert_eq!(refused.kind, Kind::Credentials);

@@ -7,7 +7,6 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
 
 use crate::devcluster::changes::delete::{DeleteOptions, FOREGROUND, ORPHAN, Propagation};
 use crate::devcluster::changes::patch::PatchKind;
@@ -15,7 +14,7 @@ use crate::devcluster::changes::write::{Part, Write};
 use crate::devcluster::objects::kinds;
 use crate::devcluster::objects::object::{Key, Object, OwnerReference, list, text};
 use crate::devcluster::objects::resource::Resource;
-use crate::devcluster::storage::follow::{Follower, News};
+use crate::devcluster::storage::looks::Looks;
 use crate::devcluster::storage::server::Store;
 use crate::devcluster::storage::store::{Event, EventKind, State};
 
@@ -28,38 +27,16 @@ const ABSENT_FOR: Duration = Duration::from_millis(500);
 
 /// Collects until the cluster is stopped. It holds `_alive` as long as it runs.
 pub(super) async fn run(store: Store, collect_garbage: bool, _alive: watch::Receiver<()>) {
-    let mut follower = Follower::new(&store);
-    // Each object that names an absent owner is here once for each of its writes, until the moment has passed; each
-    // namespace that was told to go once for each event of its own or its content.
-    let mut later: BTreeSet<(Instant, Key)> = BTreeSet::new();
-    loop {
-        let next = later.first().map(|(at, _)| *at);
-        let news = tokio::select! {
-            biased;
-            news = follower.next() => match news {
-                Some(news) => Some(news),
-                None => return,
-            },
-            () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => None,
-        };
-        let mut due = BTreeSet::new();
-        match news {
-            Some(News::StartOver(state)) => due.extend(state.objects().keys().cloned()),
-            Some(News::Events(events, state)) => {
-                for event in events {
-                    concerned(&state, &event, &mut due);
-                }
-            }
-            None => {}
-        }
-        for key in due {
+    let mut looks = Looks::new(&store);
+    while let Some(keys) = looks.next(|_| true, concerned).await {
+        for key in keys {
+            // Each object that names an absent owner waits once for each of its writes, until the moment has passed; each
+            // namespace that was told to go once for each event of its own or its content.
             if let Some(wait) = carry_out(&store, &key, collect_garbage, Look::First).await {
-                later.insert((Instant::now() + wait, key));
+                looks.later(key, wait);
             }
         }
-        while later.first().is_some_and(|(at, _)| *at <= Instant::now())
-            && let Some((_, key)) = later.pop_first()
-        {
+        while let Some(key) = looks.due() {
             carry_out(&store, &key, collect_garbage, Look::Second).await;
         }
     }

@@ -73,9 +73,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::kubernetes::pod_template::EXECUTOR_CONTAINER;
-    use crate::kubernetes::{CallsSpec, Clients, LabelScheme};
-    use crate::model::AppId;
+    use crate::kubernetes::Clients;
+    use crate::testing::calls_to;
 
     fn reference(api_version: &str, kind: &str, name: &str) -> Reference {
         Reference {
@@ -120,16 +119,7 @@ mod tests {
             tower::ServiceExt::map_request(router, |request: http::Request<kube::client::Body>| {
                 request.map(axum::body::Body::new)
             });
-        let spec = CallsSpec {
-            namespace: "default".to_owned(),
-            app_id: AppId::from(""),
-            prefix: "a".to_owned(),
-            labels: LabelScheme::Boatswain,
-            container: EXECUTOR_CONTAINER.to_owned(),
-            check_all_containers: true,
-            request_timeout: std::time::Duration::from_secs(1),
-        };
-        let calls = Calls::new(Clients::in_process(service, "default"), spec);
+        let calls = calls_to(Clients::in_process(service, "default"));
         super::of_pod(&calls, "driver-0").await.unwrap()
     }
 

@@ -264,10 +264,7 @@ fn first_round(config: &Config) -> BTreeMap<&ProfileName, u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn config(text: &str) -> Config {
-        Config::from_toml(text, "a.toml", [], &[]).unwrap()
-    }
+    use crate::testing::config;
 
     fn shown(text: &str) -> (String, Vec<Value>) {
         let yaml = dry_run(&config(text)).unwrap();

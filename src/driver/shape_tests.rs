@@ -3,11 +3,12 @@
 use serde_json::json;
 
 use super::*;
-use crate::config::{Config, is_own_label};
+use crate::config::is_own_label;
 use crate::devcluster;
 use crate::driver::dry_run::template;
 use crate::kubernetes::{Calls, CallsSpec, Clients, LabelScheme, PodBody};
 use crate::model::{ExecutorId, Incarnation};
+use crate::testing::{calls_spec, config};
 
 /// Every key about pods.
 const EVERYTHING: &str = r#"
@@ -90,10 +91,8 @@ service_account_token = true
 
 /// The pod of the first executor, as it is sent.
 fn body(text: &str) -> PodBody {
-    let config =
-        Config::from_toml(text, "a.toml", [], &[]).unwrap_or_else(|error| panic!("{error}"));
     let template = template(
-        &config,
+        &config(text),
         "etl-1".into(),
         "etl".to_owned(),
         "default".to_owned(),
@@ -330,13 +329,9 @@ async fn a_pod_with_everything_set_is_accepted_and_one_with_nothing_has_the_secu
     let cluster = devcluster::start(devcluster::Options::default());
     let clients = Clients::in_process(cluster.router(), "default");
     let spec = CallsSpec {
-        namespace: "default".to_owned(),
         app_id: "etl-1".into(),
         prefix: "etl".to_owned(),
-        labels: LabelScheme::Boatswain,
-        container: "executor".to_owned(),
-        check_all_containers: true,
-        request_timeout: std::time::Duration::from_secs(10),
+        ..calls_spec()
     };
     let calls = Calls::new(clients.clone(), spec);
     let mut kept = Vec::new();

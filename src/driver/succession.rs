@@ -1,5 +1,7 @@
 //! The one way to start: as successor (spec O-31). The record is read or made, its incarnation raised.
 
+mod record;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,21 +16,19 @@ use tokio::time::Instant;
 use crate::config::{Config, Where};
 use crate::exit::Exit;
 use crate::kubernetes::belongings::{Belonging, Content};
-use crate::kubernetes::calls::ConfigMap;
 use crate::kubernetes::pod_template::{EXECUTOR_CONTAINER, owner_reference};
-use crate::kubernetes::record::{NoSuccession, Record, RecordError, RecordPlace, record_name};
+use crate::kubernetes::record::{Record, RecordPlace, record_name};
 use crate::kubernetes::{Calls, CallsSpec, Failure, Kind, LabelScheme};
 use crate::model::backoff::Backoff;
 use crate::model::{AppId, PodUid, ProfileName, ResourceVersion};
 use crate::planted::{self, Planted};
-use crate::pod_allocator::ids::RESERVED_BLOCK;
-
 use crate::telemetry::millis;
 
 use super::Environment;
 use super::belongings;
 use super::chain::{self, Chain};
 use super::makers;
+use record::{Taken, take_over};
 
 /// Between tries to reach the cluster.
 const RETRY: Backoff = Backoff {
@@ -254,114 +254,6 @@ async fn chain(
     Ok(Some(chain))
 }
 
-/// The record as it was written, and as it was before.
-struct Taken {
-    record: Record,
-    inherited: Option<Record>,
-    map: ConfigMap,
-}
-
-/// Reads the record or makes it, and raises the incarnation: with the version as precondition, so that of two
-/// drivers that start at once each gets a number of its own.
-async fn take_over(
-    config: &Config,
-    calls: &Calls,
-    patience: &Patience<'_>,
-    place: &RecordPlace,
-    environment: &Environment,
-) -> Result<Taken, StartError> {
-    let name = record_name(&place.prefix);
-    let holder = holder(environment.holder);
-    let mut failures = 0;
-    // What was written last without an answer, and what was there before.
-    let mut attempt: Option<(Record, Option<Record>)> = None;
-    loop {
-        let found = patience
-            .insist("the application record", || calls.get_config_map(&name))
-            .await?;
-        let inherited = match &found {
-            None => None,
-            Some(map) => Some(read(map, config.app.id.as_ref())?),
-        };
-        if let (Some(map), Some(record), Some((sent, before))) = (&found, &inherited, &attempt)
-            && (record.incarnation, &record.holder) == (sent.incarnation, &sent.holder)
-        {
-            return Ok(Taken {
-                record: record.clone(),
-                inherited: before.clone(),
-                map: map.clone(),
-            });
-        }
-        let app_id = (inherited.as_ref().map(|record| record.app_id.clone()))
-            .or_else(|| config.app.id.clone())
-            .unwrap_or_else(|| new_app_id(&place.prefix, environment.seed));
-        let succession = Record::succeed(inherited.as_ref(), &app_id, RESERVED_BLOCK)
-            .map_err(|why| no_succession(why, &name))?;
-        let mut record = succession.record;
-        record.holder = Some(Arc::clone(&holder));
-        record.origin.get_or_insert_with(|| Arc::clone(&holder));
-        let written = match &found {
-            None => {
-                calls
-                    .create_config_map(&record.to_config_map(place, None))
-                    .await
-            }
-            Some(map) => {
-                let replaces = Some((&map.uid, &map.version));
-                calls
-                    .replace_config_map(&name, &record.to_config_map(place, replaces))
-                    .await
-            }
-        };
-        match written {
-            Ok(map) => {
-                return Ok(Taken {
-                    record,
-                    inherited,
-                    map,
-                });
-            }
-            // Somebody else wrote it, or nobody knows: it is read again, and what it says then counts.
-            Err(failure) => {
-                failures += 1;
-                attempt = Some((record, inherited));
-                patience
-                    .wait("the application record", failures, &failure)
-                    .await?;
-            }
-        }
-    }
-}
-
-fn read(map: &ConfigMap, wanted: Option<&AppId>) -> Result<Record, StartError> {
-    let record = match wanted {
-        Some(app_id) => Record::read_own(map, app_id),
-        None => Record::read(map),
-    };
-    record.map_err(|error| {
-        let hint = match &error {
-            RecordError::Newer { .. } | RecordError::AnotherApplication { .. } => "",
-            RecordError::Unreadable { .. } => {
-                ": mend it, or delete the ConfigMap where no executor of the application is left"
-            }
-        };
-        StartError::new(Exit::Configuration, format!("{error}{hint}"))
-    })
-}
-
-fn no_succession(why: NoSuccession, record: &str) -> StartError {
-    match why {
-        NoSuccession::Finished { code, .. } => StartError::new(
-            Exit::Finished(code),
-            format!("{why}: delete ConfigMap {record} to run it anew"),
-        ),
-        NoSuccession::NoMoreIds | NoSuccession::NoMoreIncarnations => StartError::new(
-            Exit::Configuration,
-            format!("{why}: choose another app.id and executors.pod_name_prefix"),
-        ),
-    }
-}
-
 /// Whose labels executors bear.
 pub(super) fn label_scheme(config: &Config) -> LabelScheme {
     match config.executors.labels {
@@ -449,57 +341,5 @@ impl Patience<'_> {
         }
         tokio::time::sleep(pause).await;
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io;
-    use std::sync::atomic::{AtomicBool, Ordering};
-
-    use axum::body::Body;
-    use http::{Method, Request};
-    use tower::{BoxError, ServiceExt, service_fn};
-
-    use super::*;
-    use crate::clock::Clock;
-    use crate::devcluster::{self, DevCluster};
-    use crate::kubernetes::Clients;
-
-    /// A start whose first write is carried out, and not answered.
-    async fn start(cluster: &DevCluster, holder: u64) -> Application {
-        let router = cluster.router();
-        let answers = Arc::new(AtomicBool::new(false));
-        let service = service_fn(move |request: Request<kube::client::Body>| {
-            let (router, answers) = (router.clone(), Arc::clone(&answers));
-            async move {
-                let writes = request.method() != Method::GET;
-                let response = router.oneshot(request.map(Body::new)).await?;
-                if writes && !answers.swap(true, Ordering::Relaxed) {
-                    return Err(io::Error::from(io::ErrorKind::ConnectionReset).into());
-                }
-                Ok::<_, BoxError>(response)
-            }
-        });
-        let environment = Environment {
-            clients: Clients::in_process(service, "default"),
-            clock: Clock::system(),
-            // As where `driver.seed` is fixed.
-            seed: 1,
-            holder,
-        };
-        succeed(&Config::default(), &environment).await.unwrap()
-    }
-
-    // spec: O-30, O-31
-    #[tokio::test(start_paused = true)]
-    async fn a_start_whose_write_was_not_answered_knows_it_again_and_wastes_no_number() {
-        let cluster = devcluster::start(devcluster::Options::default());
-        let first = start(&cluster, 1).await;
-        assert_eq!((first.record.incarnation.0, first.inherited), (1, None));
-        let second = start(&cluster, 2).await;
-        assert_eq!(second.record.incarnation.0, 2);
-        assert_eq!(second.record.origin, first.record.holder);
-        assert_eq!(second.inherited, Some(first.record));
     }
 }

@@ -9,6 +9,7 @@ use super::labels::LabelScheme;
 use super::pod_template::{owner_reference, recommended_labels};
 use super::quantity::parse_memory_bytes;
 use super::record::record_name;
+use super::wire::{PlainMetaWire, record_among};
 use crate::model::claims::{Claim, ClaimOwner, ClaimShape, ClaimTemplate};
 use crate::model::{AppId, ExecutorId, PodUid, ProfileName};
 
@@ -120,8 +121,6 @@ pub(super) fn read_claim(
     let meta = wire.metadata;
     let label = |key: &str| meta.labels.as_ref().and_then(|labels| labels.get(key));
     let owners = meta.owner_references.unwrap_or_default();
-    let record = record_name(prefix);
-    let of_record = |owner: &&OwnerWire| owner.kind == "ConfigMap" && owner.name == record;
     let status = wire.status.unwrap_or_default();
     let storage = |amounts: Option<Amounts>| parse_memory_bytes(&amounts?.storage?).ok();
     let claimed = storage(wire.spec.resources.and_then(|r| r.requests));
@@ -130,7 +129,7 @@ pub(super) fn read_claim(
         .is_some_and(|annotations| annotations.get(DEFAULT_CLASS).is_some());
     Ok(Claim {
         ours: label(labels.keys().app_id).is_some_and(|id| id == app_id.as_str()),
-        record: (owners.iter().find(of_record)).map(|owner| PodUid::from(owner.uid.as_str())),
+        record: record_among(&owners, &record_name(prefix)).map(PodUid::from),
         of_a_pod: owners.iter().any(|owner| owner.kind == "Pod"),
         created: meta.creation_timestamp.and_then(|at| at.parse().ok()),
         spent: meta.deletion_timestamp.is_some() || status.phase.as_deref() == Some("Lost"),
@@ -150,28 +149,9 @@ pub(super) fn read_claim(
 
 #[derive(Deserialize)]
 struct Wire {
-    metadata: MetaWire,
+    metadata: PlainMetaWire,
     spec: SpecWire,
     status: Option<StatusWire>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct MetaWire {
-    name: String,
-    uid: String,
-    creation_timestamp: Option<String>,
-    deletion_timestamp: Option<String>,
-    labels: Option<std::collections::BTreeMap<String, String>>,
-    annotations: Option<std::collections::BTreeMap<String, String>>,
-    owner_references: Option<Vec<OwnerWire>>,
-}
-
-#[derive(Deserialize)]
-struct OwnerWire {
-    kind: String,
-    name: String,
-    uid: String,
 }
 
 #[derive(Deserialize)]

@@ -3,6 +3,7 @@
 //! Texts are borrowed from the JSON; `null` and a missing field are the same, as they are to Kubernetes.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::de::{MapAccess, Visitor};
@@ -209,6 +210,34 @@ pub(super) struct TerminatedWire<'a> {
     pub(super) started_at: Option<Text<'a>>,
     #[serde(borrow)]
     pub(super) finished_at: Option<Text<'a>>,
+}
+
+/// The metadata of what there are few of, as sets and claims: nothing of it is borrowed, and without a name or a uid
+/// it cannot be read.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PlainMetaWire {
+    pub(super) name: String,
+    pub(super) uid: String,
+    pub(super) creation_timestamp: Option<String>,
+    pub(super) deletion_timestamp: Option<String>,
+    pub(super) labels: Option<BTreeMap<String, String>>,
+    pub(super) annotations: Option<BTreeMap<String, String>>,
+    pub(super) owner_references: Option<Vec<PlainOwnerWire>>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct PlainOwnerWire {
+    pub(super) kind: String,
+    pub(super) name: String,
+    pub(super) uid: String,
+}
+
+/// The uid of the application record of that name, where it is among these owners.
+pub(super) fn record_among<'a>(owners: &'a [PlainOwnerWire], record: &str) -> Option<&'a str> {
+    let mut owners = owners.iter();
+    let owner = owners.find(|owner| owner.kind == "ConfigMap" && owner.name == record)?;
+    Some(&owner.uid)
 }
 
 /// What is tried of a pod that cannot be read: each part by itself.

@@ -105,15 +105,13 @@ fn meaning(failure: &Failure) -> Ensured {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use serde_json::json;
 
     use super::*;
     use crate::devcluster::{self, DevCluster, Options};
-    use crate::kubernetes::pod_template::EXECUTOR_CONTAINER;
-    use crate::kubernetes::{CallsSpec, Clients, LabelScheme};
+    use crate::kubernetes::{CallsSpec, Clients};
     use crate::model::ExecutorId;
+    use crate::testing::calls_spec;
 
     fn cluster() -> (DevCluster, Calls) {
         let cluster = devcluster::start(Options {
@@ -121,13 +119,8 @@ mod tests {
             ..Options::default()
         });
         let spec = CallsSpec {
-            namespace: "default".to_owned(),
             app_id: "a-1".into(),
-            prefix: "a".to_owned(),
-            labels: LabelScheme::Boatswain,
-            container: EXECUTOR_CONTAINER.to_owned(),
-            check_all_containers: true,
-            request_timeout: Duration::from_secs(1),
+            ..calls_spec()
         };
         let calls = Calls::new(Clients::in_process(cluster.router(), "default"), spec);
         (cluster, calls)

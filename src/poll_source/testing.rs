@@ -15,11 +15,12 @@ use tokio::sync::oneshot;
 
 use super::lister::Lister;
 use crate::devcluster::{self, DevCluster, Options};
-use crate::kubernetes::{Calls, CallsSpec, Clients, LabelScheme, PodBody};
+use crate::kubernetes::{Calls, Clients, PodBody};
 use crate::model::clock::Tick;
 use crate::model::news::{ListTicket, Listed, News};
 use crate::model::{Epoch, ResourceVersion};
 use crate::snapshot_store::messages::{BeginList, ListArrived, ListVerdict, Tell};
+use crate::testing::calls_to;
 
 /// What the store heard.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,20 +112,8 @@ impl Handler<BeginEpoch> for Recorder {
 
 /// A lister that goes by these clients to this store.
 pub(crate) fn lister(clients: Clients, store: &actix::Addr<Recorder>) -> Lister {
-    let calls = Calls::new(
-        clients,
-        CallsSpec {
-            namespace: "default".to_owned(),
-            app_id: "app".into(),
-            prefix: "a".to_owned(),
-            labels: LabelScheme::Boatswain,
-            container: "executor".to_owned(),
-            check_all_containers: true,
-            request_timeout: Duration::from_secs(10),
-        },
-    );
     Lister {
-        calls,
+        calls: calls_to(clients),
         begin: store.clone().recipient(),
         arrived: store.clone().recipient(),
         page_size: 500,

@@ -27,26 +27,19 @@ const LABEL_VALUE: &str = "spark.kubernetes.executor.decommissionLabelValue";
 pub(super) fn gather(set: &BTreeMap<&str, &str>) -> (Vec<Gathered>, Vec<String>) {
     let mut refused = Vec::new();
     let mut gathered = Vec::new();
-    let profile = "profiles.default";
+    let of_profile = |key, value, from| Gathered {
+        section: "profiles.default",
+        key,
+        value,
+        from,
+    };
     let (volumes, from) = volumes(set, &mut refused);
     if !volumes.is_empty() {
-        let value = Value::Array(volumes);
-        gathered.push(Gathered {
-            section: profile,
-            key: "volumes",
-            value,
-            from,
-        });
+        gathered.push(of_profile("volumes", Value::Array(volumes), from));
     }
     let (devices, from) = devices(set, &mut refused);
     if !devices.is_empty() {
-        let value = Value::Table(devices);
-        gathered.push(Gathered {
-            section: profile,
-            key: "resources",
-            value,
-            from,
-        });
+        gathered.push(of_profile("resources", Value::Table(devices), from));
     }
     match (set.get(LABEL), set.get(LABEL_VALUE)) {
         (Some(label), value) => gathered.push(Gathered {

@@ -4,10 +4,7 @@ use super::mistakes_tests::assert_is;
 use super::*;
 
 fn explained(text: &str, env: &[(&str, &str)], sets: &[&str]) -> (Config, String) {
-    let env = env
-        .iter()
-        .map(|(name, raw)| ((*name).to_owned(), (*raw).to_owned()));
-    let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
+    let (env, sets) = overrides(env, sets);
     let (config, effective) = Config::explain_toml(text, "a.toml", env, &sets).unwrap();
     (config, effective.to_string())
 }

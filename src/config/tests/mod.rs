@@ -10,6 +10,7 @@ mod pods_tests;
 mod refusals_tests;
 mod templates_tests;
 
+use std::fmt;
 use std::time::Duration;
 
 use super::*;
@@ -26,11 +27,22 @@ fn with(text: &str) -> Result<Config, ConfigError> {
     read(&format!("{text}\n{LEAST}"))
 }
 
-fn overridden(env: &[(&str, &str)], sets: &[&str]) -> Result<Config, ConfigError> {
+/// Reads a file that is complete, with what is added to its one profile.
+fn with_profile(text: &str) -> Result<Config, ConfigError> {
+    read(&format!("{LEAST}{text}"))
+}
+
+/// What comes from the environment, and from the command line.
+fn overrides(env: &[(&str, &str)], sets: &[&str]) -> (Vec<(String, String)>, Vec<String>) {
     let env = env
         .iter()
         .map(|(name, raw)| ((*name).to_owned(), (*raw).to_owned()));
-    let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
+    let sets = sets.iter().map(|set| (*set).to_owned());
+    (env.collect(), sets.collect())
+}
+
+fn overridden(env: &[(&str, &str)], sets: &[&str]) -> Result<Config, ConfigError> {
+    let (env, sets) = overrides(env, sets);
     Config::from_toml(LEAST, "a.toml", env, &sets)
 }
 
@@ -40,6 +52,25 @@ fn refused(text: &str) -> String {
         Ok(_) => panic!("accepted:\n{text}"),
         Err(error) => error.to_string(),
     }
+}
+
+/// The keys of all mistakes, in the order in which they are told.
+fn keys(error: &ConfigError) -> Vec<&str> {
+    error.mistakes.iter().map(|m| m.key.as_str()).collect()
+}
+
+/// What was read is refused for one mistake: with this key, and with this in the message, which is handed back.
+fn assert_refused<T: fmt::Debug>(
+    read: Result<T, ConfigError>,
+    text: &str,
+    key: &str,
+    part: &str,
+) -> String {
+    let error = read.expect_err(text);
+    let message = error.to_string();
+    assert_eq!(keys(&error), [key], "{text}\n{message}");
+    assert!(message.contains(part), "{text}\n{message}");
+    message
 }
 
 // spec: C-1

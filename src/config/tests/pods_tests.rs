@@ -3,8 +3,7 @@
 use super::*;
 
 fn default_profile(text: &str) -> Result<Profile, ConfigError> {
-    let text = format!("[profiles.default]\nimage = \"a\"\n{text}");
-    read(&text).map(|config| config.profiles["default"].clone())
+    with_profile(text).map(|config| config.profiles["default"].clone())
 }
 
 /// What is refused: the text, which key of the profile is named, and what the message has in it.
@@ -186,15 +185,8 @@ const REFUSED: &[(&str, &str, &str)] = &[
 #[test]
 fn what_no_pod_can_be_made_of_is_refused_with_its_place_and_a_way_out() {
     for (text, key, part) in REFUSED {
-        let error = default_profile(text).expect_err(text);
-        let message = error.to_string();
-        assert_eq!(error.mistakes.len(), 1, "{text}\n{message}");
-        assert_eq!(
-            error.mistakes[0].key,
-            format!("profiles.default.{key}"),
-            "{text}\n{message}"
-        );
-        assert!(message.contains(part), "{text}\n{message}");
+        let key = format!("profiles.default.{key}");
+        assert_refused(default_profile(text), text, &key, part);
     }
     for double in [
         "{ name = \"a\", mount_path = \"/b\"",

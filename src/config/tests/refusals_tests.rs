@@ -49,9 +49,8 @@ fn an_unknown_key_is_told_with_the_nearest_known_one() {
 fn all_mistakes_are_told_at_once_in_the_order_of_the_file() {
     let text = "[poll]\npage_size = -1\n[log]\nlevel = \"loud\"\n[watch]\nenabled = 1\nx = 1";
     let error = with(text).unwrap_err();
-    let keys: Vec<&str> = error.mistakes.iter().map(|m| m.key.as_str()).collect();
     assert_eq!(
-        keys,
+        keys(&error),
         ["poll.page_size", "log.level", "watch.enabled", "watch.x"]
     );
 }
@@ -357,17 +356,11 @@ const CONTRADICTIONS: &[(&str, &str, &str)] = &[
 fn impossible_values_and_contradictions_are_refused() {
     for (text, key, part) in IMPOSSIBLE.iter().chain(CONTRADICTIONS) {
         // Dotted keys stand before the first section.
-        let default = "[profiles.default]\nimage = \"engine:1\"\n";
-        let whole = if text.contains("profiles.default") {
-            (*text).to_owned()
-        } else {
-            format!("{text}\n{default}")
+        let read = match text.contains("profiles.default") {
+            true => read(text),
+            false => with(text),
         };
-        let error = read(&whole).expect_err(text);
-        let message = error.to_string();
-        assert_eq!(error.mistakes.len(), 1, "{text}\n{message}");
-        assert_eq!(error.mistakes[0].key, *key, "{text}\n{message}");
-        assert!(message.contains(part), "{text}\n{message}");
+        assert_refused(read, text, key, part);
     }
 }
 
@@ -379,9 +372,8 @@ fn nobody_can_want_more_executors_than_there_may_be() {
         ("max_executors = 4\nexecutors = 5", "executors"),
         ("max_executors = 4\nmin_executors = 5", "min_executors"),
     ] {
-        let error = read(&format!("[profiles.default]\nimage = \"a\"\n{text}")).unwrap_err();
-        let keys: Vec<&str> = error.mistakes.iter().map(|m| m.key.as_str()).collect();
-        assert_eq!(keys, [format!("profiles.default.{key}")], "{error}");
+        let error = with_profile(text).unwrap_err();
+        assert_eq!(keys(&error), [format!("profiles.default.{key}")], "{error}");
     }
 }
 
@@ -404,9 +396,7 @@ fn people_and_executors_may_share_a_port_but_two_free_ones_are_two() {
 #[test]
 fn a_gang_has_a_size_and_is_asked_for_as_a_whole() {
     let keys = |profile: &str| -> Vec<String> {
-        let text =
-            format!("[scheduling]\ngang = true\n[profiles.default]\nimage = \"a\"\n{profile}");
-        match read(&text) {
+        match read(&format!("[scheduling]\ngang = true\n{LEAST}{profile}")) {
             Ok(_) => Vec::new(),
             Err(error) => error.mistakes.into_iter().map(|m| m.key).collect(),
         }

@@ -16,13 +16,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
 
 use crate::devcluster::changes::patch::PatchKind;
 use crate::devcluster::changes::write::{Part, Write};
 use crate::devcluster::objects::object::{Key, Object, at};
 use crate::devcluster::objects::resource::Resource;
-use crate::devcluster::storage::follow::{Follower, News};
+use crate::devcluster::storage::looks::Looks;
 use crate::devcluster::storage::server::Store;
 use crate::devcluster::storage::store::{Event, State};
 
@@ -31,42 +30,15 @@ const AGAIN: Duration = Duration::from_secs(1);
 
 /// Looks after all sets until the cluster is stopped. It holds `_alive` as long as it runs.
 pub(super) async fn run(store: Store, _alive: watch::Receiver<()>) {
-    let mut follower = Follower::new(&store);
-    let mut later: BTreeSet<(Instant, Key)> = BTreeSet::new();
-    loop {
-        let next = later.first().map(|(at, _)| *at);
-        let news = tokio::select! {
-            biased;
-            news = follower.next() => match news {
-                Some(news) => Some(news),
-                None => return,
-            },
-            () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => None,
-        };
-        let mut due = BTreeSet::new();
-        match news {
-            Some(News::StartOver(state)) => due.extend(
-                state
-                    .objects()
-                    .keys()
-                    .filter(|key| key.resource.is_a_set())
-                    .cloned(),
-            ),
-            Some(News::Events(events, state)) => {
-                for event in events {
-                    concerned(&state, &event, &mut due);
-                }
-            }
-            None => {}
+    let mut looks = Looks::new(&store);
+    let ours = |key: &Key| key.resource.is_a_set();
+    while let Some(mut keys) = looks.next(ours, concerned).await {
+        while let Some(key) = looks.due() {
+            keys.insert(key);
         }
-        while later.first().is_some_and(|(at, _)| *at <= Instant::now())
-            && let Some((_, key)) = later.pop_first()
-        {
-            due.insert(key);
-        }
-        for key in due {
+        for key in keys {
             if !look_after(&store, &key).await {
-                later.insert((Instant::now() + AGAIN, key));
+                looks.later(key, AGAIN);
             }
         }
     }

@@ -3,6 +3,7 @@
 pub(crate) mod data;
 pub(crate) mod follow;
 pub(crate) mod keep;
+pub(crate) mod looks;
 pub(crate) mod publish;
 pub(crate) mod seeds;
 pub(crate) mod server;

@@ -9,6 +9,7 @@ use super::Calls;
 use super::pods::is_missing;
 use super::transport::{self, Call, JSON, MERGE_PATCH, OBJECT_LIMIT, Query, garbage, path};
 use crate::kubernetes::refusal::Failure;
+use crate::kubernetes::wire::{PlainOwnerWire, record_among};
 
 const POD_GROUPS: &str = "podgroups";
 
@@ -130,13 +131,7 @@ fn read(json: &str, record: &str) -> Result<PodGroupSeen, String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Meta {
-        owner_references: Option<Vec<Owner>>,
-    }
-    #[derive(Deserialize)]
-    struct Owner {
-        kind: String,
-        name: String,
-        uid: String,
+        owner_references: Option<Vec<PlainOwnerWire>>,
     }
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -145,12 +140,9 @@ fn read(json: &str, record: &str) -> Result<PodGroupSeen, String> {
     }
     let wire: Wire = serde_json::from_str(json).map_err(|error| error.to_string())?;
     let owners = wire.metadata.owner_references.unwrap_or_default();
-    let owner = owners
-        .into_iter()
-        .find(|owner| owner.kind == "ConfigMap" && owner.name == record);
     let least = wire.spec.and_then(|spec| spec.min_member);
     Ok(PodGroupSeen {
         least: least.and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
-        owner: owner.map(|owner| owner.uid),
+        owner: record_among(&owners, record).map(str::to_owned),
     })
 }

@@ -15,6 +15,7 @@ use super::transport::{
 };
 use crate::kubernetes::labels::{SET_ROLE, TEMPLATE_HASH};
 use crate::kubernetes::refusal::Failure;
+use crate::kubernetes::wire::{PlainMetaWire, record_among};
 use crate::model::PodUid;
 
 /// What makes the pods.
@@ -213,25 +214,8 @@ impl Calls {
 
 #[derive(Deserialize)]
 struct SetWire {
-    metadata: MetaWire,
+    metadata: PlainMetaWire,
     spec: Option<SpecWire>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct MetaWire {
-    name: String,
-    uid: String,
-    deletion_timestamp: Option<String>,
-    annotations: Option<std::collections::BTreeMap<String, String>>,
-    owner_references: Option<Vec<OwnerWire>>,
-}
-
-#[derive(Deserialize)]
-struct OwnerWire {
-    kind: String,
-    name: String,
-    uid: String,
 }
 
 #[derive(Deserialize)]
@@ -243,16 +227,13 @@ impl SetWire {
     fn read(self, record: &str) -> SetSeen {
         let meta = self.metadata;
         let owners = meta.owner_references.unwrap_or_default();
-        let owner = owners
-            .into_iter()
-            .find(|owner| owner.kind == "ConfigMap" && owner.name == record);
         let replicas = self.spec.and_then(|spec| spec.replicas).unwrap_or(1);
         SetSeen {
             name: meta.name,
             uid: meta.uid.into(),
             replicas: u32::try_from(replicas).unwrap_or_default(),
             template: (meta.annotations).and_then(|mut pairs| pairs.remove(TEMPLATE_HASH)),
-            owner: owner.map(|owner| owner.uid.into()),
+            owner: record_among(&owners, record).map(PodUid::from),
             deleting: meta.deletion_timestamp.is_some(),
         }
     }

@@ -28,19 +28,23 @@ use crate::kubernetes::pod_template::PodBody;
 use crate::kubernetes::refusal::{Failure, Kind};
 use crate::model::pod::Sighting;
 use crate::model::{PodUid, ResourceVersion};
+use crate::testing::calls_spec;
 
 const REAL: &str = include_str!("../../../benches/fixtures/pod.json");
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 fn calls_to(clients: Clients) -> Calls {
+    calls_in("jobs", clients)
+}
+
+fn calls_in(namespace: &str, clients: Clients) -> Calls {
     let spec = CallsSpec {
-        namespace: "jobs".to_owned(),
+        namespace: namespace.to_owned(),
         app_id: "etl-7f3a".into(),
         prefix: "etl".to_owned(),
-        labels: LabelScheme::Boatswain,
-        container: "executor".to_owned(),
         check_all_containers: false,
         request_timeout: TIMEOUT,
+        ..calls_spec()
     };
     Calls::new(clients, spec)
 }

@@ -8,7 +8,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
 use super::*;
-use crate::kubernetes::{Calls, CallsSpec, Deleted, Failure, Kind, LabelScheme, PodBody};
+use crate::kubernetes::{Calls, CallsSpec, Deleted, Failure, Kind, PodBody};
+use crate::testing::calls_spec;
 
 fn kubeconfig(server: &str, user: &str) -> NamedTempFile {
     let mut file = NamedTempFile::new().unwrap();
@@ -48,10 +49,8 @@ fn calls_by(clients: Clients) -> Calls {
         namespace: "jobs".to_owned(),
         app_id: "etl-7f3a".into(),
         prefix: "etl".to_owned(),
-        labels: LabelScheme::Boatswain,
-        container: "executor".to_owned(),
-        check_all_containers: false,
         request_timeout: Duration::from_secs(20),
+        ..calls_spec()
     };
     Calls::new(clients, spec)
 }

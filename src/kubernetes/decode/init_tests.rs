@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::model::PodState;
+use crate::model::pod::ContainerState;
 use crate::pod_allocator::waiting::words;
 
 /// A pod with a node whose executor's container is in this state, and whose init containers are in these.

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::model::PodState;
+use crate::model::pod::ContainerState;
 
 const REAL: &str = include_str!("../../../benches/fixtures/pod.json");
 

@@ -5,23 +5,11 @@ use http_body_util::BodyExt as _;
 use super::*;
 use crate::devcluster::{self, DevCluster, NodeKind, Options};
 use crate::driver_backend::registry::Proof;
-use crate::kubernetes::{Calls, CallsSpec, Clients, LabelScheme};
+use crate::kubernetes::{Calls, Clients};
 use crate::sessions::access::TokenKeys;
+use crate::testing::calls_to;
 
 const AUDIENCE: &str = "boatswain.dev/app";
-
-fn calls_to(clients: Clients) -> Calls {
-    let spec = CallsSpec {
-        namespace: "default".to_owned(),
-        app_id: "app".into(),
-        prefix: "a".to_owned(),
-        labels: LabelScheme::Boatswain,
-        container: "executor".to_owned(),
-        check_all_containers: false,
-        request_timeout: Duration::from_secs(10),
-    };
-    Calls::new(clients, spec)
-}
 
 /// A cluster in this process.
 struct Cluster(DevCluster);

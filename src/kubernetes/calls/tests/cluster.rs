@@ -19,16 +19,7 @@ fn cluster() -> (DevCluster, Calls) {
 
 /// The embedded cluster begins with this namespace.
 pub(super) fn in_default(calls: Calls) -> Calls {
-    let spec = CallsSpec {
-        namespace: "default".to_owned(),
-        app_id: "etl-7f3a".into(),
-        prefix: "etl".to_owned(),
-        labels: LabelScheme::Boatswain,
-        container: "executor".to_owned(),
-        check_all_containers: false,
-        request_timeout: TIMEOUT,
-    };
-    Calls::new(calls.clients(), spec)
+    calls_in("default", calls.clients())
 }
 
 fn executor(id: u64) -> PodBody {
