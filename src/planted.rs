@@ -95,10 +95,6 @@ faults! {
     ClaimGivenTwice,
     /// The ConfigMap that executors mount is neither made nor looked after (spec K-8).
     ConfigMapForgotten,
-    /// A gang that does not come together makes room with those that run, too (spec B-20).
-    GangTakesTheRunning,
-    /// What has failed is not written into the record (spec L-30).
-    FailuresForgotten,
     /// New executors avoid every node on which enough have failed, and so in the end all of them (spec L-32).
     EveryNodeAvoided,
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 use crate::model::backoff::Backoff;
 use crate::model::executor::Class;
 use crate::model::{Entry, ExecutorId, ProfileName, Snapshot, Tick};
-use crate::planted::{self, Planted};
 
 /// When a gang is given up for a while.
 #[derive(Debug, Clone, Copy)]
@@ -140,11 +139,7 @@ impl Gangs {
         if self.waits_until(profile).is_none() || snapshot.counts(profile).pending == 0 {
             return Vec::new();
         }
-        let waits = |entry: &&Arc<Entry>| {
-            let class = entry.class();
-            let too_many = class.is_live() && planted::is(Planted::GangTakesTheRunning);
-            entry.profile == *profile && (class.is_pending() || too_many)
-        };
+        let waits = |entry: &&Arc<Entry>| entry.profile == *profile && entry.class().is_pending();
         (snapshot.entries.values())
             .filter(waits)
             .map(|entry| entry.id)
