@@ -95,6 +95,10 @@ faults! {
     ClaimGivenTwice,
     /// The ConfigMap that executors mount is neither made nor looked after (spec K-8).
     ConfigMapForgotten,
+    /// A pod that a set has made is given the lowest id that nobody has now (spec A-80, I-1).
+    NumberReused,
+    /// Sets are looked at once, and what others do to them is not seen (spec A-80).
+    SetsLookedAtOnce,
 }
 
 #[cfg(feature = "planted-faults")]

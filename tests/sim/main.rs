@@ -34,6 +34,7 @@ mod requests;
 mod runs;
 mod same;
 mod script;
+mod sets;
 mod shrink;
 mod talk;
 mod trace;
@@ -63,7 +64,8 @@ fn sim_all_invariants_hold_in_every_world() {
     }
     let first = number("BOATSWAIN_SIM_FIRST").unwrap_or(1);
     let seeds = number("BOATSWAIN_SIM_SEEDS").unwrap_or(MODEST);
-    if let Err(violation) = run_many(first..first + seeds, case::named_fault()) {
+    let planted = case::named_fault();
+    if let Err(violation) = run_many(first..first + seeds, |seed| Case::with(planted, seed)) {
         panic!("{violation}");
     }
 }

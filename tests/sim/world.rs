@@ -103,6 +103,9 @@ impl World {
         let mut checks = Checks::default();
         checks.budget = Budget::of(&script.config, script.skew);
         checks.excuses.gangs = script.config.scheduling.gang.is_on();
+        if script.is_of_sets() {
+            checks.sets_make_pods();
+        }
         for (profile, config) in &script.config.profiles {
             checks.target(profile, config.executors);
         }

@@ -1,6 +1,7 @@
 //! Which executor a set's pod is: pods get their ids here, by a label (spec A-80, B-1).
 
 use super::*;
+use crate::planted::{self, Planted};
 
 impl Scaling {
     pub(super) fn forget_numbered(&mut self, latest: &Snapshot) {
@@ -52,6 +53,11 @@ impl Scaling {
 
     /// The next id that no pod bears: somebody may have labelled one by hand.
     fn next_id(&mut self, latest: &Snapshot) -> Option<ExecutorId> {
+        if planted::is(Planted::NumberReused) {
+            let mut ids = (1..).map_while(ExecutorId::new);
+            let taken = |id| self.numbers.values().any(|(other, ..)| *other == id);
+            return ids.find(|id| latest.entry(*id).is_none() && !taken(*id));
+        }
         loop {
             let id = self.ids.take()?;
             if latest.entry(id).is_none() && !latest.ended.contains(id) {
