@@ -11,6 +11,8 @@
 //! - `BOATSWAIN_SIM_PLANTED=all cargo test --release --test sim planted -- --nocapture`: which seed finds which fault
 //!   ([`planted`]).
 //!
+//! - `cargo test sim_sets`: the worlds in which sets make the executors' pods ([`sets`]), by the same variables.
+//!
 //! [`script`] draws what is done from the seed, [`world`] does it, [`network`] stands between the drivers and the API
 //! server, [`checks`], [`truth`] and [`calm`] hold what comes of it against the invariants (spec 9).
 

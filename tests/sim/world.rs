@@ -296,8 +296,12 @@ impl World {
             .map(|(id, entry)| format!(" {id}:{:?}", entry.class()))
             .collect();
         let ghosts = snapshot.ghosts.len();
+        let unnamed = match snapshot.unnamed.len() {
+            0 => String::new(),
+            unnamed => format!(", {unnamed} pods without an id"),
+        };
         let shown = format!(
-            "d{number} has, in epoch {},{entries}, {ghosts} ghosts",
+            "d{number} has, in epoch {},{entries}, {ghosts} ghosts{unnamed}",
             snapshot.epoch
         );
         if shown != self.shown {

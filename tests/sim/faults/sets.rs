@@ -45,7 +45,8 @@ impl World {
     /// A pod says that it is the executor that another one is.
     pub(super) async fn rename(&mut self, pick: u64) {
         let numbered = |pod: &_| !label(pod, EXECUTOR_ID).is_empty();
-        let [pod, other] = &self.executors(pick, 2, numbered).await[..] else {
+        let pods = self.executors(pick, 2, numbered).await;
+        let [pod, other] = &pods[..] else {
             return;
         };
         let (name, uid) = (text(pod, "/metadata/name"), text(pod, "/metadata/uid"));
