@@ -4,9 +4,20 @@ use super::*;
 use crate::planted::{self, Planted};
 
 impl Scaling {
-    pub(super) fn forget_numbered(&mut self, latest: &Snapshot) {
-        self.numbers
-            .retain(|uid, (.., trial)| trial.in_flight || latest.unnamed.contains_key(uid));
+    /// Forgets pods that need no id any more; the ids that none of them bears, and that nobody can be given any more.
+    pub(super) fn forget_numbered(&mut self, latest: &Snapshot, now: Tick) -> Vec<ExecutorId> {
+        let settled = now + self.settings.settled_after;
+        self.numbers.retain(|uid, (id, _, trial)| {
+            let kept = trial.in_flight || latest.unnamed.contains_key(uid);
+            if !kept {
+                self.unused.insert(*id, settled);
+            }
+            kept
+        });
+        let borne = |id| latest.entry(id).is_some() || latest.ended.contains(id);
+        self.unused.retain(|id, _| !borne(*id));
+        let due = self.unused.extract_if(.., |_, settled| *settled <= now);
+        due.map(|(id, _)| id).collect()
     }
 
     /// Gives ids to pods that have none.

@@ -87,6 +87,33 @@ impl Checks {
         Ok(())
     }
 
+    /// Whether a pod says, by the world's doing, that it is another executor than it was: where sets make the names, a
+    /// driver that begins cannot tell it from that one.
+    pub(super) fn is_renamed(&self, uid: &PodUid) -> bool {
+        self.is_of_sets() && self.excuses.relabelled.contains(uid.as_str())
+    }
+
+    /// Whether such a pod was adopted as this executor.
+    pub(super) fn is_usurped(&self, id: Option<ExecutorId>, now: &Snapshot) -> bool {
+        let entry = id
+            .and_then(|id| now.entry(id))
+            .filter(|entry| entry.adopted);
+        entry.is_some_and(|entry| entry.uid().is_some_and(|uid| self.is_renamed(uid)))
+    }
+
+    /// Whether a pod has its id from a driver, in a history that is no more: in the one that was put back it has none.
+    pub(super) fn was_given_before_a_restore(&self, uid: &PodUid) -> bool {
+        let made = self.made.get(uid);
+        made.is_some_and(|made| self.was_rewritten_since(made.at))
+    }
+
+    /// Whether a pod has its id from a driver that counted on from an older record, while another one knew the newer
+    /// one: what the record says in the end may be that such an id had ended.
+    pub(super) fn was_given_by_another_history(&self, uid: &PodUid) -> bool {
+        let made = self.made.get(uid).filter(|_| self.is_of_sets());
+        made.is_some_and(|made| self.is_outnumbered(made.driver))
+    }
+
     /// A driver has changed a set, or deleted it.
     // spec: A-80, I-7
     pub(super) fn set_written(&mut self, done: &Done) -> Verdict {

@@ -74,9 +74,11 @@ fn ready(status: &str) -> Value {
     json!([{"type": "Ready", "status": status}])
 }
 
-/// Whether a pod wants its container to be started again.
+/// Whether a pod's container is started again: where a set has made it. (Pods that people make here say nothing of it,
+/// and need not go on.)
 pub(super) fn are_wanted(pod: &Value) -> bool {
-    text(pod, "/spec/restartPolicy") == "Always"
+    let owner = text(pod, "/metadata/ownerReferences/0/kind");
+    matches!(owner, "StatefulSet" | "ReplicaSet") && text(pod, "/spec/restartPolicy") == "Always"
 }
 
 fn is_ready(pod: &Value) -> bool {
