@@ -97,6 +97,10 @@ faults! {
     ConfigMapForgotten,
     /// New executors avoid every node on which enough have failed, and so in the end all of them (spec L-32).
     EveryNodeAvoided,
+    /// A pod that a set has made is given the lowest id that nobody has now (spec A-80, I-1).
+    NumberReused,
+    /// Sets are looked at once, and what others do to them is not seen (spec A-80).
+    SetsLookedAtOnce,
 }
 
 #[cfg(feature = "planted-faults")]

@@ -102,6 +102,7 @@ pub(super) fn scaling(
         prefix: sets.prefix().to_owned(),
         look_every: poll.interval,
         backoff: TRIES,
+        settled_after: up.creation_timeout,
         max_in_flight: up.max_in_flight,
         decommission_timeout: going.decommission_timeout,
     };

@@ -94,6 +94,11 @@ pub enum News {
     },
     /// The application record is gone or was replaced: nothing is requested until it is seen again (spec K-2).
     RecordLost,
+    /// Ids that were taken for pods of sets and that no pod bears: those pods went before they got them (spec A-80).
+    Unused {
+        /// Which ids.
+        ids: Vec<ExecutorId>,
+    },
     /// Session facts of an executor.
     Session {
         /// Which executor.

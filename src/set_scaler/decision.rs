@@ -36,6 +36,8 @@ pub struct Settings {
     pub look_every: Duration,
     /// Between tries of the same call.
     pub backoff: Backoff,
+    /// A call that was made so long ago changes nothing any more.
+    pub settled_after: Duration,
     /// At most so many calls about pods at a time.
     pub max_in_flight: u32,
     /// How long a registered executor may take to finish what it does.
@@ -66,6 +68,8 @@ pub enum Action {
         /// As it was seen without an id: where it has changed since, it is looked at once more.
         version: ResourceVersion,
     },
+    /// These ids were taken for pods that went before they got them.
+    Unused(Vec<ExecutorId>),
     /// Say of a pod that it is the first to go (spec A-81).
     Cheapen {
         /// Whose.
@@ -129,6 +133,8 @@ pub struct Scaling {
     sets: BTreeMap<String, Trial>,
     ids: Ids,
     numbers: BTreeMap<PodUid, (ExecutorId, ResourceVersion, Trial)>,
+    /// Ids whose pods went before they got them, as far as was seen; until when a call may still give them.
+    unused: BTreeMap<ExecutorId, Tick>,
     /// Pods that are said to be the first to go; whether that is still under way.
     cheap: BTreeMap<ExecutorId, bool>,
     restarts: BTreeMap<ExecutorId, u32>,
@@ -156,6 +162,7 @@ impl Scaling {
             sets: BTreeMap::new(),
             ids: Ids::reserved(reserved),
             numbers: BTreeMap::new(),
+            unused: BTreeMap::new(),
             cheap: BTreeMap::new(),
             restarts: BTreeMap::new(),
             exited: BTreeSet::new(),
@@ -213,7 +220,8 @@ impl Scaling {
             actions.push(over(spent));
         }
         actions.extend(self.keep_failures().map(Action::KeepFailures));
-        self.forget_numbered(latest);
+        let unused = self.forget_numbered(latest, now.tick);
+        actions.extend((!unused.is_empty()).then_some(Action::Unused(unused)));
         // While the record is not there nobody knows whether this is still the driver (spec K-2).
         if latest.record.is_some() {
             if !self.ending {

@@ -18,6 +18,7 @@ fn scaling(kind: SetKind) -> Scaling {
             initial: Duration::from_millis(200),
             max: Duration::from_secs(30),
         },
+        settled_after: Duration::from_secs(60),
         max_in_flight: 8,
         decommission_timeout: WITHIN,
     };
@@ -220,6 +221,35 @@ fn a_pod_without_an_id_is_given_the_next_one_and_counts_for_nothing_before() {
     assert_eq!(world.story.current().counts(&"default".into()).live(), 3);
     assert!(world.story.current().unnamed.is_empty());
     assert_eq!(world.decide(), []);
+}
+
+// spec: A-80, I-2, I-8
+#[test]
+fn an_id_whose_pod_went_before_it_got_it_has_ended_when_no_call_can_give_it_any_more() {
+    let mut world = World::running(SetKind::StatefulSet, 1);
+    let profile = Some("default".into());
+    world.pod(9, |pod| pod.claim = Claim::Unnamed { profile });
+    let taken = world.decide();
+    assert!(matches!(taken[..], [Action::Number { .. }]), "{taken:?}");
+    let now = world.story.now().tick;
+    world.scaling.numbered(&"u9".into(), false, now);
+    world.version += 1;
+    let pod = Arc::new(pending("a", 9, "u9", world.version));
+    let (pod, epoch) = (Sighting::Read(pod), Epoch::default());
+    world.story.tell(News::Deleted { pod, epoch });
+    let unused = |world: &mut World| {
+        let actions = world.decide();
+        actions.into_iter().find(|a| matches!(a, Action::Unused(_)))
+    };
+    assert_eq!(unused(&mut world), None, "the call may still change it");
+    world.story.pass(60_000);
+    let ids = vec![id(2)];
+    assert_eq!(unused(&mut world), Some(Action::Unused(ids.clone())));
+    assert_eq!(unused(&mut world), None, "said once");
+    world.story.tell(News::Unused { ids });
+    assert!(world.story.current().ended.contains(id(2)));
+    world.story.tell(News::Unused { ids: vec![id(1)] });
+    assert!(!world.story.current().ended.contains(id(1)), "it lives");
 }
 
 // spec: A-80, L-10

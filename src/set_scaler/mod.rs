@@ -178,6 +178,7 @@ impl SetScaler {
                     this.numbered(id, &uid, pod);
                 }));
             }
+            Action::Unused(ids) => self.store.do_send(Tell(News::Unused { ids })),
             Action::Cheapen { id, uid, name } => {
                 let patch = json!({"metadata": {
                     "uid": uid.as_str(),

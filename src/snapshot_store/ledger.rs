@@ -233,6 +233,7 @@ impl Ledger {
                     draft.other = true;
                 }
             }
+            News::Unused { ids } => self.close_unused(&ids, &mut draft),
             News::RecordLost => draft.other |= self.current.record.take().is_some(),
             News::Session {
                 id,

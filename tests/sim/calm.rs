@@ -14,6 +14,7 @@ use crate::drivers::Driver;
 use crate::hand::{NAMESPACE, label, text};
 use crate::network::LATEST_LINE;
 use crate::script::{Fault, Script};
+use crate::sets;
 use crate::trace::say;
 use crate::weather::{Ill, LONGEST_DELAY};
 use crate::world::World;
@@ -99,6 +100,7 @@ pub fn bound(script: &Script) -> Duration {
         bound += config.backend.decommission_timeout + gone + runs;
     }
     bound += claims::bound(config);
+    bound += sets::bound(script);
     // What is on its way when the calm begins still arrives.
     bound += 4 * config.cluster.request_timeout + LATEST_LINE;
     for step in &script.steps {
@@ -212,8 +214,15 @@ impl World {
         };
         claims::belong(&state, &self.script.config, &app)?;
         self.app_id.clone_from(&app);
+        let of_sets = self.script.is_of_sets();
+        if of_sets {
+            let fleet = self.fleet.borrow();
+            let driver = fleet.iter().find(|driver| driver.number == number);
+            let images = driver.map(|driver| driver.images.clone());
+            sets::as_wanted(&state, &ledger, &images.unwrap_or_default(), &app)?;
+        }
         let pods = (state.pods(NAMESPACE))
-            .filter(|pod| is_executor(pod, &app))
+            .filter(|pod| is_executor(pod, &app, of_sets))
             .filter(|pod| !self.is_unborn(pod, &ledger));
         same(&ledger, pods)
     }
@@ -239,11 +248,16 @@ impl World {
             Some(_) => buffered.max(2 * ledger.entries.len()) + 1,
             None => 1,
         };
+        // One that somebody gave an id far beyond all others, and that is gone.
+        let far = match self.script.is_of_sets() {
+            true => self.checks.excuses.relabelled.len(),
+            false => 0,
+        };
         let small = measures.tombstones == 0
             && measures.strangers <= planted
             && measures.suspects <= ledger.entries.len()
             && measures.waiting <= waiting.max(1)
-            && ledger.ended.interval_count() <= ledger.entries.len() + 1;
+            && ledger.ended.interval_count() <= ledger.entries.len() + far + 1;
         if small {
             return Ok(());
         }
@@ -292,9 +306,11 @@ impl World {
             return Err("O-11: the driver does not end".to_owned());
         }
         let state = self.cluster.state().await;
+        let of_sets = self.script.is_of_sets();
+        sets::none_is_left(&state, &self.app_id)?;
         let left: Vec<&str> = state
             .pods(NAMESPACE)
-            .filter(|pod| is_executor(pod, &self.app_id))
+            .filter(|pod| is_executor(pod, &self.app_id, of_sets))
             .filter(|pod| {
                 !self
                     .checks
@@ -319,13 +335,14 @@ impl World {
     }
 }
 
-/// Whether a pod is one of this application's executors, and not a dead one that is kept.
-fn is_executor(pod: &Value, app: &str) -> bool {
+/// Whether a pod is one of this application's executors, and not a dead one that is kept. Sets give it its name, and it
+/// has to have an id as well.
+fn is_executor(pod: &Value, app: &str, of_sets: bool) -> bool {
     let id = label(pod, "boatswain.dev/executor-id");
     label(pod, "boatswain.dev/app-id") == app
         && label(pod, "boatswain.dev/role") == "executor"
         && label(pod, "boatswain.dev/inactive") != "true"
-        && text(pod, "/metadata/name") == format!("{PREFIX}-exec-{id}")
+        && (of_sets || text(pod, "/metadata/name") == format!("{PREFIX}-exec-{id}"))
 }
 
 // spec: I-6, I-10

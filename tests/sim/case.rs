@@ -15,6 +15,8 @@ use crate::script::Script;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
     pub seed: u64,
+    /// Whether it is one of the worlds in which sets make the executors' pods (spec A-80).
+    pub of_sets: bool,
     /// A fault of the driver's own.
     pub planted: Option<Planted>,
     /// Which of the script's steps are done, by their place in it; all of them where there is none.
@@ -58,10 +60,19 @@ impl Case {
         Self::with(None, seed)
     }
 
-    /// All of a seed, with a fault planted.
+    /// All of a seed of the worlds of sets.
+    pub fn of_sets(planted: Option<Planted>, seed: u64) -> Self {
+        Self {
+            of_sets: true,
+            ..Self::with(planted, seed)
+        }
+    }
+
+    /// All of a seed, with a fault planted, in the worlds that such a fault is for.
     pub fn with(planted: Option<Planted>, seed: u64) -> Self {
         Self {
             seed,
+            of_sets: planted.is_some_and(is_about_sets),
             planted,
             steps: None,
             simpler: Vec::new(),
@@ -77,9 +88,11 @@ impl Case {
         };
         let seed = env::var("BOATSWAIN_SIM_SEED").ok()?;
         let steps = words("BOATSWAIN_SIM_STEPS");
+        let planted = named_fault();
         Some(Self {
             seed: seed.parse().unwrap(),
-            planted: named_fault(),
+            of_sets: planted.is_some_and(is_about_sets),
+            planted,
             steps: steps.map(|steps| steps.iter().map(|step| step.parse().unwrap()).collect()),
             simpler: (words("BOATSWAIN_SIM_SIMPLER").unwrap_or_default().iter())
                 .map(|name| simpler(name))
@@ -89,7 +102,7 @@ impl Case {
 
     /// What is done in it.
     pub fn script(&self) -> Script {
-        let mut script = Script::of(self.seed);
+        let mut script = self.whole_script();
         if let Some(kept) = &self.steps {
             let mut place = 0..;
             script
@@ -106,7 +119,23 @@ impl Case {
     pub fn places(&self) -> Vec<usize> {
         match &self.steps {
             Some(kept) => kept.clone(),
-            None => (0..Script::of(self.seed).steps.len()).collect(),
+            None => (0..self.whole_script().steps.len()).collect(),
+        }
+    }
+
+    /// What is done in all of it.
+    fn whole_script(&self) -> Script {
+        match self.of_sets {
+            true => Script::of_sets(self.seed),
+            false => Script::of(self.seed),
+        }
+    }
+
+    /// By which the test is chosen that runs it.
+    pub fn test(&self) -> &'static str {
+        match self.of_sets {
+            true => "sim_sets_come",
+            false => "all_invariants",
         }
     }
 }
@@ -140,6 +169,7 @@ impl Simpler {
         match self {
             Simpler::Settings => {
                 let usual = Config::default();
+                let strategy = config.allocation.strategy;
                 script.config = Config {
                     app: config.app.clone(),
                     profiles: config.profiles.clone(),
@@ -148,6 +178,7 @@ impl Simpler {
                     failures: config.failures.clone(),
                     ..usual
                 };
+                script.config.allocation.strategy = strategy;
             }
             Simpler::OneProfile => {
                 let first = config.profiles.keys().next().cloned();
@@ -174,6 +205,11 @@ impl Simpler {
             }
         }
     }
+}
+
+/// Whether a fault is one of what is done about sets, which only their worlds can show.
+fn is_about_sets(fault: Planted) -> bool {
+    matches!(fault, Planted::NumberReused | Planted::SetsLookedAtOnce)
 }
 
 /// The fault that the environment names.

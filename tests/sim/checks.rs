@@ -56,7 +56,7 @@ struct Killing {
     uid: PodUid,
 }
 
-/// How a pod was made that a driver asked for.
+/// How a pod was made that a driver asked for; or was given its id, where sets make the pods.
 struct Made {
     driver: usize,
     id: u64,
@@ -92,6 +92,8 @@ pub struct Checks {
     /// Executors that the record once knew to be bound to a pod, and those whose end some driver told.
     recorded: BTreeSet<ExecutorId>,
     told: BTreeSet<ExecutorId>,
+    /// Who is which executor, where sets make the pods.
+    named: Option<sets::Named>,
 }
 
 /// What a run ends with that breaks a rule.
@@ -104,6 +106,7 @@ macro_rules! violated {
 mod excuses;
 mod ledgers;
 mod reasons;
+mod sets;
 
 pub use excuses::Excuses;
 
@@ -182,6 +185,9 @@ impl Checks {
     pub fn done(&mut self, done: &Done) -> Verdict {
         let seen = self.drivers.entry(done.driver).or_default();
         match &done.kind {
+            Kind::Create if self.named.is_some() => {
+                violated!("A-80: d{} made a pod, as sets do", done.driver)
+            }
             Kind::Create => {
                 let id = label(&done.sent, "boatswain.dev/executor-id").parse();
                 let id = id.map_err(|_| format!("I-7: d{} made {}", done.driver, done.sent))?;
@@ -219,6 +225,7 @@ impl Checks {
                 }
                 Ok(())
             }
+            Kind::MakeSet | Kind::Set { .. } => self.set_written(done),
             Kind::Delete { name } | Kind::Patch { name } => self.touched(done, name),
             Kind::CachedList | Kind::List | Kind::Page | Kind::Watch | Kind::Read => Ok(()),
         }
@@ -266,11 +273,10 @@ impl Checks {
         let id = label(pod, "boatswain.dev/executor-id");
         let ours = label(pod, "boatswain.dev/app-id") == self.app_id
             && label(pod, "boatswain.dev/role") == "executor"
-            && name == format!("{PREFIX}-exec-{id}");
+            && self.may_be_named(name, id);
         let bound = self.ever_bound.contains(&uid);
         // What was bound may not have been seen by us, but its name and how it was made say so.
-        let named = (name.strip_prefix(PREFIX)).and_then(|name| name.strip_prefix("-exec-"));
-        let named = named.and_then(|id| id.parse().ok());
+        let named = self.id_of(pod, &uid);
         let asked_for = named.is_some_and(|id: u64| {
             self.drivers
                 .values()
@@ -280,6 +286,7 @@ impl Checks {
         if !ours && !bound && !relabelled {
             return violated!("I-7: d{driver} touched {name}, which is not its executor");
         }
+        self.numbered(done, pod, &uid)?;
         if matches!(done.kind, Kind::Delete { .. }) && is_well(pod) {
             self.killings.push(Killing {
                 driver,
@@ -361,11 +368,17 @@ impl Checks {
         if let Some(before) = &before {
             self.nothing_lost(driver, before, &now)?;
             self.nothing_goes_back(driver, before, &changed)?;
+        }
+        if let Some(before) = before.as_ref().filter(|_| !self.is_of_sets()) {
             self.requests_within_targets(driver, before, &now)?;
         }
         self.one_pod_an_id(driver, &changed)?;
-        self.live_within_targets(driver, &now)?;
-        if self.excuses.rewritten.is_empty() {
+        self.one_id_a_pod(driver, &now, &changed)?;
+        // How many pods there are is for sets to say, and what each claims.
+        if !self.is_of_sets() {
+            self.live_within_targets(driver, &now)?;
+        }
+        if self.excuses.rewritten.is_empty() && !self.is_of_sets() {
             crate::claims::none_is_shared(driver, &now)?;
         }
         let surplus = changed.iter().any(|entry| self.is_surplus(entry));

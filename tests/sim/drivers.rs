@@ -1,6 +1,7 @@
 //! The drivers: each start of one in a world of tasks of its own, which can be stopped dead, or not be run for a while.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ use boatswain::driver::{self, Environment, Handle};
 use boatswain::exit::Exit;
 use boatswain::kubernetes::Clients;
 use boatswain::lifecycle_manager::messages::Ended;
+use boatswain::model::ProfileName;
 use tempfile::NamedTempFile;
 use tokio::sync::Notify;
 use tokio::task::LocalSet;
@@ -35,6 +37,8 @@ pub struct Driver {
     pub since: Instant,
     /// Whether it does not get to run.
     pub paused: bool,
+    /// The images that it knows its profiles by.
+    pub images: BTreeMap<ProfileName, Option<String>>,
     /// Speaks to it.
     pub handle: Handle,
     /// It is killed when it has had so many more turns.
@@ -79,6 +83,9 @@ impl Driver {
         let clients = Clients::in_process(network.of(number), NAMESPACE);
         let sessions = &mut config.backend.sessions;
         sessions.key_file = sessions.listen.map(|_| key_file());
+        let images = (config.profiles.iter())
+            .map(|(name, profile)| (name.clone(), profile.image.clone()))
+            .collect();
         let environment = Environment {
             clients,
             clock,
@@ -101,6 +108,7 @@ impl Driver {
             told: None,
             since: Instant::now(),
             paused: false,
+            images,
             handle,
             turns: None,
             fell: false,

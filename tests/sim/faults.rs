@@ -3,6 +3,7 @@
 mod drivers;
 mod pods;
 mod record;
+mod sets;
 mod steering;
 
 use tokio::time::Instant;
@@ -86,6 +87,7 @@ impl World {
             Fault::Resume => self.resume().await,
             Fault::Record { what, time } => self.tamper(what, time).await,
             Fault::MendRecord => self.mend_record().await,
+            Fault::Scale { .. } | Fault::DropSet { .. } => self.befall_set(fault).await,
             fault if is_about_drivers(&fault) => self.befall_driver(fault).await,
             fault => self.befall_pods(fault).await,
         }
@@ -120,6 +122,9 @@ impl World {
             Fault::NoFinalizers,
         ] {
             self.befall(fault).await;
+        }
+        if self.script.is_of_sets() {
+            self.befall(Fault::NoStrangers).await;
         }
         self.network.net().trap = None;
         self.node.calm();
@@ -188,6 +193,7 @@ fn is_about_drivers(fault: &Fault) -> bool {
             | Fault::HandOver { .. }
             | Fault::EndApplication { .. }
             | Fault::Reconfigure { .. }
+            | Fault::Template { .. }
             | Fault::Second
             | Fault::Pause { .. }
             | Fault::Target { .. }

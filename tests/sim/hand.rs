@@ -9,6 +9,12 @@ use tower::ServiceExt;
 /// Everything happens in this namespace.
 pub const NAMESPACE: &str = "default";
 
+/// Where most kinds are.
+const CORE: &str = "/api/v1";
+
+/// Where sets are.
+const APPS: &str = "/apis/apps/v1";
+
 /// Calls that come through.
 #[derive(Clone)]
 pub struct Hand(Router);
@@ -96,14 +102,35 @@ impl Hand {
             .await
     }
 
+    /// Changes a set, which is of this kind.
+    pub async fn patch_set(&self, kind: &str, name: &str, patch: &Value) -> u16 {
+        self.call_at(APPS, Method::PATCH, &format!("{kind}/{name}"), patch)
+            .await
+    }
+
+    /// Deletes a set, and what it owns in this way.
+    pub async fn delete_set(&self, kind: &str, name: &str, propagation: &str) -> u16 {
+        let options = json!({
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "propagationPolicy": propagation,
+        });
+        self.call_at(APPS, Method::DELETE, &format!("{kind}/{name}"), &options)
+            .await
+    }
+
     async fn call(&self, method: Method, path: &str, body: &Value) -> u16 {
+        self.call_at(CORE, method, path, body).await
+    }
+
+    async fn call_at(&self, api: &str, method: Method, path: &str, body: &Value) -> u16 {
         let kind = match method {
             Method::PATCH => "application/merge-patch+json",
             _ => "application/json",
         };
         let request = Request::builder()
             .method(method)
-            .uri(format!("/api/v1/namespaces/{NAMESPACE}/{path}"))
+            .uri(format!("{api}/namespaces/{NAMESPACE}/{path}"))
             .header("content-type", kind)
             .body(Body::from(body.to_string()))
             .unwrap();

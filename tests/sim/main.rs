@@ -11,6 +11,8 @@
 //! - `BOATSWAIN_SIM_PLANTED=all cargo test --release --test sim planted -- --nocapture`: which seed finds which fault
 //!   ([`planted`]).
 //!
+//! - `cargo test sim_sets`: the worlds in which sets make the executors' pods ([`sets`]), by the same variables.
+//!
 //! [`script`] draws what is done from the seed, [`world`] does it, [`network`] stands between the drivers and the API
 //! server, [`checks`], [`truth`] and [`calm`] hold what comes of it against the invariants (spec 9).
 
@@ -34,6 +36,7 @@ mod requests;
 mod runs;
 mod same;
 mod script;
+mod sets;
 mod shrink;
 mod talk;
 mod trace;
@@ -63,7 +66,8 @@ fn sim_all_invariants_hold_in_every_world() {
     }
     let first = number("BOATSWAIN_SIM_FIRST").unwrap_or(1);
     let seeds = number("BOATSWAIN_SIM_SEEDS").unwrap_or(MODEST);
-    if let Err(violation) = run_many(first..first + seeds, case::named_fault()) {
+    let planted = case::named_fault();
+    if let Err(violation) = run_many(first..first + seeds, |seed| Case::with(planted, seed)) {
         panic!("{violation}");
     }
 }

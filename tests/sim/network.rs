@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use boatswain::devcluster::{DevCluster, State};
+use boatswain::devcluster::{DevCluster, Key, State};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response, Uri};
@@ -167,12 +167,17 @@ impl Network {
     ) -> Response<Body> {
         let kind = Kind::of(&parts);
         let (method, path) = (parts.method.clone(), parts.uri.path().to_owned());
-        let before = match kind.name() {
-            Some(name) => {
+        let before = match (&kind, kind.name()) {
+            (Kind::Set { resource, name }, _) => {
+                let state = self.cluster.state().await;
+                let set = state.get(&Key::new(*resource, NAMESPACE, name));
+                set.map(|set| set.value().clone())
+            }
+            (_, Some(name)) => {
                 let state = self.cluster.state().await;
                 state.pod(NAMESPACE, name).cloned()
             }
-            None => None,
+            (_, None) => None,
         };
         let sent: Value = serde_json::from_slice(&body).unwrap_or_default();
         let webhook = (self.net().webhook).filter(|_| kind == Kind::Create);

@@ -1,6 +1,8 @@
 //! The nodes: bind pods, have them run, end and go, each in its own time; or do nothing for a while.
 
 mod hardship;
+mod places;
+mod restarts;
 mod statuses;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -17,14 +19,12 @@ use crate::claims;
 use crate::hand::{Hand, NAMESPACE, is_terminating, label, text};
 use crate::trace::say;
 
+use places::{NODES, allowed, name_of};
+use restarts::Restarts;
+
 pub use hardship::{Mishap, Pace, Plague};
+pub use places::{NODE_NAMES, avoided};
 pub use statuses::SIDECAR;
-
-/// There are so many nodes.
-const NODES: u64 = 3;
-
-/// They are called so.
-pub const NODE_NAMES: [&str; NODES as usize] = ["node-1", "node-2", "node-3"];
 
 /// Fates of so many pods that are gone are kept: a history may come back in which they are not.
 const FORGOTTEN_BEYOND: usize = 1_000;
@@ -40,6 +40,10 @@ struct Fate {
     run: Instant,
     /// Ends by itself, with this code.
     end: Option<(Instant, i32)>,
+    /// That is for want of memory.
+    out_of_memory: bool,
+    /// Where its container is started again when it has ended.
+    restarts: Restarts,
     plague: Option<(Plague, Instant)>,
     /// What is wrong with it was reported.
     reported: bool,
@@ -159,6 +163,14 @@ impl Node {
                 }
                 return;
             }
+            Mishap::OutOfMemory if restarts::are_wanted(pod) => {
+                if let Some(fate) = self.fates.get_mut(uid) {
+                    fate.end = Some((Instant::now(), 137));
+                    fate.out_of_memory = true;
+                    self.attend_to_all();
+                }
+                return;
+            }
             Mishap::OutOfMemory => statuses::ended(pod, 137, "OOMKilled", &wall),
             Mishap::Evicted => statuses::failed(
                 pod,
@@ -212,6 +224,7 @@ impl Node {
             fate.stuck = false;
             fate.plague = fate.plague.map(|(plague, _)| (plague, now));
             fate.unknown = fate.unknown.map(|_| now);
+            fate.restarts.hurry(now);
             fate.run = fate.run.min(now + self.pace.bind + self.pace.start);
             if fate.end.is_some_and(|(at, _)| at > now) {
                 fate.end = None;
@@ -330,12 +343,14 @@ impl Node {
             }
             ("Pending", _) if run <= now => {
                 say!("node: {name} {} runs", short(uid));
-                self.hand.status(name, statuses::running(pod, &wall)).await;
+                let running = self.running(pod);
+                self.hand.status(name, running).await;
                 if let Some((at, _)) = end {
                     self.wake(at.max(now));
                 }
             }
             ("Pending", _) => self.wake(run),
+            ("Running", _) if restarts::are_wanted(pod) => self.keep_going(pod, now).await,
             ("Running", _) => match end {
                 Some((at, code)) if at <= now => {
                     say!("node: {name} {} ends with {code}", short(uid));
@@ -349,7 +364,8 @@ impl Node {
             ("Unknown", _) => match unknown {
                 Some(until) => self.wake(until),
                 None => {
-                    self.hand.status(name, statuses::running(pod, &wall)).await;
+                    let running = self.running(pod);
+                    self.hand.status(name, running).await;
                 }
             },
             _ => {}
@@ -401,6 +417,8 @@ impl Node {
             bind,
             run,
             end: (crash.filter(|(until, _)| now < *until)).map(|(_, code)| (run + life, *code)),
+            out_of_memory: false,
+            restarts: Restarts::default(),
             plague,
             reported: false,
             unknown: None,
@@ -426,27 +444,6 @@ impl Node {
 fn is_held(pod: &Value) -> bool {
     let grace = pod.pointer("/metadata/deletionGracePeriodSeconds");
     pod.pointer("/metadata/finalizers").is_some() && grace.and_then(Value::as_u64) == Some(0)
-}
-
-fn name_of(node: u64) -> &'static str {
-    NODE_NAMES[node as usize % NODE_NAMES.len()]
-}
-
-/// That node, or where the pod may not be there the next on which it may.
-fn allowed(node: u64, pod: &Value) -> u64 {
-    let avoided = avoided(pod);
-    let free = |node: &u64| !avoided.contains(&name_of(*node));
-    (node..node + NODES).find(free).unwrap_or(node) % NODES
-}
-
-/// The nodes on which a pod may not be.
-pub fn avoided(pod: &Value) -> Vec<&str> {
-    let terms = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution\
-                 /nodeSelectorTerms/0/matchExpressions/0/values";
-    let values = pod.pointer(terms).and_then(Value::as_array);
-    (values.into_iter().flatten())
-        .filter_map(Value::as_str)
-        .collect()
 }
 
 /// Enough of a uid to tell it from others.

@@ -37,7 +37,11 @@ fn find(fault: Planted, mut seeds: Range<u64>, surely: bool) -> Option<Found> {
     seeds.find_map(|seed| {
         let case = Case::with(Some(fault), seed);
         let violation = run_untraced(&case).verdict.err()?;
-        let found = !surely || run_untraced(&Case::of(seed)).verdict.is_ok();
+        let without = Case {
+            planted: None,
+            ..case
+        };
+        let found = !surely || run_untraced(&without).verdict.is_ok();
         found.then(|| Found {
             seed,
             rule: rule(&violation).to_owned(),

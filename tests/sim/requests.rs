@@ -1,5 +1,6 @@
 //! What a driver asks of the API server, as far as the world cares.
 
+use boatswain::devcluster::Resource;
 use http::Method;
 use http::request::Parts;
 use serde_json::Value;
@@ -22,6 +23,13 @@ pub enum Kind {
     MakeRecord,
     /// Deletes it.
     DeleteRecord,
+    /// Makes a set, which makes pods.
+    MakeSet,
+    /// Changes one, says how large it is to be, or deletes it.
+    Set {
+        resource: Resource,
+        name: String,
+    },
     /// Anything else that changes something.
     Write,
     /// A list that may come from a cache.
@@ -44,7 +52,7 @@ pub struct Done {
     /// Whether it came to the server later than the server would work on it: no real one is as late as that.
     pub late: bool,
     pub sent: Value,
-    /// The pod of that name before.
+    /// The pod, or the set, of that name before.
     pub before: Option<Value>,
     /// The uid of the pod that was made.
     pub made: Option<String>,
@@ -71,7 +79,7 @@ impl Kind {
             Method::PATCH if pod => Kind::Patch { name },
             Method::POST if path.ends_with("/configmaps") => Kind::MakeRecord,
             Method::DELETE if path.ends_with("/configmaps/sim-app") => Kind::DeleteRecord,
-            _ => Kind::Write,
+            _ => of_sets(path).unwrap_or(Kind::Write),
         }
     }
 
@@ -95,6 +103,33 @@ impl Done {
     /// Whether it was carried out.
     pub fn succeeded(&self) -> bool {
         (200..300).contains(&self.code)
+    }
+}
+
+/// What a write of sets is.
+fn of_sets(path: &str) -> Option<Kind> {
+    let mut parts = path.strip_prefix("/apis/apps/v1/namespaces/")?.split('/');
+    let resource = match parts.nth(1)? {
+        "statefulsets" => Resource::StatefulSets,
+        "deployments" => Resource::Deployments,
+        _ => return None,
+    };
+    Some(match parts.next() {
+        None => Kind::MakeSet,
+        Some(name) => Kind::Set {
+            resource,
+            name: name.to_owned(),
+        },
+    })
+}
+
+/// Which set a request is about, as its body says: also as what a JSON patch tests first.
+pub fn set_meant(sent: &Value) -> &str {
+    let tests =
+        |step: &&Value| text(step, "/op") == "test" && text(step, "/path") == "/metadata/uid";
+    match sent.as_array() {
+        Some(steps) => (steps.iter().find(tests)).map_or("", |step| text(step, "/value")),
+        None => uid_meant(sent),
     }
 }
 

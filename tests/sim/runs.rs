@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use boatswain::planted::{self, Planted};
+use boatswain::planted;
 
 use crate::case::Case;
 use crate::checks::Verdict;
@@ -96,12 +96,13 @@ pub fn on_all_cores(range: Range<u64>, work: impl Fn(u64) -> bool + Sync) {
     });
 }
 
-/// Runs many seeds on all cores, until there are violations enough; the first one's history is told, shortened.
-pub fn run_many(seeds: Range<u64>, planted: Option<Planted>) -> Result<(), String> {
+/// Runs the cases of many seeds on all cores, until there are violations enough; the first one's history is told,
+/// shortened.
+pub fn run_many(seeds: Range<u64>, case: impl Fn(u64) -> Case + Sync) -> Result<(), String> {
     let progress = Mutex::new(Progress::new(seeds.end - seeds.start));
     let violated = Mutex::new(BTreeMap::new());
     on_all_cores(seeds, |seed| {
-        let run = run_untraced(&Case::with(planted, seed));
+        let run = run_untraced(&case(seed));
         if let Err(violation) = run.verdict {
             to_stderr(&format!("seed {seed}: {violation}"));
             violated.lock().unwrap().insert(seed, violation);
@@ -111,7 +112,7 @@ pub fn run_many(seeds: Range<u64>, planted: Option<Planted>) -> Result<(), Strin
         found < ENOUGH
     });
     match violated.into_inner().unwrap().first_key_value() {
-        Some((seed, violation)) => Err(tell(&Case::with(planted, *seed), violation)),
+        Some((seed, violation)) => Err(tell(&case(*seed), violation)),
         None => Ok(()),
     }
 }
@@ -128,7 +129,8 @@ pub fn tell(case: &Case, violation: &str) -> String {
         "--release "
     };
     let again = |case: &Case| {
-        format!("{case} cargo test {profile}--test sim all_invariants -- --nocapture")
+        let test = case.test();
+        format!("{case} cargo test {profile}--test sim {test} -- --nocapture")
     };
     let run = run_with_log(&shortest);
     let steps = shortest.places().len();

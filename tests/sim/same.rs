@@ -31,6 +31,8 @@ fn sim_the_same_seed_gives_the_same_trace() {
         // Without the log: which of its lines are wanted at all is settled between the threads that run tests.
         let case = Case::of(seed);
         compare(seed, &run(&case).trace, &run(&case).trace);
+        let case = Case::of_sets(None, seed);
+        compare(seed, &run(&case).trace, &run(&case).trace);
     }
 }
 

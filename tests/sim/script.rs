@@ -2,6 +2,7 @@
 //! shortened.
 
 mod mix;
+mod sets;
 mod settings;
 mod size;
 mod sky;
@@ -9,7 +10,7 @@ mod steering;
 
 use std::time::Duration;
 
-use boatswain::config::Config;
+use boatswain::config::{Config, Strategy};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -129,6 +130,14 @@ pub enum Fault {
         key: &'static str,
         value: Option<&'static str>,
     },
+    /// The pod of an executor is given another executor's id.
+    Rename { pick: u64 },
+    /// Pods whose id nobody can read are deleted by hand.
+    NoStrangers,
+    /// Somebody says how many pods the set of a profile is to have.
+    Scale { pick: u64, replicas: u32 },
+    /// Somebody deletes the set of a profile, and its pods after it.
+    DropSet { pick: u64 },
     /// Somebody makes a copy of an executor's pod under another name.
     Copy { pick: u64 },
     /// Somebody makes a pod with the labels and the name of an executor that has ended.
@@ -153,6 +162,8 @@ pub enum Fault {
     EndApplication { late: Duration },
     /// The driver hands over to one that knows another set of profiles.
     Reconfigure { pick: u64 },
+    /// The driver hands over to one whose executors of a profile have this image.
+    Template { pick: u64, image: u32 },
     /// Another driver is started beside the one that runs.
     Second,
     /// The driver does not get to run for this long.
@@ -246,27 +257,8 @@ impl Script {
             Duration::ZERO
         };
         let mix = Mix::draw(rng, &size);
-        let weathers = size.faults.div_ceil(8);
-        let mut steps: Vec<Step> = (0..size.faults)
-            .map(|_| Step {
-                at: size.calm.mul_f64(rng.random()),
-                fault: mix.draw_one(rng),
-            })
-            .collect();
-        for _ in 0..rng.random_range(0..=weathers) {
-            let (weather, time) = (sky::weather(rng), ms(rng, 500..60_000));
-            steps.push(Step {
-                at: size.calm.mul_f64(rng.random()),
-                fault: Fault::Weather { weather, time },
-            });
-        }
-        if rng.random_bool(0.3) {
-            let (weather, time) = (sky::weather(rng), ms(rng, 5_000..60_000));
-            steps.push(Step {
-                at: Duration::ZERO,
-                fault: Fault::Weather { weather, time },
-            });
-        }
+        let mut steps = faults(rng, &size, &mix);
+        steps.extend(weathers(rng, &size));
         steps.extend(steering::steps(seed, size.calm));
         steps.sort_by_key(|step| step.at);
         Self {
@@ -278,6 +270,46 @@ impl Script {
             skew,
         }
     }
+
+    /// The script of a seed of the worlds in which sets make the executors' pods (spec A-80).
+    pub fn of_sets(seed: u64) -> Self {
+        sets::of(seed)
+    }
+
+    /// Whether sets make the executors' pods.
+    pub fn is_of_sets(&self) -> bool {
+        self.config.allocation.strategy != Strategy::Direct
+    }
+}
+
+/// What is done, the weather aside.
+fn faults(rng: &mut StdRng, size: &Size, mix: &Mix) -> Vec<Step> {
+    (0..size.faults)
+        .map(|_| Step {
+            at: size.calm.mul_f64(rng.random()),
+            fault: mix.draw_one(rng),
+        })
+        .collect()
+}
+
+/// Which weather there is, and when.
+fn weathers(rng: &mut StdRng, size: &Size) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for _ in 0..rng.random_range(0..=size.faults.div_ceil(8)) {
+        let (weather, time) = (sky::weather(rng), ms(rng, 500..60_000));
+        steps.push(Step {
+            at: size.calm.mul_f64(rng.random()),
+            fault: Fault::Weather { weather, time },
+        });
+    }
+    if rng.random_bool(0.3) {
+        let (weather, time) = (sky::weather(rng), ms(rng, 5_000..60_000));
+        steps.push(Step {
+            at: Duration::ZERO,
+            fault: Fault::Weather { weather, time },
+        });
+    }
+    steps
 }
 
 /// A duration of so many milliseconds.

@@ -33,7 +33,7 @@ pub enum Ill {
     Credentials,
     /// 403: the right is not granted.
     Rights,
-    /// 403 for creates: the quota is used up.
+    /// 403 for creates, those of sets too: the quota is used up.
     Quota,
     /// 403 for creates: an admission plugin refuses the pod.
     Admission,
@@ -213,8 +213,12 @@ impl Ill {
     /// Whether it can befall requests of this kind.
     fn befalls(self, kind: &Kind) -> bool {
         match self {
-            Ill::Quota | Ill::Admission | Ill::Webhook | Ill::Invalid => *kind == Kind::Create,
-            Ill::NamespaceTerminating => matches!(kind, Kind::Create | Kind::MakeRecord),
+            Ill::Quota | Ill::Admission | Ill::Webhook | Ill::Invalid => {
+                matches!(kind, Kind::Create | Kind::MakeSet)
+            }
+            Ill::NamespaceTerminating => {
+                matches!(kind, Kind::Create | Kind::MakeSet | Kind::MakeRecord)
+            }
             Ill::Stale | Ill::Lacking => *kind == Kind::CachedList,
             Ill::Unreadable => matches!(kind, Kind::CachedList | Kind::List | Kind::Page),
             Ill::TokenExpired => *kind == Kind::Page,

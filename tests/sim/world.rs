@@ -103,6 +103,9 @@ impl World {
         let mut checks = Checks::default();
         checks.budget = Budget::of(&script.config, script.skew);
         checks.excuses.gangs = script.config.scheduling.gang.is_on();
+        if script.is_of_sets() {
+            checks.sets_make_pods();
+        }
         for (profile, config) in &script.config.profiles {
             checks.target(profile, config.executors);
         }
@@ -293,8 +296,12 @@ impl World {
             .map(|(id, entry)| format!(" {id}:{:?}", entry.class()))
             .collect();
         let ghosts = snapshot.ghosts.len();
+        let unnamed = match snapshot.unnamed.len() {
+            0 => String::new(),
+            unnamed => format!(", {unnamed} pods without an id"),
+        };
         let shown = format!(
-            "d{number} has, in epoch {},{entries}, {ghosts} ghosts",
+            "d{number} has, in epoch {},{entries}, {ghosts} ghosts{unnamed}",
             snapshot.epoch
         );
         if shown != self.shown {

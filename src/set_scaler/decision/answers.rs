@@ -1,6 +1,7 @@
 //! What the calls about sets and their pods came to.
 
 use super::*;
+use crate::planted::{self, Planted};
 
 impl Scaling {
     /// All sets were looked at, or could not be.
@@ -12,6 +13,8 @@ impl Scaling {
             let soon = self.settings.backoff.initial;
             let pause = if self.ending {
                 soon
+            } else if planted::is(Planted::SetsLookedAtOnce) {
+                Duration::MAX / 2
             } else {
                 self.settings.look_every
             };

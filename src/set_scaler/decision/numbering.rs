@@ -1,11 +1,23 @@
 //! Which executor a set's pod is: pods get their ids here, by a label (spec A-80, B-1).
 
 use super::*;
+use crate::planted::{self, Planted};
 
 impl Scaling {
-    pub(super) fn forget_numbered(&mut self, latest: &Snapshot) {
-        self.numbers
-            .retain(|uid, (.., trial)| trial.in_flight || latest.unnamed.contains_key(uid));
+    /// Forgets pods that need no id any more; the ids that none of them bears, and that nobody can be given any more.
+    pub(super) fn forget_numbered(&mut self, latest: &Snapshot, now: Tick) -> Vec<ExecutorId> {
+        let settled = now + self.settings.settled_after;
+        self.numbers.retain(|uid, (id, _, trial)| {
+            let kept = trial.in_flight || latest.unnamed.contains_key(uid);
+            if !kept {
+                self.unused.insert(*id, settled);
+            }
+            kept
+        });
+        let borne = |id| latest.entry(id).is_some() || latest.ended.contains(id);
+        self.unused.retain(|id, _| !borne(*id));
+        let due = self.unused.extract_if(.., |_, settled| *settled <= now);
+        due.map(|(id, _)| id).collect()
     }
 
     /// Gives ids to pods that have none.
@@ -52,6 +64,11 @@ impl Scaling {
 
     /// The next id that no pod bears: somebody may have labelled one by hand.
     fn next_id(&mut self, latest: &Snapshot) -> Option<ExecutorId> {
+        if planted::is(Planted::NumberReused) {
+            let mut ids = (1..).map_while(ExecutorId::new);
+            let taken = |id| self.numbers.values().any(|(other, ..)| *other == id);
+            return ids.find(|id| latest.entry(*id).is_none() && !taken(*id));
+        }
         loop {
             let id = self.ids.take()?;
             if latest.entry(id).is_none() && !latest.ended.contains(id) {

@@ -123,6 +123,16 @@ impl Ledger {
         }
     }
 
+    /// What was fixed is in the ledger or has ended (spec I-2), so that what has ended stays few intervals (spec I-8).
+    pub(super) fn close_unused(&mut self, ids: &[ExecutorId], draft: &mut Draft) {
+        for id in ids {
+            if self.current.entry(*id).is_none() && !self.current.ended.contains(*id) {
+                self.current.ended.insert(*id);
+                draft.executors.push(*id);
+            }
+        }
+    }
+
     pub(super) fn drop_unnamed(&mut self, uid: &PodUid, draft: &mut Draft) {
         draft.other |= self.current.unnamed.remove(uid).is_some();
     }

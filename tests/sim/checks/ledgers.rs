@@ -166,6 +166,9 @@ impl Checks {
             if entry.adopted && self.excuses.planted.contains(uid.as_str()) {
                 continue;
             }
+            if entry.adopted && self.is_renamed(uid) {
+                continue;
+            }
             let counted = self
                 .counted
                 .entry((application, id))
@@ -209,7 +212,11 @@ impl Checks {
             });
             let meddled =
                 excuses.relabelled.contains(uid.as_str()) || excuses.planted.contains(uid.as_str());
-            let ghost = entry.is_none() && (closed || self.is_no_executor(driver, &uid));
+            let ghost = entry.is_none()
+                && (closed
+                    || self.is_no_executor(driver, &uid)
+                    || self.is_usurped(id, now)
+                    || self.was_given_by_another_history(&uid));
             let excused = match class {
                 Some(LossClass::ScaledDown) => {
                     let released = excuses.gangs && entry.is_none_or(|entry| waited(entry));
@@ -231,6 +238,9 @@ impl Checks {
                     | LossClass::RegistrationTimeout
                     | LossClass::Decommissioned,
                 ) => true,
+                Some(LossClass::Mislabelled) if self.is_of_sets() => {
+                    meddled || self.was_given_before_a_restore(&uid)
+                }
                 // It had ended, in a history that the driver does not know to be over yet.
                 Some(_) if told.is_some() => meddled || was_rewritten,
                 Some(_) | None => meddled,

@@ -38,6 +38,10 @@ impl World {
                 self.reconfigure(pick);
                 self.stop(OnSignal::HandOver, Duration::ZERO);
             }
+            Fault::Template { pick, image } => {
+                self.change_template(pick, image);
+                self.stop(OnSignal::HandOver, Duration::ZERO);
+            }
             Fault::Second => self.start(),
             Fault::Pause { time } => {
                 if let Some(number) = self.youngest()

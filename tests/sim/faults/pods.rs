@@ -78,6 +78,8 @@ impl World {
                     say!("   {name} is relabelled: {code}");
                 }
             }
+            Fault::Rename { pick } => self.rename(pick).await,
+            Fault::NoStrangers => self.clear_away_strangers().await,
             Fault::Copy { pick } => {
                 for pod in self.executors(pick, 1, |_| true).await {
                     let name = format!("{}-copy", text(&pod, "/metadata/name"));
@@ -95,7 +97,7 @@ impl World {
         }
     }
 
-    fn profile(&self, pick: u64) -> Option<String> {
+    pub(super) fn profile(&self, pick: u64) -> Option<String> {
         let profiles = &self.script.config.profiles;
         let profile = profiles.keys().nth(pick as usize % profiles.len())?;
         Some(profile.as_str().to_owned())
@@ -129,7 +131,7 @@ impl World {
     }
 
     /// Some of the executors' pods, in the order of their names from a picked one on.
-    async fn executors(
+    pub(super) async fn executors(
         &self,
         pick: u64,
         count: usize,

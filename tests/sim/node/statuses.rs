@@ -98,7 +98,8 @@ fn phased(phase: &str, container: Value) -> Value {
     json!({"phase": phase, "containerStatuses": [container]})
 }
 
-fn since(pod: &Value, now: &str) -> String {
+/// Since when its container runs.
+pub fn since(pod: &Value, now: &str) -> String {
     let since = text(pod, "/status/containerStatuses/0/state/running/startedAt");
     if since.is_empty() { now } else { since }.to_owned()
 }

@@ -11,7 +11,7 @@ use crate::node::{Mishap, Plague};
 use crate::webhook::Webhook;
 
 /// Draws one fault of a kind.
-type Draw = fn(&mut StdRng) -> Fault;
+pub(super) type Draw = fn(&mut StdRng) -> Fault;
 
 /// What is done in a run besides the weather, so that most runs have only some of it and show what it does alone.
 pub struct Mix {
@@ -52,14 +52,18 @@ impl Mix {
                 target: rng.random_range(0..10),
             }),
         ];
-        let mut draws: Vec<_> = (all.into_iter())
+        Self::of(rng, size.executors / 2, &all)
+    }
+
+    /// A choice among these kinds, each with its share of a hundred runs.
+    pub(super) fn of(rng: &mut StdRng, most: u32, all: &[(u32, Draw)]) -> Self {
+        let mut draws: Vec<_> = (all.iter())
             .filter(|(share, _)| rng.random_ratio(*share, 100))
-            .map(|(_, draw)| draw)
+            .map(|(_, draw)| *draw)
             .collect();
         if draws.is_empty() {
             draws.push(ends);
         }
-        let most = size.executors / 2;
         Self { draws, most }
     }
 
@@ -85,7 +89,7 @@ fn time(rng: &mut StdRng, least: u64, most: u64) -> Duration {
     }
 }
 
-fn watches(rng: &mut StdRng) -> Fault {
+pub(super) fn watches(rng: &mut StdRng) -> Fault {
     match rng.random_range(0..5) {
         0 => Fault::SilenceWatches,
         1 => Fault::TearWatches,
@@ -96,7 +100,7 @@ fn watches(rng: &mut StdRng) -> Fault {
     }
 }
 
-fn servers(rng: &mut StdRng) -> Fault {
+pub(super) fn servers(rng: &mut StdRng) -> Fault {
     match rng.random_range(0..4) {
         0 => Fault::Empty,
         1 => Fault::Backup,
@@ -104,7 +108,7 @@ fn servers(rng: &mut StdRng) -> Fault {
     }
 }
 
-fn outages(rng: &mut StdRng) -> Fault {
+pub(super) fn outages(rng: &mut StdRng) -> Fault {
     Fault::Outage {
         silent: rng.random_bool(0.3),
         time: time(rng, 500, 90_000),
@@ -117,7 +121,7 @@ fn outages(rng: &mut StdRng) -> Fault {
     }
 }
 
-fn ends(rng: &mut StdRng) -> Fault {
+pub(super) fn ends(rng: &mut StdRng) -> Fault {
     let how = match rng.random_range(0..14) {
         0..=5 => Mishap::Exit([0, 1, 3, 137][rng.random_range(0..4)]),
         6 => Mishap::OutOfMemory,
@@ -136,7 +140,7 @@ fn ends(rng: &mut StdRng) -> Fault {
     }
 }
 
-fn crash_loops(rng: &mut StdRng) -> Fault {
+pub(super) fn crash_loops(rng: &mut StdRng) -> Fault {
     Fault::CrashLoop {
         pick: rng.random(),
         time: ms(rng, 1_000..60_000),
@@ -144,7 +148,7 @@ fn crash_loops(rng: &mut StdRng) -> Fault {
     }
 }
 
-fn plagues(rng: &mut StdRng) -> Fault {
+pub(super) fn plagues(rng: &mut StdRng) -> Fault {
     let all = [
         Plague::Unschedulable,
         Plague::NoImage,
@@ -160,7 +164,7 @@ fn plagues(rng: &mut StdRng) -> Fault {
     }
 }
 
-fn nodes(rng: &mut StdRng) -> Fault {
+pub(super) fn nodes(rng: &mut StdRng) -> Fault {
     Fault::NodeDown {
         pick: rng.random(),
         time: time(rng, 1_000, 60_000),
@@ -168,7 +172,7 @@ fn nodes(rng: &mut StdRng) -> Fault {
     }
 }
 
-fn quotas(rng: &mut StdRng) -> Fault {
+pub(super) fn quotas(rng: &mut StdRng) -> Fault {
     Fault::Quota {
         pods: rng.random_range(0..15),
         time: time(rng, 1_000, 60_000),
@@ -194,7 +198,7 @@ fn webhooks(rng: &mut StdRng) -> Fault {
     }
 }
 
-fn deletes(rng: &mut StdRng) -> Fault {
+pub(super) fn deletes(rng: &mut StdRng) -> Fault {
     match rng.random_range(0..10) {
         0 | 1 => Fault::Stick { pick: rng.random() },
         2 | 3 => Fault::Finalizer {
@@ -254,7 +258,7 @@ fn impostors(rng: &mut StdRng) -> Fault {
     }
 }
 
-fn records(rng: &mut StdRng) -> Fault {
+pub(super) fn records(rng: &mut StdRng) -> Fault {
     let all = [
         Tampering::Delete,
         Tampering::Orphan,
@@ -279,7 +283,7 @@ fn late(rng: &mut StdRng) -> Duration {
     }
 }
 
-fn kills(rng: &mut StdRng) -> Fault {
+pub(super) fn kills(rng: &mut StdRng) -> Fault {
     let late = late(rng);
     match rng.random_range(0..4) {
         0 => Fault::Kill { late },
@@ -294,7 +298,7 @@ fn kills(rng: &mut StdRng) -> Fault {
     }
 }
 
-fn successors(rng: &mut StdRng) -> Fault {
+pub(super) fn successors(rng: &mut StdRng) -> Fault {
     match rng.random_range(0..5) {
         0 | 1 => Fault::HandOver { late: late(rng) },
         2 => Fault::Reconfigure { pick: rng.random() },
@@ -302,6 +306,6 @@ fn successors(rng: &mut StdRng) -> Fault {
     }
 }
 
-fn endings(rng: &mut StdRng) -> Fault {
+pub(super) fn endings(rng: &mut StdRng) -> Fault {
     Fault::EndApplication { late: late(rng) }
 }

@@ -1,0 +1,170 @@
+//! Where sets make the pods (spec A-80): drivers make none, each pod is given one id and no id is given to two pods, and
+//! drivers write no sets but their own.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use boatswain::model::{Entry, ExecutorId, PodUid, Snapshot};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::{Checks, Made, PREFIX, Verdict};
+use crate::hand::{label, text};
+use crate::requests::{Done, set_meant};
+use crate::sets::EXECUTOR_ID;
+
+/// Who is which executor.
+#[derive(Debug, Default)]
+pub(super) struct Named {
+    /// The one pod that was ever given an id, of an application.
+    pods: BTreeMap<(u32, ExecutorId), PodUid>,
+    /// Which executor each pod was said to be.
+    ids: BTreeMap<PodUid, ExecutorId>,
+}
+
+impl Checks {
+    /// From the beginning: sets make the pods.
+    pub fn sets_make_pods(&mut self) {
+        self.named = Some(Named::default());
+    }
+
+    /// Whether sets make the pods.
+    pub(super) fn is_of_sets(&self) -> bool {
+        self.named.is_some()
+    }
+
+    /// Whether the executor of this id may have a pod of this name.
+    // spec: E-1, A-80
+    pub(super) fn may_be_named(&self, name: &str, id: &str) -> bool {
+        self.is_of_sets() || name == format!("{PREFIX}-exec-{id}")
+    }
+
+    /// Which executor a pod is: by its name; where sets make the names by its label, or by that which a driver gave it.
+    pub(super) fn id_of(&self, pod: &Value, uid: &PodUid) -> Option<u64> {
+        if self.is_of_sets() {
+            let label = label(pod, EXECUTOR_ID).parse().ok();
+            return label.or_else(|| self.made.get(uid).map(|made| made.id));
+        }
+        let name = text(pod, "/metadata/name").strip_prefix(PREFIX)?;
+        name.strip_prefix("-exec-")?.parse().ok()
+    }
+
+    /// A driver has changed a pod that a set has made: it may have given it its id, as it does no other.
+    // spec: A-80, I-1, I-9
+    pub(super) fn numbered(&mut self, done: &Done, pod: &Value, uid: &PodUid) -> Verdict {
+        let driver = done.driver;
+        let application = self.application_of(driver);
+        let rewritten = !self.excuses.rewritten.is_empty();
+        let Some(named) = &mut self.named else {
+            return Ok(());
+        };
+        let given = label(&done.sent, EXECUTOR_ID);
+        if given.is_empty() {
+            return Ok(());
+        }
+        let id = given.parse().ok();
+        let Some((number, id)) = id.and_then(|number| Some((number, ExecutorId::new(number)?)))
+        else {
+            return violated!("A-80: d{driver} gave {uid} the id {given}, which is none");
+        };
+        let had = label(pod, EXECUTOR_ID);
+        if !had.is_empty() && !rewritten {
+            return violated!("I-9: d{driver} gave {uid} the id {id}, and it was {had}");
+        }
+        let holder = (named.pods.entry((application, id))).or_insert_with(|| uid.clone());
+        if holder != uid {
+            return violated!("I-1: d{driver} gave {id} to {uid}, and it was {holder}");
+        }
+        let made = Made {
+            driver,
+            id: number,
+            at: Instant::now(),
+            too_late: done.late || self.is_superseded(driver),
+        };
+        self.made.insert(uid.clone(), made);
+        let seen = self.drivers.entry(driver).or_default();
+        seen.asked_for.insert(number);
+        Ok(())
+    }
+
+    /// Whether a pod says, by the world's doing, that it is another executor than it was: where sets make the names, a
+    /// driver that begins cannot tell it from that one.
+    pub(super) fn is_renamed(&self, uid: &PodUid) -> bool {
+        self.is_of_sets() && self.excuses.relabelled.contains(uid.as_str())
+    }
+
+    /// Whether such a pod was adopted as this executor.
+    pub(super) fn is_usurped(&self, id: Option<ExecutorId>, now: &Snapshot) -> bool {
+        let entry = id
+            .and_then(|id| now.entry(id))
+            .filter(|entry| entry.adopted);
+        entry.is_some_and(|entry| entry.uid().is_some_and(|uid| self.is_renamed(uid)))
+    }
+
+    /// Whether a pod has its id from a driver, in a history that is no more: in the one that was put back it has none.
+    pub(super) fn was_given_before_a_restore(&self, uid: &PodUid) -> bool {
+        let made = self.made.get(uid);
+        made.is_some_and(|made| self.was_rewritten_since(made.at))
+    }
+
+    /// Whether a pod has its id from a driver that counted on from an older record, while another one knew the newer
+    /// one: what the record says in the end may be that such an id had ended.
+    pub(super) fn was_given_by_another_history(&self, uid: &PodUid) -> bool {
+        let made = self.made.get(uid).filter(|_| self.is_of_sets());
+        made.is_some_and(|made| self.is_outnumbered(made.driver))
+    }
+
+    /// A driver has changed a set, or deleted it.
+    // spec: A-80, I-7
+    pub(super) fn set_written(&mut self, done: &Done) -> Verdict {
+        let driver = done.driver;
+        if !self.is_of_sets() {
+            return violated!("A-80: d{driver} writes a set, and makes its pods itself");
+        }
+        let Some(set) = done.before.as_ref().filter(|_| done.succeeded()) else {
+            return Ok(());
+        };
+        let name = text(set, "/metadata/name");
+        if set_meant(&done.sent) != text(set, "/metadata/uid") {
+            return violated!("I-7: d{driver} touched {name} without saying which set it means");
+        }
+        if label(set, "boatswain.dev/app-id") != self.app_id {
+            return violated!("I-7: d{driver} touched {name}, which is not its set");
+        }
+        Ok(())
+    }
+
+    /// No pod is two executors, nor another one than it was.
+    // spec: I-1, I-9, A-80
+    pub(super) fn one_id_a_pod(
+        &mut self,
+        driver: usize,
+        now: &Snapshot,
+        changed: &[Arc<Entry>],
+    ) -> Verdict {
+        let Some(named) = &mut self.named else {
+            return Ok(());
+        };
+        let mut holders: BTreeMap<&PodUid, ExecutorId> = BTreeMap::new();
+        for entry in now.entries.values() {
+            if let Some(uid) = entry.uid()
+                && let Some(other) = holders.insert(uid, entry.id)
+            {
+                let id = entry.id;
+                return violated!("I-1: for d{driver} {uid} is {other}, and {id} as well");
+            }
+        }
+        if !self.excuses.rewritten.is_empty() {
+            return Ok(());
+        }
+        for entry in changed.iter().filter(|entry| entry.class().is_live()) {
+            let Some(uid) = entry.uid() else { continue };
+            let was = *named.ids.entry(uid.clone()).or_insert(entry.id);
+            if was != entry.id && !self.excuses.relabelled.contains(uid.as_str()) {
+                let id = entry.id;
+                return violated!("I-9: for d{driver} {uid} is {id}, and it was {was}");
+            }
+        }
+        Ok(())
+    }
+}

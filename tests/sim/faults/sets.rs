@@ -1,0 +1,73 @@
+//! What is done to sets, and to pods that they have made (spec A-80).
+
+use boatswain::model::ProfileName;
+use serde_json::json;
+
+use crate::hand::{NAMESPACE, is_terminating, label, text};
+use crate::script::Fault;
+use crate::sets::{self, EXECUTOR_ID};
+use crate::trace::say;
+use crate::world::World;
+
+impl World {
+    pub(super) async fn befall_set(&mut self, fault: Fault) {
+        let (Fault::Scale { pick, .. } | Fault::DropSet { pick }) = fault else {
+            return;
+        };
+        let Some((kind, profile)) = sets::kind(&self.script.config).zip(self.profile(pick)) else {
+            return;
+        };
+        // How many there are is not what was wanted.
+        self.checks.excuses.retargeted.insert((&*profile).into());
+        let name = sets::name(&profile);
+        let code = match fault {
+            Fault::Scale { replicas, .. } => {
+                let scale = json!({"spec": {"replicas": replicas}});
+                self.hand.patch_set(kind, &name, &scale).await
+            }
+            _ => self.hand.delete_set(kind, &name, "Background").await,
+        };
+        say!("   {name}: {code}");
+    }
+
+    /// The drivers that start from now on know a profile by another image.
+    pub(super) fn change_template(&mut self, pick: u64, image: u32) {
+        let Some(name) = self.profile(pick) else {
+            return;
+        };
+        let name = ProfileName::from(&*name);
+        let known = [&mut self.script.config.profiles, &mut self.profiles];
+        for profile in known.into_iter().filter_map(|all| all.get_mut(&name)) {
+            profile.image = Some(format!("image-{image}"));
+        }
+    }
+
+    /// A pod says that it is the executor that another one is.
+    pub(super) async fn rename(&mut self, pick: u64) {
+        let numbered = |pod: &_| !label(pod, EXECUTOR_ID).is_empty();
+        let pods = self.executors(pick, 2, numbered).await;
+        let [pod, other] = &pods[..] else {
+            return;
+        };
+        let (name, uid) = (text(pod, "/metadata/name"), text(pod, "/metadata/uid"));
+        let id = label(other, EXECUTOR_ID);
+        self.checks.excuses.relabelled.insert(uid.to_owned());
+        let patch = json!({"metadata": {"labels": {EXECUTOR_ID: id}}});
+        let code = self.hand.patch(name, &patch).await;
+        say!("   {name} says that it is {id}: {code}");
+    }
+
+    /// Whoever has given pods ids that nobody can read sees that, and deletes them.
+    // spec: E-2
+    pub(super) async fn clear_away_strangers(&mut self) {
+        let state = self.cluster.state().await;
+        for pod in state.pods(NAMESPACE).filter(|pod| !is_terminating(pod)) {
+            let id = label(pod, EXECUTOR_ID);
+            if !id.is_empty() && id.parse::<u64>().is_err() {
+                let (name, uid) = (text(pod, "/metadata/name"), text(pod, "/metadata/uid"));
+                let code = self.hand.delete(name, uid, Some(1)).await;
+                say!("   {name}, which says that it is {id}, is deleted: {code}");
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Containers that are started again in the same pod, where a set has made it (spec A-80), as kubelets do it.
+
+use std::time::Duration;
+
+use rand::RngExt;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::{Node, short, statuses};
+use crate::hand::{label, text};
+use crate::trace::say;
+
+/// From the second end on a container waits before it is started again, at first so long.
+const FIRST_WAIT: Duration = Duration::from_secs(10);
+
+/// It waits no longer than this: less than real ones, so that worlds are short.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// How often a pod's container was started again, and how it ended last.
+#[derive(Debug, Default)]
+pub(super) struct Restarts {
+    count: u32,
+    last: Option<Value>,
+    /// It has ended, and is started again then.
+    again: Option<Instant>,
+}
+
+impl Restarts {
+    /// It is started again at once, if it is to be.
+    pub(super) fn hurry(&mut self, now: Instant) {
+        self.again = self.again.map(|_| now);
+    }
+
+    fn wait(&self) -> Duration {
+        match self.count {
+            0 => Duration::ZERO,
+            n => (FIRST_WAIT * (1 << (n - 1).min(10))).min(LONGEST_WAIT),
+        }
+    }
+
+    /// Its container runs, and how often it did before.
+    fn running(&self, pod: &Value, since: &str) -> Value {
+        let mut status = statuses::running(pod, since);
+        status["conditions"] = ready("True");
+        self.tell(&mut status);
+        status
+    }
+
+    /// Its container has ended, and the pod goes on. Kubelets say so at once, or only that they wait before they start
+    /// it again.
+    fn stopped(&self, ended: Value, waits: bool) -> Value {
+        let mut status = ended;
+        status["phase"] = "Running".into();
+        status["conditions"] = ready("False");
+        self.tell(&mut status);
+        let container = &mut status["containerStatuses"][0];
+        if waits {
+            container["lastState"] = container["state"].take();
+            container["state"] = json!({"waiting": {"reason": "CrashLoopBackOff"}});
+        }
+        status
+    }
+
+    fn tell(&self, status: &mut Value) {
+        let container = &mut status["containerStatuses"][0];
+        container["restartCount"] = self.count.into();
+        if let Some(last) = &self.last {
+            container["lastState"] = json!({"terminated": last});
+        }
+    }
+}
+
+fn ready(status: &str) -> Value {
+    json!([{"type": "Ready", "status": status}])
+}
+
+/// Whether a pod's container is started again: where a set has made it. (Pods that people make here say nothing of it,
+/// and need not go on.)
+pub(super) fn are_wanted(pod: &Value) -> bool {
+    let owner = text(pod, "/metadata/ownerReferences/0/kind");
+    matches!(owner, "StatefulSet" | "ReplicaSet") && text(pod, "/spec/restartPolicy") == "Always"
+}
+
+fn is_ready(pod: &Value) -> bool {
+    let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
+    (conditions.into_iter().flatten())
+        .any(|one| text(one, "/type") == "Ready" && text(one, "/status") == "True")
+}
+
+impl Node {
+    /// The status of a pod that runs.
+    pub(super) fn running(&self, pod: &Value) -> Value {
+        let wall = self.wall();
+        match self.fates.get(text(pod, "/metadata/uid")) {
+            Some(fate) if are_wanted(pod) => fate.restarts.running(pod, &wall),
+            _ => statuses::running(pod, &wall),
+        }
+    }
+
+    /// A pod that goes on when its container ends: that ends, or is started again, where it is due; and where something
+    /// else has said that it is not ready, and it is, it is said anew.
+    pub(super) async fn keep_going(&mut self, pod: &Value, now: Instant) {
+        let (name, uid) = (text(pod, "/metadata/name"), text(pod, "/metadata/uid"));
+        let wall = self.wall();
+        let crash = self.crashing.get(label(pod, "boatswain.dev/profile"));
+        let crash = crash.copied().filter(|(until, _)| now < *until);
+        let life = Duration::from_millis(self.rng.random_range(0..2_000));
+        let Some(fate) = self.fates.get_mut(uid) else {
+            return;
+        };
+        if let Some(again) = fate.restarts.again {
+            if now < again {
+                return self.wake(again);
+            }
+            fate.restarts.again = None;
+            fate.restarts.count += 1;
+            fate.end = crash.map(|(_, code)| (now + life, code));
+            let (status, end) = (fate.restarts.running(pod, &wall), fate.end);
+            say!("node: {name} {} is started again", short(uid));
+            self.hand.status(name, status).await;
+            if let Some((at, _)) = end {
+                self.wake(at);
+            }
+            return;
+        }
+        match fate.end {
+            Some((at, code)) if at <= now => {
+                let reason = match (fate.out_of_memory, code) {
+                    (true, _) => "OOMKilled",
+                    (false, 0) => "Completed",
+                    (false, _) => "Error",
+                };
+                let ended = statuses::ended(pod, code, reason, &wall);
+                let again = now + fate.restarts.wait();
+                let status = fate.restarts.stopped(ended.clone(), fate.reports);
+                let last = ended.pointer("/containerStatuses/0/state/terminated");
+                fate.restarts.last = last.cloned();
+                fate.restarts.again = Some(again);
+                (fate.end, fate.out_of_memory) = (None, false);
+                say!("node: {name} {} ends with {code}, and goes on", short(uid));
+                self.hand.status(name, status).await;
+                self.wake(again);
+            }
+            Some((at, _)) => self.wake(at),
+            None if !is_ready(pod) => {
+                let since = statuses::since(pod, &wall);
+                let status = fate.restarts.running(pod, &since);
+                self.hand.status(name, status).await;
+            }
+            None => {}
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Runs in which sets make the executors' pods (spec A-80): drawn apart from all others, which stay what they are.
+
+use std::time::Duration;
+
+use boatswain::config::{Config, Strategy};
+use boatswain::model::AppId;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use super::mix::{
+    Draw, Mix, crash_loops, deletes, endings, ends, kills, nodes, outages, plagues, quotas,
+    records, servers, successors, watches,
+};
+use super::size::Size;
+use super::{Fault, Script, ms, settings, steering};
+use crate::node::{Mishap, Plague};
+
+/// What sets the stream of [`of`] apart.
+const SETS: u64 = 0x7365_7473;
+
+/// No more executors are wanted at first: of a StatefulSet one after the other is replaced.
+const MOST_EXECUTORS: u32 = 20;
+
+/// The script of a seed.
+pub fn of(seed: u64) -> Script {
+    let rng = &mut StdRng::seed_from_u64(seed ^ SETS);
+    let mut size = Size::draw(rng);
+    size.executors = size.executors.min(MOST_EXECUTORS);
+    let mut config = settings::config(rng, &size);
+    as_for_sets(rng, &mut config);
+    let pace = settings::pace(rng);
+    let skew = match rng.random_bool(0.2) {
+        true => ms(rng, 0..7_200_000),
+        false => Duration::ZERO,
+    };
+    let mix = mix(rng);
+    let mut steps = super::faults(rng, &size, &mix);
+    steps.extend(super::weathers(rng, &size));
+    steps.extend(steering::steps(seed ^ SETS, size.calm));
+    steps.sort_by_key(|step| step.at);
+    Script {
+        seed,
+        config,
+        pace,
+        steps,
+        calm: size.calm,
+        skew,
+    }
+}
+
+/// Executors do not talk, and the application keeps its name: sets that one of another name has left would be in the way.
+fn as_for_sets(rng: &mut StdRng, config: &mut Config) {
+    let usual = Config::default();
+    config.backend = usual.backend;
+    config.allocation.registration_timeout = usual.allocation.registration_timeout;
+    config.app.id = Some(AppId::from("sim-1"));
+    config.allocation.strategy = match rng.random_bool(0.5) {
+        true => Strategy::StatefulSet,
+        false => Strategy::Deployment,
+    };
+    if rng.random_bool(0.12) {
+        let properties = &mut config.app.properties;
+        properties.insert("engine.mode".to_owned(), "batch".to_owned());
+    }
+}
+
+/// What is done in a run besides the weather.
+fn mix(rng: &mut StdRng) -> Mix {
+    let all: [(u32, Draw); 20] = [
+        (60, watches),
+        (20, |_| Fault::Backup),
+        (15, servers),
+        (20, outages),
+        (70, |rng| of_pods(ends(rng))),
+        (40, crash_loops),
+        (30, |rng| of_pods(plagues(rng))),
+        (20, nodes),
+        (20, quotas),
+        (60, deletes),
+        (40, relabels),
+        (12, records),
+        (60, kills),
+        (40, successors),
+        (10, endings),
+        (30, |rng| Fault::Pause {
+            time: ms(rng, 100..90_000),
+        }),
+        (60, |rng| Fault::Target {
+            pick: rng.random(),
+            target: rng.random_range(0..10),
+        }),
+        (40, |rng| Fault::Scale {
+            pick: rng.random(),
+            replicas: rng.random_range(0..12),
+        }),
+        (25, |rng| Fault::DropSet { pick: rng.random() }),
+        (35, |rng| Fault::Template {
+            pick: rng.random(),
+            image: rng.random_range(0..3),
+        }),
+    ];
+    Mix::of(rng, 0, &all)
+}
+
+/// What can befall a pod that goes on when its container ends.
+fn of_pods(fault: Fault) -> Fault {
+    match fault {
+        Fault::End { pick, count, how } => Fault::End {
+            pick,
+            count,
+            how: match how {
+                Mishap::Sidecar(code) => Mishap::Exit(code),
+                how => how,
+            },
+        },
+        Fault::Plague { pick, what, time } => Fault::Plague {
+            pick,
+            what: match what {
+                Plague::Unstartable => Plague::NoImage,
+                what => what,
+            },
+            time,
+        },
+        fault => fault,
+    }
+}
+
+/// Labels by which sets know their pods are left alone: what becomes of a pod without them is for its set to say.
+fn relabels(rng: &mut StdRng) -> Fault {
+    let pick = rng.random();
+    let (key, value) = match rng.random_range(0..6) {
+        0 | 1 => ("boatswain.dev/executor-id", None),
+        2 => ("boatswain.dev/executor-id", Some("4711")),
+        3 => ("boatswain.dev/executor-id", Some("0x7")),
+        4 => ("boatswain.dev/incarnation", None),
+        _ => return Fault::Rename { pick },
+    };
+    Fault::Relabel { pick, key, value }
+}
