@@ -9,8 +9,6 @@ use std::time::Duration;
 
 use http::{Method, Request};
 use http_body_util::BodyExt as _;
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tower::{BoxError, ServiceExt as _, service_fn};
@@ -320,89 +318,4 @@ async fn each_pod_of_a_stateful_set_has_its_claim_which_goes_with_the_applicatio
     seconds(60).await;
     let list = world.ask(Method::GET, path, None).await;
     assert_eq!(list["items"], json!([]));
-}
-
-// spec: A-80, L-1, I-2, I-4
-#[actix::test]
-async fn whatever_befalls_sets_pods_and_drivers_all_comes_to_what_is_wanted_and_each_end_is_told_once()
- {
-    tokio::time::pause();
-    for seed in 0..4u64 {
-        let strategy = STRATEGIES[usize::try_from(seed % 2).unwrap()];
-        let mut world = World::new(strategy);
-        let mut rng = StdRng::seed_from_u64(seed);
-        let mut driver = world.driver(&[]);
-        let mut target = 3;
-        for _ in 0..rng.random_range(5..25) {
-            tokio::time::sleep(Duration::from_millis(rng.random_range(0..15_000))).await;
-            match rng.random_range(0..7) {
-                0 => {
-                    target = rng.random_range(0..7);
-                    driver.target(target).await;
-                }
-                1 => {
-                    let replicas = rng.random_range(0..9);
-                    let scale = json!({"spec": {"replicas": replicas}});
-                    world.ask(Method::PATCH, &world.set(), Some(scale)).await;
-                }
-                2 => {
-                    world.ask(Method::DELETE, &world.set(), None).await;
-                }
-                3 | 4 => {
-                    let pods = world.pods().await;
-                    let Some(name) = pods.keys().next() else {
-                        continue;
-                    };
-                    let path = format!("{PODS}/{name}");
-                    if rng.random_bool(0.3) {
-                        // Its label is lost.
-                        let label = json!({"boatswain.dev/executor-id": null});
-                        let patch = json!({"metadata": {"labels": label}});
-                        world.ask(Method::PATCH, &path, Some(patch)).await;
-                    } else {
-                        world.ask(Method::DELETE, &path, None).await;
-                    }
-                }
-                5 => {
-                    driver.dies();
-                    driver = world.driver(&[]);
-                    seconds(3).await;
-                }
-                _ => {
-                    let image = format!("profiles.default.image=i{}", rng.random_range(0..3));
-                    driver.dies();
-                    driver = world.driver(&[&image]);
-                    seconds(3).await;
-                }
-            }
-        }
-        driver.target(target).await;
-        seconds(400).await;
-        let ids = world.ids().await;
-        assert_eq!(
-            ids.len(),
-            target as usize,
-            "seed {seed}, {strategy}: {ids:?}"
-        );
-        assert!(!ids.contains(&0), "seed {seed}, {strategy}: one has no id");
-        assert_eq!(driver.live().await, target, "seed {seed}, {strategy}");
-        let writes = world.cluster.writes().await;
-        seconds(300).await;
-        assert_eq!(world.cluster.writes().await, writes, "seed {seed}: silence");
-        let mut told = std::collections::BTreeSet::new();
-        for (by, id, uid, _) in world.ends.borrow().iter() {
-            assert!(
-                told.insert((*by, *id, uid.clone())),
-                "seed {seed}: {id} told twice"
-            );
-        }
-        driver.handle.stop_by(OnSignal::End);
-        assert_eq!(driver.task.await.unwrap(), Exit::Clean, "seed {seed}");
-        seconds(10).await;
-        assert_eq!(
-            world.pods().await.len(),
-            0,
-            "seed {seed}: something is left"
-        );
-    }
 }
