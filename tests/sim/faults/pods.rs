@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::checks::PREFIX;
 use crate::hand::{NAMESPACE, is_terminating, label, text};
+use crate::node::Mishap;
 use crate::script::{Fault, Lie};
 use crate::trace::say;
 use crate::world::World;
@@ -22,6 +23,11 @@ impl World {
                 let runs = |pod: &Value| text(pod, "/status/phase") == "Running";
                 for pod in self.executors(pick, count, runs).await {
                     self.checks.mishap(text(&pod, "/metadata/uid"), how);
+                    if self.script.is_of_sets() && how == Mishap::OutOfMemory {
+                        // Its container may just be about to end otherwise, or be started again and do so then.
+                        let other = Mishap::Exit(137);
+                        self.checks.mishap(text(&pod, "/metadata/uid"), other);
+                    }
                     self.node.end(&pod, how).await;
                 }
             }
