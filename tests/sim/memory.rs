@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use crate::checks::Verdict;
 use crate::drivers::Driver;
 use crate::hand::{NAMESPACE, text};
+use crate::node::NODE_NAMES;
 use crate::runs::to_stderr;
 use crate::script::Size;
 use crate::trace::say;
@@ -22,8 +23,9 @@ const RECORD: usize = 1_000;
 /// What a record says of an executor: in which interval it is, of those that have ended or are bound.
 const RECORD_PER_EXECUTOR: usize = 32;
 
-/// What a record says of the failures that count, all in all and by node: in these worlds far fewer than there may be.
-const RECORD_FAILURES: usize = 4_000;
+/// What a record says of the failures that count, all in all and by node: however many there are, they are put together
+/// into so many groups a window.
+const RECORD_FAILURES: usize = (1 + NODE_NAMES.len()) * 512 * 24;
 
 impl World {
     /// Looks at what the youngest driver remembers, from time to time; told, where a world lasts for hours.
