@@ -101,6 +101,8 @@ faults! {
     NumberReused,
     /// Sets are looked at once, and what others do to them is not seen (spec A-80).
     SetsLookedAtOnce,
+    /// A set's pod in the first list of which nobody can read who it is keeps nobody waiting (spec S-15, A-80).
+    UnreadPassedOver,
 }
 
 #[cfg(feature = "planted-faults")]

@@ -32,6 +32,9 @@ pub struct Snapshot {
     pub of_sets: bool,
     /// Pods that sets have made and that have no id yet; they count for nothing (spec A-80).
     pub unnamed: OrdMap<PodUid, Unnamed>,
+    /// Ids that were bound and that the first list did not show, while any of its pods may be one of them: nobody could
+    /// read which executor those are (spec S-15, L-1).
+    pub unfound: IdSet,
     /// Whose each pod is that is bound; only where sets make them (spec A-80).
     pub by_uid: OrdMap<PodUid, ExecutorId>,
     /// Every id that has ended (spec E-9).
@@ -69,7 +72,7 @@ pub struct Ghost {
     pub seen_at: u64,
 }
 
-/// A pod that a set has made and that has no id yet (spec A-80).
+/// A pod that a set has made and that has no id yet, or none that could be read (spec A-80).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unnamed {
     /// The pod's name.
@@ -80,6 +83,8 @@ pub struct Unnamed {
     pub version: ResourceVersion,
     /// Whether its deletion has begun.
     pub terminating: bool,
+    /// The first list had it, and nobody could read whether it has an id already.
+    pub unread: bool,
     /// The history that the version belongs to.
     pub epoch: Epoch,
     /// The store's count of news when it was first seen.

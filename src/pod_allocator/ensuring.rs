@@ -78,18 +78,15 @@ async fn ensure_there(calls: &Calls, ensure: &Ensure, claim: &Value) -> Ensured 
 
 fn standing(claim: &Claim) -> Ensured {
     // What an application of that name has left goes with what owns it.
-    let leaves = claim.spent || claim.record.is_some() || claim.of_a_pod;
-    if !claim.ours && leaves {
-        return Ensured::Trouble;
-    }
-    if !claim.ours {
-        let name = &claim.name;
-        let why = format!("the name {name} is taken by a claim that is not this application's");
-        return Ensured::Refused(why.into());
-    }
-    match claim.spent {
-        true => Ensured::Trouble,
-        false => Ensured::There,
+    let left = !claim.ours && (claim.record.is_some() || claim.of_a_pod);
+    match (claim.ours, claim.spent || left) {
+        (_, true) => Ensured::Trouble,
+        (true, false) => Ensured::There,
+        (false, false) => {
+            let name = &claim.name;
+            let why = format!("the name {name} is taken by a claim that is not this application's");
+            Ensured::Refused(why.into())
+        }
     }
 }
 

@@ -351,10 +351,18 @@ fn answer_all(waiting: &mut Vec<oneshot::Sender<()>>) {
 /// The ids that have ended, and those that are bound to a pod and have not, or have and nobody was told. Before adoption
 /// nobody knows: then the record keeps what earlier incarnations wrote (spec O-30, O-31, L-1).
 fn intervals(snapshot: &Snapshot) -> Option<(IdSet, IdSet)> {
-    let bound = (snapshot.entries.values())
-        .filter(|entry| entry.owes_telling() || entry.uid().is_some() && !entry.is_gone())
-        .map(|entry| entry.id)
-        .collect();
+    let mut bound = snapshot.unfound.clone();
+    let known = (bound.intervals())
+        .flat_map(|(first, last)| (first.get()..=last.get()).filter_map(ExecutorId::new))
+        .filter(|id| snapshot.entry(*id).is_some() || snapshot.ended.contains(*id));
+    for id in known.collect::<Vec<_>>() {
+        bound.remove(id);
+    }
+    let bindings = (snapshot.entries.values())
+        .filter(|entry| entry.owes_telling() || entry.uid().is_some() && !entry.is_gone());
+    for entry in bindings {
+        bound.insert(entry.id);
+    }
     (snapshot.adopted).then(|| (snapshot.ended.clone(), bound))
 }
 
@@ -378,6 +386,26 @@ mod tests {
         assert_eq!(open(&story), IdSet::from_iter([id(1)]));
         story.tell(News::Told { id: id(1) });
         assert_eq!(open(&story), IdSet::new());
+    }
+
+    // spec: O-31, L-1, S-15
+    #[test]
+    fn what_the_first_list_did_not_show_stays_in_the_record_as_long_as_nobody_was_told() {
+        let mut story = Story::new(&[("default", 1)]);
+        let profile = "default".into();
+        story.requested(1, Outcome::Sent { profile });
+        story.created(1);
+        let mut snapshot = story.current().clone();
+        snapshot.unfound = [1, 2, 3].map(id).into_iter().collect();
+        snapshot.ended.insert(id(2));
+        let (_, bound) = intervals(&snapshot).unwrap();
+        assert_eq!(bound, IdSet::from_iter([id(1), id(3)]));
+        story.exits(1, 0);
+        story.goes(1);
+        story.tell(News::Told { id: id(1) });
+        snapshot.entries = story.current().entries.clone();
+        let (_, bound) = intervals(&snapshot).unwrap();
+        assert_eq!(bound, IdSet::from_iter([id(3)]), "it is told of already");
     }
 
     // spec: O-30, O-31, L-1

@@ -72,6 +72,8 @@ pub struct Ledger {
     identity: Identity,
     inheritance: Inheritance,
     current: Snapshot,
+    /// Up to which id all are to be closed that no pod has, until that is done (spec O-31).
+    unsettled: Option<Option<ExecutorId>>,
     /// Counts the news, so that a list can be told what came before it was asked for.
     count: u64,
     highest: ResourceVersion,
@@ -129,6 +131,7 @@ impl Ledger {
                 record: Some(record),
                 ..Snapshot::default()
             },
+            unsettled: None,
             count: 0,
             highest: ResourceVersion::ZERO,
             tombstones: BTreeMap::new(),
@@ -173,6 +176,7 @@ impl Ledger {
     pub fn list(&mut self, listed: Listed, now: Now) -> (ListOutcome, Applied) {
         let mut draft = Draft::default();
         let outcome = self.listed(listed, now, &mut draft);
+        self.settle(now, &mut draft);
         (outcome, self.finish(draft))
     }
 
@@ -244,6 +248,7 @@ impl Ledger {
                 draft.session = true;
             }
         }
+        self.settle(now, &mut draft);
         self.finish(draft)
     }
 

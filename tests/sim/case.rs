@@ -209,7 +209,10 @@ impl Simpler {
 
 /// Whether a fault is one of what is done about sets, which only their worlds can show.
 fn is_about_sets(fault: Planted) -> bool {
-    matches!(fault, Planted::NumberReused | Planted::SetsLookedAtOnce)
+    matches!(
+        fault,
+        Planted::NumberReused | Planted::SetsLookedAtOnce | Planted::UnreadPassedOver
+    )
 }
 
 /// The fault that the environment names.

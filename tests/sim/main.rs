@@ -56,18 +56,24 @@ const MODEST: u64 = 200;
 // spec: I-1, I-2, I-3, I-4, I-5, I-6, I-7, I-9, I-10, I-12
 #[test]
 fn sim_all_invariants_hold_in_every_world() {
+    let planted = case::named_fault();
+    run_asked_for(MODEST, Case::named(), |seed| Case::with(planted, seed));
+}
+
+/// Runs the case that the environment names, with all that happens; where it names none, the cases of as many seeds as it
+/// says, or of so many.
+fn run_asked_for(modest: u64, named: Option<Case>, of: impl Fn(u64) -> Case + Sync) {
     trace::note_panics();
     trace::log_by_thread();
-    if let Some(case) = Case::named() {
+    if let Some(case) = named {
         let run = run_with_log(&case);
         println!("{}", run.trace);
         assert_eq!(run.verdict, Ok(()), "{case}");
         return;
     }
     let first = number("BOATSWAIN_SIM_FIRST").unwrap_or(1);
-    let seeds = number("BOATSWAIN_SIM_SEEDS").unwrap_or(MODEST);
-    let planted = case::named_fault();
-    if let Err(violation) = run_many(first..first + seeds, |seed| Case::with(planted, seed)) {
+    let seeds = number("BOATSWAIN_SIM_SEEDS").unwrap_or(modest);
+    if let Err(violation) = run_many(first..first + seeds, of) {
         panic!("{violation}");
     }
 }

@@ -23,9 +23,11 @@ const RECORD: usize = 1_000;
 /// What a record says of an executor: in which interval it is, of those that have ended or are bound.
 const RECORD_PER_EXECUTOR: usize = 32;
 
-/// What a record says of the failures that count, all in all and by node: however many there are, they are put together
-/// into so many groups a window.
-const RECORD_FAILURES: usize = (1 + NODE_NAMES.len()) * 512 * 24;
+/// What a record says of the failures that count, all in all and by node: in a drawn world far fewer than there may be.
+const RECORD_FAILURES: usize = 4_000;
+
+/// The same however many there are: they are put together into so many groups a window.
+const MOST_RECORD_FAILURES: usize = (1 + NODE_NAMES.len()) * 512 * 24;
 
 impl World {
     /// Looks at what the youngest driver remembers, from time to time; told, where a world lasts for hours.
@@ -65,7 +67,11 @@ impl World {
             false => 0,
         };
         let most = RECORD + RECORD_PER_EXECUTOR * self.largest_fleet;
-        if intervals > fleet + late + 1 || record > most || failures > RECORD_FAILURES {
+        let most_failures = match Size::is_drawn() {
+            true => RECORD_FAILURES,
+            false => MOST_RECORD_FAILURES,
+        };
+        if intervals > fleet + late + 1 || record > most || failures > most_failures {
             return Err(format!(
                 "I-8: with {fleet} executors, {} at most, d{number} remembers {measures:?} and {intervals} intervals \
                  of ended ids, and its record has {record} bytes",

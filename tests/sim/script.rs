@@ -251,21 +251,16 @@ impl Script {
         let pace = settings::pace(rng);
         settings::extras(seed, &mut config, &pace);
         crate::claims::draw(seed, &mut config);
-        let skew = if rng.random_bool(0.2) {
-            ms(rng, 0..7_200_000)
-        } else {
-            Duration::ZERO
-        };
+        let skew = skew(rng);
         let mix = Mix::draw(rng, &size);
         let mut steps = faults(rng, &size, &mix);
         steps.extend(weathers(rng, &size));
-        steps.extend(steering::steps(seed, size.calm));
-        steps.sort_by_key(|step| step.at);
+        let steering = steering::steps(seed, size.calm);
         Self {
             seed,
             config,
             pace,
-            steps,
+            steps: in_order(steps, steering),
             calm: size.calm,
             skew,
         }
@@ -280,6 +275,21 @@ impl Script {
     pub fn is_of_sets(&self) -> bool {
         self.config.allocation.strategy != Strategy::Direct
     }
+}
+
+/// How wrong the drivers' wall clocks are.
+fn skew(rng: &mut StdRng) -> Duration {
+    match rng.random_bool(0.2) {
+        true => ms(rng, 0..7_200_000),
+        false => Duration::ZERO,
+    }
+}
+
+/// All of them, in the order of their times.
+fn in_order(mut steps: Vec<Step>, more: Vec<Step>) -> Vec<Step> {
+    steps.extend(more);
+    steps.sort_by_key(|step| step.at);
+    steps
 }
 
 /// What is done, the weather aside.

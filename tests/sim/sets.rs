@@ -19,10 +19,8 @@ use serde_json::Value;
 use crate::case::{Case, named_fault};
 use crate::checks::{PREFIX, Verdict};
 use crate::hand::{NAMESPACE, is_terminating, label, text};
-use crate::number;
-use crate::runs::{run_many, run_with_log};
+use crate::run_asked_for;
 use crate::script::{Fault, Script};
-use crate::trace;
 
 /// How many seeds are run where nobody says how many.
 const MODEST: u64 = 24;
@@ -42,25 +40,12 @@ const REPLACING: Duration = Duration::from_secs(5);
 // spec, I-1, I-2, I-4, I-5, I-6, I-7, I-9, I-12, O-11
 #[test]
 fn sim_sets_come_to_what_is_wanted_in_every_world() {
-    trace::note_panics();
-    trace::log_by_thread();
-    if let Some(case) = Case::named() {
-        let case = Case {
-            of_sets: true,
-            ..case
-        };
-        let run = run_with_log(&case);
-        println!("{}", run.trace);
-        assert_eq!(run.verdict, Ok(()), "{case}");
-        return;
-    }
-    let first = number("BOATSWAIN_SIM_FIRST").unwrap_or(1);
-    let seeds = number("BOATSWAIN_SIM_SEEDS").unwrap_or(MODEST);
+    let named = Case::named().map(|case| Case {
+        of_sets: true,
+        ..case
+    });
     let planted = named_fault();
-    let of_sets = |seed| Case::of_sets(planted, seed);
-    if let Err(violation) = run_many(first..first + seeds, of_sets) {
-        panic!("{violation}");
-    }
+    run_asked_for(MODEST, named, |seed| Case::of_sets(planted, seed));
 }
 
 /// What makes the pods, as paths have it; nothing where drivers make them.

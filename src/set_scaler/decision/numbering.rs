@@ -30,7 +30,7 @@ impl Scaling {
     ) {
         let most = self.settings.max_in_flight as usize;
         let mut room = most.saturating_sub(self.about_pods());
-        let waits = |pod: &Unnamed| !pod.terminating && pod.epoch == latest.epoch;
+        let waits = |pod: &Unnamed| !pod.terminating && !pod.unread && pod.epoch == latest.epoch;
         let waiting = latest.unnamed.iter().filter(|(_, pod)| waits(pod));
         let new = latest.unnamed.len().saturating_sub(self.numbers.len());
         let new = u32::try_from(new).unwrap_or(u32::MAX);

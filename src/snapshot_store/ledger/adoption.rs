@@ -82,6 +82,9 @@ impl Ledger {
             false => id_in_pod_name(&self.identity.prefix, name),
         };
         let Some(id) = named else {
+            if self.current.of_sets && part.claim.is_none() {
+                self.note_unread(part, draft);
+            }
             return false;
         };
         let named = || Claim::Executor {
@@ -104,11 +107,45 @@ impl Ledger {
         adopted
     }
 
-    /// Closes every id up to the last one that may have been used and was not found (spec L-1, O-31).
+    /// A pod that the first list had, and of which nobody could read which executor it is; `false` where it is none.
+    pub(super) fn read_at_last(&mut self, part: &Unreadable, now: Now, draft: &mut Draft) -> bool {
+        let adopted = self.adopt_unreadable(part, now, draft);
+        if let (false, Some(_), Some(uid)) = (adopted, &part.claim, &part.uid) {
+            self.drop_unnamed(uid, draft);
+        }
+        adopted
+    }
+
+    /// From here on ids are given that no pod can have (spec O-31).
     pub(super) fn complete_adoption(&mut self, now: Now, draft: &mut Draft) {
         let found = self.current.entries.len();
-        let mut lost = 0;
-        let missing: Vec<ExecutorId> = (self.inheritance.bound.intervals())
+        self.current.unfound = self.inheritance.bound.clone();
+        let highest = (self.current.entries.keys().rev())
+            .find(|id| id.get() < PLAUSIBLE_ID)
+            .max(self.current.unfound.last_below(PLAUSIBLE_ID));
+        let last = highest
+            .max(self.inheritance.reserved)
+            .max(self.current.ended.last_below(PLAUSIBLE_ID))
+            .filter(|_| !planted::is(Planted::IdsReused))
+            .or(highest);
+        self.current.first_free = last.map_or(Some(ExecutorId::FIRST), ExecutorId::next);
+        self.unsettled = Some(last);
+        let lost = self.settle(now, draft);
+        self.current.adopted = true;
+        draft.other = true;
+        draft.notes.push(Note::Adopted { found, lost });
+    }
+
+    /// Closes every id up to the last one that may have been used and was not found (spec L-1, O-31), unless a pod may
+    /// have it of which nobody can read which it is (spec S-15); how many were lost. That waits as long as there is
+    /// such a pod: it costs nothing but that a loss is told later.
+    pub(super) fn settle(&mut self, now: Now, draft: &mut Draft) -> usize {
+        if self.unsettled.is_none() || self.has_unread() {
+            return 0;
+        }
+        let last = self.unsettled.take().flatten();
+        let unfound = std::mem::take(&mut self.current.unfound);
+        let missing: Vec<ExecutorId> = (unfound.intervals())
             .flat_map(|(first, last)| (first.get()..=last.get()).filter_map(ExecutorId::new))
             .take(if planted::is(Planted::LossUntold) {
                 0
@@ -117,10 +154,10 @@ impl Ledger {
             })
             .filter(|id| self.current.entry(*id).is_none() && !self.current.ended.contains(*id))
             .collect();
-        for id in missing {
+        for id in &missing {
             let profile = self.identity.default_profile.clone();
             let epoch = self.current.epoch;
-            let mut entry = Entry::requested(id, profile, Incarnation::default(), now.tick, epoch);
+            let mut entry = Entry::requested(*id, profile, Incarnation::default(), now.tick, epoch);
             entry.adopted = true;
             entry.state = State::Gone(Gone {
                 bound: None,
@@ -128,26 +165,11 @@ impl Ledger {
                 at: now.tick,
             });
             self.put(None, entry, draft);
-            lost += 1;
         }
-        let highest = self
-            .current
-            .entries
-            .keys()
-            .rev()
-            .find(|id| id.get() < PLAUSIBLE_ID);
-        let last = highest
-            .max(self.inheritance.reserved)
-            .max(self.current.ended.last_below(PLAUSIBLE_ID))
-            .filter(|_| !planted::is(Planted::IdsReused))
-            .or(highest);
         if let Some(last) = last {
             self.close_gaps(last);
         }
-        self.current.first_free = last.map_or(Some(ExecutorId::FIRST), ExecutorId::next);
-        self.current.adopted = true;
-        draft.other = true;
-        draft.notes.push(Note::Adopted { found, lost });
+        missing.len()
     }
 
     /// Ends every id up to `last` that has no entry.

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use crate::model::ids::{self, ExecutorId};
 use crate::model::news::ListTicket;
-use crate::model::pod::Claim;
+use crate::model::pod::{Claim, Unreadable};
 use crate::model::snapshot::Unnamed;
 use crate::model::{Entry, Now, Pod, PodUid, ResourceVersion, Snapshot};
+use crate::planted::{self, Planted};
 
 use super::super::table::{self, EntryNews};
 use super::{Draft, Ledger};
@@ -55,6 +56,13 @@ impl Ledger {
         now: Now,
         draft: &mut Draft,
     ) -> bool {
+        // What the first list would have adopted, had anybody been able to read it.
+        if self.is_unread(&pod.uid) {
+            if self.adopt(pod, now, draft) {
+                return true;
+            }
+            self.drop_unnamed(&pod.uid, draft);
+        }
         match &pod.claim {
             Claim::Unnamed { profile } => {
                 self.note_unnamed(pod, profile.clone(), draft);
@@ -95,11 +103,41 @@ impl Ledger {
             profile,
             version: pod.version.clone(),
             terminating: pod.deletion.is_some(),
+            unread: false,
             epoch: self.current.epoch,
             seen_at: known.map_or(self.count, |known| known.seen_at),
         };
         self.current.unnamed.insert(pod.uid.clone(), unnamed);
         draft.other = true;
+    }
+
+    /// A pod of the first list of which nobody can read which executor it is.
+    pub(super) fn note_unread(&mut self, part: &Unreadable, draft: &mut Draft) {
+        let (Some(name), Some(uid)) = (&part.name, &part.uid) else {
+            return;
+        };
+        let unnamed = Unnamed {
+            name: Arc::clone(name),
+            profile: None,
+            version: part.version.clone().unwrap_or(ResourceVersion::ZERO),
+            terminating: false,
+            unread: true,
+            epoch: self.current.epoch,
+            seen_at: self.count,
+        };
+        self.current.unnamed.insert(uid.clone(), unnamed);
+        draft.other = true;
+    }
+
+    pub(super) fn is_unread(&self, uid: &PodUid) -> bool {
+        let known = self.current.unnamed.get(uid);
+        known.is_some_and(|pod| pod.unread)
+    }
+
+    /// Whether a pod may be any of those that the first list did not show.
+    pub(super) fn has_unread(&self) -> bool {
+        let unread = |pod: &Unnamed| pod.unread && !planted::is(Planted::UnreadPassedOver);
+        self.current.unnamed.values().any(unread)
     }
 
     /// It has a label by now that says which executor it is.

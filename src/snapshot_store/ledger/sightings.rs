@@ -169,6 +169,10 @@ impl Ledger {
         now: Now,
         draft: &mut Draft,
     ) {
+        let unread = part.uid.as_ref().is_some_and(|uid| self.is_unread(uid));
+        if unread && self.read_at_last(part, now, draft) {
+            return;
+        }
         draft.notes.push(Note::Unreadable(part.clone()));
         let Some(name) = &part.name else { return };
         let claimed = part.claim.as_ref().and_then(Claim::executor);

@@ -10,6 +10,7 @@ mod history_tests;
 mod identity_tests;
 mod leaving_tests;
 mod list_tests;
+mod set_tests;
 mod world;
 
 use std::collections::{BTreeMap, BTreeSet};

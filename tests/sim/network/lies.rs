@@ -6,7 +6,6 @@ use http::Response;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
-use crate::hand::text;
 use crate::trace::say;
 use crate::weather::Falsehood;
 
@@ -44,13 +43,9 @@ pub fn unreadable(line: &Bytes, pick: u32) -> Bytes {
     format!("{event}\n").into()
 }
 
-/// Makes an object one that cannot be read, but for its name and uid. Who a pod is that a set has made, nothing but its
-/// labels says: they are left alone.
+/// Makes an object one that cannot be read, but for its name and uid.
 fn spoil(pod: &mut Value, pick: u32) {
-    let owner = text(pod, "/metadata/ownerReferences/0/kind");
-    let of_a_set = matches!(owner, "StatefulSet" | "ReplicaSet");
     match pick % 5 {
-        3 if of_a_set => pod["spec"] = json!("none"),
         0 => pod["spec"] = json!(7),
         1 => pod["status"] = json!([]),
         2 => pod["status"]["phase"] = json!({"a": 1}),

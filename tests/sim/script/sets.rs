@@ -1,7 +1,5 @@
 //! Runs in which sets make the executors' pods (spec A-80): drawn apart from all others, which stay what they are.
 
-use std::time::Duration;
-
 use boatswain::config::{Config, Strategy};
 use boatswain::model::AppId;
 use rand::rngs::StdRng;
@@ -29,20 +27,16 @@ pub fn of(seed: u64) -> Script {
     let mut config = settings::config(rng, &size);
     as_for_sets(rng, &mut config);
     let pace = settings::pace(rng);
-    let skew = match rng.random_bool(0.2) {
-        true => ms(rng, 0..7_200_000),
-        false => Duration::ZERO,
-    };
+    let skew = super::skew(rng);
     let mix = mix(rng);
     let mut steps = super::faults(rng, &size, &mix);
     steps.extend(super::weathers(rng, &size));
-    steps.extend(steering::steps(seed ^ SETS, size.calm));
-    steps.sort_by_key(|step| step.at);
+    let steering = steering::steps(seed ^ SETS, size.calm);
     Script {
         seed,
         config,
         pace,
-        steps,
+        steps: super::in_order(steps, steering),
         calm: size.calm,
         skew,
     }

@@ -61,6 +61,11 @@ impl Size {
         }
     }
 
+    /// Whether worlds are as large, and last as long, as their seeds have it.
+    pub fn is_drawn() -> bool {
+        number("BOATSWAIN_SIM_EXECUTORS").is_none() && !Self::is_long()
+    }
+
     /// Whether the environment wants worlds that last for hours.
     pub fn is_long() -> bool {
         number("BOATSWAIN_SIM_HOURS").is_some()
