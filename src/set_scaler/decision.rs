@@ -253,10 +253,11 @@ impl Scaling {
         self.failures.see(entry, now.tick);
         let Some(pod) = entry.pod() else { return };
         let count = pod.restarts.as_ref().map_or(0, |restarts| restarts.count);
-        let first = !self.restarts.contains_key(&id);
-        let before = self.restarts.insert(id, count);
+        let before = self.restarts.get(&id).copied();
         // What was before this driver another one has counted.
-        let before = before.unwrap_or(if entry.adopted && first { count } else { 0 });
+        let before = before.unwrap_or(if entry.adopted { count } else { 0 });
+        // A server that was restored shows fewer for a while: those that follow were counted.
+        self.restarts.insert(id, count.max(before));
         if count <= before {
             return;
         }

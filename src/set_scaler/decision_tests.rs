@@ -359,6 +359,24 @@ fn a_container_that_is_started_again_is_a_failure_with_the_reason_of_its_end() {
     );
 }
 
+// spec: A-80, L-30, S-13
+#[test]
+fn what_a_restored_server_has_forgotten_of_restarts_is_not_counted_once_more() {
+    let mut world = World::running(SetKind::StatefulSet, 2);
+    let is_told = |world: &mut World| {
+        let actions = world.decide();
+        (actions.iter()).any(|action| matches!(action, Action::Restarted(..)))
+    };
+    world.pod(1, restarted(2, 3));
+    assert!(is_told(&mut world));
+    for count in [1, 2] {
+        world.pod(1, restarted(count, 3));
+        assert!(!is_told(&mut world), "{count}");
+    }
+    world.pod(1, restarted(3, 3));
+    assert!(is_told(&mut world));
+}
+
 // spec: A-80, B-30
 #[test]
 fn one_that_was_told_to_go_and_exits_is_not_waited_for() {

@@ -10,6 +10,7 @@ use boatswain::lifecycle_manager::duties::Ending;
 use boatswain::model::reasoning::ended_early;
 use boatswain::model::{ExecutorId, Tick};
 use boatswain::pod_allocator::failures::rules::{Rule, Verdict as Judged, judge};
+use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::checks::{Checks, PREFIX, Verdict};
@@ -83,6 +84,15 @@ impl Budget {
         let early = ended_early(entry, class, Tick::default(), self.stable_after);
         if self.seen.insert(entry.id) && !early && entry.uid().is_some() {
             self.sure.insert(entry.id, (driver, now));
+        }
+    }
+
+    /// A container was started again in its pod, which may be counted, after this end.
+    pub fn restarted(&mut self, ended: &Value) {
+        let stops = |rule: &Rule| rule.action == Judged::Stop;
+        self.stopped |= text(ended, "/reason") == "OOMKilled" && self.rules.iter().any(stops);
+        if ended["exitCode"] != 0 {
+            self.may.push(Instant::now());
         }
     }
 

@@ -126,9 +126,11 @@ impl World {
         self.undo_all().await;
         self.forgive(true).await;
         for driver in self.fleet.borrow_mut().iter_mut() {
-            driver.paused = false;
+            if std::mem::take(&mut driver.paused) {
+                // What it was told meanwhile it hears now.
+                driver.told = driver.told.map(|(way, _)| (way, Instant::now()));
+            }
             driver.turns = None;
-            driver.told = driver.told.map(|(way, at)| (way, at.max(Instant::now())));
         }
         self.resumes.clear();
         self.starts.truncate(1);

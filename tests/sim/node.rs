@@ -80,6 +80,8 @@ pub struct Node {
     /// Every pod is to be attended to, changed or not.
     all: bool,
     seen: u64,
+    /// How those containers had ended that were started again since this was last asked.
+    restarted: Vec<Value>,
 }
 
 impl Node {
@@ -97,7 +99,13 @@ impl Node {
             pod_due: None,
             all: false,
             seen: 0,
+            restarted: Vec::new(),
         }
+    }
+
+    /// How those containers had ended that were started again since this was last asked.
+    pub fn take_restarted(&mut self) -> Vec<Value> {
+        std::mem::take(&mut self.restarted)
     }
 
     /// When it has something to do, if nothing else happens.

@@ -227,6 +227,9 @@ impl World {
         let state = self.cluster.state().await;
         if !self.is_down() {
             self.node.work(&state).await;
+            for ended in self.node.take_restarted() {
+                self.checks.budget.restarted(&ended);
+            }
         }
         self.network.net().remember(state);
         self.look().await?;

@@ -114,6 +114,7 @@ impl Node {
             }
             fate.restarts.again = None;
             fate.restarts.count += 1;
+            self.restarted.extend(fate.restarts.last.clone());
             fate.end = crash.map(|(_, code)| (now + life, code));
             let (status, end) = (fate.restarts.running(pod, &wall), fate.end);
             say!("node: {name} {} is started again", short(uid));

@@ -16,6 +16,9 @@ use crate::node::{Mishap, Plague};
 /// What sets the stream of [`of`] apart.
 const SETS: u64 = 0x7365_7473;
 
+/// What sets the stream of their budgets apart.
+const BUDGETS: u64 = 0x6275_6467_6574;
+
 /// No more executors are wanted at first: of a StatefulSet one after the other is replaced.
 const MOST_EXECUTORS: u32 = 20;
 
@@ -26,6 +29,8 @@ pub fn of(seed: u64) -> Script {
     size.executors = size.executors.min(MOST_EXECUTORS);
     let mut config = settings::config(rng, &size);
     as_for_sets(rng, &mut config);
+    let more = &mut StdRng::seed_from_u64(seed ^ BUDGETS);
+    settings::budget(more, 0.15, &mut config);
     let pace = settings::pace(rng);
     let skew = super::skew(rng);
     let mix = mix(rng);

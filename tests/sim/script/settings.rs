@@ -93,8 +93,29 @@ pub fn config(rng: &mut StdRng, size: &Size) -> Config {
 /// What is rare, drawn from a stream of its own: whether it is drawn changes nothing else of any run.
 pub fn rarely(seed: u64, config: &mut Config) {
     let rng = &mut StdRng::seed_from_u64(seed ^ 0x7261_7265_6c79);
-    let failures = &mut config.failures;
+    budget(rng, 0.08, config);
     if rng.random_bool(0.08) {
+        config.failures.node_max_failures = Some(rng.random_range(1..4));
+    }
+    let up = &mut config.allocation;
+    if rng.random_bool(0.08) {
+        up.pending_timeout = Some(ms(rng, 5_000..120_000));
+    }
+    if rng.random_bool(0.2) {
+        up.stuck_after = ms(rng, 1_000..60_000);
+    }
+    if rng.random_bool(0.06) {
+        up.max_pending = Some(rng.random_range(1..6));
+    }
+    for profile in config.profiles.values_mut() {
+        profile.max_pending = rng.random_bool(0.03).then(|| rng.random_range(1..4));
+    }
+}
+
+/// An application that may fail only so often, of this share of them; and failures that count otherwise.
+pub fn budget(rng: &mut StdRng, share: f64, config: &mut Config) {
+    let failures = &mut config.failures;
+    if rng.random_bool(share) {
         failures.max = Some(rng.random_range(0..8));
         failures.window = [Duration::ZERO, ms(rng, 10_000..600_000)][rng.random_range(0..2)];
     }
@@ -114,22 +135,6 @@ pub fn rarely(seed: u64, config: &mut Config) {
                 .rules
                 .push(rule(&[137], &[LossClass::OomKilled], FailureAction::Stop));
         }
-    }
-    if rng.random_bool(0.08) {
-        failures.node_max_failures = Some(rng.random_range(1..4));
-    }
-    let up = &mut config.allocation;
-    if rng.random_bool(0.08) {
-        up.pending_timeout = Some(ms(rng, 5_000..120_000));
-    }
-    if rng.random_bool(0.2) {
-        up.stuck_after = ms(rng, 1_000..60_000);
-    }
-    if rng.random_bool(0.06) {
-        up.max_pending = Some(rng.random_range(1..6));
-    }
-    for profile in config.profiles.values_mut() {
-        profile.max_pending = rng.random_bool(0.03).then(|| rng.random_range(1..4));
     }
 }
 
