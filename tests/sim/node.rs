@@ -29,6 +29,9 @@ pub use statuses::SIDECAR;
 /// Fates of so many pods that are gone are kept: a history may come back in which they are not.
 const FORGOTTEN_BEYOND: usize = 1_000;
 
+/// A node takes so long to reject a pod that a set has made.
+const REJECTS_AFTER: Duration = Duration::from_secs(1);
+
 /// A slow start takes this long, at most.
 const SLOW: Duration = Duration::from_secs(120);
 
@@ -318,6 +321,11 @@ impl Node {
         }
         let gated = pod.pointer("/spec/schedulingGates").is_some();
         let wall = self.wall();
+        // A set replaces it at once, and another one is rejected: between the two real nodes take their time.
+        let rejects = match restarts::are_wanted(pod) {
+            true => bind + REJECTS_AFTER,
+            false => now,
+        };
         match (text(pod, "/status/phase"), plague.map(|(plague, _)| plague)) {
             ("Pending", _) if gated => {}
             ("Pending", Some(Plague::Unschedulable)) if bound_to.is_empty() => {
@@ -340,6 +348,7 @@ impl Node {
                 let waiting = statuses::waiting(pod, "CreateContainerConfigError");
                 self.report_once(name, reported, waiting).await;
             }
+            ("Pending", Some(Plague::Rejected)) if rejects > now => self.wake(rejects),
             ("Pending", Some(Plague::Rejected)) => {
                 say!("node: {name} {} is rejected", short(uid));
                 self.hand.status(name, statuses::rejected("OutOfcpu")).await;
