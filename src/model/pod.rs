@@ -272,6 +272,11 @@ pub enum PendingStage {
 }
 
 impl Pod {
+    /// How often the executor's container was started again in it (spec A-80).
+    pub fn restart_count(&self) -> u32 {
+        self.restarts.as_ref().map_or(0, |restarts| restarts.count)
+    }
+
     /// What it waits for, in the cluster's own words where it has some; `None` where it does not wait to run.
     pub fn why_pending(&self) -> Option<String> {
         let PodState::Pending(stage) = self.state() else {

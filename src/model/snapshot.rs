@@ -85,6 +85,8 @@ pub struct Unnamed {
     pub terminating: bool,
     /// The first list had it, and nobody could read whether it has an id already.
     pub unread: bool,
+    /// How often its container had been started again when it was first seen so.
+    pub restarts: u32,
     /// The history that the version belongs to.
     pub epoch: Epoch,
     /// The store's count of news when it was first seen.

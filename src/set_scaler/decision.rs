@@ -137,6 +137,7 @@ pub struct Scaling {
     unused: BTreeMap<ExecutorId, Tick>,
     /// Pods that are said to be the first to go; whether that is still under way.
     cheap: BTreeMap<ExecutorId, bool>,
+    /// How often each executor's container was started again, as far as that was counted.
     restarts: BTreeMap<ExecutorId, u32>,
     /// Executors that are to go and whose program has ended since they were told.
     exited: BTreeSet<ExecutorId>,
@@ -252,10 +253,9 @@ impl Scaling {
         };
         self.failures.see(entry, now.tick);
         let Some(pod) = entry.pod() else { return };
-        let count = pod.restarts.as_ref().map_or(0, |restarts| restarts.count);
-        let before = self.restarts.get(&id).copied();
-        // What was before this driver another one has counted.
-        let before = before.unwrap_or(if entry.adopted { count } else { 0 });
+        let count = pod.restart_count();
+        // What was before this driver knew the pod another one has counted, or it was another executor then.
+        let before = *self.restarts.entry(id).or_insert(count);
         // A server that was restored shows fewer for a while: those that follow were counted.
         self.restarts.insert(id, count.max(before));
         if count <= before {

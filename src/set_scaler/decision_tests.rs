@@ -359,6 +359,31 @@ fn a_container_that_is_started_again_is_a_failure_with_the_reason_of_its_end() {
     );
 }
 
+// spec: A-80, L-30
+#[test]
+fn restarts_of_a_pod_that_lost_its_id_are_not_those_of_the_executor_that_it_is_then() {
+    let mut world = World::running(SetKind::StatefulSet, 1);
+    let unnamed = |count: u32| {
+        move |pod: &mut Pod| {
+            restarted(count, 3)(pod);
+            let profile = Some("default".into());
+            pod.claim = Claim::Unnamed { profile };
+        }
+    };
+    let is_told = |world: &mut World| {
+        let actions = world.decide();
+        (actions.iter()).any(|action| matches!(action, Action::Restarted(..)))
+    };
+    world.pod(2, unnamed(2));
+    assert!(!is_told(&mut world));
+    // It crashes once more before the answer with its id comes.
+    world.pod(2, unnamed(3));
+    world.pod(2, restarted(3, 3));
+    assert!(is_told(&mut world), "since it was seen");
+    world.pod(2, restarted(3, 3));
+    assert!(!is_told(&mut world));
+}
+
 // spec: A-80, L-30, S-13
 #[test]
 fn what_a_restored_server_has_forgotten_of_restarts_is_not_counted_once_more() {

@@ -289,8 +289,7 @@ fn say_restarted(entry: &Entry, reason: &LossReason) {
     let (executor, profile) = (entry.id.get(), entry.profile.as_str());
     let (class, exit_code, why) = (reason.class, reason.exit_code, reason.message.as_str());
     let failure = reason.failure;
-    let restarts = entry.pod().and_then(|pod| pod.restarts.as_ref());
-    let restarts = restarts.map_or(0, |restarts| restarts.count);
+    let restarts = entry.pod().map_or(0, |pod| pod.restart_count());
     tracing::info!(
         executor, profile, restarts, reason = %class, exit_code, failure, why,
         "executor ended, and its container was started again"

@@ -91,9 +91,7 @@ impl Budget {
     pub fn restarted(&mut self, ended: &Value) {
         let stops = |rule: &Rule| rule.action == Judged::Stop;
         self.stopped |= text(ended, "/reason") == "OOMKilled" && self.rules.iter().any(stops);
-        if ended["exitCode"] != 0 {
-            self.may.push(Instant::now());
-        }
+        self.may.push(Instant::now());
     }
 
     /// Templates were refused, of which each block counts: how many those are only the drivers know.

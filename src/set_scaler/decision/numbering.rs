@@ -46,6 +46,7 @@ impl Scaling {
             let entry = (self.numbers)
                 .entry(uid.clone())
                 .or_insert_with(|| (id, pod.version.clone(), Trial::default()));
+            self.restarts.entry(id).or_insert(pod.restarts);
             let changed = entry.1 != pod.version;
             if entry.2.in_flight || !(changed || entry.2.may_begin(now)) {
                 continue;

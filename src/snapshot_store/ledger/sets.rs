@@ -104,6 +104,7 @@ impl Ledger {
             version: pod.version.clone(),
             terminating: pod.deletion.is_some(),
             unread: false,
+            restarts: known.map_or(pod.restart_count(), |known| known.restarts),
             epoch: self.current.epoch,
             seen_at: known.map_or(self.count, |known| known.seen_at),
         };
@@ -122,6 +123,7 @@ impl Ledger {
             version: part.version.clone().unwrap_or(ResourceVersion::ZERO),
             terminating: false,
             unread: true,
+            restarts: 0,
             epoch: self.current.epoch,
             seen_at: self.count,
         };
