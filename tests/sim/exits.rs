@@ -128,6 +128,8 @@ impl World {
             };
             let most = match way {
                 OnSignal::End => config.shutdown.grace,
+                // It may be ending the application already, which nothing but its grace bounds.
+                _ if self.checks.budget.may_be_spent() => config.shutdown.grace,
                 // For the requests in flight, and then for the record.
                 _ => 2 * (config.cluster.request_timeout + Duration::from_secs(2)),
             };
