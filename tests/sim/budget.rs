@@ -39,6 +39,8 @@ pub struct Budget {
     rules: Vec<Rule>,
     /// All that may have been counted, and when.
     may: Vec<Instant>,
+    /// Containers that were started again: whoever hears of one, however late, counts it as of then.
+    restarts: usize,
     /// What was surely counted, and is surely known to whoever comes: by whom it was told, and when.
     sure: BTreeMap<ExecutorId, (usize, Instant)>,
     seen: BTreeSet<ExecutorId>,
@@ -91,7 +93,7 @@ impl Budget {
     pub fn restarted(&mut self, ended: &Value) {
         let stops = |rule: &Rule| rule.action == Judged::Stop;
         self.stopped |= text(ended, "/reason") == "OOMKilled" && self.rules.iter().any(stops);
-        self.may.push(Instant::now());
+        self.restarts += 1;
     }
 
     /// Templates were refused, of which each block counts: how many those are only the drivers know.
@@ -107,7 +109,7 @@ impl Budget {
         // A window is kept in parts, and what was told takes a moment to be acted upon.
         let longest = self.window + self.window / 100 + 2 * self.skew + Duration::from_secs(10);
         let counts = |at: &&Instant| self.window.is_zero() || at.elapsed() <= longest;
-        let count = self.may.iter().filter(counts).count();
+        let count = self.may.iter().filter(counts).count() + self.restarts;
         self.stopped || self.blocked || count > self.max as usize
     }
 
@@ -234,8 +236,8 @@ impl World {
         }
         let budget = &mut self.checks.budget;
         // An older record knows of what had failed by then.
-        let before = (!is_over).then(|| std::mem::take(&mut budget.may));
+        let before = (!is_over).then(|| (std::mem::take(&mut budget.may), budget.restarts));
         budget.begin_anew();
-        budget.may = before.unwrap_or_default();
+        (budget.may, budget.restarts) = before.unwrap_or_default();
     }
 }
