@@ -253,10 +253,7 @@ impl Record {
     /// How many executors were made. Where nobody counted, those that may have been.
     pub fn made(&self) -> Made {
         let most = || self.ended.len() + self.bound.len();
-        let open = (self.bound.intervals())
-            .flat_map(|(first, last)| first.get()..=last.get())
-            .filter_map(ExecutorId::new);
-        Made::inherited(self.made.unwrap_or_else(most), open)
+        Made::inherited(self.made.unwrap_or_else(most), self.bound.ids())
     }
 
     /// Reserves a block of ids from `from` on, where it is not reserved yet; whether anything changed.

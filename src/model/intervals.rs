@@ -70,6 +70,13 @@ impl IdSet {
         }
     }
 
+    /// All ids, one by one, in order.
+    pub fn ids(&self) -> impl Iterator<Item = ExecutorId> + '_ {
+        self.intervals()
+            .flat_map(|(first, last)| first.get()..=last.get())
+            .filter_map(ExecutorId::new)
+    }
+
     /// The intervals in order, as (first, last).
     pub fn intervals(&self) -> impl Iterator<Item = (ExecutorId, ExecutorId)> + '_ {
         self.intervals

@@ -352,9 +352,8 @@ fn answer_all(waiting: &mut Vec<oneshot::Sender<()>>) {
 /// nobody knows: then the record keeps what earlier incarnations wrote (spec O-30, O-31, L-1).
 fn intervals(snapshot: &Snapshot) -> Option<(IdSet, IdSet)> {
     let mut bound = snapshot.unfound.clone();
-    let known = (bound.intervals())
-        .flat_map(|(first, last)| (first.get()..=last.get()).filter_map(ExecutorId::new))
-        .filter(|id| snapshot.entry(*id).is_some() || snapshot.ended.contains(*id));
+    let known =
+        (bound.ids()).filter(|id| snapshot.entry(*id).is_some() || snapshot.ended.contains(*id));
     for id in known.collect::<Vec<_>>() {
         bound.remove(id);
     }

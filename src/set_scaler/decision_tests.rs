@@ -87,6 +87,11 @@ impl World {
         actions.into_iter().filter(|a| !about_ids(a)).collect()
     }
 
+    /// Decides; whether a restart is told.
+    fn tells_of_a_restart(&mut self) -> bool {
+        (self.decide().iter()).any(|action| matches!(action, Action::Restarted(..)))
+    }
+
     /// The pod of executor `n` is seen, running.
     fn pod(&mut self, n: u64, change: impl FnOnce(&mut Pod)) {
         self.version += 1;
@@ -370,36 +375,28 @@ fn restarts_of_a_pod_that_lost_its_id_are_not_those_of_the_executor_that_it_is_t
             pod.claim = Claim::Unnamed { profile };
         }
     };
-    let is_told = |world: &mut World| {
-        let actions = world.decide();
-        (actions.iter()).any(|action| matches!(action, Action::Restarted(..)))
-    };
     world.pod(2, unnamed(2));
-    assert!(!is_told(&mut world));
+    assert!(!world.tells_of_a_restart());
     // It crashes once more before the answer with its id comes.
     world.pod(2, unnamed(3));
     world.pod(2, restarted(3, 3));
-    assert!(is_told(&mut world), "since it was seen");
+    assert!(world.tells_of_a_restart(), "since it was seen");
     world.pod(2, restarted(3, 3));
-    assert!(!is_told(&mut world));
+    assert!(!world.tells_of_a_restart());
 }
 
 // spec: A-80, L-30, S-13
 #[test]
 fn what_a_restored_server_has_forgotten_of_restarts_is_not_counted_once_more() {
     let mut world = World::running(SetKind::StatefulSet, 2);
-    let is_told = |world: &mut World| {
-        let actions = world.decide();
-        (actions.iter()).any(|action| matches!(action, Action::Restarted(..)))
-    };
     world.pod(1, restarted(2, 3));
-    assert!(is_told(&mut world));
+    assert!(world.tells_of_a_restart());
     for count in [1, 2] {
         world.pod(1, restarted(count, 3));
-        assert!(!is_told(&mut world), "{count}");
+        assert!(!world.tells_of_a_restart(), "{count}");
     }
     world.pod(1, restarted(3, 3));
-    assert!(is_told(&mut world));
+    assert!(world.tells_of_a_restart());
 }
 
 // spec: A-80, B-30

@@ -145,8 +145,7 @@ impl Ledger {
         }
         let last = self.unsettled.take().flatten();
         let unfound = std::mem::take(&mut self.current.unfound);
-        let missing: Vec<ExecutorId> = (unfound.intervals())
-            .flat_map(|(first, last)| (first.get()..=last.get()).filter_map(ExecutorId::new))
+        let missing: Vec<ExecutorId> = (unfound.ids())
             .take(if planted::is(Planted::LossUntold) {
                 0
             } else {
