@@ -79,6 +79,8 @@ pub struct Checks {
     ever_bound: BTreeSet<PodUid>,
     /// Those that some driver had chosen to go: a successor does not know, where that was not carried out yet.
     ever_chosen: BTreeSet<PodUid>,
+    /// Those that some driver had chosen to go because its application ended.
+    ended_with_its_application: BTreeSet<PodUid>,
     requested: BTreeMap<(u32, u64), Instant>,
     /// The pods that drivers made.
     made: BTreeMap<PodUid, Made>,

@@ -160,11 +160,18 @@ pub fn belong(state: &State, config: &Config, app: &str) -> Verdict {
     Ok(())
 }
 
-/// At the end: nothing is left of them.
-// spec: K-8, K-10, O-11
+/// At the end: nothing is left of them but what dead pods have that are kept, and that somebody orphaned with the record:
+/// a record that is made anew is given the living only.
+// spec: K-2, K-8, K-10, O-11
 pub fn none_is_left(state: &State, app: &str) -> Verdict {
+    let orphans: BTreeSet<&str> = (state.pods(NAMESPACE))
+        .filter(|pod| label(pod, "boatswain.dev/inactive") == "true")
+        .filter(|pod| pod.pointer("/metadata/ownerReferences/0").is_none())
+        .map(|pod| text(pod, "/metadata/uid"))
+        .collect();
     let left: Vec<&str> = claims(state)
         .filter(|(_, claim)| label(claim, "boatswain.dev/app-id") == app)
+        .filter(|(_, claim)| !orphans.contains(text(claim, "/metadata/ownerReferences/0/uid")))
         .map(|(name, _)| name)
         .collect();
     let name = format!("{PREFIX}-executor");

@@ -159,8 +159,11 @@ impl Checks {
             let id = entry.id;
             let Some(uid) = entry.uid() else { continue };
             self.ever_bound.insert(uid.clone());
-            if entry.leaving.is_some() {
+            if let Some(mark) = &entry.leaving {
                 self.ever_chosen.insert(uid.clone());
+                if mark.why == Why::ApplicationEnded && self.may_end_all(driver) {
+                    self.ended_with_its_application.insert(uid.clone());
+                }
             }
             // A copy that somebody made while no driver ran cannot be told from the executor that it says it is.
             if entry.adopted && self.excuses.planted.contains(uid.as_str()) {
@@ -180,6 +183,11 @@ impl Checks {
             }
         }
         Ok(())
+    }
+
+    /// Whether that driver was told to end its application, or may have had to.
+    fn may_end_all(&self, driver: usize) -> bool {
+        self.ended_by.contains(&driver) || self.budget.may_be_spent()
     }
 
     // spec: I-9, I-12
@@ -223,8 +231,11 @@ impl Checks {
                     surplus || retargeted || released
                 }
                 Some(LossClass::Killed) => {
-                    self.ended_by.contains(&driver)
-                        || self.budget.may_be_spent()
+                    // A mark never ends, not with the history that it was written in either.
+                    let inherited = entry.is_some_and(|entry| entry.adopted)
+                        && self.ended_with_its_application.contains(&uid);
+                    self.may_end_all(driver)
+                        || inherited
                         || id.is_some_and(|id| excuses.killed.contains(&id))
                 }
                 // They waited, and for what is the world's doing.
