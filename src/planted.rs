@@ -97,6 +97,14 @@ faults! {
     ConfigMapForgotten,
     /// New executors avoid every node on which enough have failed, and so in the end all of them (spec L-32).
     EveryNodeAvoided,
+    /// However many executors fail, the application goes on (spec L-30).
+    BudgetUnlimited,
+    /// A disruption is a failure as any other (spec L-30).
+    DisruptionsCounted,
+    /// An executor that waits to run does so for ever (spec ).
+    WaitedForEver,
+    /// A record that is made anew is not given the living (spec K-2).
+    LivingNotGiven,
     /// A pod that a set has made is given the lowest id that nobody has now (spec A-80, I-1).
     NumberReused,
     /// Sets are looked at once, and what others do to them is not seen (spec A-80).

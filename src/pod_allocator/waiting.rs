@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::model::executor::{Class, Why};
 use crate::model::pod::{ContainerState, Scheduling};
 use crate::model::{Entry, ExecutorId, Pod, Tick};
+use crate::planted::{self, Planted};
 
 /// How long an image may not come where nothing says how long an executor may wait (spec A-51).
 const IMAGE: Duration = Duration::from_secs(300);
@@ -113,7 +114,7 @@ impl Waiting {
             What::Image => Some(pending.unwrap_or(so_since + IMAGE)),
             What::Anything => pending,
         };
-        if let Some(until) = until {
+        if let Some(until) = until.filter(|_| !planted::is(Planted::WaitedForEver)) {
             let wait = Wait {
                 since,
                 for_what,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::model::executor::State;
 use crate::model::{Entry, ExecutorId, PodState, PodUid};
+use crate::planted::{self, Planted};
 
 /// A pod that cannot be given to the record after so many tries is left as it is: it works, and only the cluster's
 /// garbage collection may end it.
@@ -104,7 +105,8 @@ fn owner_if_needed(entry: &Entry) -> Option<Option<&PodUid>> {
         return None;
     };
     let over = bound.pod.state().is_finished() || bound.pod.state() == PodState::Terminating;
-    (!over && bound.absent.is_none()).then_some(bound.pod.owner.as_ref())
+    let needs_one = !over && bound.absent.is_none() && !planted::is(Planted::LivingNotGiven);
+    needs_one.then_some(bound.pod.owner.as_ref())
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::checks::{PREFIX, Verdict};
 use crate::claims;
 use crate::drivers::Driver;
-use crate::hand::{NAMESPACE, label, text};
+use crate::hand::{NAMESPACE, is_terminating, label, text};
 use crate::network::LATEST_LINE;
 use crate::script::{Fault, Script};
 use crate::sets;
@@ -210,8 +210,13 @@ impl World {
         let app = state
             .config_maps(NAMESPACE)
             .find(|map| text(map, "/metadata/name") == format!("{PREFIX}-app"))
-            .map(|map| text(map, "/data/app-id").to_owned());
-        let Some(app) = app else {
+            .map(|map| {
+                (
+                    text(map, "/metadata/uid"),
+                    text(map, "/data/app-id").to_owned(),
+                )
+            });
+        let Some((record, app)) = app else {
             return Err("O-30: there is no record".to_owned());
         };
         claims::belong(&state, &self.script.config, &app)?;
@@ -223,10 +228,14 @@ impl World {
             let images = driver.map(|driver| driver.images.clone());
             sets::as_wanted(&state, &ledger, &images.unwrap_or_default(), &app)?;
         }
-        let pods = (state.pods(NAMESPACE))
+        let pods: Vec<&Value> = (state.pods(NAMESPACE))
             .filter(|pod| is_executor(pod, &app, of_sets))
-            .filter(|pod| !self.is_unborn(pod, &ledger));
-        same(&ledger, pods)
+            .filter(|pod| !self.is_unborn(pod, &ledger))
+            .collect();
+        if !of_sets {
+            are_owned(&pods, record)?;
+        }
+        same(&ledger, pods.into_iter())
     }
 
     /// Whatever happened before, and for however long: what is kept follows what lives.
@@ -334,6 +343,21 @@ impl World {
         Err(format!(
             "O-11: left when the application has ended: pods {left:?}, {records} records"
         ))
+    }
+}
+
+/// Whether the record owns all executors that are not on their way out: with another one they would be collected.
+// spec: K-2
+fn are_owned(pods: &[&Value], record: &str) -> Verdict {
+    let mut living = pods.iter().filter(|pod| !is_terminating(pod));
+    let orphan = living.find(|pod| text(pod, "/metadata/ownerReferences/0/uid") != record);
+    match orphan {
+        Some(pod) => Err(format!(
+            "K-2: {} is not the record's: {}",
+            text(pod, "/metadata/name"),
+            pod["metadata"]["ownerReferences"]
+        )),
+        None => Ok(()),
     }
 }
 

@@ -91,6 +91,8 @@ pub struct Checks {
     pub ended_by: BTreeSet<usize>,
     /// How many failures there may be.
     pub budget: Budget,
+    /// How long executors may wait.
+    pub deadlines: Deadlines,
     /// Executors that the record once knew to be bound to a pod, and those whose end some driver told.
     recorded: BTreeSet<ExecutorId>,
     told: BTreeSet<ExecutorId>,
@@ -105,11 +107,13 @@ macro_rules! violated {
     ($($words:tt)*) => { Err(format!($($words)*)) };
 }
 
+mod deadlines;
 mod excuses;
 mod ledgers;
 mod reasons;
 mod sets;
 
+pub use deadlines::Deadlines;
 pub use excuses::Excuses;
 
 impl Checks {
@@ -383,6 +387,7 @@ impl Checks {
         if self.excuses.rewritten.is_empty() && !self.is_of_sets() {
             crate::claims::none_is_shared(driver, &now)?;
         }
+        self.deadlines.see(driver, &now, &changed);
         let surplus = changed.iter().any(|entry| self.is_surplus(entry));
         self.drivers.entry(driver).or_default().counted_a_surplus |= surplus;
         self.killed_for_a_reason(driver, &now)?;

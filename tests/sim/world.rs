@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::budget::Budget;
-use crate::checks::{Checks, Verdict};
+use crate::checks::{Checks, Deadlines, Verdict};
 use crate::drivers::{Driver, Fleet};
 use crate::faults::Tampered;
 use crate::hand::Hand;
@@ -102,6 +102,7 @@ impl World {
         let hand = Hand::new(cluster.router());
         let mut checks = Checks::default();
         checks.budget = Budget::of(&script.config, script.skew);
+        checks.deadlines = Deadlines::of(&script.config);
         checks.excuses.gangs = script.config.scheduling.gang.is_on();
         if script.is_of_sets() {
             checks.sets_make_pods();
@@ -244,10 +245,10 @@ impl World {
     async fn look(&mut self) -> Verdict {
         let handles: Vec<_> = (self.fleet.borrow().iter())
             .filter(|driver| driver.is_alive() && !driver.paused)
-            .map(|driver| (driver.number, driver.handle.clone()))
+            .map(|driver| (driver.number, driver.handle.clone(), driver.told.is_some()))
             .collect();
-        let alive: BTreeSet<usize> = handles.iter().map(|(number, _)| *number).collect();
-        for (number, handle) in handles {
+        let alive: BTreeSet<usize> = handles.iter().map(|(number, ..)| *number).collect();
+        for (number, handle, is_to_stop) in handles {
             let Ok(seen) = timeout(Duration::from_secs(1), handle.look()).await else {
                 return Err(format!("O-12: d{number} does not answer"));
             };
@@ -263,6 +264,10 @@ impl World {
                     excuses: &self.checks.excuses,
                 })?;
                 self.checks.look(number, snapshot)?;
+            }
+            // Who makes the pods of sets sees to those that wait.
+            if !is_to_stop && !self.checks.is_superseded(number) && !self.script.is_of_sets() {
+                self.checks.deadlines.hold(number)?;
             }
         }
         self.hear().await?;

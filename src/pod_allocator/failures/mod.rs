@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crate::model::failures::{Avoid, KeptFailures};
 use crate::model::{Entry, ExecutorId, IdSet, LossReason, Now, ProfileName, Tick};
+use crate::planted::{self, Planted};
 
 use super::crash_loop::Period;
 use nodes::Nodes;
@@ -115,9 +116,9 @@ impl Failures {
             entry.id, reason.class, reason.message
         );
         match judge(&self.settings.rules, reason) {
-            Verdict::Ignore => return None,
+            Verdict::Ignore if !planted::is(Planted::DisruptionsCounted) => return None,
             Verdict::Stop => return self.stop(&what),
-            Verdict::Count => {}
+            Verdict::Ignore | Verdict::Count => {}
         }
         self.counted.insert(entry.id);
         if let Some(node) = &reason.evidence.node {
@@ -178,7 +179,7 @@ impl Failures {
             return (!std::mem::replace(&mut self.said, true)).then(|| Spent(Arc::clone(why)));
         }
         let (limit, count) = (self.limit(), self.all.count(now));
-        if count <= limit {
+        if count <= limit || planted::is(Planted::BudgetUnlimited) {
             return None;
         }
         let within = match self.settings.window.is_zero() {
