@@ -2,6 +2,9 @@
 
 const NANO: i128 = 1_000_000_000;
 
+/// No binary amount is larger than this.
+const LARGEST_BINARY: i128 = i64::MAX as i128 * NANO;
+
 /// The amount in billionths, or nothing if it is no quantity. What is too large counts as the largest.
 pub fn parse(text: &str) -> Option<i128> {
     let end = text
@@ -36,15 +39,20 @@ pub fn parse(text: &str) -> Option<i128> {
         "T" => nano.saturating_mul(1_000 * NANO),
         "P" => nano.saturating_mul(1_000_000 * NANO),
         "E" => nano.saturating_mul(NANO * NANO),
-        "Ki" => nano.saturating_mul(1 << 10),
-        "Mi" => nano.saturating_mul(1 << 20),
-        "Gi" => nano.saturating_mul(1 << 30),
-        "Ti" => nano.saturating_mul(1 << 40),
-        "Pi" => nano.saturating_mul(1 << 50),
-        "Ei" => nano.saturating_mul(1 << 60),
+        "Ki" => binary(nano, 10),
+        "Mi" => binary(nano, 20),
+        "Gi" => binary(nano, 30),
+        "Ti" => binary(nano, 40),
+        "Pi" => binary(nano, 50),
+        "Ei" => binary(nano, 60),
         _ => exponent(suffix, nano)?,
     };
     Some(if negative { -amount } else { amount })
+}
+
+/// So many times 2 to the power.
+fn binary(nano: i128, power: u32) -> i128 {
+    nano.saturating_mul(1 << power).min(LARGEST_BINARY)
 }
 
 /// An amount as real servers keep it, whatever it was sent as: `1000m` is `1`, `0.5` is `500m`, `1024Mi` is `1Gi`.
@@ -191,6 +199,12 @@ mod tests {
             ("3E", "3E"),
             ("0", "0"),
             ("-1", "-1"),
+            ("16Ei", "9223372036854775807"),
+            ("-16Ei", "-9223372036854775807"),
+            (
+                "266666666666666666666666666666666666666666666666666666Gi",
+                "9223372036854775807",
+            ),
         ] {
             assert_eq!(normalized(sent).as_deref(), Ok(kept), "{sent}");
         }
