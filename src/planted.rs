@@ -99,7 +99,7 @@ faults! {
     EveryNodeAvoided,
     /// However many executors fail, the application goes on (spec L-30).
     BudgetUnlimited,
-    /// A disruption is a failure as any other (spec L-30).
+    /// What is no failure counts as one, a disruption too (spec L-30).
     DisruptionsCounted,
     /// An executor that waits to run does so for ever (spec ).
     WaitedForEver,

@@ -8,10 +8,10 @@ use boatswain::model::Snapshot;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::checks::{PREFIX, Verdict};
+use crate::checks::{IMAGE, PREFIX, Verdict};
 use crate::claims;
 use crate::drivers::Driver;
-use crate::hand::{NAMESPACE, is_terminating, label, text};
+use crate::hand::{NAMESPACE, is_inactive, is_terminating, label, owner, text};
 use crate::network::LATEST_LINE;
 use crate::script::{Fault, Script};
 use crate::sets;
@@ -42,9 +42,6 @@ const QUOTA: Duration = Duration::from_secs(60);
 
 /// A refused template is asked for again after this long (spec A-23).
 const BLOCKED: Duration = Duration::from_secs(300);
-
-/// An image that does not come is waited for that long where nothing says otherwise (spec A-51).
-const IMAGE: Duration = Duration::from_secs(300);
 
 /// An application that is over begins anew after this long.
 const FORGIVEN: Duration = Duration::from_secs(25);
@@ -207,19 +204,15 @@ impl World {
         self.checks.budget.is_kept()?;
         self.checks.all_told(number)?;
         let state = self.cluster.state().await;
-        let app = state
+        let record = state
             .config_maps(NAMESPACE)
-            .find(|map| text(map, "/metadata/name") == format!("{PREFIX}-app"))
-            .map(|map| {
-                (
-                    text(map, "/metadata/uid"),
-                    text(map, "/data/app-id").to_owned(),
-                )
-            });
-        let Some((record, app)) = app else {
+            .find(|map| text(map, "/metadata/name") == format!("{PREFIX}-app"));
+        let Some(record) = record else {
             return Err("O-30: there is no record".to_owned());
         };
-        claims::belong(&state, &self.script.config, &app)?;
+        let app = text(record, "/data/app-id").to_owned();
+        let record = text(record, "/metadata/uid");
+        claims::belong(&state, &self.script.config, &app, record)?;
         self.app_id.clone_from(&app);
         let of_sets = self.script.is_of_sets();
         if of_sets {
@@ -235,7 +228,7 @@ impl World {
         if !of_sets {
             are_owned(&pods, record)?;
         }
-        same(&ledger, pods.into_iter())
+        same(&ledger, &pods)
     }
 
     /// Whatever happened before, and for however long: what is kept follows what lives.
@@ -350,7 +343,7 @@ impl World {
 // spec: K-2
 fn are_owned(pods: &[&Value], record: &str) -> Verdict {
     let mut living = pods.iter().filter(|pod| !is_terminating(pod));
-    let orphan = living.find(|pod| text(pod, "/metadata/ownerReferences/0/uid") != record);
+    let orphan = living.find(|pod| owner(pod) != record);
     match orphan {
         Some(pod) => Err(format!(
             "K-2: {} is not the record's: {}",
@@ -367,14 +360,14 @@ fn is_executor(pod: &Value, app: &str, of_sets: bool) -> bool {
     let id = label(pod, "boatswain.dev/executor-id");
     label(pod, "boatswain.dev/app-id") == app
         && label(pod, "boatswain.dev/role") == "executor"
-        && label(pod, "boatswain.dev/inactive") != "true"
+        && !is_inactive(pod)
         && (of_sets || text(pod, "/metadata/name") == format!("{PREFIX}-exec-{id}"))
 }
 
 // spec: I-6, I-10
-fn same<'a>(ledger: &Snapshot, pods: impl Iterator<Item = &'a Value>) -> Verdict {
+fn same(ledger: &Snapshot, pods: &[&Value]) -> Verdict {
     let line = |name: &str, uid: &str, version: &str| format!("{name} {uid} @{version}");
-    let there: BTreeSet<String> = pods
+    let there: BTreeSet<String> = (pods.iter())
         .map(|pod| {
             line(
                 text(pod, "/metadata/name"),

@@ -113,7 +113,7 @@ mod ledgers;
 mod reasons;
 mod sets;
 
-pub use deadlines::Deadlines;
+pub use deadlines::{Deadlines, IMAGE};
 pub use excuses::Excuses;
 
 impl Checks {
@@ -380,14 +380,14 @@ impl Checks {
         }
         self.one_pod_an_id(driver, &changed)?;
         self.one_id_a_pod(driver, &now, &changed)?;
-        // How many pods there are is for sets to say, and what each claims.
+        // How many pods there are is for sets to say, what each claims, and how long they wait.
         if !self.is_of_sets() {
             self.live_within_targets(driver, &now)?;
+            self.deadlines.see(driver, &now, &changed);
         }
         if self.excuses.rewritten.is_empty() && !self.is_of_sets() {
             crate::claims::none_is_shared(driver, &now)?;
         }
-        self.deadlines.see(driver, &now, &changed);
         let surplus = changed.iter().any(|entry| self.is_surplus(entry));
         self.drivers.entry(driver).or_default().counted_a_surplus |= surplus;
         self.killed_for_a_reason(driver, &now)?;

@@ -12,7 +12,7 @@ use rand::{RngExt, SeedableRng};
 use serde_json::Value;
 
 use crate::checks::{PREFIX, Verdict};
-use crate::hand::{NAMESPACE, label, text};
+use crate::hand::{NAMESPACE, is_inactive, label, owner, text};
 
 /// What sets the stream of [`draw`] apart.
 const CLAIMS: u64 = 0x636c_6169_6d73;
@@ -130,18 +130,14 @@ pub fn none_is_shared(driver: usize, now: &Snapshot) -> Verdict {
 
 /// At rest: what executors mount is there, as it should be, and belongs to the record that is or to a pod that is.
 // spec: K-8, K-10
-pub fn belong(state: &State, config: &Config, app: &str) -> Verdict {
-    let named = |wanted: &str| {
-        let mut maps = state.config_maps(NAMESPACE);
-        maps.find(|map| text(map, "/metadata/name") == wanted)
-    };
-    let record = named(&format!("{PREFIX}-app")).map(|map| text(map, "/metadata/uid"));
-    let owner = |object: &Value| text(object, "/metadata/ownerReferences/0/uid").to_owned();
+pub fn belong(state: &State, config: &Config, app: &str, record: &str) -> Verdict {
     if !config.app.properties.is_empty() {
-        let Some(map) = named(&format!("{PREFIX}-executor")) else {
+        let name = format!("{PREFIX}-executor");
+        let mut maps = state.config_maps(NAMESPACE);
+        let Some(map) = maps.find(|map| text(map, "/metadata/name") == name) else {
             return Err("K-8: what executors mount is not there".to_owned());
         };
-        if Some(&*owner(map)) != record || text(map, "/data/properties.json").is_empty() {
+        if owner(map) != record || text(map, "/data/properties.json").is_empty() {
             return Err(format!(
                 "K-8: what executors mount is not the record's: {map}"
             ));
@@ -151,8 +147,7 @@ pub fn belong(state: &State, config: &Config, app: &str) -> Verdict {
         .map(|pod| text(pod, "/metadata/uid"))
         .collect();
     for (name, claim) in claims(state) {
-        let owner = owner(claim);
-        let owned = Some(&*owner) == record || pods.contains(&*owner);
+        let owned = owner(claim) == record || pods.contains(owner(claim));
         if label(claim, "boatswain.dev/app-id") == app && !owned {
             return Err(format!("K-10: claim {name} belongs to nobody: {claim}"));
         }
@@ -165,13 +160,12 @@ pub fn belong(state: &State, config: &Config, app: &str) -> Verdict {
 // spec: K-2, K-8, K-10, O-11
 pub fn none_is_left(state: &State, app: &str) -> Verdict {
     let orphans: BTreeSet<&str> = (state.pods(NAMESPACE))
-        .filter(|pod| label(pod, "boatswain.dev/inactive") == "true")
-        .filter(|pod| pod.pointer("/metadata/ownerReferences/0").is_none())
+        .filter(|pod| is_inactive(pod) && owner(pod).is_empty())
         .map(|pod| text(pod, "/metadata/uid"))
         .collect();
     let left: Vec<&str> = claims(state)
         .filter(|(_, claim)| label(claim, "boatswain.dev/app-id") == app)
-        .filter(|(_, claim)| !orphans.contains(text(claim, "/metadata/ownerReferences/0/uid")))
+        .filter(|(_, claim)| !orphans.contains(owner(claim)))
         .map(|(name, _)| name)
         .collect();
     let name = format!("{PREFIX}-executor");

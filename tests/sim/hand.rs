@@ -164,3 +164,13 @@ pub fn is_terminating(pod: &Value) -> bool {
     pod.get("metadata")
         .is_some_and(|metadata| metadata.get("deletionTimestamp").is_some())
 }
+
+/// Whether somebody has said of a pod that it is dead and kept: no list shows it.
+pub fn is_inactive(pod: &Value) -> bool {
+    label(pod, "boatswain.dev/inactive") == "true"
+}
+
+/// The uid of what owns an object; empty where nothing does.
+pub fn owner(object: &Value) -> &str {
+    text(object, "/metadata/ownerReferences/0/uid")
+}

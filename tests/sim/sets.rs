@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use crate::case::{Case, named_fault};
 use crate::checks::{PREFIX, Verdict};
-use crate::hand::{NAMESPACE, is_terminating, label, text};
+use crate::hand::{NAMESPACE, is_inactive, is_terminating, label, owner, text};
 use crate::run_asked_for;
 use crate::script::{Fault, Script};
 
@@ -110,7 +110,7 @@ pub fn as_wanted(
     let mut sizes = BTreeMap::new();
     for set in sets(state, app) {
         let profile = ProfileName::from(label(set, "boatswain.dev/profile"));
-        let owner = text(set, "/metadata/ownerReferences/0/uid");
+        let owner = owner(set);
         if owner != record && ledger.targets.contains_key(&profile) {
             return Err(format!("K-2: the set of {profile} is not the record's"));
         }
@@ -129,8 +129,7 @@ pub fn as_wanted(
         let profile = ProfileName::from(label(pod, "boatswain.dev/profile"));
         let image = images.get(&profile).and_then(Option::as_deref);
         let has = text(pod, "/spec/containers/0/image");
-        let of_use = label(pod, "boatswain.dev/inactive") != "true";
-        if of_use && image.is_some_and(|image| image != has) {
+        if !is_inactive(pod) && image.is_some_and(|image| image != has) {
             let name = text(pod, "/metadata/name");
             return Err(format!("A-80: {name} has the image {has}, not {image:?}"));
         }

@@ -13,7 +13,7 @@ use boatswain::model::{
 use serde_json::Value;
 
 use crate::checks::{Excuses, PREFIX, Verdict};
-use crate::hand::{NAMESPACE, is_terminating, label, text};
+use crate::hand::{NAMESPACE, is_inactive, is_terminating, label, text};
 use crate::requests::{Done, Kind};
 use crate::script::{Fault, Script};
 
@@ -222,7 +222,7 @@ fn missed_for_a_reason(look: &Look<'_>) -> Verdict {
             continue;
         }
         // One that another driver has set aside is there, and no list shows it.
-        let listed = |pod: &Value| label(pod, "boatswain.dev/inactive") != "true";
+        let listed = |pod: &Value| !is_inactive(pod);
         if pod_of(look.server, &bound.pod.name, &bound.pod.uid).is_some_and(listed) {
             return Err(format!(
                 "S-12: d{} misses {id}, whose pod is there",
@@ -263,6 +263,7 @@ fn pod_of<'a>(server: &'a Server, name: &str, uid: &PodUid) -> Option<&'a Value>
 
 /// Whether a pod is not ending, and nobody has said that it is of no use any more.
 fn is_well(pod: &Value) -> bool {
-    let of_use = label(pod, "boatswain.dev/inactive") != "true";
-    of_use && matches!(text(pod, "/status/phase"), "Pending" | "Running") && !is_terminating(pod)
+    matches!(text(pod, "/status/phase"), "Pending" | "Running")
+        && !is_inactive(pod)
+        && !is_terminating(pod)
 }

@@ -265,8 +265,7 @@ impl World {
                 })?;
                 self.checks.look(number, snapshot)?;
             }
-            // Who makes the pods of sets sees to those that wait.
-            if !is_to_stop && !self.checks.is_superseded(number) && !self.script.is_of_sets() {
+            if !is_to_stop && !self.checks.is_superseded(number) {
                 self.checks.deadlines.hold(number)?;
             }
         }

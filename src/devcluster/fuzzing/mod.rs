@@ -25,6 +25,9 @@ const NAMESPACE: &str = "default";
 /// Any time; the same one for each write.
 const NOW: &str = "2026-01-01T00:00:00Z";
 
+/// What real servers say of an item that lacks the key by which its list is merged.
+const NO_MERGE_KEY: &str = "does not contain declared merge key";
+
 /// The parts of what is not text throughout.
 fn parts(data: &[u8]) -> Vec<&[u8]> {
     const BETWEEN: &[u8] = b"\n%\n";

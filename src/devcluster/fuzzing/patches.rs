@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Bench, NAMESPACE, parts, pod};
+use super::{Bench, NAMESPACE, NO_MERGE_KEY, parts, pod};
 use crate::devcluster::api::body;
 use crate::devcluster::api::status::ApiError;
 use crate::devcluster::changes::patch::PatchKind;
@@ -10,9 +10,6 @@ use crate::devcluster::changes::write::{Part, Write};
 use crate::devcluster::objects::object::{Key, at};
 use crate::devcluster::objects::resource::Resource;
 use crate::devcluster::storage::store::State;
-
-/// What is said of an item that lacks the key by which its list is merged.
-const NO_MERGE_KEY: &str = "does not contain declared merge key";
 
 /// What kind of patch and of which kind of object, as `strategic pods` or `apply configmaps status`; then the object,
 /// nothing for a pod; then the patch. What is refused changes nothing; what is taken leaves an object of its type, the

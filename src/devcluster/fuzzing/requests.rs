@@ -8,7 +8,7 @@ use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
-use super::{NOW, parts};
+use super::{NO_MERGE_KEY, NOW, parts};
 use crate::devcluster::{DevCluster, Options, start};
 
 /// How long a watch is read.
@@ -19,7 +19,7 @@ const UNCLASSIFIED: [&str; 9] = [
     "resourceVersion should not be set",
     "failed to create typed patch object",
     "unknown patch type",
-    "does not contain declared merge key",
+    NO_MERGE_KEY,
     "merging lists cannot yet be specified",
     "list element types are not identical",
     "doesn't match $setElementOrder list",

@@ -52,7 +52,7 @@ pub fn parse(text: &str) -> Option<i128> {
 
 /// So many times 2 to the power.
 fn binary(nano: i128, power: u32) -> i128 {
-    nano.saturating_mul(1 << power).min(LARGEST_BINARY)
+    nano.saturating_mul(1 << power)
 }
 
 /// An amount as real servers keep it, whatever it was sent as: `1000m` is `1`, `0.5` is `500m`, `1024Mi` is `1Gi`.

@@ -12,8 +12,8 @@ use tokio::time::Instant;
 
 use super::Verdict;
 
-/// An image may not come for so long, where nothing is said about that.
-const IMAGE: Duration = Duration::from_secs(300);
+/// An image that does not come is waited for that long where nothing says otherwise (spec A-51).
+pub const IMAGE: Duration = Duration::from_secs(300);
 
 /// A driver that was not looked at for so long did not run, and saw nothing.
 const AWAY: Duration = Duration::from_secs(5);
