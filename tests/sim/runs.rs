@@ -1,8 +1,11 @@
 //! Runs: one, or many at once.
 
 use std::collections::BTreeMap;
+use std::env;
+use std::fs;
 use std::io::{self, Write};
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -19,6 +22,10 @@ use crate::world::World;
 
 /// How often it is said how far it is.
 const SAY_EVERY: Duration = Duration::from_secs(5);
+
+/// Names a folder: the trace of each seed is written there, without the log. `diff -r` of two such folders shows
+/// whether a change of the code changed any behaviour.
+const KEEP: &str = "BOATSWAIN_SIM_KEEP";
 
 /// So many violations end it.
 const ENOUGH: usize = 20;
@@ -101,8 +108,12 @@ pub fn on_all_cores(range: Range<u64>, work: impl Fn(u64) -> bool + Sync) {
 pub fn run_many(seeds: Range<u64>, case: impl Fn(u64) -> Case + Sync) -> Result<(), String> {
     let progress = Mutex::new(Progress::new(seeds.end - seeds.start));
     let violated = Mutex::new(BTreeMap::new());
+    let folder = env::var_os(KEEP).map(PathBuf::from);
     on_all_cores(seeds, |seed| {
-        let run = run_untraced(&case(seed));
+        let run = run_traced(&case(seed), folder.is_some());
+        if let Some(folder) = &folder {
+            fs::write(folder.join(format!("{seed}")), &run.trace).unwrap();
+        }
         if let Err(violation) = run.verdict {
             to_stderr(&format!("seed {seed}: {violation}"));
             violated.lock().unwrap().insert(seed, violation);
