@@ -13,13 +13,13 @@ use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use jiff::Timestamp;
 use rustix::time::{ClockId, clock_gettime};
 
+use boatswain::actors::snapshot_store::delivery::{Delivery, Timing};
+use boatswain::actors::snapshot_store::ledger::{Identity, Inheritance, Ledger};
 use boatswain::model::news::{Listed, News};
 use boatswain::model::pod::{Claim, Phase, Sighting};
 use boatswain::model::{
     Batch, Entry, Epoch, ExecutorId, Incarnation, Now, Pod, ProfileName, ResourceVersion, Tick,
 };
-use boatswain::snapshot_store::delivery::{Delivery, Timing};
-use boatswain::snapshot_store::ledger::{Identity, Inheritance, Ledger};
 
 const FLEETS: [u64; 3] = [1_000, 10_000, 100_000];
 const CHANGES: u64 = 100;

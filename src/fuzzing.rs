@@ -5,10 +5,10 @@
 //!
 //! What has more than one part is written with a line `%` between them.
 
+pub use crate::actors::driver_backend::registry::fuzzing::sessions;
 pub use crate::config::fuzzing::{configuration, spark};
-pub use crate::devcluster::fuzzing::{patch, requests, selectors, token};
-pub use crate::driver_backend::registry::fuzzing::sessions;
 pub use crate::kubernetes::calls::fuzzing::watch_lines;
+pub use devcluster::fuzzing::{patch, requests, selectors, token};
 
 #[cfg(test)]
 mod tests;

@@ -19,35 +19,20 @@
 
 #![forbid(unsafe_code)]
 
-pub mod agent;
-pub mod announcer;
-pub mod api;
+pub mod actors;
 pub mod cli;
 pub mod clock;
 pub mod config;
-pub mod credentials;
-pub mod devcluster;
 pub mod driver;
-pub mod driver_backend;
 pub mod exit;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 pub mod kubernetes;
-pub mod lifecycle_manager;
-pub mod metrics;
 pub mod model;
 pub mod planted;
-pub mod pod_allocator;
-pub mod pod_groups;
-pub mod poll_source;
-pub mod protocol;
-pub mod record_keeper;
 pub mod secret;
-pub mod sessions;
-pub mod set_scaler;
-pub mod snapshot_store;
+pub mod server;
 pub mod telemetry;
-pub mod watch_source;
 
 #[cfg(test)]
 mod testing;

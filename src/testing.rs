@@ -1,13 +1,13 @@
 //! The real ledger, told a story step by step: what the tests of decisions stand on.
 
 mod plain;
-mod properties;
 mod speaking;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::actors::snapshot_store::ledger::{Identity, Inheritance, Ledger};
 use crate::model::news::{Listed, News, Outcome};
 use crate::model::pod::tests::{ended, pending};
 use crate::model::pod::{Claim, ContainerState, Deletion, Phase, Scheduling, Sighting};
@@ -15,10 +15,8 @@ use crate::model::snapshot::Counts;
 use crate::model::{
     AppId, Batch, Entry, Epoch, ExecutorId, Incarnation, Now, Pod, ProfileName, Snapshot, Tick,
 };
-use crate::snapshot_store::ledger::{Identity, Inheritance, Ledger};
 
 pub(crate) use plain::{calls_spec, calls_to, config};
-pub(crate) use properties::properties;
 pub(crate) use speaking::{TIMING, backend};
 
 /// How long the server may take to commit a request.

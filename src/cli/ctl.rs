@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use crate::devcluster::control::ask_node::{NodeRequest, PodName};
-use crate::devcluster::control::faults::{Failing, Matching};
-use crate::devcluster::control::socket::{self, ControlError, Request};
+use devcluster::control::ask_node::{NodeRequest, PodName};
+use devcluster::control::faults::{Failing, Matching};
+use devcluster::control::socket::{self, ControlError, Request};
 
 /// Which cluster, and what it is to do.
 #[derive(Debug, Args)]

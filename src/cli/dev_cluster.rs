@@ -15,8 +15,8 @@ use tokio::task::JoinSet;
 use super::credentials::{self, CredentialsError};
 use super::ctl::{self, CtlArgs};
 use super::users::{self, UsersError};
-use crate::devcluster::control::socket::{Control, ControlError};
-use crate::devcluster::{
+use devcluster::control::socket::{Control, ControlError};
+use devcluster::{
     self, KeepError, NodeKind, Options, ProcessNode, Seed, SeedError, ServeError, Server,
     SimulatedNode,
 };

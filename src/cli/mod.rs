@@ -1,6 +1,5 @@
 //! The command line.
 
-mod agent;
 mod ask;
 mod check;
 mod convert;
@@ -14,6 +13,7 @@ mod users;
 
 use std::ffi::OsString;
 
+use boatswain_agent::cli::{Agent, Failed};
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
@@ -47,7 +47,7 @@ enum Command {
     /// Say how many executors of a profile are wanted.
     Scale(ask::ScaleArgs),
     /// Run an executor's program in its pod, and speak to the driver for it.
-    Agent(Box<agent::AgentArgs>),
+    Agent(Box<Agent>),
     /// Kill executors.
     Kill(ask::KillArgs),
     /// Have executors finish what they do and go.
@@ -78,7 +78,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             Command::Explain(args) => ask::explain(&args),
             Command::Events(args) => ask::events(&args),
             Command::Scale(args) => ask::scale(&args),
-            Command::Agent(args) => agent::run(*args),
+            Command::Agent(agent) => run_agent(*agent),
             Command::Kill(args) => ask::kill(&args),
             Command::Decommission(args) => ask::decommission(&args),
             Command::Hold(args) => ask::hold(&args),
@@ -113,6 +113,26 @@ fn serve(args: dev_cluster::DevClusterArgs) -> Exit {
         Err(error) => {
             complain(error);
             Exit::Configuration
+        }
+    }
+}
+
+/// Runs an executor's program as the agent does, until it ends.
+fn run_agent(agent: Agent) -> Exit {
+    if let Err(error) = telemetry::init(None, "info") {
+        complain(error);
+        return Exit::Bug;
+    }
+    telemetry::exit_on_panic();
+    match actix::System::new().block_on(agent.run()) {
+        Ok(code) => Exit::Child(code),
+        Err(failed) => {
+            let exit = match failed {
+                Failed::NoToken => Exit::Usage,
+                Failed::Signals(_) => Exit::Bug,
+            };
+            complain(failed);
+            exit
         }
     }
 }

@@ -6,7 +6,7 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use crate::devcluster::KnownUser;
+use devcluster::KnownUser;
 
 /// Why a file of users cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -150,8 +150,6 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::testing::properties(256))]
-
         // spec: K-7
         #[test]
         fn names_stay_within_63_characters_whatever_the_name_and_the_id(name in ".*", id in 1..=u64::MAX / 2) {

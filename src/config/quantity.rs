@@ -235,8 +235,6 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::testing::properties(256))]
-
         #[test]
         fn no_text_panics(text in "[+-]?[0-9.]{0,50}[a-zA-Z0-9+-]{0,6}") {
             if let Ok(quantity) = text.parse::<Quantity>() {

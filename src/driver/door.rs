@@ -2,16 +2,16 @@
 
 use std::net::SocketAddr;
 
-use crate::api::serve::ListenError;
+use crate::actors::driver_backend::{readiness, registry, sessions};
 use crate::config::{Auth, ClusterMode, Config, EmbeddedNode, Profile, Registration};
-use crate::driver_backend::{readiness, registry, sessions};
 use crate::kubernetes::Record;
 use crate::kubernetes::belongings::service_name;
 use crate::kubernetes::pod_template::TokenSource;
 use crate::model::{AppId, ProfileName};
 use crate::secret::SecretError;
 use crate::secret::seal::Key;
-use crate::sessions::Server;
+use crate::server::api::serve::ListenError;
+use crate::server::sessions::Server;
 
 /// Why executors cannot be heard.
 #[derive(Debug, thiserror::Error)]

@@ -12,6 +12,9 @@ use super::makers;
 use super::settings::{least, mark_gangs};
 use super::shape;
 use super::succession::{holder, label_scheme, new_app_id};
+use crate::actors::pod_allocator::ids::RESERVED_BLOCK;
+use crate::actors::pod_allocator::slots::split_evenly;
+use crate::actors::pod_groups::{self, Todo};
 use crate::config::{Auth, ClusterMode, Config, Gang};
 use crate::kubernetes::ProfileSpec;
 use crate::kubernetes::claims::{ClaimFor, claim_json};
@@ -20,9 +23,6 @@ use crate::kubernetes::record::{Record, RecordPlace};
 use crate::kubernetes::set_template::Sets;
 use crate::model::claims::claim_name;
 use crate::model::{AppId, ExecutorId, Incarnation, ProfileName};
-use crate::pod_allocator::ids::RESERVED_BLOCK;
-use crate::pod_allocator::slots::split_evenly;
-use crate::pod_groups::{self, Todo};
 
 /// Why nothing can be shown.
 #[derive(Debug, thiserror::Error)]
@@ -407,7 +407,7 @@ while true; do sleep 1 & wait $!; done
 
     #[tokio::test]
     async fn what_a_dry_run_shows_is_accepted_strictly() {
-        use crate::devcluster;
+        use devcluster;
         use tower::ServiceExt;
         let cluster = devcluster::start(devcluster::Options::default());
         let (_, shown) = shown(&mounted().replace("\"jobs\"", "\"default\""));

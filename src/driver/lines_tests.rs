@@ -11,16 +11,16 @@ use rand::SeedableRng;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::actors::lifecycle_manager::duties::Ending;
+use crate::actors::lifecycle_manager::say_ended;
+use crate::actors::pod_allocator::allocation::{Allocation, Inherited};
+use crate::actors::pod_allocator::{meaning, saying};
 use crate::kubernetes::refusal::of_answer;
 use crate::kubernetes::{LabelScheme, PodReader};
-use crate::lifecycle_manager::duties::Ending;
-use crate::lifecycle_manager::say_ended;
 use crate::model::executor::{Bound, Gone, How, HowGone, Leaving, Why};
 use crate::model::pod::Sighting;
 use crate::model::reasoning::{reason_of, reason_of_an_overdue};
 use crate::model::{Entry, Epoch, ExecutorId, Incarnation, LossClass, Now, State, Tick};
-use crate::pod_allocator::allocation::{Allocation, Inherited};
-use crate::pod_allocator::{meaning, saying};
 use crate::telemetry::LogFormat;
 use crate::telemetry::testing::logged;
 
@@ -77,7 +77,8 @@ fn mark(word: &str) -> Why {
 
 /// What the allocator would say of what this pod waits for (spec A-51).
 fn in_its_words(why: Why, entry: &Entry) -> Why {
-    let words = |pod: &crate::model::Pod| Arc::from(crate::pod_allocator::waiting::words(pod));
+    let words =
+        |pod: &crate::model::Pod| Arc::from(crate::actors::pod_allocator::waiting::words(pod));
     let words = entry.pod().map_or_else(|| Arc::from(""), |pod| words(pod));
     match why {
         Why::NeverStarts(waited, _) => Why::NeverStarts(waited, words),
@@ -203,7 +204,7 @@ fn refused(refusal: &Refusal) -> String {
     );
     // One that has had an executor goes on whatever is refused (spec A-24).
     let profile = "default".into();
-    let created = crate::pod_allocator::decision::Answer::Created;
+    let created = crate::actors::pod_allocator::decision::Answer::Created;
     allocation.answered(&profile, Tick::default(), &created, now());
     let said = allocation.answered(&profile, Tick::default(), &answer, now());
     assert_eq!(said.len(), 1, "{}: {said:?}", refusal.name);

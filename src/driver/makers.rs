@@ -4,19 +4,19 @@ use std::time::Duration;
 
 use actix::{Addr, Recipient};
 
+use crate::actors::lifecycle_manager::messages::Ended;
+use crate::actors::metrics::messages::AskDepths;
+use crate::actors::pod_allocator::PodAllocator;
+use crate::actors::pod_allocator::failures::{self, Failures};
+use crate::actors::pod_allocator::messages::{KnowProfile, StopRequesting};
+use crate::actors::set_scaler::SetScaler;
+use crate::actors::set_scaler::decision::{Scaling, Settings};
+use crate::actors::set_scaler::messages::EndSets;
 use crate::config::{self, Config, Strategy};
 use crate::kubernetes::SetKind;
 use crate::kubernetes::set_template::Sets;
-use crate::lifecycle_manager::messages::Ended;
-use crate::metrics::messages::AskDepths;
-use crate::model::backoff::Backoff;
 use crate::model::{Now, ProfileName};
-use crate::pod_allocator::PodAllocator;
-use crate::pod_allocator::failures::{self, Failures};
-use crate::pod_allocator::messages::{KnowProfile, StopRequesting};
-use crate::set_scaler::SetScaler;
-use crate::set_scaler::decision::{Scaling, Settings};
-use crate::set_scaler::messages::EndSets;
+use boatswain_agent::backoff::Backoff;
 
 /// One too many is left for so long to the set that made its pod.
 const LEFT_TO_SETS: Duration = Duration::from_secs(30);

@@ -4,21 +4,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::actors::driver_backend::autoscaling::{self, Bounds};
+use crate::actors::driver_backend::profiles::Understood;
+use crate::actors::driver_backend::rolling::{self, Policy};
+use crate::actors::lifecycle_manager::duties;
+use crate::actors::pod_allocator::caps::Caps;
+use crate::actors::pod_allocator::crash_loop::Kept;
+use crate::actors::pod_allocator::failures::rules::{Rule, Verdict};
+use crate::actors::pod_allocator::{allocation, claims, failures, gang, pace, victims, waiting};
+use crate::actors::poll_source;
+use crate::actors::snapshot_store::ledger::Inheritance;
 use crate::config::{self, FailureAction, Gang, ScaleDown, Where};
-use crate::driver_backend::autoscaling::{self, Bounds};
-use crate::driver_backend::profiles::Understood;
-use crate::driver_backend::rolling::{self, Policy};
 use crate::kubernetes::pod_template::gangs::{GangScheduler, mark_profiles};
 use crate::kubernetes::{ProfileSpec, Record};
-use crate::lifecycle_manager::duties;
-use crate::model::backoff::Backoff;
 use crate::model::{Now, ProfileName};
-use crate::pod_allocator::caps::Caps;
-use crate::pod_allocator::crash_loop::Kept;
-use crate::pod_allocator::failures::rules::{Rule, Verdict};
-use crate::pod_allocator::{allocation, claims, failures, gang, pace, victims, waiting};
-use crate::poll_source;
-use crate::snapshot_store::ledger::Inheritance;
+use boatswain_agent::backoff::Backoff;
 
 use super::shape;
 

@@ -4,11 +4,11 @@ use serde_json::json;
 
 use super::*;
 use crate::config::is_own_label;
-use crate::devcluster;
 use crate::driver::dry_run::template;
 use crate::kubernetes::{Calls, CallsSpec, Clients, LabelScheme, PodBody};
 use crate::model::{ExecutorId, Incarnation};
 use crate::testing::{calls_spec, config};
+use devcluster;
 
 /// Every key about pods.
 const EVERYTHING: &str = r#"

@@ -19,10 +19,10 @@ use crate::kubernetes::belongings::{Belonging, Content};
 use crate::kubernetes::pod_template::{EXECUTOR_CONTAINER, owner_reference};
 use crate::kubernetes::record::{Record, RecordPlace, record_name};
 use crate::kubernetes::{Calls, CallsSpec, Failure, Kind, LabelScheme};
-use crate::model::backoff::Backoff;
 use crate::model::{AppId, PodUid, ProfileName, ResourceVersion};
 use crate::planted::{self, Planted};
 use crate::telemetry::millis;
+use boatswain_agent::backoff::Backoff;
 
 use super::Environment;
 use super::belongings;

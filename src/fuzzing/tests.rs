@@ -5,7 +5,6 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::*;
-use crate::testing::properties;
 
 /// The examples of a target, by its name.
 fn examples(target: &str) -> Vec<Vec<u8>> {
@@ -110,7 +109,10 @@ fn holds(target: &str, cases: u32, property: fn(&[u8])) {
     for example in &examples {
         property(example);
     }
-    let mut runner = proptest::test_runner::TestRunner::new(properties(cases));
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(cases)
+    });
     let outcome = runner.run(&(any::<usize>(), damages()), |(which, damages)| {
         let data = damaged(&examples, which, &damages);
         // Shown as it is fed to the fuzzer.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rand::RngExt;
 use rand::rngs::StdRng;
 
-use crate::model::backoff;
+use boatswain_agent::backoff;
 
 /// The shortest wait.
 pub const FIRST: Duration = Duration::from_millis(500);
@@ -65,8 +65,6 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::testing::properties(256))]
-
         // spec: W-2
         #[test]
         fn every_wait_is_between_half_a_second_and_thirty(seed: u64, tries in 1_usize..200) {

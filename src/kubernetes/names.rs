@@ -60,8 +60,6 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::testing::properties(256))]
-
         // spec: K-7
         #[test]
         fn whatever_the_name_and_the_id_a_pods_name_is_a_dns_label(name in "\\PC{0,100}") {

@@ -142,8 +142,6 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::testing::properties(256))]
-
         #[test]
         fn no_text_is_too_odd(text in ".{0,60}") {
             let _ = parse_cpu_millis(&text);

@@ -271,8 +271,6 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::testing::properties(256))]
-
         // spec: S-1
         #[test]
         fn entries_are_a_map_in_order_of_ids_and_older_copies_stay_as_they_were(

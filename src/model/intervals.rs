@@ -140,8 +140,6 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::testing::properties(256))]
-
         #[test]
         fn it_holds_what_a_plain_set_holds(intervals in prop::collection::vec((1u64..200, 0u64..20), 0..40)) {
             let mut set = IdSet::new();

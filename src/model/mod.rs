@@ -2,7 +2,6 @@
 //!
 //! Nothing here does I/O, reads a clock or knows an actor.
 
-pub mod backoff;
 pub mod claims;
 pub mod clock;
 pub mod entries;

@@ -90,8 +90,6 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::testing::properties(256))]
-
         #[test]
         fn order_is_that_of_the_integers(a: u128, b: u128) {
             prop_assert_eq!(version(&a.to_string()).cmp(&version(&b.to_string())), a.cmp(&b));

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use actix::{Actor, Addr, Context, Handler};
 
+use crate::actors::driver_backend::messages::KeepTargets;
+use crate::actors::driver_backend::profiles::{self, KeepProfile};
+use crate::actors::driver_backend::steering::messages::{KeepHeld, Stop};
+use crate::actors::driver_backend::{self, readiness, registry, sessions, steering};
+use crate::actors::snapshot_store::SnapshotStore;
+use crate::actors::snapshot_store::delivery::Timing;
 use crate::clock::Clock;
-use crate::driver_backend::messages::KeepTargets;
-use crate::driver_backend::profiles::{self, KeepProfile};
-use crate::driver_backend::steering::messages::{KeepHeld, Stop};
-use crate::driver_backend::{self, readiness, registry, sessions, steering};
 use crate::model::{AppId, Incarnation};
-use crate::snapshot_store::SnapshotStore;
-use crate::snapshot_store::delivery::Timing;
 
 /// With the usual times; nobody has to register.
 pub(crate) fn speaking() -> sessions::Wiring {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use boatswain::driver_backend::autoscaling::{Bounds, Demand, Scaler, Settings};
+use boatswain::actors::driver_backend::autoscaling::{Bounds, Demand, Scaler, Settings};
 use boatswain::model::{ExecutorId, Tick};
 
 use crate::curves::Curve;

@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use boatswain::actors::lifecycle_manager::duties::Ending;
+use boatswain::actors::pod_allocator::failures::rules::{Rule, Verdict as Judged, judge};
 use boatswain::config::{Config, FailureAction, FailureRule};
 use boatswain::exit::OVER_BUDGET;
-use boatswain::lifecycle_manager::duties::Ending;
 use boatswain::model::reasoning::ended_early;
 use boatswain::model::{ExecutorId, Tick};
-use boatswain::pod_allocator::failures::rules::{Rule, Verdict as Judged, judge};
 use serde_json::Value;
 use tokio::time::Instant;
 

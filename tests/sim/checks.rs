@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use boatswain::lifecycle_manager::messages::Ended;
+use boatswain::actors::lifecycle_manager::messages::Ended;
 use boatswain::model::{Entry, ExecutorId, LossClass, PodUid, ProfileName, Snapshot};
 use serde_json::Value;
 use tokio::time::Instant;

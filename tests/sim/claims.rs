@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use boatswain::config::{AccessMode, Claim, ClaimOwner, Config};
-use boatswain::devcluster::{Key, Resource, State};
 use boatswain::model::{ExecutorId, Snapshot};
+use devcluster::{Key, Resource, State};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::Value;

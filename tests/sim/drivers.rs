@@ -11,12 +11,12 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use actix::{Actor, Handler};
+use boatswain::actors::lifecycle_manager::messages::Ended;
 use boatswain::clock::Clock;
 use boatswain::config::{Config, OnSignal};
 use boatswain::driver::{self, Environment, Handle};
 use boatswain::exit::Exit;
 use boatswain::kubernetes::Clients;
-use boatswain::lifecycle_manager::messages::Ended;
 use boatswain::model::ProfileName;
 use tempfile::NamedTempFile;
 use tokio::sync::Notify;

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use boatswain::devcluster::{DevCluster, Key, State};
 use bytes::Bytes;
+use devcluster::{DevCluster, Key, State};
 use http::request::Parts;
 use http::{Request, Response, Uri};
 use http_body_util::BodyExt;

@@ -1,6 +1,6 @@
 //! What a driver asks of the API server, as far as the world cares.
 
-use boatswain::devcluster::Resource;
+use devcluster::Resource;
 use http::Method;
 use http::request::Parts;
 use serde_json::Value;

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use boatswain::config::{Config, Strategy};
-use boatswain::devcluster::{Resource, State};
 use boatswain::model::{ProfileName, Snapshot};
+use devcluster::{Resource, State};
 use serde_json::Value;
 
 use crate::case::{Case, named_fault};

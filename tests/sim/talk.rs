@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use axum::Router;
+use boatswain::actors::lifecycle_manager::messages::Ended;
 use boatswain::config::Config;
-use boatswain::devcluster::State;
-use boatswain::lifecycle_manager::messages::Ended;
 use boatswain::model::LossClass;
+use devcluster::State;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::Value;

@@ -99,7 +99,8 @@ pub fn with_log<T>(work: impl FnOnce() -> T) -> T {
 pub fn log_by_thread() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let wanted = EnvFilter::new("warn,boatswain=debug,boatswain::sessions=warn,apiserver=warn");
+        let wanted =
+            EnvFilter::new("warn,boatswain=debug,boatswain::server::sessions=warn,apiserver=warn");
         let here = dynamic_filter_fn(|_, _| LOGGED.with(Cell::get));
         let lines = tracing_subscriber::fmt::layer()
             .with_target(false)

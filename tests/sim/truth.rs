@@ -5,11 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use boatswain::devcluster::State as Server;
-use boatswain::lifecycle_manager::messages::Ended;
+use boatswain::actors::lifecycle_manager::messages::Ended;
 use boatswain::model::{
     Entry, ExecutorId, LossClass, PodState, PodUid, ProfileName, Snapshot, State,
 };
+use devcluster::State as Server;
 use serde_json::Value;
 
 use crate::checks::{Excuses, PREFIX, Verdict};

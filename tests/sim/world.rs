@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use boatswain::clock::Clock;
 use boatswain::config::{OnSignal, Profile};
-use boatswain::devcluster::{self, DevCluster, Options, State};
 use boatswain::model::{ProfileName, Snapshot};
+use devcluster::{self, DevCluster, Options, State};
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};

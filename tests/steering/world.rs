@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use boatswain::api::tokens::Tokens;
 use boatswain::clock::Clock;
 use boatswain::config::Config;
-use boatswain::devcluster::{self, DevCluster, NodeKind, Options, SimulatedNode};
 use boatswain::driver::{self, Environment, Handle};
 use boatswain::exit::Exit;
 use boatswain::kubernetes::Clients;
+use boatswain::server::api::tokens::Tokens;
+use devcluster::{self, DevCluster, NodeKind, Options, SimulatedNode};
 use futures::StreamExt;
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;

@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::{complain, say};
-use crate::api::tokens;
 use crate::exit::Exit;
+use crate::server::api::tokens;
 use client::{AskError, Client};
 pub(super) use steering::{
     DecommissionArgs, HoldArgs, KillArgs, ResumeArgs, StopArgs, decommission, hold, kill, resume,

@@ -155,8 +155,6 @@ mod tests {
     }
 
     proptest::proptest! {
-        #![proptest_config(crate::testing::properties(256))]
-
         #[test]
         fn no_text_panics(text in "[\\\\a=: \n\r#u0-9é]*") {
             let _ = properties(&text);

@@ -90,8 +90,6 @@ fn a_name_of_which_toml_would_not_take_a_character_is_named_and_the_rest_can_be_
 }
 
 proptest::proptest! {
-    #![proptest_config(crate::testing::properties(256))]
-
     // spec: C-7
     #[test]
     fn whatever_the_values_are_what_is_written_can_be_used(values in proptest::collection::vec("\\PC{0,12}|[0-9]{1,12}[a-z]?|true|a-b", 12)) {

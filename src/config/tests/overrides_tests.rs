@@ -107,8 +107,6 @@ fn a_mistake_in_an_override_names_the_override() {
 }
 
 proptest::proptest! {
-    #![proptest_config(crate::testing::properties(256))]
-
     #[test]
     fn no_file_and_no_override_panics(text in ".*", name in "BOATSWAIN__[A-Z_]{0,20}", raw in ".*", set in ".*") {
         // Refused or not: it is answered.

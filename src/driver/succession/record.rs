@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Patience, StartError, holder, new_app_id};
+use crate::actors::pod_allocator::ids::RESERVED_BLOCK;
 use crate::config::Config;
 use crate::driver::Environment;
 use crate::exit::Exit;
@@ -10,7 +11,6 @@ use crate::kubernetes::Calls;
 use crate::kubernetes::calls::ConfigMap;
 use crate::kubernetes::record::{NoSuccession, Record, RecordError, RecordPlace, record_name};
 use crate::model::AppId;
-use crate::pod_allocator::ids::RESERVED_BLOCK;
 
 /// The record as it was written, and as it was before.
 pub(super) struct Taken {
@@ -131,9 +131,9 @@ mod tests {
 
     use super::*;
     use crate::clock::Clock;
-    use crate::devcluster::{self, DevCluster};
     use crate::driver::succession::{Application, succeed};
     use crate::kubernetes::Clients;
+    use devcluster::{self, DevCluster};
 
     /// A start whose first write is carried out, and not answered.
     async fn start(cluster: &DevCluster, holder: u64) -> Application {

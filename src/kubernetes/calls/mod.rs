@@ -8,6 +8,7 @@ mod events;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod lines;
+mod made;
 mod openid;
 mod pod_groups;
 mod pods;
@@ -28,6 +29,7 @@ use tokio::time::Instant;
 
 pub use config_maps::{ConfigMap, ConfigMapStream};
 pub use controllers::{Controlled, Reference};
+pub use made::CallMade;
 pub use pod_groups::PodGroupSeen;
 pub use pods::{Deleted, ListPage, ListQuery};
 pub use sets::{SetKind, SetSeen};
@@ -38,7 +40,6 @@ use super::client::{Clients, ConnectError};
 use super::decode::PodReader;
 use super::labels::LabelScheme;
 use super::record::record_name;
-use crate::metrics::messages::CallMade;
 use crate::model::pod::Sighting;
 use crate::model::{AppId, ResourceVersion};
 use transport::{Call, Rejection};

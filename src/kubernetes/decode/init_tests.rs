@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::actors::pod_allocator::waiting::words;
 use crate::model::PodState;
 use crate::model::pod::ContainerState;
-use crate::pod_allocator::waiting::words;
 
 /// A pod with a node whose executor's container is in this state, and whose init containers are in these.
 fn pod(phase: &str, executor: Value, inits: Value) -> Pod {

@@ -387,8 +387,6 @@ fn any_place() -> impl Strategy<Value = &'static str> {
 }
 
 proptest! {
-    #![proptest_config(crate::testing::properties(256))]
-
     // spec: S-15
     #[test]
     fn whatever_stands_in_a_field_there_is_something_to_say(place in any_place(), value in any_json()) {

@@ -76,8 +76,6 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::testing::properties(256))]
-
         #[test]
         fn what_was_written_is_read(ids in prop::collection::vec(1u64..500, 0..100)) {
             let set: IdSet = ids.into_iter().filter_map(ExecutorId::new).collect();

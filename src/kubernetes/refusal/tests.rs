@@ -252,8 +252,6 @@ fn a_message_is_one_line_that_names_the_call_and_quotes_the_server() {
 }
 
 proptest! {
-    #![proptest_config(crate::testing::properties(256))]
-
     #[test]
     fn no_answer_is_too_odd(code: u16, body in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = of_answer(PLACE, code, None, &body);

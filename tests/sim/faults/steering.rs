@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use axum::body::Body;
-use boatswain::api::tokens::Tokens;
 use boatswain::model::ExecutorId;
+use boatswain::server::api::tokens::Tokens;
 use http::{Request, StatusCode};
 use serde_json::{Value, json};
 use tokio::time::timeout;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use boatswain::devcluster::State;
+use devcluster::State;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 

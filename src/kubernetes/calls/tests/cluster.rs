@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::devcluster::{self, DevCluster, Options};
 use crate::kubernetes::labels::DELETION_COST;
 use crate::kubernetes::pod_template::{Common, Template};
 use crate::kubernetes::record::{Record, RecordPlace};
 use crate::kubernetes::{ProfileSpec, WatchLine};
 use crate::model::pod::Claim;
 use crate::model::{ExecutorId, Incarnation, Pod};
+use devcluster::{self, DevCluster, Options};
 
 fn cluster() -> (DevCluster, Calls) {
     let cluster = devcluster::start(Options::default());

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::cluster::in_default;
 use super::*;
-use crate::devcluster::{self, DevCluster, Options};
 use crate::kubernetes::belongings::{Belonging, Content, config_map, service};
 use crate::kubernetes::claims::{ClaimFor, claim_json};
 use crate::kubernetes::pod_template::owner_reference;
 use crate::kubernetes::record::RecordPlace;
 use crate::model::claims::{ClaimOwner, ClaimShape, ClaimTemplate};
 use crate::model::{AppId, ExecutorId};
+use devcluster::{self, DevCluster, Options};
 
 /// One that leaves what belongs to nobody alone.
 fn cluster() -> (DevCluster, Calls) {

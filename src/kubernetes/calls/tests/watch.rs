@@ -110,8 +110,6 @@ async fn a_watch_that_does_not_begin_says_why() {
 }
 
 proptest! {
-    #![proptest_config(crate::testing::properties(256))]
-
     // spec: W-5, S-15
     #[test]
     fn no_line_is_too_odd(

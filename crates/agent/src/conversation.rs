@@ -1,0 +1,421 @@
+//! The agent's session: opened, held, and opened again for as long as the child runs (spec O-60, B-10, B-11).
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use futures::{SinkExt as _, StreamExt as _};
+use http::Request;
+use rand::RngExt as _;
+use rand::rngs::StdRng;
+use tokio::net::{TcpStream, lookup_host};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::client::generate_key;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::{self, Message};
+
+use super::Ended;
+use super::identity::Identity;
+use super::status::Status;
+use crate::backoff::Backoff;
+use crate::protocol::{Exiting, FromExecutor, Registered, ToExecutor};
+
+/// What the agent hears of the driver.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// The executor is to exit.
+    Stop {
+        /// In so much time.
+        within: Duration,
+    },
+    /// It is to finish its work and exit.
+    Decommission {
+        /// In so much time.
+        within: Duration,
+    },
+    /// The driver has no account for it, and never will.
+    Unwanted,
+    /// Nothing was heard of the driver for too long.
+    DriverGone,
+}
+
+/// Between tries to reach the driver.
+const RECONNECT: Backoff = Backoff {
+    initial: Duration::from_millis(200),
+    max: Duration::from_secs(10),
+};
+
+/// A driver that is there answers in that time.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// What the driver says is short; so is what it is told.
+const BUFFER: usize = 4 * 1024;
+
+/// The longest message of a driver's that is read: its properties may be in it.
+const LONGEST: usize = 1024 * 1024;
+
+type Socket = WebSocketStream<TcpStream>;
+
+/// Why a session is over, or never was.
+#[derive(Debug, thiserror::Error)]
+enum Over {
+    #[error("the token cannot be read")]
+    Token(#[source] std::io::Error),
+    #[error("the driver's name leads nowhere yet")]
+    Unresolved(#[source] std::io::Error),
+    #[error("the driver cannot be reached")]
+    Unreachable(#[source] std::io::Error),
+    #[error("the driver does not answer")]
+    Silence,
+    #[error("the driver refuses the connection: {0}")]
+    Denied(String),
+    #[error("the connection broke")]
+    Broken(#[source] Box<tungstenite::Error>),
+    #[error("the driver ended the connection: {0}")]
+    Closed(String),
+    #[error("the driver refuses the executor: {0}")]
+    Refused(String),
+    #[error("another session of the same executor has taken over")]
+    Superseded,
+    #[error("the command has ended")]
+    Done,
+}
+
+/// The conversation of an agent with its driver.
+pub(super) struct Conversation {
+    identity: Identity,
+    /// What the child says of itself.
+    status: Status,
+    driver_timeout: Option<Duration>,
+    /// When anything was last heard of the driver, or this began.
+    last_heard: Instant,
+    /// Whether its name ever led anywhere: where a Service names it, that takes a moment at first (spec K-9).
+    resolved: bool,
+    failures: u32,
+    rng: StdRng,
+}
+
+impl Conversation {
+    pub(super) fn new(
+        identity: Identity,
+        status: Status,
+        driver_timeout: Option<Duration>,
+    ) -> Self {
+        Self {
+            identity,
+            status,
+            driver_timeout,
+            last_heard: Instant::now(),
+            resolved: false,
+            failures: 0,
+            rng: rand::make_rng(),
+        }
+    }
+
+    /// Speaks until the child has ended and the driver was told, or could not be.
+    pub(super) async fn run(
+        mut self,
+        heard: mpsc::Sender<Heard>,
+        mut ended: watch::Receiver<Option<Ended>>,
+    ) {
+        loop {
+            let over = match self.open(&heard).await {
+                Ok((socket, registered)) => self.hold(socket, registered, &heard, &mut ended).await,
+                Err(over) => over,
+            };
+            if ended.borrow().is_some() {
+                return;
+            }
+            self.failures += 1;
+            self.over(&over);
+            log(&over, self.failures);
+            if self.is_away() {
+                tracing::error!("the driver has been away for too long: the command is stopped");
+                self.driver_timeout = None;
+                tell(&heard, Heard::DriverGone).await;
+            }
+            let pause = match over {
+                Over::Superseded => RECONNECT.max,
+                _ => RECONNECT.jittered(self.failures, self.rng.random()),
+            };
+            tokio::select! {
+                biased;
+                _ = ended.changed() => return,
+                () = sleep(pause) => {}
+            }
+        }
+    }
+
+    /// A driver whose name is not known yet was never there to be away.
+    fn over(&mut self, over: &Over) {
+        match over {
+            Over::Unresolved(_) if !self.resolved => self.last_heard = Instant::now(),
+            Over::Unresolved(_) | Over::Token(_) => {}
+            _ => self.resolved = true,
+        }
+    }
+
+    fn is_away(&self) -> bool {
+        let timeout = self.driver_timeout;
+        timeout.is_some_and(|timeout| self.last_heard.elapsed() >= timeout)
+    }
+
+    /// Opens a session and registers.
+    async fn open(&mut self, heard: &mpsc::Sender<Heard>) -> Result<(Socket, Registered), Over> {
+        let token = self.identity.token.read().map_err(Over::Token)?;
+        let mut socket = in_time(connect(&self.identity, &token)).await??;
+        loop {
+            let registration = FromExecutor::Register(self.identity.registration.clone());
+            say(&mut socket, &registration).await?;
+            let answer = in_time(hear(&mut socket)).await??;
+            self.last_heard = Instant::now();
+            match answer {
+                ToExecutor::Registered(registered) => return Ok((socket, registered)),
+                ToExecutor::Later { in_ms } => {
+                    sleep(Duration::from_millis(in_ms).min(RECONNECT.max)).await;
+                }
+                ToExecutor::Refused {
+                    code,
+                    message,
+                    exit,
+                } => {
+                    if exit {
+                        tracing::warn!(code, message, "the driver wants this executor to exit");
+                        tell(heard, Heard::Unwanted).await;
+                    }
+                    return Err(Over::Refused(message));
+                }
+                other => return Err(Over::Refused(format!("it answers {other:?}"))),
+            }
+        }
+    }
+
+    /// Holds a session until it breaks, or the child has ended.
+    async fn hold(
+        &mut self,
+        mut socket: Socket,
+        registered: Registered,
+        heard: &mpsc::Sender<Heard>,
+        ended: &mut watch::Receiver<Option<Ended>>,
+    ) -> Over {
+        let (executor, session) = (registered.executor, registered.session);
+        tracing::info!(executor, session, "registered with the driver");
+        self.failures = 0;
+        let interval = Duration::from_millis(registered.heartbeat_interval_ms.max(1));
+        // The first one at once: until then the driver does not know how busy it is.
+        let mut beat_at = Instant::now();
+        // While a message is not answered yet: until when that may take.
+        let mut answer_by = None;
+        loop {
+            let silent_at = answer_by.unwrap_or(beat_at);
+            let went = tokio::select! {
+                biased;
+                _ = ended.changed() => {
+                    let Some(end) = *ended.borrow_and_update() else {
+                        return Over::Done;
+                    };
+                    return self.last_word(&mut socket, session, end).await;
+                }
+                message = hear(&mut socket) => match message {
+                    Ok(message) => {
+                        self.last_heard = Instant::now();
+                        answer_by = None;
+                        self.heard(message, &mut socket, heard).await
+                    }
+                    Err(over) => Err(over),
+                },
+                () = sleep_until(silent_at), if answer_by.is_some() => Err(Over::Silence),
+                () = sleep_until(beat_at), if answer_by.is_none() => {
+                    let jitter = 0.9 + 0.2 * self.rng.random::<f64>();
+                    beat_at = Instant::now() + interval.mul_f64(jitter);
+                    answer_by = Some(Instant::now() + ANSWER);
+                    let slots = self.identity.registration.slots;
+                    let heartbeat = self.status.heartbeat(session, slots);
+                    say(&mut socket, &FromExecutor::Heartbeat(heartbeat)).await
+                }
+            };
+            if let Err(over) = went {
+                return over;
+            }
+        }
+    }
+
+    async fn heard(
+        &self,
+        message: ToExecutor,
+        socket: &mut Socket,
+        heard: &mpsc::Sender<Heard>,
+    ) -> Result<(), Over> {
+        match message {
+            ToExecutor::Stop { deadline_ms, why } => {
+                tracing::info!(deadline_ms, why, "the driver wants this executor to stop");
+                let within = Duration::from_millis(deadline_ms);
+                tell(heard, Heard::Stop { within }).await;
+                Ok(())
+            }
+            ToExecutor::Decommission { deadline_ms, why } => {
+                tracing::info!(deadline_ms, why, "the driver wants this executor to drain");
+                let within = Duration::from_millis(deadline_ms);
+                tell(heard, Heard::Decommission { within }).await;
+                Ok(())
+            }
+            ToExecutor::Refused { message, exit, .. } => {
+                if exit {
+                    tell(heard, Heard::Unwanted).await;
+                }
+                Err(Over::Refused(message))
+            }
+            ToExecutor::Register => {
+                let registration = self.identity.registration.clone();
+                say(socket, &FromExecutor::Register(registration)).await
+            }
+            ToExecutor::Superseded => Err(Over::Superseded),
+            ToExecutor::Problem { code, message, .. } => {
+                tracing::warn!(code, message, "the driver could not read a message");
+                Ok(())
+            }
+            ToExecutor::Ack | ToExecutor::Later { .. } | ToExecutor::Registered(_) => Ok(()),
+        }
+    }
+
+    async fn last_word(&self, socket: &mut Socket, session: u64, end: Ended) -> Over {
+        let exiting = FromExecutor::Exiting(Exiting {
+            session: Some(session),
+            code: i32::from(end.code()),
+            why: String::new(),
+        });
+        // The answer says that it was heard; whether or not it comes, the container tells the same.
+        if say(socket, &exiting).await.is_ok() {
+            let _ = in_time(hear(socket)).await;
+        }
+        let _ = socket.close(None).await;
+        Over::Done
+    }
+}
+
+/// Only the first failure in a row is worth a line.
+fn log(over: &Over, failures: u32) {
+    let error = over as &dyn std::error::Error;
+    match failures {
+        1 => tracing::warn!(
+            error,
+            "no session with the driver: it is tried again and again"
+        ),
+        _ => tracing::debug!(error, failures, "no session with the driver"),
+    }
+}
+
+/// The agent acts on what it hears at once; where it is gone, so is this.
+async fn tell(heard: &mpsc::Sender<Heard>, what: Heard) {
+    let _ = heard.send(what).await;
+}
+
+async fn in_time<T>(doing: impl Future<Output = T>) -> Result<T, Over> {
+    timeout(ANSWER, doing).await.map_err(|_| Over::Silence)
+}
+
+async fn connect(identity: &Identity, token: &str) -> Result<Socket, Over> {
+    let driver = &identity.driver;
+    let (host, port) = (driver.host().unwrap_or_default(), driver.port_u16());
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    let addresses = lookup_host((bare, port.unwrap_or(80))).await;
+    let addresses: Vec<SocketAddr> = addresses.map_err(Over::Unresolved)?.collect();
+    let connection = TcpStream::connect(&addresses[..])
+        .await
+        .map_err(Over::Unreachable)?;
+    connection.set_nodelay(true).map_err(Over::Unreachable)?;
+    let authority = driver
+        .authority()
+        .map_or(host, |authority| authority.as_str());
+    let request = Request::get(format!("ws://{authority}/v1/session"))
+        .header("host", authority)
+        .header("connection", "upgrade")
+        .header("upgrade", "websocket")
+        .header("sec-websocket-version", "13")
+        .header("sec-websocket-key", generate_key())
+        .header("authorization", format!("Bearer {token}"))
+        .body(())
+        .map_err(|error| Over::Denied(error.to_string()))?;
+    let config = WebSocketConfig::default()
+        .read_buffer_size(BUFFER)
+        .write_buffer_size(0)
+        .max_message_size(Some(LONGEST))
+        .max_frame_size(Some(LONGEST));
+    let opened = tokio_tungstenite::client_async_with_config(request, connection, Some(config));
+    match opened.await {
+        Ok((socket, _)) => Ok(socket),
+        Err(tungstenite::Error::Http(response)) => {
+            let body = response.body().as_deref().unwrap_or_default();
+            let words = String::from_utf8_lossy(body).into_owned();
+            Err(Over::Denied(format!("{}: {words}", response.status())))
+        }
+        Err(error) => Err(Over::Broken(Box::new(error))),
+    }
+}
+
+async fn say(socket: &mut Socket, message: &FromExecutor) -> Result<(), Over> {
+    // Of texts and numbers it can always be made.
+    let text = serde_json::to_string(message).unwrap_or_default();
+    let sent = in_time(socket.send(Message::text(text))).await?;
+    sent.map_err(|error| Over::Broken(Box::new(error)))
+}
+
+/// The next message. One of a type that is not known is passed over: the driver may be a newer one.
+async fn hear(socket: &mut Socket) -> Result<ToExecutor, Over> {
+    loop {
+        match socket.next().await {
+            Some(Ok(Message::Text(text))) => {
+                if let Ok(message) = serde_json::from_str(&text) {
+                    return Ok(message);
+                }
+                tracing::debug!("a message of the driver's is not understood");
+            }
+            Some(Ok(Message::Close(frame))) => {
+                let why = frame.map(|frame| frame.reason.to_string());
+                return Err(Over::Closed(why.unwrap_or_default()));
+            }
+            Some(Ok(_)) => {}
+            Some(Err(error)) => return Err(Over::Broken(Box::new(error))),
+            None => return Err(Over::Closed(String::new())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+    use crate::identity::Token;
+
+    fn conversation() -> Conversation {
+        let registration = serde_json::from_str(r#"{"app": "a", "pod_uid": "u"}"#);
+        let identity = Identity {
+            driver: "http://etl-driver.jobs.svc:7078".parse().unwrap(),
+            registration: registration.unwrap(),
+            token: Token::Text("t".to_owned()),
+        };
+        let status = Status::of(None);
+        Conversation::new(identity, status, Some(Duration::from_secs(60)))
+    }
+
+    // spec: K-9
+    #[tokio::test(start_paused = true)]
+    async fn a_driver_whose_name_leads_nowhere_yet_is_waited_for() {
+        let mut conversation = conversation();
+        let unresolved = || Over::Unresolved(io::Error::other("no such name"));
+        for _ in 0..30 {
+            sleep(Duration::from_secs(10)).await;
+            conversation.over(&unresolved());
+            assert!(!conversation.is_away());
+        }
+        // It was there, and is not any more: its name may be gone with it.
+        conversation.over(&Over::Silence);
+        sleep(Duration::from_secs(59)).await;
+        conversation.over(&unresolved());
+        assert!(!conversation.is_away());
+        sleep(Duration::from_secs(1)).await;
+        assert!(conversation.is_away());
+    }
+}

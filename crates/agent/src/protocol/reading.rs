@@ -1,0 +1,395 @@
+//! From bytes of whatever kind to a message of an executor's, or to what is wrong with them (spec I-11).
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::from_executor::{FromExecutor, Register};
+use super::to_executor::ToExecutor;
+
+/// A message is not longer than that, in bytes.
+pub const MESSAGE_LIMIT: usize = 16 * 1024;
+
+/// So many attributes or figures there may be.
+const ENTRIES: usize = 64;
+
+/// So long may the name of one be.
+const NAME: usize = 128;
+
+/// So long may a text be.
+const TEXT: usize = 1024;
+
+/// What is wrong with a message is said in so many bytes.
+const SAID: usize = 256;
+
+/// More slots than that nobody has.
+const SLOTS: u32 = 65_536;
+
+/// Why a message could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Misread {
+    /// In one word.
+    pub code: &'static str,
+    /// For people.
+    pub message: String,
+    /// Where in the message, if that is known.
+    pub field: Option<String>,
+}
+
+impl Misread {
+    fn new(code: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            field: None,
+        }
+    }
+
+    fn at(field: &str, message: impl Into<String>) -> Self {
+        Self {
+            field: Some(field.to_owned()),
+            ..Self::new("bad-message", message)
+        }
+    }
+
+    /// The answer to it.
+    pub fn answer(self) -> ToExecutor {
+        ToExecutor::Problem {
+            code: self.code.to_owned(),
+            message: self.message,
+            field: self.field,
+        }
+    }
+}
+
+/// Reads a message.
+///
+/// # Errors
+///
+/// Where it is too long, no JSON, of an unknown type, or has a value that nobody can mean.
+pub fn read(bytes: &[u8]) -> Result<FromExecutor, Misread> {
+    #[derive(Deserialize)]
+    struct Typed<'a> {
+        #[serde(rename = "type", borrow)]
+        kind: Cow<'a, str>,
+    }
+    if bytes.len() > MESSAGE_LIMIT {
+        let message = format!("a message has at most {MESSAGE_LIMIT} bytes");
+        return Err(Misread::new("too-large", message));
+    }
+    let kind = parsed::<Typed<'_>>(bytes)?.kind;
+    let message = match &*kind {
+        "register" => FromExecutor::Register(parsed_whole(bytes)?),
+        "heartbeat" => FromExecutor::Heartbeat(parsed_whole(bytes)?),
+        "decommission-me" => FromExecutor::DecommissionMe(parsed_whole(bytes)?),
+        "exiting" => FromExecutor::Exiting(parsed_whole(bytes)?),
+        _ => {
+            let kinds = "register, heartbeat, decommission-me and exiting";
+            let message = format!("no message has this type; there are {kinds}");
+            return Err(Misread {
+                field: Some("type".to_owned()),
+                ..Misread::new("unknown-type", message)
+            });
+        }
+    };
+    check(&message)?;
+    Ok(message)
+}
+
+fn parsed<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Misread> {
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let parsed = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+        let misread = Misread::new("bad-message", short(error.inner().to_string()));
+        match error.path().to_string() {
+            path if path == "." => misread,
+            path => Misread {
+                field: Some(short(path)),
+                ..misread
+            },
+        }
+    })?;
+    let end = deserializer.end();
+    end.map_err(|error| Misread::new("bad-message", error.to_string()))?;
+    Ok(parsed)
+}
+
+/// What is wrong may have a part of the message in it, which may be long.
+fn short(mut text: String) -> String {
+    if text.len() > SAID {
+        text.truncate(text.floor_char_boundary(SAID));
+        text.push('…');
+    }
+    text
+}
+
+fn parsed_whole<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Misread> {
+    parsed(bytes)
+}
+
+/// Refuses values that no executor can mean.
+fn check(message: &FromExecutor) -> Result<(), Misread> {
+    match message {
+        FromExecutor::Register(register) => check_register(register),
+        FromExecutor::Heartbeat(heartbeat) => {
+            names("metrics", &heartbeat.metrics)?;
+            match heartbeat.metrics.values().all(|value| value.is_finite()) {
+                true => Ok(()),
+                false => Err(Misread::at("metrics", "a figure has to be a finite number")),
+            }
+        }
+        FromExecutor::DecommissionMe(ask) => text("why", &ask.why),
+        FromExecutor::Exiting(exiting) => text("why", &exiting.why),
+    }
+}
+
+fn check_register(register: &Register) -> Result<(), Misread> {
+    text("app", &register.app)?;
+    text("pod", register.pod.as_deref().unwrap_or_default())?;
+    text("pod_uid", &register.pod_uid)?;
+    text("address", &register.address)?;
+    text("log_url", register.log_url.as_deref().unwrap_or_default())?;
+    names("attributes", &register.attributes)?;
+    for value in register.attributes.values() {
+        text("attributes", value)?;
+    }
+    if register.executor == Some(0) {
+        return Err(Misread::at("executor", "ids begin at 1"));
+    }
+    if register.executor.is_none() && register.pod.is_none() {
+        let message = "one of executor and pod is needed, to tell who registers";
+        return Err(Misread::at("executor", message));
+    }
+    if register.pod_uid.is_empty() {
+        return Err(Misread::at("pod_uid", "the uid of its pod is needed"));
+    }
+    if !(1..=SLOTS).contains(&register.slots) {
+        let message = format!("slots are at least 1 and at most {SLOTS}");
+        return Err(Misread::at("slots", message));
+    }
+    Ok(())
+}
+
+/// A text of a length that can be shown, without what would spoil a log or a terminal.
+fn text(field: &str, text: &str) -> Result<(), Misread> {
+    if text.len() > TEXT {
+        return Err(Misread::at(
+            field,
+            format!("at most {TEXT} bytes are taken"),
+        ));
+    }
+    match text.chars().any(char::is_control) {
+        true => Err(Misread::at(field, "control characters are not taken")),
+        false => Ok(()),
+    }
+}
+
+fn names<V>(field: &str, entries: &BTreeMap<String, V>) -> Result<(), Misread> {
+    if entries.len() > ENTRIES {
+        return Err(Misread::at(field, format!("at most {ENTRIES} are taken")));
+    }
+    for name in entries.keys() {
+        if name.is_empty() || name.len() > NAME {
+            let message = format!("a name has from 1 to {NAME} bytes");
+            return Err(Misread::at(field, message));
+        }
+        text(field, name)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::protocol::{AskToGo, Exiting, Heartbeat};
+
+    fn of(value: &Value) -> Result<FromExecutor, Misread> {
+        read(value.to_string().as_bytes())
+    }
+
+    // spec: B-1, B-10
+    #[test]
+    fn each_message_is_read_as_it_is_written_and_unknown_fields_are_ignored() {
+        let messages = [
+            FromExecutor::Register(Register {
+                app: "app".to_owned(),
+                executor: Some(3),
+                pod_uid: "u-3".to_owned(),
+                address: "10.0.0.3:7000".to_owned(),
+                slots: 4,
+                attributes: [("zone".to_owned(), "a".to_owned())].into(),
+                log_url: Some("http://logs/3".to_owned()),
+                ..Register::default()
+            }),
+            FromExecutor::Heartbeat(Heartbeat {
+                session: Some(7),
+                busy_slots: 2,
+                metrics: [("gc_ms".to_owned(), 12.5)].into(),
+            }),
+            FromExecutor::DecommissionMe(AskToGo {
+                session: Some(7),
+                why: "spot notice".to_owned(),
+            }),
+            FromExecutor::Exiting(Exiting {
+                session: None,
+                code: -1,
+                why: String::new(),
+            }),
+        ];
+        for message in messages {
+            let mut value = serde_json::to_value(&message).unwrap();
+            assert_eq!(of(&value), Ok(message.clone()), "{value}");
+            value["of_a_later_version"] = json!({"x": [1]});
+            assert_eq!(of(&value), Ok(message), "{value}");
+        }
+    }
+
+    // spec: I-11
+    #[test]
+    fn a_long_value_is_not_all_told_in_what_is_wrong_with_it() {
+        let long = "ü".repeat(4_000);
+        let (of_slots, of_names) = (json!({&*long: 1}), json!({"slots": long.clone()}));
+        for (field, value) in [("attributes", of_slots), ("metrics", of_names)] {
+            let kind = if field == "metrics" {
+                "heartbeat"
+            } else {
+                "register"
+            };
+            let misread = of(&json!({"type": kind, "busy_slots": 0, field: value})).unwrap_err();
+            let field = misread.field.unwrap_or_default();
+            assert!(misread.message.len() < 300 && field.len() < 300, "{field}");
+        }
+    }
+
+    // spec: B-1
+    #[test]
+    fn what_is_left_out_of_a_registration_has_a_sound_value() {
+        let value = json!({"type": "register", "app": "a", "pod": "a-exec-1", "pod_uid": "u"});
+        let Ok(FromExecutor::Register(register)) = of(&value) else {
+            panic!("{value} is a registration");
+        };
+        assert_eq!((register.slots, register.executor), (1, None));
+    }
+
+    // spec: B-1, I-11
+    #[test]
+    fn what_nobody_can_mean_is_refused_by_its_name() {
+        let registration = |field: &str, value: Value| {
+            let mut message =
+                json!({"type": "register", "app": "a", "executor": 1, "pod_uid": "u"});
+            message[field] = value;
+            message
+        };
+        let many: BTreeMap<String, String> =
+            (0..65).map(|n| (n.to_string(), String::new())).collect();
+        for (message, code, field) in [
+            (
+                registration("slots", json!(-1)),
+                "bad-message",
+                Some("slots"),
+            ),
+            (
+                registration("slots", json!(0)),
+                "bad-message",
+                Some("slots"),
+            ),
+            (
+                registration("slots", json!(1e9)),
+                "bad-message",
+                Some("slots"),
+            ),
+            (
+                registration("slots", json!("2")),
+                "bad-message",
+                Some("slots"),
+            ),
+            (
+                registration("executor", json!(0)),
+                "bad-message",
+                Some("executor"),
+            ),
+            (
+                registration("executor", json!(null)),
+                "bad-message",
+                Some("executor"),
+            ),
+            (
+                registration("pod_uid", json!("")),
+                "bad-message",
+                Some("pod_uid"),
+            ),
+            (
+                registration("address", json!("a\u{1b}[2J")),
+                "bad-message",
+                Some("address"),
+            ),
+            (
+                registration("address", json!("x".repeat(1025))),
+                "bad-message",
+                Some("address"),
+            ),
+            (
+                registration("attributes", json!(many)),
+                "bad-message",
+                Some("attributes"),
+            ),
+            (
+                registration("attributes", json!({"": "x"})),
+                "bad-message",
+                Some("attributes"),
+            ),
+            (registration("app", json!(null)), "bad-message", Some("app")),
+            (
+                registration("type", json!("dance")),
+                "unknown-type",
+                Some("type"),
+            ),
+            (
+                json!({"type": "heartbeat", "busy_slots": -2}),
+                "bad-message",
+                Some("busy_slots"),
+            ),
+            (json!({"type": "heartbeat"}), "bad-message", None),
+            (json!({"busy_slots": 2}), "bad-message", None),
+            (json!([1]), "bad-message", Some("[0]")),
+            (json!(1), "bad-message", None),
+            (
+                json!({"type": "register", "app": "x".repeat(20_000)}),
+                "too-large",
+                None,
+            ),
+        ] {
+            let misread = of(&message).unwrap_err();
+            assert_eq!(
+                (misread.code, misread.field.as_deref()),
+                (code, field),
+                "{message}"
+            );
+            assert!(misread.message.len() < 300, "{}", misread.message);
+        }
+        assert_eq!(
+            read(b"{\"type\": \"\xff\"}").unwrap_err().code,
+            "bad-message"
+        );
+        assert_eq!(read(b"{} {}").unwrap_err().code, "bad-message");
+    }
+
+    proptest! {
+        // spec: I-11
+        #[test]
+        fn any_bytes_are_a_message_or_refused_in_a_few_words(bytes: Vec<u8>, text in ".*") {
+            for bytes in [&bytes[..], text.as_bytes()] {
+                if let Err(misread) = read(bytes) {
+                    prop_assert!(misread.message.len() < 300);
+                }
+            }
+            let framed = json!({"type": text, "session": text, "slots": bytes}).to_string();
+            prop_assert!(read(framed.as_bytes()).is_err());
+        }
+    }
+}

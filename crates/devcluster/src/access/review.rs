@@ -1,0 +1,173 @@
+//! Questions that are answered at once and kept nowhere: may somebody do this, who am I, whose token is this.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::account::{Account, own_audiences};
+use super::attributes::Attributes;
+use super::auth::Credentials;
+use super::rights::{Rights, User};
+use crate::api::status::{ApiError, Cause};
+use crate::objects::object::{list, text};
+use crate::storage::store::State;
+
+/// What a question is answered from.
+#[derive(Debug)]
+pub(crate) struct Reviewer<'a> {
+    pub(crate) state: &'a State,
+    pub(crate) rights: Rights,
+    pub(crate) credentials: &'a Credentials,
+    pub(crate) user: &'a User,
+    pub(crate) now: Timestamp,
+}
+
+impl Reviewer<'_> {
+    /// The question with its answer. `namespace` is that of the path, where it has one.
+    pub(crate) fn answer(
+        &self,
+        kind: &str,
+        namespace: Option<&str>,
+        mut question: Value,
+    ) -> Result<Value, ApiError> {
+        let status = match kind {
+            "SelfSubjectReview" => json!({"userInfo": self.user.to_value()}),
+            "TokenReview" => self.token(&question)?,
+            "SelfSubjectRulesReview" => self.rules(&question)?,
+            kind => self.access(kind, namespace, &question)?,
+        };
+        if !question.get("metadata").is_some_and(Value::is_object) {
+            question["metadata"] = json!({});
+        }
+        question["status"] = status;
+        Ok(question)
+    }
+
+    fn access(
+        &self,
+        kind: &str,
+        namespace: Option<&str>,
+        question: &Value,
+    ) -> Result<Value, ApiError> {
+        let refused = |cause| {
+            Err(ApiError::invalid(
+                kind,
+                "authorization.k8s.io",
+                "",
+                vec![cause],
+            ))
+        };
+        let spec = question.get("spec").cloned().unwrap_or_default();
+        let part = |name: &str| spec.get(name).filter(|v| v.is_object());
+        let wanted = match (part("resourceAttributes"), part("nonResourceAttributes")) {
+            (Some(resource), None) => of_resource(resource),
+            (None, Some(path)) => Attributes {
+                verb: text(path, &["verb"]).to_owned(),
+                path: Some(text(path, &["path"]).to_owned()),
+                ..Attributes::default()
+            },
+            _ => {
+                let why =
+                    "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+                return refused(Cause::invalid("spec.resourceAttributes", &Value::Null, why));
+            }
+        };
+        if let Some(namespace) = namespace
+            && wanted.namespace != namespace
+        {
+            let why = format!("must match metadata.namespace: {namespace}");
+            let field = "spec.resourceAttributes.namespace";
+            return refused(Cause::invalid(field, &wanted.namespace.into(), &why));
+        }
+        let other;
+        let user = if kind == "SelfSubjectAccessReview" {
+            self.user
+        } else {
+            let groups: Vec<String> = list(&spec, &["groups"])
+                .iter()
+                .filter_map(|g| g.as_str().map(str::to_owned))
+                .collect();
+            let name = text(&spec, &["user"]).to_owned();
+            if name.is_empty() && groups.is_empty() {
+                let why = "at least one of user or group must be specified";
+                return refused(Cause::invalid("spec.user", &"".into(), why));
+            }
+            other = User {
+                name,
+                groups,
+                ..User::default()
+            };
+            &other
+        };
+        Ok(match self.rights.allow(self.state, user, &wanted) {
+            None => json!({"allowed": false}),
+            Some(reason) if reason.is_empty() => json!({"allowed": true}),
+            Some(reason) => json!({"allowed": true, "reason": reason}),
+        })
+    }
+
+    fn rules(&self, question: &Value) -> Result<Value, ApiError> {
+        let namespace = text(question, &["spec", "namespace"]);
+        if namespace.is_empty() {
+            return Err(ApiError::bad_request("no namespace on request"));
+        }
+        let rules = self.rights.rules(self.state, self.user, namespace);
+        let (paths, resources): (Vec<Value>, Vec<Value>) = rules
+            .into_iter()
+            .partition(|rule| rule.get("nonResourceURLs").is_some());
+        Ok(json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false}))
+    }
+
+    fn token(&self, question: &Value) -> Result<Value, ApiError> {
+        let token = text(question, &["spec", "token"]);
+        if token.is_empty() {
+            return Err(ApiError::bad_request(
+                "token is required for TokenReview in authentication",
+            ));
+        }
+        let asked: Vec<&str> = list(question, &["spec", "audiences"])
+            .iter()
+            .filter_map(Value::as_str)
+            .collect();
+        let keys = self.credentials.keys();
+        if let Some(account) = Account::read(keys, token, self.state, self.now) {
+            let wanted = if asked.is_empty() {
+                own_audiences()
+            } else {
+                &asked
+            };
+            let fitting: Vec<&&str> = wanted
+                .iter()
+                .filter(|audience| account.is_for(&[audience]))
+                .collect();
+            if !fitting.is_empty() {
+                let user = account.user().to_value();
+                return Ok(json!({"authenticated": true, "user": user, "audiences": fitting}));
+            }
+        } else if let Some(user) = self
+            .credentials
+            .bearer(token.as_bytes(), self.state, self.now)
+        {
+            let audiences = if asked.is_empty() {
+                own_audiences()
+            } else {
+                &asked
+            };
+            let user = user.to_value();
+            return Ok(json!({"authenticated": true, "user": user, "audiences": audiences}));
+        }
+        Ok(json!({"user": {}, "error": "invalid bearer token"}))
+    }
+}
+
+fn of_resource(asked: &Value) -> Attributes {
+    let field = |name: &str| text(asked, &[name]).to_owned();
+    Attributes {
+        verb: field("verb"),
+        path: None,
+        group: field("group"),
+        resource: field("resource"),
+        subresource: field("subresource"),
+        namespace: field("namespace"),
+        name: field("name"),
+    }
+}

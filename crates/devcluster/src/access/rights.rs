@@ -1,0 +1,427 @@
+//! Who may do what: everybody who is known anything, or what roles and their bindings allow.
+
+use serde_json::{Value, json};
+
+use super::attributes::Attributes;
+use crate::api::status::ApiError;
+use crate::objects::object::{Key, list, text};
+use crate::objects::resource::Resource;
+use crate::storage::store::State;
+
+/// Who may do anything, whatever the roles say.
+pub const MASTERS: &str = "system:masters";
+
+/// Everybody who is known.
+pub const AUTHENTICATED: &str = "system:authenticated";
+
+/// Whoever is not.
+const UNAUTHENTICATED: &str = "system:unauthenticated";
+
+/// Somebody who asks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct User {
+    /// Its name.
+    pub name: String,
+    /// What tells it from others of the same name.
+    pub uid: String,
+    /// The groups it belongs to.
+    pub groups: Vec<String>,
+    /// What else is known of it.
+    pub extra: Value,
+}
+
+impl User {
+    /// Whoever cannot say who it is.
+    pub fn anonymous() -> Self {
+        Self {
+            name: "system:anonymous".to_owned(),
+            groups: vec![UNAUTHENTICATED.to_owned()],
+            ..Self::default()
+        }
+    }
+
+    /// As reviews write it.
+    pub fn to_value(&self) -> Value {
+        let mut value = json!({"username": self.name, "groups": self.groups});
+        if !self.uid.is_empty() {
+            value["uid"] = self.uid.as_str().into();
+        }
+        if self.extra.is_object() {
+            value["extra"] = self.extra.clone();
+        }
+        value
+    }
+
+    /// Whether it is of a group.
+    pub fn is_of(&self, group: &str) -> bool {
+        self.groups.iter().any(|g| g == group)
+    }
+}
+
+/// How it is decided who may do what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rights {
+    /// Whoever is known may do anything.
+    All,
+    /// What roles and their bindings allow.
+    Roles,
+}
+
+/// What everybody may, as rules.
+fn given(user: &User) -> Vec<Value> {
+    let urls = |urls: &[&str]| json!({"verbs": ["get"], "nonResourceURLs": urls});
+    let well = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
+    let mut rules = vec![urls(&well), urls(&["/healthz/*", "/livez/*", "/readyz/*"])];
+    if user.is_of(AUTHENTICATED) {
+        rules.push(urls(&[
+            "/",
+            "/api",
+            "/api/*",
+            "/apis",
+            "/apis/*",
+            "/openapi",
+            "/openapi/*",
+            "/.well-known/openid-configuration",
+            "/openid/v1/jwks",
+        ]));
+        for (group, resources) in [
+            (
+                "authorization.k8s.io",
+                ["selfsubjectaccessreviews", "selfsubjectrulesreviews"].as_slice(),
+            ),
+            ("authentication.k8s.io", &["selfsubjectreviews"]),
+        ] {
+            rules.push(json!({"verbs": ["create"], "apiGroups": [group], "resources": resources}));
+        }
+    }
+    rules
+}
+
+impl Rights {
+    /// Why a user may do this; nothing if it may not.
+    pub fn allow(self, state: &State, user: &User, wanted: &Attributes) -> Option<String> {
+        if user.is_of(MASTERS) || (self == Self::All && !user.is_of(UNAUTHENTICATED)) {
+            return Some(String::new());
+        }
+        if given(user).iter().any(|rule| covers(rule, wanted)) {
+            return Some(String::new());
+        }
+        if self == Self::All {
+            return None;
+        }
+        bindings(state, user, &wanted.namespace)
+            .find(|granted| granted.rules(state).iter().any(|r| covers(r, wanted)))
+            .map(|granted| granted.reason())
+    }
+
+    /// Whether a user may do this, or what it is told.
+    pub fn check(self, state: &State, user: &User, wanted: &Attributes) -> Result<(), ApiError> {
+        if self.allow(state, user, wanted).is_some() {
+            return Ok(());
+        }
+        let why = wanted.refusal(&user.name);
+        if wanted.path.is_some() {
+            return Err(ApiError::forbidden_path(format!("forbidden: {why}")));
+        }
+        Err(ApiError::forbidden(
+            &wanted.resource,
+            &wanted.group,
+            &wanted.name,
+            &why,
+        ))
+    }
+
+    /// All that a user may do in a namespace.
+    pub fn rules(self, state: &State, user: &User, namespace: &str) -> Vec<Value> {
+        let mut rules = given(user);
+        if self == Self::All || user.is_of(MASTERS) {
+            rules.push(json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}));
+            rules.push(json!({"verbs": ["*"], "nonResourceURLs": ["*"]}));
+            return rules;
+        }
+        rules.extend(bindings(state, user, namespace).flat_map(|granted| granted.rules(state)));
+        rules
+    }
+}
+
+/// A binding through which a user has a role.
+struct Granted<'a> {
+    binding: &'a Value,
+    namespace: &'a str,
+    subject: String,
+}
+
+impl Granted<'_> {
+    fn role(&self, field: &str) -> &str {
+        text(self.binding, &["roleRef", field])
+    }
+
+    fn rules(&self, state: &State) -> Vec<Value> {
+        let key = match self.role("kind") {
+            "ClusterRole" => Key::new(Resource::ClusterRoles, "", self.role("name")),
+            _ => Key::new(Resource::Roles, self.namespace, self.role("name")),
+        };
+        state
+            .get(&key)
+            .map(|role| list(role.value(), &["rules"]).to_vec())
+            .unwrap_or_default()
+    }
+
+    fn reason(&self) -> String {
+        let quoted = |text: &str| Value::from(text).to_string();
+        let name = text(self.binding, &["metadata", "name"]);
+        let (kind, name) = match self.namespace {
+            "" => ("ClusterRoleBinding", name.to_owned()),
+            namespace => ("RoleBinding", format!("{name}/{namespace}")),
+        };
+        format!(
+            "RBAC: allowed by {kind} {} of {} {} to {}",
+            quoted(&name),
+            self.role("kind"),
+            quoted(self.role("name")),
+            self.subject
+        )
+    }
+}
+
+/// The bindings that name a user: those of everywhere, and those of a namespace.
+fn bindings<'a>(
+    state: &'a State,
+    user: &User,
+    namespace: &str,
+) -> impl Iterator<Item = Granted<'a>> + use<'a> {
+    let everywhere = state.list(Resource::ClusterRoleBindings, None);
+    let here = (!namespace.is_empty()).then(|| state.list(Resource::RoleBindings, Some(namespace)));
+    let user = user.clone();
+    everywhere
+        .chain(here.into_iter().flatten())
+        .filter_map(move |binding| {
+            let subjects = list(binding.value(), &["subjects"]);
+            let subject = subjects
+                .iter()
+                .find(|s| is_subject(s, &user, &binding.key().namespace))?;
+            Some(Granted {
+                binding: binding.value(),
+                namespace: &binding.key().namespace,
+                subject: describe(subject),
+            })
+        })
+}
+
+fn describe(subject: &Value) -> String {
+    let name = match text(subject, &["namespace"]) {
+        "" => text(subject, &["name"]).to_owned(),
+        namespace => format!("{}/{namespace}", text(subject, &["name"])),
+    };
+    format!("{} {}", text(subject, &["kind"]), Value::from(name))
+}
+
+/// Whether a subject of a binding in this namespace, or in none, is this user.
+fn is_subject(subject: &Value, user: &User, here: &str) -> bool {
+    let name = text(subject, &["name"]);
+    match text(subject, &["kind"]) {
+        "User" => user.name == name,
+        "Group" => user.is_of(name),
+        "ServiceAccount" => {
+            let namespace = match text(subject, &["namespace"]) {
+                "" => here,
+                said => said,
+            };
+            user.name == format!("system:serviceaccount:{namespace}:{name}")
+        }
+        _ => false,
+    }
+}
+
+/// Whether a rule allows what is wanted.
+fn covers(rule: &Value, wanted: &Attributes) -> bool {
+    let words = |field: &str| {
+        list(rule, &[field])
+            .iter()
+            .filter_map(Value::as_str)
+            .collect::<Vec<_>>()
+    };
+    let has = |field: &str, word: &str| words(field).iter().any(|w| *w == "*" || *w == word);
+    if !has("verbs", &wanted.verb) {
+        return false;
+    }
+    if let Some(path) = &wanted.path {
+        return words("nonResourceURLs").iter().any(|url| {
+            url == path
+                || url
+                    .strip_suffix('*')
+                    .is_some_and(|start| path.starts_with(start))
+        });
+    }
+    let resource = wanted.full_resource();
+    let of_any = format!("*/{}", wanted.subresource);
+    let is_resource = words("resources")
+        .iter()
+        .any(|r| *r == "*" || *r == resource || (!wanted.subresource.is_empty() && *r == of_any));
+    let names = words("resourceNames");
+    has("apiGroups", &wanted.group)
+        && is_resource
+        && (names.is_empty() || names.contains(&wanted.name.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(objects: &[(Resource, &str, Value)]) -> State {
+        let mut state = State::new(10);
+        for (resource, namespace, object) in objects {
+            let key = Key::new(*resource, namespace, text(object, &["metadata", "name"]));
+            state.put(key, object.clone()).expect("stored");
+        }
+        state
+    }
+
+    fn user(name: &str, groups: &[&str]) -> User {
+        let mut groups: Vec<String> = groups.iter().map(|g| (*g).to_owned()).collect();
+        groups.push(AUTHENTICATED.to_owned());
+        User {
+            name: name.to_owned(),
+            groups,
+            ..User::default()
+        }
+    }
+
+    fn wants(verb: &str, resource: &str, namespace: &str) -> Attributes {
+        let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+        Attributes {
+            verb: verb.to_owned(),
+            resource: resource.to_owned(),
+            subresource: subresource.to_owned(),
+            namespace: namespace.to_owned(),
+            ..Attributes::default()
+        }
+    }
+
+    fn role(resources: &[&str], verbs: &[&str]) -> Value {
+        json!({"metadata": {"name": "r"}, "rules": [{"apiGroups": [""], "resources": resources, "verbs": verbs}]})
+    }
+
+    fn binding(kind: &str, subject: Value) -> Value {
+        json!({"metadata": {"name": "b"}, "roleRef": {"kind": kind, "name": "r"}, "subjects": [subject]})
+    }
+
+    #[test]
+    fn a_role_counts_in_its_namespace_for_those_it_is_given_to() {
+        let state = state(&[
+            (Resource::Roles, "ns", role(&["pods"], &["list"])),
+            (
+                Resource::RoleBindings,
+                "ns",
+                binding("Role", json!({"kind": "User", "name": "ann"})),
+            ),
+        ]);
+        let may = |name: &str, wanted: &Attributes| {
+            Rights::Roles
+                .allow(&state, &user(name, &[]), wanted)
+                .is_some()
+        };
+        assert!(may("ann", &wants("list", "pods", "ns")));
+        assert!(!may("bob", &wants("list", "pods", "ns")));
+        assert!(!may("ann", &wants("list", "pods", "other")));
+        assert!(!may("ann", &wants("list", "pods", "")));
+        assert!(!may("ann", &wants("create", "pods", "ns")));
+        assert!(!may("ann", &wants("list", "pods/log", "ns")));
+        let error = Rights::Roles
+            .check(&state, &user("bob", &[]), &wants("create", "pods", "ns"))
+            .expect_err("no right");
+        assert_eq!(
+            error.message,
+            "pods is forbidden: User \"bob\" cannot create resource \"pods\" in API group \"\" in the namespace \"ns\""
+        );
+    }
+
+    #[test]
+    fn an_account_without_a_namespace_is_that_of_its_bindings_namespace() {
+        let account = json!({"kind": "ServiceAccount", "name": "a"});
+        let state = state(&[
+            (Resource::Roles, "ns", role(&["pods"], &["list"])),
+            (Resource::RoleBindings, "ns", binding("Role", account)),
+        ]);
+        let may = |name: &str| {
+            let wanted = wants("list", "pods", "ns");
+            Rights::Roles
+                .allow(&state, &user(name, &[]), &wanted)
+                .is_some()
+        };
+        assert!(may("system:serviceaccount:ns:a"));
+        assert!(!may("system:serviceaccount:other:a"));
+    }
+
+    #[test]
+    fn a_cluster_role_counts_where_its_binding_is() {
+        let group = json!({"kind": "Group", "name": "devs"});
+        let role = (Resource::ClusterRoles, "", role(&["*"], &["get"]));
+        let here = state(&[
+            role.clone(),
+            (
+                Resource::RoleBindings,
+                "ns",
+                binding("ClusterRole", group.clone()),
+            ),
+        ]);
+        let everywhere = state(&[
+            role,
+            (
+                Resource::ClusterRoleBindings,
+                "",
+                binding("ClusterRole", group),
+            ),
+        ]);
+        let dev = user("ann", &["devs"]);
+        let may = |state: &State, namespace: &str| {
+            Rights::Roles
+                .allow(state, &dev, &wants("get", "pods/log", namespace))
+                .is_some()
+        };
+        assert!(may(&here, "ns") && !may(&here, "other"));
+        assert!(may(&everywhere, "ns") && may(&everywhere, ""));
+    }
+
+    #[test]
+    fn rules_may_name_objects_subresources_and_paths() {
+        let rule = json!({"apiGroups": ["*"], "resources": ["*/status"], "verbs": ["*"], "resourceNames": ["a"]});
+        let mut wanted = wants("patch", "pods/status", "ns");
+        assert!(!covers(&rule, &wanted));
+        wanted.name = "a".to_owned();
+        assert!(covers(&rule, &wanted));
+        let rule = json!({"nonResourceURLs": ["/logs/*"], "verbs": ["get"]});
+        let path = |path: &str| Attributes {
+            verb: "get".into(),
+            path: Some(path.into()),
+            ..Attributes::default()
+        };
+        assert!(covers(&rule, &path("/logs/x")) && !covers(&rule, &path("/other")));
+    }
+
+    #[test]
+    fn who_is_known_may_anything_where_roles_do_not_count() {
+        let state = State::new(1);
+        let wanted = wants("delete", "pods", "ns");
+        assert!(
+            Rights::All
+                .allow(&state, &user("ann", &[]), &wanted)
+                .is_some()
+        );
+        assert!(
+            Rights::All
+                .allow(&state, &User::anonymous(), &wanted)
+                .is_none()
+        );
+        assert!(
+            Rights::Roles
+                .allow(&state, &user("ann", &[]), &wanted)
+                .is_none()
+        );
+        assert!(
+            Rights::Roles
+                .allow(&state, &user("root", &[MASTERS]), &wanted)
+                .is_some()
+        );
+    }
+}

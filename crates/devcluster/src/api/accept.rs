@@ -1,0 +1,336 @@
+//! In which form a client wants to be answered: what its `Accept` header names, in the order of its preference.
+
+use http::HeaderMap;
+use http::header::ACCEPT;
+
+use super::query::Query;
+use super::status::ApiError;
+
+/// What a row of a table carries of the object it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Include {
+    /// Nothing.
+    None,
+    /// Its metadata.
+    Metadata,
+    /// All of it.
+    Object,
+}
+
+/// What is shown of objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// All of them.
+    Whole,
+    /// The metadata of one.
+    Partial,
+    /// The metadata of each in a list.
+    PartialList,
+    /// Rows of a table, as a person reads them.
+    Table(Include),
+}
+
+/// How an answer is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// What is shown.
+    pub shape: Shape,
+    /// `apiVersion` of what is not shown whole.
+    pub version: &'static str,
+    /// The type of the answer. What is called YAML is written as JSON, which is YAML too.
+    pub media_type: &'static str,
+}
+
+impl Form {
+    /// Everything, as JSON.
+    pub const JSON: Self = Self {
+        shape: Shape::Whole,
+        version: "meta.k8s.io/v1",
+        media_type: JSON,
+    };
+}
+
+const JSON: &str = "application/json";
+const YAML: &str = "application/yaml";
+
+/// One alternative of the header.
+#[derive(Debug, PartialEq)]
+struct Clause<'a> {
+    kind: &'a str,
+    subtype: &'a str,
+    quality: f32,
+    parameters: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Clause<'a> {
+    fn parse(text: &'a str) -> Option<Self> {
+        let mut parts = text.split(';').map(str::trim);
+        let media = parts.next()?;
+        let (kind, subtype) = match media.split_once('/') {
+            Some(both) => both,
+            None if media == "*" => ("*", "*"),
+            None => return None,
+        };
+        let mut clause = Self {
+            kind: kind.trim(),
+            subtype: subtype.trim(),
+            quality: 1.0,
+            parameters: Vec::new(),
+        };
+        for part in parts {
+            let Some((name, value)) = part.split_once('=') else {
+                continue;
+            };
+            let (name, value) = (name.trim(), value.trim().trim_matches('"'));
+            if name == "q" {
+                clause.quality = value.parse().unwrap_or(1.0);
+            } else {
+                clause.parameters.push((name, value));
+            }
+        }
+        Some(clause)
+    }
+
+    fn parameter(&self, name: &str) -> Option<&'a str> {
+        let found = self.parameters.iter().find(|(n, _)| *n == name);
+        found.map(|(_, value)| *value)
+    }
+
+    fn covers(&self, media_type: &str) -> bool {
+        let (kind, subtype) = media_type.split_once('/').unwrap_or_default();
+        (self.kind == "*" && self.subtype == "*")
+            || (self.kind == kind && (self.subtype == "*" || self.subtype == subtype))
+    }
+
+    /// The group, version and kind to convert to.
+    fn target(&self) -> Option<(&'a str, &'a str, &'a str)> {
+        let part = |name| self.parameter(name);
+        let any = ["as", "g", "v"].iter().any(|name| part(name).is_some());
+        any.then(|| {
+            (
+                part("g").unwrap_or_default(),
+                part("v").unwrap_or_default(),
+                part("as").unwrap_or_default(),
+            )
+        })
+    }
+
+    fn streams(&self) -> Option<&'a str> {
+        self.parameter("stream").filter(|s| !s.is_empty())
+    }
+}
+
+/// The alternatives, the best first; among equals the order is the client's.
+fn clauses(header: &str) -> Vec<Clause<'_>> {
+    let mut clauses: Vec<_> = header.split(',').filter_map(Clause::parse).collect();
+    let vagueness = |c: &Clause<'_>| u8::from(c.kind == "*") + u8::from(c.subtype == "*");
+    clauses.sort_by(|a, b| {
+        b.quality
+            .total_cmp(&a.quality)
+            .then(vagueness(a).cmp(&vagueness(b)))
+    });
+    clauses
+}
+
+fn header(headers: &HeaderMap) -> &str {
+    headers
+        .get(ACCEPT)
+        .and_then(|v| v.to_str().ok())
+        .unwrap_or_default()
+}
+
+/// What the client is refused with; one that takes nothing but protobuf is not told that it is served.
+fn refused(header: &str, streams: bool) -> ApiError {
+    let mut known = vec![JSON, YAML, "application/vnd.kubernetes.protobuf"];
+    if header.contains("protobuf") {
+        known.pop();
+    }
+    if streams {
+        known.retain(|k| *k != YAML);
+    }
+    let suffix = if streams { ";stream=watch" } else { "" };
+    let known: Vec<String> = known.iter().map(|k| format!("{k}{suffix}")).collect();
+    ApiError::not_acceptable(format!(
+        "only the following media types are accepted: {}",
+        known.join(", ")
+    ))
+}
+
+/// The type in which a plain document is wanted.
+pub fn document(headers: &HeaderMap) -> Result<&'static str, ApiError> {
+    let header = header(headers);
+    if header.is_empty() {
+        return Ok(JSON);
+    }
+    for clause in clauses(header) {
+        for media_type in [JSON, YAML] {
+            if clause.covers(media_type) && clause.target().is_none() {
+                return Ok(media_type);
+            }
+        }
+    }
+    Err(refused(header, false))
+}
+
+/// Whether a client names this type, as one does that wants no other.
+pub fn names(headers: &HeaderMap, media_type: &str) -> bool {
+    clauses(header(headers)).iter().any(|clause| {
+        media_type
+            .split_once('/')
+            .is_some_and(|(kind, subtype)| clause.kind == kind && clause.subtype == subtype)
+    })
+}
+
+/// The first of the documents of group `apidiscovery.k8s.io` that is wanted before the plain one, by its version.
+pub fn discovery(headers: &HeaderMap, kind: &str) -> Option<&'static str> {
+    for clause in clauses(header(headers)) {
+        if !clause.covers(JSON) {
+            continue;
+        }
+        match clause.target() {
+            Some(("apidiscovery.k8s.io", "v2", wanted)) if wanted == kind => return Some("v2"),
+            Some(("apidiscovery.k8s.io", "v2beta1", wanted)) if wanted == kind => {
+                return Some("v2beta1");
+            }
+            Some(_) => {}
+            None => return None,
+        }
+    }
+    None
+}
+
+/// The form in which objects are wanted.
+pub fn objects(headers: &HeaderMap, query: &Query, streams: bool) -> Result<Form, ApiError> {
+    let header = header(headers);
+    if header.is_empty() {
+        return Ok(Form::JSON);
+    }
+    for clause in clauses(header) {
+        for media_type in [JSON, YAML] {
+            // A stream is written line by line, which YAML is not.
+            let can_stream = media_type == JSON;
+            if !clause.covers(media_type)
+                || (streams && !can_stream)
+                || clause
+                    .streams()
+                    .is_some_and(|s| s != "watch" || !can_stream)
+            {
+                continue;
+            }
+            let Some((group, version, kind)) = clause.target() else {
+                return Ok(Form {
+                    media_type,
+                    ..Form::JSON
+                });
+            };
+            let version = match (group, version) {
+                ("meta.k8s.io", "v1") => "meta.k8s.io/v1",
+                ("meta.k8s.io", "v1beta1") => "meta.k8s.io/v1beta1",
+                _ => continue,
+            };
+            let shape = match kind {
+                "Table" => Shape::Table(include(query)?),
+                "PartialObjectMetadata" => Shape::Partial,
+                "PartialObjectMetadataList" => Shape::PartialList,
+                _ => continue,
+            };
+            return Ok(Form {
+                shape,
+                version,
+                media_type,
+            });
+        }
+    }
+    Err(refused(header, streams))
+}
+
+fn include(query: &Query) -> Result<Include, ApiError> {
+    match query.text("includeObject") {
+        "" | "Metadata" => Ok(Include::Metadata),
+        "Object" => Ok(Include::Object),
+        "None" => Ok(Include::None),
+        other => Err(ApiError::bad_request(format!(
+            "Unable to convert to Table as requested: includeObject: Invalid value: {}: must be 'Metadata', 'Object', \
+             'None', or empty",
+            serde_json::Value::from(other)
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn form(accept: &str, query: &str, streams: bool) -> Result<Form, ApiError> {
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, accept.parse().expect("a header"));
+        let uri = format!("/?{query}").parse().expect("a path");
+        objects(&headers, &Query::of(&uri).expect("a query"), streams)
+    }
+
+    fn shape(accept: &str) -> Shape {
+        form(accept, "", false).expect("a form").shape
+    }
+
+    const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+
+    #[test]
+    fn the_first_alternative_that_is_served_is_taken() {
+        let kubectl =
+            format!("{TABLE},application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json");
+        assert_eq!(shape(&kubectl), Shape::Table(Include::Metadata));
+        assert_eq!(
+            shape("application/json;as=Table;v=v9;g=meta.k8s.io,application/json"),
+            Shape::Whole
+        );
+        assert_eq!(
+            shape("application/vnd.kubernetes.protobuf,application/json"),
+            Shape::Whole
+        );
+        assert_eq!(shape("*/*"), Shape::Whole);
+        assert_eq!(
+            shape(
+                "application/json;q=0.5,application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+            ),
+            Shape::Partial
+        );
+        let yaml = form("application/yaml", "", false).expect("a form");
+        assert_eq!(yaml.media_type, "application/yaml");
+    }
+
+    #[test]
+    fn what_is_not_served_is_406() {
+        for (accept, streams) in [
+            ("text/plain", false),
+            ("application/vnd.kubernetes.protobuf", false),
+            ("application/json;as=Nonsense;v=v1;g=meta.k8s.io", false),
+            ("application/yaml", true),
+            ("application/json;stream=other", false),
+        ] {
+            let error = form(accept, "", streams).expect_err(accept);
+            assert_eq!((error.code, error.reason), (406, "NotAcceptable"));
+        }
+    }
+
+    #[test]
+    fn a_table_carries_what_is_asked_for() {
+        for (query, include) in [
+            ("includeObject=None", Include::None),
+            ("includeObject=Object", Include::Object),
+            ("includeObject=Metadata", Include::Metadata),
+        ] {
+            let form = form(TABLE, query, false).expect("a form");
+            assert_eq!(form.shape, Shape::Table(include));
+        }
+        let error = form(TABLE, "includeObject=All", false).expect_err("no such choice");
+        assert_eq!((error.code, error.reason), (400, "BadRequest"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_header_has_an_answer(header in "[ -~]*") {
+            let _ = form(&header, "", false);
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Bodies: JSON or YAML, and which of their fields are there twice.
+
+use std::cell::RefCell;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+use serde_saphyr::{DuplicateKeyPolicy, Options};
+
+/// A body that was read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Document {
+    /// What it says; of a field that is there twice the last.
+    pub value: Value,
+    /// What is there twice, as strict clients are told.
+    pub duplicates: Vec<String>,
+}
+
+/// A body of JSON.
+pub fn json(bytes: &[u8]) -> Result<Document, String> {
+    let read = Read::default();
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let value = Node(&read)
+        .deserialize(&mut deserializer)
+        .and_then(|value| deserializer.end().map(|()| value))
+        .map_err(|error| match error.classify() {
+            serde_json::error::Category::Eof => "unexpected end of JSON input".to_owned(),
+            _ => error.to_string(),
+        })?;
+    Ok(Document {
+        value,
+        duplicates: read.duplicates.into_inner(),
+    })
+}
+
+/// A body of YAML, which any JSON is too.
+pub fn yaml(bytes: &[u8]) -> Result<Document, String> {
+    if bytes.trim_ascii_start().starts_with(b"{")
+        && let Ok(body) = json(bytes)
+    {
+        return Ok(body);
+    }
+    let mut options = Options::default();
+    options.duplicate_keys = DuplicateKeyPolicy::LastWins;
+    let value = serde_saphyr::from_slice_with_options::<Value>(bytes, options)
+        .map_err(|error| error.to_string())?;
+    let duplicates = match serde_saphyr::from_slice::<Value>(bytes) {
+        Ok(_) => Vec::new(),
+        Err(error) => vec![format!("yaml: unmarshal errors:\n  {error}")],
+    };
+    Ok(Document { value, duplicates })
+}
+
+/// What is noted while a body is read.
+#[derive(Default)]
+struct Read {
+    path: RefCell<String>,
+    duplicates: RefCell<Vec<String>>,
+}
+
+/// A value somewhere in the body.
+struct Node<'a>(&'a Read);
+
+impl<'de> DeserializeSeed<'de> for Node<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Node<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        let before = self.0.path.borrow().len();
+        loop {
+            self.0
+                .path
+                .borrow_mut()
+                .push_str(&format!("[{}]", list.len()));
+            let item = items.next_element_seed(Node(self.0))?;
+            self.0.path.borrow_mut().truncate(before);
+            match item {
+                Some(item) => list.push(item),
+                None => return Ok(Value::Array(list)),
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut fields = Map::new();
+        let before = self.0.path.borrow().len();
+        while let Some(name) = entries.next_key::<String>()? {
+            {
+                let mut path = self.0.path.borrow_mut();
+                if before > 0 {
+                    path.push('.');
+                }
+                path.push_str(&name);
+            }
+            let value = entries.next_value_seed(Node(self.0))?;
+            if fields.insert(name, value).is_some() {
+                let twice = format!("duplicate field \"{}\"", self.0.path.borrow());
+                self.0.duplicates.borrow_mut().push(twice);
+            }
+            self.0.path.borrow_mut().truncate(before);
+        }
+        Ok(Value::Object(fields))
+    }
+}
+
+/// The beginning of a body, as error messages show it.
+pub fn summary(body: &[u8]) -> String {
+    const SHOWN: usize = 30;
+    let (shown, rest) = body.split_at(body.len().min(SHOWN));
+    let more = if rest.is_empty() { "" } else { " ..." };
+    match body.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(shown)),
+        Some(_) => {
+            let hex: String = shown.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("{hex}{more}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    #[test]
+    fn fields_that_are_there_twice_are_named_and_the_last_counts() {
+        let body = json(br#"{"a": 1, "b": [{"c": 1, "c": 2}], "a": 3}"#).expect("JSON");
+        assert_eq!(body.value, json!({"a": 3, "b": [{"c": 2}]}));
+        let names = ["duplicate field \"b[0].c\"", "duplicate field \"a\""];
+        assert_eq!(body.duplicates, names);
+    }
+
+    #[test]
+    fn yaml_is_read_as_the_json_that_it_stands_for() {
+        let text = b"apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  labels: {x: \"1\"}\nspec:\n- 1\n- true\n- null\n";
+        let body = yaml(text).expect("YAML");
+        let want = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "labels": {"x": "1"}}, "spec": [1, true, null]});
+        assert_eq!((body.value, body.duplicates), (want, vec![]));
+        let twice = yaml(b"a: 1\na: 2\n").expect("YAML");
+        assert_eq!(
+            (&twice.value, twice.duplicates.len()),
+            (&json!({"a": 2}), 1)
+        );
+        assert!(yaml(b"a: [1\n").is_err());
+    }
+
+    #[test]
+    fn what_breaks_off_is_told() {
+        assert_eq!(
+            json(b"{\"a\":"),
+            Err("unexpected end of JSON input".to_owned())
+        );
+        assert_eq!(summary(b""), "<empty>");
+        assert_eq!(summary(b"ab"), "6162");
+        assert_eq!(summary(&[b'{'; 40]), format!("{} ...", "{".repeat(30)));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_body_or_none(bytes in prop::collection::vec(any::<u8>(), 0..64), text in "[-{}\\[\\]:a&*\"|>! \\n]{0,40}") {
+            for bytes in [bytes.as_slice(), text.as_bytes()] {
+                let read = json(bytes).ok().map(|body| body.value);
+                prop_assert_eq!(read, serde_json::from_slice::<Value>(bytes).ok());
+                let _ = yaml(bytes);
+                summary(bytes);
+            }
+        }
+    }
+}

@@ -1,0 +1,446 @@
+//! A request: what its path, query, headers and body ask for.
+
+use std::error::Error as _;
+use std::time::Duration;
+
+use axum::body::{Body, HttpBody as _};
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, USER_AGENT};
+use http::request::Parts;
+use http::{HeaderMap, Method};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::body::{self, Document};
+use super::decode::{self, unknown_field};
+use super::path::Target;
+use super::protobuf::{self, Unread};
+use super::query::Query;
+use super::status::ApiError;
+use crate::changes::delete::DeleteOptions;
+use crate::changes::patch::{APPLY, PATCH_TYPES, PatchKind};
+use crate::changes::scale::Rescale;
+use crate::changes::update::check_place;
+use crate::changes::write::{Caller, Part, Write};
+use crate::changes::write_options::{Validation, Verb, WriteOptions};
+use crate::objects::new_events;
+use crate::objects::object::{Key, text};
+use crate::objects::resource::Resource;
+
+/// The largest body taken, as on real servers.
+const MAX_BODY: usize = 3 * 1024 * 1024;
+
+/// How long any request but a watch may take, where the client does not say less.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A request that was read to its end.
+#[derive(Debug)]
+pub(crate) struct Call<'a> {
+    parts: &'a Parts,
+    pub(crate) query: Query,
+    body: Bytes,
+    /// What the client is warned of.
+    pub(crate) warnings: Vec<String>,
+    /// Who writes, if it is a write.
+    pub(crate) caller: Caller,
+    /// After this it may not be carried out any more.
+    pub(crate) deadline: Instant,
+}
+
+async fn read(body: Body, deadline: Instant) -> Result<Bytes, ApiError> {
+    // One who announces too much is not waited for.
+    if body.size_hint().lower() > MAX_BODY as u64 {
+        return Err(ApiError::too_large(format!(
+            "Request entity too large: limit is {MAX_BODY}"
+        )));
+    }
+    match tokio::time::timeout_at(deadline, axum::body::to_bytes(body, MAX_BODY)).await {
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(error)) => {
+            let too_large = error
+                .source()
+                .is_some_and(|e| e.is::<http_body_util::LengthLimitError>());
+            Err(if too_large {
+                ApiError::too_large(format!("Request entity too large: limit is {MAX_BODY}"))
+            } else {
+                ApiError::bad_request("the body broke off")
+            })
+        }
+        Err(_) => Err(ApiError::deadline_passed()),
+    }
+}
+
+/// The binary form of typed clients.
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+fn is_binary(parts: &Parts) -> bool {
+    let header = parts.headers.get(CONTENT_TYPE);
+    header.is_some_and(|v| v.as_bytes().starts_with(PROTOBUF.as_bytes()))
+}
+
+/// A body in binary form as JSON.
+fn from_binary(body: &Bytes) -> Result<Bytes, ApiError> {
+    if body.is_empty() {
+        return Ok(body.clone());
+    }
+    match protobuf::object(body) {
+        Ok(object) => Ok(object.to_string().into()),
+        Err(Unread::Kind(kind)) => {
+            tracing::debug!(target: "apiserver", kind, "taken as JSON or YAML only");
+            let known = ["application/json", "application/yaml"];
+            Err(ApiError::unsupported_media_type(&known))
+        }
+        Err(Unread::Broken) => Err(ApiError::bad_request(
+            "the body is not what application/vnd.kubernetes.protobuf is",
+        )),
+    }
+}
+
+impl<'a> Call<'a> {
+    /// Reads a request to its end, within the time that it gives itself.
+    pub(crate) async fn read(
+        parts: &'a Parts,
+        body: Body,
+        target: &Target,
+    ) -> Result<Self, ApiError> {
+        let began = Instant::now();
+        let query = Query::of(&parts.uri);
+        let asked = query
+            .as_ref()
+            .ok()
+            .and_then(|query| query.timeout().ok().flatten());
+        let deadline = began + asked.map_or(REQUEST_TIMEOUT, |asked| asked.min(REQUEST_TIMEOUT));
+        // Read even if it is not wanted: what is left of it would be taken for the next request.
+        let mut body = read(body, deadline).await?;
+        // Where nothing is served, nobody need know in what form it was said.
+        let served = !matches!(target, Target::Nothing | Target::UnknownResource);
+        if served && is_binary(parts) {
+            body = from_binary(&body)?;
+        }
+        if new_events::is_at(parts.uri.path())
+            && let Ok(event) = serde_json::from_slice(&body)
+        {
+            body = new_events::to_stored(event).to_string().into();
+        }
+        let query = query?;
+        query.timeout()?;
+        Ok(Self {
+            parts,
+            query,
+            body,
+            warnings: Vec::new(),
+            caller: Caller::default(),
+            deadline,
+        })
+    }
+
+    /// What the client says beside its question.
+    pub(crate) fn headers(&self) -> &HeaderMap {
+        &self.parts.headers
+    }
+
+    /// Where it asks.
+    pub(crate) fn path(&self) -> &str {
+        self.parts.uri.path()
+    }
+
+    /// What is asked in the body, where the answer is not kept.
+    pub(crate) fn question(&self, kind: &str) -> Result<Value, ApiError> {
+        let mut question = self.read_body(kind)?.value;
+        let given = text(&question, &["kind"]);
+        if !question.is_object() || !(given.is_empty() || given == kind) {
+            return Err(ApiError::bad_request(format!(
+                "the object provided is unrecognized (must be of type {kind})"
+            )));
+        }
+        question["kind"] = kind.into();
+        Ok(question)
+    }
+
+    fn content_type(&self) -> &str {
+        let header = self
+            .parts
+            .headers
+            .get(CONTENT_TYPE)
+            .and_then(|v| v.to_str().ok())
+            .unwrap_or_default();
+        match header.split(';').next().unwrap_or_default().trim() {
+            // It has been read into JSON.
+            PROTOBUF => "application/json",
+            other => other,
+        }
+    }
+
+    /// Whether the body is YAML rather than JSON; other forms are not taken.
+    fn body_is_yaml(&self) -> Result<bool, ApiError> {
+        match self.content_type() {
+            "" | "application/json" => Ok(false),
+            "application/yaml" => Ok(true),
+            _ => Err(ApiError::unsupported_media_type(&[
+                "application/json",
+                "application/yaml",
+            ])),
+        }
+    }
+
+    fn read_body(&self, kind: &str) -> Result<Document, ApiError> {
+        decode::parse(kind, &self.body, self.body_is_yaml()?)
+    }
+
+    fn options(&self, verb: Verb) -> Result<WriteOptions, ApiError> {
+        let agent = self.parts.headers.get(USER_AGENT);
+        let agent = agent.and_then(|v| v.to_str().ok()).unwrap_or_default();
+        WriteOptions::read(&self.query, verb, agent)
+    }
+
+    /// Whether an object has this subresource, though it cannot be read.
+    pub(crate) fn is_known_subresource(&self, key: &Key, sub: Option<&str>) -> bool {
+        match key.resource {
+            Resource::Pods => matches!(sub, Some("binding" | "eviction")),
+            Resource::Namespaces => sub == Some("finalize"),
+            _ => false,
+        }
+    }
+
+    /// The object in the body, as its type has it.
+    fn object(&mut self, resource: Resource, validation: Validation) -> Result<Value, ApiError> {
+        let traits = resource.traits();
+        let body = self.read_body(traits.kind)?;
+        let decoded = decode::object(resource, body.value)
+            .map_err(|undecoded| undecoded.refused(traits.kind, &self.body))?;
+        let mut odd: Vec<String> = decoded.unknown.iter().map(|f| unknown_field(f)).collect();
+        odd.extend(body.duplicates);
+        match validation {
+            Validation::Strict if !odd.is_empty() => {
+                return Err(ApiError::bad_request(format!(
+                    "{0} in version \"{1}\" cannot be handled as a {0}: strict decoding error: {2}",
+                    traits.kind,
+                    traits.version,
+                    odd.join(", ")
+                )));
+            }
+            Validation::Warn => self.warnings = odd,
+            Validation::Strict | Validation::Ignore => {}
+        }
+        Ok(decoded.object)
+    }
+
+    /// The patch in the body, in which fields may be there twice.
+    fn patch(&self, apply: bool, validation: Validation) -> Result<(Value, Vec<String>), ApiError> {
+        let read = if apply {
+            body::yaml(&self.body).map_err(|e| format!("error decoding YAML: {e}"))
+        } else {
+            body::json(&self.body).map_err(|e| format!("error decoding patch: {e}"))
+        };
+        let Document { value, duplicates } = read.map_err(ApiError::bad_request)?;
+        match validation {
+            Validation::Ignore => Ok((value, Vec::new())),
+            Validation::Strict if apply && !duplicates.is_empty() => {
+                Err(ApiError::bad_request(format!(
+                    "error strict decoding YAML: error converting YAML to JSON: {}",
+                    duplicates.join(", ")
+                )))
+            }
+            Validation::Strict | Validation::Warn => Ok((value, duplicates)),
+        }
+    }
+
+    fn delete_options(&self) -> Result<DeleteOptions, ApiError> {
+        if !self.body.is_empty() {
+            let value = self.read_body("DeleteOptions")?.value;
+            let mut options = DeleteOptions::from_value(&value)?;
+            options.dry_run |= self.query.dry_run("DeleteOptions")?;
+            return Ok(options);
+        }
+        let mut options = DeleteOptions {
+            grace: self.query.number("gracePeriodSeconds")?,
+            dry_run: self.query.dry_run("DeleteOptions")?,
+            ..DeleteOptions::default()
+        };
+        match self.query.text("propagationPolicy") {
+            "" => {}
+            policy => options.set_propagation(policy)?,
+        }
+        if let Some(orphan) = self.query.flag("orphanDependents") {
+            options.set_orphan(orphan)?;
+        }
+        Ok(options)
+    }
+
+    /// What a request to a collection, other than to read it, wants done, and whether it is but a dry run.
+    pub(crate) fn write_collection(
+        &mut self,
+        resource: Resource,
+        namespace: Option<String>,
+    ) -> Result<(Write, bool), ApiError> {
+        let placed = namespace.is_some() == resource.traits().namespaced;
+        match self.parts.method {
+            Method::POST if placed => {
+                let options = self.options(Verb::Create)?;
+                let object = self.object(resource, options.validation)?;
+                let namespace = namespace.unwrap_or_default();
+                same_namespace(&object, &namespace)?;
+                self.caller.manager = options.manager;
+                Ok((
+                    Write::Create {
+                        resource,
+                        namespace,
+                        object,
+                    },
+                    options.dry_run,
+                ))
+            }
+            Method::DELETE if placed && resource.traits().namespaced => {
+                let options = self.delete_options()?;
+                let selector = self.query.selector(resource)?;
+                let dry_run = options.dry_run;
+                Ok((
+                    Write::DeleteCollection {
+                        resource,
+                        namespace,
+                        selector,
+                        options,
+                    },
+                    dry_run,
+                ))
+            }
+            _ => Err(ApiError::method_not_allowed()),
+        }
+    }
+
+    /// What a request to an object, other than to read it, wants done, and whether it is but a dry run.
+    pub(crate) fn write_object(
+        &mut self,
+        key: Key,
+        sub: Option<&str>,
+    ) -> Result<(Write, bool), ApiError> {
+        let part = match sub {
+            None => Part::Main,
+            Some("status") if key.resource.traits().has_status => Part::Status,
+            Some("finalize") if key.resource == Resource::Namespaces => Part::Finalizers,
+            Some("scale") if key.resource.is_a_set() => return self.write_scale(key),
+            sub if self.is_known_subresource(&key, sub) => return self.write_pod(key, sub),
+            Some(_) => return Err(ApiError::unknown_resource()),
+        };
+        match self.parts.method {
+            Method::PUT => {
+                let options = self.options(Verb::Update)?;
+                let mut object = self.object(key.resource, options.validation)?;
+                check_place(&key, &mut object)?;
+                self.caller.manager = options.manager;
+                Ok((Write::Update { key, part, object }, options.dry_run))
+            }
+            Method::PATCH if part != Part::Finalizers => self.write_patch(key, part),
+            Method::DELETE if part == Part::Main => {
+                let options = self.delete_options()?;
+                let dry_run = options.dry_run;
+                Ok((Write::Delete { key, options }, dry_run))
+            }
+            _ => Err(ApiError::method_not_allowed()),
+        }
+    }
+
+    fn write_patch(&mut self, key: Key, part: Part) -> Result<(Write, bool), ApiError> {
+        let content_type = self.content_type();
+        let apply = content_type == APPLY;
+        let kind = PatchKind::of_content_type(content_type);
+        if kind.is_none() && !apply {
+            return Err(ApiError::unsupported_media_type(&PATCH_TYPES));
+        }
+        let options = self.options(if apply { Verb::Apply } else { Verb::Patch })?;
+        let (patch, duplicates) = self.patch(apply, options.validation)?;
+        self.caller.manager = options.manager;
+        self.caller.is_warned = options.validation == Validation::Warn;
+        let write = match kind {
+            Some(kind) => {
+                self.caller.duplicates = duplicates;
+                Write::Patch {
+                    key,
+                    part,
+                    kind,
+                    patch,
+                    strict: options.validation == Validation::Strict,
+                }
+            }
+            None => {
+                self.warnings = duplicates;
+                Write::Apply {
+                    key,
+                    part,
+                    config: patch,
+                    force: options.force,
+                }
+            }
+        };
+        Ok((write, options.dry_run))
+    }
+
+    fn write_scale(&mut self, key: Key) -> Result<(Write, bool), ApiError> {
+        if self.parts.method == Method::PUT {
+            let options = self.options(Verb::Update)?;
+            let scale = self.question("Scale")?;
+            self.caller.manager = options.manager;
+            let rescale = Rescale::Put(scale);
+            return Ok((Write::Rescale { key, rescale }, options.dry_run));
+        }
+        if self.parts.method != Method::PATCH {
+            return Err(ApiError::method_not_allowed());
+        }
+        let kind = PatchKind::of_content_type(self.content_type())
+            .ok_or_else(|| ApiError::unsupported_media_type(&PATCH_TYPES))?;
+        let options = self.options(Verb::Patch)?;
+        let (patch, _) = self.patch(false, options.validation)?;
+        self.caller.manager = options.manager;
+        let rescale = Rescale::Patch(kind, patch);
+        Ok((Write::Rescale { key, rescale }, options.dry_run))
+    }
+
+    /// What can be posted to a pod.
+    fn write_pod(&self, key: Key, sub: Option<&str>) -> Result<(Write, bool), ApiError> {
+        if self.parts.method != Method::POST {
+            return Err(ApiError::method_not_allowed());
+        }
+        let dry_run = self.options(Verb::Create)?.dry_run;
+        let kind = if sub == Some("eviction") {
+            "Eviction"
+        } else {
+            "Binding"
+        };
+        let body = self.read_body(kind)?.value;
+        if !matches!(text(&body, &["kind"]), k if k.is_empty() || k == kind) || !body.is_object() {
+            return Err(ApiError::bad_request(format!(
+                "the object provided is unrecognized (must be of type {kind})"
+            )));
+        }
+        same_namespace(&body, &key.namespace)?;
+        if kind == "Binding" {
+            return Ok((Write::Bind { key, binding: body }, dry_run));
+        }
+        if text(&body, &["metadata", "name"]) != &*key.name {
+            return Err(ApiError::bad_request(
+                "name in URL does not match name in Eviction object",
+            ));
+        }
+        let options = match body.get("deleteOptions") {
+            None | Some(Value::Null) => DeleteOptions::default(),
+            Some(options) => DeleteOptions::from_value(options)?,
+        };
+        Ok((
+            Write::Evict {
+                key,
+                options: options.clone(),
+            },
+            dry_run || options.dry_run,
+        ))
+    }
+}
+
+fn same_namespace(object: &Value, namespace: &str) -> Result<(), ApiError> {
+    let given = text(object, &["metadata", "namespace"]);
+    if given.is_empty() || given == namespace {
+        return Ok(());
+    }
+    let why =
+        "the namespace of the provided object does not match the namespace sent on the request";
+    Err(ApiError::bad_request(why))
+}

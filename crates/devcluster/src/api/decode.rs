@@ -1,0 +1,291 @@
+//! From what a client sent to an object of its type.
+
+use serde_json::Value;
+
+use super::body::{self, Document};
+use super::status::ApiError;
+use crate::objects::object::{set, unset};
+use crate::objects::quantities;
+use crate::objects::resource::{Resource, Traits};
+
+/// An object as its type has it, and what the client sent that the type lacks.
+#[derive(Debug)]
+pub struct Decoded {
+    /// The object.
+    pub object: Value,
+    /// The fields that were dropped, as `spec.nonsense`.
+    pub unknown: Vec<String>,
+}
+
+/// Fields whose keys are chosen by the user, in which empty text means something.
+const FREE_FORM: [&str; 16] = [
+    "labels",
+    "annotations",
+    "data",
+    "binaryData",
+    "nodeSelector",
+    "matchLabels",
+    "selector",
+    "limits",
+    "requests",
+    "capacity",
+    "overhead",
+    "parameters",
+    "stringData",
+    "hard",
+    "used",
+    "allocatable",
+];
+
+/// Fields that are written even if they are empty.
+const KEPT_EMPTY: [&str; 5] = ["containers", "image", "imageID", "value", "name"];
+
+/// Why something is no object of its type.
+#[derive(Debug)]
+pub struct Undecoded {
+    /// What is wrong with it.
+    pub why: String,
+    /// The kind and version that it says it is of, if it says so.
+    of: Option<(String, String)>,
+}
+
+impl Undecoded {
+    fn new(why: impl Into<String>) -> Self {
+        Self {
+            why: why.into(),
+            of: None,
+        }
+    }
+
+    /// The answer to a client that sent it for an object of that kind.
+    pub fn refused(self, want: &str, body: &[u8]) -> ApiError {
+        let why = self.why;
+        ApiError::bad_request(match self.of {
+            Some((kind, version)) => {
+                format!("{kind} in version \"{version}\" cannot be handled as a {want}: {why}")
+            }
+            None => format!(
+                "the object provided is unrecognized (must be of type {want}): {why} ({})",
+                body::summary(body)
+            ),
+        })
+    }
+}
+
+/// An object as text, in JSON or YAML.
+pub fn parse(kind: &str, body: &[u8], is_yaml: bool) -> Result<Document, ApiError> {
+    let read = if is_yaml {
+        body::yaml(body)
+    } else {
+        body::json(body)
+    };
+    read.map_err(|why| {
+        let form = if is_yaml { "yaml" } else { "json" };
+        Undecoded::new(format!(
+            "couldn't get version/kind; {form} parse error: {why}"
+        ))
+        .refused(kind, body)
+    })
+}
+
+/// The object as its type has it: unknown fields and empty ones are dropped, wrong types refused.
+pub fn object(resource: Resource, mut object: Value) -> Result<Decoded, Undecoded> {
+    let traits = resource.traits();
+    let Some(fields) = object.as_object_mut() else {
+        return Err(Undecoded::new(
+            "couldn't get version/kind; json parse error: it is no object",
+        ));
+    };
+    let given = |field: &str, default: &str| match fields.get(field) {
+        None | Some(Value::Null) => Ok(default.to_owned()),
+        Some(Value::String(s)) if s.is_empty() => Ok(default.to_owned()),
+        Some(Value::String(s)) => Ok(s.clone()),
+        Some(_) => Err(Undecoded::new(format!(
+            "couldn't get version/kind; json parse error: {field} is no string"
+        ))),
+    };
+    let (kind, version) = (
+        given("kind", traits.kind)?,
+        given("apiVersion", traits.api_version)?,
+    );
+    if kind != traits.kind || version != traits.api_version {
+        return Err(other_kind(traits, kind, version));
+    }
+    let unlike = |why: String| Undecoded {
+        why,
+        of: Some((traits.kind.to_owned(), traits.version.to_owned())),
+    };
+    fields.insert("kind".into(), kind.into());
+    fields.insert("apiVersion".into(), version.into());
+    unset(&mut object, &["metadata", "selfLink"]);
+    let managed = unset(&mut object, &["metadata", "managedFields"]);
+    let mut typed = resource
+        .typed(&object)
+        .map_err(|mistyped| unlike(mistyped.in_object(traits.kind)))?;
+    quantities::normalize(&mut typed).map_err(unlike)?;
+    let mut unknown = Vec::new();
+    find_unknown(&object, &typed, &mut String::new(), &mut unknown);
+    if typed.get("metadata").is_none() {
+        set(
+            &mut typed,
+            &["metadata"],
+            Value::Object(serde_json::Map::new()),
+        );
+    }
+    prune(&mut typed);
+    match managed {
+        None | Some(Value::Null) => {}
+        Some(Value::Array(owners)) => {
+            set(&mut typed, &["metadata", "managedFields"], owners.into());
+        }
+        Some(_) => return Err(unlike("metadata.managedFields is no list".into())),
+    }
+    Ok(Decoded {
+        object: typed,
+        unknown,
+    })
+}
+
+/// Why an object of one kind cannot be taken for one of another.
+fn other_kind(traits: &Traits, kind: String, version: String) -> Undecoded {
+    let why = match Resource::of_kind(&version, &kind) {
+        Some(_) => {
+            let group = |group: &'static str| group.split('.').next().unwrap_or_default();
+            let internal = match group(traits.group) {
+                "" => "core",
+                group => group,
+            };
+            let version = version.rsplit('/').next().unwrap_or_default();
+            format!(
+                "converting ({version}.{kind}) to ({internal}.{}): unknown conversion",
+                traits.kind
+            )
+        }
+        None => format!(
+            "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/api/legacyscheme/scheme.go:30\""
+        ),
+    };
+    let version = version.rsplit('/').next().unwrap_or_default().to_owned();
+    Undecoded {
+        why,
+        of: Some((kind, version)),
+    }
+}
+
+/// What a client is told of a field that a type lacks.
+pub fn unknown_field(field: &str) -> String {
+    format!("unknown field \"{field}\"")
+}
+
+fn find_unknown(given: &Value, typed: &Value, path: &mut String, unknown: &mut Vec<String>) {
+    let before = path.len();
+    match (given, typed) {
+        (Value::Object(given), Value::Object(typed)) => {
+            for (name, value) in given {
+                if !path.is_empty() {
+                    path.push('.');
+                }
+                path.push_str(name);
+                match typed.get(name) {
+                    Some(typed) => find_unknown(value, typed, path, unknown),
+                    None if value.is_null() => {}
+                    None => unknown.push(path.clone()),
+                }
+                path.truncate(before);
+            }
+        }
+        (Value::Array(given), Value::Array(typed)) => {
+            for (i, (given, typed)) in given.iter().zip(typed).enumerate() {
+                path.push_str(&format!("[{i}]"));
+                find_unknown(given, typed, path, unknown);
+                path.truncate(before);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Takes out what real servers do not write: empty lists, texts and maps of the user's own keys.
+fn prune(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|name, field| {
+                if FREE_FORM.contains(&name.as_str()) {
+                    return field.as_object().is_none_or(|map| !map.is_empty());
+                }
+                prune(field);
+                match field {
+                    Value::String(s) if s.is_empty() => KEPT_EMPTY.contains(&name.as_str()),
+                    Value::Array(list) if list.is_empty() => KEPT_EMPTY.contains(&name.as_str()),
+                    Value::Null => false,
+                    _ => true,
+                }
+            });
+        }
+        Value::Array(items) => items.iter_mut().for_each(prune),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn unknown_fields_are_dropped_and_named() {
+        let decoded = object(
+            Resource::Pods,
+            json!({"nonsense": 1, "metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "imag": "x"}]}}),
+        )
+        .expect("a pod");
+        assert_eq!(decoded.unknown, ["nonsense", "spec.containers[0].imag"]);
+        assert_eq!(decoded.object["nonsense"], Value::Null);
+        assert_eq!(decoded.object["kind"], "Pod");
+    }
+
+    #[test]
+    fn wrong_types_and_kinds_are_bad_requests() {
+        for bad in [
+            json!([]),
+            json!(1),
+            json!({"kind": "ConfigMap"}),
+            json!({"kind": 1}),
+            json!({"apiVersion": "v2"}),
+            json!({"metadata": {"labels": {"a": 1}}}),
+            json!({"metadata": 7}),
+            json!({"spec": {"containers": "none"}}),
+        ] {
+            let error = object(Resource::Pods, bad.clone()).expect_err("refused");
+            let error = error.refused("Pod", b"{}");
+            assert_eq!((error.code, error.reason), (400, "BadRequest"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_object_of_another_kind_is_told_from_one_of_none() {
+        let why =
+            |bad: Value| object(Resource::Pods, bad).map_err(|e| e.refused("Pod", b"{}").message);
+        assert_eq!(
+            why(json!({"kind": "ConfigMap", "apiVersion": "v1"})).expect_err("refused"),
+            "ConfigMap in version \"v1\" cannot be handled as a Pod: converting (v1.ConfigMap) to (core.Pod): unknown conversion"
+        );
+        assert_eq!(
+            why(json!({"kind": "Pot", "apiVersion": "v1"})).expect_err("refused"),
+            "Pot in version \"v1\" cannot be handled as a Pod: no kind \"Pot\" is registered for version \"v1\" in scheme \"pkg/api/legacyscheme/scheme.go:30\""
+        );
+    }
+
+    #[test]
+    fn empty_fields_are_not_kept_but_the_users_own_are() {
+        let decoded = object(
+            Resource::Pods,
+            json!({"metadata": {"name": "a", "namespace": "", "labels": {}, "annotations": {"x": ""}}, "spec": {"containers": []}}),
+        )
+        .expect("a pod");
+        assert_eq!(
+            decoded.object["metadata"],
+            json!({"name": "a", "annotations": {"x": ""}})
+        );
+    }
+}

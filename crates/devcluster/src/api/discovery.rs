@@ -1,0 +1,402 @@
+//! What this server serves, told group by group and all at once.
+
+use serde_json::{Value, json};
+
+use crate::objects::resource::Resource;
+
+/// Verbs of an object that is stored.
+const STORED: [&str; 8] = [
+    "create",
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "update",
+    "watch",
+];
+
+/// A group, a version, a kind.
+type Kind = (&'static str, &'static str, &'static str);
+
+/// Something that is served below a version of a group.
+struct Served {
+    group: &'static str,
+    /// `pods`, or `pods/log`.
+    path: String,
+    namespaced: bool,
+    /// What is sent and answered.
+    kind: Kind,
+    verbs: Vec<&'static str>,
+    short_names: &'static [&'static str],
+    categories: &'static [&'static str],
+}
+
+impl Served {
+    fn review(group: &'static str, plural: &str, kind: &'static str, namespaced: bool) -> Self {
+        Self {
+            group,
+            path: plural.to_owned(),
+            namespaced,
+            kind: (group, "v1", kind),
+            verbs: vec!["create"],
+            short_names: &[],
+            categories: &[],
+        }
+    }
+
+    fn singular(&self) -> String {
+        if self.path.contains('/') {
+            String::new()
+        } else {
+            self.kind.2.to_lowercase()
+        }
+    }
+}
+
+/// Subresources beside `status`: their kind, and what can be done with them.
+const SUBRESOURCES: [(Resource, &str, Kind, &[&str]); 8] = [
+    (
+        Resource::Namespaces,
+        "finalize",
+        ("", "v1", "Namespace"),
+        &["update"],
+    ),
+    (
+        Resource::Pods,
+        "binding",
+        ("", "v1", "Binding"),
+        &["create"],
+    ),
+    (
+        Resource::Pods,
+        "eviction",
+        ("policy", "v1", "Eviction"),
+        &["create"],
+    ),
+    (Resource::Pods, "log", ("", "v1", "Pod"), &["get"]),
+    (
+        Resource::ServiceAccounts,
+        "token",
+        ("authentication.k8s.io", "v1", "TokenRequest"),
+        &["create"],
+    ),
+    (Resource::Deployments, "scale", SCALE, SCALED),
+    (Resource::ReplicaSets, "scale", SCALE, SCALED),
+    (Resource::StatefulSets, "scale", SCALE, SCALED),
+];
+
+const SCALE: Kind = ("autoscaling", "v1", "Scale");
+const SCALED: &[&str] = &["get", "patch", "update"];
+
+/// What is asked and answered at once, and not stored.
+const REVIEWS: [(&str, &str, &str, bool); 6] = [
+    (
+        "authentication.k8s.io",
+        "selfsubjectreviews",
+        "SelfSubjectReview",
+        false,
+    ),
+    (
+        "authentication.k8s.io",
+        "tokenreviews",
+        "TokenReview",
+        false,
+    ),
+    (
+        "authorization.k8s.io",
+        "localsubjectaccessreviews",
+        "LocalSubjectAccessReview",
+        true,
+    ),
+    (
+        "authorization.k8s.io",
+        "selfsubjectaccessreviews",
+        "SelfSubjectAccessReview",
+        false,
+    ),
+    (
+        "authorization.k8s.io",
+        "selfsubjectrulesreviews",
+        "SelfSubjectRulesReview",
+        false,
+    ),
+    (
+        "authorization.k8s.io",
+        "subjectaccessreviews",
+        "SubjectAccessReview",
+        false,
+    ),
+];
+
+/// All that is served, in the order of its path.
+fn served() -> Vec<Served> {
+    let mut all = Vec::new();
+    for resource in Resource::ALL {
+        let t = resource.traits();
+        let kind = (t.group, t.version, t.kind);
+        let sub = |name: &str, kind, verbs: Vec<&'static str>| Served {
+            group: t.group,
+            path: format!("{}/{name}", t.plural),
+            namespaced: t.namespaced,
+            kind,
+            verbs,
+            short_names: &[],
+            categories: &[],
+        };
+        let mut verbs = STORED.to_vec();
+        // Namespaces go one by one.
+        if resource == Resource::Namespaces {
+            verbs.retain(|v| *v != "deletecollection");
+        }
+        all.push(Served {
+            group: t.group,
+            path: t.plural.to_owned(),
+            namespaced: t.namespaced,
+            kind,
+            verbs,
+            short_names: t.short_names,
+            categories: t.categories,
+        });
+        for (owner, name, kind, verbs) in SUBRESOURCES {
+            if owner == resource {
+                all.push(sub(name, kind, verbs.to_vec()));
+            }
+        }
+        if t.has_status {
+            all.push(sub("status", kind, vec!["get", "patch", "update"]));
+        }
+    }
+    let events = Resource::Events.traits();
+    all.push(Served {
+        group: "events.k8s.io",
+        path: events.plural.to_owned(),
+        namespaced: true,
+        kind: ("events.k8s.io", "v1", events.kind),
+        verbs: STORED.to_vec(),
+        short_names: events.short_names,
+        categories: events.categories,
+    });
+    for (group, plural, kind, namespaced) in REVIEWS {
+        all.push(Served::review(group, plural, kind, namespaced));
+    }
+    all.sort_by(|a, b| a.path.cmp(&b.path));
+    all
+}
+
+/// The named groups, all of which have version 1 alone.
+pub(crate) const GROUPS: [&str; 6] = [
+    "apps",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "coordination.k8s.io",
+    "events.k8s.io",
+    "rbac.authorization.k8s.io",
+];
+
+/// Whether this version of this group is served; the core group has no name.
+pub fn is_served(group: &str, version: &str) -> bool {
+    version == "v1" && (group.is_empty() || GROUPS.contains(&group))
+}
+
+/// The kind that is reviewed at a path below a group, and whether within a namespace.
+pub fn review(group: &str, plural: &str) -> Option<(&'static str, bool)> {
+    REVIEWS
+        .iter()
+        .find(|(g, p, ..)| *g == group && *p == plural)
+        .map(|(_, _, kind, namespaced)| (*kind, *namespaced))
+}
+
+/// The versions of the core group.
+pub fn core_versions(address: &str) -> Value {
+    json!({
+        "kind": "APIVersions",
+        "versions": ["v1"],
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}],
+    })
+}
+
+fn group_value(name: &str) -> Value {
+    let version = json!({"groupVersion": format!("{name}/v1"), "version": "v1"});
+    json!({"name": name, "versions": [version], "preferredVersion": version})
+}
+
+/// The named groups.
+pub fn groups() -> Value {
+    let groups: Vec<Value> = GROUPS.iter().map(|name| group_value(name)).collect();
+    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+}
+
+/// One named group.
+pub fn group(name: &str) -> Option<Value> {
+    GROUPS.contains(&name).then(|| {
+        let mut group = group_value(name);
+        group["kind"] = "APIGroup".into();
+        group["apiVersion"] = "v1".into();
+        group
+    })
+}
+
+/// What is served below a version of a group.
+pub fn resources(group: &str) -> Value {
+    let resources: Vec<Value> = served()
+        .iter()
+        .filter(|s| s.group == group)
+        .map(|s| {
+            let mut value = json!({
+                "name": s.path,
+                "singularName": s.singular(),
+                "namespaced": s.namespaced,
+                "kind": s.kind.2,
+                "verbs": s.verbs,
+            });
+            if s.kind.0 != group {
+                value["group"] = s.kind.0.into();
+                value["version"] = s.kind.1.into();
+            }
+            if !s.short_names.is_empty() {
+                value["shortNames"] = json!(s.short_names);
+            }
+            if !s.categories.is_empty() {
+                value["categories"] = json!(s.categories);
+            }
+            value
+        })
+        .collect();
+    let version = if group.is_empty() {
+        "v1".to_owned()
+    } else {
+        format!("{group}/v1")
+    };
+    json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": resources})
+}
+
+/// All groups with all they serve: of the core group, or the named ones.
+pub fn aggregated(core: bool, version: &str) -> Value {
+    let all = served();
+    let groups: &[&str] = if core { &[""] } else { &GROUPS };
+    let items: Vec<Value> = groups
+        .iter()
+        .map(|group| {
+            let of_group = |s: &&Served| s.group == *group;
+            let resources: Vec<Value> = all
+                .iter()
+                .filter(of_group)
+                .filter(|s| !s.path.contains('/'))
+                .map(|s| aggregated_resource(s, &all))
+                .collect();
+            let version = json!({"version": "v1", "resources": resources, "freshness": "Current"});
+            json!({"metadata": {"name": group, "creationTimestamp": null}, "versions": [version]})
+        })
+        .collect();
+    json!({
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": format!("apidiscovery.k8s.io/{version}"),
+        "metadata": {},
+        "items": items,
+    })
+}
+
+fn aggregated_resource(served: &Served, all: &[Served]) -> Value {
+    let kind = |(group, version, kind): (&str, &str, &str)| json!({"group": group, "version": version, "kind": kind});
+    let mut value = json!({
+        "resource": served.path,
+        "responseKind": kind(served.kind),
+        "scope": if served.namespaced { "Namespaced" } else { "Cluster" },
+        "singularResource": served.singular(),
+        "verbs": served.verbs,
+    });
+    if !served.short_names.is_empty() {
+        value["shortNames"] = json!(served.short_names);
+    }
+    if !served.categories.is_empty() {
+        value["categories"] = json!(served.categories);
+    }
+    let below: Vec<Value> = all
+        .iter()
+        .filter(|s| s.group == served.group)
+        .filter_map(|s| {
+            let name = s.path.strip_prefix(&served.path)?.strip_prefix('/')?;
+            Some(json!({"subresource": name, "responseKind": kind(s.kind), "verbs": s.verbs}))
+        })
+        .collect();
+    if !below.is_empty() {
+        value["subresources"] = below.into();
+    }
+    value
+}
+
+/// The paths at the top.
+pub fn root() -> Value {
+    let mut paths: Vec<String> = [
+        "/.well-known/openid-configuration",
+        "/api",
+        "/api/v1",
+        "/apis",
+        "/apis/",
+        "/healthz",
+        "/livez",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/openid/v1/jwks",
+        "/readyz",
+        "/version",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    for group in GROUPS {
+        paths.push(format!("/apis/{group}"));
+        paths.push(format!("/apis/{group}/v1"));
+    }
+    paths.sort_unstable();
+    json!({"paths": paths})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_that_is_stored_is_told_of_in_each_way() {
+        for resource in Resource::ALL {
+            let t = resource.traits();
+            assert!(is_served(t.group, t.version), "{t:?}");
+            let names = |list: &Value, field: &str| -> Vec<String> {
+                let items = list.as_array().into_iter().flatten();
+                items
+                    .map(|r| r[field].as_str().unwrap_or_default().to_owned())
+                    .collect()
+            };
+            let listed = names(&resources(t.group)["resources"], "name");
+            assert!(listed.contains(&t.plural.to_owned()), "{listed:?}");
+            let all = aggregated(t.group.is_empty(), "v2");
+            let group = all["items"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .find(|g| g["metadata"]["name"] == t.group);
+            let resources = &group.expect("the group")["versions"][0]["resources"];
+            assert!(names(resources, "resource").contains(&t.plural.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_pod_has_the_subresources_it_has() {
+        let core = aggregated(true, "v2");
+        let resources = core["items"][0]["versions"][0]["resources"]
+            .as_array()
+            .expect("resources");
+        let pods = resources
+            .iter()
+            .find(|r| r["resource"] == "pods")
+            .expect("pods");
+        let below: Vec<&Value> = pods["subresources"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|s| &s["subresource"])
+            .collect();
+        assert_eq!(below, ["binding", "eviction", "log", "status"]);
+        assert_eq!(pods["subresources"][1]["responseKind"]["group"], "policy");
+    }
+}

@@ -1,0 +1,197 @@
+//! Lists: of now or of an earlier version, whole or page by page.
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::query::Query;
+use super::status::{ApiError, Cause};
+use super::token::Place;
+use super::view::{Listing, View};
+use crate::objects::resource::Resource;
+use crate::objects::selector::Selector;
+use crate::storage::store::{Forgotten, State, range};
+
+/// What a list is asked for.
+#[derive(Debug)]
+pub struct List {
+    resource: Resource,
+    namespace: Option<String>,
+    selector: Selector,
+    limit: usize,
+    from: From,
+}
+
+/// The version that a list is of.
+#[derive(Debug, PartialEq)]
+enum From {
+    /// The newest, or the newest that is at least this.
+    Now { at_least: u64 },
+    /// Exactly this one.
+    Exactly(u64),
+    /// The rest of a list that was begun at a version, or at the newest one where that is gone.
+    Rest(Place),
+}
+
+impl List {
+    /// Reads the query of a list.
+    pub fn parse(
+        resource: Resource,
+        namespace: Option<&str>,
+        query: &Query,
+    ) -> Result<Self, ApiError> {
+        let selector = query.selector(resource)?;
+        let (version, matching) = (
+            query.text("resourceVersion"),
+            query.text("resourceVersionMatch"),
+        );
+        let token = query.text("continue");
+        let limit = query.number("limit")?.unwrap_or(0).max(0);
+        let causes = refusals(query);
+        if !causes.is_empty() {
+            return Err(ApiError::invalid("ListOptions", "meta.k8s.io", "", causes));
+        }
+        let mut list = Self {
+            resource,
+            namespace: namespace.map(str::to_owned),
+            selector,
+            limit: usize::try_from(limit).unwrap_or(usize::MAX),
+            from: From::Now { at_least: 0 },
+        };
+        if !token.is_empty() {
+            if !matches!(version, "" | "0") {
+                let why = "specifying resource version is not allowed when using continue";
+                return Err(ApiError::bad_request(why));
+            }
+            list.from = From::Rest(Place::decode(token, namespace)?);
+            return Ok(list);
+        }
+        if version.is_empty() {
+            return Ok(list);
+        }
+        let version: u64 = version.parse().map_err(|_| {
+            let parsing = Value::from(version);
+            ApiError::bad_request(format!(
+                "resourceVersion: Invalid value: {parsing}: strconv.ParseUint: parsing {parsing}: invalid syntax"
+            ))
+        })?;
+        // A page of a cached list would need a cache of pages: version 0 ignores the limit.
+        if version == 0 {
+            list.limit = 0;
+        }
+        let exact = matching == "Exact" || (matching.is_empty() && list.limit > 0);
+        list.from = if exact && version > 0 {
+            From::Exactly(version)
+        } else {
+            From::Now { at_least: version }
+        };
+        Ok(list)
+    }
+
+    /// The version that must have been reached before the list can be answered.
+    pub fn needs(&self) -> u64 {
+        match &self.from {
+            From::Now { at_least } => *at_least,
+            From::Exactly(version) => *version,
+            // What is of the future was not handed out here.
+            From::Rest(place) => place.version.unwrap_or(0),
+        }
+    }
+
+    /// The answer, encoded.
+    pub fn answer(&self, state: &State, view: &View) -> Result<Bytes, ApiError> {
+        let (version, after) = match &self.from {
+            From::Now { .. } => (state.resource_version(), None),
+            From::Exactly(version) => (*version, None),
+            From::Rest(place) => (
+                place.version.unwrap_or(state.resource_version()),
+                Some((place.namespace.as_str(), place.name.as_str())),
+            ),
+        };
+        let objects = state
+            .objects_at(version)
+            .map_err(|Forgotten| self.expired())?;
+        let mut all = range(&objects, self.resource, self.namespace.as_deref(), after);
+        let limit = if self.limit == 0 {
+            usize::MAX
+        } else {
+            self.limit
+        };
+        let mut page = Vec::new();
+        while page.len() < limit
+            && let Some(object) = all.next()
+        {
+            if self.selector.matches(object) {
+                page.push(object.clone());
+            }
+        }
+        let remaining = if page.len() < limit { 0 } else { all.count() };
+        let token = (remaining > 0).then(|| page.last()).flatten().map(|last| {
+            let place = Place {
+                version: Some(version),
+                namespace: last.key().namespace.to_string(),
+                name: last.key().name.to_string(),
+            };
+            place.encode(self.namespace.as_deref())
+        });
+        view.list(&Listing {
+            resource: self.resource,
+            version,
+            objects: &page,
+            token,
+            remaining: (remaining > 0 && self.selector.is_empty()).then_some(remaining),
+        })
+    }
+
+    /// The version of the list is forgotten; a list that was begun may go on at the newest.
+    fn expired(&self) -> ApiError {
+        let From::Rest(place) = &self.from else {
+            return ApiError::expired("The resourceVersion for the provided list is too old.");
+        };
+        let mut error = ApiError::expired(
+            "The provided continue parameter is too old to display a consistent list result. You can start a new \
+             list without the continue parameter, or use the continue token in this response to retrieve the \
+             remainder of the results. Continuing with the provided token results in an inconsistent list - objects \
+             that were created, modified, or deleted between the time the first chunk was returned and now may show \
+             up in the list.",
+        );
+        let place = Place {
+            version: None,
+            ..place.clone()
+        };
+        error.continue_token = Some(place.encode(self.namespace.as_deref()));
+        error
+    }
+}
+
+/// All that is wrong with the way a version is asked for.
+fn refusals(query: &Query) -> Vec<Cause> {
+    let (version, matching) = (
+        query.text("resourceVersion"),
+        query.text("resourceVersionMatch"),
+    );
+    let field = "resourceVersionMatch";
+    let mut causes = Vec::new();
+    if !matching.is_empty() {
+        if version.is_empty() {
+            let why = "resourceVersionMatch is forbidden unless resourceVersion is provided";
+            causes.push(Cause::forbidden(field, why));
+        }
+        if !query.text("continue").is_empty() {
+            let why = "resourceVersionMatch is forbidden when continue is provided";
+            causes.push(Cause::forbidden(field, why));
+        }
+        if !matches!(matching, "Exact" | "NotOlderThan") {
+            let known = ["Exact", "NotOlderThan", ""];
+            causes.push(Cause::not_supported(field, &matching.into(), &known));
+        }
+        if matching == "Exact" && version == "0" {
+            let why = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
+            causes.push(Cause::forbidden(field, why));
+        }
+    }
+    if query.flag("sendInitialEvents").is_some() {
+        let why = "sendInitialEvents is forbidden for list";
+        causes.push(Cause::forbidden("sendInitialEvents", why));
+    }
+    causes
+}

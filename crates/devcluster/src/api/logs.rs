@@ -1,0 +1,211 @@
+//! What the containers of a pod have written.
+
+use std::io::SeekFrom;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::stream::{self, Stream};
+use tokio::fs::File;
+use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
+
+use tokio::time::sleep;
+
+use super::query::Query;
+use super::status::ApiError;
+use crate::node::log_path;
+use crate::objects::object::{Key, Object, list, text};
+use crate::storage::publish::Reader;
+
+/// How much is read at once.
+const CHUNK: usize = 64 * 1024;
+
+/// How often one who follows a log is told of what is new.
+const POLL: Duration = Duration::from_millis(200);
+
+/// What is asked for of a container's output.
+#[derive(Debug)]
+pub(crate) struct Log {
+    path: PathBuf,
+    tail: Option<u64>,
+    limit: u64,
+    follow: Option<Follow>,
+}
+
+/// Who follows does so until the container has ended, or the pod or the cluster is gone.
+#[derive(Debug)]
+struct Follow {
+    published: Reader,
+    key: Key,
+    uid: String,
+    container: String,
+}
+
+impl Log {
+    /// Reads the query of a log.
+    pub(crate) fn parse(
+        pod: &Object,
+        query: &Query,
+        logs: Option<&Path>,
+        published: Reader,
+    ) -> Result<Self, ApiError> {
+        let name = &pod.key().name;
+        let containers: Vec<&str> = ["initContainers", "containers"]
+            .iter()
+            .flat_map(|kind| list(pod.value(), &["spec", kind]))
+            .map(|container| text(container, &["name"]))
+            .collect();
+        let container = match (query.text("container"), containers.as_slice()) {
+            ("", [only]) => *only,
+            ("", many) => {
+                let choices = many.join(" ");
+                return Err(ApiError::bad_request(format!(
+                    "a container name must be specified for pod {name}, choose one of: [{choices}]"
+                )));
+            }
+            (chosen, all) if all.contains(&chosen) => chosen,
+            (other, _) => {
+                return Err(ApiError::bad_request(format!(
+                    "container {other} is not valid for pod {name}"
+                )));
+            }
+        };
+        let logs = logs.ok_or_else(|| {
+            ApiError::bad_request(format!(
+                "container \"{container}\" in pod \"{name}\" runs nowhere that keeps logs"
+            ))
+        })?;
+        let positive = |n: i64| {
+            u64::try_from(n).map_err(|_| ApiError::bad_request("a log has no negative length"))
+        };
+        let tail = query.number("tailLines")?.map(positive).transpose()?;
+        let limit = query
+            .number("limitBytes")?
+            .map(positive)
+            .transpose()?
+            .unwrap_or(u64::MAX);
+        let follow = (query.flag("follow") == Some(true)).then(|| Follow {
+            published,
+            key: pod.key().clone(),
+            uid: pod.uid().to_owned(),
+            container: container.to_owned(),
+        });
+        Ok(Self {
+            path: log_path(logs, pod, container),
+            tail,
+            limit,
+            follow,
+        })
+    }
+
+    /// Begins to read it.
+    pub(crate) async fn open(self) -> Result<impl Stream<Item = std::io::Result<Bytes>>, ApiError> {
+        let mut file = File::open(&self.path).await.map_err(|e| {
+            ApiError::bad_request(format!("the container has written nothing yet: {e}"))
+        })?;
+        if let Some(lines) = self.tail {
+            seek_lines(&mut file, lines)
+                .await
+                .map_err(|e| ApiError::bad_request(format!("the log cannot be read: {e}")))?;
+        }
+        let (limit, follow) = (self.limit, self.follow);
+        Ok(stream::try_unfold(
+            (file, limit, follow),
+            |(mut file, left, follow)| async move {
+                if left == 0 {
+                    return Ok(None);
+                }
+                let mut chunk = vec![0; CHUNK];
+                loop {
+                    // What it wrote before it ended is there once it is known to have ended.
+                    let over = follow.as_ref().is_none_or(Follow::is_over);
+                    let read = file.read(&mut chunk).await?;
+                    let take = read.min(usize::try_from(left).unwrap_or(usize::MAX));
+                    if take > 0 {
+                        chunk.truncate(take);
+                        return Ok(Some((
+                            Bytes::from(chunk),
+                            (file, left - take as u64, follow),
+                        )));
+                    }
+                    if over {
+                        return Ok(None);
+                    }
+                    sleep(POLL).await;
+                }
+            },
+        ))
+    }
+}
+
+impl Follow {
+    fn is_over(&self) -> bool {
+        let now = self.published.borrow();
+        let Some(pod) = now.state.get(&self.key).filter(|pod| pod.uid() == self.uid) else {
+            return true;
+        };
+        let ended = ["containerStatuses", "initContainerStatuses"]
+            .iter()
+            .flat_map(|kind| list(pod.value(), &["status", kind]))
+            .any(|status| {
+                text(status, &["name"]) == self.container
+                    && status["state"].get("terminated").is_some()
+            });
+        ended || now.stopping
+    }
+}
+
+/// Goes to where the last so many lines begin, reading from the end backwards.
+async fn seek_lines(file: &mut File, lines: u64) -> std::io::Result<()> {
+    let mut at = file.seek(SeekFrom::End(0)).await?;
+    let mut wanted = lines;
+    let mut is_last_byte = true;
+    while at > 0 {
+        let length = at.min(CHUNK as u64);
+        file.seek(SeekFrom::Start(at - length)).await?;
+        let mut chunk = vec![0; usize::try_from(length).unwrap_or(CHUNK)];
+        file.read_exact(&mut chunk).await?;
+        for byte in chunk.iter().rev() {
+            let ends_line = *byte == b'\n';
+            // The end of the last line is not the beginning of another.
+            if ends_line && !is_last_byte {
+                wanted = wanted.saturating_sub(1);
+            }
+            if (wanted == 0) && (ends_line || lines == 0) {
+                file.seek(SeekFrom::Start(at)).await?;
+                return Ok(());
+            }
+            is_last_byte = false;
+            at -= 1;
+        }
+    }
+    file.seek(SeekFrom::Start(0)).await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    #[tokio::test]
+    async fn the_last_lines_are_found_from_the_end() {
+        for (content, lines, want) in [
+            ("a\nb\nc\n", 1, "c\n"),
+            ("a\nb\nc\n", 2, "b\nc\n"),
+            ("a\nb\nc", 2, "b\nc"),
+            ("a\nb\n", 9, "a\nb\n"),
+            ("a\nb\n", 0, ""),
+            ("\n\n\n", 2, "\n\n"),
+            ("", 3, ""),
+        ] {
+            let mut named = tempfile::NamedTempFile::new().expect("a file");
+            named.write_all(content.as_bytes()).expect("written");
+            let mut file = File::open(named.path()).await.expect("opened");
+            seek_lines(&mut file, lines).await.expect("sought");
+            let mut rest = String::new();
+            file.read_to_string(&mut rest).await.expect("read");
+            assert_eq!(rest, want, "{content:?} {lines}");
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! What this server serves, as OpenAPI: enough for clients to see what they can ask for, and how.
+
+use serde_json::{Value, json};
+
+use super::discovery::{GROUPS, is_served};
+use crate::objects::resource::Resource;
+
+/// Where the OpenAPI documents of each group are.
+pub fn paths() -> Value {
+    let entry = |path: String| {
+        let url = format!("/openapi/v3/{path}?hash={}", env!("CARGO_PKG_VERSION"));
+        (path, json!({"serverRelativeURL": url}))
+    };
+    let mut paths: serde_json::Map<String, Value> = GROUPS
+        .iter()
+        .map(|group| entry(format!("apis/{group}/v1")))
+        .collect();
+    let (path, value) = entry("api/v1".to_owned());
+    paths.insert(path, value);
+    json!({"paths": paths})
+}
+
+fn info() -> Value {
+    json!({"title": "Kubernetes", "version": super::router::VERSION})
+}
+
+/// The parameters by which clients tell what a server can do.
+fn parameters() -> Value {
+    let text = |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": true}});
+    let mut force = text("force");
+    force["schema"]["type"] = "boolean".into();
+    json!([
+        text("dryRun"),
+        text("fieldManager"),
+        text("fieldValidation"),
+        force
+    ])
+}
+
+/// The OpenAPI document of a group. It tells which kinds there are and how they are reached; of their fields it only
+/// tells that it does not list them.
+pub fn document(group: &str) -> Option<Value> {
+    if !is_served(group, "v1") {
+        return None;
+    }
+    let root = if group.is_empty() {
+        "/api/v1".to_owned()
+    } else {
+        format!("/apis/{group}/v1")
+    };
+    let mut paths = serde_json::Map::new();
+    let mut schemas = serde_json::Map::new();
+    for resource in Resource::ALL {
+        let t = resource.traits();
+        if t.group != group {
+            continue;
+        }
+        let kind = json!({"group": t.group, "version": t.version, "kind": t.kind});
+        let schema = schema_name(t.group, t.kind);
+        let namespace = if t.namespaced {
+            "/namespaces/{namespace}"
+        } else {
+            ""
+        };
+        let response = json!({
+            "description": "OK",
+            "content": {"application/json": {"schema": {"$ref": format!("#/components/schemas/{schema}")}}},
+        });
+        let operation = |action: &str, parameters: Value| {
+            json!({
+                "operationId": format!("{action}{}", t.kind),
+                "parameters": parameters,
+                "responses": {"200": response},
+                "x-kubernetes-action": action,
+                "x-kubernetes-group-version-kind": kind,
+            })
+        };
+        let many =
+            json!({"get": operation("list", json!([])), "post": operation("post", parameters())});
+        let one = json!({
+            "get": operation("get", json!([])),
+            "put": operation("put", parameters()),
+            "patch": operation("patch", parameters()),
+            "delete": operation("delete", parameters()),
+        });
+        paths.insert(format!("{root}{namespace}/{}", t.plural), many);
+        paths.insert(format!("{root}{namespace}/{}/{{name}}", t.plural), one);
+        schemas.insert(schema, definition(&kind));
+    }
+    Some(json!({
+        "openapi": "3.0.0",
+        "info": info(),
+        "paths": paths,
+        "components": {"schemas": schemas},
+    }))
+}
+
+fn schema_name(group: &str, kind: &str) -> String {
+    let package = group.split('.').next().unwrap_or_default();
+    let package = if package.is_empty() { "core" } else { package };
+    format!("io.k8s.api.{package}.v1.{kind}")
+}
+
+fn definition(kind: &Value) -> Value {
+    json!({
+        "type": "object",
+        "description": "The embedded cluster does not describe the fields of this kind; see the documentation of Kubernetes.",
+        "x-kubernetes-group-version-kind": [kind],
+    })
+}
+
+/// The older OpenAPI document, of all groups.
+pub fn swagger() -> Value {
+    let definitions: serde_json::Map<String, Value> = Resource::ALL
+        .into_iter()
+        .map(|resource| {
+            let t = resource.traits();
+            let kind = json!({"group": t.group, "version": t.version, "kind": t.kind});
+            (schema_name(t.group, t.kind), definition(&kind))
+        })
+        .collect();
+    json!({"swagger": "2.0", "info": info(), "paths": {}, "definitions": definitions})
+}
+
+/// The type of that document in the binary form that typed clients ask for, and as older ones call it.
+pub const BINARY_SWAGGER: [&str; 2] = [
+    "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
+    "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
+];
+
+/// That document in binary form. It names no kinds: a client that finds one here would check its fields by it.
+pub fn binary_swagger() -> Vec<u8> {
+    /// The numbers of the fields of `openapi.v2.Document`, and of its `Info`.
+    const SWAGGER: u8 = 1;
+    const INFO: u8 = 2;
+    const TITLE: u8 = 1;
+    const VERSION: u8 = 2;
+    // A field of bytes: its number and kind, how many they are, the bytes. All are shorter than 128.
+    let field = |number: u8, bytes: &[u8]| {
+        [
+            &[
+                number << 3 | 2,
+                u8::try_from(bytes.len()).unwrap_or_default(),
+            ],
+            bytes,
+        ]
+        .concat()
+    };
+    let info = [
+        field(TITLE, b"Kubernetes"),
+        field(VERSION, super::router::VERSION.as_bytes()),
+    ];
+    [field(SWAGGER, b"2.0"), field(INFO, &info.concat())].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_that_is_stored_has_a_schema() {
+        for resource in Resource::ALL {
+            let t = resource.traits();
+            let document = document(t.group).expect("a document");
+            assert!(document["components"]["schemas"][schema_name(t.group, t.kind)].is_object());
+        }
+        assert_eq!(document("none.example.com"), None);
+    }
+
+    #[test]
+    fn the_binary_document_has_a_title_and_a_version() {
+        let version = super::super::router::VERSION;
+        let length = u8::try_from(version.len()).expect("short");
+        let want = [
+            b"\x0a\x032.0\x12" as &[u8],
+            &[14 + length],
+            b"\x0a\x0aKubernetes\x12",
+            &[length],
+            version.as_bytes(),
+        ];
+        assert_eq!(binary_swagger(), want.concat());
+    }
+
+    #[test]
+    fn a_patch_says_that_fields_can_be_validated() {
+        let document = document("").expect("the core group");
+        let patch = &document["paths"]["/api/v1/namespaces/{namespace}/pods/{name}"]["patch"];
+        let names: Vec<&Value> = patch["parameters"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|p| &p["name"])
+            .collect();
+        assert!(names.contains(&&json!("fieldValidation")));
+        assert_eq!(patch["x-kubernetes-group-version-kind"]["kind"], "Pod");
+    }
+}

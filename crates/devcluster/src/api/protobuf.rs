@@ -1,0 +1,412 @@
+//! Bodies that typed clients send in Kubernetes' binary form, read into what they say in JSON.
+//!
+//! Only the kinds that kubectl itself writes so are known here: it reads everything as JSON, and sends what it is given
+//! in a file as JSON too.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde_json::{Map, Value};
+
+/// What stands before every object.
+const MAGIC: &[u8] = b"k8s\0";
+
+/// What a field holds.
+#[derive(Clone, Copy)]
+enum Is {
+    Text,
+    /// Bytes, which JSON writes as base64.
+    Bytes,
+    Number,
+    Flag,
+    Message(&'static [Field]),
+    /// A map from text to this.
+    Map(&'static Is),
+    /// A quantity: a message of one text.
+    Quantity,
+    /// Any number of these.
+    Many(&'static Is),
+}
+
+/// The number of a field, its name, what it holds.
+type Field = (u64, &'static str, Is);
+
+const STRINGS: Is = Is::Many(&Is::Text);
+
+const META: Is = Is::Message(&[
+    (1, "name", Is::Text),
+    (2, "generateName", Is::Text),
+    (3, "namespace", Is::Text),
+    (5, "uid", Is::Text),
+    (6, "resourceVersion", Is::Text),
+    (11, "labels", Is::Map(&Is::Text)),
+    (12, "annotations", Is::Map(&Is::Text)),
+    (14, "finalizers", STRINGS),
+]);
+
+const DELETE_OPTIONS: &[Field] = &[
+    (1, "gracePeriodSeconds", Is::Number),
+    (
+        2,
+        "preconditions",
+        Is::Message(&[(1, "uid", Is::Text), (2, "resourceVersion", Is::Text)]),
+    ),
+    (3, "orphanDependents", Is::Flag),
+    (4, "propagationPolicy", Is::Text),
+    (5, "dryRun", STRINGS),
+];
+
+const OF_RESOURCE: Is = Is::Message(&[
+    (1, "namespace", Is::Text),
+    (2, "verb", Is::Text),
+    (3, "group", Is::Text),
+    (4, "version", Is::Text),
+    (5, "resource", Is::Text),
+    (6, "subresource", Is::Text),
+    (7, "name", Is::Text),
+]);
+
+const OF_PATH: Is = Is::Message(&[(1, "path", Is::Text), (2, "verb", Is::Text)]);
+
+const RULES: Is = Is::Many(&Is::Message(&[
+    (1, "verbs", STRINGS),
+    (2, "apiGroups", STRINGS),
+    (3, "resources", STRINGS),
+    (4, "resourceNames", STRINGS),
+    (5, "nonResourceURLs", STRINGS),
+]));
+
+const BINDING: &[Field] = &[
+    (1, "metadata", META),
+    (
+        2,
+        "subjects",
+        Is::Many(&Is::Message(&[
+            (1, "kind", Is::Text),
+            (2, "apiGroup", Is::Text),
+            (3, "name", Is::Text),
+            (4, "namespace", Is::Text),
+        ])),
+    ),
+    (
+        3,
+        "roleRef",
+        Is::Message(&[
+            (1, "apiGroup", Is::Text),
+            (2, "kind", Is::Text),
+            (3, "name", Is::Text),
+        ]),
+    ),
+];
+
+const ACCESS: Is = Is::Message(&[
+    (1, "resourceAttributes", OF_RESOURCE),
+    (2, "nonResourceAttributes", OF_PATH),
+]);
+
+/// What an object of a kind looks like.
+fn fields(kind: &str) -> Option<&'static [Field]> {
+    Some(match kind {
+        "DeleteOptions" => DELETE_OPTIONS,
+        "Namespace" | "ServiceAccount" => &[(1, "metadata", META)],
+        "ConfigMap" => &[
+            (1, "metadata", META),
+            (2, "data", Is::Map(&Is::Text)),
+            (3, "binaryData", Is::Map(&Is::Bytes)),
+            (4, "immutable", Is::Flag),
+        ],
+        "Secret" => &[
+            (1, "metadata", META),
+            (2, "data", Is::Map(&Is::Bytes)),
+            (3, "type", Is::Text),
+            (4, "stringData", Is::Map(&Is::Text)),
+            (5, "immutable", Is::Flag),
+        ],
+        "ResourceQuota" => &[
+            (1, "metadata", META),
+            (
+                2,
+                "spec",
+                Is::Message(&[(1, "hard", Is::Map(&Is::Quantity)), (2, "scopes", STRINGS)]),
+            ),
+        ],
+        "Role" | "ClusterRole" => &[(1, "metadata", META), (2, "rules", RULES)],
+        "RoleBinding" | "ClusterRoleBinding" => BINDING,
+        "Eviction" => &[
+            (1, "metadata", META),
+            (2, "deleteOptions", Is::Message(DELETE_OPTIONS)),
+        ],
+        "SelfSubjectReview" => &[(1, "metadata", META)],
+        "SelfSubjectAccessReview" => &[(1, "metadata", META), (2, "spec", ACCESS)],
+        "SelfSubjectRulesReview" => &[
+            (1, "metadata", META),
+            (2, "spec", Is::Message(&[(1, "namespace", Is::Text)])),
+        ],
+        "SubjectAccessReview" | "LocalSubjectAccessReview" => &[
+            (1, "metadata", META),
+            (
+                2,
+                "spec",
+                Is::Message(&[
+                    (1, "resourceAttributes", OF_RESOURCE),
+                    (2, "nonResourceAttributes", OF_PATH),
+                    (3, "user", Is::Text),
+                    (4, "groups", STRINGS),
+                    (6, "uid", Is::Text),
+                ]),
+            ),
+        ],
+        "TokenReview" => &[
+            (1, "metadata", META),
+            (
+                2,
+                "spec",
+                Is::Message(&[(1, "token", Is::Text), (2, "audiences", STRINGS)]),
+            ),
+        ],
+        "TokenRequest" => &[
+            (1, "metadata", META),
+            (
+                2,
+                "spec",
+                Is::Message(&[
+                    (1, "audiences", STRINGS),
+                    (
+                        3,
+                        "boundObjectRef",
+                        Is::Message(&[
+                            (1, "kind", Is::Text),
+                            (2, "apiVersion", Is::Text),
+                            (3, "name", Is::Text),
+                            (4, "uid", Is::Text),
+                        ]),
+                    ),
+                    (4, "expirationSeconds", Is::Number),
+                ]),
+            ),
+        ],
+        _ => return None,
+    })
+}
+
+/// Why a body could not be read.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Unread {
+    /// It is of a kind that is taken as JSON only.
+    Kind(String),
+    /// It is not in this form, or broken.
+    Broken,
+}
+
+/// The object in a body, with its kind and version.
+pub fn object(body: &[u8]) -> Result<Value, Unread> {
+    let envelope = body.strip_prefix(MAGIC).ok_or(Unread::Broken)?;
+    const TYPE: Is = Is::Message(&[(1, "apiVersion", Is::Text), (2, "kind", Is::Text)]);
+    let head = message(envelope, &[(1, "type", TYPE)]).ok_or(Unread::Broken)?;
+    let kind = head
+        .pointer("/type/kind")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    let fields = fields(kind).ok_or_else(|| Unread::Kind(kind.to_owned()))?;
+    let raw = parts(envelope)
+        .ok_or(Unread::Broken)?
+        .into_iter()
+        .find_map(|(number, part)| match part {
+            Part::Bytes(raw) if number == 2 => Some(raw),
+            _ => None,
+        });
+    let mut object = message(raw.unwrap_or_default(), fields).ok_or(Unread::Broken)?;
+    object["kind"] = kind.into();
+    object["apiVersion"] = head
+        .pointer("/type/apiVersion")
+        .cloned()
+        .unwrap_or_default();
+    Ok(object)
+}
+
+/// A field as it is written.
+enum Part<'a> {
+    Number(u64),
+    Bytes(&'a [u8]),
+}
+
+fn number(bytes: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let (first, rest) = bytes.split_first()?;
+        *bytes = rest;
+        value |= u64::from(first & 0x7F) << shift;
+        if first & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+/// The fields of a message, by their numbers.
+fn parts(mut bytes: &[u8]) -> Option<Vec<(u64, Part<'_>)>> {
+    let mut parts = Vec::new();
+    while !bytes.is_empty() {
+        let tag = number(&mut bytes)?;
+        let part = match tag & 7 {
+            0 => Part::Number(number(&mut bytes)?),
+            2 => {
+                let length = usize::try_from(number(&mut bytes)?).ok()?;
+                let (taken, rest) = bytes.split_at_checked(length)?;
+                bytes = rest;
+                Part::Bytes(taken)
+            }
+            // Fixed widths, which nothing here holds.
+            1 => {
+                bytes = bytes.get(8..)?;
+                continue;
+            }
+            5 => {
+                bytes = bytes.get(4..)?;
+                continue;
+            }
+            _ => return None,
+        };
+        parts.push((tag >> 3, part));
+    }
+    Some(parts)
+}
+
+fn message(bytes: &[u8], fields: &[Field]) -> Option<Value> {
+    let mut object = Map::new();
+    for (number, part) in parts(bytes)? {
+        let Some((_, name, is)) = fields.iter().find(|(n, ..)| *n == number) else {
+            continue;
+        };
+        match is {
+            Is::Many(each) => {
+                let value = scalar(&part, each)?;
+                let list = object
+                    .entry(*name)
+                    .or_insert_with(|| Value::Array(Vec::new()));
+                list.as_array_mut()?.push(value);
+            }
+            Is::Map(of) => {
+                let Part::Bytes(entry) = part else {
+                    return None;
+                };
+                let mut key = String::new();
+                let mut value = empty(of);
+                for (number, part) in parts(entry)? {
+                    match number {
+                        1 => key = scalar(&part, &Is::Text)?.as_str()?.to_owned(),
+                        2 => value = scalar(&part, of)?,
+                        _ => {}
+                    }
+                }
+                let map = object
+                    .entry(*name)
+                    .or_insert_with(|| Value::Object(Map::new()));
+                map.as_object_mut()?.insert(key, value);
+            }
+            is => {
+                let value = scalar(&part, is)?;
+                // What is empty is written all the same, and means that it is not there.
+                if value != "" {
+                    object.insert((*name).to_owned(), value);
+                }
+            }
+        }
+    }
+    Some(Value::Object(object))
+}
+
+fn empty(is: &Is) -> Value {
+    match is {
+        Is::Quantity => "0".into(),
+        _ => "".into(),
+    }
+}
+
+fn scalar(part: &Part<'_>, is: &Is) -> Option<Value> {
+    Some(match (is, part) {
+        (Is::Text, Part::Bytes(bytes)) => std::str::from_utf8(bytes).ok()?.into(),
+        (Is::Bytes, Part::Bytes(bytes)) => BASE64.encode(bytes).into(),
+        (Is::Number, Part::Number(number)) => number.cast_signed().into(),
+        (Is::Flag, Part::Number(number)) => (*number != 0).into(),
+        (Is::Message(fields), Part::Bytes(bytes)) => message(bytes, fields)?,
+        (Is::Quantity, Part::Bytes(bytes)) => {
+            let amount = message(bytes, &[(1, "string", Is::Text)])?;
+            amount.get("string").cloned().unwrap_or_else(|| "0".into())
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+        let length = u8::try_from(bytes.len()).expect("short");
+        assert!(length < 0x80);
+        [&[number << 3 | 2, length], bytes].concat()
+    }
+
+    fn enveloped(version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
+        let head = [field(1, version.as_bytes()), field(2, kind.as_bytes())].concat();
+        [MAGIC.to_vec(), field(1, &head), field(2, raw)].concat()
+    }
+
+    #[test]
+    fn an_object_says_what_it_says_in_json() {
+        let meta = field(1, &[field(1, b"a"), field(3, b"")].concat());
+        let data = field(2, &[field(1, b"k"), field(2, b"v")].concat());
+        let body = enveloped("v1", "ConfigMap", &[meta, data, vec![4 << 3, 1]].concat());
+        assert_eq!(
+            object(&body),
+            Ok(json!({
+                "kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a"}, "data": {"k": "v"}, "immutable": true,
+            }))
+        );
+        let secret = field(2, &[field(1, b"k"), field(2, &[0xFF])].concat());
+        let read = object(&enveloped("v1", "Secret", &secret)).expect("a secret");
+        assert_eq!(read["data"], json!({"k": "/w=="}));
+        let asked = field(
+            2,
+            &field(1, &[field(2, b"get"), field(5, b"pods")].concat()),
+        );
+        let read = object(&enveloped("v1", "SelfSubjectAccessReview", &asked)).expect("a question");
+        assert_eq!(
+            read["spec"]["resourceAttributes"],
+            json!({"verb": "get", "resource": "pods"})
+        );
+    }
+
+    #[test]
+    fn quantities_and_lists_are_read() {
+        let amount = field(2, &field(1, b"5"));
+        let hard = field(1, &[field(1, b"pods"), amount].concat());
+        let read = object(&enveloped("v1", "ResourceQuota", &field(2, &hard))).expect("a quota");
+        assert_eq!(read["spec"]["hard"], json!({"pods": "5"}));
+        let rule = [field(1, b"get"), field(1, b"list"), field(2, b"")].concat();
+        let read = object(&enveloped("rbac", "Role", &field(2, &rule))).expect("a role");
+        assert_eq!(
+            read["rules"],
+            json!([{"verbs": ["get", "list"], "apiGroups": [""]}])
+        );
+    }
+
+    #[test]
+    fn other_kinds_are_named_and_what_is_broken_is_refused() {
+        let pod = enveloped("v1", "Pod", b"");
+        assert_eq!(object(&pod), Err(Unread::Kind("Pod".to_owned())));
+        for bad in [b"".as_slice(), b"{}", b"k8s\0\xFF", b"k8s\0\x0A\x7F"] {
+            assert_eq!(object(bad), Err(Unread::Broken), "{bad:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes: Vec<u8>) {
+            let _ = object(&[MAGIC, &bytes].concat());
+            let _ = object(&enveloped("v1", "Role", &bytes[..bytes.len().min(100)]));
+        }
+    }
+}

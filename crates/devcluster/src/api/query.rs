@@ -1,0 +1,146 @@
+//! What the query of a request says.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::status::{ApiError, Cause};
+use crate::objects::resource::Resource;
+use crate::objects::selector::Selector;
+
+/// The parameters of a query, in the order in which they stand.
+#[derive(Clone, Debug, Default)]
+pub struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// The parameters of a URI.
+    pub fn of(uri: &http::Uri) -> Result<Self, ApiError> {
+        axum::extract::Query::try_from_uri(uri)
+            .map(|query| Self(query.0))
+            .map_err(|e| ApiError::bad_request(format!("the query cannot be read: {e}")))
+    }
+
+    /// The first value of that name; empty if there is none.
+    pub fn text(&self, name: &str) -> &str {
+        self.find(name).unwrap_or_default()
+    }
+
+    fn find(&self, name: &str) -> Option<&str> {
+        self.0
+            .iter()
+            .find(|(n, _)| n == name)
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// All values of that name.
+    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0
+            .iter()
+            .filter(move |(n, _)| n == name)
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// As real servers read it: all but `false` and `0` is true.
+    pub fn flag(&self, name: &str) -> Option<bool> {
+        self.find(name)
+            .map(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
+    }
+
+    /// A number.
+    pub fn number(&self, name: &str) -> Result<Option<i64>, ApiError> {
+        match self.find(name) {
+            None | Some("") => Ok(None),
+            Some(value) => value.parse().map(Some).map_err(|_| {
+                ApiError::bad_request(format!(
+                    "strconv.ParseInt: parsing \"{value}\": invalid syntax"
+                ))
+            }),
+        }
+    }
+
+    /// Whether this is a dry run; there is but one stage.
+    pub fn dry_run(&self, kind: &str) -> Result<bool, ApiError> {
+        let stages: Vec<&str> = self.all("dryRun").collect();
+        if stages.iter().any(|stage| *stage != "All") {
+            let cause = Cause::not_supported("dryRun", &json!(stages), &["All"]);
+            return Err(ApiError::invalid(kind, "meta.k8s.io", "", vec![cause]));
+        }
+        Ok(!stages.is_empty())
+    }
+
+    /// How long the request may take, where the client says so.
+    pub fn timeout(&self) -> Result<Option<Duration>, ApiError> {
+        match self.find("timeout") {
+            None | Some("") => Ok(None),
+            Some(value) => match duration(value) {
+                Some(duration) => Ok(Some(duration).filter(|d| !d.is_zero())),
+                None => Err(ApiError::bad_request(format!(
+                    "invalid timeout specified in the request URL: {value}"
+                ))),
+            },
+        }
+    }
+
+    /// Which objects are meant.
+    pub fn selector(&self, resource: Resource) -> Result<Selector, ApiError> {
+        Selector::parse(
+            resource,
+            self.text("labelSelector"),
+            self.text("fieldSelector"),
+        )
+    }
+}
+
+/// A duration as Go writes it: `10s`, `1m30s`, `500ms`.
+fn duration(text: &str) -> Option<Duration> {
+    if text == "0" {
+        return Some(Duration::ZERO);
+    }
+    let mut total = Duration::ZERO;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let (number, after) = rest.split_at(end);
+        let number: f64 = number.parse().ok()?;
+        let end = after
+            .find(|c: char| c.is_ascii_digit())
+            .unwrap_or(after.len());
+        let (unit, after) = after.split_at(end);
+        let factor = match unit {
+            "ns" => 1e-9,
+            "us" | "µs" => 1e-6,
+            "ms" => 1e-3,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3_600.0,
+            _ => return None,
+        };
+        total = total.checked_add(Duration::try_from_secs_f64(number * factor).ok()?)?;
+        rest = after;
+    }
+    (!text.is_empty()).then_some(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn durations_are_read_as_go_writes_them() {
+        assert_eq!(duration("10s"), Some(Duration::from_secs(10)));
+        assert_eq!(duration("1m30s"), Some(Duration::from_secs(90)));
+        assert_eq!(duration("500ms"), Some(Duration::from_millis(500)));
+        for bad in ["", "10", "s", "-1s", "1x", "1..2s"] {
+            assert_eq!(duration(bad), None, "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_duration_or_none(text in ".*", number in "[0-9.]{0,400}s") {
+            duration(&text);
+            duration(&number);
+        }
+    }
+}

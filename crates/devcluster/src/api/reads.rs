@@ -1,0 +1,141 @@
+//! Reading: one object, a list, a watch, a log.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use futures::stream;
+use serde_json::Value;
+use tokio::time::timeout;
+
+use super::accept;
+use super::call::Call;
+use super::list::List;
+use super::logs::Log;
+use super::router::{Api, plain, response, typed};
+use super::status::ApiError;
+use super::view::View;
+use super::watch::Watch;
+use crate::changes::scale;
+use crate::objects::new_events;
+use crate::objects::object::Key;
+use crate::objects::resource::Resource;
+use crate::storage::store::State;
+
+/// How long a list waits for a version that is yet to come.
+const WAIT_FOR_VERSION: Duration = Duration::from_secs(3);
+
+impl Api {
+    /// The form in which a client wants what is stored.
+    pub(crate) fn view(&self, call: &Call<'_>, streams: bool) -> Result<View, ApiError> {
+        let form = accept::objects(call.headers(), &call.query, streams)?;
+        let view = View::new(form, self.store.clock());
+        Ok(if new_events::is_at(call.path()) {
+            view.of_new_events()
+        } else {
+            view
+        })
+    }
+
+    /// The state once it has reached a version, or the error after a while.
+    async fn state_at_least(&self, version: u64) -> Result<State, ApiError> {
+        let mut published = self.store.published();
+        let reached = timeout(
+            WAIT_FOR_VERSION,
+            published.wait_for(|p| p.state.resource_version() >= version),
+        )
+        .await;
+        match reached {
+            Ok(Ok(now)) => return Ok(now.state.clone()),
+            Ok(Err(_)) => return Err(ApiError::stopping()),
+            Err(_) => {}
+        }
+        let current = self.store.state().resource_version();
+        Err(ApiError::version_too_large(version, current))
+    }
+
+    pub(crate) async fn list(
+        &self,
+        call: &Call<'_>,
+        resource: Resource,
+        namespace: Option<&str>,
+    ) -> Result<Response, ApiError> {
+        let view = self.view(call, false)?;
+        let list = List::parse(resource, namespace, &call.query)?;
+        let state = self.state_at_least(list.needs()).await?;
+        let body = list.answer(&state, &view)?;
+        Ok(typed(200, view.media_type(), body))
+    }
+
+    pub(crate) async fn get(
+        &self,
+        call: &Call<'_>,
+        key: &Key,
+        sub: Option<&str>,
+    ) -> Result<Response, ApiError> {
+        if sub == Some("log") && key.resource == Resource::Pods {
+            return self.log(call, key).await;
+        }
+        if sub == Some("scale") && key.resource.is_a_set() {
+            let set = self.store.state().existing(key)?;
+            return Ok(response(200, scale::of(&set).to_string()));
+        }
+        let view = self.view(call, false)?;
+        if !matches!(sub, None | Some("status"))
+            || (sub.is_some() && !key.resource.traits().has_status)
+        {
+            return Err(match call.is_known_subresource(key, sub) {
+                true => ApiError::method_not_allowed(),
+                false => ApiError::unknown_resource(),
+            });
+        }
+        let version = call.query.text("resourceVersion");
+        let needed = match version {
+            "" => 0,
+            version => version.parse().map_err(|_| {
+                ApiError::bad_request(format!(
+                    "resourceVersion: Invalid value: {}",
+                    Value::from(version)
+                ))
+            })?,
+        };
+        let object = self.state_at_least(needed).await?.existing(key)?;
+        Ok(typed(200, view.media_type(), view.object(&object)?))
+    }
+
+    async fn log(&self, call: &Call<'_>, key: &Key) -> Result<Response, ApiError> {
+        let pod = self.store.state().existing(key)?;
+        let log = Log::parse(
+            &pod,
+            &call.query,
+            self.logs.as_deref(),
+            self.store.published(),
+        )?;
+        let mut response = plain(200, "");
+        *response.body_mut() = Body::from_stream(log.open().await?);
+        Ok(response)
+    }
+
+    pub(crate) async fn watch(
+        &self,
+        call: &Call<'_>,
+        resource: Resource,
+        namespace: Option<&str>,
+        name: Option<&str>,
+    ) -> Result<Response, ApiError> {
+        let view = self.view(call, true)?;
+        let mut watch = Watch::parse(resource, namespace, &call.query, view)?;
+        if let Some(name) = name {
+            watch = watch.named(name);
+        }
+        self.state_at_least(watch.needs()).await?;
+        let watcher = watch.start(self.store.published());
+        let lines = stream::unfold(watcher, |mut watcher| async move {
+            let lines = watcher.next().await?;
+            Some((Ok::<Bytes, Infallible>(lines), watcher))
+        });
+        Ok(response(200, Body::from_stream(lines)))
+    }
+}

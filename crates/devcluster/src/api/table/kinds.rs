@@ -1,0 +1,335 @@
+//! All kinds but pods as rows.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::{NOTHING, age, or_nothing};
+use crate::objects::object::{at, list, text};
+use crate::objects::resource::Resource;
+
+pub(super) fn cells(resource: Resource, object: &Value, now: Timestamp) -> Vec<Value> {
+    let field = |path: &[&str]| Value::from(text(object, path));
+    let count = |name: &str| match object.get(name) {
+        Some(Value::Object(fields)) => fields.len(),
+        Some(Value::Array(items)) => items.len(),
+        _ => 0,
+    };
+    let name = field(&["metadata", "name"]);
+    let age: Value = age(object, now).into();
+    match resource {
+        Resource::Namespaces => vec![name, field(&["status", "phase"]), age],
+        Resource::ConfigMaps => vec![name, (count("data") + count("binaryData")).into(), age],
+        Resource::Secrets => vec![name, field(&["type"]), count("data").into(), age],
+        Resource::Services => service(object, name, age),
+        Resource::PersistentVolumeClaims => claim(object, name, age),
+        Resource::Leases => vec![name, field(&["spec", "holderIdentity"]), age],
+        Resource::Events => event(object, name, now),
+        Resource::Nodes => node(object, name, age),
+        Resource::ResourceQuotas => {
+            let [requests, limits] = quota(object);
+            vec![name, requests.into(), limits.into(), age]
+        }
+        Resource::ServiceAccounts => vec![name, count("secrets").into(), age],
+        Resource::RoleBindings | Resource::ClusterRoleBindings => binding(object, name, age),
+        Resource::Deployments | Resource::ReplicaSets | Resource::StatefulSets => {
+            set(resource, object, name, age)
+        }
+        Resource::Pods | Resource::Roles | Resource::ClusterRoles => {
+            vec![name, field(&["metadata", "creationTimestamp"])]
+        }
+    }
+}
+
+/// A set: how many of its pods are how far, and what they are made of.
+fn set(resource: Resource, set: &Value, name: Value, age: Value) -> Vec<Value> {
+    let count = |path: &[&str]| at(set, path).and_then(Value::as_u64).unwrap_or(0);
+    let wanted = count(&["spec", "replicas"]);
+    let told = |field: &str| count(&["status", field]);
+    let ready = format!("{}/{wanted}", told("readyReplicas"));
+    let mut cells = match resource {
+        Resource::Deployments => vec![
+            name,
+            ready.into(),
+            told("updatedReplicas").into(),
+            told("availableReplicas").into(),
+            age,
+        ],
+        Resource::ReplicaSets => vec![
+            name,
+            wanted.into(),
+            told("replicas").into(),
+            told("readyReplicas").into(),
+            age,
+        ],
+        _ => vec![name, ready.into(), age],
+    };
+    let containers = list(set, &["spec", "template", "spec", "containers"]);
+    for field in ["name", "image"] {
+        let each: Vec<&str> = containers.iter().map(|c| text(c, &[field])).collect();
+        cells.push(each.join(",").into());
+    }
+    if resource != Resource::StatefulSets {
+        cells.push(labels(set, &["spec", "selector", "matchLabels"]).into());
+    }
+    cells
+}
+
+fn join<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    let words: Vec<&str> = words.collect();
+    or_nothing(&words.join(",")).to_owned()
+}
+
+fn labels(object: &Value, path: &[&str]) -> String {
+    let each = at(object, path).and_then(Value::as_object);
+    let pairs: Vec<String> = each
+        .into_iter()
+        .flatten()
+        .map(|(k, v)| format!("{k}={}", v.as_str().unwrap_or_default()))
+        .collect();
+    join(pairs.iter().map(String::as_str))
+}
+
+fn service(service: &Value, name: Value, age: Value) -> Vec<Value> {
+    let kind = text(service, &["spec", "type"]);
+    let own = list(service, &["spec", "externalIPs"])
+        .iter()
+        .filter_map(Value::as_str);
+    let outside = match kind {
+        "ClusterIP" | "NodePort" => join(own),
+        "LoadBalancer" => {
+            let balancer = list(service, &["status", "loadBalancer", "ingress"]).iter();
+            let addresses = balancer.map(|i| match text(i, &["ip"]) {
+                "" => text(i, &["hostname"]),
+                ip => ip,
+            });
+            let all: Vec<&str> = addresses.chain(own).collect();
+            if all.is_empty() {
+                "<pending>".to_owned()
+            } else {
+                all.join(",")
+            }
+        }
+        "ExternalName" => text(service, &["spec", "externalName"]).to_owned(),
+        _ => "<unknown>".to_owned(),
+    };
+    let ports: Vec<String> = list(service, &["spec", "ports"])
+        .iter()
+        .map(|port| {
+            let number = |field: &str| port.get(field).and_then(Value::as_i64).unwrap_or(0);
+            let protocol = text(port, &["protocol"]);
+            match number("nodePort") {
+                0 => format!("{}/{protocol}", number("port")),
+                node => format!("{}:{node}/{protocol}", number("port")),
+            }
+        })
+        .collect();
+    vec![
+        name,
+        kind.into(),
+        or_nothing(text(service, &["spec", "clusterIP"])).into(),
+        outside.into(),
+        join(ports.iter().map(String::as_str)).into(),
+        age,
+        labels(service, &["spec", "selector"]).into(),
+    ]
+}
+
+fn claim(claim: &Value, name: Value, age: Value) -> Vec<Value> {
+    let volume = text(claim, &["spec", "volumeName"]);
+    let going = at(claim, &["metadata", "deletionTimestamp"]).is_some();
+    let phase = if going {
+        "Terminating"
+    } else {
+        text(claim, &["status", "phase"])
+    };
+    let (mut capacity, mut modes) = ("", String::new());
+    if !volume.is_empty() {
+        capacity = text(claim, &["status", "capacity", "storage"]);
+        modes = access_modes(list(claim, &["status", "accessModes"]));
+    }
+    let or_unset = |path: &[&str]| match text(claim, path) {
+        "" => "<unset>".to_owned(),
+        text => text.to_owned(),
+    };
+    let annotation = "volume.beta.kubernetes.io/storage-class";
+    let class = match text(claim, &["metadata", "annotations", annotation]) {
+        "" => text(claim, &["spec", "storageClassName"]),
+        class => class,
+    };
+    vec![
+        name,
+        phase.into(),
+        volume.into(),
+        capacity.into(),
+        modes.into(),
+        class.into(),
+        or_unset(&["spec", "volumeAttributesClassName"]).into(),
+        age,
+        or_unset(&["spec", "volumeMode"]).into(),
+    ]
+}
+
+fn access_modes(modes: &[Value]) -> String {
+    let short = [
+        ("ReadWriteOnce", "RWO"),
+        ("ReadOnlyMany", "ROX"),
+        ("ReadWriteMany", "RWX"),
+        ("ReadWriteOncePod", "RWOP"),
+    ];
+    let there = short
+        .iter()
+        .filter(|(mode, _)| modes.iter().any(|m| m == mode));
+    there.map(|(_, s)| *s).collect::<Vec<_>>().join(",")
+}
+
+fn event(event: &Value, name: Value, now: Timestamp) -> Vec<Value> {
+    let since = |path: &[&str]| super::age::since(text(event, path), now);
+    let is = |path: &[&str]| !text(event, path).is_empty();
+    let first = if is(&["firstTimestamp"]) {
+        since(&["firstTimestamp"])
+    } else {
+        since(&["eventTime"])
+    };
+    let number = |path: &[&str]| at(event, path).and_then(Value::as_i64);
+    let (last, count) = if event.get("series").is_some() {
+        (
+            since(&["series", "lastObservedTime"]),
+            number(&["series", "count"]).unwrap_or(0),
+        )
+    } else {
+        let last = if is(&["lastTimestamp"]) {
+            since(&["lastTimestamp"])
+        } else {
+            first.clone()
+        };
+        (last, number(&["count"]).filter(|c| *c != 0).unwrap_or(1))
+    };
+    let about = text(event, &["involvedObject", "kind"]).to_lowercase();
+    let about = match text(event, &["involvedObject", "name"]) {
+        "" => about,
+        named => format!("{about}/{named}"),
+    };
+    let source = match (
+        text(event, &["source", "component"]),
+        text(event, &["source", "host"]),
+    ) {
+        ("", _) => match (
+            text(event, &["reportingComponent"]),
+            text(event, &["reportingInstance"]),
+        ) {
+            (component, "") => component.to_owned(),
+            (component, instance) => format!("{component}, {instance}"),
+        },
+        (component, "") => component.to_owned(),
+        (component, host) => format!("{component}, {host}"),
+    };
+    vec![
+        last.into(),
+        text(event, &["type"]).into(),
+        text(event, &["reason"]).into(),
+        about.into(),
+        text(event, &["involvedObject", "fieldPath"]).into(),
+        source.into(),
+        text(event, &["message"]).trim().into(),
+        first.into(),
+        count.into(),
+        name,
+    ]
+}
+
+fn node(node: &Value, name: Value, age: Value) -> Vec<Value> {
+    let ready = list(node, &["status", "conditions"])
+        .iter()
+        .find(|c| text(c, &["type"]) == "Ready");
+    let mut status = match ready.map(|c| text(c, &["status"])) {
+        Some("True") => "Ready",
+        Some(_) => "NotReady",
+        None => "Unknown",
+    }
+    .to_owned();
+    if at(node, &["spec", "unschedulable"]) == Some(&Value::Bool(true)) {
+        status.push_str(",SchedulingDisabled");
+    }
+    let mut roles: Vec<&str> = at(node, &["metadata", "labels"])
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+        .filter_map(|(key, value)| match key.as_str() {
+            "kubernetes.io/role" => value.as_str().filter(|v| !v.is_empty()),
+            key => key
+                .strip_prefix("node-role.kubernetes.io/")
+                .filter(|r| !r.is_empty()),
+        })
+        .collect();
+    roles.sort_unstable();
+    let address = |kind: &str| {
+        let found = list(node, &["status", "addresses"])
+            .iter()
+            .find(|a| text(a, &["type"]) == kind);
+        found.map_or(NOTHING, |a| text(a, &["address"]))
+    };
+    let info = |field: &str| match text(node, &["status", "nodeInfo", field]) {
+        "" => "<unknown>",
+        text => text,
+    };
+    vec![
+        name,
+        status.into(),
+        join(roles.into_iter()).into(),
+        age,
+        text(node, &["status", "nodeInfo", "kubeletVersion"]).into(),
+        address("InternalIP").into(),
+        address("ExternalIP").into(),
+        info("osImage").into(),
+        info("kernelVersion").into(),
+        info("containerRuntimeVersion").into(),
+    ]
+}
+
+/// What is used of what is granted, once for what is asked for and once for what is limited.
+fn quota(quota: &Value) -> [String; 2] {
+    let mut shown = [Vec::new(), Vec::new()];
+    let hard = at(quota, &["status", "hard"]).and_then(Value::as_object);
+    for (name, granted) in hard.into_iter().flatten() {
+        let amount = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let used = at(quota, &["status", "used", name]).map_or_else(|| "0".to_owned(), amount);
+        let line = format!("{name}: {used}/{}", amount(granted));
+        let of = usize::from(name.starts_with("limits."));
+        shown[of].push(line);
+    }
+    shown.map(|mut lines| {
+        lines.sort_unstable();
+        lines.join(", ")
+    })
+}
+
+fn binding(binding: &Value, name: Value, age: Value) -> Vec<Value> {
+    let role = format!(
+        "{}/{}",
+        text(binding, &["roleRef", "kind"]),
+        text(binding, &["roleRef", "name"])
+    );
+    let of = |kind: &str| -> Value {
+        let names: Vec<String> = list(binding, &["subjects"])
+            .iter()
+            .filter(|s| text(s, &["kind"]) == kind)
+            .map(|s| match text(s, &["namespace"]) {
+                "" => text(s, &["name"]).to_owned(),
+                namespace => format!("{namespace}/{}", text(s, &["name"])),
+            })
+            .collect();
+        json!(names.join(", "))
+    };
+    vec![
+        name,
+        role.into(),
+        age,
+        of("User"),
+        of("Group"),
+        of("ServiceAccount"),
+    ]
+}
+
+#[cfg(test)]
+#[path = "kinds_tests.rs"]
+mod tests;

@@ -1,0 +1,389 @@
+//! Pods as rows: above all the one word that says how a pod is.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::{AGE, Column, NAME, age, or_nothing};
+use crate::objects::object::{at, list, text};
+
+pub(super) const COLUMNS: [Column; 9] = [
+    NAME,
+    Column::text(
+        "Ready",
+        "The aggregate readiness state of this pod for accepting traffic.",
+    ),
+    Column::text(
+        "Status",
+        "The aggregate status of the containers in this pod.",
+    ),
+    Column::text(
+        "Restarts",
+        "The number of times the containers in this pod have been restarted and when the last container in this pod \
+         has restarted.",
+    ),
+    AGE,
+    Column::wide(
+        "IP",
+        "podIP address allocated to the pod. Routable at least within the cluster. Empty if not yet allocated.",
+    ),
+    Column::wide(
+        "Node",
+        "NodeName indicates in which node this pod is scheduled. If empty, this pod is a candidate for scheduling by \
+         the scheduler defined in schedulerName. Once this field is set, the kubelet for this node becomes responsible \
+         for the lifecycle of this pod. This field should not be used to express a desire for the pod to be scheduled \
+         on a specific node. https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#nodename",
+    ),
+    Column::wide(
+        "Nominated Node",
+        "nominatedNodeName is set only when this pod preempts other pods on the node, but it cannot be scheduled right \
+         away as preemption victims receive their graceful termination periods. This field does not guarantee that the \
+         pod will be scheduled on this node. Scheduler may decide to place the pod elsewhere if other nodes become \
+         available sooner. Scheduler may also decide to give the resources on this node to a higher priority pod that \
+         is created after preemption. As a result, this field may be different than PodSpec.nodeName when the pod is \
+         scheduled.",
+    ),
+    Column::wide(
+        "Readiness Gates",
+        "If specified, all readiness gates will be evaluated for pod readiness. A pod is ready when all its containers \
+         are ready AND all conditions specified in the readiness gates have status equal to \"True\" More info: \
+         https://git.k8s.io/enhancements/keps/sig-network/580-pod-readiness-gates",
+    ),
+];
+
+/// What is counted over the containers of a pod.
+#[derive(Debug, Default)]
+struct Count {
+    ready: usize,
+    restarts: i64,
+    /// When the last container that was started again had ended.
+    last: Option<Timestamp>,
+}
+
+impl Count {
+    fn restarted(&mut self, container: &Value) {
+        self.restarts += container
+            .get("restartCount")
+            .and_then(Value::as_i64)
+            .unwrap_or(0);
+        let ended = text(container, &["lastState", "terminated", "finishedAt"]);
+        self.last = self.last.max(ended.parse().ok());
+    }
+}
+
+pub(super) fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
+    let spec = |field: &str| list(pod, &["spec", field]);
+    let sidecars: Vec<&str> = spec("initContainers")
+        .iter()
+        .filter(|c| text(c, &["restartPolicy"]) == "Always")
+        .map(|c| text(c, &["name"]))
+        .collect();
+    let total = spec("containers").len() + sidecars.len();
+    let mut count = Count::default();
+    let word = word(pod, &sidecars, &mut count);
+    let restarts = match count.last.filter(|_| count.restarts != 0) {
+        Some(last) => format!(
+            "{} ({} ago)",
+            count.restarts,
+            super::age::since(&last.to_string(), now)
+        ),
+        None => count.restarts.to_string(),
+    };
+    vec![
+        text(pod, &["metadata", "name"]).into(),
+        format!("{}/{total}", count.ready).into(),
+        word.into(),
+        restarts.into(),
+        age(pod, now).into(),
+        or_nothing(address(pod)).into(),
+        or_nothing(text(pod, &["spec", "nodeName"])).into(),
+        or_nothing(text(pod, &["status", "nominatedNodeName"])).into(),
+        readiness_gates(pod),
+    ]
+}
+
+fn address(pod: &Value) -> &str {
+    match list(pod, &["status", "podIPs"]).first() {
+        Some(first) => text(first, &["ip"]),
+        None => "",
+    }
+}
+
+fn readiness_gates(pod: &Value) -> Value {
+    let gates = list(pod, &["spec", "readinessGates"]);
+    if gates.is_empty() {
+        return json!(super::NOTHING);
+    }
+    let open = gates
+        .iter()
+        .filter(|gate| has_condition(pod, text(gate, &["conditionType"])))
+        .count();
+    format!("{open}/{}", gates.len()).into()
+}
+
+fn has_condition(pod: &Value, kind: &str) -> bool {
+    list(pod, &["status", "conditions"])
+        .iter()
+        .any(|c| text(c, &["type"]) == kind && text(c, &["status"]) == "True")
+}
+
+/// Why a container ended, where it says so, or else how.
+fn ending(terminated: &Value) -> String {
+    let number = |field: &str| terminated.get(field).and_then(Value::as_i64).unwrap_or(0);
+    match (text(terminated, &["reason"]), number("signal")) {
+        ("", 0) => format!("ExitCode:{}", number("exitCode")),
+        ("", signal) => format!("Signal:{signal}"),
+        (reason, _) => reason.to_owned(),
+    }
+}
+
+/// The one word for how the pod is. What is counted on the way depends on how far the pod has come.
+fn word(pod: &Value, sidecars: &[&str], count: &mut Count) -> String {
+    let phase = text(pod, &["status", "phase"]);
+    let reason = text(pod, &["status", "reason"]);
+    let mut word = if reason.is_empty() { phase } else { reason }.to_owned();
+    let gated = |c: &Value| {
+        text(c, &["type"]) == "PodScheduled" && text(c, &["reason"]) == "SchedulingGated"
+    };
+    if list(pod, &["status", "conditions"]).iter().any(gated) {
+        word = "SchedulingGated".to_owned();
+    }
+    let mut of_sidecars = Count::default();
+    let initializing = init_word(pod, sidecars, count, &mut of_sidecars);
+    if let Some(initializing) = &initializing {
+        word.clone_from(initializing);
+    }
+    if initializing.is_none() || has_condition(pod, "Initialized") {
+        (count.restarts, count.last) = (of_sidecars.restarts, of_sidecars.last);
+        main_word(pod, &mut word, count);
+    }
+    if at(pod, &["metadata", "deletionTimestamp"]).is_none() {
+        return word;
+    }
+    match (reason, phase) {
+        ("NodeLost", _) => "Unknown".to_owned(),
+        (_, "Succeeded" | "Failed") => word,
+        _ => "Terminating".to_owned(),
+    }
+}
+
+/// How far the init containers have come, as long as they are not done.
+fn init_word(
+    pod: &Value,
+    sidecars: &[&str],
+    count: &mut Count,
+    of_sidecars: &mut Count,
+) -> Option<String> {
+    let total = list(pod, &["spec", "initContainers"]).len();
+    for (i, container) in list(pod, &["status", "initContainerStatuses"])
+        .iter()
+        .enumerate()
+    {
+        let is_sidecar = sidecars.contains(&text(container, &["name"]));
+        count.restarted(container);
+        if is_sidecar {
+            of_sidecars.restarted(container);
+        }
+        let terminated = at(container, &["state", "terminated"]);
+        let is = |field: &str| container.get(field) == Some(&Value::Bool(true));
+        match terminated {
+            Some(t) if t.get("exitCode").and_then(Value::as_i64).unwrap_or(0) == 0 => continue,
+            _ if is_sidecar && is("started") => {
+                count.ready += usize::from(is("ready"));
+                continue;
+            }
+            Some(t) => return Some(format!("Init:{}", ending(t))),
+            None => {}
+        }
+        let waiting = text(container, &["state", "waiting", "reason"]);
+        return Some(match waiting {
+            "" | "PodInitializing" => format!("Init:{i}/{total}"),
+            waiting => format!("Init:{waiting}"),
+        });
+    }
+    None
+}
+
+/// The first container that waits or has ended says how the pod is, unless another one still runs.
+fn main_word(pod: &Value, word: &mut String, count: &mut Count) {
+    let mut runs = false;
+    for container in list(pod, &["status", "containerStatuses"]).iter().rev() {
+        count.restarted(container);
+        let waiting = text(container, &["state", "waiting", "reason"]);
+        if !waiting.is_empty() {
+            waiting.clone_into(word);
+        } else if let Some(terminated) = at(container, &["state", "terminated"]) {
+            *word = ending(terminated);
+        } else if container.get("ready") == Some(&Value::Bool(true))
+            && at(container, &["state", "running"]).is_some()
+        {
+            runs = true;
+            count.ready += 1;
+        }
+    }
+    if word == "Completed" && runs {
+        let ready = has_condition(pod, "Ready");
+        *word = if ready { "Running" } else { "NotReady" }.to_owned();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: &str = "2026-01-01T01:00:00Z";
+
+    /// Ready, status and restarts of a pod.
+    fn shown(pod: &Value) -> [String; 3] {
+        let cells = cells(pod, NOW.parse().expect("a time"));
+        assert_eq!(cells.len(), COLUMNS.len());
+        [1, 2, 3].map(|i| cells[i].as_str().unwrap_or_default().to_owned())
+    }
+
+    fn pod(phase: &str, states: &[Value]) -> Value {
+        let names = (0..states.len()).map(|i| json!({"name": format!("c{i}")}));
+        let statuses = states.iter().enumerate().map(|(i, state)| {
+            json!({"name": format!("c{i}"), "ready": state.get("running").is_some(), "restartCount": 0, "state": state})
+        });
+        json!({
+            "metadata": {"name": "a", "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {"containers": names.collect::<Vec<_>>()},
+            "status": {"phase": phase, "containerStatuses": statuses.collect::<Vec<_>>()},
+        })
+    }
+
+    fn word(pod: &Value) -> String {
+        shown(pod)[1].clone()
+    }
+
+    #[test]
+    fn a_pod_is_as_its_containers_are() {
+        let ended = |fields: Value| pod("Failed", &[json!({"terminated": fields})]);
+        for (pod, wanted) in [
+            (pod("Pending", &[]), "Pending"),
+            (
+                pod(
+                    "Pending",
+                    &[json!({"waiting": {"reason": "ContainerCreating"}})],
+                ),
+                "ContainerCreating",
+            ),
+            (
+                pod("Pending", &[json!({"waiting": {"reason": "ErrImagePull"}})]),
+                "ErrImagePull",
+            ),
+            (pod("Running", &[json!({"running": {}})]), "Running"),
+            (
+                ended(json!({"exitCode": 0, "reason": "Completed"})),
+                "Completed",
+            ),
+            (ended(json!({"exitCode": 1, "reason": "Error"})), "Error"),
+            (
+                ended(json!({"exitCode": 137, "reason": "OOMKilled"})),
+                "OOMKilled",
+            ),
+            (ended(json!({"exitCode": 3})), "ExitCode:3"),
+            (ended(json!({"exitCode": 137, "signal": 9})), "Signal:9"),
+        ] {
+            assert_eq!(word(&pod), wanted, "{pod}");
+        }
+    }
+
+    #[test]
+    fn one_container_that_still_runs_keeps_the_pod_running() {
+        let mut pod = pod(
+            "Running",
+            &[
+                json!({"terminated": {"exitCode": 0, "reason": "Completed"}}),
+                json!({"running": {}}),
+            ],
+        );
+        assert_eq!(shown(&pod), ["1/2", "NotReady", "0"]);
+        pod["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
+        assert_eq!(word(&pod), "Running");
+    }
+
+    #[test]
+    fn a_pod_that_was_told_to_go_is_terminating_until_it_has_ended() {
+        let mut running = pod("Running", &[json!({"running": {}})]);
+        running["metadata"]["deletionTimestamp"] = json!(NOW);
+        assert_eq!(word(&running), "Terminating");
+        running["status"]["reason"] = json!("NodeLost");
+        assert_eq!(word(&running), "Unknown");
+        let mut failed = pod(
+            "Failed",
+            &[json!({"terminated": {"exitCode": 1, "reason": "Error"}})],
+        );
+        failed["metadata"]["deletionTimestamp"] = json!(NOW);
+        assert_eq!(word(&failed), "Error");
+    }
+
+    #[test]
+    fn init_containers_say_how_far_they_have_come() {
+        let init = |states: &[Value]| {
+            let mut pod = pod(
+                "Pending",
+                &[json!({"waiting": {"reason": "PodInitializing"}})],
+            );
+            let statuses = states.iter().map(|s| json!({"name": "i", "state": s}));
+            pod["spec"]["initContainers"] = json!([{"name": "i"}, {"name": "j"}]);
+            pod["status"]["initContainerStatuses"] = statuses.collect();
+            word(&pod)
+        };
+        let done = json!({"terminated": {"exitCode": 0}});
+        assert_eq!(init(&[json!({"running": {}})]), "Init:0/2");
+        assert_eq!(
+            init(&[
+                done.clone(),
+                json!({"waiting": {"reason": "PodInitializing"}})
+            ]),
+            "Init:1/2"
+        );
+        assert_eq!(init(&[done.clone(), done]), "PodInitializing");
+        assert_eq!(
+            init(&[json!({"terminated": {"exitCode": 2}})]),
+            "Init:ExitCode:2"
+        );
+        assert_eq!(
+            init(&[json!({"terminated": {"exitCode": 2, "signal": 9}})]),
+            "Init:Signal:9"
+        );
+        assert_eq!(
+            init(&[json!({"terminated": {"exitCode": 2, "reason": "Error"}})]),
+            "Init:Error"
+        );
+        assert_eq!(
+            init(&[json!({"waiting": {"reason": "CrashLoopBackOff"}})]),
+            "Init:CrashLoopBackOff"
+        );
+    }
+
+    #[test]
+    fn a_side_container_counts_among_the_others() {
+        let mut pod = pod("Running", &[json!({"running": {}})]);
+        pod["spec"]["initContainers"] = json!([{"name": "i", "restartPolicy": "Always"}]);
+        pod["status"]["initContainerStatuses"] = json!([{"name": "i", "started": true, "ready": true, "restartCount": 2, "state": {"running": {}}}]);
+        assert_eq!(shown(&pod), ["2/2", "Running", "2"]);
+    }
+
+    #[test]
+    fn restarts_tell_when_the_last_one_was() {
+        let mut pod = pod("Running", &[json!({"running": {}})]);
+        let status = &mut pod["status"]["containerStatuses"][0];
+        status["restartCount"] = json!(3);
+        assert_eq!(shown(&pod)[2], "3");
+        pod["status"]["containerStatuses"][0]["lastState"] =
+            json!({"terminated": {"exitCode": 1, "finishedAt": "2026-01-01T00:55:00Z"}});
+        assert_eq!(shown(&pod)[2], "3 (5m ago)");
+    }
+
+    #[test]
+    fn reasons_of_the_pod_itself_come_before_its_phase() {
+        let mut evicted = pod("Failed", &[]);
+        evicted["status"]["reason"] = json!("Evicted");
+        assert_eq!(word(&evicted), "Evicted");
+        let mut gated = pod("Pending", &[]);
+        gated["status"]["conditions"] =
+            json!([{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]);
+        assert_eq!(word(&gated), "SchedulingGated");
+    }
+}

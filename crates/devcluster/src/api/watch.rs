@@ -1,0 +1,426 @@
+//! Watches: what happens, as it happens, to those who asked.
+//!
+//! A watcher holds no queue. It has a place in the event log, and when it is woken it reads on from there; the log
+//! is the one bounded queue of all watchers. Who falls behind its end is cut off, as real servers cut off the slow.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use serde_json::json;
+use tokio::time::{Instant, sleep_until};
+
+use super::query::Query;
+use super::status::{ApiError, Cause};
+use super::view::View;
+use crate::objects::object::Key;
+use crate::objects::resource::Resource;
+use crate::objects::selector::Selector;
+use crate::storage::publish::Reader;
+use crate::storage::store::{Event, EventKind, Objects, range};
+
+/// How often a watcher hears of the newest version though nothing happened to what it watches.
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+
+/// So long before its end a watch hears of the newest version once more.
+const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
+
+/// How long a watch lasts that does not say: this long, and up to as long again, so that not all end at once.
+const LASTS: u64 = 1_800;
+
+/// About how much is sent at once: enough to save on calls, little enough to be fair to other watchers.
+const CHUNK: usize = 64 * 1024;
+
+/// What a watch is asked for.
+#[derive(Debug)]
+pub struct Watch {
+    resource: Resource,
+    namespace: Option<String>,
+    selector: Selector,
+    from: From,
+    bookmarks: bool,
+    /// Whether a bookmark tells where what was there at the beginning ends.
+    marks_end: bool,
+    timeout: Option<Duration>,
+    view: View,
+}
+
+#[derive(Debug)]
+enum From {
+    /// What is there comes first, once this version is reached.
+    State { at_least: u64 },
+    /// What happened after this version.
+    Version(u64),
+}
+
+impl Watch {
+    /// Reads the query of a watch.
+    pub fn parse(
+        resource: Resource,
+        namespace: Option<&str>,
+        query: &Query,
+        view: View,
+    ) -> Result<Self, ApiError> {
+        let selector = query.selector(resource)?;
+        let initial = query.flag("sendInitialEvents");
+        let causes = refusals(query, initial);
+        if !causes.is_empty() {
+            return Err(ApiError::invalid("ListOptions", "meta.k8s.io", "", causes));
+        }
+        let version = query.text("resourceVersion");
+        let number = if version.is_empty() {
+            0
+        } else {
+            version.parse().map_err(|_| {
+                // Real servers let this one through as an error of their own.
+                let version = serde_json::Value::from(version);
+                ApiError::unclassified(format!(
+                    "resourceVersion: Invalid value: {version}: strconv.ParseUint: parsing {version}: invalid syntax"
+                ))
+            })?
+        };
+        let bookmarks = query.flag("allowWatchBookmarks").unwrap_or(false);
+        let from = match initial {
+            Some(true) => From::State { at_least: number },
+            None if number == 0 => From::State { at_least: 0 },
+            Some(false) | None => From::Version(number),
+        };
+        let seconds = query
+            .number("timeoutSeconds")?
+            .and_then(|s| u64::try_from(s).ok())
+            .filter(|s| *s > 0);
+        Ok(Self {
+            resource,
+            namespace: namespace.map(str::to_owned),
+            selector,
+            from,
+            bookmarks,
+            marks_end: bookmarks && initial == Some(true),
+            timeout: seconds.map(|s| Duration::from_secs(s.min(u64::from(u32::MAX)))),
+            view,
+        })
+    }
+
+    /// Narrows it to one name, as the old paths of watches do.
+    pub fn named(mut self, name: &str) -> Self {
+        self.selector = self.selector.named(name);
+        self
+    }
+
+    /// The version that must have been reached before the watch can begin.
+    pub fn needs(&self) -> u64 {
+        match self.from {
+            From::State { at_least } => at_least,
+            From::Version(_) => 0,
+        }
+    }
+
+    /// Begins it.
+    pub fn start(self, mut published: Reader) -> Watcher {
+        let (cursor, initial, cut, version) = {
+            let now = published.borrow_and_update();
+            let version = now.state.resource_version();
+            match self.from {
+                From::State { .. } => {
+                    let initial = Initial {
+                        objects: now.state.objects().clone(),
+                        after: None,
+                        version,
+                    };
+                    (version, Some(initial), now.cuts, version)
+                }
+                // Asked for from version 0, but without what is there: from now on.
+                From::Version(0) => (version, None, now.cuts, version),
+                From::Version(from) => (from, None, now.cuts, version),
+            }
+        };
+        let lasts = self.timeout.unwrap_or_else(|| {
+            let spread = version.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+            Duration::from_secs(LASTS + spread % LASTS)
+        });
+        let now = Instant::now();
+        let mut watcher = Watcher {
+            published,
+            cut,
+            cursor,
+            seen: version,
+            initial,
+            ends: now + lasts,
+            next_bookmark: None,
+            fresh: true,
+            first: true,
+            over: false,
+            watch: self,
+        };
+        watcher.next_bookmark = watcher.bookmark_after(now);
+        watcher
+    }
+}
+
+/// All that is wrong with the way a version is asked for.
+fn refusals(query: &Query, initial: Option<bool>) -> Vec<Cause> {
+    let (field, matching) = ("resourceVersionMatch", query.text("resourceVersionMatch"));
+    let mut causes = Vec::new();
+    if initial.is_some() && matching != "NotOlderThan" {
+        let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+        causes.push(Cause::forbidden(field, why));
+    }
+    if matching.is_empty() {
+        return causes;
+    }
+    if initial.is_none() {
+        let why =
+            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+        causes.push(Cause::forbidden(field, why));
+    }
+    if matching != "NotOlderThan" {
+        let known = ["NotOlderThan"];
+        causes.push(Cause::not_supported(field, &matching.into(), &known));
+    }
+    if !query.text("continue").is_empty() {
+        let why = "resourceVersionMatch is forbidden when continue is provided";
+        causes.push(Cause::forbidden(field, why));
+    }
+    causes
+}
+
+/// What was there when the watch began, as far as it has not been sent.
+struct Initial {
+    objects: Objects,
+    after: Option<Key>,
+    version: u64,
+}
+
+/// An open watch.
+pub struct Watcher {
+    published: Reader,
+    /// How often watches had been cut off when this one began.
+    cut: u64,
+    /// The version up to which all has been sent.
+    cursor: u64,
+    /// The version of the state last read.
+    seen: u64,
+    initial: Option<Initial>,
+    ends: Instant,
+    next_bookmark: Option<Instant>,
+    /// Whether nothing was read of the log yet.
+    fresh: bool,
+    /// Whether nothing was sent yet.
+    first: bool,
+    over: bool,
+    watch: Watch,
+}
+
+enum Read {
+    Lines(Bytes),
+    Nothing,
+    End,
+}
+
+impl Watcher {
+    /// The next lines, or nothing once it is over.
+    pub async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            let now = Instant::now();
+            if self.over || now >= self.ends {
+                return None;
+            }
+            self.give_up_initial();
+            if let Some(lines) = self.next_initial() {
+                return Some(lines);
+            }
+            match self.read_log() {
+                Read::Lines(lines) => return Some(lines),
+                Read::End => return None,
+                Read::Nothing => {}
+            }
+            if self.next_bookmark.is_some_and(|at| now >= at) {
+                self.next_bookmark = self.bookmark_after(now);
+                // One who waits for a version of the future is not told of an earlier one.
+                if self.seen >= self.cursor {
+                    return Some(self.bookmark(self.cursor, false));
+                }
+            }
+            let wake = self.next_bookmark.map_or(self.ends, |at| at.min(self.ends));
+            tokio::select! {
+                biased;
+                changed = self.published.changed() => {
+                    if changed.is_err() {
+                        return None;
+                    }
+                }
+                () = sleep_until(wake) => {}
+            }
+        }
+    }
+
+    /// As real servers do it: each minute, and shortly before the end.
+    fn bookmark_after(&self, now: Instant) -> Option<Instant> {
+        if !self.watch.bookmarks {
+            return None;
+        }
+        let before_end = self.ends.checked_sub(BOOKMARK_BEFORE_END).unwrap_or(now);
+        let next = before_end.min(now + BOOKMARK_EVERY);
+        (next > now).then_some(next)
+    }
+
+    fn bookmark(&mut self, version: u64, ends_initial: bool) -> Bytes {
+        let mut metadata =
+            json!({"resourceVersion": version.to_string(), "creationTimestamp": null});
+        if ends_initial {
+            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        let first = std::mem::take(&mut self.first);
+        self.watch
+            .view
+            .bookmark(self.watch.resource, metadata, first)
+    }
+
+    /// One who takes longer over what was there than the log remembers would be cut off after it, and until then keep
+    /// what nobody else has any more.
+    fn give_up_initial(&mut self) {
+        let behind = self
+            .published
+            .borrow()
+            .state
+            .event_after(self.cursor)
+            .is_err();
+        if behind {
+            self.initial = None;
+        }
+    }
+
+    /// What was there at the beginning, some at a time.
+    fn next_initial(&mut self) -> Option<Bytes> {
+        let initial = self.initial.as_mut()?;
+        let mut lines = BytesMut::new();
+        let mut last = None;
+        let after = initial
+            .after
+            .as_ref()
+            .map(|key| (&*key.namespace, &*key.name));
+        let mut all = range(
+            &initial.objects,
+            self.watch.resource,
+            self.watch.namespace.as_deref(),
+            after,
+        );
+        for object in &mut all {
+            if self.watch.selector.matches(object) {
+                let first = std::mem::take(&mut self.first);
+                lines.extend_from_slice(&self.watch.view.event(EventKind::Added, object, first));
+            }
+            last = Some(object.key().clone());
+            if lines.len() >= CHUNK {
+                break;
+            }
+        }
+        let done = all.next().is_none();
+        drop(all);
+        let version = initial.version;
+        initial.after = last.or(initial.after.take());
+        if done {
+            self.initial = None;
+            if self.watch.marks_end {
+                lines.extend_from_slice(&self.bookmark(version, true));
+            }
+        }
+        (!lines.is_empty()).then(|| lines.freeze())
+    }
+
+    /// What happened since, as far as it fits into one chunk.
+    fn read_log(&mut self) -> Read {
+        let now = self.published.borrow_and_update();
+        if now.cuts != self.cut || now.stopping {
+            return Read::End;
+        }
+        let mut first: Option<Bytes> = None;
+        let mut more = BytesMut::new();
+        loop {
+            let event = match now.state.event_after(self.cursor) {
+                Ok(Some(event)) => event,
+                Ok(None) => {
+                    self.seen = now.state.resource_version();
+                    break;
+                }
+                Err(_) if self.fresh => {
+                    self.over = true;
+                    return Read::Lines(too_old(self.cursor, now.state.compacted()));
+                }
+                Err(_) => {
+                    tracing::info!(target: "apiserver.watch", "cut off a watcher that fell behind");
+                    return Read::End;
+                }
+            };
+            self.cursor = event.object().resource_version();
+            let Some(line) = self.watch.line(event, self.first) else {
+                continue;
+            };
+            self.first = false;
+            match (&first, more.is_empty()) {
+                (None, _) => first = Some(line),
+                (Some(start), true) => {
+                    more.extend_from_slice(start);
+                    more.extend_from_slice(&line);
+                }
+                (Some(_), false) => more.extend_from_slice(&line),
+            }
+            if more.len() >= CHUNK {
+                break;
+            }
+        }
+        drop(now);
+        self.fresh = false;
+        match first {
+            None => Read::Nothing,
+            Some(line) if more.is_empty() => Read::Lines(line),
+            Some(_) => Read::Lines(more.freeze()),
+        }
+    }
+}
+
+impl Watch {
+    /// The event as this watcher sees it: an object that comes into what it selects is new to it, one that leaves
+    /// is gone.
+    fn line(&self, event: &Event, first: bool) -> Option<Bytes> {
+        let object = event.object();
+        let key = object.key();
+        if key.resource != self.resource
+            || self
+                .namespace
+                .as_deref()
+                .is_some_and(|n| n != &*key.namespace)
+        {
+            return None;
+        }
+        let as_it_is = |kind: EventKind| {
+            if self.view.is_whole() && kind == event.kind() {
+                event.line().clone()
+            } else {
+                self.view.event(kind, object, first)
+            }
+        };
+        if self.selector.is_empty() {
+            return Some(as_it_is(event.kind()));
+        }
+        let before = event.previous().filter(|p| self.selector.matches(p));
+        let after = event.kind() != EventKind::Deleted && self.selector.matches(object);
+        match (before, after) {
+            (None, false) => None,
+            (None, true) => Some(as_it_is(EventKind::Added)),
+            (Some(_), true) => Some(as_it_is(event.kind())),
+            (Some(_), false) if event.kind() == EventKind::Deleted => {
+                Some(as_it_is(EventKind::Deleted))
+            }
+            (Some(before), false) => {
+                let last = before.last(object.resource_version());
+                Some(self.view.event(EventKind::Deleted, &last, first))
+            }
+        }
+    }
+}
+
+/// Told in the stream, as real servers do.
+fn too_old(asked: u64, oldest: u64) -> Bytes {
+    let error = ApiError::expired(format!("too old resource version: {asked} ({oldest})"));
+    format!("{}\n", json!({"type": "ERROR", "object": error.to_value()})).into()
+}

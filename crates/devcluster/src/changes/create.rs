@@ -1,0 +1,144 @@
+//! Putting something new into the store.
+
+use serde_json::{Value, json};
+
+use super::own;
+use super::quota;
+use super::update::Owners;
+use super::write::{Answer, Moment, Part};
+use crate::api::status::ApiError;
+use crate::objects::object::{Key, set, text, unset};
+use crate::objects::resource::Resource;
+use crate::storage::store::State;
+use crate::validation::defaults;
+use crate::validation::validate;
+
+/// How many names are tried where a client leaves the name to the server.
+const NAMES_TRIED: usize = 8;
+
+impl State {
+    pub(crate) fn create(
+        &mut self,
+        resource: Resource,
+        namespace: &str,
+        mut object: Value,
+        owners: Owners,
+        moment: &mut Moment<'_>,
+    ) -> Result<Answer, ApiError> {
+        let traits = resource.traits();
+        if !text(&object, &["metadata", "resourceVersion"]).is_empty() {
+            return Err(ApiError::unclassified(
+                "resourceVersion should not be set on objects to be created",
+            ));
+        }
+        if traits.namespaced {
+            self.check_namespace(resource, namespace, text(&object, &["metadata", "name"]))?;
+            set(&mut object, &["metadata", "namespace"], namespace.into());
+        }
+        let generated = self.generate_name(resource, namespace, &mut object, moment);
+        defaults::fill(resource, &mut object);
+        if owners == Owners::New {
+            own::track(resource, Part::Main, None, &mut object, moment);
+        }
+        for field in [
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "generation",
+        ] {
+            unset(&mut object, &["metadata", field]);
+        }
+        set(&mut object, &["metadata", "uid"], moment.ids.uid().into());
+        set(
+            &mut object,
+            &["metadata", "creationTimestamp"],
+            moment.text(),
+        );
+        if resource == Resource::Pods || resource.is_a_set() {
+            set(&mut object, &["metadata", "generation"], 1.into());
+        }
+        defaults::admit(resource, &mut object);
+        // A node tells of itself when it registers.
+        if traits.has_status && resource != Resource::Nodes {
+            unset(&mut object, &["status"]);
+            if let Some(status) = defaults::first_status(resource, &object) {
+                set(&mut object, &["status"], status);
+            }
+        }
+        if resource == Resource::Services {
+            self.give_address(&mut object);
+        }
+        let name = text(&object, &["metadata", "name"]).to_owned();
+        let causes = validate::object(resource, &object);
+        if !causes.is_empty() {
+            return Err(ApiError::invalid(traits.kind, traits.group, &name, causes));
+        }
+        let key = Key::new(resource, namespace, &name);
+        let updates = quota::admit(self, &key, &object)?;
+        if self.get(&key).is_some() {
+            return Err(match generated {
+                true => ApiError::no_unique_name(traits.plural, traits.group, &name),
+                false => ApiError::already_exists(traits.plural, traits.group, &name),
+            });
+        }
+        for (quota, value) in updates {
+            self.put(quota, value)?;
+        }
+        Ok(Answer::Object(self.put(key, object)?, true))
+    }
+
+    /// Gives an object a name, if it wants one: as often as a real server tries it, one that is not taken.
+    fn generate_name(
+        &self,
+        resource: Resource,
+        namespace: &str,
+        object: &mut Value,
+        moment: &mut Moment<'_>,
+    ) -> bool {
+        let base = text(object, &["metadata", "generateName"]).to_owned();
+        if base.is_empty() || !text(object, &["metadata", "name"]).is_empty() {
+            return false;
+        }
+        let mut name = moment.ids.name(&base);
+        for _ in 1..NAMES_TRIED {
+            if self.get(&Key::new(resource, namespace, &name)).is_none() {
+                break;
+            }
+            name = moment.ids.name(&base);
+        }
+        set(object, &["metadata", "name"], name.into());
+        true
+    }
+
+    /// Nothing is created in a namespace that is not there, or on its way out.
+    fn check_namespace(
+        &self,
+        resource: Resource,
+        namespace: &str,
+        name: &str,
+    ) -> Result<(), ApiError> {
+        let traits = resource.traits();
+        let found = self.get(&Key::new(Resource::Namespaces, "", namespace));
+        match found {
+            None => Err(ApiError::not_found("namespaces", "", namespace)),
+            Some(found) if found.is_terminating() => Err(ApiError::namespace_terminating(
+                traits.plural,
+                traits.group,
+                name,
+                namespace,
+            )),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// A service that is not headless has an address of its own, which nothing answers at here.
+    fn give_address(&self, service: &mut Value) {
+        let kind = text(service, &["spec", "type"]);
+        if kind == "ExternalName" || !text(service, &["spec", "clusterIP"]).is_empty() {
+            return;
+        }
+        let next = self.resource_version() + 1;
+        let address = format!("10.96.{}.{}", next / 254 % 256, next % 254 + 1);
+        set(service, &["spec", "clusterIPs"], json!([address]));
+        set(service, &["spec", "clusterIP"], address.into());
+    }
+}

@@ -1,0 +1,371 @@
+//! Deletion: at once, after a grace, or once all that hold the object have let go.
+
+use serde_json::{Value, json};
+
+use super::write::{Answer, Moment, seconds};
+use crate::api::status::{ApiError, Cause, success};
+use crate::objects::object::{Key, Object, at, list, set, text, unset};
+use crate::objects::resource::Resource;
+use crate::objects::selector::Selector;
+use crate::storage::store::State;
+
+/// The finalizer that holds an owner until nothing names it any more.
+pub const ORPHAN: &str = "orphan";
+
+/// The finalizer that holds an owner until what it owns is gone.
+pub const FOREGROUND: &str = "foregroundDeletion";
+
+/// What becomes of what the object owns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Propagation {
+    /// It goes after its owner.
+    #[default]
+    Background,
+    /// It goes before its owner.
+    Foreground,
+    /// It stays, without an owner.
+    Orphan,
+}
+
+/// How to delete.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeleteOptions {
+    /// The grace asked for; the object's own where there is none.
+    pub grace: Option<i64>,
+    /// The uid the object must have.
+    pub uid: Option<String>,
+    /// The version the object must have.
+    pub resource_version: Option<String>,
+    /// What becomes of what it owns; background where nothing is said.
+    pub propagation: Option<Propagation>,
+    /// Whether nothing shall come of it.
+    pub dry_run: bool,
+}
+
+fn invalid(cause: Cause) -> ApiError {
+    ApiError::invalid("DeleteOptions", "meta.k8s.io", "", vec![cause])
+}
+
+impl DeleteOptions {
+    /// From a `DeleteOptions` object.
+    pub fn from_value(options: &Value) -> Result<Self, ApiError> {
+        let wrong = |what: &str| {
+            ApiError::bad_request(format!(
+                "decoded object cannot be converted to DeleteOptions: {what}"
+            ))
+        };
+        if !options.is_object() {
+            return Err(wrong("no object"));
+        }
+        let kind = text(options, &["kind"]);
+        if !matches!(kind, "" | "DeleteOptions") {
+            return Err(wrong(&format!("kind {kind}")));
+        }
+        let text = |path: &[&str]| match at(options, path) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(s)) => Ok(Some(s.clone())),
+            Some(_) => Err(wrong(&format!("{} is no string", path.join(".")))),
+        };
+        let grace = match options.get("gracePeriodSeconds") {
+            None | Some(Value::Null) => None,
+            Some(grace) => Some(
+                grace
+                    .as_i64()
+                    .ok_or_else(|| wrong("gracePeriodSeconds is no integer"))?,
+            ),
+        };
+        let mut read = Self {
+            grace,
+            uid: text(&["preconditions", "uid"])?,
+            resource_version: text(&["preconditions", "resourceVersion"])?,
+            ..Self::default()
+        };
+        if let Some(policy) = text(&["propagationPolicy"])? {
+            read.set_propagation(&policy)?;
+        }
+        match options.get("orphanDependents") {
+            None | Some(Value::Null) => {}
+            Some(Value::Bool(orphan)) => read.set_orphan(*orphan)?,
+            Some(_) => return Err(wrong("orphanDependents is no boolean")),
+        }
+        let stages = list(options, &["dryRun"]);
+        if stages.iter().any(|stage| stage.as_str() != Some("All")) {
+            return Err(invalid(Cause::not_supported(
+                "dryRun",
+                &stages.to_vec().into(),
+                &["All"],
+            )));
+        }
+        read.dry_run = !stages.is_empty();
+        Ok(read)
+    }
+
+    /// Takes a propagation policy.
+    pub fn set_propagation(&mut self, policy: &str) -> Result<(), ApiError> {
+        self.propagation = Some(match policy {
+            "Background" => Propagation::Background,
+            "Foreground" => Propagation::Foreground,
+            "Orphan" => Propagation::Orphan,
+            other => {
+                let known = ["Foreground", "Background", "Orphan", "nil"];
+                return Err(invalid(Cause::not_supported(
+                    "propagationPolicy",
+                    &other.into(),
+                    &known,
+                )));
+            }
+        });
+        Ok(())
+    }
+
+    /// Takes the older way to say what becomes of what is owned.
+    pub fn set_orphan(&mut self, orphan: bool) -> Result<(), ApiError> {
+        if self.propagation.is_some() {
+            let detail = "orphanDependents and deletionPropagation cannot be both set";
+            return Err(invalid(Cause::invalid(
+                "propagationPolicy",
+                &Value::Null,
+                detail,
+            )));
+        }
+        self.propagation = Some(if orphan {
+            Propagation::Orphan
+        } else {
+            Propagation::Background
+        });
+        Ok(())
+    }
+}
+
+/// Whether the object is the one that the client means.
+pub(crate) fn check_preconditions(
+    object: &Object,
+    options: &DeleteOptions,
+) -> Result<(), ApiError> {
+    let key = object.key();
+    let traits = key.resource.traits();
+    let conflict = |why: String| {
+        Err(ApiError::conflict(
+            traits.plural,
+            traits.group,
+            &key.name,
+            &why,
+        ))
+    };
+    if let Some(uid) = &options.uid
+        && uid != object.uid()
+    {
+        return conflict(format!(
+            "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been \
+             deleted and then recreated",
+            object.uid()
+        ));
+    }
+    if let Some(version) = &options.resource_version
+        && *version != object.resource_version().to_string()
+    {
+        return conflict(format!(
+            "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). \
+             The object might have been modified",
+            object.resource_version()
+        ));
+    }
+    Ok(())
+}
+
+/// What a delete does first.
+enum Step {
+    /// The object is told of a grace, and goes at once if that is none.
+    Mark { grace: i64 },
+    /// It is on its way, and this delete changes nothing.
+    Pending,
+    /// It goes, if nothing holds it.
+    Now,
+}
+
+fn step(object: &Object, options: &DeleteOptions) -> Step {
+    if object.key().resource != Resource::Pods {
+        return Step::Now;
+    }
+    let asked = options.grace.map(|grace| if grace < 0 { 1 } else { grace });
+    if object.is_terminating() {
+        // Told before: the grace may only become shorter.
+        return match (object.deletion_grace().unwrap_or(0), asked) {
+            (0, _) => Step::Now,
+            (pending, Some(asked)) if asked < pending => Step::Mark { grace: asked },
+            _ => Step::Pending,
+        };
+    }
+    let pod = object.value();
+    let own = at(pod, &["spec", "terminationGracePeriodSeconds"])
+        .and_then(Value::as_i64)
+        .unwrap_or(0);
+    let unassigned = text(pod, &["spec", "nodeName"]).is_empty();
+    let finished = matches!(text(pod, &["status", "phase"]), "Succeeded" | "Failed");
+    let grace = if unassigned || finished {
+        0
+    } else {
+        asked.unwrap_or(own)
+    };
+    Step::Mark {
+        grace: if grace < 0 { 1 } else { grace },
+    }
+}
+
+/// Deletes one object, or sets out to.
+pub(crate) fn one(
+    state: &mut State,
+    key: &Key,
+    options: &DeleteOptions,
+    moment: &Moment<'_>,
+) -> Result<Answer, ApiError> {
+    let old = state.existing(key)?;
+    check_preconditions(&old, options)?;
+    if key.resource == Resource::Namespaces {
+        return namespace(state, &old, moment);
+    }
+    let step = step(&old, options);
+    if matches!(step, Step::Pending) {
+        return Ok(Answer::Object(old, false));
+    }
+    let mut new = old.value().clone();
+    hold_for_owned(&mut new, options);
+    let held = !list(&new, &["metadata", "finalizers"]).is_empty();
+    match step {
+        Step::Mark { grace } => mark(&mut new, grace, moment),
+        Step::Now if held => mark(&mut new, 0, moment),
+        Step::Now | Step::Pending => {}
+    }
+    let grace = at(&new, &["metadata", "deletionGracePeriodSeconds"])
+        .and_then(Value::as_i64)
+        .unwrap_or(0);
+    let marked = if new == *old.value() {
+        old
+    } else {
+        state.put(key.clone(), new)?
+    };
+    if held || grace > 0 {
+        return Ok(Answer::Object(marked, false));
+    }
+    let last = state.remove(key).unwrap_or(marked);
+    let traits = key.resource.traits();
+    if traits.returns_deleted {
+        return Ok(Answer::Object(last, false));
+    }
+    let mut details = json!({"name": &*key.name, "kind": traits.plural, "uid": last.uid()});
+    if !traits.group.is_empty() {
+        details["group"] = traits.group.into();
+    }
+    Ok(Answer::Status(200, success(200, Some(details))))
+}
+
+/// Namespaces that are always there.
+const IMMORTAL: [&str; 3] = ["default", "kube-public", "kube-system"];
+
+/// A namespace goes once its content is gone.
+fn namespace(state: &mut State, old: &Object, moment: &Moment<'_>) -> Result<Answer, ApiError> {
+    let name = &*old.key().name;
+    if IMMORTAL.contains(&name) {
+        return Err(ApiError::forbidden(
+            "namespaces",
+            "",
+            name,
+            "this namespace may not be deleted",
+        ));
+    }
+    let mut new = old.value().clone();
+    if !old.is_terminating() {
+        set(&mut new, &["metadata", "deletionTimestamp"], moment.text());
+        set(&mut new, &["status", "phase"], "Terminating".into());
+    }
+    if new == *old.value() {
+        let why = "The system is ensuring all content is removed from this namespace.  Upon completion, this \
+                   namespace will automatically be purged by the system.";
+        return Err(ApiError::conflict("namespaces", "", name, why));
+    }
+    Ok(Answer::Object(state.put(old.key().clone(), new)?, false))
+}
+
+/// Sets or shortens the grace. What is told for the first time is another generation.
+fn mark(object: &mut Value, grace: i64, moment: &Moment<'_>) {
+    let told = at(object, &["metadata", "deletionTimestamp"])
+        .and_then(Value::as_str)
+        .map(str::to_owned);
+    let began = match told {
+        None => {
+            if let Some(generation) =
+                at(object, &["metadata", "generation"]).and_then(Value::as_i64)
+            {
+                set(object, &["metadata", "generation"], (generation + 1).into());
+            }
+            moment.now
+        }
+        Some(until) => {
+            let pending = at(object, &["metadata", "deletionGracePeriodSeconds"])
+                .and_then(Value::as_i64)
+                .unwrap_or(0);
+            let until: jiff::Timestamp = until.parse().unwrap_or(moment.now);
+            until
+                .checked_sub(jiff::SignedDuration::from_secs(pending))
+                .unwrap_or(moment.now)
+        }
+    };
+    // A grace beyond the end of time is as good as none that ends.
+    let until = began
+        .checked_add(jiff::SignedDuration::from_secs(grace))
+        .unwrap_or(jiff::Timestamp::MAX);
+    set(
+        object,
+        &["metadata", "deletionTimestamp"],
+        seconds(until).into(),
+    );
+    set(
+        object,
+        &["metadata", "deletionGracePeriodSeconds"],
+        grace.into(),
+    );
+}
+
+/// The finalizers by which what is owned goes first, or is let off.
+fn hold_for_owned(object: &mut Value, options: &DeleteOptions) {
+    let Some(propagation) = options.propagation else {
+        return;
+    };
+    let mut finalizers = list(object, &["metadata", "finalizers"]).to_vec();
+    finalizers.retain(|f| f != ORPHAN && f != FOREGROUND);
+    match propagation {
+        Propagation::Background => {}
+        Propagation::Foreground => finalizers.push(FOREGROUND.into()),
+        Propagation::Orphan => finalizers.push(ORPHAN.into()),
+    }
+    if finalizers.is_empty() {
+        unset(object, &["metadata", "finalizers"]);
+    } else {
+        set(object, &["metadata", "finalizers"], finalizers.into());
+    }
+}
+
+/// Deletes all objects that are meant, one by one.
+pub(crate) fn collection(
+    state: &mut State,
+    resource: Resource,
+    namespace: Option<&str>,
+    selector: &Selector,
+    options: &DeleteOptions,
+    moment: &Moment<'_>,
+) -> Result<Answer, ApiError> {
+    let version = state.resource_version();
+    let objects: Vec<_> = state
+        .list(resource, namespace)
+        .filter(|o| selector.matches(o))
+        .cloned()
+        .collect();
+    for object in &objects {
+        one(state, object.key(), options, moment)?;
+    }
+    Ok(Answer::Deleted {
+        resource,
+        version,
+        objects,
+    })
+}

@@ -1,0 +1,283 @@
+//! JSON patch, RFC 6902.
+
+use serde_json::Value;
+
+use crate::api::status::ApiError;
+
+/// More operations than this in one JSON patch are refused, as real servers do.
+const MAX_OPERATIONS: usize = 10_000;
+
+/// What the copies of one JSON patch may amount to; copies of copies would double without end.
+const MAX_COPIED: usize = 3 * 1024 * 1024;
+
+/// Carries a JSON patch out on `target`.
+pub(crate) fn apply(target: &mut Value, patch: &Value) -> Result<(), ApiError> {
+    let Some(operations) = patch.as_array() else {
+        return Err(ApiError::bad_request(
+            "error decoding patch: a JSON patch is a list of operations",
+        ));
+    };
+    if operations.len() > MAX_OPERATIONS {
+        let count = operations.len();
+        return Err(ApiError::too_large(format!(
+            "Request entity too large: The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {count}"
+        )));
+    }
+    let mut copied = 0;
+    for operation in operations {
+        json_operation(target, operation, &mut copied)?;
+    }
+    Ok(())
+}
+
+fn json_operation(
+    target: &mut Value,
+    operation: &Value,
+    copied: &mut usize,
+) -> Result<(), ApiError> {
+    let kind = operation
+        .get("op")
+        .and_then(Value::as_str)
+        .unwrap_or("unknown");
+    let pointer = |field: &str| match operation.get(field).and_then(Value::as_str) {
+        Some(path) if path.is_empty() || path.starts_with('/') => Ok(path),
+        _ => Err(refused(format!(
+            "{kind} operation failed to decode {field}: missing value"
+        ))),
+    };
+    let value = || operation.get("value").cloned().unwrap_or_default();
+    let path = pointer("path")?;
+    match kind {
+        "add" => add(target, path, value(), kind),
+        "replace" => replace(target, path, value()),
+        "remove" => remove(target, path, kind).map(|_| ()),
+        "test" => {
+            let expected = operation.get("value").unwrap_or(&Value::Null);
+            if target.pointer(path).unwrap_or(&Value::Null) == expected {
+                return Ok(());
+            }
+            Err(refused(format!("testing value {path} failed: test failed")))
+        }
+        "move" => {
+            let value = remove(target, pointer("from")?, kind)?;
+            add(target, path, value, kind)
+        }
+        "copy" => {
+            let from = pointer("from")?;
+            let value = target.pointer(from).cloned().ok_or_else(|| {
+                refused(format!(
+                    "copy operation does not apply: doc is missing from path: {from}: missing value"
+                ))
+            })?;
+            *copied = copied.saturating_add(size(&value));
+            if *copied > MAX_COPIED {
+                return Err(ApiError::too_large(
+                    "Request entity too large: the copies of the patch are too large",
+                ));
+            }
+            add(target, path, value, kind)
+        }
+        other => Err(refused(format!("Unexpected kind: {other}"))),
+    }
+}
+
+fn refused(why: String) -> ApiError {
+    ApiError::unprocessable(&why)
+}
+
+/// About how large a value is; enough to bound what copies add up to.
+fn size(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+        Value::String(s) => s.len() + 2,
+        Value::Array(items) => 2 + items.iter().map(size).sum::<usize>(),
+        Value::Object(fields) => {
+            2 + fields
+                .iter()
+                .map(|(k, v)| k.len() + 3 + size(v))
+                .sum::<usize>()
+        }
+    }
+}
+
+fn split_pointer(path: &str) -> Option<(&str, String)> {
+    let (parent, last) = path.rsplit_once('/')?;
+    Some((parent, last.replace("~1", "/").replace("~0", "~")))
+}
+
+fn index(last: &str, len: usize) -> Option<usize> {
+    let plain = last == "0" || (!last.starts_with('0') && last.bytes().all(|b| b.is_ascii_digit()));
+    last.parse().ok().filter(|i| plain && *i < len)
+}
+
+fn invalid_index(kind: &str, path: &str, last: &str) -> ApiError {
+    refused(match last.parse::<i64>() {
+        Ok(_) => format!(
+            "error in {kind} for path: '{path}': Unable to access invalid index: {last}: invalid index referenced"
+        ),
+        Err(_) => format!(
+            "error in {kind} for path: '{path}': value was not a proper array index: '{last}': strconv.Atoi: parsing \"{last}\": invalid syntax"
+        ),
+    })
+}
+
+fn no_path(kind: &str, path: &str) -> ApiError {
+    refused(format!(
+        "{kind} operation does not apply: doc is missing path: \"{path}\": missing value"
+    ))
+}
+
+fn add(target: &mut Value, path: &str, value: Value, kind: &str) -> Result<(), ApiError> {
+    let Some((parent, last)) = split_pointer(path) else {
+        *target = value;
+        return Ok(());
+    };
+    match target.pointer_mut(parent) {
+        Some(Value::Object(fields)) => {
+            fields.insert(last, value);
+            Ok(())
+        }
+        Some(Value::Array(items)) => {
+            let place = if last == "-" {
+                Some(items.len())
+            } else {
+                index(&last, items.len() + 1)
+            };
+            items.insert(
+                place.ok_or_else(|| invalid_index(kind, path, &last))?,
+                value,
+            );
+            Ok(())
+        }
+        _ => Err(no_path(kind, path)),
+    }
+}
+
+/// As real servers carry it out, a field of an object need not be there to be replaced.
+fn replace(target: &mut Value, path: &str, value: Value) -> Result<(), ApiError> {
+    let Some((parent, last)) = split_pointer(path) else {
+        *target = value;
+        return Ok(());
+    };
+    let missing = |what: &str| {
+        refused(format!(
+            "replace operation does not apply: doc is missing {what}: {path}: missing value"
+        ))
+    };
+    match target.pointer_mut(parent) {
+        Some(Value::Object(fields)) => {
+            fields.insert(last, value);
+            Ok(())
+        }
+        Some(Value::Array(items)) => {
+            let place = index(&last, items.len()).ok_or_else(|| missing("key"))?;
+            items[place] = value;
+            Ok(())
+        }
+        _ => Err(missing("path")),
+    }
+}
+
+fn remove(target: &mut Value, path: &str, kind: &str) -> Result<Value, ApiError> {
+    let (parent, last) = split_pointer(path).ok_or_else(|| no_path(kind, path))?;
+    match target.pointer_mut(parent) {
+        Some(Value::Object(fields)) => fields.remove(&last).ok_or_else(|| {
+            refused(format!(
+                "error in {kind} for path: '{path}': Unable to remove nonexistent key: {last}: missing value"
+            ))
+        }),
+        Some(Value::Array(items)) => index(&last, items.len())
+            .map(|place| items.remove(place))
+            .ok_or_else(|| invalid_index(kind, path, &last)),
+        _ => Err(no_path(kind, path)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn patched(mut target: Value, patch: Value) -> Result<Value, ApiError> {
+        apply(&mut target, &patch)?;
+        Ok(target)
+    }
+
+    #[test]
+    fn a_json_patch_is_carried_out_in_order() {
+        let target = json!({"a/b": {"list": [1, 2]}, "x": 1});
+        let patch = json!([
+            {"op": "test", "path": "/x", "value": 1},
+            {"op": "add", "path": "/a~1b/list/1", "value": 9},
+            {"op": "add", "path": "/a~1b/list/-", "value": 3},
+            {"op": "remove", "path": "/a~1b/list/0"},
+            {"op": "move", "from": "/x", "path": "/y"},
+            {"op": "copy", "from": "/y", "path": "/z"},
+            {"op": "replace", "path": "/z", "value": null},
+        ]);
+        let want = json!({"a/b": {"list": [9, 2, 3]}, "y": 1, "z": null});
+        assert_eq!(patched(target, patch), Ok(want));
+    }
+
+    #[test]
+    fn a_json_patch_that_does_not_apply_is_unprocessable() {
+        for operation in [
+            json!({"op": "test", "path": "/a", "value": 2}),
+            json!({"op": "remove", "path": "/none"}),
+            json!({"op": "replace", "path": "/none/x", "value": 1}),
+            json!({"op": "replace", "path": "/list/0", "value": 1}),
+            json!({"op": "add", "path": "/none/x", "value": 1}),
+            json!({"op": "add", "path": "/list/01", "value": 1}),
+            json!({"op": "add", "path": "/list/9", "value": 1}),
+            json!({"op": "fly", "path": "/a"}),
+            json!({"op": "add"}),
+            json!(7),
+        ] {
+            let error = patched(json!({"a": 1, "list": []}), json!([operation]));
+            assert_eq!(error.map_err(|e| e.code), Err(422), "{operation}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_apply_is_told_in_the_words_of_a_real_server() {
+        let why = |operation: Value| {
+            let error = patched(json!({"a": 1, "list": []}), json!([operation]));
+            let details = error.expect_err("refused").details.unwrap_or_default();
+            details["causes"][0]["message"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        };
+        assert_eq!(
+            why(json!({"op": "test", "path": "/a", "value": 2})),
+            "testing value /a failed: test failed"
+        );
+        assert_eq!(
+            why(json!({"op": "add", "path": "/none/x", "value": 1})),
+            "add operation does not apply: doc is missing path: \"/none/x\": missing value"
+        );
+        assert_eq!(
+            why(json!({"op": "remove", "path": "/none"})),
+            "error in remove for path: '/none': Unable to remove nonexistent key: none: missing value"
+        );
+        assert_eq!(
+            why(json!({"op": "fly", "path": "/a"})),
+            "Unexpected kind: fly"
+        );
+    }
+
+    #[test]
+    fn a_field_need_not_be_there_to_be_replaced() {
+        let patch = json!([{"op": "replace", "path": "/b", "value": 2}]);
+        assert_eq!(patched(json!({"a": 1}), patch), Ok(json!({"a": 1, "b": 2})));
+    }
+
+    #[test]
+    fn copies_of_copies_are_stopped() {
+        let copies: Vec<Value> = (0..64)
+            .map(|i| json!({"op": "copy", "from": "", "path": format!("/{i}")}))
+            .collect();
+        let error = patched(json!({"a": "x".repeat(1000)}), Value::Array(copies));
+        assert_eq!(error.map_err(|e| e.code), Err(413));
+    }
+}

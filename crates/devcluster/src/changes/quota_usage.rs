@@ -1,0 +1,241 @@
+//! What objects use of that which quotas limit.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::objects::object::{at, list, text};
+use crate::objects::quantity;
+use crate::objects::resource::Resource;
+
+/// Amounts of resources, in billionths.
+pub(crate) type Amounts = BTreeMap<String, i128>;
+
+/// One, as amounts have it.
+const ONE: i128 = 1_000_000_000;
+
+/// Of these, each container must say what it asks for where a quota limits them.
+const MUST_BE_SAID: [&str; 6] = [
+    "cpu",
+    "limits.cpu",
+    "limits.memory",
+    "memory",
+    "requests.cpu",
+    "requests.memory",
+];
+
+/// Whether amounts of it are told in powers of two.
+pub(crate) fn is_binary(name: &str) -> bool {
+    name.contains("memory") || name.contains("storage")
+}
+
+/// The amounts at a path of an object.
+pub(crate) fn amounts(object: &Value, path: &[&str]) -> Amounts {
+    at(object, path)
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+        .filter_map(|(name, amount)| Some((name.clone(), quantity::parse(amount.as_str()?)?)))
+        .collect()
+}
+
+/// The name under which objects of a kind are counted, whatever state they are in.
+fn count_name(resource: Resource) -> String {
+    let traits = resource.traits();
+    if traits.group.is_empty() {
+        format!("count/{}", traits.plural)
+    } else {
+        format!("count/{}.{}", traits.plural, traits.group)
+    }
+}
+
+/// Whether objects of a kind use up this.
+pub(crate) fn is_counted(resource: Resource, name: &str) -> bool {
+    if name == count_name(resource) {
+        return true;
+    }
+    if resource == Resource::Pods {
+        return name == "pods"
+            || matches!(name, "cpu" | "memory" | "ephemeral-storage")
+            || ["requests.", "limits."].iter().any(|kind| {
+                name.strip_prefix(kind)
+                    .is_some_and(|of| !of.is_empty() && of != "storage")
+            });
+    }
+    let plural = resource.traits().plural;
+    // Of other kinds only these have a name of their own.
+    let counted = [
+        "configmaps",
+        "persistentvolumeclaims",
+        "replicationcontrollers",
+        "resourcequotas",
+        "secrets",
+        "services",
+    ];
+    (name == plural && counted.contains(&plural))
+        || (plural == "persistentvolumeclaims" && name == "requests.storage")
+}
+
+/// What an object uses up.
+pub(crate) fn usage(resource: Resource, object: &Value) -> Amounts {
+    let mut usage = Amounts::from([(count_name(resource), ONE)]);
+    if resource != Resource::Pods {
+        usage.insert(resource.traits().plural.to_owned(), ONE);
+        if let Some(amount) = at(object, &["spec", "resources", "requests", "storage"])
+            .and_then(Value::as_str)
+            .and_then(quantity::parse)
+        {
+            usage.insert("requests.storage".into(), amount);
+        }
+        return usage;
+    }
+    if matches!(text(object, &["status", "phase"]), "Succeeded" | "Failed") {
+        return usage;
+    }
+    usage.insert("pods".into(), ONE);
+    for kind in ["requests", "limits"] {
+        for (name, amount) in whole_pod(object, kind) {
+            if kind == "requests" && matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage")
+            {
+                usage.insert(name.clone(), amount);
+            }
+            usage.insert(format!("{kind}.{name}"), amount);
+        }
+    }
+    usage
+}
+
+/// What the containers of a pod together ask for: at once, or one after the other if they come first.
+fn whole_pod(pod: &Value, kind: &str) -> Amounts {
+    let mut sum = amounts(pod, &["spec", "overhead"]);
+    let mut all = Amounts::new();
+    for container in list(pod, &["spec", "containers"]) {
+        for (name, amount) in amounts(container, &["resources", kind]) {
+            let so_far = all.entry(name).or_insert(0);
+            *so_far = so_far.saturating_add(amount);
+        }
+    }
+    for container in list(pod, &["spec", "initContainers"]) {
+        for (name, amount) in amounts(container, &["resources", kind]) {
+            let so_far = all.entry(name).or_insert(0);
+            *so_far = (*so_far).max(amount);
+        }
+    }
+    for (name, amount) in all {
+        let so_far = sum.entry(name).or_insert(0);
+        *so_far = so_far.saturating_add(amount);
+    }
+    sum
+}
+
+/// What containers do not say though a quota wants them to.
+pub(crate) fn unsaid(resource: Resource, object: &Value, limited: &[&String]) -> Option<String> {
+    if resource != Resource::Pods {
+        return None;
+    }
+    let mut missing: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for name in limited
+        .iter()
+        .filter(|name| MUST_BE_SAID.contains(&name.as_str()))
+    {
+        let (kind, of) = name.split_once('.').unwrap_or(("requests", name.as_str()));
+        for containers in ["containers", "initContainers"] {
+            for container in list(object, &["spec", containers]) {
+                if at(container, &["resources", kind, of]).is_none() {
+                    let names = missing.entry(name.as_str()).or_default();
+                    names.push(text(container, &["name"]));
+                    names.sort_unstable();
+                }
+            }
+        }
+    }
+    let each: Vec<String> = missing
+        .into_iter()
+        .map(|(name, containers)| format!("{name} for: {}", containers.join(",")))
+        .collect();
+    (!each.is_empty()).then(|| each.join("; "))
+}
+
+/// Whether a quota is about such an object.
+pub(crate) fn in_scope(quota: &Value, resource: Resource, object: &Value) -> bool {
+    let is_best_effort = || text(object, &["status", "qosClass"]) == "BestEffort";
+    let is_terminating = || at(object, &["spec", "activeDeadlineSeconds"]).is_some();
+    let class = text(object, &["spec", "priorityClassName"]);
+    let holds = |scope: &str| match scope {
+        _ if resource != Resource::Pods => false,
+        "Terminating" => is_terminating(),
+        "NotTerminating" => !is_terminating(),
+        "BestEffort" => is_best_effort(),
+        "NotBestEffort" => !is_best_effort(),
+        "PriorityClass" => !class.is_empty(),
+        _ => false,
+    };
+    let scopes = list(quota, &["spec", "scopes"])
+        .iter()
+        .filter_map(Value::as_str);
+    let selectors = list(quota, &["spec", "scopeSelector", "matchExpressions"]);
+    scopes.into_iter().all(holds)
+        && selectors.iter().all(|selector| {
+            let values = list(selector, &["values"]);
+            let is_listed = values.iter().any(|value| value.as_str() == Some(class));
+            match (
+                text(selector, &["scopeName"]),
+                text(selector, &["operator"]),
+            ) {
+                ("PriorityClass", "In") => is_listed,
+                ("PriorityClass", "NotIn") => !is_listed,
+                ("PriorityClass", "DoesNotExist") => class.is_empty(),
+                (scope, _) => holds(scope),
+            }
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_pod_uses_what_its_containers_ask_for_until_it_has_ended() {
+        let container = |cpu: &str| json!({"name": "c", "resources": {"requests": {"cpu": cpu}, "limits": {"memory": "1Gi"}}});
+        let mut pod = json!({
+            "spec": {"containers": [container("1"), container("500m")], "initContainers": [container("2")]},
+            "status": {"phase": "Running"},
+        });
+        let of = |pod: &Value, name: &str| usage(Resource::Pods, pod).get(name).copied();
+        assert_eq!(of(&pod, "pods"), Some(ONE));
+        assert_eq!(of(&pod, "requests.cpu"), quantity::parse("2"));
+        assert_eq!(of(&pod, "cpu"), quantity::parse("2"));
+        assert_eq!(of(&pod, "limits.memory"), quantity::parse("2Gi"));
+        pod["status"]["phase"] = "Failed".into();
+        assert_eq!(of(&pod, "pods"), None);
+        assert_eq!(of(&pod, "count/pods"), Some(ONE));
+    }
+
+    #[test]
+    fn what_a_quota_limits_must_be_said_by_each_container() {
+        let pod = json!({"spec": {"containers": [{"name": "b"}, {"name": "a"}]}});
+        let limited = [
+            "limits.memory".to_owned(),
+            "pods".to_owned(),
+            "requests.cpu".to_owned(),
+        ];
+        let limited: Vec<&String> = limited.iter().collect();
+        assert_eq!(
+            unsaid(Resource::Pods, &pod, &limited).as_deref(),
+            Some("limits.memory for: a,b; requests.cpu for: a,b")
+        );
+    }
+
+    #[test]
+    fn a_quota_is_about_pods_in_its_scopes() {
+        let pod =
+            json!({"spec": {"activeDeadlineSeconds": 1}, "status": {"qosClass": "Burstable"}});
+        let quota = |scopes: Value| json!({"spec": {"scopes": scopes}});
+        let covers = |scopes: Value| in_scope(&quota(scopes), Resource::Pods, &pod);
+        assert!(covers(json!([])));
+        assert!(covers(json!(["Terminating", "NotBestEffort"])));
+        assert!(!covers(json!(["NotTerminating"])));
+        assert!(!covers(json!(["BestEffort"])));
+    }
+}

@@ -1,0 +1,310 @@
+//! Changing an object that is there.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::own;
+use super::patch::PatchKind;
+use super::write::{Answer, Moment, Part};
+use crate::api::decode;
+use crate::api::status::{ApiError, Cause};
+use crate::objects::object::{Key, Object, at, list, set, text, unset};
+use crate::objects::resource::Resource;
+use crate::storage::store::State;
+use crate::validation::defaults;
+use crate::validation::validate;
+
+/// Whether it is known who owns the fields of what is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owners {
+    /// No: whoever writes owns what is new.
+    New,
+    /// It says so itself.
+    Known,
+}
+
+impl State {
+    pub(crate) fn replace(
+        &mut self,
+        key: Key,
+        part: Part,
+        object: Value,
+        moment: &mut Moment<'_>,
+    ) -> Result<Answer, ApiError> {
+        let traits = key.resource.traits();
+        let Some(old) = self.get(&key).cloned() else {
+            if !traits.creates_on_update || part == Part::Status {
+                return Err(ApiError::not_found(traits.plural, traits.group, &key.name));
+            }
+            let mut object = object;
+            unset(&mut object, &["metadata", "resourceVersion"]);
+            return self.create(key.resource, &key.namespace, object, Owners::New, moment);
+        };
+        let uid = text(&object, &["metadata", "uid"]);
+        if !uid.is_empty() && uid != old.uid() {
+            let why = format!(
+                "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
+                 Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+                registry_key(&key),
+                old.uid()
+            );
+            return Err(ApiError::conflict(
+                traits.plural,
+                traits.group,
+                &key.name,
+                &why,
+            ));
+        }
+        if text(&object, &["metadata", "resourceVersion"]).is_empty()
+            && !takes_any_version(traits.kind)
+        {
+            let cause = Cause::invalid(
+                "metadata.resourceVersion",
+                &0.into(),
+                "must be specified for an update",
+            );
+            return Err(ApiError::invalid(
+                traits.plural,
+                traits.group,
+                &key.name,
+                vec![cause],
+            ));
+        }
+        let object = self.update(&old, part, object, Owners::New, moment)?;
+        Ok(Answer::Object(object, false))
+    }
+
+    pub(crate) fn patch(
+        &mut self,
+        key: &Key,
+        part: Part,
+        kind: PatchKind,
+        patch: &Value,
+        strict: bool,
+        moment: &mut Moment<'_>,
+    ) -> Result<Answer, ApiError> {
+        let old = self.existing(key)?;
+        let mut patched = old.whole();
+        kind.apply(key.resource, &mut patched, patch)?;
+        // What a patch leads to is the patch's fault, field by field, unlike a body that is no object.
+        let refused = |patched: &Value, why: &str| {
+            let shown = match kind {
+                PatchKind::Strategic => go_text(patch),
+                PatchKind::Merge | PatchKind::Json => patched.to_string(),
+            };
+            let cause = Cause::invalid("patch", &shown.into(), why);
+            ApiError::invalid("", "", "", vec![cause])
+        };
+        let decoded = decode::object(key.resource, patched.clone())
+            .map_err(|undecoded| refused(&patched, &undecoded.why))?;
+        let duplicates = moment.caller.map_or(&[][..], |caller| &caller.duplicates);
+        let mut odd = duplicates.to_vec();
+        odd.extend(decoded.unknown.iter().map(|f| decode::unknown_field(f)));
+        if strict && !odd.is_empty() {
+            let why = format!("strict decoding error: {}", odd.join(", "));
+            return Err(refused(&patched, &why));
+        }
+        if moment.caller.is_some_and(|caller| caller.is_warned) {
+            moment.warnings.append(&mut odd);
+        }
+        let mut new = decoded.object;
+        check_place(key, &mut new)?;
+        let object = self.update(&old, part, new, Owners::New, moment)?;
+        Ok(Answer::Object(object, false))
+    }
+
+    /// Puts `new` in place of `old`, as far as the part that is written allows.
+    pub(crate) fn update(
+        &mut self,
+        old: &Arc<Object>,
+        part: Part,
+        mut new: Value,
+        owners: Owners,
+        moment: &mut Moment<'_>,
+    ) -> Result<Arc<Object>, ApiError> {
+        let key = old.key();
+        let traits = key.resource.traits();
+        let version = text(&new, &["metadata", "resourceVersion"]);
+        if !version.is_empty() && version != old.resource_version().to_string() {
+            if version.parse::<u64>().is_err() {
+                let cause = Cause::invalid(
+                    "metadata.resourceVersion",
+                    &version.into(),
+                    "must be a number",
+                );
+                return Err(ApiError::invalid(
+                    traits.kind,
+                    traits.group,
+                    &key.name,
+                    vec![cause],
+                ));
+            }
+            return Err(ApiError::modified(traits.plural, traits.group, &key.name));
+        }
+        if part == Part::Main {
+            defaults::fill(key.resource, &mut new);
+        }
+        if owners == Owners::New {
+            own::track(key.resource, part, Some(old), &mut new, moment);
+        }
+        let managed = unset(&mut new, &["metadata", "managedFields"]);
+        keep_what_the_server_owns(old.value(), &mut new);
+        let is_pod = key.resource == Resource::Pods;
+        let is_namespace = key.resource == Resource::Namespaces;
+        match part {
+            Part::Main => {
+                keep(old.value(), &mut new, &["status"], traits.has_status);
+                keep(old.value(), &mut new, &["spec", "finalizers"], is_namespace);
+            }
+            Part::Finalizers => keep(old.value(), &mut new, &["status"], true),
+            Part::Status => {
+                keep(old.value(), &mut new, &["spec"], true);
+                if at(&new, &["status", "qosClass"]).is_none() {
+                    keep(old.value(), &mut new, &["status", "qosClass"], is_pod);
+                }
+                keep(
+                    old.value(),
+                    &mut new,
+                    &["metadata", "ownerReferences"],
+                    is_pod,
+                );
+            }
+        }
+        if part == Part::Main {
+            defaults::admit(key.resource, &mut new);
+        }
+        let causes = validate::change(key.resource, part, old.value(), &new);
+        if !causes.is_empty() {
+            return Err(ApiError::invalid(
+                traits.kind,
+                traits.group,
+                &key.name,
+                causes,
+            ));
+        }
+        if old.value().get("spec") != new.get("spec")
+            && let Some(generation) = at(&new, &["metadata", "generation"]).and_then(Value::as_i64)
+        {
+            set(
+                &mut new,
+                &["metadata", "generation"],
+                (generation + 1).into(),
+            );
+        }
+        if own::is_same(old, &new, managed.as_ref()) {
+            return Ok(old.clone());
+        }
+        if let Some(managed) = managed {
+            set(&mut new, &["metadata", "managedFields"], managed);
+        }
+        self.settle(key, new)
+    }
+
+    /// Stores a changed object, or removes it if all that held it has let go.
+    fn settle(&mut self, key: &Key, new: Value) -> Result<Arc<Object>, ApiError> {
+        let before = self.existing(key)?;
+        let grace = at(&new, &["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64);
+        let held = !list(&new, &["metadata", "finalizers"]).is_empty();
+        // A namespace is held by finalizers of its own as well.
+        let is_held = held || !list(&new, &["spec", "finalizers"]).is_empty();
+        if before.is_terminating() && grace.unwrap_or(0) == 0 && !is_held {
+            // As on a real server the last event has the object as it was before the last one let go.
+            self.remove(key);
+            return Ok(Arc::new(before.next(new, self.resource_version())));
+        }
+        self.put(key.clone(), new)
+    }
+}
+
+fn keep(old: &Value, new: &mut Value, path: &[&str], applies: bool) {
+    if !applies {
+        return;
+    }
+    match at(old, path) {
+        Some(value) => set(new, path, value.clone()),
+        None => {
+            unset(new, path);
+        }
+    }
+}
+
+/// What a client may leave out, or not change without being told so.
+fn keep_what_the_server_owns(old: &Value, new: &mut Value) {
+    for field in ["resourceVersion", "creationTimestamp", "generation"] {
+        keep(old, new, &["metadata", field], true);
+    }
+    // A deletion cannot be called off.
+    keep(old, new, &["metadata", "deletionTimestamp"], true);
+    keep(old, new, &["metadata", "deletionGracePeriodSeconds"], true);
+    for field in ["name", "namespace", "uid"] {
+        if at(new, &["metadata", field]).is_none() {
+            keep(old, new, &["metadata", field], true);
+        }
+    }
+}
+
+/// Where a real server keeps an object, which some of its errors show.
+fn registry_key(key: &Key) -> String {
+    let plural = match key.resource.traits().plural {
+        "services" => "services/specs",
+        "nodes" => "minions",
+        plural => plural,
+    };
+    match &*key.namespace {
+        "" => format!("/registry/{plural}/{}", key.name),
+        namespace => format!("/registry/{plural}/{namespace}/{}", key.name),
+    }
+}
+
+/// Whether an update may leave open which version it changes.
+fn takes_any_version(kind: &str) -> bool {
+    !matches!(kind, "Lease" | "ServiceAccount")
+}
+
+/// An object must be the one that the path names; a namespace that it leaves out is filled in.
+pub(crate) fn check_place(key: &Key, object: &mut Value) -> Result<(), ApiError> {
+    let namespace = text(object, &["metadata", "namespace"]);
+    if namespace.is_empty() {
+        if !key.namespace.is_empty() {
+            set(object, &["metadata", "namespace"], (*key.namespace).into());
+        }
+    } else if key.namespace.is_empty() {
+        unset(object, &["metadata", "namespace"]);
+    } else if namespace != &*key.namespace {
+        return Err(ApiError::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    let (given, name) = (text(object, &["metadata", "name"]), &key.name);
+    if given == &**name {
+        return Ok(());
+    }
+    Err(ApiError::bad_request(if given.is_empty() {
+        format!(
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        )
+    } else {
+        format!("the name of the object ({given}) does not match the name on the URL ({name})")
+    }))
+}
+
+/// A value as a real server shows a strategic merge patch.
+fn go_text(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".into(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => {
+            let each: Vec<String> = items.iter().map(go_text).collect();
+            format!("[{}]", each.join(" "))
+        }
+        Value::Object(fields) => {
+            let each: Vec<String> = fields
+                .iter()
+                .map(|(name, value)| format!("{name}:{}", go_text(value)))
+                .collect();
+            format!("map[{}]", each.join(" "))
+        }
+        scalar => scalar.to_string(),
+    }
+}

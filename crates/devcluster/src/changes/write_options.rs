@@ -1,0 +1,191 @@
+//! What the query of a write says besides the object.
+
+use serde_json::{Value, json};
+
+use crate::api::query::Query;
+use crate::api::status::{ApiError, Cause};
+
+/// The longest name of a manager, in bytes.
+const MAX_MANAGER: usize = 128;
+
+/// What becomes of fields that a type lacks, or that are there twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Validation {
+    /// They are dropped.
+    Ignore,
+    /// They are dropped, and the client is told.
+    Warn,
+    /// They are refused.
+    Strict,
+}
+
+/// What the query of a write says besides the object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// Who owns what is changed.
+    pub manager: String,
+    /// Whether nothing shall come of it.
+    pub dry_run: bool,
+    /// What becomes of odd fields.
+    pub validation: Validation,
+    /// Whether what others own is taken from them.
+    pub force: bool,
+}
+
+/// Which write it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// POST.
+    Create,
+    /// PUT.
+    Update,
+    /// PATCH other than an apply.
+    Patch,
+    /// Server-side apply.
+    Apply,
+}
+
+impl Verb {
+    fn kind(self) -> &'static str {
+        match self {
+            Self::Create => "CreateOptions",
+            Self::Update => "UpdateOptions",
+            Self::Patch | Self::Apply => "PatchOptions",
+        }
+    }
+}
+
+impl WriteOptions {
+    /// Reads them; who does not name a manager is known by what the client calls itself.
+    pub fn read(query: &Query, verb: Verb, user_agent: &str) -> Result<Self, ApiError> {
+        let mut causes = Vec::new();
+        let manager = query.text("fieldManager");
+        match (verb, query.flag("force")) {
+            (Verb::Apply, _) if manager.is_empty() => {
+                causes.push(Cause::required(
+                    "fieldManager",
+                    "is required for apply patch",
+                ));
+            }
+            (Verb::Patch, Some(_)) => {
+                let detail = "may not be specified for non-apply patch";
+                causes.push(Cause::forbidden("force", detail));
+            }
+            _ => {}
+        }
+        if manager.len() > MAX_MANAGER {
+            causes.push(Cause::too_long("fieldManager", MAX_MANAGER));
+        }
+        for (at, odd) in manager.char_indices().filter(|(_, c)| c.is_control()) {
+            let detail = format!(
+                "invalid character U+{:04X} (at position {at})",
+                u32::from(odd)
+            );
+            causes.push(Cause::invalid("fieldManager", &manager.into(), &detail));
+        }
+        let stages: Vec<&str> = query.all("dryRun").collect();
+        if stages.iter().any(|stage| *stage != "All") {
+            causes.push(Cause::not_supported("dryRun", &json!(stages), &["All"]));
+        }
+        let validation = match query.text("fieldValidation") {
+            "Strict" => Validation::Strict,
+            "" | "Warn" => Validation::Warn,
+            "Ignore" => Validation::Ignore,
+            other => {
+                let known = ["Ignore", "Strict", "Warn"];
+                let other = Value::from(other);
+                causes.push(Cause::not_supported("fieldValidation", &other, &known));
+                Validation::Ignore
+            }
+        };
+        if !causes.is_empty() {
+            return Err(ApiError::invalid(verb.kind(), "meta.k8s.io", "", causes));
+        }
+        Ok(Self {
+            manager: match manager {
+                "" => of_user_agent(user_agent),
+                manager => manager.to_owned(),
+            },
+            dry_run: !stages.is_empty(),
+            validation,
+            force: query.flag("force") == Some(true),
+        })
+    }
+}
+
+/// What stands before the first slash, as far as it can be printed and is not too long.
+fn of_user_agent(user_agent: &str) -> String {
+    let mut manager = String::new();
+    for c in user_agent.split('/').next().unwrap_or_default().chars() {
+        if c.is_control() {
+            continue;
+        }
+        if manager.len() + c.len_utf8() > MAX_MANAGER {
+            break;
+        }
+        manager.push(c);
+    }
+    manager
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(query: &str, verb: Verb) -> Result<WriteOptions, ApiError> {
+        let uri = format!("/?{query}").parse().expect("a URI");
+        let query = Query::of(&uri).expect("a query");
+        WriteOptions::read(&query, verb, "kubectl/v1.36.0 (linux/amd64)")
+    }
+
+    #[test]
+    fn who_writes_is_told_by_the_query_or_by_the_name_of_the_client() {
+        let manager = |query| read(query, Verb::Create).map(|options| options.manager);
+        assert_eq!(
+            manager("fieldManager=boatswain"),
+            Ok("boatswain".to_owned())
+        );
+        assert_eq!(manager(""), Ok("kubectl".to_owned()));
+        assert_eq!(of_user_agent(&"x".repeat(200)).len(), 128);
+        assert_eq!(of_user_agent(""), "");
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_all_at_once() {
+        let message = |query, verb| {
+            read(query, verb)
+                .map_err(|e| e.message)
+                .expect_err("refused")
+        };
+        assert_eq!(
+            message("", Verb::Apply),
+            "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch"
+        );
+        assert_eq!(
+            message("force=true&fieldManager=a", Verb::Patch),
+            "PatchOptions.meta.k8s.io \"\" is invalid: force: Forbidden: may not be specified for non-apply patch"
+        );
+        assert_eq!(
+            message("dryRun=Some&fieldValidation=Maybe", Verb::Create),
+            "CreateOptions.meta.k8s.io \"\" is invalid: [dryRun: Unsupported value: [\"Some\"]: supported values: \
+             \"All\", fieldValidation: Unsupported value: \"Maybe\": supported values: \"Ignore\", \"Strict\", \"Warn\"]"
+        );
+        let long = format!("fieldManager={}", "x".repeat(129));
+        assert_eq!(
+            message(&long, Verb::Update),
+            "UpdateOptions.meta.k8s.io \"\" is invalid: fieldManager: Too long: may not be more than 128 bytes"
+        );
+    }
+
+    #[test]
+    fn odd_fields_are_warned_of_unless_the_client_says_otherwise() {
+        let validation = |query| read(query, Verb::Create).map(|options| options.validation);
+        assert_eq!(validation(""), Ok(Validation::Warn));
+        assert_eq!(validation("fieldValidation=Strict"), Ok(Validation::Strict));
+        assert_eq!(validation("fieldValidation=Ignore"), Ok(Validation::Ignore));
+        assert_eq!(
+            read("dryRun=All", Verb::Patch).map(|options| options.dry_run),
+            Ok(true)
+        );
+    }
+}

@@ -1,0 +1,173 @@
+//! What the node is made to suffer by whoever is at the control socket.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::DevCluster;
+use crate::node::hardship::{Blow, Hardship, Levers, Standing};
+use crate::objects::object::{Key, text};
+use crate::objects::resource::Resource;
+
+/// What can be asked of the node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NodeRequest {
+    /// It is heard of no more.
+    NotReady {
+        /// Its name; the only one's where there is none.
+        name: Option<String>,
+        /// Its pods are evicted after this time, where they do not want to be earlier.
+        evict_after: Option<Duration>,
+    },
+    /// It is there, and heard of.
+    Ready(Option<String>),
+    /// It is there no more.
+    Gone(Option<String>),
+    /// It cannot get an image.
+    ImageMissing {
+        /// Which one, as pods name it.
+        image: String,
+        /// Whether it can get it again.
+        off: bool,
+    },
+    /// A pod's containers are killed for want of memory.
+    OutOfMemory(PodName),
+    /// A pod's containers exit.
+    Crash {
+        /// Which pod.
+        pod: PodName,
+        /// With which code.
+        code: u8,
+    },
+    /// The node runs short and ends a pod.
+    Evict(PodName),
+}
+
+/// Which pod is meant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PodName {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// Has the node suffer, or tells why it cannot.
+pub(crate) async fn obey(cluster: &DevCluster, request: NodeRequest) -> Result<(), String> {
+    let Some(levers) = &cluster.levers else {
+        return Err("the cluster has no node: it was started with `--node none`".to_owned());
+    };
+    let stand = |name: Option<String>, standing: Standing| {
+        if let Some(name) = name.filter(|name| name != levers.name()) {
+            return Err(format!(
+                "there is no node {name}: the only one is {}",
+                levers.name()
+            ));
+        }
+        levers.change(|hardship| hardship.standing = standing);
+        Ok(())
+    };
+    match request {
+        NodeRequest::NotReady { name, evict_after } => {
+            if levers.hardship().standing == Standing::Gone {
+                return Err(format!(
+                    "the node {} is gone: `ctl node ready` brings it back first",
+                    levers.name()
+                ));
+            }
+            stand(name, Standing::NotReady { evict_after })
+        }
+        NodeRequest::Ready(name) => stand(name, Standing::Up),
+        NodeRequest::Gone(name) => stand(name, Standing::Gone),
+        NodeRequest::ImageMissing { image, off: false } => {
+            levers.change(|hardship| {
+                hardship.missing_images.insert(image);
+            });
+            Ok(())
+        }
+        NodeRequest::ImageMissing { image, off: true } => {
+            if !levers.hardship().missing_images.contains(&image) {
+                return Err(format!(
+                    "the image {image} is not missing: `ctl status` names those that are"
+                ));
+            }
+            levers.change(|hardship| {
+                hardship.missing_images.remove(&image);
+            });
+            Ok(())
+        }
+        NodeRequest::OutOfMemory(pod) => strike(cluster, levers, &pod, Blow::OutOfMemory).await,
+        NodeRequest::Crash { pod, code } => strike(cluster, levers, &pod, Blow::Crash(code)).await,
+        NodeRequest::Evict(pod) => strike(cluster, levers, &pod, Blow::Eviction).await,
+    }
+}
+
+async fn strike(
+    cluster: &DevCluster,
+    levers: &Levers,
+    pod: &PodName,
+    blow: Blow,
+) -> Result<(), String> {
+    let PodName { namespace, name } = pod;
+    if levers.hardship().standing != Standing::Up {
+        return Err(format!(
+            "the node {} would not tell of it: `ctl node ready` brings it back first",
+            levers.name()
+        ));
+    }
+    let state = cluster.state().await;
+    let found = state
+        .get(&Key::new(Resource::Pods, namespace, name))
+        .ok_or_else(|| {
+            format!(
+                "there is no pod {name} in the namespace {namespace}: `--namespace` names another"
+            )
+        })?;
+    if text(found.value(), &["spec", "nodeName"]) != levers.name() {
+        return Err(format!(
+            "the pod {name} is not on the node {}",
+            levers.name()
+        ));
+    }
+    let phase = text(found.value(), &["status", "phase"]);
+    if phase != "Running" {
+        return Err(format!("the pod {name} does not run: it is {phase}"));
+    }
+    levers.strike(found.uid().to_owned(), blow).await;
+    Ok(())
+}
+
+/// Ends all that lasts.
+pub(crate) fn relieve(cluster: &DevCluster) {
+    if let Some(levers) = &cluster.levers {
+        levers.change(|hardship| *hardship = Hardship::default());
+    }
+}
+
+/// What is in force, a line each, for people.
+pub(crate) fn status(cluster: &DevCluster) -> Vec<String> {
+    let Some(levers) = &cluster.levers else {
+        return Vec::new();
+    };
+    let Hardship {
+        standing,
+        missing_images,
+    } = levers.hardship();
+    let name = levers.name();
+    let standing = match standing {
+        Standing::Up => None,
+        Standing::Gone => Some(format!("the node {name} is gone")),
+        Standing::NotReady { evict_after: None } => Some(format!("the node {name} is not ready")),
+        Standing::NotReady {
+            evict_after: Some(after),
+        } => Some(format!(
+            "the node {name} is not ready: pods are evicted after {} at the latest",
+            humantime::format_duration(after)
+        )),
+    };
+    let images = missing_images
+        .into_iter()
+        .map(|image| format!("the image {image} is missing"));
+    standing.into_iter().chain(images).collect()
+}

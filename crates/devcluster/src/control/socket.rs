@@ -1,0 +1,315 @@
+//! The local socket over which somebody at a terminal has the cluster misbehave: a line of JSON each way.
+
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{sleep, timeout};
+
+use super::ask_node::{self, NodeRequest};
+use super::faults::{Failing, Faults, Matching, Orders};
+use crate::DevCluster;
+
+/// A request takes no more than this.
+const LONGEST: u64 = 64 * 1024;
+
+/// Who connects and says nothing is not waited for longer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What can be asked for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Request {
+    /// What is in force?
+    Status,
+    /// Nothing more of all that was asked for.
+    Clear,
+    /// Answers come later, by a time between these two.
+    Latency {
+        /// The shortest.
+        from: Duration,
+        /// The longest.
+        to: Duration,
+        /// Of which requests.
+        matching: Matching,
+    },
+    /// A share of requests fails.
+    Errors {
+        /// The share, from 0 to 1.
+        rate: f64,
+        /// How.
+        failing: Failing,
+        /// Of which requests.
+        matching: Matching,
+    },
+    /// Every open watch ends.
+    CutWatches,
+    /// All history is forgotten.
+    Compact,
+    /// Nothing is answered, for so long or until it is thawed.
+    Freeze(Option<Duration>),
+    /// Everything is answered again.
+    Thaw,
+    /// Connections are closed, and none is taken for so long; then everything is there again.
+    Restart {
+        /// How long the server is away.
+        away: Duration,
+        /// Whether it comes back as if nothing had ever been written to it.
+        empty: bool,
+    },
+    /// The node, or a pod on it, is to suffer.
+    Node(NodeRequest),
+}
+
+/// The server is to be away for so long.
+#[derive(Debug)]
+pub struct Away(pub Duration);
+
+/// Why there is no control socket, or no answer over it.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// The socket cannot be made.
+    #[error("cannot make the control socket {path}", path = .path.display())]
+    Bind {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// Nobody answers.
+    #[error("no cluster answers at {path}: is it one that was started with `--control {path}`?", path = .path.display())]
+    Connect {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// What came is no answer.
+    #[error("the cluster's answer cannot be read")]
+    Answer(#[source] io::Error),
+    /// It was refused.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// The socket, and what it controls.
+#[derive(Debug)]
+pub struct Control {
+    listener: UnixListener,
+    path: PathBuf,
+    cluster: DevCluster,
+    faults: watch::Sender<Faults>,
+    /// The server takes one order after the other, and each client waits for its own.
+    away: mpsc::Sender<Away>,
+}
+
+impl Control {
+    /// Makes the socket, for its owner only. One that a cluster left behind when it was killed is replaced.
+    pub fn bind(path: &Path, cluster: DevCluster) -> Result<(Self, Controlled), ControlError> {
+        let failed = |source| ControlError::Bind {
+            path: path.to_owned(),
+            source,
+        };
+        if std::os::unix::net::UnixStream::connect(path).is_ok() {
+            return Err(failed(io::ErrorKind::AddrInUse.into()));
+        }
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+            _ => {}
+        }
+        let listener = UnixListener::bind(path).map_err(failed)?;
+        let owner_only = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(path, owner_only).map_err(failed)?;
+        let (faults, orders) = watch::channel(Faults::default());
+        let (away, absences) = mpsc::channel(1);
+        let control = Self {
+            listener,
+            path: path.to_owned(),
+            cluster,
+            faults,
+            away,
+        };
+        Ok((control, Controlled { orders, absences }))
+    }
+
+    /// Answers requests, one client after the other, until it is dropped.
+    pub async fn run(self) {
+        let mut thaw = None;
+        loop {
+            let client = tokio::select! {
+                biased;
+                () = elapsed(thaw) => {
+                    thaw = None;
+                    self.faults.send_modify(|faults| faults.frozen = false);
+                    continue;
+                }
+                client = self.listener.accept() => client,
+            };
+            let served = async {
+                let (mut client, _) = client?;
+                let request = read(&mut client).await?;
+                let answer = match request {
+                    Ok(request) => {
+                        if let Request::Freeze(duration) = &request {
+                            thaw = duration.map(|d| tokio::time::Instant::now() + d);
+                        }
+                        self.obey(request).await
+                    }
+                    Err(error) => Err(format!("the request cannot be read: {error}")),
+                };
+                let mut line = serde_json::to_vec(&answer)?;
+                line.push(b'\n');
+                client.write_all(&line).await
+            };
+            match timeout(PATIENCE, served).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => {
+                    tracing::debug!(target: "apiserver.control", %error, "a client was not served");
+                    // What cannot be accepted now may be later: not in a tight loop.
+                    sleep(Duration::from_millis(10)).await;
+                }
+                Err(_) => {
+                    tracing::debug!(target: "apiserver.control", "a client was waited for in vain");
+                }
+            }
+        }
+    }
+
+    async fn obey(&self, request: Request) -> Result<String, String> {
+        tracing::info!(target: "apiserver.control", ?request, "a fault is asked for");
+        let faults = &self.faults;
+        match request {
+            Request::Status => {}
+            Request::Clear => {
+                drop(faults.send_replace(Faults::default()));
+                ask_node::relieve(&self.cluster);
+            }
+            Request::Node(request) => ask_node::obey(&self.cluster, request).await?,
+            Request::Latency { from, to, matching } => {
+                let latency = (!to.is_zero()).then(|| (from.min(to), to, matching));
+                faults.send_modify(|faults| faults.latency = latency);
+            }
+            Request::Errors {
+                rate,
+                failing,
+                matching,
+            } => {
+                let errors = (rate > 0.0).then_some((rate, failing, matching));
+                faults.send_modify(|faults| faults.errors = errors);
+            }
+            Request::CutWatches => self.cluster.cut_watches().await,
+            Request::Compact => self.cluster.compact().await,
+            Request::Freeze(_) => faults.send_modify(|faults| faults.frozen = true),
+            Request::Thaw => faults.send_modify(|faults| faults.frozen = false),
+            Request::Restart { away, empty } => {
+                if empty {
+                    self.cluster.empty().await;
+                }
+                // Where the server is gone, it stays away.
+                let _ = self.away.send(Away(away)).await;
+            }
+        }
+        Ok(self.status())
+    }
+
+    /// What is in force, for people.
+    fn status(&self) -> String {
+        let faults = self.faults.borrow().clone();
+        let of = |matching: &Matching| {
+            let verb = matching.verb.as_deref().map(|verb| format!(" of {verb}"));
+            let path = matching.path.as_deref().map(|path| format!(" to …{path}…"));
+            [verb, path].into_iter().flatten().collect::<String>()
+        };
+        let mut lines = Vec::new();
+        if faults.frozen {
+            lines.push("frozen: nothing is answered".to_owned());
+        }
+        if let Some((from, to, matching)) = &faults.latency {
+            let (from, to) = (
+                humantime::format_duration(*from),
+                humantime::format_duration(*to),
+            );
+            lines.push(format!("latency of {from} to {to}{}", of(matching)));
+        }
+        if let Some((rate, failing, matching)) = &faults.errors {
+            let how = match failing {
+                Failing::Status(code) => format!("are refused with {code}"),
+                Failing::Break => "break before they are carried out".to_owned(),
+                Failing::BreakAfter => "break after they were carried out".to_owned(),
+            };
+            lines.push(format!(
+                "{} % of requests{} {how}",
+                rate * 100.0,
+                of(matching)
+            ));
+        }
+        lines.extend(ask_node::status(&self.cluster));
+        if lines.is_empty() {
+            lines.push("no faults".to_owned());
+        }
+        lines.join("\n")
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        // A socket that is left behind is replaced by the next cluster.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// What the server that is controlled looks at.
+#[derive(Debug)]
+pub struct Controlled {
+    pub(crate) orders: Orders,
+    pub(crate) absences: mpsc::Receiver<Away>,
+}
+
+async fn elapsed(at: Option<tokio::time::Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn read(client: &mut UnixStream) -> io::Result<Result<Request, serde_json::Error>> {
+    let mut line = Vec::new();
+    BufReader::new(client.take(LONGEST))
+        .read_until(b'\n', &mut line)
+        .await?;
+    Ok(serde_json::from_slice(&line))
+}
+
+/// Asks the cluster behind a socket for something; what it says about that.
+///
+/// # Errors
+///
+/// Where nobody answers, or the request is refused.
+pub async fn ask(path: &Path, request: &Request) -> Result<String, ControlError> {
+    let mut stream = UnixStream::connect(path)
+        .await
+        .map_err(|source| ControlError::Connect {
+            path: path.to_owned(),
+            source,
+        })?;
+    let talked = async {
+        let mut line = serde_json::to_vec(request)?;
+        line.push(b'\n');
+        stream.write_all(&line).await?;
+        let mut answer = Vec::new();
+        stream.take(LONGEST).read_to_end(&mut answer).await?;
+        Ok::<Result<String, String>, io::Error>(serde_json::from_slice(&answer)?)
+    };
+    timeout(2 * PATIENCE, talked)
+        .await
+        .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+        .map_err(ControlError::Answer)?
+        .map_err(ControlError::Refused)
+}

@@ -1,0 +1,181 @@
+//! Deployments: a ReplicaSet for each template that there was, and from the old ones to the new one step by step.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::pods;
+use super::{tell, wanted};
+use crate::changes::patch::PatchKind;
+use crate::changes::write::{Part, Write};
+use crate::objects::object::{Object, at, set, text};
+use crate::objects::resource::Resource;
+use crate::storage::store::State;
+
+/// Tells the pods of one template from those of another.
+const HASH: &str = "pod-template-hash";
+
+const REVISION: &str = "deployment.kubernetes.io/revision";
+
+pub(super) fn reconcile(state: &State, owner: &Object, writes: &mut Vec<Write>) {
+    let template = pods::template(owner);
+    let hash = pods::hash(&template);
+    let sets = pods::owned(state, owner, Resource::ReplicaSets);
+    let (new, old): (Vec<_>, Vec<_>) = sets
+        .into_iter()
+        .partition(|set| pods::label(set, HASH) == hash);
+    let new = new.first().copied();
+    if !owner.is_terminating() {
+        step(owner, &template, &hash, new, &old, writes);
+    }
+    let all = || new.into_iter().chain(old.iter().copied());
+    let sum = |field: &str| -> u64 { all().map(|set| count(set, field)).sum() };
+    let ready = sum("readyReplicas");
+    let available = sum("availableReplicas");
+    let lacking = u64::from(wanted(owner)).saturating_sub(available);
+    let mut status = json!({
+        "replicas": sum("replicas"),
+        "updatedReplicas": new.map_or(0, |set| count(set, "replicas")),
+        "readyReplicas": ready,
+        "availableReplicas": available,
+        "unavailableReplicas": lacking,
+    });
+    let is_available = lacking <= most(owner, "maxUnavailable", false);
+    status["conditions"] = json!([{
+        "type": "Available",
+        "status": if is_available { "True" } else { "False" },
+        "reason": if is_available { "MinimumReplicasAvailable" } else { "MinimumReplicasUnavailable" },
+    }]);
+    tell(owner, status, writes);
+}
+
+/// The next step towards as many pods of the newest template as are wanted.
+fn step(
+    owner: &Object,
+    template: &Value,
+    hash: &str,
+    new: Option<&Arc<Object>>,
+    old: &[&Arc<Object>],
+    writes: &mut Vec<Write>,
+) {
+    let replicas = u64::from(wanted(owner));
+    let of_old: u64 = old.iter().map(|set| u64::from(wanted(set))).sum();
+    let of_new = new.map_or(0, |set| u64::from(wanted(set)));
+    let recreates = text(owner.value(), &["spec", "strategy", "type"]) == "Recreate";
+    let room = if recreates {
+        let left = old.iter().any(|set| count(set, "replicas") > 0);
+        if of_old > 0 || left { 0 } else { replicas }
+    } else {
+        (replicas + most(owner, "maxSurge", true)).saturating_sub(of_old + of_new)
+    };
+    let next = if of_new > replicas {
+        replicas
+    } else {
+        replicas.min(of_new + room)
+    };
+    match new {
+        None => writes.push(create(owner, template, hash, next, old)),
+        Some(set) if next != of_new => writes.push(scale(set, next)),
+        Some(_) => {}
+    }
+    // What is not ready of the old ones is of no use; of the others as many go as may be missed.
+    // What it says may be older than what it was told.
+    let is_ready = |set: &Object| count(set, "availableReplicas").min(u64::from(wanted(set)));
+    let available: u64 = new
+        .into_iter()
+        .chain(old.iter().copied())
+        .map(|set| is_ready(set))
+        .sum();
+    let least = match recreates {
+        true => 0,
+        false => replicas.saturating_sub(most(owner, "maxUnavailable", false)),
+    };
+    let mut may_go = available.saturating_sub(least);
+    for set in old {
+        let there = u64::from(wanted(set));
+        let idle = there.saturating_sub(is_ready(set));
+        let going = may_go.min(there - idle);
+        may_go -= going;
+        if idle + going > 0 {
+            writes.push(scale(set, there - idle - going));
+        }
+    }
+    let limit = at(owner.value(), &["spec", "revisionHistoryLimit"]).and_then(Value::as_u64);
+    let limit = usize::try_from(limit.unwrap_or(10)).unwrap_or(usize::MAX);
+    let mut spent: Vec<&&Arc<Object>> = old
+        .iter()
+        .filter(|set| wanted(set) == 0 && count(set, "replicas") == 0)
+        .collect();
+    spent.sort_by_key(|set| revision(set));
+    let surplus = spent.len().saturating_sub(limit);
+    writes.extend(spent.into_iter().take(surplus).map(|set| pods::delete(set)));
+}
+
+fn create(
+    owner: &Object,
+    template: &Value,
+    hash: &str,
+    replicas: u64,
+    old: &[&Arc<Object>],
+) -> Write {
+    let mut template = template.clone();
+    set(&mut template, &["metadata", "labels", HASH], hash.into());
+    let labels = template["metadata"]["labels"].clone();
+    let mut selector = owner.value()["spec"]["selector"].clone();
+    set(&mut selector, &["matchLabels", HASH], hash.into());
+    let last = old.iter().map(|set| revision(set)).max().unwrap_or(0);
+    let set = json!({
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {
+            "name": format!("{}-{hash}", owner.key().name),
+            "labels": labels,
+            "annotations": {REVISION: (last + 1).to_string()},
+            "ownerReferences": [pods::reference(owner)],
+        },
+        "spec": {"replicas": replicas, "selector": selector, "template": template},
+    });
+    pods::create(owner, Resource::ReplicaSets, set)
+}
+
+fn revision(set: &Object) -> u64 {
+    let revision = text(set.value(), &["metadata", "annotations", REVISION]);
+    revision.parse().unwrap_or(0)
+}
+
+fn scale(set: &Object, replicas: u64) -> Write {
+    Write::Patch {
+        key: set.key().clone(),
+        part: Part::Main,
+        kind: PatchKind::Merge,
+        patch: json!({"spec": {"replicas": replicas}}),
+        strict: false,
+    }
+}
+
+fn count(set: &Object, field: &str) -> u64 {
+    let count = at(set.value(), &["status", field]).and_then(Value::as_u64);
+    count.unwrap_or_default()
+}
+
+/// How many pods there may be too many, or too few, on the way: a number, or a share of all.
+fn most(owner: &Object, field: &str, up: bool) -> u64 {
+    let amount = |field| at(owner.value(), &["spec", "strategy", "rollingUpdate", field]);
+    let all = u64::from(wanted(owner));
+    let of = |field, up: bool| match amount(field) {
+        Some(Value::Number(number)) => number.as_u64().unwrap_or_default(),
+        Some(Value::String(share)) => {
+            let share: u64 = share.trim_end_matches('%').parse().unwrap_or_default();
+            match up {
+                true => (all * share).div_ceil(100),
+                false => all * share / 100,
+            }
+        }
+        _ => 0,
+    };
+    // One of the two has to be more than nothing, or nothing could ever be done.
+    match (field, of(field, up)) {
+        ("maxUnavailable", 0) if of("maxSurge", true) == 0 => 1,
+        (_, most) => most,
+    }
+}

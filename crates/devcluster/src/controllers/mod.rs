@@ -1,0 +1,110 @@
+//! What a controller manager does for sets: it makes their pods, replaces them, and takes away what is too many.
+//!
+//! Each set is looked at when it, or something that it owns, has changed; what is to be done follows from the state
+//! alone. Left out, against real ones: orphans are not adopted, there are no revisions to go back to, pods count as
+//! available as soon as they are ready.
+
+mod deployment;
+mod pods;
+mod replica_set;
+mod stateful_set;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::changes::patch::PatchKind;
+use crate::changes::write::{Part, Write};
+use crate::objects::object::{Key, Object, at};
+use crate::objects::resource::Resource;
+use crate::storage::looks::Looks;
+use crate::storage::server::Store;
+use crate::storage::store::{Event, State};
+
+/// What was refused, as by a quota, is tried again after so long.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Looks after all sets until the cluster is stopped. It holds `_alive` as long as it runs.
+pub(super) async fn run(store: Store, _alive: watch::Receiver<()>) {
+    let mut looks = Looks::new(&store);
+    let ours = |key: &Key| key.resource.is_a_set();
+    while let Some(mut keys) = looks.next(ours, concerned).await {
+        while let Some(key) = looks.due() {
+            keys.insert(key);
+        }
+        for key in keys {
+            if !look_after(&store, &key).await {
+                looks.later(key, AGAIN);
+            }
+        }
+    }
+}
+
+/// The sets that an event may mean something to.
+fn concerned(state: &State, event: &Event, due: &mut BTreeSet<Key>) {
+    let object = event.object();
+    if object.key().resource.is_a_set() {
+        due.insert(object.key().clone());
+    }
+    if object.key().resource == Resource::Pods || object.key().resource.is_a_set() {
+        let owners = object.owners().filter_map(|owner| state.by_uid(owner.uid));
+        let sets = owners.filter(|owner| owner.key().resource.is_a_set());
+        due.extend(sets.map(|owner| owner.key().clone()));
+    }
+}
+
+/// Does what is to be done for a set; whether all of it was accepted.
+async fn look_after(store: &Store, key: &Key) -> bool {
+    let state = store.state();
+    let Some(set) = state.get(key) else {
+        return true;
+    };
+    let mut writes = Vec::new();
+    match key.resource {
+        Resource::Deployments => deployment::reconcile(&state, set, &mut writes),
+        Resource::ReplicaSets => replica_set::reconcile(&state, set, &mut writes),
+        Resource::StatefulSets => stateful_set::reconcile(&state, set, &mut writes),
+        _ => {}
+    }
+    let mut accepted = true;
+    for write in writes {
+        if let Err(error) = store.write(write).await {
+            tracing::debug!(target: "cluster.sets", set = ?key, error = error.message, "not done");
+            accepted = false;
+        }
+    }
+    accepted
+}
+
+/// Says of a set how far it has come, where that is not said already.
+fn tell(set: &Object, mut status: Value, writes: &mut Vec<Write>) {
+    status["observedGeneration"] = at(set.value(), &["metadata", "generation"])
+        .cloned()
+        .unwrap_or_else(|| 1.into());
+    let told = set.value().get("status");
+    let fields = status.as_object().into_iter().flatten();
+    let same = fields
+        .clone()
+        .all(|(name, value)| told.and_then(|told| told.get(name)) == Some(value));
+    if !same {
+        writes.push(Write::Patch {
+            key: set.key().clone(),
+            part: Part::Status,
+            kind: PatchKind::Merge,
+            patch: json!({"status": status}),
+            strict: false,
+        });
+    }
+}
+
+/// How many pods a set is to have.
+fn wanted(set: &Object) -> u32 {
+    let replicas = at(set.value(), &["spec", "replicas"]).and_then(Value::as_u64);
+    replicas
+        .and_then(|n| u32::try_from(n).ok())
+        .unwrap_or_default()
+}

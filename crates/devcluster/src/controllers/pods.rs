@@ -1,0 +1,124 @@
+//! The pods of a set: what is known of them, and how one is made.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::changes::delete::DeleteOptions;
+use crate::changes::write::Write;
+use crate::objects::object::{Key, Object, at, list, set, text};
+use crate::objects::resource::Resource;
+use crate::storage::store::State;
+
+/// What a set owns, of one kind.
+pub(super) fn owned<'a>(
+    state: &'a State,
+    owner: &Object,
+    resource: Resource,
+) -> Vec<&'a Arc<Object>> {
+    let owned = state.dependents(owner.uid());
+    owned
+        .filter(|object| object.key().resource == resource)
+        .collect()
+}
+
+/// Whether a pod has ended, or is being deleted.
+pub(super) fn is_over(pod: &Object) -> bool {
+    pod.is_terminating() || has_ended(pod)
+}
+
+/// Whether all containers of a pod have ended for good.
+pub(super) fn has_ended(pod: &Object) -> bool {
+    matches!(
+        text(pod.value(), &["status", "phase"]),
+        "Failed" | "Succeeded"
+    )
+}
+
+/// Whether a pod is ready, and stays.
+pub(super) fn is_ready(pod: &Object) -> bool {
+    let ready = list(pod.value(), &["status", "conditions"])
+        .iter()
+        .any(|c| text(c, &["type"]) == "Ready" && text(c, &["status"]) == "True");
+    ready && !is_over(pod)
+}
+
+/// A label of an object; empty where it has none of that name.
+pub(super) fn label<'a>(object: &'a Object, name: &str) -> &'a str {
+    let value = object.labels().and_then(|labels| labels.get(name));
+    value.and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A pod of a set's template, without a name.
+pub(super) fn of_template(owner: &Object, template: &Value) -> Value {
+    let mut pod = template.clone();
+    pod["apiVersion"] = "v1".into();
+    pod["kind"] = "Pod".into();
+    set(
+        &mut pod,
+        &["metadata", "ownerReferences"],
+        json!([reference(owner)]),
+    );
+    pod
+}
+
+/// How what a set makes names it as its owner.
+pub(super) fn reference(owner: &Object) -> Value {
+    let traits = owner.key().resource.traits();
+    json!({
+        "apiVersion": traits.api_version,
+        "kind": traits.kind,
+        "name": &*owner.key().name,
+        "uid": owner.uid(),
+        "controller": true,
+        "blockOwnerDeletion": true,
+    })
+}
+
+/// The making of something in a set's namespace.
+pub(super) fn create(owner: &Object, resource: Resource, object: Value) -> Write {
+    Write::Create {
+        resource,
+        namespace: (*owner.key().namespace).to_owned(),
+        object,
+    }
+}
+
+/// The deletion of this very object.
+pub(super) fn delete(object: &Object) -> Write {
+    Write::Delete {
+        key: object.key().clone(),
+        options: DeleteOptions {
+            uid: Some(object.uid().to_owned()),
+            ..DeleteOptions::default()
+        },
+    }
+}
+
+/// The template of a set.
+pub(super) fn template(owner: &Object) -> Value {
+    at(owner.value(), &["spec", "template"])
+        .cloned()
+        .unwrap_or_else(|| json!({}))
+}
+
+/// A short name for what a template says: another one has another.
+pub(super) fn hash(template: &Value) -> String {
+    const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+    let text = template.to_string();
+    let mut hash = text.bytes().fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
+    });
+    (0..10)
+        .map(|_| {
+            let letter = LETTERS[usize::try_from(hash % 27).unwrap_or_default()];
+            hash /= 27;
+            char::from(letter)
+        })
+        .collect()
+}
+
+/// The key of something of that name beside a set.
+pub(super) fn beside(owner: &Object, resource: Resource, name: &str) -> Key {
+    Key::new(resource, &owner.key().namespace, name)
+}

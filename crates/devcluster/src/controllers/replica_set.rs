@@ -1,0 +1,78 @@
+//! ReplicaSets: as many pods as wanted, whichever.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::pods;
+use super::{tell, wanted};
+use crate::changes::write::Write;
+use crate::objects::object::{Object, at, set, text};
+use crate::objects::resource::Resource;
+use crate::storage::store::State;
+
+/// What it costs to delete a pod, by its annotation: the cheapest go first.
+const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+
+pub(super) fn reconcile(state: &State, owner: &Object, writes: &mut Vec<Write>) {
+    let all = pods::owned(state, owner, Resource::Pods);
+    let active: Vec<&Arc<Object>> = all.into_iter().filter(|pod| !pods::is_over(pod)).collect();
+    let there = active.len();
+    if !owner.is_terminating() {
+        let wanted = wanted(owner) as usize;
+        for _ in there..wanted {
+            writes.push(pods::create(owner, Resource::Pods, new_pod(owner)));
+        }
+        let surplus = there.saturating_sub(wanted);
+        let mut ranked = active.clone();
+        ranked.sort_by_cached_key(|pod| rank(pod));
+        writes.extend(
+            ranked
+                .into_iter()
+                .take(surplus)
+                .map(|pod| pods::delete(pod)),
+        );
+    }
+    let ready = active.iter().filter(|pod| pods::is_ready(pod)).count();
+    let status = json!({
+        "replicas": there,
+        "fullyLabeledReplicas": there,
+        "readyReplicas": ready,
+        "availableReplicas": ready,
+    });
+    tell(owner, status, writes);
+}
+
+fn new_pod(owner: &Object) -> Value {
+    let mut pod = pods::of_template(owner, &pods::template(owner));
+    let name = format!("{}-", owner.key().name);
+    set(&mut pod, &["metadata", "generateName"], name.into());
+    pod
+}
+
+/// Who goes first, as real ones have it: without a node, not started, not ready, cheap, young.
+type Rank = (bool, u8, bool, i64, Reverse<String>, Reverse<u64>, Arc<str>);
+
+fn rank(pod: &Object) -> Rank {
+    let value = pod.value();
+    let cost = at(value, &["metadata", "annotations", DELETION_COST])
+        .and_then(Value::as_str)
+        .and_then(|cost| cost.parse().ok())
+        .unwrap_or_default();
+    let phase = match text(value, &["status", "phase"]) {
+        "Pending" => 0,
+        "Unknown" => 1,
+        _ => 2,
+    };
+    let restarts = value.pointer("/status/containerStatuses/0/restartCount");
+    (
+        !text(value, &["spec", "nodeName"]).is_empty(),
+        phase,
+        pods::is_ready(pod),
+        cost,
+        Reverse(text(value, &["metadata", "creationTimestamp"]).to_owned()),
+        Reverse(restarts.and_then(Value::as_u64).unwrap_or_default()),
+        pod.key().name.clone(),
+    )
+}

@@ -1,0 +1,165 @@
+//! StatefulSets: pods with numbers, one after the other or all at once.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::pods;
+use super::{tell, wanted};
+use crate::changes::write::Write;
+use crate::objects::object::{Object, at, list, set, text};
+use crate::objects::resource::Resource;
+use crate::storage::store::State;
+
+/// Which template a pod was made of.
+const REVISION: &str = "controller-revision-hash";
+
+pub(super) fn reconcile(state: &State, owner: &Object, writes: &mut Vec<Write>) {
+    let revision = revision(owner);
+    let there = by_ordinal(owner, pods::owned(state, owner, Resource::Pods));
+    if !owner.is_terminating() {
+        step(state, owner, &revision, &there, writes);
+    }
+    let count = |which: fn(&Object) -> bool| there.values().filter(|pod| which(pod)).count();
+    let (all, ready) = (count(|_| true), count(pods::is_ready));
+    let updated = |pod: &&&Arc<Object>| pods::label(pod, REVISION) == revision;
+    let updated = there.values().filter(updated).count();
+    let status = json!({
+        "replicas": all,
+        "readyReplicas": ready,
+        "availableReplicas": ready,
+        "updatedReplicas": updated,
+        "currentReplicas": updated,
+        "updateRevision": revision,
+        "currentRevision": revision,
+        "collisionCount": 0,
+    });
+    tell(owner, status, writes);
+}
+
+fn revision(owner: &Object) -> String {
+    format!(
+        "{}-{}",
+        owner.key().name,
+        pods::hash(&pods::template(owner))
+    )
+}
+
+fn by_ordinal<'a>(owner: &Object, pods: Vec<&'a Arc<Object>>) -> BTreeMap<u32, &'a Arc<Object>> {
+    let ordinal = |pod: &Object| {
+        let rest = pod.key().name.strip_prefix(&*owner.key().name)?;
+        rest.strip_prefix('-')?.parse().ok()
+    };
+    pods.into_iter()
+        .filter_map(|pod| Some((ordinal(pod)?, pod)))
+        .collect()
+}
+
+/// The next step towards as many pods as are wanted.
+fn step(
+    state: &State,
+    owner: &Object,
+    revision: &str,
+    there: &BTreeMap<u32, &Arc<Object>>,
+    writes: &mut Vec<Write>,
+) {
+    let replicas = wanted(owner);
+    let in_order = text(owner.value(), &["spec", "podManagementPolicy"]) != "Parallel";
+    let mut all_well = true;
+    for ordinal in 0..replicas {
+        match there.get(&ordinal) {
+            None => {
+                create(state, owner, revision, ordinal, writes);
+                all_well = false;
+            }
+            Some(pod) if pods::has_ended(pod) && !pod.is_terminating() => {
+                writes.push(pods::delete(pod));
+                all_well = false;
+            }
+            Some(pod) => all_well &= pods::is_ready(pod),
+        }
+        if in_order && !all_well {
+            return;
+        }
+    }
+    // The last ones go first; in order, the next one when the one before has gone.
+    let condemned: Vec<&Arc<Object>> = there.range(replicas..).rev().map(|(_, pod)| *pod).collect();
+    if in_order {
+        if let Some(pod) = condemned.first() {
+            writes.extend((!pod.is_terminating()).then(|| pods::delete(pod)));
+            return;
+        }
+    } else {
+        let going = condemned.into_iter().filter(|pod| !pod.is_terminating());
+        writes.extend(going.map(|pod| pods::delete(pod)));
+    }
+    if text(owner.value(), &["spec", "updateStrategy", "type"]) != "RollingUpdate" {
+        return;
+    }
+    let partition = ["spec", "updateStrategy", "rollingUpdate", "partition"];
+    let partition = at(owner.value(), &partition).and_then(Value::as_u64);
+    let partition = u32::try_from(partition.unwrap_or_default()).unwrap_or(u32::MAX);
+    for (_, pod) in there.range(partition.min(replicas)..replicas).rev() {
+        if pods::label(pod, REVISION) != revision {
+            writes.extend((!pod.is_terminating()).then(|| pods::delete(pod)));
+            return;
+        }
+        if !pods::is_ready(pod) {
+            return;
+        }
+    }
+}
+
+/// The pod of that number, and first what it claims.
+fn create(state: &State, owner: &Object, revision: &str, ordinal: u32, writes: &mut Vec<Write>) {
+    let name = format!("{}-{ordinal}", owner.key().name);
+    let mut pod = pods::of_template(owner, &pods::template(owner));
+    set(&mut pod, &["metadata", "name"], name.as_str().into());
+    for (label, value) in [
+        ("statefulset.kubernetes.io/pod-name", name.as_str()),
+        ("apps.kubernetes.io/pod-index", &ordinal.to_string()),
+        (REVISION, revision),
+    ] {
+        set(&mut pod, &["metadata", "labels", label], value.into());
+    }
+    set(&mut pod, &["spec", "hostname"], name.as_str().into());
+    let service = text(owner.value(), &["spec", "serviceName"]);
+    if !service.is_empty() {
+        set(&mut pod, &["spec", "subdomain"], service.into());
+    }
+    let mut volumes = list(&pod, &["spec", "volumes"]).to_vec();
+    for template in list(owner.value(), &["spec", "volumeClaimTemplates"]) {
+        let volume = text(template, &["metadata", "name"]);
+        let claim = format!("{volume}-{name}");
+        volumes.retain(|other| text(other, &["name"]) != volume);
+        volumes.push(json!({"name": volume, "persistentVolumeClaim": {"claimName": claim}}));
+        let key = pods::beside(owner, Resource::PersistentVolumeClaims, &claim);
+        if state.get(&key).is_none() {
+            let labels = owner.value().pointer("/spec/selector/matchLabels");
+            let mut object = json!({
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "metadata": {"name": claim, "labels": labels},
+                "spec": template["spec"],
+            });
+            let policy = [
+                "spec",
+                "persistentVolumeClaimRetentionPolicy",
+                "whenDeleted",
+            ];
+            if text(owner.value(), &policy) == "Delete" {
+                object["metadata"]["ownerReferences"] = json!([pods::reference(owner)]);
+            }
+            writes.push(pods::create(
+                owner,
+                Resource::PersistentVolumeClaims,
+                object,
+            ));
+        }
+    }
+    if !volumes.is_empty() {
+        set(&mut pod, &["spec", "volumes"], volumes.into());
+    }
+    writes.push(pods::create(owner, Resource::Pods, pod));
+}

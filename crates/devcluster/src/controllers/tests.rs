@@ -1,0 +1,283 @@
+//! What sets make of their templates, seen by a client.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use http::{Method, Request};
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+use tower::ServiceExt as _;
+
+use crate::{DevCluster, NodeKind, Options, SimulatedNode};
+
+const APPS: &str = "/apis/apps/v1/namespaces/default";
+
+struct World(DevCluster);
+
+impl World {
+    fn new() -> Self {
+        Self::on(SimulatedNode::default())
+    }
+
+    fn on(node: SimulatedNode) -> Self {
+        Self(crate::start(Options {
+            node: NodeKind::Simulated(node),
+            ..Options::default()
+        }))
+    }
+
+    async fn ask(&self, method: Method, path: &str, body: Option<Value>) -> (u16, Value) {
+        let kind = match method {
+            Method::PATCH => "application/merge-patch+json",
+            _ => "application/json",
+        };
+        let body = body.map_or_else(Body::empty, |body| Body::from(body.to_string()));
+        let request = Request::builder().method(method).uri(path);
+        let request = request.header("content-type", kind).body(body).unwrap();
+        let response = self.0.router().oneshot(request).await.unwrap();
+        let code = response.status().as_u16();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        (code, serde_json::from_slice(&body).unwrap_or_default())
+    }
+
+    async fn make(&self, plural: &str, set: Value) -> Value {
+        let path = format!("{APPS}/{plural}");
+        let (code, made) = self.ask(Method::POST, &path, Some(set)).await;
+        assert_eq!(code, 201, "{made}");
+        made
+    }
+
+    async fn get(&self, path: &str) -> Value {
+        self.ask(Method::GET, path, None).await.1
+    }
+
+    async fn patch(&self, path: &str, patch: Value) -> Value {
+        let (code, patched) = self.ask(Method::PATCH, path, Some(patch)).await;
+        assert_eq!(code, 200, "{patched}");
+        patched
+    }
+
+    /// All pods, in the order of their names.
+    async fn pods(&self) -> Vec<Value> {
+        let list = self.get("/api/v1/namespaces/default/pods").await;
+        list["items"].as_array().unwrap().clone()
+    }
+
+    async fn names(&self) -> Vec<String> {
+        let pods = self.pods().await;
+        let name = |pod: &Value| pod["metadata"]["name"].as_str().unwrap().to_owned();
+        pods.iter().map(name).collect()
+    }
+}
+
+fn set(kind: &str, replicas: u32, more: Value) -> Value {
+    let mut set = json!({
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": "web"},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "c", "image": "i:1"}]},
+            },
+        },
+    });
+    for (field, value) in more.as_object().into_iter().flatten() {
+        set["spec"][field] = value.clone();
+    }
+    set
+}
+
+async fn seconds(n: u64) {
+    sleep(Duration::from_secs(n)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_of_a_stateful_set_have_numbers_and_come_one_after_the_other() {
+    let world = World::new();
+    world
+        .make("statefulsets", set("StatefulSet", 3, json!({})))
+        .await;
+    sleep(Duration::from_millis(50)).await;
+    assert_eq!(world.names().await, ["web-0"]);
+    seconds(5).await;
+    assert_eq!(world.names().await, ["web-0", "web-1", "web-2"]);
+    let seen = world.get(&format!("{APPS}/statefulsets/web")).await;
+    assert_eq!(seen["status"]["readyReplicas"], 3);
+    assert_eq!(seen["status"]["observedGeneration"], 1);
+    let pod = &world.pods().await[1];
+    let labels = &pod["metadata"]["labels"];
+    assert_eq!(labels["statefulset.kubernetes.io/pod-name"], "web-1");
+    assert_eq!(labels["apps.kubernetes.io/pod-index"], "1");
+    let owner = &pod["metadata"]["ownerReferences"][0];
+    assert_eq!(
+        (&owner["kind"], &owner["controller"]),
+        (&json!("StatefulSet"), &json!(true))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_of_a_parallel_stateful_set_come_at_once_and_the_last_ones_go_first() {
+    let world = World::new();
+    let parallel = json!({"podManagementPolicy": "Parallel"});
+    world
+        .make("statefulsets", set("StatefulSet", 4, parallel))
+        .await;
+    sleep(Duration::from_millis(50)).await;
+    assert_eq!(world.names().await.len(), 4);
+    seconds(5).await;
+    let scale = format!("{APPS}/statefulsets/web/scale");
+    let scaled = world.patch(&scale, json!({"spec": {"replicas": 2}})).await;
+    assert_eq!(
+        (&scaled["kind"], &scaled["spec"]["replicas"]),
+        (&json!("Scale"), &json!(2))
+    );
+    seconds(5).await;
+    assert_eq!(world.names().await, ["web-0", "web-1"]);
+    let seen = world.get(&format!("{APPS}/statefulsets/web")).await;
+    assert_eq!(seen["status"]["observedGeneration"], 2);
+    let (code, _) = world
+        .ask(
+            Method::PATCH,
+            &scale,
+            Some(json!({"metadata": {"uid": "another"}, "spec": {"replicas": 9}})),
+        )
+        .await;
+    assert_eq!(code, 409, "a scale of another set of that name");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_of_a_set_that_is_deleted_or_evicted_is_replaced() {
+    for (plural, kind) in [
+        ("statefulsets", "StatefulSet"),
+        ("deployments", "Deployment"),
+    ] {
+        let world = World::new();
+        world.make(plural, set(kind, 2, json!({}))).await;
+        seconds(5).await;
+        let before = world.pods().await;
+        let name = before[0]["metadata"]["name"].as_str().unwrap();
+        let path = format!("/api/v1/namespaces/default/pods/{name}");
+        world.ask(Method::DELETE, &path, None).await;
+        seconds(5).await;
+        let after = world.pods().await;
+        assert_eq!(after.len(), 2, "{kind}");
+        let uids = |pods: &[Value]| -> Vec<Value> {
+            pods.iter()
+                .map(|pod| pod["metadata"]["uid"].clone())
+                .collect()
+        };
+        assert!(!uids(&after).contains(&before[0]["metadata"]["uid"]));
+        // All of it belongs to the set, and goes with it.
+        world
+            .ask(Method::DELETE, &format!("{APPS}/{plural}/web"), None)
+            .await;
+        seconds(10).await;
+        assert_eq!(world.names().await, Vec::<String>::new(), "{kind}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_deployment_the_cheapest_pods_go() {
+    let world = World::new();
+    world
+        .make("deployments", set("Deployment", 4, json!({})))
+        .await;
+    seconds(5).await;
+    let names = world.names().await;
+    let cheap = &names[1];
+    let cost =
+        json!({"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "-5"}}});
+    world
+        .patch(&format!("/api/v1/namespaces/default/pods/{cheap}"), cost)
+        .await;
+    let scale = format!("{APPS}/deployments/web/scale");
+    world.patch(&scale, json!({"spec": {"replicas": 3}})).await;
+    seconds(5).await;
+    let left = world.names().await;
+    assert_eq!(left.len(), 3);
+    assert!(!left.contains(cheap));
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_template_replaces_the_pods_step_by_step() {
+    for (plural, kind) in [
+        ("statefulsets", "StatefulSet"),
+        ("deployments", "Deployment"),
+    ] {
+        let world = World::new();
+        world.make(plural, set(kind, 3, json!({}))).await;
+        seconds(5).await;
+        let containers = json!([{"name": "c", "image": "i:2"}]);
+        let path = format!("{APPS}/{plural}/web");
+        let patch = json!({"spec": {"template": {"spec": {"containers": containers}}}});
+        world.patch(&path, patch).await;
+        for _ in 0..100 {
+            sleep(Duration::from_millis(100)).await;
+            let pods = world.pods().await;
+            let ready = |pod: &&Value| {
+                pod["status"]["phase"] == "Running"
+                    && pod["metadata"]["deletionTimestamp"].is_null()
+            };
+            assert!(pods.iter().filter(ready).count() >= 2, "{kind}");
+        }
+        seconds(20).await;
+        let pods = world.pods().await;
+        assert_eq!(pods.len(), 3, "{kind}");
+        for pod in pods {
+            assert_eq!(pod["spec"]["containers"][0]["image"], "i:2", "{kind}");
+        }
+        if kind == "Deployment" {
+            let sets = world.get(&format!("{APPS}/replicasets")).await;
+            assert_eq!(sets["items"].as_array().unwrap().len(), 2);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_ends_is_started_again_in_its_pod_and_waits_longer_each_time() {
+    let world = World::on(SimulatedNode {
+        crash_rate: 1.0,
+        trouble_within: Duration::from_secs(1),
+        ..SimulatedNode::default()
+    });
+    world
+        .make("deployments", set("Deployment", 1, json!({})))
+        .await;
+    seconds(5).await;
+    let first = world.pods().await.remove(0);
+    seconds(100).await;
+    let later = world.pods().await.remove(0);
+    assert_eq!(first["metadata"]["uid"], later["metadata"]["uid"]);
+    let container = &later["status"]["containerStatuses"][0];
+    let restarts = container["restartCount"].as_u64().unwrap();
+    assert!((3..=6).contains(&restarts), "{restarts}");
+    assert_eq!(container["lastState"]["terminated"]["exitCode"], 1);
+    assert_eq!(later["status"]["phase"], "Running");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_could_never_work_is_refused() {
+    let world = World::new();
+    let mut once = set("Deployment", 1, json!({}));
+    once["spec"]["template"]["spec"]["restartPolicy"] = "Never".into();
+    let mut other = set("Deployment", 1, json!({}));
+    other["spec"]["template"]["metadata"]["labels"] = json!({"app": "other"});
+    let negative = set("Deployment", 0, json!({"replicas": -1}));
+    for wrong in [once, other, negative] {
+        let (code, answer) = world
+            .ask(Method::POST, &format!("{APPS}/deployments"), Some(wrong))
+            .await;
+        assert_eq!(code, 422, "{answer}");
+    }
+    world
+        .make("statefulsets", set("StatefulSet", 1, json!({})))
+        .await;
+    let path = format!("{APPS}/statefulsets/web");
+    let patch = Some(json!({"spec": {"serviceName": "other"}}));
+    let (code, _) = world.ask(Method::PATCH, &path, patch).await;
+    assert_eq!(code, 422);
+}

@@ -1,0 +1,115 @@
+//! What holds of whatever the embedded cluster is sent.
+
+mod patches;
+mod requests;
+mod selectors;
+mod tokens;
+
+pub use patches::patch;
+pub use requests::requests;
+pub use selectors::selectors;
+pub use tokens::token;
+
+use serde_json::{Value, json};
+
+use super::api::decode;
+use super::changes::write::{Answer, Caller, Moment, Write};
+use super::objects::ids::Ids;
+use super::objects::object::Key;
+use super::objects::resource::Resource;
+use super::storage::store::State;
+use crate::api::status::ApiError;
+
+const NAMESPACE: &str = "default";
+
+/// Any time; the same one for each write.
+const NOW: &str = "2026-01-01T00:00:00Z";
+
+/// What real servers say of an item that lacks the key by which its list is merged.
+const NO_MERGE_KEY: &str = "does not contain declared merge key";
+
+/// The parts of what is not text throughout.
+fn parts(data: &[u8]) -> Vec<&[u8]> {
+    const BETWEEN: &[u8] = b"\n%\n";
+    let mut parts = Vec::new();
+    let mut rest = data;
+    while let Some(at) = rest.windows(BETWEEN.len()).position(|w| w == BETWEEN) {
+        parts.push(&rest[..at]);
+        rest = &rest[at + BETWEEN.len()..];
+    }
+    parts.push(rest);
+    parts
+}
+
+/// A store that nobody else writes to.
+struct Bench {
+    state: State,
+    ids: Ids,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let mut state = State::new(100);
+        let namespace = json!({
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": NAMESPACE, "uid": "0"},
+        });
+        state.seed(Key::new(Resource::Namespaces, "", NAMESPACE), namespace, 1);
+        Self {
+            state,
+            ids: Ids::new(0),
+        }
+    }
+
+    fn write(&mut self, write: Write) -> Result<Answer, ApiError> {
+        let caller = Caller {
+            manager: "fuzz".to_owned(),
+            ..Caller::default()
+        };
+        let now = NOW.parse().unwrap_or_default();
+        let mut moment = Moment::new(now, &mut self.ids);
+        moment.caller = Some(&caller);
+        self.state.write(write, false, &mut moment)
+    }
+
+    /// Creates an object of that kind, as a client would; nothing where it is refused.
+    fn create(&mut self, resource: Resource, object: Value) -> Option<Key> {
+        let object = decode::object(resource, object).ok()?.object;
+        let namespace = if resource.traits().namespaced {
+            NAMESPACE
+        } else {
+            ""
+        };
+        let create = Write::Create {
+            resource,
+            namespace: namespace.to_owned(),
+            object,
+        };
+        match self.write(create) {
+            Ok(Answer::Object(object, true)) => Some(object.key().clone()),
+            _ => None,
+        }
+    }
+}
+
+fn pod(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "labels": {"app": "demo", "n": "5", "empty": ""},
+            "annotations": {"a": "b"},
+            "finalizers": ["example.com/a", "example.com/b"],
+        },
+        "spec": {
+            "restartPolicy": "Never",
+            "containers": [
+                {"name": "c", "image": "i", "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]},
+                {"name": "d", "image": "j", "ports": [{"containerPort": 80}]},
+            ],
+            "tolerations": [{"key": "k", "operator": "Exists"}],
+        },
+    })
+}

@@ -1,0 +1,157 @@
+//! Patches of any kind, on any object.
+
+use serde_json::{Value, json};
+
+use super::{Bench, NAMESPACE, NO_MERGE_KEY, parts, pod};
+use crate::api::body;
+use crate::api::status::ApiError;
+use crate::changes::patch::PatchKind;
+use crate::changes::write::{Part, Write};
+use crate::objects::object::{Key, at};
+use crate::objects::resource::Resource;
+use crate::storage::store::State;
+
+/// What kind of patch and of which kind of object, as `strategic pods` or `apply configmaps status`; then the object,
+/// nothing for a pod; then the patch. What is refused changes nothing; what is taken leaves an object of its type, the
+/// same one; and what says how things shall be, rather than what to do, changes nothing the second time.
+pub fn patch(data: &[u8]) {
+    let parts = parts(data);
+    let [what, object, patch] = parts[..] else {
+        return;
+    };
+    let what = String::from_utf8_lossy(what);
+    let mut words = what.split_whitespace();
+    let Some(kind) = Kind::of(words.next().unwrap_or_default()) else {
+        return;
+    };
+    let plural = words.next().unwrap_or_default();
+    let resources = Resource::ALL.into_iter();
+    let Some(resource) = resources.clone().find(|r| r.traits().plural == plural) else {
+        return;
+    };
+    let part = match words.next() {
+        Some("status") if resource.traits().has_status => Part::Status,
+        _ => Part::Main,
+    };
+    let read = if kind == Kind::Apply {
+        body::yaml(patch)
+    } else {
+        body::json(patch)
+    };
+    let Ok(patch) = read else { return };
+    let mut bench = Bench::new();
+    let object = serde_json::from_slice(object).unwrap_or_else(|_| default(resource));
+    let created = bench.create(resource, object);
+    let namespace = if resource.traits().namespaced {
+        NAMESPACE
+    } else {
+        ""
+    };
+    let key = created.unwrap_or_else(|| Key::new(resource, namespace, "a"));
+    let before = bench.state.clone();
+    let write = kind.write(key.clone(), part, patch.value.clone());
+    if bench.write(write.clone()).is_err() {
+        assert_eq!(
+            contents(&bench.state),
+            contents(&before),
+            "what is refused changes nothing"
+        );
+        return;
+    }
+    is_still_itself(&before, &bench.state, &key);
+    if kind != Kind::Patch(PatchKind::Json) && is_without_conditions(&patch.value) {
+        let once = bench.state.clone();
+        let again = bench.write(write);
+        // Real servers take a list over as it is where there was none, and look for its items' keys only to merge it.
+        let has_no_key = |refused: &ApiError| refused.message.contains(NO_MERGE_KEY);
+        let taken = again.as_ref().map_or_else(has_no_key, |_| true);
+        assert!(taken, "taken once, and not again: {again:?}");
+        assert_eq!(
+            contents(&bench.state),
+            contents(&once),
+            "it changes something again"
+        );
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Patch(PatchKind),
+    Apply,
+}
+
+impl Kind {
+    fn of(name: &str) -> Option<Self> {
+        Some(match name {
+            "merge" => Self::Patch(PatchKind::Merge),
+            "strategic" => Self::Patch(PatchKind::Strategic),
+            "json" => Self::Patch(PatchKind::Json),
+            "apply" => Self::Apply,
+            _ => return None,
+        })
+    }
+
+    fn write(self, key: Key, part: Part, patch: Value) -> Write {
+        match self {
+            Self::Patch(kind) => Write::Patch {
+                key,
+                part,
+                kind,
+                patch,
+                strict: false,
+            },
+            Self::Apply => Write::Apply {
+                key,
+                part,
+                config: patch,
+                force: true,
+            },
+        }
+    }
+}
+
+/// What is there where no object is given.
+fn default(resource: Resource) -> Value {
+    if resource == Resource::Pods {
+        return pod("a");
+    }
+    let traits = resource.traits();
+    json!({"apiVersion": traits.api_version, "kind": traits.kind, "metadata": {"name": "a"}})
+}
+
+/// Whether it says nothing of the version that the object must have, nor what to do with it as it stands.
+fn is_without_conditions(patch: &Value) -> bool {
+    at(patch, &["metadata", "resourceVersion"]).is_none() && !patch.to_string().contains("\"$")
+}
+
+fn is_still_itself(before: &State, after: &State, key: &Key) {
+    let Some(new) = after.get(key) else {
+        // A finalizer was the last thing that held it.
+        return;
+    };
+    let typed = key.resource.typed(&new.whole());
+    assert!(typed.is_ok(), "no object of its type any more: {typed:?}");
+    let read: Result<Value, _> = serde_json::from_slice(new.encoded());
+    assert_eq!(
+        read.ok(),
+        Some(new.whole()),
+        "it is told otherwise than it is"
+    );
+    assert_eq!(
+        at(new.value(), &["metadata", "name"]),
+        Some(&json!(&*key.name))
+    );
+    if let Some(old) = before.get(key) {
+        assert_eq!(new.uid(), old.uid());
+    }
+    let others = |state: &State| state.objects().len();
+    let made = usize::from(before.get(key).is_none());
+    assert_eq!(others(after), others(before) + made, "others came or went");
+}
+
+fn contents(state: &State) -> Vec<(u64, String)> {
+    let objects = state.objects().values();
+    objects
+        .map(|object| (object.resource_version(), object.whole().to_string()))
+        .collect()
+}

@@ -1,0 +1,116 @@
+//! Requests, one after the other, to the whole API without a socket.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use http::Request;
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+use tower::ServiceExt as _;
+
+use super::{NO_MERGE_KEY, NOW, parts};
+use crate::{DevCluster, Options, start};
+
+/// How long a watch is read.
+const READ_FOR: Duration = Duration::from_secs(10);
+
+/// Mistakes of clients that a real server passes on as errors without a class, and so as its own.
+const UNCLASSIFIED: [&str; 9] = [
+    "resourceVersion should not be set",
+    "failed to create typed patch object",
+    "unknown patch type",
+    NO_MERGE_KEY,
+    "merging lists cannot yet be specified",
+    "list element types are not identical",
+    "doesn't match $setElementOrder list",
+    "cannot be merged",
+    "strconv.ParseUint",
+];
+
+/// Requests, a part each, as HTTP writes them: `METHOD TARGET`, a line a header, an empty line, the body. Each is answered
+/// clearly, and none as the server's own fault; after all of them everything can still be listed, at a version that did
+/// not go back.
+pub fn requests(data: &[u8]) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build();
+    let Ok(runtime) = runtime else {
+        panic!("no runtime");
+    };
+    runtime.block_on(async {
+        let cluster = start(Options {
+            wall_clock_start: NOW.parse().ok(),
+            ..Options::default()
+        });
+        let mut version = 0;
+        for part in parts(data) {
+            // What is no request of HTTP never becomes one.
+            if let Some(request) = request(part) {
+                is_answered(&cluster, request).await;
+            }
+            let reached = cluster.state().await.resource_version();
+            assert!(reached >= version, "{reached} after {version}");
+            version = reached;
+        }
+        if let Some(list) = request(b"GET /api/v1/pods") {
+            assert_eq!(is_answered(&cluster, list).await, 200);
+        }
+        let state = cluster.state().await;
+        for object in state.objects().values() {
+            let key = object.key();
+            let typed = key.resource.typed(&object.whole());
+            assert!(typed.is_ok(), "{key:?} is no object of its type: {typed:?}");
+        }
+    });
+}
+
+fn request(text: &[u8]) -> Option<Request<Body>> {
+    let end = text.windows(2).position(|pair| pair == b"\n\n");
+    let (head, body) = match end {
+        Some(at) => (&text[..at], &text[at + 2..]),
+        None => (text, &[][..]),
+    };
+    let head = std::str::from_utf8(head).ok()?;
+    let mut lines = head.lines();
+    let (method, target) = lines.next()?.split_once(' ')?;
+    let mut request = Request::builder().method(method).uri(target);
+    for line in lines {
+        let (name, value) = line.split_once(':')?;
+        request = request.header(name, value.trim());
+    }
+    request.body(Body::from(body.to_vec())).ok()
+}
+
+async fn is_answered(cluster: &DevCluster, request: Request<Body>) -> u16 {
+    let what = format!("{} {}", request.method(), request.uri());
+    let Ok(response) = cluster.router().oneshot(request).await;
+    let code = response.status().as_u16();
+    let mut body = response.into_body();
+    let mut bytes = Vec::new();
+    // A watch goes on.
+    let until = tokio::time::Instant::now() + READ_FOR;
+    while let Ok(Some(frame)) = tokio::time::timeout_at(until, body.frame()).await {
+        let Ok(frame) = frame else {
+            panic!("{what}: the answer breaks off");
+        };
+        bytes.extend_from_slice(frame.data_ref().map(|data| &data[..]).unwrap_or_default());
+    }
+    let answer: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+    let message = answer["message"].as_str().unwrap_or_default();
+    let known = match code {
+        500 => UNCLASSIFIED.iter().any(|known| message.contains(known)),
+        // What is not served here, and what did not come in time.
+        501 | 504 => true,
+        code => code < 500,
+    };
+    assert!(known, "{what}: {code} {answer}");
+    if code >= 400 && answer.is_object() {
+        assert_eq!(
+            (&answer["kind"], &answer["code"]),
+            (&json!("Status"), &json!(code)),
+            "{what}"
+        );
+    }
+    code
+}

@@ -1,0 +1,48 @@
+//! Selectors: any text.
+
+use super::{Bench, pod};
+use crate::objects::resource::Resource;
+use crate::objects::selector::Selector;
+
+/// A label selector, and after it a field selector: understood, or refused as a bad request; said twice it selects the
+/// same, and with one more requirement no more.
+pub fn selectors(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let (labels, fields) = text.split_once("\n%\n").unwrap_or((&text, ""));
+    let mut bench = Bench::new();
+    for name in ["a", "b"] {
+        bench.create(Resource::Pods, pod(name));
+    }
+    for resource in Resource::ALL {
+        let selector = match Selector::parse(resource, labels, fields) {
+            Ok(selector) => selector,
+            Err(error) => {
+                assert_eq!((error.code, error.reason), (400, "BadRequest"), "{error:?}");
+                continue;
+            }
+        };
+        let twice = |text: &str| match text.trim() {
+            "" => String::new(),
+            _ => format!("{text},{text}"),
+        };
+        let narrower = match labels.trim() {
+            "" => "app".to_owned(),
+            _ => format!("{labels},app"),
+        };
+        let of = |labels: &str, fields: &str| {
+            Selector::parse(resource, labels, fields).unwrap_or_else(|why| panic!("{why:?}"))
+        };
+        let doubled = of(&twice(labels), &twice(fields));
+        let narrower = of(&narrower, fields);
+        for object in bench.state.objects().values() {
+            let selected = selector.matches(object);
+            assert_eq!(doubled.matches(object), selected);
+            assert!(
+                selected || !narrower.matches(object),
+                "more by one requirement more"
+            );
+            let named = selector.clone().named("a").matches(object);
+            assert_eq!(named, selected && &*object.key().name == "a");
+        }
+    }
+}

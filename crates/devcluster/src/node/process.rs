@@ -1,0 +1,314 @@
+//! A node whose containers are processes on this machine.
+//!
+//! One task a pod runs its containers and tells what becomes of them; this one binds pods, and passes on to each
+//! task when its pod is told to go.
+
+use std::collections::BTreeMap;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::down::{self, Until};
+use super::hardship::{Hardship, Standing, Suffered, Told};
+use super::reaper::Reaper;
+use super::report::{Container, Ending, Report};
+use super::runner::{Orders, Runner};
+use super::spawn::{POD_IP, pod_directory};
+use super::{Need, bind, carry_out, need, pod_of, register, remove, volumes};
+use crate::access::signing::Keys;
+use crate::changes::write::Write;
+use crate::objects::object::{Object, list, text};
+use crate::objects::resource::Resource;
+use crate::storage::follow::{Follower, News};
+use crate::storage::server::Store;
+use crate::storage::store::State;
+
+/// When the cluster stops, processes have this long after SIGTERM, or their pod's grace if that is shorter.
+const STOP_GRACE: Duration = Duration::from_secs(5);
+
+/// Where working directories and logs are kept.
+#[derive(Debug)]
+pub(crate) struct StateDir {
+    path: PathBuf,
+    /// Whether it goes when the cluster stops.
+    temporary: bool,
+}
+
+impl StateDir {
+    /// The directory chosen, or a temporary one that no other cluster has.
+    pub(crate) fn new(chosen: Option<PathBuf>) -> Self {
+        match chosen {
+            Some(path) => Self {
+                path,
+                temporary: false,
+            },
+            None => Self {
+                path: make_temporary(),
+                temporary: true,
+            },
+        }
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for StateDir {
+    fn drop(&mut self) {
+        if self.temporary {
+            // What cannot be removed is left to whatever clears the temporary files.
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// Makes a directory for its owner only. Where that is not possible, each container tells why it cannot start.
+fn make_temporary() -> PathBuf {
+    let base = std::env::temp_dir();
+    let mut path = base.clone();
+    for n in 0..u16::MAX {
+        path = base.join(format!("boatswain-{}-{n}", std::process::id()));
+        match DirBuilder::new().mode(0o700).create(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            _ => break,
+        }
+    }
+    path
+}
+
+/// A pod that this node runs, or ran.
+struct Pod {
+    orders: watch::Sender<Orders>,
+}
+
+struct Node {
+    store: Store,
+    name: String,
+    state_dir: Arc<Path>,
+    keys: Keys,
+    reaper: Reaper,
+    pods: BTreeMap<String, Pod>,
+    hardship: watch::Receiver<Hardship>,
+    tasks: JoinSet<()>,
+}
+
+/// Runs until the cluster is stopped, and then until all processes have ended. It holds `_alive` so long.
+pub(crate) async fn run(
+    store: Store,
+    name: String,
+    state_dir: StateDir,
+    keys: Keys,
+    mut suffered: Suffered,
+    _alive: watch::Receiver<()>,
+) {
+    let mut follower = Follower::new(&store);
+    let mut node = Node {
+        store,
+        name,
+        state_dir: state_dir.path.as_path().into(),
+        keys,
+        reaper: Reaper::start(),
+        pods: BTreeMap::new(),
+        hardship: suffered.hardship(),
+        tasks: JoinSet::new(),
+    };
+    loop {
+        let standing = suffered.standing();
+        if standing != Standing::Up {
+            if standing == Standing::Gone {
+                node.vanish();
+            }
+            let (store, name) = (&node.store, &node.name);
+            if down::serve(store, name, &mut follower, &mut suffered).await == Until::Stopped {
+                break;
+            }
+            if suffered.standing() == Standing::Up {
+                node.start_over(&node.store.state()).await;
+            }
+            continue;
+        }
+        let news = tokio::select! {
+            biased;
+            news = follower.next() => match news {
+                Some(news) => news,
+                None => break,
+            },
+            told = suffered.next() => {
+                if let Told::Blow(uid, blow) = told
+                    && let Some(pod) = node.pods.get(&uid)
+                {
+                    pod.orders.send_modify(|orders| orders.blow = Some(blow));
+                }
+                continue;
+            }
+        };
+        match news {
+            News::StartOver(state) => node.start_over(&state).await,
+            News::Events(events, state) => {
+                for (pod, gone) in events.iter().filter_map(|e| pod_of(e)) {
+                    node.heard(&state, pod, gone).await;
+                }
+                let lets_in = |e| register::opens(e, &node.name) || volumes::come(e);
+                if events.iter().any(|event| lets_in(event)) {
+                    for pod in state.list(Resource::Pods, None) {
+                        node.heard(&state, pod, false).await;
+                    }
+                }
+            }
+        }
+        while node.tasks.try_join_next().is_some() {}
+    }
+    for pod in node.pods.values() {
+        pod.orders.send_modify(|orders| {
+            let latest = Instant::now() + STOP_GRACE;
+            orders.end_by = Some(orders.end_by.map_or(latest, |by| by.min(latest)));
+            orders.silent = true;
+        });
+    }
+    while node.tasks.join_next().await.is_some() {}
+}
+
+impl Node {
+    /// What ran here ends with the machine.
+    fn vanish(&mut self) {
+        for pod in std::mem::take(&mut self.pods).into_values() {
+            pod.orders.send_modify(|orders| {
+                orders.end_by = Some(Instant::now());
+                orders.silent = true;
+            });
+        }
+    }
+
+    async fn start_over(&mut self, state: &State) {
+        let there: BTreeMap<&str, &Arc<Object>> = state
+            .list(Resource::Pods, None)
+            .map(|pod| (pod.uid(), pod))
+            .collect();
+        self.pods.retain(|uid, pod| {
+            let stays = there.contains_key(uid.as_str());
+            pod.orders.send_modify(|orders| {
+                orders.tell_again += 1;
+                if !stays {
+                    orders.end_by = Some(Instant::now());
+                    orders.silent = true;
+                }
+            });
+            stays
+        });
+        for pod in there.values() {
+            self.heard(state, pod, false).await;
+        }
+    }
+
+    async fn heard(&mut self, state: &State, pod: &Object, gone: bool) {
+        if gone {
+            // Removed by force: there is no grace left, and nothing to tell.
+            if let Some(known) = self.pods.remove(pod.uid()) {
+                known.orders.send_modify(|orders| {
+                    orders.end_by = Some(Instant::now());
+                    orders.silent = true;
+                });
+            }
+            return;
+        }
+        match need(pod, &self.name) {
+            Some(Need::Bind) => {
+                let why = match register::takes_pods(state, &self.name) {
+                    true => volumes::lacks(state, pod),
+                    false => Some(register::CORDONED.to_owned()),
+                };
+                let now = self.store.clock().now();
+                let write = match why {
+                    None => Some(bind(pod, &self.name)),
+                    Some(why) => register::refuse(pod, &why, now),
+                };
+                if let Some(write) = write {
+                    carry_out(&self.store, write).await;
+                }
+            }
+            Some(Need::Start) if !self.pods.contains_key(pod.uid()) => self.start(state, pod),
+            Some(Need::Stop) => self.stop(pod).await,
+            Some(Need::Nothing) if !self.pods.contains_key(pod.uid()) => self.lost(pod).await,
+            Some(Need::Start | Need::Nothing) | None => {}
+        }
+    }
+
+    fn start(&mut self, state: &State, pod: &Object) {
+        let (orders, told) = watch::channel(Orders::default());
+        let key = pod.key();
+        let runner = Runner {
+            store: self.store.clone(),
+            directory: pod_directory(&self.state_dir, &key.namespace, &key.name, pod.uid()),
+            reaper: self.reaper.clone(),
+            keys: self.keys.clone(),
+            uid: pod.uid().to_owned(),
+            key: key.clone(),
+            pod: pod.value().clone(),
+            started: self.store.clock().now(),
+            init: vec![Container::Waiting; list(pod.value(), &["spec", "initContainers"]).len()],
+            containers: vec![Container::Waiting; list(pod.value(), &["spec", "containers"]).len()],
+            orders: told,
+            hardship: self.hardship.clone(),
+            is_evicted: false,
+            restarts: super::restart::Restarts::default(),
+            is_struck: false,
+        };
+        self.tasks.spawn(runner.run(state.clone()));
+        self.pods.insert(pod.uid().to_owned(), Pod { orders });
+    }
+
+    async fn stop(&mut self, pod: &Object) {
+        let grace = pod
+            .deletion_grace()
+            .and_then(|s| u64::try_from(s).ok())
+            .unwrap_or(0);
+        let end_by = Instant::now() + Duration::from_secs(grace.min(u64::from(u32::MAX)));
+        match self.pods.get(pod.uid()) {
+            Some(known) => known.orders.send_modify(|orders| {
+                orders.end_by = Some(orders.end_by.map_or(end_by, |by| by.min(end_by)));
+            }),
+            // It was never started here, or by a node before this one, whose processes ended with it.
+            None => carry_out(&self.store, remove(pod.key(), pod.uid())).await,
+        }
+    }
+
+    /// A pod that is said to run here and does not: its processes ended with the node before this one.
+    async fn lost(&self, pod: &Object) {
+        if text(pod.value(), &["status", "phase"]) != "Running" {
+            return;
+        }
+        let now = self.store.clock().now();
+        let ending = Ending {
+            reason: "ContainerStatusUnknown",
+            ..Ending::exit(137, now, now)
+        };
+        let count = list(pod.value(), &["spec", "containers"]).len();
+        let init = list(pod.value(), &["spec", "initContainers"]).len();
+        let report = Report {
+            pod: pod.value(),
+            containers: &vec![Container::Ended(ending); count],
+            init: &vec![Container::Ended(Ending::exit(0, now, now)); init],
+            started: now,
+            now,
+            pod_ip: POD_IP,
+        };
+        let (key, uid) = (pod.key().clone(), pod.uid().to_owned());
+        carry_out(
+            &self.store,
+            Write::Report {
+                key,
+                uid,
+                status: report.status(),
+            },
+        )
+        .await;
+    }
+}

@@ -1,0 +1,262 @@
+//! The node as others see it: an object that says that it is there and well, and a lease that it renews.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use super::carry_out;
+use super::hardship::{Hardship, changed};
+use crate::api::router::VERSION;
+use crate::changes::patch::PatchKind;
+use crate::changes::write::{Part, Write, seconds};
+use crate::objects::object::{Key, Object, at, list, text};
+use crate::objects::pod::set_explained;
+use crate::objects::resource::Resource;
+use crate::storage::follow::{Follower, News};
+use crate::storage::server::Store;
+use crate::storage::store::{Event, State};
+
+/// How often the lease is renewed: seldom enough to be no load, often enough to be seen.
+const RENEW_EVERY: Duration = Duration::from_secs(40);
+
+/// The taint of a node from which nothing is heard.
+pub(super) const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+
+/// Where the leases of nodes are.
+const LEASES: &str = "kube-node-lease";
+
+/// Keeps the node registered until the cluster is stopped. It holds `_alive` as long as it runs.
+pub(crate) async fn run(
+    store: Store,
+    name: String,
+    runtime: &'static str,
+    mut hardship: watch::Receiver<Hardship>,
+    _alive: watch::Receiver<()>,
+) {
+    let key = Key::new(Resource::Nodes, "", &name);
+    let mut follower = Follower::new(&store);
+    loop {
+        let news = tokio::select! {
+            biased;
+            news = follower.next() => match news {
+                None => return,
+                Some(News::StartOver(_)) => true,
+                Some(News::Events(events, _)) => events.iter().any(|e| *e.object().key() == key),
+            },
+            () = changed(&mut hardship) => true,
+            () = sleep(RENEW_EVERY) => true,
+        };
+        // A node that somebody deleted comes back, as a kubelet registers itself again.
+        if news && hardship.borrow().is_up() {
+            keep(&store, &key, runtime).await;
+        }
+    }
+}
+
+async fn keep(store: &Store, key: &Key, runtime: &str) {
+    if store.state().get(key).is_none() {
+        let now = seconds(store.clock().now());
+        carry_out(store, create(key, runtime, &now)).await;
+    }
+    if let Some(node) = store.state().get(key) {
+        let now = seconds(store.clock().now());
+        for write in recover(node, runtime, &now) {
+            carry_out(store, write).await;
+        }
+    }
+    let lease = Key::new(Resource::Leases, LEASES, &key.name);
+    let state = store.state();
+    let due = state.get(&lease).is_none_or(|l| is_due(l, store));
+    if due && let Some(node) = state.get(key) {
+        carry_out(store, renew(&state, lease, node, store)).await;
+    }
+}
+
+fn is_due(lease: &Object, store: &Store) -> bool {
+    let renewed: Option<jiff::Timestamp> = text(lease.value(), &["spec", "renewTime"]).parse().ok();
+    renewed.is_none_or(|at| {
+        let passed = store.clock().now().duration_since(at);
+        passed >= jiff::SignedDuration::try_from(RENEW_EVERY).unwrap_or_default()
+    })
+}
+
+/// A change of a node, or of what belongs to it.
+pub(super) fn patch(key: Key, part: Part, patch: Value) -> Write {
+    Write::Patch {
+        key,
+        part,
+        kind: PatchKind::Merge,
+        patch,
+        strict: false,
+    }
+}
+
+fn create(key: &Key, runtime: &str, now: &str) -> Write {
+    let object = json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": &*key.name, "labels": {
+            "kubernetes.io/hostname": &*key.name,
+            "kubernetes.io/os": "linux",
+        }},
+        "spec": {},
+        "status": status(&key.name, runtime, now),
+    });
+    Write::Create {
+        resource: key.resource,
+        namespace: String::new(),
+        object,
+    }
+}
+
+fn renew(state: &State, key: Key, node: &Object, store: &Store) -> Write {
+    // Leases tell microseconds.
+    let now = store
+        .clock()
+        .now()
+        .strftime("%Y-%m-%dT%H:%M:%S%.6fZ")
+        .to_string();
+    let spec = json!({
+        "holderIdentity": &*key.name,
+        "leaseDurationSeconds": 3 * RENEW_EVERY.as_secs(),
+        "renewTime": now,
+    });
+    if state.get(&key).is_some() {
+        return patch(key, Part::Main, json!({"spec": spec}));
+    }
+    let owner = json!({"apiVersion": "v1", "kind": "Node", "name": &*key.name, "uid": node.uid()});
+    let object = json!({
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": &*key.name, "namespace": LEASES, "ownerReferences": [owner]},
+        "spec": spec,
+    });
+    Write::Create {
+        resource: key.resource,
+        namespace: LEASES.to_owned(),
+        object,
+    }
+}
+
+fn status(name: &str, runtime: &str, now: &str) -> Value {
+    let condition = |kind: &str, status: &str, reason: &str, message: &str| {
+        json!({
+            "type": kind,
+            "status": status,
+            "reason": reason,
+            "message": message,
+            "lastHeartbeatTime": now,
+            "lastTransitionTime": now,
+        })
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    // What a pod asks for is not weighed here, so as much is offered as any node has.
+    let capacity = json!({"cpu": cores.to_string(), "memory": "64Gi", "pods": "20000"});
+    json!({
+        "capacity": capacity,
+        "allocatable": capacity,
+        "addresses": [
+            {"type": "InternalIP", "address": "127.0.0.1"},
+            {"type": "Hostname", "address": name},
+        ],
+        "conditions": [
+            condition("MemoryPressure", "False", "KubeletHasSufficientMemory", "memory is not watched here"),
+            condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "disks are not watched here"),
+            condition("PIDPressure", "False", "KubeletHasSufficientPID", "processes are not counted here"),
+            condition("Ready", "True", "KubeletReady", "the embedded node is running"),
+        ],
+        "nodeInfo": {
+            "architecture": std::env::consts::ARCH,
+            "bootID": "",
+            "containerRuntimeVersion": runtime,
+            "kernelVersion": "",
+            "kubeProxyVersion": "",
+            "kubeletVersion": VERSION,
+            "machineID": "",
+            "operatingSystem": "linux",
+            "osImage": "boatswain",
+            "systemUUID": "",
+        },
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": 0}},
+    })
+}
+
+/// What a scheduler says where every node is cordoned.
+pub(super) const CORDONED: &str = "0/1 nodes are available: 1 node(s) were unschedulable.";
+
+/// Whether pods may be bound to a node. One that nobody registered takes them all.
+pub(super) fn takes_pods(state: &State, name: &str) -> bool {
+    state
+        .get(&Key::new(Resource::Nodes, "", name))
+        .and_then(|node| at(node.value(), &["spec", "unschedulable"]))
+        .is_none_or(|unschedulable| *unschedulable != Value::Bool(true))
+}
+
+/// Whether an event lets a node take pods again.
+pub(super) fn opens(event: &Event, name: &str) -> bool {
+    let closed = |object: &Object| {
+        at(object.value(), &["spec", "unschedulable"]) == Some(&Value::Bool(true))
+    };
+    let key = event.object().key();
+    key.resource == Resource::Nodes
+        && &*key.name == name
+        && event.previous().is_some_and(|before| closed(before))
+        && !closed(event.object())
+}
+
+/// What a scheduler says of a pod that no node takes.
+pub(super) fn refuse(pod: &Object, why: &str, now: jiff::Timestamp) -> Option<Write> {
+    let mut value = pod.value().clone();
+    let told = list(&value, &["status", "conditions"])
+        .iter()
+        .any(|c| text(c, &["reason"]) == "Unschedulable" && text(c, &["message"]) == why);
+    if told {
+        return None;
+    }
+    let why = ("Unschedulable", why);
+    set_explained(&mut value, "PodScheduled", false, why, &seconds(now).into());
+    Some(Write::Report {
+        key: pod.key().clone(),
+        uid: pod.uid().to_owned(),
+        status: json!({"conditions": value["status"]["conditions"]}),
+    })
+}
+
+/// Whether it is said of a node that nothing is heard from it.
+pub(super) fn is_unheard_of(node: &Object) -> bool {
+    let unknown = list(node.value(), &["status", "conditions"])
+        .iter()
+        .any(|c| text(c, &["type"]) == "Ready" && text(c, &["status"]) == "Unknown");
+    let taints = list(node.value(), &["spec", "taints"]);
+    unknown && taints.len() == other_taints(node).len() + 2
+}
+
+/// A node's taints but for those of one that cannot be reached.
+pub(super) fn other_taints(node: &Object) -> Vec<Value> {
+    let taints = list(node.value(), &["spec", "taints"]);
+    let others = taints.iter().filter(|t| text(t, &["key"]) != UNREACHABLE);
+    others.cloned().collect()
+}
+
+/// The writes by which a node that was not heard from is heard from again.
+fn recover(node: &Object, runtime: &str, now: &str) -> Vec<Write> {
+    let key = node.key();
+    let mut writes = Vec::new();
+    let ready = list(node.value(), &["status", "conditions"])
+        .iter()
+        .find(|c| text(c, &["type"]) == "Ready");
+    if ready.is_some_and(|c| text(c, &["status"]) == "Unknown") {
+        let conditions = status(&key.name, runtime, now)["conditions"].take();
+        let told = json!({"status": {"conditions": conditions}});
+        writes.push(patch(key.clone(), Part::Status, told));
+    }
+    let others = other_taints(node);
+    if others.len() < list(node.value(), &["spec", "taints"]).len() {
+        let left = (!others.is_empty()).then_some(others);
+        let reached = json!({"spec": {"taints": left}});
+        writes.push(patch(key.clone(), Part::Main, reached));
+    }
+    writes
+}

@@ -1,0 +1,457 @@
+//! One pod whose containers are processes: from its first process to its end.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use futures::stream::{FuturesUnordered, StreamExt as _};
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::Value;
+use tokio::process::Child;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::hardship::{Blow, Hardship, changed};
+use super::reaper::Reaper;
+use super::report::{Container, Ending, Report, evicted};
+use super::restart::Restarts;
+use super::simulated::BACK_OFF_AFTER;
+use super::spawn::{self, POD_IP, Place};
+use super::{carry_out, mounts, remove};
+use crate::access::signing::Keys;
+use crate::changes::write::Write;
+use crate::objects::object::{Key, list, set, text};
+use crate::storage::server::Store;
+use crate::storage::store::State;
+
+/// What a pod's task is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Orders {
+    /// By when its processes must have ended, once they shall.
+    pub(super) end_by: Option<Instant>,
+    /// Whether nothing is to be told any more, as the pod, or the cluster, is gone.
+    pub(super) silent: bool,
+    /// How often the store was put back, after which all must be told again.
+    pub(super) tell_again: u64,
+    /// What is to befall its containers.
+    pub(super) blow: Option<Blow>,
+}
+
+/// The task of one pod.
+pub(super) struct Runner {
+    pub(super) store: Store,
+    pub(super) directory: PathBuf,
+    pub(super) reaper: Reaper,
+    pub(super) keys: Keys,
+    pub(super) uid: String,
+    pub(super) key: Key,
+    pub(super) pod: Value,
+    pub(super) started: jiff::Timestamp,
+    pub(super) init: Vec<Container>,
+    pub(super) containers: Vec<Container>,
+    pub(super) orders: watch::Receiver<Orders>,
+    /// What its node suffers.
+    pub(super) hardship: watch::Receiver<Hardship>,
+    /// Whether its node has ended it because it runs short.
+    pub(super) is_evicted: bool,
+    /// How often its containers were started again.
+    pub(super) restarts: Restarts,
+    /// Whether what was to befall its containers has.
+    pub(super) is_struck: bool,
+}
+
+/// A process that runs.
+struct Running {
+    child: Child,
+    group: u32,
+    since: jiff::Timestamp,
+    /// When its files must be written anew.
+    renew: Option<Instant>,
+}
+
+/// So long after it failed it is tried again to write a token.
+const RETRY: Duration = Duration::from_secs(60);
+
+impl Runner {
+    /// Runs the pod from its first process to its end.
+    pub(super) async fn run(mut self, state: State) {
+        if self.pull().await && self.run_init(&state).await && !self.told_to_go() {
+            self.run_containers(&state).await;
+            while self.goes_on().await {
+                let state = self.store.state();
+                self.run_containers(&state).await;
+            }
+        }
+        self.tell().await;
+        // What has ended is told again if the store forgets it, until the pod is told to go.
+        while !self.told_to_go() {
+            if self.orders.changed().await.is_err() {
+                return;
+            }
+            self.tell().await;
+        }
+        self.until_heard().await;
+        if !self.is_silent() {
+            carry_out(&self.store, remove(&self.key, &self.uid)).await;
+        }
+    }
+
+    fn is_silent(&self) -> bool {
+        self.orders.borrow().silent
+    }
+
+    fn is_heard(&self) -> bool {
+        self.hardship.borrow().is_up()
+    }
+
+    /// Waits as long as its node is not heard, and tells what has come to pass meanwhile.
+    async fn until_heard(&mut self) {
+        let was_unheard = !self.is_heard();
+        while !self.is_heard() && !self.is_silent() {
+            tokio::select! {
+                biased;
+                told = self.orders.changed() => if told.is_err() {
+                    return;
+                },
+                () = changed(&mut self.hardship) => {}
+            }
+        }
+        if was_unheard {
+            self.tell().await;
+        }
+    }
+
+    /// Waits until the containers, which have all ended, are to be started again; whether they are.
+    async fn goes_on(&mut self) -> bool {
+        if !Restarts::are_wanted(&self.pod) || self.is_evicted || self.told_to_go() {
+            return false;
+        }
+        let mut status = self.status();
+        let wait = self.restarts.ended(&mut status);
+        let until = Instant::now() + wait;
+        self.tell().await;
+        while Instant::now() < until && !self.told_to_go() && !self.is_silent() {
+            tokio::select! {
+                biased;
+                told = self.orders.changed() => if told.is_err() {
+                    return false;
+                },
+                () = sleep_until(until) => {}
+            }
+        }
+        let goes_on = !self.told_to_go() && !self.is_silent();
+        if goes_on {
+            self.restarts.begin();
+        }
+        goes_on
+    }
+
+    fn told_to_go(&self) -> bool {
+        self.orders.borrow().end_by.is_some()
+    }
+
+    async fn tell(&mut self) {
+        if self.is_silent() || !self.is_heard() {
+            return;
+        }
+        // Others set conditions as well, and those stay.
+        let state = self.store.state();
+        if let Some(pod) = state.get(&self.key).filter(|pod| pod.uid() == self.uid) {
+            let conditions = list(pod.value(), &["status", "conditions"]).to_vec();
+            set(&mut self.pod, &["status", "conditions"], conditions.into());
+        }
+        let (key, uid) = (self.key.clone(), self.uid.clone());
+        let mut status = self.status();
+        if self.is_evicted {
+            evicted(&mut status, self.store.clock().now());
+        } else {
+            self.restarts.tell(&mut status);
+        }
+        carry_out(&self.store, Write::Report { key, uid, status }).await;
+    }
+
+    fn status(&self) -> Value {
+        let report = Report {
+            pod: &self.pod,
+            containers: &self.containers,
+            init: &self.init,
+            started: self.started,
+            now: self.store.clock().now(),
+            pod_ip: POD_IP,
+        };
+        report.status()
+    }
+
+    /// Waits for all images; whether they are there and the pod is still to run.
+    async fn pull(&mut self) -> bool {
+        let mut backing_off = false;
+        loop {
+            let missing = self.hardship.borrow_and_update().missing_images.clone();
+            let (mut waits, pod) = (false, &self.pod);
+            for (kind, containers) in [
+                ("initContainers", &mut self.init),
+                ("containers", &mut self.containers),
+            ] {
+                for (spec, container) in list(pod, &["spec", kind]).iter().zip(containers) {
+                    let is_missing = missing.contains(text(spec, &["image"]));
+                    waits |= is_missing;
+                    *container = if is_missing {
+                        Container::NoImage { backing_off }
+                    } else {
+                        Container::Waiting
+                    };
+                }
+            }
+            if !waits && self.is_heard() {
+                return true;
+            }
+            if waits {
+                self.tell().await;
+            }
+            tokio::select! {
+                biased;
+                told = self.orders.changed() => if told.is_err() || self.told_to_go() {
+                    return false;
+                },
+                () = changed(&mut self.hardship) => {}
+                () = sleep(BACK_OFF_AFTER), if waits && !backing_off => backing_off = true,
+            }
+        }
+    }
+
+    /// Runs the init containers one after the other; whether the others may run.
+    async fn run_init(&mut self, state: &State) -> bool {
+        let specs = list(&self.pod, &["spec", "initContainers"]).to_vec();
+        for (i, spec) in specs.iter().enumerate() {
+            if self.told_to_go() {
+                return false;
+            }
+            match self.start(state, spec).await {
+                Ok(running) => {
+                    self.init[i] = Container::Running(running.since);
+                    self.tell().await;
+                    let mut ended = vec![None];
+                    self.wait(vec![Some(running)], &mut ended, Phase::Init)
+                        .await;
+                    self.init[i] = ended
+                        .pop()
+                        .flatten()
+                        .map_or(Container::Waiting, Container::Ended);
+                }
+                Err(ending) => self.init[i] = Container::Ended(ending),
+            }
+            if !matches!(&self.init[i], Container::Ended(e) if e.exit_code == 0) {
+                return false;
+            }
+        }
+        true
+    }
+
+    async fn run_containers(&mut self, state: &State) {
+        let specs = list(&self.pod, &["spec", "containers"]).to_vec();
+        let mut running = Vec::new();
+        for (i, spec) in specs.iter().enumerate() {
+            running.push(match self.start(state, spec).await {
+                Ok(process) => {
+                    self.containers[i] = Container::Running(process.since);
+                    Some(process)
+                }
+                Err(ending) => {
+                    self.containers[i] = Container::Ended(ending);
+                    None
+                }
+            });
+        }
+        if running.iter().all(Option::is_none) {
+            return;
+        }
+        self.tell().await;
+        let mut ended = vec![None; running.len()];
+        self.wait(running, &mut ended, Phase::Main).await;
+    }
+
+    async fn start(&self, state: &State, spec: &Value) -> Result<Running, Ending> {
+        let since = self.store.clock().now();
+        let failed = |message: String| Ending {
+            exit_code: 128,
+            reason: "StartError",
+            message: Some(message),
+            started: since,
+            finished: since,
+        };
+        let plan = spawn::plan(state, &self.pod, spec, &self.root(spec)).map_err(&failed)?;
+        let place = Place::make(&self.directory, text(spec, &["name"]))
+            .map_err(|e| failed(format!("failed to make a working directory: {e}")))?;
+        let renew = self.write_files(spec).map_err(&failed)?;
+        let child =
+            spawn::start(&plan, &place).map_err(|e| failed(format!("failed to start: {e}")))?;
+        let group = child
+            .id()
+            .ok_or_else(|| failed("failed to start: it has no id".to_owned()))?;
+        self.reaper.began(group).await;
+        Ok(Running {
+            child,
+            group,
+            since,
+            renew: renew.map(|after| Instant::now() + after),
+        })
+    }
+
+    fn root(&self, spec: &Value) -> PathBuf {
+        self.directory.join(text(spec, &["name"]))
+    }
+
+    fn write_files(&self, spec: &Value) -> Result<Option<Duration>, String> {
+        let source = mounts::Source {
+            state: &self.store.state(),
+            keys: &self.keys,
+            pod: &self.pod,
+            now: self.store.clock().now(),
+        };
+        mounts::write(&source, spec, &self.root(spec))
+    }
+
+    /// Writes the files of all containers anew. Tells when to do so again.
+    fn renew_files(&self) -> Option<Instant> {
+        let mut next: Option<Duration> = None;
+        for kind in ["initContainers", "containers"] {
+            for spec in list(&self.pod, &["spec", kind]) {
+                match self.write_files(spec) {
+                    Ok(None) => {}
+                    Ok(Some(after)) => next = Some(next.map_or(after, |n| n.min(after))),
+                    Err(error) => {
+                        tracing::warn!(target: "cluster.node", pod = ?self.key, error, "a token is not renewed");
+                        next = Some(RETRY);
+                    }
+                }
+            }
+        }
+        next.map(|after| Instant::now() + after)
+    }
+
+    /// Waits until all have ended, telling of each, and ends them once that is ordered.
+    async fn wait(
+        &mut self,
+        running: Vec<Option<Running>>,
+        ended: &mut [Option<Ending>],
+        phase: Phase,
+    ) {
+        let groups: Vec<Option<u32>> = running
+            .iter()
+            .map(|r| r.as_ref().map(|r| r.group))
+            .collect();
+        let mut renew = running.iter().flatten().filter_map(|r| r.renew).min();
+        let mut left: FuturesUnordered<_> = running
+            .into_iter()
+            .enumerate()
+            .filter_map(|(i, running)| running.map(|r| (i, r)))
+            .map(|(i, mut running)| async move {
+                let status = running.child.wait().await;
+                (i, running, status)
+            })
+            .collect();
+        let (mut terminated, mut abandoned) = (false, false);
+        let mut struck = None;
+        let mut told = self.orders.borrow().tell_again;
+        loop {
+            let Orders {
+                end_by,
+                tell_again,
+                blow,
+                ..
+            } = *self.orders.borrow_and_update();
+            if tell_again > told {
+                told = tell_again;
+                self.tell().await;
+            }
+            let living = |ended: &[Option<Ending>]| -> Vec<u32> {
+                groups
+                    .iter()
+                    .zip(ended)
+                    .filter_map(|(g, e)| g.filter(|_| e.is_none()))
+                    .collect()
+            };
+            if struck.is_none() && blow.is_some() && !self.is_struck {
+                struck = blow;
+                self.is_struck = true;
+                self.is_evicted = blow == Some(Blow::Eviction);
+                living(ended)
+                    .into_iter()
+                    .for_each(|g| signal(g, Signal::KILL));
+            }
+            match end_by {
+                Some(by) if by <= Instant::now() => living(ended)
+                    .into_iter()
+                    .for_each(|g| signal(g, Signal::KILL)),
+                Some(_) if !terminated => {
+                    terminated = true;
+                    living(ended)
+                        .into_iter()
+                        .for_each(|g| signal(g, Signal::TERM));
+                }
+                _ => {}
+            }
+            let kill_at = end_by.filter(|by| *by > Instant::now());
+            let (i, running, status) = tokio::select! {
+                biased;
+                next = left.next() => match next {
+                    Some(next) => next,
+                    None => return,
+                },
+                changed = self.orders.changed(), if !abandoned => {
+                    if changed.is_err() {
+                        // The node has let go of the pod: nobody is left to wait for.
+                        abandoned = true;
+                        living(ended).into_iter().for_each(|g| signal(g, Signal::KILL));
+                    }
+                    continue;
+                }
+                () = sleep_until(kill_at.unwrap_or_else(Instant::now)), if kill_at.is_some() => continue,
+                () = sleep_until(renew.unwrap_or_else(Instant::now)), if renew.is_some() => {
+                    renew = self.renew_files();
+                    continue;
+                }
+            };
+            // A container's processes end with its first one.
+            signal(running.group, Signal::KILL);
+            self.reaper.ended(running.group).await;
+            let (since, now) = (running.since, self.store.clock().now());
+            let ending = match struck {
+                Some(blow) => Ending::by(blow, since, now),
+                None => Ending::exit(exit_code(status), since, now),
+            };
+            ended[i] = Some(ending.clone());
+            if phase == Phase::Main {
+                self.containers[i] = Container::Ended(ending);
+                if !left.is_empty() {
+                    self.tell().await;
+                }
+            }
+        }
+    }
+}
+
+/// Which containers are waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Init,
+    Main,
+}
+
+/// As shells and kubelets have it: 128 and the number of the signal that ended a process.
+fn exit_code(status: std::io::Result<std::process::ExitStatus>) -> i32 {
+    use std::os::unix::process::ExitStatusExt as _;
+    match status {
+        Ok(status) => status
+            .code()
+            .unwrap_or_else(|| 128 + status.signal().unwrap_or(0)),
+        Err(_) => 128,
+    }
+}
+
+fn signal(group: u32, signal: Signal) {
+    let group = i32::try_from(group).ok().and_then(Pid::from_raw);
+    if let Some(group) = group {
+        // It fails if all of them have ended, which is what it is for.
+        let _ = kill_process_group(group, signal);
+    }
+}

@@ -1,0 +1,108 @@
+//! Claims on volumes: a pod waits for those that it mentions, and once it has a node they are bound (spec O-70).
+//!
+//! There is no storage behind them: each gets a volume of its own as soon as somebody uses it, as a provisioner that waits
+//! for the first consumer gives it one.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::register::patch;
+use super::{carry_out, pod_of};
+use crate::changes::write::Part;
+use crate::objects::object::{Key, Object, at, list, text};
+use crate::objects::resource::Resource;
+use crate::storage::follow::{Follower, News};
+use crate::storage::server::Store;
+use crate::storage::store::{Event, EventKind, State};
+
+/// Binds claims until the cluster is stopped. It holds `_alive` as long as it runs.
+pub(crate) async fn run(store: Store, _alive: watch::Receiver<()>) {
+    let mut follower = Follower::new(&store);
+    // Those that a pod on a node mentions, and that are not there.
+    let mut wanted: BTreeSet<Key> = BTreeSet::new();
+    while let Some(news) = follower.next().await {
+        let mut used = BTreeSet::new();
+        let state = match news {
+            News::StartOver(state) => {
+                wanted.clear();
+                for pod in state.list(Resource::Pods, None).filter(|pod| has_node(pod)) {
+                    used.extend(claims(pod));
+                }
+                state
+            }
+            News::Events(events, state) => {
+                for event in &events {
+                    let key = event.object().key();
+                    match pod_of(event) {
+                        Some((pod, false)) if has_node(pod) => used.extend(claims(pod)),
+                        Some(_) => {}
+                        None if wanted.remove(key) => drop(used.insert(key.clone())),
+                        None => {}
+                    }
+                }
+                state
+            }
+        };
+        for key in used {
+            match state.get(&key) {
+                Some(claim) => bind(&store, claim).await,
+                None => drop(wanted.insert(key)),
+            }
+        }
+    }
+}
+
+fn has_node(pod: &Object) -> bool {
+    !text(pod.value(), &["spec", "nodeName"]).is_empty()
+}
+
+/// The claims that a pod mentions.
+pub(super) fn claims(pod: &Object) -> impl Iterator<Item = Key> {
+    let namespace = &pod.key().namespace;
+    list(pod.value(), &["spec", "volumes"])
+        .iter()
+        .map(|volume| text(volume, &["persistentVolumeClaim", "claimName"]))
+        .filter(|name| !name.is_empty())
+        .map(|name| Key::new(Resource::PersistentVolumeClaims, namespace, name))
+}
+
+async fn bind(store: &Store, claim: &Object) {
+    let value = claim.value();
+    if text(value, &["status", "phase"]) != "Pending" || claim.is_terminating() {
+        return;
+    }
+    let modes = at(value, &["spec", "accessModes"])
+        .cloned()
+        .unwrap_or(json!([]));
+    let size = at(value, &["spec", "resources", "requests"]);
+    let size = size.cloned().unwrap_or(json!({}));
+    let volume = json!({"spec": {"volumeName": format!("pvc-{}", claim.uid())}});
+    let status = json!({"status": {"phase": "Bound", "accessModes": modes, "capacity": size}});
+    let key = claim.key();
+    carry_out(store, patch(key.clone(), Part::Main, volume)).await;
+    carry_out(store, patch(key.clone(), Part::Status, status)).await;
+}
+
+/// Why a scheduler finds no node for a pod: the first of its claims that is not there.
+pub(super) fn lacks(state: &State, pod: &Object) -> Option<String> {
+    let there = |key: &Key| state.get(key).is_some_and(|claim| !claim.is_terminating());
+    let missing = claims(pod).find(|key| !there(key))?;
+    Some(format!(
+        "0/1 nodes are available: persistentvolumeclaim {:?} not found.",
+        missing.name
+    ))
+}
+
+/// Whether an event may let pods have a node that waited for their claims.
+pub(super) fn come(event: &Event) -> bool {
+    let claim = event.object().key().resource == Resource::PersistentVolumeClaims;
+    claim && event.kind() == EventKind::Added
+}
+
+/// The claim's directory, below that of all volumes.
+pub(super) fn directory_of(claim: &Value) -> String {
+    let part = |name: &str| text(claim, &["metadata", name]).to_owned();
+    format!("{}_{}_{}", part("namespace"), part("name"), part("uid"))
+}

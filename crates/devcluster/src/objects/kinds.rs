@@ -1,0 +1,463 @@
+//! What is particular to the kinds beside pods, their configuration and their addresses: what is filled in, what is
+//! refused, what may not change.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde_json::{Map, Value, json};
+
+use super::object::{at, list, set, text, unset};
+use super::quantity;
+use super::resource::Resource;
+use super::workloads;
+use crate::api::status::Cause;
+use crate::validation::names;
+
+/// All the data of a Secret together, in bytes.
+const MAX_SECRET: usize = 1024 * 1024;
+
+/// The longest note of an event.
+const MAX_NOTE: usize = 1024;
+
+/// Whether a name of this kind may be whatever a path can hold.
+pub fn takes_any_path_segment(resource: Resource) -> bool {
+    matches!(
+        resource,
+        Resource::Roles
+            | Resource::RoleBindings
+            | Resource::ClusterRoles
+            | Resource::ClusterRoleBindings
+    )
+}
+
+/// Fills in what is missing.
+pub fn fill(resource: Resource, object: &mut Value) {
+    match resource {
+        Resource::Secrets => secret(object),
+        Resource::RoleBindings | Resource::ClusterRoleBindings => binding(object),
+        Resource::Events => event(object),
+        Resource::Nodes => {
+            for (name, amount) in at(object, &["status", "capacity"])
+                .and_then(Value::as_object)
+                .cloned()
+                .into_iter()
+                .flatten()
+            {
+                if at(object, &["status", "allocatable", &name]).is_none() {
+                    set(object, &["status", "allocatable", &name], amount);
+                }
+            }
+        }
+        resource if resource.is_a_set() => workloads::fill(resource, object),
+        _ => {}
+    }
+}
+
+/// Text is data that is easier to write: it is stored as such, over what is there under the same key.
+fn secret(secret: &mut Value) {
+    if let Some(Value::Object(plain)) = unset(secret, &["stringData"]) {
+        for (key, value) in plain {
+            let encoded = BASE64.encode(value.as_str().unwrap_or_default());
+            set(secret, &["data", &key], encoded.into());
+        }
+    }
+    if text(secret, &["type"]).is_empty() {
+        set(secret, &["type"], "Opaque".into());
+    }
+}
+
+/// What an event always says, be it nothing.
+fn event(event: &mut Value) {
+    for (field, nothing) in [
+        ("reportingComponent", json!("")),
+        ("reportingInstance", json!("")),
+        ("source", json!({})),
+    ] {
+        if event.get(field).is_none() {
+            set(event, &[field], nothing);
+        }
+    }
+}
+
+/// The group that a subject or role belongs to, where its kind leaves no doubt.
+fn binding(binding: &mut Value) {
+    const GROUP: &str = "rbac.authorization.k8s.io";
+    if text(binding, &["roleRef", "apiGroup"]).is_empty() && binding.get("roleRef").is_some() {
+        set(binding, &["roleRef", "apiGroup"], GROUP.into());
+    }
+    let subjects = binding.get_mut("subjects").and_then(Value::as_array_mut);
+    for subject in subjects.into_iter().flatten() {
+        let is_named = matches!(text(subject, &["kind"]), "User" | "Group");
+        if is_named && text(subject, &["apiGroup"]).is_empty() {
+            set(subject, &["apiGroup"], GROUP.into());
+        }
+    }
+}
+
+/// What is wrong with an object that shall be stored.
+pub fn validate(resource: Resource, object: &Value, causes: &mut Vec<Cause>) {
+    match resource {
+        Resource::Secrets => validate_secret(object, causes),
+        Resource::Events => validate_event(object, causes),
+        Resource::ResourceQuotas => validate_quota(object, causes),
+        Resource::Leases => validate_lease(object, causes),
+        Resource::RoleBindings | Resource::ClusterRoleBindings => {
+            validate_binding(resource, object, causes);
+        }
+        Resource::Roles | Resource::ClusterRoles => validate_role(resource, object, causes),
+        resource if resource.is_a_set() => workloads::validate(resource, object, causes),
+        _ => {}
+    }
+}
+
+/// The keys that a Secret of a type must have, any one of each group.
+fn keys_of_type(kind: &str) -> &'static [&'static str] {
+    match kind {
+        "kubernetes.io/dockercfg" => &[".dockercfg"],
+        "kubernetes.io/dockerconfigjson" => &[".dockerconfigjson"],
+        "kubernetes.io/ssh-auth" => &["ssh-privatekey"],
+        "kubernetes.io/tls" => &["tls.crt", "tls.key"],
+        _ => &[],
+    }
+}
+
+fn validate_secret(secret: &Value, causes: &mut Vec<Cause>) {
+    let empty = Map::new();
+    let data = secret
+        .get("data")
+        .and_then(Value::as_object)
+        .unwrap_or(&empty);
+    let mut total = 0;
+    for (key, value) in data {
+        if let Err(why) = names::data_key(key) {
+            causes.push(Cause::invalid(
+                format!("data[{key}]"),
+                &key.as_str().into(),
+                why,
+            ));
+        }
+        total += value.as_str().map_or(0, |v| v.len() / 4 * 3);
+    }
+    if total > MAX_SECRET {
+        causes.push(Cause::too_long("data", MAX_SECRET));
+    }
+    let kind = text(secret, &["type"]);
+    for key in keys_of_type(kind) {
+        if !data.contains_key(*key) {
+            causes.push(Cause::required(format!("data[{key}]"), ""));
+        }
+    }
+    let account = "kubernetes.io/service-account.name";
+    if kind == "kubernetes.io/service-account-token"
+        && text(secret, &["metadata", "annotations", account]).is_empty()
+    {
+        causes.push(Cause::required(
+            format!("metadata.annotations[{account}]"),
+            "",
+        ));
+    }
+    if kind == "kubernetes.io/basic-auth"
+        && !data.contains_key("username")
+        && !data.contains_key("password")
+    {
+        causes.push(Cause::required("data[username]", ""));
+        causes.push(Cause::required("data[password]", ""));
+    }
+}
+
+fn validate_event(event: &Value, causes: &mut Vec<Cause>) {
+    let namespace = text(event, &["metadata", "namespace"]);
+    let about = text(event, &["involvedObject", "namespace"]);
+    let is_new = !text(event, &["eventTime"]).is_empty();
+    let fits = match (is_new, about) {
+        (false, "") => namespace == "default",
+        (true, "") => matches!(namespace, "default" | "kube-system"),
+        (_, about) => about == namespace || is_new,
+    };
+    if !fits {
+        let detail = "does not match event.namespace";
+        causes.push(Cause::invalid(
+            "involvedObject.namespace",
+            &about.into(),
+            detail,
+        ));
+    }
+    if !is_new {
+        return;
+    }
+    for (field, shown) in [
+        ("reportingComponent", "reportingComponent"),
+        ("reportingInstance", "reportingInstance"),
+        ("action", "action"),
+        ("reason", "reason"),
+    ] {
+        if text(event, &[field]).is_empty() {
+            causes.push(Cause::required(shown, ""));
+        }
+    }
+    if text(event, &["message"]).len() > MAX_NOTE {
+        causes.push(Cause::invalid(
+            "message",
+            &"".into(),
+            "can have at most 1024 characters",
+        ));
+    }
+}
+
+fn validate_quota(quota: &Value, causes: &mut Vec<Cause>) {
+    for (part, field) in [("spec", "hard"), ("status", "hard"), ("status", "used")] {
+        for (name, amount) in at(quota, &[part, field])
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+        {
+            let path = format!("{part}.{field}[{name}]");
+            if let Err(why) = names::qualified(name) {
+                causes.push(Cause::invalid(path, &name.as_str().into(), why));
+            } else if amount
+                .as_str()
+                .and_then(quantity::parse)
+                .is_some_and(|a| a < 0)
+            {
+                let detail = "must be greater than or equal to 0";
+                causes.push(Cause::invalid(path, amount, detail));
+            }
+        }
+    }
+}
+
+fn validate_lease(lease: &Value, causes: &mut Vec<Cause>) {
+    let number = |field: &str| at(lease, &["spec", field]).and_then(Value::as_i64);
+    if let Some(seconds) = number("leaseDurationSeconds").filter(|s| *s <= 0) {
+        causes.push(Cause::invalid(
+            "spec.leaseDurationSeconds",
+            &seconds.into(),
+            "must be greater than 0",
+        ));
+    }
+    if let Some(count) = number("leaseTransitions").filter(|n| *n < 0) {
+        causes.push(Cause::invalid(
+            "spec.leaseTransitions",
+            &count.into(),
+            "must be greater than or equal to 0",
+        ));
+    }
+}
+
+fn validate_binding(resource: Resource, binding: &Value, causes: &mut Vec<Cause>) {
+    let role = binding.get("roleRef").unwrap_or(&Value::Null);
+    let kinds: &[&str] = if resource == Resource::RoleBindings {
+        &["ClusterRole", "Role"]
+    } else {
+        &["ClusterRole"]
+    };
+    let kind = text(role, &["kind"]);
+    if !kinds.contains(&kind) {
+        causes.push(Cause::not_supported("roleRef.kind", &kind.into(), kinds));
+    }
+    if text(role, &["name"]).is_empty() {
+        causes.push(Cause::required("roleRef.name", ""));
+    }
+    for (i, subject) in list(binding, &["subjects"]).iter().enumerate() {
+        let field = |name: &str| format!("subjects[{i}].{name}");
+        if text(subject, &["name"]).is_empty() {
+            causes.push(Cause::required(field("name"), ""));
+        }
+        match text(subject, &["kind"]) {
+            "User" | "Group" => {}
+            "ServiceAccount" => {
+                // In a binding that has a namespace, that is meant where none is said.
+                let everywhere = resource == Resource::ClusterRoleBindings;
+                if everywhere && text(subject, &["namespace"]).is_empty() {
+                    causes.push(Cause::required(field("namespace"), ""));
+                }
+            }
+            other => {
+                let known = ["Group", "ServiceAccount", "User"];
+                causes.push(Cause::not_supported(field("kind"), &other.into(), &known));
+            }
+        }
+    }
+}
+
+fn validate_role(resource: Resource, role: &Value, causes: &mut Vec<Cause>) {
+    for (i, rule) in list(role, &["rules"]).iter().enumerate() {
+        let field = |name: &str| format!("rules[{i}].{name}");
+        if list(rule, &["verbs"]).is_empty() {
+            causes.push(Cause::required(
+                field("verbs"),
+                "verbs must contain at least one value",
+            ));
+        }
+        if !list(rule, &["nonResourceURLs"]).is_empty() {
+            if resource == Resource::Roles {
+                causes.push(Cause::invalid(
+                    field("nonResourceURLs"),
+                    &rule["nonResourceURLs"],
+                    "namespaced rules cannot apply to non-resource URLs",
+                ));
+            }
+            continue;
+        }
+        if list(rule, &["apiGroups"]).is_empty() {
+            causes.push(Cause::required(
+                field("apiGroups"),
+                "resource rules must supply at least one api group",
+            ));
+        }
+        if list(rule, &["resources"]).is_empty() {
+            causes.push(Cause::required(
+                field("resources"),
+                "resource rules must supply at least one resource",
+            ));
+        }
+    }
+}
+
+/// What is wrong with a change of one object into another.
+pub fn change(resource: Resource, old: &Value, new: &Value, causes: &mut Vec<Cause>) {
+    match resource {
+        Resource::Secrets => {
+            if old.get("type") != new.get("type") {
+                let kind = new.get("type").cloned().unwrap_or_default();
+                causes.push(Cause::invalid("type", &kind, "field is immutable"));
+            }
+            if old.get("immutable") == Some(&Value::Bool(true)) {
+                for field in ["data", "immutable"] {
+                    if old.get(field) != new.get(field) {
+                        let detail = "field is immutable when `immutable` is set";
+                        causes.push(Cause::forbidden(field, detail));
+                    }
+                }
+            }
+        }
+        Resource::Services => service_change(old, new, causes),
+        Resource::PersistentVolumeClaims => claim_change(old, new, causes),
+        Resource::RoleBindings | Resource::ClusterRoleBindings
+            if old.get("roleRef") != new.get("roleRef") =>
+        {
+            let role = new.get("roleRef").cloned().unwrap_or_default();
+            causes.push(Cause::invalid("roleRef", &role, "cannot change roleRef"));
+        }
+        resource if resource.is_a_set() => workloads::change(resource, old, new, causes),
+        _ => {}
+    }
+}
+
+/// The address of a service stays, unless it becomes a service without one.
+fn service_change(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
+    let is_external = |service: &Value| text(service, &["spec", "type"]) == "ExternalName";
+    if is_external(old) || is_external(new) {
+        return;
+    }
+    let before = text(old, &["spec", "clusterIP"]);
+    let after = text(new, &["spec", "clusterIP"]);
+    if !before.is_empty() && before != after {
+        let all = at(new, &["spec", "clusterIPs"]).unwrap_or(&Value::Null);
+        let detail = if after.is_empty() {
+            "primary clusterIP can not be unset"
+        } else {
+            "may not change once set"
+        };
+        causes.push(Cause::invalid("spec.clusterIPs[0]", all, detail));
+    }
+}
+
+fn claim_change(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
+    let without_size = |claim: &Value| {
+        let mut spec = claim.get("spec").cloned().unwrap_or_default();
+        unset(&mut spec, &["resources"]);
+        unset(&mut spec, &["volumeAttributesClassName"]);
+        // Where it was bound may be told once.
+        if text(old, &["spec", "volumeName"]).is_empty() {
+            unset(&mut spec, &["volumeName"]);
+        }
+        spec
+    };
+    if without_size(old) != without_size(new) {
+        causes.push(Cause::forbidden(
+            "spec",
+            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims",
+        ));
+    }
+}
+
+/// A service account as there is one in each namespace.
+pub fn default_account(namespace: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": "default", "namespace": namespace},
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn causes(resource: Resource, object: &Value) -> Vec<Cause> {
+        let mut causes = Vec::new();
+        validate(resource, object, &mut causes);
+        causes
+    }
+
+    #[test]
+    fn text_of_a_secret_becomes_its_data() {
+        let mut object = json!({"data": {"a": "eA=="}, "stringData": {"a": "new", "b": ""}});
+        fill(Resource::Secrets, &mut object);
+        assert_eq!(
+            object,
+            json!({"type": "Opaque", "data": {"a": "bmV3", "b": ""}})
+        );
+    }
+
+    #[test]
+    fn a_secret_has_what_its_type_needs() {
+        let kind = |kind: &str| json!({"type": kind, "data": {}});
+        assert_eq!(causes(Resource::Secrets, &kind("Opaque")), []);
+        assert_eq!(
+            causes(Resource::Secrets, &kind("kubernetes.io/tls")).len(),
+            2
+        );
+        let token = kind("kubernetes.io/service-account-token");
+        assert_eq!(causes(Resource::Secrets, &token).len(), 1);
+    }
+
+    #[test]
+    fn an_event_is_in_the_namespace_of_what_it_is_about() {
+        let event = |about: &str| json!({"metadata": {"namespace": "ns"}, "involvedObject": {"namespace": about}});
+        assert_eq!(causes(Resource::Events, &event("ns")), []);
+        assert_eq!(causes(Resource::Events, &event("other")).len(), 1);
+        assert_eq!(causes(Resource::Events, &event("")).len(), 1);
+    }
+
+    #[test]
+    fn a_binding_is_to_a_role_and_of_somebody() {
+        let good = json!({
+            "roleRef": {"kind": "Role", "name": "r"},
+            "subjects": [{"kind": "ServiceAccount", "name": "a", "namespace": "ns"}],
+        });
+        assert_eq!(causes(Resource::RoleBindings, &good), []);
+        assert_eq!(causes(Resource::ClusterRoleBindings, &good).len(), 1);
+        let bad = json!({"roleRef": {"kind": "Role"}, "subjects": [{"kind": "ServiceAccount", "name": "a"}]});
+        assert_eq!(causes(Resource::RoleBindings, &bad).len(), 1);
+        assert_eq!(causes(Resource::ClusterRoleBindings, &bad).len(), 3);
+    }
+
+    #[test]
+    fn the_kind_of_a_secret_and_the_role_of_a_binding_stay() {
+        let mut found = Vec::new();
+        change(
+            Resource::Secrets,
+            &json!({"type": "a"}),
+            &json!({"type": "b"}),
+            &mut found,
+        );
+        change(
+            Resource::RoleBindings,
+            &json!({"roleRef": {"name": "a"}}),
+            &json!({"roleRef": {"name": "b"}}),
+            &mut found,
+        );
+        assert_eq!(found.len(), 2);
+    }
+}

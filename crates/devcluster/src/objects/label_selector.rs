@@ -1,0 +1,200 @@
+//! Label selectors: `app=demo,tier in (a,b),!old`.
+
+use serde_json::{Map, Value};
+
+use crate::validation::names;
+
+/// What one label must be.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct LabelRequirement {
+    key: String,
+    test: LabelTest,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum LabelTest {
+    Exists,
+    Absent,
+    In(Vec<String>),
+    NotIn(Vec<String>),
+    Greater(i64),
+    Less(i64),
+}
+
+impl LabelRequirement {
+    /// Whether it holds for an object with these labels.
+    pub(crate) fn holds(&self, labels: Option<&Map<String, Value>>) -> bool {
+        let value = labels
+            .and_then(|l| l.get(&self.key))
+            .and_then(Value::as_str);
+        match &self.test {
+            LabelTest::Exists => value.is_some(),
+            LabelTest::Absent => value.is_none(),
+            LabelTest::In(values) => value.is_some_and(|v| values.iter().any(|x| x == v)),
+            LabelTest::NotIn(values) => value.is_none_or(|v| values.iter().all(|x| x != v)),
+            LabelTest::Greater(than) => number(value).is_some_and(|n| n > *than),
+            LabelTest::Less(than) => number(value).is_some_and(|n| n < *than),
+        }
+    }
+}
+
+fn number(value: Option<&str>) -> Option<i64> {
+    value?.parse().ok()
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Token {
+    Word(String),
+    Sign(&'static str),
+}
+
+/// The words and signs of a label selector.
+fn tokens(selector: &str) -> Vec<Token> {
+    const SIGNS: [&str; 9] = ["==", "!=", "=", "!", "(", ")", ",", ">", "<"];
+    let mut found = Vec::new();
+    let mut rest = selector.trim_start();
+    while !rest.is_empty() {
+        if let Some(sign) = SIGNS.into_iter().find(|s| rest.starts_with(s)) {
+            found.push(Token::Sign(sign));
+            rest = &rest[sign.len()..];
+        } else {
+            let end = rest
+                .find(|c: char| {
+                    c.is_whitespace() || matches!(c, '=' | '!' | '(' | ')' | ',' | '>' | '<')
+                })
+                .unwrap_or(rest.len());
+            let (word, after) = rest.split_at(end);
+            found.push(Token::Word(word.to_owned()));
+            rest = after;
+        }
+        rest = rest.trim_start();
+    }
+    found
+}
+
+/// All requirements of a label selector.
+pub(crate) fn parse(selector: &str) -> Result<Vec<LabelRequirement>, String> {
+    let tokens = tokens(selector);
+    let mut parser = Parser {
+        tokens: tokens.iter().peekable(),
+    };
+    let mut requirements = Vec::new();
+    if parser.tokens.peek().is_none() {
+        return Ok(requirements);
+    }
+    loop {
+        requirements.push(parser.requirement()?);
+        match parser.tokens.next() {
+            None => return Ok(requirements),
+            Some(Token::Sign(",")) => {}
+            Some(other) => return Err(unexpected(Some(other), "',' or 'end of string'")),
+        }
+    }
+}
+
+struct Parser<'a> {
+    tokens: std::iter::Peekable<std::slice::Iter<'a, Token>>,
+}
+
+fn unexpected(found: Option<&Token>, expected: &str) -> String {
+    let found = match found {
+        Some(Token::Word(word)) => word.as_str(),
+        Some(Token::Sign(sign)) => sign,
+        None => "",
+    };
+    format!("unable to parse requirement: found '{found}', expected: {expected}")
+}
+
+impl Parser<'_> {
+    fn requirement(&mut self) -> Result<LabelRequirement, String> {
+        if self.tokens.next_if_eq(&&Token::Sign("!")).is_some() {
+            return Ok(LabelRequirement {
+                key: self.key()?,
+                test: LabelTest::Absent,
+            });
+        }
+        let key = self.key()?;
+        let test = match self.tokens.peek() {
+            None | Some(Token::Sign(",")) => LabelTest::Exists,
+            Some(Token::Sign("=" | "==")) => {
+                self.tokens.next();
+                LabelTest::In(vec![self.value()?])
+            }
+            Some(Token::Sign("!=")) => {
+                self.tokens.next();
+                LabelTest::NotIn(vec![self.value()?])
+            }
+            Some(Token::Sign(">")) => {
+                self.tokens.next();
+                LabelTest::Greater(self.number()?)
+            }
+            Some(Token::Sign("<")) => {
+                self.tokens.next();
+                LabelTest::Less(self.number()?)
+            }
+            Some(Token::Word(word)) if word == "in" => {
+                self.tokens.next();
+                LabelTest::In(self.values()?)
+            }
+            Some(Token::Word(word)) if word == "notin" => {
+                self.tokens.next();
+                LabelTest::NotIn(self.values()?)
+            }
+            other => {
+                return Err(unexpected(other.copied(), "in, notin, =, ==, !=, gt, lt"));
+            }
+        };
+        Ok(LabelRequirement { key, test })
+    }
+
+    fn key(&mut self) -> Result<String, String> {
+        match self.tokens.next() {
+            Some(Token::Word(word)) => match names::qualified(word) {
+                Ok(()) => Ok(word.clone()),
+                Err(why) => Err(format!(
+                    "unable to parse requirement: <nil>: Invalid value: \"{word}\": {why}"
+                )),
+            },
+            other => Err(unexpected(other, "identifier")),
+        }
+    }
+
+    /// A value may be empty.
+    fn value(&mut self) -> Result<String, String> {
+        let Some(Token::Word(word)) = self.tokens.next_if(|t| matches!(t, Token::Word(_))) else {
+            return match self.tokens.peek() {
+                None | Some(Token::Sign("," | ")")) => Ok(String::new()),
+                other => Err(unexpected(other.copied(), "identifier")),
+            };
+        };
+        match names::label_value(word) {
+            Ok(()) => Ok(word.clone()),
+            Err(why) => Err(format!(
+                "unable to parse requirement: values[0]: Invalid value: \"{word}\": {why}"
+            )),
+        }
+    }
+
+    fn number(&mut self) -> Result<i64, String> {
+        let value = self.value()?;
+        value.parse().map_err(|_| {
+            format!("unable to parse requirement: values[0]: Invalid value: \"{value}\": for 'Gt', 'Lt' operators, the value must be an integer")
+        })
+    }
+
+    fn values(&mut self) -> Result<Vec<String>, String> {
+        match self.tokens.next() {
+            Some(Token::Sign("(")) => {}
+            other => return Err(unexpected(other, "'('")),
+        }
+        let mut values = Vec::new();
+        loop {
+            values.push(self.value()?);
+            match self.tokens.next() {
+                Some(Token::Sign(",")) => {}
+                Some(Token::Sign(")")) => return Ok(values),
+                other => return Err(unexpected(other, "',', or ')'")),
+            }
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! What is particular to pods: they are bound, reported on, evicted.
+
+use serde_json::{Value, json};
+
+use super::object::{Key, at, set, text, unset};
+use crate::api::status::{ApiError, Cause, success};
+use crate::changes::delete::{self, DeleteOptions};
+use crate::changes::write::{Answer, Moment};
+use crate::storage::store::State;
+
+impl State {
+    pub(crate) fn bind(
+        &mut self,
+        key: &Key,
+        binding: &Value,
+        moment: &Moment<'_>,
+    ) -> Result<Answer, ApiError> {
+        let name = text(binding, &["metadata", "name"]);
+        if !name.is_empty() && name != &*key.name {
+            return Err(ApiError::bad_request(
+                "name in URL does not match name in Binding object",
+            ));
+        }
+        let node = text(binding, &["target", "name"]);
+        let kind = text(binding, &["target", "kind"]);
+        let mut causes = Vec::new();
+        if !matches!(kind, "" | "Node") {
+            causes.push(Cause::not_supported(
+                "target.kind",
+                &kind.into(),
+                &["Node", "<empty>"],
+            ));
+        }
+        if node.is_empty() {
+            causes.push(Cause::required("target.name", ""));
+        }
+        if !causes.is_empty() {
+            return Err(ApiError::invalid("Binding", "", &key.name, causes));
+        }
+        let old = self.existing(key)?;
+        let refused = |why: String| Err(ApiError::conflict("pods/binding", "", &key.name, &why));
+        let uid = text(binding, &["metadata", "uid"]);
+        if !uid.is_empty() && uid != old.uid() {
+            let why = format!(
+                "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+                old.uid()
+            );
+            return refused(why);
+        }
+        if old.is_terminating() {
+            return refused(format!(
+                "pod {} is being deleted, cannot be assigned to a host",
+                key.name
+            ));
+        }
+        let assigned = text(old.value(), &["spec", "nodeName"]);
+        if !assigned.is_empty() {
+            return refused(format!(
+                "pod {} is already assigned to node \"{assigned}\"",
+                key.name
+            ));
+        }
+        let mut new = old.value().clone();
+        set(&mut new, &["spec", "nodeName"], node.into());
+        set_condition(&mut new, "PodScheduled", true, &moment.text());
+        for (name, value) in at(binding, &["metadata", "annotations"])
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+        {
+            set(&mut new, &["metadata", "annotations", name], value.clone());
+        }
+        self.put(key.clone(), new)?;
+        Ok(Answer::Status(201, success(201, None)))
+    }
+    pub(crate) fn report(
+        &mut self,
+        key: &Key,
+        uid: &str,
+        status: &Value,
+    ) -> Result<Answer, ApiError> {
+        let old = self.existing(key)?;
+        if old.uid() != uid {
+            return Err(ApiError::not_found("pods", "", &key.name));
+        }
+        let mut new = old.value().clone();
+        for (field, value) in status.as_object().into_iter().flatten() {
+            set(&mut new, &["status", field], value.clone());
+        }
+        if new == *old.value() {
+            return Ok(Answer::Object(old, false));
+        }
+        Ok(Answer::Object(self.put(key.clone(), new)?, false))
+    }
+    pub(crate) fn evict(
+        &mut self,
+        key: &Key,
+        options: &DeleteOptions,
+        moment: &Moment<'_>,
+    ) -> Result<Answer, ApiError> {
+        let old = self.existing(key)?;
+        delete::check_preconditions(&old, options)?;
+        let mut new = old.value().clone();
+        let why = ("EvictionByEvictionAPI", "Eviction API: evicting");
+        set_explained(&mut new, "DisruptionTarget", true, why, &moment.text());
+        if !old.is_terminating() {
+            self.put(key.clone(), new)?;
+        }
+        let options = DeleteOptions {
+            resource_version: None,
+            ..options.clone()
+        };
+        delete::one(self, key, &options, moment)?;
+        Ok(Answer::Status(201, success(201, None)))
+    }
+}
+
+/// Sets a condition of a pod, noting when it changed, with its reason and message.
+pub(crate) fn set_explained(
+    pod: &mut Value,
+    kind: &str,
+    holds: bool,
+    (reason, message): (&str, &str),
+    now: &Value,
+) {
+    set_condition(pod, kind, holds, now);
+    let conditions = pod
+        .pointer_mut("/status/conditions")
+        .and_then(Value::as_array_mut);
+    for condition in conditions.into_iter().flatten() {
+        if text(condition, &["type"]) == kind {
+            set(condition, &["reason"], reason.into());
+            set(condition, &["message"], message.into());
+        }
+    }
+}
+
+/// Sets a condition of a pod, noting when it changed.
+pub(crate) fn set_condition(pod: &mut Value, kind: &str, holds: bool, now: &Value) {
+    let status = if holds { "True" } else { "False" };
+    if !at(pod, &["status", "conditions"]).is_some_and(Value::is_array) {
+        set(pod, &["status", "conditions"], json!([]));
+    }
+    let Some(conditions) = pod
+        .pointer_mut("/status/conditions")
+        .and_then(Value::as_array_mut)
+    else {
+        return;
+    };
+    match conditions.iter_mut().find(|c| c["type"] == kind) {
+        Some(condition) if condition["status"] == status => {}
+        Some(condition) => {
+            condition["status"] = status.into();
+            condition["lastTransitionTime"] = now.clone();
+            // Why it did not hold, or did, is no news any more.
+            for stale in ["reason", "message"] {
+                unset(condition, &[stale]);
+            }
+        }
+        None => conditions.push(json!({
+            "type": kind,
+            "status": status,
+            "lastProbeTime": null,
+            "lastTransitionTime": now,
+        })),
+    }
+}

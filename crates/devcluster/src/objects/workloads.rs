@@ -1,0 +1,172 @@
+//! What is particular to the kinds that make pods of a template: Deployments, ReplicaSets and StatefulSets.
+
+use serde_json::{Value, json};
+
+use super::object::{at, list, set, text, unset};
+use super::resource::Resource;
+use crate::api::status::Cause;
+use crate::validation::{defaults, validate, validate_pod};
+
+/// Fills in what is missing.
+pub(super) fn fill(resource: Resource, object: &mut Value) {
+    let mut default = |path: &[&str], value: Value| {
+        if at(object, path).is_none() {
+            set(object, path, value);
+        }
+    };
+    default(&["spec", "replicas"], 1.into());
+    match resource {
+        Resource::Deployments => {
+            default(&["spec", "revisionHistoryLimit"], 10.into());
+            default(&["spec", "progressDeadlineSeconds"], 600.into());
+            default(&["spec", "strategy", "type"], "RollingUpdate".into());
+        }
+        Resource::StatefulSets => {
+            default(&["spec", "revisionHistoryLimit"], 10.into());
+            default(&["spec", "podManagementPolicy"], "OrderedReady".into());
+            default(&["spec", "updateStrategy", "type"], "RollingUpdate".into());
+            for when in ["whenDeleted", "whenScaled"] {
+                let path = ["spec", "persistentVolumeClaimRetentionPolicy", when];
+                default(&path, "Retain".into());
+            }
+        }
+        _ => {}
+    }
+    if resource == Resource::Deployments && text(object, &["spec", "strategy", "type"]) == ROLLING {
+        for most in ["maxSurge", "maxUnavailable"] {
+            let path = ["spec", "strategy", "rollingUpdate", most];
+            if at(object, &path).is_none() {
+                set(object, &path, "25%".into());
+            }
+        }
+    }
+    let partition = ["spec", "updateStrategy", "rollingUpdate", "partition"];
+    if resource == Resource::StatefulSets
+        && text(object, &["spec", "updateStrategy", "type"]) == ROLLING
+        && at(object, &partition).is_none()
+    {
+        set(object, &partition, 0.into());
+    }
+    if let Some(template) = object.pointer_mut("/spec/template") {
+        defaults::pod(template);
+    }
+}
+
+const ROLLING: &str = "RollingUpdate";
+
+/// What is wrong with an object that shall be stored.
+pub(super) fn validate(resource: Resource, object: &Value, causes: &mut Vec<Cause>) {
+    if let Some(replicas) = at(object, &["spec", "replicas"])
+        && replicas.as_i64().is_none_or(|n| n < 0)
+    {
+        let detail = "must be greater than or equal to 0";
+        causes.push(Cause::invalid("spec.replicas", replicas, detail));
+    }
+    let selector = at(object, &["spec", "selector", "matchLabels"]);
+    let selected = selector.and_then(Value::as_object);
+    let others = at(object, &["spec", "selector", "matchExpressions"]);
+    if selected.is_none_or(serde_json::Map::is_empty) && others.is_none() {
+        causes.push(Cause::required("spec.selector", ""));
+    }
+    let template = at(object, &["spec", "template"]).unwrap_or(&Value::Null);
+    let labels = at(template, &["metadata", "labels"]).unwrap_or(&Value::Null);
+    let matches = selected
+        .into_iter()
+        .flatten()
+        .all(|(key, value)| labels.get(key) == Some(value));
+    if !matches {
+        let detail = "`selector` does not match template `labels`";
+        causes.push(Cause::invalid(
+            "spec.template.metadata.labels",
+            labels,
+            detail,
+        ));
+    }
+    let template = with_claimed_volumes(object, template);
+    let mut of_pods = Vec::new();
+    validate_pod::pod(&template, &mut of_pods);
+    validate::labels(
+        &template,
+        &["metadata", "labels"],
+        "metadata.labels",
+        &mut of_pods,
+    );
+    for cause in &mut of_pods {
+        cause.field = format!("spec.template.{}", cause.field);
+    }
+    causes.extend(of_pods);
+    let policy = text(&template, &["spec", "restartPolicy"]);
+    if policy != "Always" {
+        causes.push(Cause::not_supported(
+            "spec.template.spec.restartPolicy",
+            &policy.into(),
+            &["Always"],
+        ));
+    }
+    let management = text(object, &["spec", "podManagementPolicy"]);
+    if resource == Resource::StatefulSets && !["OrderedReady", "Parallel"].contains(&management) {
+        let detail = "must be 'OrderedReady' or 'Parallel'";
+        causes.push(Cause::invalid(
+            "spec.podManagementPolicy",
+            &management.into(),
+            detail,
+        ));
+    }
+}
+
+/// A set's template with the volumes that its pods will have besides, by its claim templates.
+fn with_claimed_volumes(object: &Value, template: &Value) -> Value {
+    let mut template = template.clone();
+    let claimed = list(object, &["spec", "volumeClaimTemplates"]);
+    if !claimed.is_empty() {
+        let name = |claim: &Value| text(claim, &["metadata", "name"]).to_owned();
+        let names: Vec<String> = claimed.iter().map(name).collect();
+        let mut volumes = list(&template, &["spec", "volumes"]).to_vec();
+        volumes.retain(|volume| !names.iter().any(|name| volume["name"] == **name));
+        let volume =
+            |name: &String| json!({"name": name, "persistentVolumeClaim": {"claimName": name}});
+        volumes.extend(names.iter().map(volume));
+        set(&mut template, &["spec", "volumes"], volumes.into());
+    }
+    template
+}
+
+/// What is wrong with a change of one object into another.
+pub(super) fn change(resource: Resource, old: &Value, new: &Value, causes: &mut Vec<Cause>) {
+    if old.pointer("/spec/selector") != new.pointer("/spec/selector")
+        && resource != Resource::StatefulSets
+    {
+        let selector = new.pointer("/spec/selector").cloned().unwrap_or_default();
+        causes.push(Cause::invalid(
+            "spec.selector",
+            &selector,
+            "field is immutable",
+        ));
+    }
+    if resource == Resource::StatefulSets {
+        let fixed = |set: &Value| {
+            let mut spec = set.get("spec").cloned().unwrap_or_else(|| json!({}));
+            for free in MAY_CHANGE {
+                unset(&mut spec, &[free]);
+            }
+            spec
+        };
+        if fixed(old) != fixed(new) {
+            let detail = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', \
+                          'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and \
+                          'minReadySeconds' are forbidden";
+            causes.push(Cause::forbidden("spec", detail));
+        }
+    }
+}
+
+/// What of a StatefulSet may change.
+const MAY_CHANGE: [&str; 7] = [
+    "replicas",
+    "ordinals",
+    "template",
+    "updateStrategy",
+    "revisionHistoryLimit",
+    "persistentVolumeClaimRetentionPolicy",
+    "minReadySeconds",
+];

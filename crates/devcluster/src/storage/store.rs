@@ -1,0 +1,317 @@
+//! The store: every object, one resource version, a bounded log of what happened.
+//!
+//! It is a value. A copy costs a few reference counts, whatever its size, and is never touched by what is written
+//! later; so lists and watches read from copies, and a test may keep one and put it back.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use imbl::{OrdMap, OrdSet, Vector};
+use serde_json::Value;
+
+use crate::api::status::ApiError;
+use crate::objects::object::{Key, LINE_END, Object, line_start};
+use crate::objects::resource::Resource;
+
+/// Where the resource version begins: all before it counts as forgotten, as on a server that has run for a while.
+pub const FIRST_VERSION: u64 = 1_000;
+
+/// The largest object kept, in bytes of JSON: what etcd takes.
+const MAX_OBJECT: usize = 1_572_864;
+
+/// What became of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    /// It was created.
+    Added,
+    /// It was changed.
+    Modified,
+    /// It was removed.
+    Deleted,
+}
+
+impl EventKind {
+    /// As watches write it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Added => "ADDED",
+            Self::Modified => "MODIFIED",
+            Self::Deleted => "DELETED",
+        }
+    }
+}
+
+/// One write, as remembered by the log.
+#[derive(Debug)]
+pub struct Event {
+    kind: EventKind,
+    object: Arc<Object>,
+    previous: Option<Arc<Object>>,
+}
+
+impl Event {
+    fn new(kind: EventKind, object: Arc<Object>, previous: Option<Arc<Object>>) -> Self {
+        Self {
+            kind,
+            object,
+            previous,
+        }
+    }
+
+    /// What happened.
+    pub fn kind(&self) -> EventKind {
+        self.kind
+    }
+
+    /// The object after it; of a removed one its last content, under the version of its removal.
+    pub fn object(&self) -> &Arc<Object> {
+        &self.object
+    }
+
+    /// The object before it.
+    pub fn previous(&self) -> Option<&Arc<Object>> {
+        self.previous.as_ref()
+    }
+
+    /// The event as a line of a watch, encoded once for all watchers.
+    pub fn line(&self) -> &Bytes {
+        self.object.line()
+    }
+}
+
+/// A line of a watch that tells of an object something else than how it came to be.
+pub fn watch_line(kind: EventKind, object: &Object) -> Bytes {
+    [line_start(kind).as_bytes(), object.encoded(), LINE_END]
+        .concat()
+        .into()
+}
+
+/// All objects by key.
+pub type Objects = OrdMap<Key, Arc<Object>>;
+
+/// Everything the server knows, as of one resource version.
+#[derive(Clone, Debug)]
+pub struct State {
+    objects: Objects,
+    by_uid: OrdMap<Arc<str>, Key>,
+    /// Which objects name an owner, by the owner's uid.
+    dependents: OrdMap<Arc<str>, OrdSet<Key>>,
+    resource_version: u64,
+    /// The version up to which all is forgotten; the log holds each write after it, so the write of version `v` is
+    /// at `v - compacted - 1`.
+    compacted: u64,
+    log: Vector<Arc<Event>>,
+    log_limit: usize,
+}
+
+impl State {
+    /// An empty store whose log remembers that many writes.
+    pub fn new(log_limit: usize) -> Self {
+        Self::forgetful(log_limit, FIRST_VERSION)
+    }
+
+    /// The same, of a server whose history is forgotten up to a version.
+    pub fn forgetful(log_limit: usize, compacted: u64) -> Self {
+        Self {
+            objects: OrdMap::new(),
+            by_uid: OrdMap::new(),
+            dependents: OrdMap::new(),
+            resource_version: compacted,
+            compacted,
+            log: Vector::new(),
+            log_limit: log_limit.max(1),
+        }
+    }
+
+    /// The version of the last write.
+    pub fn resource_version(&self) -> u64 {
+        self.resource_version
+    }
+
+    /// The version up to which history is forgotten.
+    pub fn compacted(&self) -> u64 {
+        self.compacted
+    }
+
+    /// Every object there is.
+    pub fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    /// The pods of a namespace, by name.
+    pub fn pods<'a>(&'a self, namespace: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
+        self.list(Resource::Pods, Some(namespace))
+            .map(|o| o.value())
+    }
+
+    /// The ConfigMaps of a namespace, by name.
+    pub fn config_maps<'a>(&'a self, namespace: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
+        self.list(Resource::ConfigMaps, Some(namespace))
+            .map(|o| o.value())
+    }
+
+    /// The objects of a kind, of one namespace or all.
+    pub fn list<'a>(
+        &'a self,
+        resource: Resource,
+        namespace: Option<&str>,
+    ) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
+        range(&self.objects, resource, namespace, None)
+    }
+
+    /// The object of that key.
+    pub fn get(&self, key: &Key) -> Option<&Arc<Object>> {
+        self.objects.get(key)
+    }
+
+    /// The pod of that name.
+    pub fn pod(&self, namespace: &str, name: &str) -> Option<&Value> {
+        self.get(&Key::new(Resource::Pods, namespace, name))
+            .map(|o| o.value())
+    }
+
+    /// The object of that uid.
+    pub fn by_uid(&self, uid: &str) -> Option<&Arc<Object>> {
+        self.objects.get(self.by_uid.get(uid)?)
+    }
+
+    /// The objects that name this uid as an owner.
+    pub fn dependents<'a>(&'a self, uid: &str) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
+        self.dependents
+            .get(uid)
+            .into_iter()
+            .flatten()
+            .filter_map(|key| self.objects.get(key))
+    }
+
+    /// The write after version `after`: `Ok(None)` if there was none yet.
+    pub fn event_after(&self, after: u64) -> Result<Option<&Arc<Event>>, Forgotten> {
+        let place = after.checked_sub(self.compacted).ok_or(Forgotten)?;
+        Ok(usize::try_from(place)
+            .ok()
+            .and_then(|place| self.log.get(place)))
+    }
+
+    /// All objects as they were at a version: what was written since is undone.
+    pub fn objects_at(&self, version: u64) -> Result<Objects, Forgotten> {
+        let kept = usize::try_from(version.checked_sub(self.compacted).ok_or(Forgotten)?)
+            .unwrap_or(usize::MAX);
+        let mut objects = self.objects.clone();
+        for event in self
+            .log
+            .iter()
+            .rev()
+            .take(self.log.len().saturating_sub(kept))
+        {
+            let key = event.object.key().clone();
+            match &event.previous {
+                Some(previous) => objects.insert(key, previous.clone()),
+                None => objects.remove(&key),
+            };
+        }
+        Ok(objects)
+    }
+
+    /// Writes an object, new or changed.
+    pub fn put(&mut self, key: Key, value: Value) -> Result<Arc<Object>, ApiError> {
+        let version = self.resource_version + 1;
+        let object = Arc::new(match self.objects.get(&key) {
+            Some(previous) => previous.next(value, version),
+            None => Object::new(key.clone(), value, version),
+        });
+        if object.encoded().len() > MAX_OBJECT {
+            return Err(ApiError::too_large("etcdserver: request is too large"));
+        }
+        let previous = self.objects.insert(key.clone(), object.clone());
+        if let Some(previous) = &previous {
+            self.unindex(previous);
+        }
+        self.index(&object);
+        let kind = if previous.is_some() {
+            EventKind::Modified
+        } else {
+            EventKind::Added
+        };
+        self.record(Event::new(kind, object.clone(), previous));
+        Ok(object)
+    }
+
+    /// Removes an object; what is left of it bears the version of its removal.
+    pub fn remove(&mut self, key: &Key) -> Option<Arc<Object>> {
+        let previous = self.objects.remove(key)?;
+        self.unindex(&previous);
+        let last = Arc::new(previous.last(self.resource_version + 1));
+        self.record(Event::new(EventKind::Deleted, last.clone(), Some(previous)));
+        Some(last)
+    }
+
+    /// Forgets all history.
+    pub fn compact(&mut self) {
+        self.compacted = self.resource_version;
+        self.log = Vector::new();
+    }
+
+    fn index(&mut self, object: &Object) {
+        let key = object.key();
+        self.by_uid.insert(object.uid().into(), key.clone());
+        for owner in object.owners() {
+            self.dependents
+                .entry(owner.uid.into())
+                .or_default()
+                .insert(key.clone());
+        }
+    }
+
+    fn unindex(&mut self, object: &Object) {
+        self.by_uid.remove(object.uid());
+        for owner in object.owners() {
+            if let Some(keys) = self.dependents.get_mut(owner.uid) {
+                keys.remove(object.key());
+                if keys.is_empty() {
+                    self.dependents.remove(owner.uid);
+                }
+            }
+        }
+    }
+
+    fn record(&mut self, event: Event) {
+        self.resource_version = event.object.resource_version();
+        self.log.push_back(Arc::new(event));
+        // Bounded: who has read less far than this is too slow, and told to start over.
+        if self.log.len() > self.log_limit {
+            self.log.pop_front();
+            self.compacted += 1;
+        }
+    }
+
+    /// Puts there what is older than all history.
+    pub(crate) fn seed(&mut self, key: Key, value: Value, version: u64) {
+        let object = Arc::new(Object::new(key.clone(), value, version));
+        self.index(&object);
+        self.objects.insert(key, object);
+    }
+}
+
+/// The version asked for lies before what is remembered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forgotten;
+
+/// The objects of a kind, of one namespace or all, in order, from after a namespace and name on.
+pub fn range<'a>(
+    objects: &'a Objects,
+    resource: Resource,
+    namespace: Option<&str>,
+    after: Option<(&str, &str)>,
+) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
+    let (from_namespace, from_name) = after.unwrap_or((namespace.unwrap_or_default(), ""));
+    let from = Key::new(resource, from_namespace, from_name);
+    let only: Option<Arc<str>> = namespace.map(Into::into);
+    let skip = after.is_some().then(|| from.clone());
+    objects
+        .range(from..)
+        .skip_while(move |(key, _)| skip.as_ref() == Some(*key))
+        .take_while(move |(key, _)| {
+            key.resource == resource && only.as_ref().is_none_or(|n| *n == key.namespace)
+        })
+        .map(|(_, object)| object)
+}

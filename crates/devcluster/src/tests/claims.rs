@@ -1,0 +1,87 @@
+use super::*;
+use crate::SimulatedNode;
+
+const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
+
+fn simulated() -> DevCluster {
+    cluster_with(NodeKind::Simulated(SimulatedNode::default()))
+}
+
+fn claim(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    })
+}
+
+/// A pod that mounts this claim.
+fn using(name: &str, claim: &str) -> Value {
+    let mut pod = pod(name);
+    pod["spec"]["volumes"] =
+        json!([{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]);
+    pod
+}
+
+fn phase(object: &Value) -> &str {
+    object["status"]["phase"].as_str().unwrap_or_default()
+}
+
+// spec: O-70, K-10
+#[tokio::test(start_paused = true)]
+async fn a_claim_is_bound_when_a_pod_uses_it_and_not_before() {
+    let cluster = simulated();
+    assert_eq!(post(&cluster, CLAIMS, &claim("a")).await.0, 201);
+    tokio::time::sleep(SOON).await;
+    let (_, waiting) = get(&cluster, &format!("{CLAIMS}/a")).await;
+    assert_eq!(phase(&waiting), "Pending");
+    assert_eq!(post(&cluster, &pods(""), &using("p", "a")).await.0, 201);
+    until(&cluster, "p", |pod| {
+        pod.is_some_and(|pod| phase(pod) == "Running")
+    })
+    .await;
+    tokio::time::sleep(SOON).await;
+    let (_, bound) = get(&cluster, &format!("{CLAIMS}/a")).await;
+    assert_eq!(phase(&bound), "Bound");
+    assert_eq!(bound["status"]["capacity"]["storage"], "1Gi");
+    let volume = format!("pvc-{}", bound["metadata"]["uid"].as_str().unwrap());
+    assert_eq!(bound["spec"]["volumeName"], *volume);
+}
+
+// spec: O-70, K-10
+#[tokio::test(start_paused = true)]
+async fn a_pod_whose_claim_is_not_there_waits_for_it_and_says_so() {
+    let cluster = simulated();
+    assert_eq!(post(&cluster, &pods(""), &using("p", "a")).await.0, 201);
+    tokio::time::sleep(SOON).await;
+    let (_, pod) = get(&cluster, &pods("/p")).await;
+    assert_eq!(phase(&pod), "Pending");
+    let why = pod["status"]["conditions"][0]["message"].as_str().unwrap();
+    assert!(
+        why.contains("persistentvolumeclaim \"a\" not found"),
+        "{why}"
+    );
+    assert_eq!(post(&cluster, CLAIMS, &claim("a")).await.0, 201);
+    until(&cluster, "p", |pod| {
+        pod.is_some_and(|pod| phase(pod) == "Running")
+    })
+    .await;
+}
+
+// spec: O-70, K-2
+#[tokio::test(start_paused = true)]
+async fn a_claim_goes_with_its_owner() {
+    let cluster = simulated();
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}});
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let (_, map) = post(&cluster, maps, &map).await;
+    let mut owned = claim("a");
+    owned["metadata"]["ownerReferences"] = json!([
+        {"apiVersion": "v1", "kind": "ConfigMap", "name": "m", "uid": map["metadata"]["uid"]},
+    ]);
+    assert_eq!(post(&cluster, CLAIMS, &owned).await.0, 201);
+    delete(&cluster, &format!("{maps}/m")).await;
+    tokio::time::sleep(SOON).await;
+    assert_eq!(get(&cluster, &format!("{CLAIMS}/a")).await.0, 404);
+}

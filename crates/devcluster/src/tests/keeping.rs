@@ -1,0 +1,196 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use super::*;
+use crate::KeepError;
+
+/// Waits until the cluster before has let go of the file.
+async fn resumed_with(options: Options, data: &Path) -> DevCluster {
+    let resume = async {
+        loop {
+            match super::super::resume(options.clone(), data) {
+                Ok(cluster) => return cluster,
+                Err(error) => assert!(why(&error).contains("another cluster"), "{error:?}"),
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(SOON, resume).await.expect("the file is free")
+}
+
+async fn resumed(data: &Path) -> DevCluster {
+    resumed_with(options(), data).await
+}
+
+/// All that a person reads of an error.
+fn why(error: &KeepError) -> String {
+    let cause = std::error::Error::source(error).map(ToString::to_string);
+    format!("{error}: {}", cause.unwrap_or_default())
+}
+
+fn refused_for(data: &Path) -> String {
+    why(&super::super::resume(options(), data).expect_err("refused"))
+}
+
+// spec: O-71
+#[tokio::test(start_paused = true)]
+async fn after_a_restart_everything_is_as_it_was_and_watches_go_on() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let first = resumed(&data).await;
+    let seen = create(&first, "a").await;
+    create(&first, "b").await;
+    delete(&first, &pods("/a?gracePeriodSeconds=0")).await;
+    let before = get(&first, &pods("")).await;
+    first.shutdown().await;
+    drop(first);
+
+    let second = resumed(&data).await;
+    assert_eq!(get(&second, &pods("")).await, before);
+    let from = format!("?watch=1&resourceVersion={}", version(&seen));
+    let mut events = watch(&second, &pods(&from)).await;
+    assert_eq!(events.next_named().await, named("ADDED", "b"));
+    assert_eq!(events.next_named().await, named("MODIFIED", "a"));
+    assert_eq!(events.next_named().await, named("DELETED", "a"));
+    events.quiet().await;
+    let next = create(&second, "c").await;
+    assert_eq!(version(&next), "1005", "versions go on");
+    assert_eq!(events.next_named().await, named("ADDED", "c"));
+}
+
+// spec: O-71, O-73
+#[tokio::test(start_paused = true)]
+async fn a_simulated_node_leaves_what_runs_as_it_is_and_gives_no_address_twice() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let node = NodeKind::Simulated(crate::SimulatedNode::default());
+    let options = Options { node, ..options() };
+    let runs = |pod: Option<&Value>| pod.is_some_and(|p| p["status"]["phase"] == "Running");
+    let first = resumed_with(options.clone(), &data).await;
+    create(&first, "a").await;
+    until(&first, "a", runs).await;
+    let before = get(&first, &pods("/a")).await;
+    first.shutdown().await;
+    drop(first);
+    let second = resumed_with(options, &data).await;
+    create(&second, "b").await;
+    until(&second, "b", runs).await;
+    assert_eq!(get(&second, &pods("/a")).await, before);
+    let (_, other) = get(&second, &pods("/b")).await;
+    assert_ne!(other["status"]["podIP"], before.1["status"]["podIP"]);
+}
+
+// spec: O-71
+#[tokio::test(start_paused = true)]
+async fn an_emptied_cluster_is_empty_after_a_restart_too() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let first = resumed(&data).await;
+    create(&first, "a").await;
+    first.empty().await;
+    create(&first, "b").await;
+    first.shutdown().await;
+    drop(first);
+    let second = resumed(&data).await;
+    assert_eq!(get(&second, &pods("/a")).await.0, 404);
+    assert_eq!(version(&get(&second, &pods("/b")).await.1), "1001");
+}
+
+// spec: O-72
+#[tokio::test(start_paused = true)]
+async fn the_file_is_for_its_owner_only_and_for_one_cluster() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let cluster = resumed(&data).await;
+    create(&cluster, "a").await;
+    let mode = fs::metadata(&data).expect("a file").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let told = refused_for(&data);
+    assert!(told.contains("another cluster uses this file"), "{told}");
+}
+
+// spec: O-71
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_written_down_is_not_done() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let cluster = resumed(&directory.path().join("data")).await;
+    fs::remove_dir_all(directory.path()).expect("removed");
+    let (code, status) = post(&cluster, &pods(""), &pod("a")).await;
+    assert_eq!(
+        (code, status["reason"].as_str()),
+        (503, Some("ServiceUnavailable"))
+    );
+    let stopped = async {
+        cluster
+            .store
+            .published()
+            .wait_for(|p| p.stopping)
+            .await
+            .is_ok()
+    };
+    assert!(timeout(SOON, stopped).await.expect("it stops"));
+}
+
+// spec: O-71
+#[tokio::test(start_paused = true)]
+async fn a_file_of_something_else_is_refused_and_left_alone() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let head = r#"{"boatswain":"dev-cluster","format":1,"compacted":1000}"#;
+    let cases = [
+        ("once upon a time\n".to_owned(), "is it another file?"),
+        ("{}\n".to_owned(), "is it another file?"),
+        ("no end".to_owned(), "is it another file?"),
+        (head.replace('1', "2") + "\n", "format 2"),
+        (
+            format!("{head}\n{{\"put\":7}}\n"),
+            "line 2: an object without metadata",
+        ),
+        (
+            format!("{head}\n{{}}\n"),
+            "line 2: neither base, put nor removed",
+        ),
+        (
+            format!(
+                "{head}\n{{\"removed\":{{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"name\":\"a\"}}}}\n"
+            ),
+            "line 2: a is removed, but was not there",
+        ),
+        (
+            format!(
+                "{head}\n{}\n",
+                json!({"put": {
+                    "apiVersion": "v1",
+                    "kind": "Pod",
+                    "metadata": {"name": "a", "resourceVersion": "1002"},
+                }})
+            ),
+            "line 2: resource version 1002 where 1001 comes next",
+        ),
+    ];
+    for (text, expected) in cases {
+        fs::write(&data, &text).expect("written");
+        let told = refused_for(&data);
+        assert!(told.contains(expected), "{text}: {told}");
+        assert_eq!(fs::read_to_string(&data).expect("a file"), text);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_owns_what_is_known_after_a_restart_and_what_was_forgotten_is_not() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let first = resumed(&data).await;
+    create(&first, "a").await;
+    create(&first, "b").await;
+    let reset = json!({"metadata": {"managedFields": []}});
+    assert_eq!(patch(&first, &pods("/b"), &reset).await.0, 200);
+    let before = get(&first, &pods("")).await;
+    first.shutdown().await;
+    drop(first);
+    let second = resumed(&data).await;
+    assert_eq!(get(&second, &pods("")).await, before);
+    let owners = |i: usize| before.1["items"][i]["metadata"]["managedFields"].is_array();
+    assert_eq!((owners(0), owners(1)), (true, false));
+}

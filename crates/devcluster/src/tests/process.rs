@@ -1,0 +1,293 @@
+//! Real processes under the real clock; nothing sleeps, each test waits for what it is about.
+
+use super::hardship::{pod_name, told};
+use super::*;
+use crate::ProcessNode;
+use crate::control::ask_node::NodeRequest;
+use std::path::Path;
+
+fn node(state_dir: &Path) -> DevCluster {
+    cluster_with(NodeKind::Process(ProcessNode {
+        state_dir: Some(state_dir.to_owned()),
+        ..ProcessNode::default()
+    }))
+}
+
+fn running(name: &str, command: &[&str]) -> Value {
+    let mut pod = pod(name);
+    pod["spec"]["containers"][0]["command"] = command.into();
+    pod["spec"]["terminationGracePeriodSeconds"] = 20.into();
+    pod
+}
+
+fn ended(pod: Option<&Value>) -> Option<(i64, String)> {
+    let ended = pod?.pointer("/status/containerStatuses/0/state/terminated")?;
+    Some((
+        ended["exitCode"].as_i64()?,
+        ended["reason"].as_str()?.to_owned(),
+    ))
+}
+
+fn is_running(pod: Option<&Value>) -> bool {
+    pod.is_some_and(|p| p["status"]["phase"] == "Running")
+}
+
+async fn start(cluster: &DevCluster, pod: &Value) {
+    let (code, answer) = post(cluster, &pods(""), pod).await;
+    assert_eq!(code, 201, "{answer}");
+}
+
+/// What the container of a pod has written so far.
+fn log_of(state_dir: &Path, pod: &Value) -> String {
+    let (name, uid) = (&pod["metadata"]["name"], &pod["metadata"]["uid"]);
+    let directory = format!(
+        "default_{}_{}",
+        name.as_str().unwrap_or_default(),
+        uid.as_str().unwrap_or_default()
+    );
+    std::fs::read_to_string(state_dir.join("pods").join(directory).join("c.log"))
+        .unwrap_or_default()
+}
+
+// spec: O-70, O-73
+#[tokio::test]
+async fn a_pod_is_a_process_and_its_exit_is_told() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let cluster = node(dir.path());
+    for (name, script, code, reason, phase) in [
+        ("well", "exit 0", 0, "Completed", "Succeeded"),
+        ("badly", "exit 3", 3, "Error", "Failed"),
+        ("killed", "kill -9 $$$$", 137, "Error", "Failed"),
+        ("terminated", "kill -15 $$$$", 143, "Error", "Failed"),
+    ] {
+        start(&cluster, &running(name, &["sh", "-c", script])).await;
+        until(&cluster, name, |pod| {
+            ended(pod) == Some((code, reason.to_owned()))
+        })
+        .await;
+        let (_, pod) = get(&cluster, &pods(&format!("/{name}"))).await;
+        assert_eq!(
+            (&pod["status"]["phase"], &pod["spec"]["nodeName"]),
+            (&json!(phase), &json!("local"))
+        );
+        assert_eq!(pod["status"]["podIP"], "127.0.0.1");
+    }
+    cluster.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_command_that_is_not_there_is_a_start_error() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let cluster = node(dir.path());
+    start(&cluster, &running("a", &["/no/such/program"])).await;
+    until(&cluster, "a", |pod| {
+        ended(pod) == Some((128, "StartError".to_owned()))
+    })
+    .await;
+    start(&cluster, &pod("no-command")).await;
+    until(&cluster, "no-command", |pod| {
+        ended(pod) == Some((128, "StartError".to_owned()))
+    })
+    .await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test]
+async fn output_goes_to_the_log_and_the_environment_is_as_written() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let cluster = node(dir.path());
+    let mut pod = running("a", &["sh", "-c", "echo $NAME $(pwd); echo oops >&2"]);
+    pod["spec"]["containers"][0]["env"] = json!([
+        {"name": "NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+    ]);
+    start(&cluster, &pod).await;
+    until(&cluster, "a", |pod| ended(pod).is_some()).await;
+    let (_, pod) = get(&cluster, &pods("/a")).await;
+    let log = log_of(dir.path(), &pod);
+    assert!(
+        log.starts_with("a /") && log.contains("/c\n") && log.ends_with("oops\n"),
+        "{log}"
+    );
+    cluster.shutdown().await;
+}
+
+/// The last that is seen of a pod with this script that is deleted when the script has said `up`.
+async fn deleted_while_up(cluster: &DevCluster, dir: &Path, script: &str, path: &str) -> Value {
+    start(cluster, &running("a", &["sh", "-c", script])).await;
+    until(cluster, "a", is_running).await;
+    let (_, pod) = get(cluster, &pods("/a")).await;
+    // The trap must be set before the signal comes.
+    while !log_of(dir, &pod).contains("up") {
+        tokio::task::yield_now().await;
+    }
+    let from = format!("?watch=1&resourceVersion={}", version(&pod));
+    let mut events = watch(cluster, &pods(&from)).await;
+    delete(cluster, &pods(path)).await;
+    loop {
+        let mut event = events.next().await.expect("an event");
+        if event["type"] == "DELETED" {
+            return event["object"].take();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_deleted_pod_is_terminated_and_goes_with_its_exit_code() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let cluster = node(dir.path());
+    let script = "trap 'exit 7' TERM; echo up; while :; do sleep 0.05; done";
+    let gone = deleted_while_up(&cluster, dir.path(), script, "/a").await;
+    assert_eq!(ended(Some(&gone)), Some((7, "Error".to_owned())));
+    cluster.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_process_that_does_not_heed_the_signal_is_killed_after_the_grace() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let cluster = node(dir.path());
+    let script = "trap '' TERM; echo up; while :; do sleep 0.05; done";
+    let gone = deleted_while_up(&cluster, dir.path(), script, "/a?gracePeriodSeconds=1").await;
+    assert_eq!(ended(Some(&gone)), Some((137, "Error".to_owned())));
+    cluster.shutdown().await;
+}
+
+/// The processes of a group that still run.
+fn living(marker: &str) -> usize {
+    let processes = std::fs::read_dir("/proc").expect("Linux");
+    processes
+        .filter_map(|entry| std::fs::read(entry.ok()?.path().join("cmdline")).ok())
+        .filter(|line| String::from_utf8_lossy(line).contains(marker))
+        .count()
+}
+
+#[tokio::test]
+async fn when_the_cluster_stops_no_process_is_left() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let cluster = node(dir.path());
+    let marker = format!(
+        "boatswain-test-{}",
+        uuid::Uuid::from_u128(u128::from(std::process::id()))
+    );
+    let script = format!("sh -c 'while :; do sleep 0.05; done; : {marker}' & wait; : {marker}");
+    start(&cluster, &running("a", &["sh", "-c", &script])).await;
+    start(
+        &cluster,
+        &running("b", &["sh", "-c", &format!("sleep 60; : {marker}")]),
+    )
+    .await;
+    until(&cluster, "a", is_running).await;
+    until(&cluster, "b", is_running).await;
+    while living(&marker) < 3 {
+        tokio::task::yield_now().await;
+    }
+    cluster.shutdown().await;
+    while living(&marker) > 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn what_befalls_a_pod_or_its_node_befalls_its_processes() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let cluster = node(dir.path());
+    let marker = format!("boatswain-struck-{}", std::process::id());
+    let script = format!("trap '' TERM; while :; do sleep 0.05; done; : {marker}");
+    let crash = NodeRequest::Crash {
+        pod: pod_name("crash"),
+        code: 42,
+    };
+    let struck = [
+        ("crash", crash, json!(null)),
+        (
+            "evict",
+            NodeRequest::Evict(pod_name("evict")),
+            json!("Evicted"),
+        ),
+    ];
+    for (name, request, reason) in struck {
+        start(&cluster, &running(name, &["sh", "-c", &script])).await;
+        until(&cluster, name, is_running).await;
+        told(&cluster, request).await;
+        until(&cluster, name, |pod| ended(pod).is_some()).await;
+        let (_, pod) = get(&cluster, &pods(&format!("/{name}"))).await;
+        assert_eq!(
+            (&pod["status"]["phase"], &pod["status"]["reason"]),
+            (&json!("Failed"), &reason)
+        );
+        while living(&marker) > 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+    start(&cluster, &running("last", &["sh", "-c", &script])).await;
+    until(&cluster, "last", is_running).await;
+    told(&cluster, NodeRequest::Gone(None)).await;
+    until(&cluster, "last", |pod| pod.is_none()).await;
+    while living(&marker) > 0 {
+        tokio::task::yield_now().await;
+    }
+    cluster.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_pod_removed_by_force_takes_its_process_with_it() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let cluster = node(dir.path());
+    let marker = format!("boatswain-force-{}", std::process::id());
+    start(
+        &cluster,
+        &running(
+            "a",
+            &[
+                "sh",
+                "-c",
+                &format!("trap '' TERM; while :; do sleep 0.05; done; : {marker}"),
+            ],
+        ),
+    )
+    .await;
+    until(&cluster, "a", is_running).await;
+    delete(&cluster, &pods("/a?gracePeriodSeconds=0")).await;
+    while living(&marker) > 0 {
+        tokio::task::yield_now().await;
+    }
+    cluster.shutdown().await;
+}
+
+#[tokio::test]
+async fn init_containers_run_first_and_one_that_fails_is_the_end() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let cluster = node(dir.path());
+    for (name, code, phase) in [("good", 0, "Succeeded"), ("bad", 1, "Failed")] {
+        let mut pod = running(name, &["sh", "-c", "exit 0"]);
+        pod["spec"]["initContainers"] = json!([{"name": "init", "image": "i", "command": ["sh", "-c", format!("exit {code}")]}]);
+        start(&cluster, &pod).await;
+        until(&cluster, name, |pod| {
+            pod.is_some_and(|p| p["status"]["phase"] == phase)
+        })
+        .await;
+    }
+    cluster.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_log_is_followed_until_its_container_has_ended() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let cluster = node(dir.path());
+    start(
+        &cluster,
+        &running("a", &["sh", "-c", "echo one; sleep 0.3; echo two"]),
+    )
+    .await;
+    until(&cluster, "a", is_running).await;
+    let response = send(&cluster, Method::GET, &pods("/a/log?follow=true"), None).await;
+    let all = response
+        .into_body()
+        .collect()
+        .await
+        .expect("a body")
+        .to_bytes();
+    assert_eq!(all, "one\ntwo\n");
+    assert_eq!(get(&cluster, &pods("/a/log?container=none")).await.0, 400);
+    assert_eq!(get(&cluster, &pods("/none/log")).await.0, 404);
+    cluster.shutdown().await;
+}

@@ -1,0 +1,232 @@
+use super::*;
+use crate::SimulatedNode;
+
+fn simulated(node: SimulatedNode) -> DevCluster {
+    cluster_with(NodeKind::Simulated(node))
+}
+
+fn phase(pod: Option<&Value>) -> &str {
+    pod.and_then(|p| p["status"]["phase"].as_str())
+        .unwrap_or_default()
+}
+
+// spec: O-73
+#[tokio::test(start_paused = true)]
+async fn a_pod_is_bound_and_runs_after_the_start_delay() {
+    let start_delay = Duration::from_secs(3);
+    let cluster = simulated(SimulatedNode {
+        start_delay,
+        ..SimulatedNode::default()
+    });
+    let mut events = watch(&cluster, &pods("?watch=1")).await;
+    let began = tokio::time::Instant::now();
+    create(&cluster, "a").await;
+    until(&cluster, "a", |pod| phase(pod) == "Running").await;
+    assert_eq!(began.elapsed(), start_delay);
+    for kind in ["ADDED", "MODIFIED", "MODIFIED"] {
+        assert_eq!(events.next_named().await, named(kind, "a"));
+    }
+    events.quiet().await;
+    let (_, pod) = get(&cluster, &pods("/a")).await;
+    assert_eq!(pod["spec"]["nodeName"], "simulated");
+    assert_eq!(
+        pod["status"]["containerStatuses"][0]["state"]["running"]["startedAt"],
+        "2026-01-01T00:00:03Z"
+    );
+    let conditions: Vec<_> = pod["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .collect();
+    assert_eq!(conditions.len(), 5);
+    assert!(
+        conditions.iter().all(|c| c["status"] == "True"),
+        "{conditions:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_pod_ends_with_code_143_and_then_goes() {
+    let cluster = simulated(SimulatedNode::default());
+    create(&cluster, "a").await;
+    until(&cluster, "a", |pod| phase(pod) == "Running").await;
+    let version = cluster.state().await.resource_version();
+    let mut events = watch(
+        &cluster,
+        &pods(&format!("?watch=1&resourceVersion={version}")),
+    )
+    .await;
+    delete(&cluster, &pods("/a")).await;
+    let mut last = Value::Null;
+    for kind in ["MODIFIED", "MODIFIED", "MODIFIED", "DELETED"] {
+        last = events.next().await.expect("an event");
+        assert_eq!(last["type"], kind);
+    }
+    let ended = &last["object"]["status"]["containerStatuses"][0]["state"]["terminated"];
+    assert_eq!(
+        (&ended["exitCode"], &ended["reason"]),
+        (&json!(143), &json!("Error"))
+    );
+    events.quiet().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_befalls_pods_is_told_as_a_kubelet_tells_it() {
+    let always = |node: SimulatedNode| simulated(node);
+    for (node, code, reason, pod_reason) in [
+        (
+            SimulatedNode {
+                crash_rate: 1.0,
+                ..SimulatedNode::default()
+            },
+            1,
+            "Error",
+            Value::Null,
+        ),
+        (
+            SimulatedNode {
+                out_of_memory_rate: 1.0,
+                ..SimulatedNode::default()
+            },
+            137,
+            "OOMKilled",
+            Value::Null,
+        ),
+        (
+            SimulatedNode {
+                eviction_rate: 1.0,
+                ..SimulatedNode::default()
+            },
+            137,
+            "Error",
+            json!("Evicted"),
+        ),
+    ] {
+        let cluster = always(SimulatedNode {
+            trouble_within: Duration::from_secs(10),
+            ..node
+        });
+        create(&cluster, "a").await;
+        until(&cluster, "a", |pod| phase(pod) == "Failed").await;
+        let (_, pod) = get(&cluster, &pods("/a")).await;
+        let ended = &pod["status"]["containerStatuses"][0]["state"]["terminated"];
+        assert_eq!(
+            (&ended["exitCode"], &ended["reason"]),
+            (&json!(code), &json!(reason))
+        );
+        assert_eq!(pod["status"]["reason"], pod_reason);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_share_of_the_pods_starts_slowly() {
+    let cluster = simulated(SimulatedNode {
+        slow_start_rate: 0.5,
+        ..SimulatedNode::default()
+    });
+    for i in 0..100 {
+        create(&cluster, &format!("a-{i}")).await;
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let running = cluster
+        .state()
+        .await
+        .pods("default")
+        .filter(|p| phase(Some(p)) == "Running")
+        .count();
+    assert!((30..70).contains(&running), "{running}");
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let running = cluster
+        .state()
+        .await
+        .pods("default")
+        .filter(|p| phase(Some(p)) == "Running")
+        .count();
+    assert_eq!(running, 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_seed_lets_the_same_befall_the_same_pods() {
+    let mut runs = Vec::new();
+    for _ in 0..2 {
+        let cluster = simulated(SimulatedNode {
+            crash_rate: 0.3,
+            eviction_rate: 0.3,
+            slow_start_rate: 0.3,
+            ..SimulatedNode::default()
+        });
+        for i in 0..50 {
+            create(&cluster, &format!("a-{i}")).await;
+        }
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        runs.push(
+            cluster
+                .state()
+                .await
+                .pods("default")
+                .map(Value::to_string)
+                .collect::<Vec<_>>(),
+        );
+    }
+    assert_eq!(runs[0], runs[1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_put_back_is_carried_on_from_there() {
+    let cluster = simulated(SimulatedNode::default());
+    create(&cluster, "a").await;
+    let before = cluster.state().await;
+    until(&cluster, "a", |pod| phase(pod) == "Running").await;
+    cluster.restore(before).await;
+    until(&cluster, "a", |pod| phase(pod) == "Running").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_pods_are_up_as_soon_as_they_are_asked_for() {
+    let cluster = simulated(SimulatedNode::default());
+    for i in 0..1_000 {
+        create(&cluster, &format!("a-{i}")).await;
+    }
+    let all =
+        |state: &super::super::State| state.pods("default").all(|p| phase(Some(p)) == "Running");
+    let mut published = cluster.store.published();
+    timeout(SOON, published.wait_for(|p| all(&p.state)))
+        .await
+        .expect("in time")
+        .expect("the store is there");
+    assert_eq!(
+        cluster.state().await.resource_version(),
+        1_000 + 3 * 1_000,
+        "three writes a pod"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_cordoned_takes_no_pods_until_it_is_open_again() {
+    let cluster = super::super::start(Options {
+        node: NodeKind::Simulated(SimulatedNode::default()),
+        register_node: true,
+        ..options()
+    });
+    let node = "/api/v1/nodes/simulated";
+    let mut nodes = watch(&cluster, "/api/v1/nodes?watch=1").await;
+    while nodes.next().await.expect("the node")["object"]["status"]["conditions"].is_null() {}
+    let lease = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases?watch=1";
+    let mut leases = watch(&cluster, lease).await;
+    assert_eq!(leases.next_named().await, named("ADDED", "simulated"));
+    let cordon = |on: bool| json!({"spec": {"unschedulable": on}});
+    assert_eq!(patch(&cluster, node, &cordon(true)).await.0, 200);
+    create(&cluster, "a").await;
+    until(&cluster, "a", |pod| {
+        pod.is_some_and(|p| p["status"]["conditions"][0]["reason"] == "Unschedulable")
+    })
+    .await;
+    assert_eq!(patch(&cluster, node, &cordon(false)).await.0, 200);
+    until(&cluster, "a", |pod| phase(pod) == "Running").await;
+    let (_, pod) = get(&cluster, &pods("/a")).await;
+    assert_eq!(pod["status"]["conditions"][0]["reason"], Value::Null);
+    // It is there again when somebody removes it, and its lease is renewed.
+    assert_eq!(delete(&cluster, node).await.0, 200);
+    assert_eq!(leases.next_named().await.1, "simulated");
+    assert_eq!(get(&cluster, node).await.0, 200);
+}

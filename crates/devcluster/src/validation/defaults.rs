@@ -1,0 +1,265 @@
+//! What a real server fills in where an object says nothing.
+
+use serde_json::{Value, json};
+
+use crate::objects::kinds;
+use crate::objects::object::{at, list, set, text};
+use crate::objects::quantity;
+use crate::objects::resource::Resource;
+
+/// Fills in what the type itself says of a field that is missing.
+pub fn fill(resource: Resource, object: &mut Value) {
+    match resource {
+        Resource::Pods => pod(object),
+        Resource::Services => service(object),
+        Resource::Namespaces => namespace(object),
+        Resource::PersistentVolumeClaims => {
+            default(object, &["spec", "volumeMode"], "Filesystem".into())
+        }
+        other => kinds::fill(other, object),
+    }
+}
+
+/// Fills in what admission adds: nobody who writes the object owns that.
+pub fn admit(resource: Resource, object: &mut Value) {
+    if let (Resource::Pods, Some(spec)) = (resource, object.get_mut("spec")) {
+        default(spec, &["priority"], 0.into());
+        default(spec, &["preemptionPolicy"], "PreemptLowerPriority".into());
+        tolerations(spec);
+    }
+}
+
+/// The status of a new object, where its kind has one.
+pub fn first_status(resource: Resource, object: &Value) -> Option<Value> {
+    match resource {
+        Resource::Pods => Some(json!({"phase": "Pending", "qosClass": quality_of_service(object)})),
+        Resource::Namespaces => Some(json!({"phase": "Active"})),
+        Resource::Services => Some(json!({"loadBalancer": {}})),
+        Resource::PersistentVolumeClaims => Some(json!({"phase": "Pending"})),
+        Resource::ResourceQuotas => Some(json!({})),
+        Resource::Deployments => Some(json!({})),
+        Resource::ReplicaSets | Resource::StatefulSets => Some(json!({"replicas": 0})),
+        _ => None,
+    }
+}
+
+fn default(object: &mut Value, path: &[&str], value: Value) {
+    if at(object, path).is_none() {
+        set(object, path, value);
+    }
+}
+
+fn items<'a>(object: &'a mut Value, name: &str) -> impl Iterator<Item = &'a mut Value> + use<'a> {
+    object
+        .get_mut(name)
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+}
+
+/// What a pod's type says of a field that is missing; of a template as well.
+pub(crate) fn pod(pod: &mut Value) {
+    let Some(spec) = pod.get_mut("spec") else {
+        return;
+    };
+    default(spec, &["restartPolicy"], "Always".into());
+    default(spec, &["dnsPolicy"], "ClusterFirst".into());
+    default(spec, &["terminationGracePeriodSeconds"], 30.into());
+    default(spec, &["schedulerName"], "default-scheduler".into());
+    default(spec, &["enableServiceLinks"], true.into());
+    default(spec, &["securityContext"], json!({}));
+    for kind in ["initContainers", "containers"] {
+        items(spec, kind).for_each(container);
+    }
+    items(spec, "volumes").for_each(volume);
+}
+
+/// A pod stays for five minutes on a node that is lost, unless it says otherwise.
+fn tolerations(spec: &mut Value) {
+    for taint in [
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/unreachable",
+    ] {
+        let covers = |t: &Value| {
+            let (key, effect) = (text(t, &["key"]), text(t, &["effect"]));
+            (key == taint || (key.is_empty() && text(t, &["operator"]) == "Exists"))
+                && (effect == "NoExecute" || effect.is_empty())
+        };
+        default(spec, &["tolerations"], json!([]));
+        if let Some(list) = spec.get_mut("tolerations").and_then(Value::as_array_mut)
+            && !list.iter().any(covers)
+        {
+            list.push(json!({"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}));
+        }
+    }
+}
+
+fn container(container: &mut Value) {
+    let image = text(container, &["image"]);
+    let name = image.rsplit('/').next().unwrap_or_default();
+    let floating =
+        !image.contains('@') && name.split_once(':').is_none_or(|(_, tag)| tag == "latest");
+    let policy = if floating { "Always" } else { "IfNotPresent" };
+    default(container, &["imagePullPolicy"], policy.into());
+    default(
+        container,
+        &["terminationMessagePath"],
+        "/dev/termination-log".into(),
+    );
+    default(container, &["terminationMessagePolicy"], "File".into());
+    default(container, &["resources"], json!({}));
+    if let Some(limits) = at(container, &["resources", "limits"]).cloned() {
+        for (name, amount) in limits.as_object().into_iter().flatten() {
+            default(container, &["resources", "requests", name], amount.clone());
+        }
+    }
+    for port in items(container, "ports") {
+        default(port, &["protocol"], "TCP".into());
+    }
+    for variable in items(container, "env") {
+        if let Some(field) = variable.pointer_mut("/valueFrom/fieldRef") {
+            default(field, &["apiVersion"], "v1".into());
+        }
+    }
+    for kind in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        if let Some(probe) = container.get_mut(kind) {
+            default(probe, &["timeoutSeconds"], 1.into());
+            default(probe, &["periodSeconds"], 10.into());
+            default(probe, &["successThreshold"], 1.into());
+            default(probe, &["failureThreshold"], 3.into());
+            if let Some(get) = probe.get_mut("httpGet") {
+                default(get, &["path"], "/".into());
+                default(get, &["scheme"], "HTTP".into());
+            }
+        }
+    }
+}
+
+fn volume(volume: &mut Value) {
+    for kind in ["configMap", "secret", "downwardAPI", "projected"] {
+        if let Some(source) = volume.get_mut(kind) {
+            default(source, &["defaultMode"], 420.into());
+        }
+    }
+    if volume.as_object().is_some_and(|fields| fields.len() == 1) {
+        set(volume, &["emptyDir"], json!({}));
+    }
+}
+
+/// How dear the pod is to its node, by what its containers ask for and are limited to.
+fn quality_of_service(pod: &Value) -> &'static str {
+    let containers: Vec<&Value> = ["containers", "initContainers"]
+        .iter()
+        .flat_map(|kind| list(pod, &["spec", kind]))
+        .collect();
+    let amount = |container: &Value, kind: &str, name: &str| {
+        let amount = at(container, &["resources", kind, name]).and_then(Value::as_str)?;
+        quantity::parse(amount).filter(|amount| *amount > 0)
+    };
+    let names = ["cpu", "memory"];
+    let any = containers.iter().any(|c| {
+        names
+            .iter()
+            .any(|n| amount(c, "requests", n).is_some() || amount(c, "limits", n).is_some())
+    });
+    let all_equal = containers.iter().all(|c| {
+        names.iter().all(|n| {
+            let limit = amount(c, "limits", n);
+            limit.is_some() && limit == amount(c, "requests", n)
+        })
+    });
+    match (any, all_equal) {
+        (false, _) => "BestEffort",
+        (true, true) => "Guaranteed",
+        (true, false) => "Burstable",
+    }
+}
+
+fn service(service: &mut Value) {
+    let Some(spec) = service.get_mut("spec") else {
+        return;
+    };
+    default(spec, &["type"], "ClusterIP".into());
+    default(spec, &["sessionAffinity"], "None".into());
+    for port in items(spec, "ports") {
+        default(port, &["protocol"], "TCP".into());
+        let number = port.get("port").cloned().unwrap_or_default();
+        default(port, &["targetPort"], number);
+    }
+    if text(spec, &["type"]) != "ExternalName" {
+        default(spec, &["internalTrafficPolicy"], "Cluster".into());
+        default(spec, &["ipFamilies"], json!(["IPv4"]));
+        default(spec, &["ipFamilyPolicy"], "SingleStack".into());
+        if text(spec, &["clusterIP"]) == "None" {
+            default(spec, &["clusterIPs"], json!(["None"]));
+        }
+    }
+}
+
+fn namespace(namespace: &mut Value) {
+    let name = text(namespace, &["metadata", "name"]).to_owned();
+    if !name.is_empty() {
+        set(
+            namespace,
+            &["metadata", "labels", "kubernetes.io/metadata.name"],
+            name.into(),
+        );
+    }
+    default(namespace, &["spec", "finalizers"], json!(["kubernetes"]));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quality(resources: &[Value]) -> &'static str {
+        let containers: Vec<Value> = resources
+            .iter()
+            .map(|r| json!({"name": "c", "image": "i", "resources": r}))
+            .collect();
+        let mut pod = json!({"spec": {"containers": containers}});
+        fill(Resource::Pods, &mut pod);
+        quality_of_service(&pod)
+    }
+
+    #[test]
+    fn quality_of_service_goes_by_requests_and_limits() {
+        assert_eq!(quality(&[json!({})]), "BestEffort");
+        assert_eq!(quality(&[json!({"requests": {"cpu": "1"}})]), "Burstable");
+        assert_eq!(
+            quality(&[json!({"limits": {"cpu": "1", "memory": "1Gi"}})]),
+            "Guaranteed"
+        );
+        assert_eq!(
+            quality(&[json!({"limits": {"cpu": "1", "memory": "1Gi"}}), json!({})]),
+            "Burstable"
+        );
+    }
+
+    #[test]
+    fn an_image_without_a_fixed_tag_is_always_pulled() {
+        for (image, policy) in [
+            ("busybox", "Always"),
+            ("busybox:latest", "Always"),
+            ("registry:5000/busybox", "Always"),
+            ("busybox:1.36", "IfNotPresent"),
+            ("busybox@sha256:abc", "IfNotPresent"),
+        ] {
+            let mut pod = json!({"spec": {"containers": [{"name": "c", "image": image}]}});
+            fill(Resource::Pods, &mut pod);
+            assert_eq!(
+                pod["spec"]["containers"][0]["imagePullPolicy"], policy,
+                "{image}"
+            );
+        }
+    }
+
+    #[test]
+    fn filling_in_twice_changes_nothing_more() {
+        let mut pod = json!({"spec": {"containers": [{"name": "c", "image": "i"}], "volumes": [{"name": "v"}]}});
+        fill(Resource::Pods, &mut pod);
+        let once = pod.clone();
+        fill(Resource::Pods, &mut pod);
+        assert_eq!(pod, once);
+    }
+}

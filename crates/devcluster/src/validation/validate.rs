@@ -1,0 +1,155 @@
+//! What makes an object unacceptable, field by field.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::names;
+use super::validate_meta;
+use crate::api::status::Cause;
+use crate::changes::write::Part;
+use crate::objects::kinds;
+use crate::objects::object::{at, list, text};
+use crate::objects::resource::Resource;
+
+/// All the data of a ConfigMap together, in bytes.
+const MAX_DATA: usize = 1024 * 1024;
+
+/// What is wrong with an object that shall be stored.
+pub fn object(resource: Resource, object: &Value) -> Vec<Cause> {
+    let mut causes = validate_meta::whole(resource, object);
+    match resource {
+        Resource::Pods => super::validate_pod::pod(object, &mut causes),
+        Resource::ConfigMaps => config_map(object, &mut causes),
+        Resource::Services => service(object, &mut causes),
+        Resource::PersistentVolumeClaims => claim(object, &mut causes),
+        Resource::Namespaces => {}
+        other => kinds::validate(other, object, &mut causes),
+    }
+    causes
+}
+
+/// What is wrong with a change of one object into another.
+pub fn change(resource: Resource, part: Part, old: &Value, new: &Value) -> Vec<Cause> {
+    // Real servers look at the metadata for all kinds, and then each kind looks at it again.
+    let mut causes = validate_meta::change(old, new);
+    causes.extend(validate_meta::change(old, new));
+    validate_meta::finalizers_of_core(new, &mut causes);
+    match (resource, part) {
+        (Resource::Pods, Part::Status) => {
+            super::validate_pod_change::status(old, new, &mut causes);
+        }
+        (_, Part::Status | Part::Finalizers) => {}
+        (Resource::Pods, Part::Main) => {
+            causes.extend(object(resource, new));
+            super::validate_pod_change::spec(old, new, &mut causes);
+        }
+        (Resource::ConfigMaps, Part::Main) => {
+            if old.get("immutable") == Some(&Value::Bool(true)) {
+                for field in ["immutable", "data", "binaryData"] {
+                    if old.get(field) != new.get(field) {
+                        causes.push(Cause::forbidden(
+                            field,
+                            "field is immutable when `immutable` is set",
+                        ));
+                    }
+                }
+            }
+            causes.extend(object(resource, new));
+        }
+        (other, Part::Main) => {
+            causes.extend(object(resource, new));
+            kinds::change(other, old, new, &mut causes);
+        }
+    }
+    causes
+}
+
+/// The labels at a path.
+pub(crate) fn labels(object: &Value, path: &[&str], field: &str, causes: &mut Vec<Cause>) {
+    for (key, value) in at(object, path)
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+    {
+        if let Err(why) = names::qualified(key) {
+            causes.push(Cause::invalid(field, &key.as_str().into(), why));
+        }
+        if let Err(why) = names::label_value(value.as_str().unwrap_or_default()) {
+            causes.push(Cause::invalid(field, value, why));
+        }
+    }
+}
+
+fn config_map(object: &Value, causes: &mut Vec<Cause>) {
+    let mut total = 0;
+    let mut seen = BTreeSet::new();
+    for field in ["data", "binaryData"] {
+        for (key, value) in object
+            .get(field)
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+        {
+            if let Err(why) = names::data_key(key) {
+                causes.push(Cause::invalid(
+                    format!("{field}[{key}]"),
+                    &key.as_str().into(),
+                    why,
+                ));
+            }
+            if !seen.insert(key) {
+                causes.push(Cause::duplicate(
+                    format!("{field}[{key}]"),
+                    &key.as_str().into(),
+                ));
+            }
+            total += value.as_str().map_or(0, str::len);
+        }
+    }
+    if total > MAX_DATA {
+        causes.push(Cause::too_long("", MAX_DATA));
+    }
+}
+
+fn service(object: &Value, causes: &mut Vec<Cause>) {
+    let spec = object.get("spec").unwrap_or(&Value::Null);
+    let ports = list(spec, &["ports"]);
+    let headless = text(spec, &["clusterIP"]) == "None" || text(spec, &["type"]) == "ExternalName";
+    if ports.is_empty() && !headless {
+        causes.push(Cause::required("spec.ports", ""));
+    }
+    for (i, port) in ports.iter().enumerate() {
+        let number = port.get("port").and_then(Value::as_i64).unwrap_or(0);
+        if !(1..=65_535).contains(&number) {
+            let detail = "must be between 1 and 65535, inclusive";
+            causes.push(Cause::invalid(
+                format!("spec.ports[{i}].port"),
+                &number.into(),
+                detail,
+            ));
+        }
+        if ports.len() > 1 && text(port, &["name"]).is_empty() {
+            causes.push(Cause::required(format!("spec.ports[{i}].name"), ""));
+        }
+    }
+    let kind = text(spec, &["type"]);
+    let kinds = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+    if !kinds.contains(&kind) {
+        causes.push(Cause::not_supported("spec.type", &kind.into(), &kinds));
+    }
+    labels(object, &["spec", "selector"], "spec.selector", causes);
+}
+
+fn claim(object: &Value, causes: &mut Vec<Cause>) {
+    let spec = object.get("spec").unwrap_or(&Value::Null);
+    if list(spec, &["accessModes"]).is_empty() {
+        causes.push(Cause::required(
+            "spec.accessModes",
+            "at least 1 access mode is required",
+        ));
+    }
+    if at(spec, &["resources", "requests", "storage"]).is_none() {
+        causes.push(Cause::required("spec.resources[storage]", ""));
+    }
+}

@@ -1,0 +1,266 @@
+//! What makes the metadata of an object unacceptable.
+
+use serde_json::Value;
+
+use super::names;
+use super::validate::labels;
+use crate::api::status::Cause;
+use crate::objects::kinds;
+use crate::objects::object::{at, list, text};
+use crate::objects::resource::Resource;
+
+/// All annotations of an object together, in bytes.
+const MAX_ANNOTATIONS: usize = 256 * 1024;
+
+/// What real servers say of a field that must stay as it is.
+pub(crate) const IMMUTABLE: &str = "field is immutable";
+
+/// What is wrong with the metadata of an object that shall be stored.
+pub(crate) fn whole(resource: Resource, object: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let form = match resource.traits().kind {
+        "Namespace" => names::label,
+        "Service" => names::label_1035,
+        _ if kinds::takes_any_path_segment(resource) => names::path_segment,
+        _ => names::subdomain,
+    };
+    let base = text(object, &["metadata", "generateName"]);
+    if !base.is_empty()
+        && let Err(why) = form(&with_last_letter(base))
+    {
+        causes.push(Cause::invalid("metadata.generateName", &base.into(), why));
+    }
+    let name = text(object, &["metadata", "name"]);
+    if name.is_empty() {
+        causes.push(Cause::required(
+            "metadata.name",
+            "name or generateName is required",
+        ));
+    } else if let Err(why) = form(name) {
+        causes.push(Cause::invalid("metadata.name", &name.into(), why));
+    }
+    common(object, &mut causes);
+    finalizers(object, &mut causes);
+    finalizers_of_core(object, &mut causes);
+    causes
+}
+
+/// What a generated name begins with may end in what no name ends in.
+fn with_last_letter(base: &str) -> String {
+    match base.strip_suffix('-') {
+        Some(rest) if !rest.is_empty() => format!("{rest}a"),
+        _ => base.to_owned(),
+    }
+}
+
+/// What is wrong with a change of metadata.
+pub(crate) fn change(old: &Value, new: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    if at(old, &["metadata", "deletionTimestamp"]).is_some() {
+        let before = list(old, &["metadata", "finalizers"]);
+        let mut added: Vec<String> = list(new, &["metadata", "finalizers"])
+            .iter()
+            .filter(|finalizer| !before.contains(finalizer))
+            .map(Value::to_string)
+            .collect();
+        added.sort();
+        if !added.is_empty() {
+            let detail = format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+                added.join(", ")
+            );
+            causes.push(Cause::forbidden("metadata.finalizers", &detail));
+        }
+    }
+    for field in [
+        "name",
+        "namespace",
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+    ] {
+        let (before, after) = (at(old, &["metadata", field]), at(new, &["metadata", field]));
+        if before != after {
+            let value = after.unwrap_or(&Value::Null);
+            causes.push(Cause::invalid(
+                format!("metadata.{field}"),
+                value,
+                IMMUTABLE,
+            ));
+        }
+    }
+    common(new, &mut causes);
+    causes
+}
+
+fn common(object: &Value, causes: &mut Vec<Cause>) {
+    labels(object, &["metadata", "labels"], "metadata.labels", causes);
+    annotations(object, causes);
+    owners(object, causes);
+}
+
+fn annotations(object: &Value, causes: &mut Vec<Cause>) {
+    let annotations = at(object, &["metadata", "annotations"]).and_then(Value::as_object);
+    let mut total = 0;
+    for (key, value) in annotations.into_iter().flatten() {
+        // An annotation's key may be in capitals where a label's may not.
+        if let Err(why) = names::qualified(&key.to_lowercase()) {
+            causes.push(Cause::invalid(
+                "metadata.annotations",
+                &key.as_str().into(),
+                why,
+            ));
+        }
+        total += key.len() + value.as_str().map_or(0, str::len);
+    }
+    if total > MAX_ANNOTATIONS {
+        causes.push(Cause::too_long("metadata.annotations", MAX_ANNOTATIONS));
+    }
+}
+
+fn owners(object: &Value, causes: &mut Vec<Cause>) {
+    let owners = list(object, &["metadata", "ownerReferences"]);
+    let mut controller: Option<String> = None;
+    for owner in owners {
+        for (field, what) in [
+            ("apiVersion", "version must not be empty"),
+            ("kind", "must not be empty"),
+            ("name", "must not be empty"),
+            ("uid", "must not be empty"),
+        ] {
+            let value = text(owner, &[field]);
+            if value.is_empty() {
+                let field = format!("metadata.ownerReferences.{field}");
+                causes.push(Cause::invalid(field, &value.into(), what));
+            }
+        }
+        let (version, kind) = (text(owner, &["apiVersion"]), text(owner, &["kind"]));
+        if version == "v1" && kind == "Event" {
+            let detail = "/v1, Kind=Event is disallowed from being an owner";
+            causes.push(Cause::invalid("metadata.ownerReferences", owner, detail));
+        }
+        if owner.get("controller") == Some(&Value::Bool(true)) {
+            let this = format!("{kind}/{}", text(owner, &["name"]));
+            match &controller {
+                None => controller = Some(this),
+                Some(first) => {
+                    let detail = format!(
+                        "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {this}"
+                    );
+                    let all = Value::from(owners.to_vec());
+                    causes.push(Cause::invalid("metadata.ownerReferences", &all, &detail));
+                }
+            }
+        }
+    }
+}
+
+fn finalizers(object: &Value, causes: &mut Vec<Cause>) {
+    let finalizers = list(object, &["metadata", "finalizers"]);
+    for finalizer in finalizers {
+        if let Err(why) = names::qualified(finalizer.as_str().unwrap_or_default()) {
+            causes.push(Cause::invalid("metadata.finalizers", finalizer, why));
+        }
+    }
+    if finalizers.contains(&"orphan".into()) && finalizers.contains(&"foregroundDeletion".into()) {
+        let detail = "finalizer orphan and foregroundDeletion cannot be both set";
+        let all = Value::from(finalizers.to_vec());
+        causes.push(Cause::invalid("metadata.finalizers", &all, detail));
+    }
+}
+
+/// What the kinds of the core want of finalizers, and others do not.
+pub(crate) fn finalizers_of_core(object: &Value, causes: &mut Vec<Cause>) {
+    for (i, finalizer) in list(object, &["metadata", "finalizers"]).iter().enumerate() {
+        let name = finalizer.as_str().unwrap_or_default();
+        let known = matches!(name, "orphan" | "foregroundDeletion" | "kubernetes");
+        if !name.contains('/') && !known {
+            let detail = "name is neither a standard finalizer name nor is it fully qualified";
+            causes.push(Cause::invalid(
+                format!("metadata.finalizers[{i}]"),
+                finalizer,
+                detail,
+            ));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn fields(causes: Vec<Cause>) -> Vec<String> {
+        causes
+            .into_iter()
+            .map(|c| format!("{}: {}", c.field, c.message))
+            .collect()
+    }
+
+    fn wrong(metadata: Value) -> Vec<String> {
+        fields(whole(Resource::Pods, &json!({"metadata": metadata})))
+    }
+
+    #[test]
+    fn names_that_are_generated_may_begin_with_what_ends_in_a_dash() {
+        assert_eq!(wrong(json!({"name": "a-x", "generateName": "a-"})), [""; 0]);
+        let found = wrong(json!({"name": "A-x", "generateName": "A-"}));
+        assert!(found[0].starts_with(
+            "metadata.generateName: Invalid value: \"A-\": a lowercase RFC 1123 subdomain"
+        ));
+        assert!(
+            found[1].starts_with(
+                "metadata.name: Invalid value: \"A-x\": a lowercase RFC 1123 subdomain"
+            )
+        );
+    }
+
+    #[test]
+    fn finalizers_are_known_or_of_a_domain() {
+        assert_eq!(
+            wrong(json!({"name": "a", "finalizers": ["orphan", "example.com/x"]})),
+            [""; 0]
+        );
+        assert_eq!(
+            wrong(json!({"name": "a", "finalizers": ["example.com/x", "hold"]})),
+            [
+                "metadata.finalizers[1]: Invalid value: \"hold\": name is neither a standard finalizer name nor is it fully qualified"
+            ]
+        );
+        let both = wrong(json!({"name": "a", "finalizers": ["orphan", "foregroundDeletion"]}));
+        assert!(both[0].ends_with("finalizer orphan and foregroundDeletion cannot be both set"));
+    }
+
+    #[test]
+    fn owners_are_named_in_full_and_one_controls() {
+        let owner = |name: &str| json!({"apiVersion": "v1", "kind": "Pod", "name": name, "uid": "u", "controller": true});
+        let found = wrong(json!({"name": "a", "ownerReferences": [owner("x"), owner("y")]}));
+        assert!(
+            found[0].ends_with("Found \"true\" in references for Pod/x and Pod/y"),
+            "{found:?}"
+        );
+        let found = wrong(
+            json!({"name": "a", "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "x"}]}),
+        );
+        assert_eq!(
+            found,
+            ["metadata.ownerReferences.uid: Invalid value: \"\": must not be empty"]
+        );
+    }
+
+    #[test]
+    fn what_the_server_gave_cannot_be_changed_and_nothing_new_holds_what_is_on_its_way() {
+        let old = json!({"metadata": {"name": "a", "uid": "u", "deletionTimestamp": "t", "finalizers": ["example.com/x"]}});
+        let mut new = old.clone();
+        new["metadata"]["uid"] = "v".into();
+        new["metadata"]["finalizers"] = json!(["example.com/x", "example.com/z", "example.com/y"]);
+        assert_eq!(
+            fields(change(&old, &new)),
+            [
+                "metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{\"example.com/y\", \"example.com/z\"}",
+                "metadata.uid: Invalid value: \"v\": field is immutable"
+            ]
+        );
+    }
+}

@@ -1,0 +1,285 @@
+//! What of a pod may change once it is there: of its spec hardly anything.
+
+use serde_json::Value;
+
+use super::validate_meta::IMMUTABLE;
+use crate::api::status::Cause;
+use crate::objects::object::{at, list, set, text, unset};
+
+const MAY_CHANGE: &str = "pod updates may not change fields other than `spec.containers[*].image`,\
+     `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing \
+     tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+
+/// What is wrong with the change of one pod's spec into another.
+pub(crate) fn spec(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
+    let none = Value::Null;
+    let (before, after) = (
+        old.get("spec").unwrap_or(&none),
+        new.get("spec").unwrap_or(&none),
+    );
+    if before == after {
+        return;
+    }
+    for kind in ["containers", "initContainers"] {
+        if list(before, &[kind]).len() != list(after, &[kind]).len() {
+            let detail = "pod updates may not add or remove containers";
+            causes.push(Cause::forbidden(format!("spec.{kind}"), detail));
+            return;
+        }
+    }
+    if !deadline(before, after, causes) {
+        return;
+    }
+    tolerations(before, after, causes);
+    if !gates(before, after, causes) {
+        return;
+    }
+    let mut as_before = after.clone();
+    for field in ["activeDeadlineSeconds", "tolerations", "schedulingGates"] {
+        match before.get(field) {
+            Some(value) => set(&mut as_before, &[field], value.clone()),
+            None => {
+                unset(&mut as_before, &[field]);
+            }
+        }
+    }
+    let seconds = |spec: &Value| {
+        let seconds = spec.get("terminationGracePeriodSeconds");
+        seconds.and_then(Value::as_i64).unwrap_or(0)
+    };
+    if seconds(before) < 0 && seconds(after) == 1 {
+        let kept = seconds(before).into();
+        set(&mut as_before, &["terminationGracePeriodSeconds"], kept);
+    }
+    for kind in ["containers", "initContainers"] {
+        let olds = list(before, &[kind]);
+        let news = as_before
+            .get_mut(kind)
+            .and_then(Value::as_array_mut)
+            .into_iter()
+            .flatten();
+        for (old, new) in olds.iter().zip(news) {
+            if let Some(image) = old.get("image") {
+                set(new, &["image"], image.clone());
+            }
+        }
+    }
+    if as_before != *before {
+        let detail = format!("{MAY_CHANGE}\n{}", differences(before, &as_before));
+        causes.push(Cause::forbidden("spec", &detail));
+    }
+}
+
+/// A deadline may be set, and come nearer.
+fn deadline(before: &Value, after: &Value, causes: &mut Vec<Cause>) -> bool {
+    const FIELD: &str = "spec.activeDeadlineSeconds";
+    let seconds = |spec: &Value| spec.get("activeDeadlineSeconds").and_then(Value::as_i64);
+    match (seconds(before), seconds(after)) {
+        (_, Some(new)) if !(0..=i64::from(i32::MAX)).contains(&new) => {
+            let detail = "must be between 0 and 2147483647, inclusive";
+            causes.push(Cause::invalid(FIELD, &new.into(), detail));
+            false
+        }
+        (Some(old), Some(new)) if old < new => {
+            let detail = "must be less than or equal to previous value";
+            causes.push(Cause::invalid(FIELD, &new.into(), detail));
+            false
+        }
+        (Some(_), None) => {
+            let detail = "must not update from a positive integer to nil value";
+            causes.push(Cause::invalid(FIELD, &Value::Null, detail));
+            true
+        }
+        _ => true,
+    }
+}
+
+/// Gates may be taken away, and none be added.
+fn gates(before: &Value, after: &Value, causes: &mut Vec<Cause>) -> bool {
+    let olds = list(before, &["schedulingGates"]);
+    for (at, gate) in list(after, &["schedulingGates"]).iter().enumerate() {
+        if !olds.contains(gate) {
+            let name = text(gate, &["name"]);
+            let detail =
+                format!("only deletion is allowed, but found new scheduling gate '{name}'");
+            let field = format!("spec.schedulingGates[{at}].name");
+            causes.push(Cause::forbidden(field, &detail));
+            return false;
+        }
+    }
+    true
+}
+
+/// Tolerations may be added, and last another time.
+fn tolerations(before: &Value, after: &Value, causes: &mut Vec<Cause>) {
+    let timeless = |toleration: &Value| {
+        let mut toleration = toleration.clone();
+        unset(&mut toleration, &["tolerationSeconds"]);
+        toleration
+    };
+    let now: Vec<Value> = list(after, &["tolerations"]).iter().map(timeless).collect();
+    let kept = |toleration: &Value| now.contains(&timeless(toleration));
+    if !list(before, &["tolerations"]).iter().all(kept) {
+        let detail = "existing toleration can not be modified except its tolerationSeconds";
+        causes.push(Cause::forbidden("spec.tolerations", detail));
+    }
+}
+
+/// The fields that differ, a line for what each was and one for what it shall be.
+fn differences(before: &Value, after: &Value) -> String {
+    let mut lines = String::from("  core.PodSpec{\n");
+    let names = |spec: &Value| -> Vec<String> {
+        spec.as_object()
+            .into_iter()
+            .flat_map(|fields| fields.keys().cloned())
+            .collect()
+    };
+    let mut all = names(before);
+    all.extend(names(after));
+    all.sort();
+    all.dedup();
+    let shown = |value: Option<&Value>| value.map_or("nil".to_owned(), Value::to_string);
+    for name in all {
+        let (old, new) = (before.get(&name), after.get(&name));
+        if old != new {
+            lines.push_str(&format!(
+                "- \t{name}: {},\n+ \t{name}: {},\n",
+                shown(old),
+                shown(new)
+            ));
+        }
+    }
+    lines.push_str("  }\n");
+    lines
+}
+
+/// What is wrong with the change of a pod's status: a container that ended for good may not run again.
+pub(crate) fn status(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
+    let quality = |pod: &Value| text(pod, &["status", "qosClass"]).to_owned();
+    if quality(old) != quality(new) {
+        causes.push(Cause::invalid(
+            "status.qosClass",
+            &quality(new).into(),
+            IMMUTABLE,
+        ));
+    }
+    let policy = text(old, &["spec", "restartPolicy"]);
+    for kind in ["containerStatuses", "initContainerStatuses"] {
+        if policy == "Always" {
+            continue;
+        }
+        for (i, before) in list(old, &["status", kind]).iter().enumerate() {
+            let Some(ended) = at(before, &["state", "terminated"]) else {
+                continue;
+            };
+            let code = ended.get("exitCode").and_then(Value::as_i64).unwrap_or(0);
+            if code != 0 && policy == "OnFailure" {
+                continue;
+            }
+            for after in list(new, &["status", kind]) {
+                if after.get("name") == before.get("name")
+                    && at(after, &["state", "terminated"]).is_none()
+                {
+                    causes.push(Cause::forbidden(
+                        format!("status.{kind}[{i}].state"),
+                        "may not be transitioned to non-terminated state",
+                    ));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn wrong(before: Value, after: Value) -> Vec<String> {
+        let mut causes = Vec::new();
+        spec(
+            &json!({"spec": before}),
+            &json!({"spec": after}),
+            &mut causes,
+        );
+        let each = causes
+            .into_iter()
+            .map(|c| format!("{}: {}", c.field, c.message));
+        each.collect()
+    }
+
+    fn with(fields: Value) -> Value {
+        let mut spec = json!({"containers": [{"name": "c", "image": "i"}]});
+        for (name, value) in fields.as_object().into_iter().flatten() {
+            spec[name] = value.clone();
+        }
+        spec
+    }
+
+    #[test]
+    fn images_deadlines_and_further_tolerations_may_change() {
+        let taint =
+            |seconds: i64| json!({"key": "a", "operator": "Exists", "tolerationSeconds": seconds});
+        let before = with(
+            json!({"activeDeadlineSeconds": 9, "tolerations": [taint(1)], "terminationGracePeriodSeconds": -1}),
+        );
+        let after = json!({
+            "containers": [{"name": "c", "image": "other"}],
+            "activeDeadlineSeconds": 3,
+            "tolerations": [{"key": "b"}, taint(7)],
+            "terminationGracePeriodSeconds": 1,
+        });
+        assert_eq!(wrong(before, after), [""; 0]);
+    }
+
+    #[test]
+    fn scheduling_gates_may_be_taken_away_and_not_be_added() {
+        let gated = |names: &[&str]| {
+            let gates: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
+            with(json!({"schedulingGates": gates}))
+        };
+        assert_eq!(wrong(gated(&["a", "b"]), gated(&["b"])), [""; 0]);
+        assert_eq!(wrong(gated(&["a"]), with(json!({}))), [""; 0]);
+        assert_eq!(
+            wrong(gated(&["a"]), gated(&["a", "c"])),
+            [
+                "spec.schedulingGates[1].name: Forbidden: only deletion is allowed, but found new scheduling gate 'c'"
+            ]
+        );
+    }
+
+    #[test]
+    fn nothing_else_may_and_what_differs_is_shown() {
+        let found = wrong(with(json!({})), with(json!({"nodeSelector": {"a": "b"}})));
+        assert_eq!(
+            found,
+            [format!(
+                "spec: Forbidden: {MAY_CHANGE}\n  core.PodSpec{{\n- \tnodeSelector: nil,\n+ \tnodeSelector: {{\"a\":\"b\"}},\n  }}\n"
+            )]
+        );
+        for (before, after, want) in [
+            (
+                json!({}),
+                json!({"containers": []}),
+                "spec.containers: Forbidden: pod updates may not add or remove containers",
+            ),
+            (
+                json!({"tolerations": [{"key": "a"}]}),
+                json!({"tolerations": []}),
+                "spec.tolerations: Forbidden: existing toleration can not be modified except its tolerationSeconds",
+            ),
+            (
+                json!({"activeDeadlineSeconds": 1}),
+                json!({"activeDeadlineSeconds": 2}),
+                "spec.activeDeadlineSeconds: Invalid value: 2: must be less than or equal to previous value",
+            ),
+            (
+                json!({"activeDeadlineSeconds": 1}),
+                json!({}),
+                "spec.activeDeadlineSeconds: Invalid value: null: must not update from a positive integer to nil value",
+            ),
+        ] {
+            assert_eq!(wrong(with(before), with(after)), [want]);
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! The profiles of which no executors are asked for, as people are told (spec A-31).
+
+use actix::Handler;
+
+use super::DriverBackend;
+use super::chronicle::event::What;
+use crate::actors::pod_allocator::pause::Paused;
+
+impl Handler<Paused> for DriverBackend {
+    type Result = ();
+
+    fn handle(&mut self, paused: Paused, _: &mut Self::Context) {
+        let before = std::mem::replace(&mut self.paused, paused);
+        for what in changes(&before, &self.paused) {
+            self.chronicle.note(what, self.clock.now());
+        }
+        self.grown();
+    }
+}
+
+/// What began and what ended between two times, and what has another reason now; that it is tried later is none.
+fn changes(before: &Paused, now: &Paused) -> Vec<What> {
+    let over = (before.0.keys()).filter(|profile| !now.0.contains_key(*profile));
+    let over = over.map(|profile| What::Unpaused {
+        profile: profile.to_string(),
+    });
+    let begun = now.0.iter().filter(|(profile, pause)| {
+        (before.0.get(*profile)).is_none_or(|before| before.cause != pause.cause)
+    });
+    let begun = begun.map(|(profile, pause)| What::Paused {
+        profile: profile.to_string(),
+        cause: pause.cause.as_str(),
+        why: pause.why.to_string(),
+    });
+    over.chain(begun).collect()
+}

@@ -1,0 +1,260 @@
+//! What holds of whatever executors say.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Account, ConnectionId, Effect, Proof, Registry, Settings, Via};
+use crate::actors::snapshot_store::ledger::{Identity, Inheritance, Ledger};
+use crate::model::executor::{How, Why};
+use crate::model::news::{Aim, Listed, News, Outcome};
+use crate::model::{AppId, Batch, ExecutorId, Incarnation, Now, Snapshot, Tick};
+use boatswain_agent::protocol::{FromExecutor, MESSAGE_LIMIT, ToExecutor, read};
+
+/// So many executors there are.
+const EXECUTORS: u64 = 4;
+
+/// An answer is not longer than that, whatever it answers, in bytes.
+const ANSWER: usize = 4 * 1024;
+
+/// Of no more is anything learned.
+const MOST_PARTS: usize = 200;
+
+/// Nobody waits longer than this between two messages.
+const LONGEST_PAUSE: u64 = 600_000;
+
+/// What executors say, a part each. The first line of a part says who speaks, how, and after how many milliseconds: `1 r`
+/// for a request of the first one's, `2 c7 500` for the second one over connection 7, `2 x7` where that ends, `2 d` where
+/// the second one is to drain, `2 k` where it is to stop. The rest is the message.
+///
+/// Each is read or refused in few words, and answered, each executor as itself alone; what is kept of them follows how many
+/// there are (spec B-1 to B-15, I-8, I-11).
+pub fn sessions(data: &[u8]) {
+    let mut world = World::new();
+    let parts = data.split(|byte| *byte == b'%').take(MOST_PARTS);
+    for part in parts.map(|part| part.strip_prefix(b"\n").unwrap_or(part)) {
+        let end = part.iter().position(|byte| *byte == b'\n');
+        let (head, message) = part.split_at(end.unwrap_or(part.len()));
+        let head = String::from_utf8_lossy(head);
+        let words: Vec<&str> = head.split_whitespace().collect();
+        world.happens(&words, message.get(1..).unwrap_or_default());
+        world.is_sound();
+    }
+}
+
+struct World {
+    ledger: Ledger,
+    registry: Registry,
+    millis: u64,
+    /// Who spoke last over each connection.
+    open: BTreeMap<u64, ExecutorId>,
+}
+
+impl World {
+    fn new() -> Self {
+        let identity = Identity {
+            app: AppId::from("app"),
+            prefix: Arc::from("a"),
+            incarnation: Incarnation(1),
+            server_timeout: Duration::from_secs(10),
+            default_profile: "default".into(),
+        };
+        let now = Now::new(Tick::default(), jiff::Timestamp::UNIX_EPOCH);
+        let targets = BTreeMap::from([("default".into(), 8)]);
+        let inheritance = Inheritance::default();
+        let mut ledger = Ledger::new(identity, inheritance, targets, "record".into(), now);
+        let ticket = ledger.begin_list(now);
+        let listed = Listed {
+            ticket,
+            version: 1.into(),
+            quorum: true,
+            by_watch: true,
+            items: Vec::new(),
+        };
+        ledger.list(listed, now);
+        let settings = Settings {
+            app: AppId::from("app"),
+            prefix: "a".to_owned(),
+            incarnation: Incarnation(1),
+            heartbeat_interval: Duration::from_secs(10),
+            heartbeat_timeout: Duration::from_secs(120),
+            loss_reason_timeout: Duration::from_secs(60),
+            mass_loss: 20,
+            registration_timeout: Some(Duration::from_secs(300)),
+            adoption_grace: Duration::from_secs(60),
+            properties: BTreeMap::new(),
+            graces: BTreeMap::new(),
+        };
+        let mut world = Self {
+            ledger,
+            registry: Registry::new(settings),
+            millis: 0,
+            open: BTreeMap::new(),
+        };
+        for id in (1..=EXECUTORS).filter_map(ExecutorId::new) {
+            let profile = "default".into();
+            let outcome = Outcome::Sent { profile };
+            world.tell(News::Requested { id, outcome });
+        }
+        world.round(true);
+        world
+    }
+
+    fn now(&self) -> Now {
+        let tick = Tick::after_start(Duration::from_millis(self.millis));
+        Now::new(tick, jiff::Timestamp::UNIX_EPOCH)
+    }
+
+    fn tell(&mut self, news: News) -> Option<Arc<Snapshot>> {
+        let now = self.now();
+        self.ledger.apply(news, now).snapshot
+    }
+
+    fn round(&mut self, first: bool) {
+        let batch = Batch::new(Vec::new(), self.ledger.current().clone());
+        self.took(|registry, _, now, effects| registry.round(&batch, first, now, effects));
+    }
+
+    /// The registry does something, and the ledger hears of what follows.
+    fn took<T>(
+        &mut self,
+        does: impl FnOnce(&mut Registry, &Snapshot, Tick, &mut Vec<Effect>) -> T,
+    ) -> T {
+        let (now, mut effects) = (self.now().tick, Vec::new());
+        let snapshot = self.ledger.current().clone();
+        let done = does(&mut self.registry, &snapshot, now, &mut effects);
+        for effect in effects {
+            let news = match effect {
+                Effect::Session {
+                    id,
+                    registered,
+                    idle,
+                } => News::Session {
+                    id,
+                    registered,
+                    idle,
+                },
+                Effect::Retire(id, why) => retired(id, why, How::Delete),
+                Effect::Send(connection, _) | Effect::Close(connection) => {
+                    assert!(self.open.contains_key(&connection.0), "told to nobody");
+                    continue;
+                }
+                Effect::AsksToGo(id, _) | Effect::Happened(id, ..) => {
+                    assert!((1..=EXECUTORS).contains(&id.get()), "{id} was never there");
+                    continue;
+                }
+                Effect::Degraded(_) | Effect::Recovered => continue,
+            };
+            self.marked(news);
+        }
+        done
+    }
+
+    /// The ledger hears of it, and the registry what comes of that.
+    fn marked(&mut self, news: News) {
+        let snapshots = self.tell(news).into_iter().collect();
+        let batch = Batch::new(snapshots, self.ledger.current().clone());
+        let (now, mut effects) = (self.now().tick, Vec::new());
+        self.registry.round(&batch, false, now, &mut effects);
+    }
+
+    fn happens(&mut self, words: &[&str], message: &[u8]) {
+        let number = |text: &str| text.parse::<u64>().ok();
+        let who = words.first().and_then(|word| number(word)).unwrap_or(1);
+        let Some(id) = ExecutorId::new(who % EXECUTORS + 1) else {
+            return;
+        };
+        let pause = words.get(2).and_then(|word| number(word)).unwrap_or(0);
+        self.millis += pause.min(LONGEST_PAUSE);
+        self.took(|registry, snapshot, now, effects| registry.look(Some(snapshot), now, effects));
+        let (what, which) = words
+            .get(1)
+            .unwrap_or(&"r")
+            .split_at_checked(1)
+            .unwrap_or(("r", ""));
+        let connection = number(which).unwrap_or(0) % 8;
+        let by = || Arc::from("somebody");
+        match what {
+            "x" => {
+                self.open.remove(&connection);
+                let connection = ConnectionId(connection);
+                self.took(|registry, _, now, effects| registry.lost(connection, now, effects));
+            }
+            "d" => {
+                let within = Duration::from_secs(60);
+                self.marked(retired(
+                    id,
+                    Why::Decommissioned(by()),
+                    How::Drain { within },
+                ));
+            }
+            "k" => self.marked(retired(id, Why::Killed(by()), How::Delete)),
+            "c" => {
+                // One connection is one executor's: it was opened with its token.
+                let owner = *self.open.entry(connection).or_insert(id);
+                self.said(owner, Via::Connection(ConnectionId(connection)), message);
+            }
+            _ => self.said(id, Via::Request, message),
+        }
+    }
+
+    fn said(&mut self, id: ExecutorId, via: Via, message: &[u8]) {
+        let message = match read(message) {
+            Ok(message) => message,
+            Err(misread) => {
+                assert!(!misread.code.is_empty() && !misread.message.is_empty());
+                return is_told(&[misread.answer()]);
+            }
+        };
+        assert!(!matches!(&message, FromExecutor::Register(r) if r.pod_uid.is_empty()));
+        let proof = Proof::Executor(id);
+        let answers = self.took(|registry, snapshot, now, effects| {
+            registry.said(&proof, via, &message, Some(snapshot), now, effects)
+        });
+        assert!(!answers.is_empty(), "it is not answered");
+        for answer in &answers {
+            if let ToExecutor::Registered(registered) = answer {
+                assert_eq!(registered.executor, id.get(), "it speaks as itself alone");
+            }
+        }
+        is_told(&answers);
+    }
+
+    fn is_sound(&self) {
+        let registry = &self.registry;
+        let most = usize::try_from(EXECUTORS).unwrap_or(usize::MAX);
+        assert!(registry.accounts.len() <= most && registry.orders.len() <= most);
+        assert!(registry.due.len() <= 2 * most, "{:?}", registry.due);
+        assert!(registry.connections.len() <= self.open.len().max(1));
+        let registered: u32 = registry.registered.values().sum();
+        assert_eq!(registered as usize, registry.accounts.len());
+        let within =
+            |account: &Account| (account.busy_slots).is_none_or(|busy| busy <= account.about.slots);
+        assert!(
+            registry.accounts.values().all(within),
+            "more busy slots than there are"
+        );
+    }
+}
+
+fn retired(id: ExecutorId, why: Why, how: How) -> News {
+    News::Retire {
+        ids: vec![id],
+        aim: Aim::Stay,
+        why,
+        how,
+    }
+}
+
+/// What is answered can be sent, is short, and is read as what it is.
+fn is_told(answers: &[ToExecutor]) {
+    for answer in answers {
+        let text = serde_json::to_string(answer).unwrap_or_default();
+        assert!(
+            (2..=ANSWER.min(MESSAGE_LIMIT)).contains(&text.len()),
+            "{text}"
+        );
+        let again: Option<ToExecutor> = serde_json::from_str(&text).ok();
+        assert_eq!(again.as_ref(), Some(answer), "{text}");
+    }
+}

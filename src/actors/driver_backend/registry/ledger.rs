@@ -1,0 +1,78 @@
+//! What the registry makes of what the ledger says: who has ended, who is to go, who should register.
+
+use super::{Effect, Reach, Registry};
+use crate::model::executor::Class;
+use crate::model::{Batch, Entry, ExecutorId, Tick};
+use boatswain_agent::protocol::ToExecutor;
+
+impl Registry {
+    /// Takes in a batch; `first` says that it is the first one after adoption, of which everything is new. O(changes).
+    pub fn round(&mut self, batch: &Batch, first: bool, now: Tick, effects: &mut Vec<Effect>) {
+        let latest = batch.latest();
+        if first {
+            for entry in latest.entries.values() {
+                self.entry(entry, now, effects);
+            }
+            return;
+        }
+        for id in batch.changed_executors() {
+            match latest.entry(id) {
+                Some(entry) => self.entry(entry, now, effects),
+                None => self.close(id, "ended", "it has ended", effects),
+            }
+        }
+    }
+
+    fn entry(&mut self, entry: &Entry, now: Tick, effects: &mut Vec<Effect>) {
+        let id = entry.id;
+        if entry.has_ended() {
+            self.close(id, "ended", "its pod has ended", effects);
+            return;
+        }
+        let account = self.accounts.get(&id);
+        if let (Some(account), Some(uid)) = (account, entry.uid())
+            && account.uid != *uid
+        {
+            let why = "the executor of this id runs in another pod";
+            self.close(id, "another-pod", why, effects);
+            let (registered, idle) = (false, false);
+            effects.push(Effect::Session {
+                id,
+                registered,
+                idle,
+            });
+            self.entry(entry, now, effects);
+            return;
+        }
+        match &entry.leaving {
+            // That it is to go LifecycleManager tells it.
+            Some(_) => {
+                self.stop_waiting_for(id);
+                self.is_going(id);
+            }
+            None if account.is_none() && entry.class() == Class::Running => {
+                self.wait_for(entry, now);
+            }
+            None => {}
+        }
+    }
+
+    /// An executor has ended, or never was the one that it said it was.
+    fn close(&mut self, id: ExecutorId, code: &str, why: &str, effects: &mut Vec<Effect>) {
+        self.orders.remove(&id);
+        self.stop_waiting_for(id);
+        let Some(account) = self.accounts.remove(&id) else {
+            return;
+        };
+        if let Some(registered) = self.registered.get_mut(&account.profile) {
+            *registered = registered.saturating_sub(1);
+        }
+        if let Some(due) = account.due {
+            self.due.remove(&(due, id));
+        }
+        if let Reach::Connected(connection) = account.reach {
+            effects.push(Effect::Send(connection, ToExecutor::exit(code, why)));
+            effects.push(Effect::Close(connection));
+        }
+    }
+}

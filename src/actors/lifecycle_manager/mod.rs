@@ -1,0 +1,334 @@
+//! LifecycleManager: how an executor goes, how it ends, and why.
+//!
+//! Gets batches, asks [`duties`] what is owed, makes the calls and tells their answers to the store. Deletes, labels
+//! and look-ups have a queue of their own, apart from the creates (spec L-11).
+
+pub mod call_queue;
+pub mod duties;
+pub mod going;
+pub mod messages;
+
+use std::sync::Arc;
+
+use actix::{
+    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Recipient, WrapFuture,
+};
+use serde_json::json;
+
+use crate::actors::metrics::messages::{AskDepths, Depths};
+use crate::actors::snapshot_store::SnapshotStore;
+use crate::actors::snapshot_store::delivery::Timing;
+use crate::actors::snapshot_store::messages::{
+    AskRound, Decided, Round, Subscribe, Subscriber, Tell,
+};
+use crate::clock::Clock;
+use crate::kubernetes::draining;
+use crate::kubernetes::labels::{INACTIVE, LabelScheme};
+use crate::kubernetes::{Calls, Deleted, Failure};
+use crate::model::ids::pod_name;
+use crate::model::news::{Found, News};
+use crate::model::pod::{Draining, Sighting};
+use crate::model::{Epoch, ExecutorId, Snapshot, Tick};
+use crate::planted::{self, Planted};
+
+use call_queue::{Duty, Subject};
+use duties::{Action, Duties, Ending};
+use messages::{Ended, Instruct};
+
+/// Carries out what is owed to each executor.
+pub struct LifecycleManager {
+    duties: Duties,
+    calls: Calls,
+    prefix: Arc<str>,
+    labels: LabelScheme,
+    clock: Clock,
+    timing: Timing,
+    store: Addr<SnapshotStore>,
+    backend: Recipient<Ended>,
+    sessions: Recipient<Instruct>,
+    drain_label: (String, String),
+    /// The history of the last batch: what is asked now belongs to it.
+    epoch: Epoch,
+    /// The last batch's snapshot: it knows the names of pods that sets have made.
+    latest: Snapshot,
+    /// What the timer was last armed for.
+    armed: Option<Tick>,
+}
+
+/// What LifecycleManager is made of.
+pub struct Wiring {
+    /// What is owed.
+    pub duties: Duties,
+    /// The API server.
+    pub calls: Calls,
+    /// The prefix of the pods' names.
+    pub prefix: Arc<str>,
+    /// Whose label keys are used.
+    pub labels: LabelScheme,
+    /// The time.
+    pub clock: Clock,
+    /// When batches come.
+    pub timing: Timing,
+    /// Where news goes.
+    pub store: Addr<SnapshotStore>,
+    /// Who is told of every end.
+    pub backend: Recipient<Ended>,
+    /// Who speaks to executors that have a session.
+    pub sessions: Recipient<Instruct>,
+    /// The label of pods whose executors drain, key and value (spec L-12).
+    pub drain_label: (String, String),
+}
+
+/// The time of a next try has come.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Wake(Tick);
+
+impl LifecycleManager {
+    /// With nothing owed yet.
+    pub fn new(wiring: Wiring) -> Self {
+        let Wiring {
+            duties,
+            calls,
+            prefix,
+            labels,
+            clock,
+            timing,
+            store,
+            backend,
+            sessions,
+            drain_label,
+        } = wiring;
+        Self {
+            duties,
+            calls,
+            prefix,
+            labels,
+            clock,
+            timing,
+            store,
+            backend,
+            sessions,
+            drain_label,
+            epoch: Epoch::default(),
+            latest: Snapshot::default(),
+            armed: None,
+        }
+    }
+
+    fn carry_out(&mut self, action: Action, ctx: &mut Context<Self>) {
+        match action {
+            Action::Tell(ending) => {
+                say_ended(&ending);
+                let id = ending.entry.id;
+                self.backend.do_send(Ended(ending));
+                self.store.do_send(Tell(News::Told { id }));
+            }
+            Action::Correct(ending) => {
+                let Ending { entry, reason } = *ending;
+                let (executor, profile) = (entry.id.get(), entry.profile.as_str());
+                let (class, why) = (reason.class, reason.message);
+                tracing::info!(executor, profile, reason = %class, why, "a better reason is known now");
+            }
+            Action::Call(subject, duty) => self.call(subject, duty, ctx),
+            Action::Instruct(instruct) => self.sessions.do_send(instruct),
+        }
+    }
+
+    fn call(&self, subject: Subject, duty: Duty, ctx: &mut Context<Self>) {
+        let (calls, epoch, now) = (self.calls.clone(), self.epoch, self.clock.now());
+        let sent = now.tick;
+        let labels = self.labels;
+        let looked_up = match &duty {
+            Duty::LookUp(id) => self.name_of(*id),
+            _ => Arc::from(""),
+        };
+        let (of, label) = (subject.clone(), self.drain_label.clone());
+        let looked_up_at = matches!(duty, Duty::LookUp(_)).then_some(sent);
+        let call = async move {
+            match duty {
+                Duty::Delete { name, uid, grace } => {
+                    match calls.delete_pod(&name, &uid, grace).await? {
+                        Deleted::Accepted(pod) => Ok(seen(pod, epoch)),
+                        Deleted::NothingThere => Ok(vec![News::DeleteFoundNothing { uid, name }]),
+                    }
+                }
+                Duty::MarkDraining {
+                    name,
+                    uid,
+                    why,
+                    until,
+                } => {
+                    let left = now.tick.until(until);
+                    let until = now.wall.checked_add(left).unwrap_or(now.wall);
+                    let patch = draining::patch(&uid, &Draining { why, until }, &label);
+                    Ok(match calls.patch_pod(&name, &patch).await? {
+                        Some(pod) => seen(Some(pod), epoch),
+                        None => vec![News::DeleteFoundNothing { uid, name }],
+                    })
+                }
+                Duty::MarkInactive { name, uid } => {
+                    let patch = json!({"metadata": {
+                        "uid": uid.as_str(),
+                        "labels": {labels.keys().inactive: INACTIVE},
+                    }});
+                    let Some(pod) = calls.patch_pod(&name, &patch).await? else {
+                        return Ok(vec![News::DeleteFoundNothing { uid, name }]);
+                    };
+                    // The answer shows whether the label is really there.
+                    let confirmed =
+                        matches!(&pod, Sighting::Read(pod) if pod.claim.executor().is_none());
+                    let mut news = seen(Some(pod), epoch);
+                    if let Subject::Executor(id) = of
+                        && confirmed
+                    {
+                        news.push(News::Inactive { id, uid });
+                    }
+                    Ok(news)
+                }
+                Duty::LookUp(id) => {
+                    let found = match calls.get_pod(&looked_up).await? {
+                        Some(pod) => Found::Pod(pod),
+                        None => Found::Nothing,
+                    };
+                    Ok(vec![News::LookedUp {
+                        id,
+                        sent,
+                        epoch,
+                        found,
+                    }])
+                }
+            }
+        };
+        let answered = call.into_actor(self).map(move |answer, this, _| {
+            this.answered(&subject, answer, looked_up_at);
+        });
+        ctx.spawn(answered);
+    }
+
+    /// The name of an executor's pod: that of the one it is bound to, else the one that it was asked for under.
+    fn name_of(&self, id: ExecutorId) -> Arc<str> {
+        let pod = self.latest.entry(id).and_then(|entry| entry.pod());
+        match pod {
+            Some(pod) => Arc::clone(&pod.name),
+            None => Arc::from(pod_name(&self.prefix, id)),
+        }
+    }
+
+    fn answered(
+        &mut self,
+        subject: &Subject,
+        answer: Result<Vec<News>, Failure>,
+        looked_up_at: Option<Tick>,
+    ) {
+        let succeeded = answer.is_ok();
+        let news = answer.unwrap_or_else(|failure| {
+            let error = &failure.message;
+            tracing::debug!(?subject, %error, "a call failed, it is tried again");
+            self.unanswered(subject, looked_up_at)
+        });
+        for news in news {
+            self.store.do_send(Tell(news));
+        }
+        self.duties
+            .answered(subject, succeeded, self.clock.now().tick);
+        self.store.do_send(AskRound(Subscriber::Lifecycle));
+    }
+
+    /// A look-up without an answer is news as well: it is asked again (spec E-10).
+    fn unanswered(&self, subject: &Subject, looked_up_at: Option<Tick>) -> Vec<News> {
+        let (Subject::Executor(id), Some(sent)) = (subject, looked_up_at) else {
+            return Vec::new();
+        };
+        let id = *id;
+        let found = if planted::is(Planted::SilenceIsAnswer) {
+            Found::Nothing
+        } else {
+            Found::NoAnswer
+        };
+        let epoch = self.epoch;
+        vec![News::LookedUp {
+            id,
+            sent,
+            epoch,
+            found,
+        }]
+    }
+
+    /// Asks for a round when the next call is due, if that is before the next round comes anyway.
+    fn arm(&mut self, ctx: &mut Context<Self>) {
+        let now = self.clock.now().tick;
+        let soon = |at: &Tick| *at > now && now.until(*at) < self.timing.interval;
+        if let Some(at) = self.duties.next_try().filter(soon)
+            && self.armed != Some(at)
+        {
+            self.armed = Some(at);
+            ctx.notify_later(Wake(at), now.until(at));
+        }
+    }
+}
+
+/// The body of an answer is news like any other (spec E-8).
+fn seen(pod: Option<Sighting>, epoch: Epoch) -> Vec<News> {
+    pod.map(|pod| News::Seen { pod, epoch })
+        .into_iter()
+        .collect()
+}
+
+/// The line an operator reads (spec O-40).
+pub(crate) fn say_ended(ending: &Ending) {
+    let Ending { entry, reason } = ending;
+    let (executor, profile) = (entry.id.get(), entry.profile.as_str());
+    let pod = entry.pod().map_or("", |pod| &*pod.name);
+    let node = reason.evidence.node.as_deref().unwrap_or("");
+    let (class, exit_code, why) = (reason.class, reason.exit_code, reason.message.as_str());
+    let failure = reason.failure;
+    tracing::info!(
+        executor, profile, pod, node, reason = %class, exit_code, failure, why, "executor ended"
+    );
+}
+
+impl Actor for LifecycleManager {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.store.do_send(Subscribe {
+            subscriber: Subscriber::Lifecycle,
+            timing: self.timing,
+            recipient: ctx.address().recipient(),
+        });
+    }
+}
+
+impl Handler<Round> for LifecycleManager {
+    type Result = ();
+
+    fn handle(&mut self, Round(batch): Round, ctx: &mut Self::Context) {
+        self.epoch = batch.latest().epoch;
+        self.latest = batch.latest().clone();
+        for action in self.duties.decide(&batch, self.clock.now()) {
+            self.carry_out(action, ctx);
+        }
+        self.store.do_send(Decided(Subscriber::Lifecycle));
+        self.arm(ctx);
+    }
+}
+
+impl Handler<AskDepths> for LifecycleManager {
+    type Result = Depths;
+
+    fn handle(&mut self, _: AskDepths, _: &mut Self::Context) -> Depths {
+        Depths(vec![("calls-owed", self.duties.outstanding())])
+    }
+}
+
+impl Handler<Wake> for LifecycleManager {
+    type Result = ();
+
+    fn handle(&mut self, Wake(at): Wake, _: &mut Self::Context) {
+        if self.armed == Some(at) {
+            self.armed = None;
+            self.store.do_send(AskRound(Subscriber::Lifecycle));
+        }
+    }
+}

@@ -1,0 +1,471 @@
+//! The numbers, by Prometheus' rules for names and units.
+
+use std::fmt;
+use std::time::Duration;
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeMetric, MetricEncoder};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Metric, Registry, Unit};
+
+use super::messages::SessionMeasures;
+use crate::actors::snapshot_store::messages::{Measures, RoundMade, Subscriber};
+use crate::kubernetes::calls::CallMade;
+use crate::model::{AppId, Incarnation, LossClass, ProfileName, Snapshot, Tick};
+
+/// Seconds that a call may take.
+const CALL_SECONDS: [f64; 11] = [
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5, 10.0,
+];
+
+/// Seconds that an executor may take from being asked for to running.
+const START_SECONDS: [f64; 11] = [
+    0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 180.0, 600.0,
+];
+
+/// Seconds that a round may take.
+const ROUND_SECONDS: [f64; 9] = [
+    0.000_1, 0.000_25, 0.001, 0.002_5, 0.01, 0.025, 0.1, 0.25, 1.0,
+];
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfProfile {
+    profile: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfState {
+    profile: String,
+    state: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfEnd {
+    profile: String,
+    reason: String,
+    failure: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfCall {
+    verb: &'static str,
+    resource: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfOutcome {
+    verb: &'static str,
+    resource: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfRound {
+    subscriber: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfActor {
+    actor: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfQueue {
+    queue: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfSession {
+    state: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfMessage {
+    r#type: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfRefusal {
+    code: String,
+}
+
+/// A metric of whatever kind, for the table of all of them.
+#[derive(Debug)]
+struct Boxed(Box<dyn Metric>);
+
+impl EncodeMetric for Boxed {
+    fn encode(&self, encoder: MetricEncoder<'_>) -> fmt::Result {
+        self.0.encode(encoder)
+    }
+
+    fn metric_type(&self) -> MetricType {
+        self.0.metric_type()
+    }
+}
+
+/// A line of the table: a metric's name without the prefix, what it is, in which unit, and where it is counted.
+type Line = (&'static str, &'static str, Option<Unit>, Box<dyn Metric>);
+
+/// Every number there is.
+pub struct Families {
+    registry: Registry,
+    targets: Family<OfProfile, Gauge>,
+    executors: Family<OfState, Gauge>,
+    ended: Family<OfEnd, Counter>,
+    starts: Family<OfProfile, Histogram>,
+    calls: Family<OfOutcome, Counter>,
+    call_times: Family<OfCall, Histogram>,
+    ghosts: Gauge,
+    entries: Gauge,
+    adopted: Gauge,
+    drifts: Gauge,
+    list_age: Gauge,
+    rounds: Family<OfRound, Histogram>,
+    snapshot_age: Gauge,
+    waiting: Gauge,
+    bookmark_age: Gauge,
+    registrations: Family<OfProfile, Histogram>,
+    sessions: Family<OfSession, Gauge>,
+    messages: Family<OfMessage, Counter>,
+    refused: Family<OfRefusal, Counter>,
+    depths: Family<OfQueue, Gauge>,
+    mailboxes: Family<OfActor, Histogram>,
+}
+
+impl Families {
+    /// With nothing counted yet, for that start of that application's driver.
+    pub fn new(app: &AppId, incarnation: Incarnation) -> Self {
+        let build = [
+            ("version", env!("CARGO_PKG_VERSION").to_owned()),
+            ("app", app.to_string()),
+            ("incarnation", incarnation.to_string()),
+        ];
+        let mut it = Self {
+            registry: Registry::with_prefix("boatswain"),
+            targets: Family::default(),
+            executors: Family::default(),
+            ended: Family::default(),
+            starts: Family::new_with_constructor(|| Histogram::new(START_SECONDS)),
+            calls: Family::default(),
+            call_times: Family::new_with_constructor(|| Histogram::new(CALL_SECONDS)),
+            ghosts: Gauge::default(),
+            entries: Gauge::default(),
+            adopted: Gauge::default(),
+            drifts: Gauge::default(),
+            list_age: Gauge::default(),
+            rounds: Family::new_with_constructor(|| Histogram::new(ROUND_SECONDS)),
+            snapshot_age: Gauge::default(),
+            waiting: Gauge::default(),
+            bookmark_age: Gauge::default(),
+            registrations: Family::new_with_constructor(|| Histogram::new(START_SECONDS)),
+            sessions: Family::default(),
+            messages: Family::default(),
+            refused: Family::default(),
+            depths: Family::default(),
+            mailboxes: Family::new_with_constructor(|| Histogram::new(ROUND_SECONDS)),
+        };
+        it.registry
+            .register("build", "This driver", Info::new(build.to_vec()));
+        for (name, help, unit, metric) in it.table() {
+            let metric = Boxed(metric);
+            match unit {
+                None => it.registry.register(name, help, metric),
+                Some(unit) => it.registry.register_with_unit(name, help, unit, metric),
+            }
+        }
+        it
+    }
+
+    /// Each but the build, which is no number.
+    fn table(&self) -> Vec<Line> {
+        let seconds = || Some(Unit::Seconds);
+        vec![
+            (
+                "target_executors",
+                "How many executors are wanted",
+                None,
+                Box::new(self.targets.clone()),
+            ),
+            (
+                "executors",
+                "How many executors there are, by state",
+                None,
+                Box::new(self.executors.clone()),
+            ),
+            (
+                "executors_ended",
+                "Executors that have ended, by reason",
+                None,
+                Box::new(self.ended.clone()),
+            ),
+            (
+                "executor_start",
+                "From the request for an executor to its running",
+                seconds(),
+                Box::new(self.starts.clone()),
+            ),
+            (
+                "executor_registration",
+                "From the request for an executor to its registration",
+                seconds(),
+                Box::new(self.registrations.clone()),
+            ),
+            (
+                "sessions",
+                "Sessions of executors, by how they are reached",
+                None,
+                Box::new(self.sessions.clone()),
+            ),
+            (
+                "session_messages",
+                "What executors said, heartbeats among it",
+                None,
+                Box::new(self.messages.clone()),
+            ),
+            (
+                "session_messages_refused",
+                "What executors, or others, said and was not taken in",
+                None,
+                Box::new(self.refused.clone()),
+            ),
+            (
+                "queue_depth",
+                "What waits to be done, or is under way",
+                None,
+                Box::new(self.depths.clone()),
+            ),
+            (
+                "mailbox_wait",
+                "How long an actor's answer took to a message that it answers at once",
+                seconds(),
+                Box::new(self.mailboxes.clone()),
+            ),
+            (
+                "api_calls",
+                "Calls to the API server, by what became of them",
+                None,
+                Box::new(self.calls.clone()),
+            ),
+            (
+                "api_call",
+                "How long calls to the API server took",
+                seconds(),
+                Box::new(self.call_times.clone()),
+            ),
+            (
+                "round",
+                "How long a subscriber took to decide on a batch",
+                seconds(),
+                Box::new(self.rounds.clone()),
+            ),
+            (
+                "ghosts",
+                "Pods of this application that are nobody's, and are being deleted",
+                None,
+                Box::new(self.ghosts.clone()),
+            ),
+            (
+                "snapshot_entries",
+                "Executors in the ledger, those that have just ended among them",
+                None,
+                Box::new(self.entries.clone()),
+            ),
+            (
+                "snapshot_age",
+                "Since anything in the ledger has changed",
+                seconds(),
+                Box::new(self.snapshot_age.clone()),
+            ),
+            (
+                "snapshots_waiting",
+                "The most snapshots that wait for a subscriber",
+                None,
+                Box::new(self.waiting.clone()),
+            ),
+            (
+                "adopted",
+                "Whether this driver has taken over: 0 or 1",
+                None,
+                Box::new(self.adopted.clone()),
+            ),
+            (
+                "watch_drifts",
+                "Changes that a list showed and the watch never did",
+                None,
+                Box::new(self.drifts.clone()),
+            ),
+            (
+                "watch_bookmark_age",
+                "Since the watch last said how far it has come, which a server has it do about each minute",
+                seconds(),
+                Box::new(self.bookmark_age.clone()),
+            ),
+            (
+                "full_list_age",
+                "Since the last list that proved what is not there was asked for",
+                seconds(),
+                Box::new(self.list_age.clone()),
+            ),
+        ]
+    }
+
+    /// An executor runs, so long after it was asked for.
+    pub fn started(&self, profile: &ProfileName, after: Duration) {
+        let profile = profile.to_string();
+        self.starts
+            .get_or_create(&OfProfile { profile })
+            .observe(after.as_secs_f64());
+    }
+
+    /// An executor has registered, so long after it was asked for.
+    pub fn registered(&self, profile: &ProfileName, after: Duration) {
+        let profile = profile.to_string();
+        self.registrations
+            .get_or_create(&OfProfile { profile })
+            .observe(after.as_secs_f64());
+    }
+
+    /// An actor took so long for an answer that it need not think about.
+    pub fn answered(&self, actor: &'static str, took: Duration) {
+        self.mailboxes
+            .get_or_create(&OfActor { actor })
+            .observe(took.as_secs_f64());
+    }
+
+    /// So much waits in these queues.
+    pub fn depths(&self, depths: &[(&'static str, usize)]) {
+        for (queue, depth) in depths {
+            let queue = OfQueue { queue };
+            self.depths.get_or_create(&queue).set(whole(*depth));
+        }
+    }
+
+    /// How sessions stand.
+    pub fn sessions(&self, measures: &SessionMeasures) {
+        for (state, number) in [
+            ("connected", measures.connected),
+            ("asking", measures.asking),
+            ("disabled", measures.disabled),
+            ("unregistered", measures.unregistered),
+        ] {
+            self.sessions
+                .get_or_create(&OfSession { state })
+                .set(whole(number));
+        }
+        for (r#type, total) in &measures.heard {
+            raise(&self.messages.get_or_create(&OfMessage { r#type }), *total);
+        }
+        for (code, total) in &measures.refused {
+            let code = code.clone();
+            raise(&self.refused.get_or_create(&OfRefusal { code }), *total);
+        }
+    }
+
+    /// An executor has ended.
+    pub fn ended(&self, profile: &ProfileName, class: LossClass, failure: bool) {
+        let of = OfEnd {
+            profile: profile.to_string(),
+            reason: class.to_string(),
+            failure: if failure { "true" } else { "false" },
+        };
+        self.ended.get_or_create(&of).inc();
+    }
+
+    /// A call is over.
+    pub fn called(&self, call: &CallMade) {
+        let (verb, resource, outcome) = (call.verb, call.resource, call.outcome);
+        self.calls
+            .get_or_create(&OfOutcome {
+                verb,
+                resource,
+                outcome,
+            })
+            .inc();
+        self.call_times
+            .get_or_create(&OfCall { verb, resource })
+            .observe(call.took.as_secs_f64());
+    }
+
+    /// A subscriber has decided on a batch.
+    pub fn decided(&self, round: RoundMade) {
+        let subscriber = match round.subscriber {
+            Subscriber::Allocator => "allocator",
+            Subscriber::Lifecycle => "lifecycle",
+            Subscriber::Record => "record",
+            Subscriber::Backend => "backend",
+            Subscriber::Metrics => "metrics",
+        };
+        self.rounds
+            .get_or_create(&OfRound { subscriber })
+            .observe(round.took.as_secs_f64());
+    }
+
+    /// What the store remembers, and when it last heard.
+    pub fn measure(&self, measures: &Measures, now: Tick) {
+        self.waiting.set(whole(measures.waiting));
+        for (gauge, at) in [
+            (&self.snapshot_age, measures.changed),
+            (&self.bookmark_age, measures.bookmark),
+        ] {
+            if let Some(at) = at {
+                gauge.set(i64::try_from(now.since(at).as_secs()).unwrap_or(i64::MAX));
+            }
+        }
+    }
+
+    /// How things are now.
+    pub fn show(&self, snapshot: &Snapshot, now: Tick) {
+        for (profile, target) in &snapshot.targets {
+            let of = |state| OfState {
+                profile: profile.to_string(),
+                state,
+            };
+            let counts = snapshot.counts(profile);
+            self.targets
+                .get_or_create(&OfProfile {
+                    profile: profile.to_string(),
+                })
+                .set(target.executors.into());
+            for (state, number) in [
+                ("requested", counts.sent),
+                ("unanswered", counts.unknown),
+                ("pending", counts.pending),
+                ("running", counts.running),
+                ("in-doubt", counts.doubtful),
+                ("leaving", counts.leaving + counts.terminating),
+            ] {
+                self.executors.get_or_create(&of(state)).set(number.into());
+            }
+        }
+        self.ghosts.set(whole(snapshot.ghosts.len()));
+        self.entries.set(whole(snapshot.entries.len()));
+        self.adopted.set(snapshot.adopted.into());
+        self.drifts
+            .set(i64::try_from(snapshot.drifts).unwrap_or(i64::MAX));
+        if let Some(list) = &snapshot.full_list {
+            let age = now.since(list.asked).as_secs();
+            self.list_age.set(i64::try_from(age).unwrap_or(i64::MAX));
+        }
+    }
+
+    /// All of it, as Prometheus reads it.
+    pub fn text(&self) -> Result<String, fmt::Error> {
+        let mut text = String::new();
+        encode(&mut text, &self.registry)?;
+        Ok(text)
+    }
+}
+
+/// What somebody else counts, as one of our counters.
+fn raise(counter: &Counter, total: u64) {
+    counter.inc_by(total.saturating_sub(counter.get()));
+}
+
+fn whole(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,228 @@
+//! What Prometheus scrapes (spec O-41).
+//!
+//! One actor owns every number: the store's batches tell it of executors, the calls tell it of themselves, and a scrape
+//! is a message like any other. So nothing is shared, and nothing is counted that nobody asks for but a few integers.
+
+mod families;
+pub mod messages;
+
+use std::fmt;
+use std::time::Duration;
+
+use actix::{
+    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, MailboxError, Recipient,
+    ResponseActFuture, WrapFuture,
+};
+use futures::future::join_all;
+use tokio::time::Instant;
+
+use crate::actors::lifecycle_manager::messages::Ended;
+use crate::actors::snapshot_store::SnapshotStore;
+use crate::actors::snapshot_store::delivery::Timing;
+use crate::actors::snapshot_store::messages::{
+    Decided, MeasureNow, Measures, Round, RoundMade, Subscribe, Subscriber,
+};
+use crate::clock::Clock;
+use crate::model::executor::Class;
+use crate::model::{AppId, Batch, Incarnation, Snapshot};
+
+use crate::kubernetes::calls::CallMade;
+use families::Families;
+use messages::{
+    AskDepths, Depths, MeasureSessions, Scrape, SessionMeasures, TellOfDepths, TellOfSessions,
+};
+
+/// Counts.
+pub struct Meter {
+    families: Families,
+    store: Addr<SnapshotStore>,
+    clock: Clock,
+    timing: Timing,
+    seen: Option<Snapshot>,
+    /// Actors with queues, by name.
+    queues: Vec<(&'static str, Recipient<AskDepths>)>,
+    sessions: Option<Recipient<MeasureSessions>>,
+}
+
+impl Meter {
+    /// Which has counted nothing yet.
+    pub fn new(
+        app: &AppId,
+        incarnation: Incarnation,
+        store: Addr<SnapshotStore>,
+        clock: Clock,
+        timing: Timing,
+    ) -> Self {
+        Self {
+            families: Families::new(app, incarnation),
+            store,
+            clock,
+            timing,
+            seen: None,
+            queues: Vec::new(),
+            sessions: None,
+        }
+    }
+
+    /// Takes in a batch: O(changes).
+    fn round(&mut self, batch: &Batch) {
+        let latest = batch.latest();
+        let now = self.clock.now().tick;
+        if let Some(before) = &self.seen {
+            for id in batch.changed_executors() {
+                let earlier = before.entry(id);
+                // How long one that was adopted took, this driver has not seen.
+                let Some(entry) = latest.entry(id).filter(|entry| !entry.adopted) else {
+                    continue;
+                };
+                let had_registered = earlier.is_some_and(|e| e.session.registered);
+                if entry.session.registered && !had_registered {
+                    self.families
+                        .registered(&entry.profile, now.since(entry.since));
+                }
+                let ran_before = earlier.is_some_and(|e| e.class() == Class::Running);
+                if let Some(since) = entry.bound().and_then(|bound| bound.running_since)
+                    && !ran_before
+                {
+                    self.families
+                        .started(&entry.profile, since.since(entry.since));
+                }
+            }
+        }
+        self.seen = Some(latest.clone());
+    }
+}
+
+impl Actor for Meter {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.store.do_send(Subscribe {
+            subscriber: Subscriber::Metrics,
+            timing: self.timing,
+            recipient: ctx.address().recipient(),
+        });
+    }
+}
+
+impl Handler<Round> for Meter {
+    type Result = ();
+
+    fn handle(&mut self, Round(batch): Round, _: &mut Self::Context) {
+        self.round(&batch);
+        self.store.do_send(Decided(Subscriber::Metrics));
+    }
+}
+
+impl Handler<Ended> for Meter {
+    type Result = ();
+
+    fn handle(&mut self, Ended(ending): Ended, _: &mut Self::Context) {
+        let reason = &ending.reason;
+        self.families
+            .ended(&ending.entry.profile, reason.class, reason.failure);
+    }
+}
+
+impl Handler<CallMade> for Meter {
+    type Result = ();
+
+    fn handle(&mut self, call: CallMade, _: &mut Self::Context) {
+        self.families.called(&call);
+    }
+}
+
+impl Handler<RoundMade> for Meter {
+    type Result = ();
+
+    fn handle(&mut self, round: RoundMade, _: &mut Self::Context) {
+        self.families.decided(round);
+    }
+}
+
+impl Handler<Scrape> for Meter {
+    type Result = ResponseActFuture<Self, Result<String, fmt::Error>>;
+
+    fn handle(&mut self, _: Scrape, _: &mut Self::Context) -> Self::Result {
+        let gathered = gather(&self.store, &self.queues, self.sessions.as_ref());
+        Box::pin(gathered.into_actor(self).map(|gathered, this, _| {
+            let now = this.clock.now().tick;
+            let (measures, queues, sessions) = gathered;
+            for (actor, (depths, took)) in queues {
+                // One that is gone is asked no more, for the driver ends.
+                if let Ok(Depths(depths)) = depths {
+                    this.families.answered(actor, took);
+                    this.families.depths(&depths);
+                }
+            }
+            if let Some(sessions) = sessions {
+                this.families.sessions(&sessions);
+            }
+            // Where the store is gone the driver ends, and what was counted is still of use.
+            if let (Ok(measures), took) = measures {
+                this.families.answered("store", took);
+                this.families.measure(&measures, now);
+            }
+            if let Some(snapshot) = &this.seen {
+                this.families.show(snapshot, now);
+            }
+            this.families.text()
+        }))
+    }
+}
+
+/// An answer, or that there is none any more; and how long it took.
+type Answered<T> = (Result<T, MailboxError>, Duration);
+
+/// What an actor of this name answered.
+type AnsweredBy = (&'static str, Answered<Depths>);
+
+/// What others know, all of them asked at the same time.
+fn gather(
+    store: &Addr<SnapshotStore>,
+    queues: &[(&'static str, Recipient<AskDepths>)],
+    sessions: Option<&Recipient<MeasureSessions>>,
+) -> impl Future<Output = (Answered<Measures>, Vec<AnsweredBy>, Option<SessionMeasures>)> + use<> {
+    let measures = timed(store.send(MeasureNow));
+    let queues = queues.iter().map(|(actor, asked)| {
+        let (actor, answer) = (*actor, timed(asked.send(AskDepths)));
+        async move { (actor, answer.await) }
+    });
+    let queues = join_all(queues.collect::<Vec<_>>());
+    let sessions = sessions.map(|who| who.send(MeasureSessions));
+    let sessions = async move {
+        match sessions {
+            Some(sessions) => sessions.await.ok(),
+            None => None,
+        }
+    };
+    async move { futures::join!(measures, queues, sessions) }
+}
+
+/// Asked now; with how long the answer takes.
+fn timed<T>(answer: impl Future<Output = T>) -> impl Future<Output = (T, Duration)> {
+    let asked = Instant::now();
+    async move {
+        let answer = answer.await;
+        (answer, asked.elapsed())
+    }
+}
+
+impl Handler<TellOfDepths> for Meter {
+    type Result = ();
+
+    fn handle(&mut self, tell: TellOfDepths, _: &mut Self::Context) {
+        self.queues.push((tell.actor, tell.asked));
+    }
+}
+
+impl Handler<TellOfSessions> for Meter {
+    type Result = ();
+
+    fn handle(&mut self, TellOfSessions(who): TellOfSessions, _: &mut Self::Context) {
+        self.sessions = Some(who);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,95 @@
+//! What the API server's answers to requests mean for the requests to come (spec ).
+
+use std::sync::Arc;
+
+use rand::RngExt;
+
+use super::{Allocation, over};
+use crate::actors::pod_allocator::decision::{Answer, Saying};
+use crate::actors::pod_allocator::hold::{Hold, Kind};
+use crate::actors::pod_allocator::pace::{Health, Turn};
+use crate::model::{LossReason, Now, ProfileName, Tick};
+
+impl Allocation {
+    /// A request that left at `sent` was answered, or failed; its news is already on the way to the store.
+    pub fn answered(
+        &mut self,
+        profile: &ProfileName,
+        sent: Tick,
+        answer: &Answer,
+        now: Now,
+    ) -> Vec<Saying> {
+        let mut said = Vec::new();
+        let health = match answer {
+            Answer::Created | Answer::NameTaken => Health::Works,
+            Answer::Refused(..) => Health::Refused,
+            Answer::Trouble(Some(wait), _) => Health::Wait(Some(*wait)),
+            Answer::Trouble(None, _) => Health::Trouble,
+        };
+        let turn = self.pace.answered(sent, health, now, self.rng.random());
+        match (turn, answer) {
+            (Some(Turn::Degraded), Answer::Trouble(_, why)) => {
+                said.push(Saying::Degraded {
+                    why: Arc::clone(why),
+                });
+            }
+            (Some(Turn::Recovered(after)), _) => said.push(Saying::Recovered { after }),
+            _ => {}
+        }
+        let (wall, now) = (now, now.tick);
+        match answer {
+            Answer::Created => {
+                self.had_an_executor = true;
+                let over = |hold: &Hold| hold.is_answer_to_the_try(sent);
+                if self.holds.get(profile).is_some_and(over)
+                    && let Some(hold) = self.holds.remove(profile)
+                {
+                    said.push(Saying::HoldEnded {
+                        profile: profile.clone(),
+                        after: now.since(hold.since),
+                    });
+                }
+            }
+            Answer::Refused(kind, why) => {
+                let (kind, why) = (*kind, Arc::clone(why));
+                if kind.is_fatal_at_start() && !self.had_an_executor {
+                    if let Some(hold) = self.holds.get_mut(profile) {
+                        hold.try_over(sent);
+                    }
+                    said.push(Saying::Fatal { kind, why });
+                    return said;
+                }
+                let (another, counts) = match self.holds.get_mut(profile) {
+                    Some(hold) => {
+                        let is_new = hold.is_answer_to_the_try(sent);
+                        (hold.again(kind, Arc::clone(&why), sent, now), is_new)
+                    }
+                    None => {
+                        let hold = Hold::begin(kind, Arc::clone(&why), now);
+                        self.holds.insert(profile.clone(), hold);
+                        (true, true)
+                    }
+                };
+                if kind == Kind::Blocked && counts {
+                    let reason = LossReason::of_a_refusal(&why);
+                    let spent = self.failures.refused(profile, &reason, wall);
+                    said.extend(spent.map(over));
+                }
+                if another && let Some(hold) = self.holds.get(profile) {
+                    said.push(Saying::HoldBegan {
+                        profile: profile.clone(),
+                        kind,
+                        why,
+                        wait: now.until(hold.until),
+                    });
+                }
+            }
+            Answer::NameTaken | Answer::Trouble(..) => {
+                if let Some(hold) = self.holds.get_mut(profile) {
+                    hold.try_over(sent);
+                }
+            }
+        }
+        said
+    }
+}

@@ -1,0 +1,55 @@
+//! Which profiles are paused (spec A-31).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::actors::pod_allocator::pause::{Cause, Pause};
+use crate::model::{ProfileName, Snapshot};
+
+use super::Allocation;
+
+impl Allocation {
+    /// The profiles of which nothing is asked for though executors are wanted, or one at a time: O(profiles). Where there
+    /// are several reasons, the one that people can do something about.
+    pub fn pauses(&self, latest: &Snapshot) -> BTreeMap<ProfileName, Pause> {
+        let wanted = (latest.targets.iter()).filter(|(_, target)| target.executors > 0);
+        wanted
+            .filter_map(|(profile, target)| {
+                let lacks = latest.counts(profile).live() < target.executors;
+                Some((profile.clone(), self.pause_of(profile, lacks)?))
+            })
+            .collect()
+    }
+
+    /// A refusal matters only while executors are lacking, of whom the one that is tried is none yet.
+    fn pause_of(&self, profile: &ProfileName, lacks: bool) -> Option<Pause> {
+        let hold = self.holds.get(profile);
+        if let Some(hold) = hold.filter(|hold| lacks || hold.is_trying()) {
+            return Some(Pause {
+                cause: Cause::Refused(hold.kind),
+                why: Arc::clone(&hold.why),
+                since: hold.since,
+                until: (!hold.is_trying()).then_some(hold.until),
+            });
+        }
+        let looping = self
+            .crash_loops
+            .get(profile)
+            .and_then(|looping| looping.backs_off());
+        if let Some((since, until)) = looping {
+            return Some(Pause {
+                cause: Cause::CrashLoop,
+                why: Arc::from("executors end early, again and again"),
+                since,
+                until,
+            });
+        }
+        let (since, until) = self.gangs.missed(profile)?;
+        Some(Pause {
+            cause: Cause::GangMissed,
+            why: Arc::from("too few executors came in time to be of use together"),
+            since,
+            until,
+        })
+    }
+}

@@ -1,0 +1,106 @@
+//! How many are asked for, of which profile, and under which ids (spec ).
+
+use super::{Allocation, sum};
+use crate::actors::pod_allocator::caps::share;
+use crate::actors::pod_allocator::decision::{Action, Decision, Saying};
+use crate::actors::pod_allocator::demand::{Demand, View};
+use crate::actors::pod_allocator::slots::split_evenly;
+use crate::model::snapshot::Counts;
+use crate::model::{Snapshot, Tick};
+
+impl Allocation {
+    pub(super) fn go_up(&mut self, latest: &Snapshot, now: Tick, decision: &mut Decision) {
+        let view = View {
+            latest,
+            settings: &self.settings,
+            crash_loops: &self.crash_loops,
+            holds: &self.holds,
+            gangs: &self.gangs,
+            doubts: &self.doubts,
+            now,
+        };
+        let mut demands = view.demands(decision);
+        if demands.is_empty() {
+            self.pace.rest();
+            return;
+        }
+        self.keep_within_caps(latest, &mut demands, decision);
+        self.claims.limit(latest, &mut demands, decision);
+        let new: Vec<u32> = demands.iter().map(|demand| demand.new).collect();
+        let ids = self.ids.left(sum(&new), now, decision);
+        for (demand, new) in demands.iter_mut().zip(split_evenly(ids, &new)) {
+            demand.new = new;
+        }
+        // Who comes first changes from round to round: where there is one slot at a time, a profile whose requests
+        // always fail must not keep it from the others (spec A-45).
+        let next = |demand: &Demand| Some(&demand.profile) > self.served_first.as_ref();
+        let first = demands.iter().position(next).unwrap_or(0);
+        demands.rotate_left(first);
+
+        let room = self.pace.room(now);
+        decision.wake_at(self.pace.next_room(now), now);
+        let slots = room.min(self.settings.batch_size);
+        let wants: Vec<u32> = demands.iter().map(Demand::total).collect();
+        decision.cut_short = slots < room && slots < sum(&wants);
+        if slots > 0
+            && let Some(demand) = demands.first()
+        {
+            self.served_first = Some(demand.profile.clone());
+        }
+        for (mut demand, given) in demands.into_iter().zip(split_evenly(slots, &wants)) {
+            demand.cut_to(given);
+            self.send(demand, now, decision);
+        }
+    }
+
+    /// No more that do not run yet, and no more over the application's life, than are allowed (spec ). What was
+    /// asked for already is not asked for anew by a request that is repeated.
+    fn keep_within_caps(
+        &mut self,
+        latest: &Snapshot,
+        demands: &mut [Demand],
+        decision: &mut Decision,
+    ) {
+        self.settings.caps.limit_pending(latest, demands);
+        let Some(most) = self.settings.caps.over_life else {
+            return;
+        };
+        let unborn = |counts: &Counts| u64::from(counts.sent) + u64::from(counts.unknown);
+        let unborn: u64 = latest.counts.values().map(unborn).sum();
+        let made = self.made.count();
+        let left = u64::from(most).saturating_sub(made + unborn);
+        share(demands, u32::try_from(left).unwrap_or(u32::MAX));
+        if made >= u64::from(most) && !std::mem::replace(&mut self.said_enough, true) {
+            decision.say(Saying::Enough { made });
+        }
+    }
+
+    /// Requests of unknown outcome come first: they are the older ones.
+    fn send(&mut self, demand: Demand, now: Tick, decision: &mut Decision) {
+        let Demand {
+            profile,
+            repeats,
+            new,
+        } = demand;
+        if let Some(hold) = self.holds.get_mut(&profile)
+            && (!repeats.is_empty() || new > 0)
+        {
+            hold.try_one(now);
+        }
+        for id in repeats {
+            self.pace.sent();
+            self.doubts.remove(&id);
+            let profile = profile.clone();
+            decision.actions.push(Action::Repeat { id, profile });
+        }
+        for _ in 0..new {
+            let Some(id) = self.ids.take() else { return };
+            self.pace.sent();
+            let looping = self.crash_loops.entry(profile.clone()).or_default();
+            looping.requested(id);
+            self.claims.give(id, &profile);
+            let profile = profile.clone();
+            decision.actions.push(Action::Request { id, profile });
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Claims on volumes: those that there are, and those that are made where they are not (spec K-10, A-60, A-61).
+
+use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use serde_json::Value;
+
+use super::PodAllocator;
+use super::claims::making::{Ensure, Ensured};
+use crate::actors::snapshot_store::messages::{AskRound, Subscriber};
+use crate::kubernetes::{Calls, Failure, Kind};
+use crate::model::claims::Claim;
+use crate::model::{Epoch, PodUid};
+
+impl PodAllocator {
+    /// Lists the application's claims; where that fails none is reused (spec A-60).
+    pub(super) fn list_claims(&mut self, epoch: Epoch, ctx: &mut Context<Self>) {
+        let (calls, asked) = (self.calls.clone(), self.clock.now().tick);
+        let list = async move { calls.list_claims().await };
+        ctx.spawn(list.into_actor(self).map(move |listed, this, _| {
+            let claims: Option<Vec<Claim>> = match listed {
+                Ok(claims) => Some(claims),
+                Err(failure) => {
+                    let error = failure.explained();
+                    tracing::warn!(%error, "claims on volumes cannot be listed: none is reused");
+                    None
+                }
+            };
+            this.allocation.claims().listed(claims, asked, epoch);
+            this.store.do_send(AskRound(Subscriber::Allocator));
+        }));
+    }
+
+    /// Makes a claim, where it is not there yet (spec K-10).
+    pub(super) fn ensure_claim(
+        &mut self,
+        ensure: Ensure,
+        record: Option<&PodUid>,
+        ctx: &mut Context<Self>,
+    ) {
+        let body = record.and_then(|record| self.pods.claim(&ensure, record));
+        let calls = self.calls.clone();
+        let asked = ensure.clone();
+        let call = async move {
+            match body {
+                Some(body) => ensure_there(&calls, &asked, &body).await,
+                None => Ensured::Trouble,
+            }
+        };
+        ctx.spawn(call.into_actor(self).map(move |ensured, this, _| {
+            let now = this.clock.now().tick;
+            (this.allocation.claims().making).answered(&ensure, ensured, now);
+            this.store.do_send(AskRound(Subscriber::Allocator));
+        }));
+    }
+}
+
+/// Looks for a claim, unless there is none as far as is known, and makes it.
+async fn ensure_there(calls: &Calls, ensure: &Ensure, claim: &Value) -> Ensured {
+    if !ensure.new {
+        match calls.get_claim(&ensure.name).await {
+            Ok(Some(there)) => return standing(&there),
+            Ok(None) => {}
+            Err(_) => return Ensured::Trouble,
+        }
+    }
+    let refusal = match calls.create_claim(claim).await {
+        Ok(_) => return Ensured::There,
+        Err(failure) => failure,
+    };
+    // An earlier request may have made it whose answer was lost.
+    if refusal.kind == Kind::AlreadyExists {
+        return match calls.get_claim(&ensure.name).await {
+            Ok(Some(there)) => standing(&there),
+            Ok(None) | Err(_) => Ensured::Trouble,
+        };
+    }
+    meaning(&refusal)
+}
+
+fn standing(claim: &Claim) -> Ensured {
+    // What an application of that name has left goes with what owns it.
+    let left = !claim.ours && (claim.record.is_some() || claim.of_a_pod);
+    match (claim.ours, claim.spent || left) {
+        (_, true) => Ensured::Trouble,
+        (true, false) => Ensured::There,
+        (false, false) => {
+            let name = &claim.name;
+            let why = format!("the name {name} is taken by a claim that is not this application's");
+            Ensured::Refused(why.into())
+        }
+    }
+}
+
+/// What is wrong with the claim, or with what may be claimed, stays so; everything else passes (spec ).
+fn meaning(failure: &Failure) -> Ensured {
+    match failure.kind {
+        Kind::Quota | Kind::Admission | Kind::Invalid | Kind::Rights => {
+            Ensured::Refused(failure.explained())
+        }
+        _ => Ensured::Trouble,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::kubernetes::{CallsSpec, Clients};
+    use crate::model::ExecutorId;
+    use crate::testing::calls_spec;
+    use devcluster::{self, DevCluster, Options};
+
+    fn cluster() -> (DevCluster, Calls) {
+        let cluster = devcluster::start(Options {
+            collect_garbage: false,
+            ..Options::default()
+        });
+        let spec = CallsSpec {
+            app_id: "a-1".into(),
+            ..calls_spec()
+        };
+        let calls = Calls::new(Clients::in_process(cluster.router(), "default"), spec);
+        (cluster, calls)
+    }
+
+    fn asked(new: bool) -> Ensure {
+        Ensure {
+            id: ExecutorId::FIRST,
+            profile: "default".into(),
+            pod: "a-exec-1".into(),
+            uid: "u1".into(),
+            volume: "data".into(),
+            name: "a-exec-1-data".into(),
+            new,
+        }
+    }
+
+    fn body(app: &str) -> Value {
+        json!({
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "a-exec-1-data", "labels": {"boatswain.dev/app-id": app}},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+        })
+    }
+
+    // spec: K-10
+    #[tokio::test]
+    async fn a_claim_is_made_once_however_often_its_answer_was_lost() {
+        let (cluster, calls) = cluster();
+        for new in [true, true, false] {
+            let ensured = ensure_there(&calls, &asked(new), &body("a-1")).await;
+            assert_eq!(ensured, Ensured::There);
+        }
+        assert_eq!(
+            cluster.writes().await,
+            2,
+            "what is looked for first is not written"
+        );
+        let claim = calls.get_claim("a-exec-1-data").await.unwrap().unwrap();
+        calls.delete_claim(&claim).await.unwrap();
+        let ensured = ensure_there(&calls, &asked(false), &body("a-1")).await;
+        assert_eq!(ensured, Ensured::There, "it was lost, and is made anew");
+    }
+
+    // spec: A-61
+    #[tokio::test]
+    async fn a_claim_that_the_cluster_refuses_or_that_is_somebody_else_s_is_refused() {
+        let (_cluster, calls) = cluster();
+        let refused = |ensured: Ensured, word: &str| match ensured {
+            Ensured::Refused(why) => assert!(why.contains(word), "{why}"),
+            other => panic!("{other:?}"),
+        };
+        let mut bad = body("a-1");
+        bad["metadata"]["name"] = "No_Name".into();
+        refused(
+            ensure_there(&calls, &asked(true), &bad).await,
+            "metadata.name",
+        );
+        ensure_there(&calls, &asked(true), &body("another")).await;
+        refused(
+            ensure_there(&calls, &asked(true), &body("a-1")).await,
+            "taken",
+        );
+    }
+
+    // spec: A-61, O-30
+    #[tokio::test]
+    async fn a_claim_that_goes_with_the_application_before_this_one_is_waited_for() {
+        let (_cluster, calls) = cluster();
+        let owners = [("ConfigMap", "a-app"), ("Pod", "a-exec-1")];
+        for (kind, name) in owners {
+            let mut left = body("a-0");
+            left["metadata"]["ownerReferences"] =
+                json!([{"apiVersion": "v1", "kind": kind, "name": name, "uid": "gone"}]);
+            ensure_there(&calls, &asked(true), &left).await;
+            let ensured = ensure_there(&calls, &asked(true), &body("a-1")).await;
+            assert_eq!(ensured, Ensured::Trouble, "{kind}");
+            let claim = calls.get_claim("a-exec-1-data").await.unwrap().unwrap();
+            calls.delete_claim(&claim).await.unwrap();
+        }
+        let ensured = ensure_there(&calls, &asked(true), &body("a-1")).await;
+        assert_eq!(ensured, Ensured::There);
+    }
+}

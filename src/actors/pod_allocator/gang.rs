@@ -1,0 +1,345 @@
+//! Executors that are of use only together: where too few of a profile come, those that wait make room (spec B-20). Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::model::executor::Class;
+use crate::model::{Entry, ExecutorId, ProfileName, Snapshot, Tick};
+use boatswain_agent::backoff::Backoff;
+
+/// When a gang is given up for a while.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// It has so long to come together.
+    pub timeout: Duration,
+    /// Whether an executor has to have registered to count; otherwise it has to run.
+    pub registered: bool,
+}
+
+/// The gangs of an application, a profile each.
+#[derive(Debug, Default)]
+pub struct Gangs {
+    settings: Option<Settings>,
+    of: BTreeMap<ProfileName, Gang>,
+}
+
+/// That a gang did not come together, or did at last (spec A-31).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// It did not in time: nothing is asked for until then.
+    Missed {
+        /// How many would have had to be there.
+        least: u32,
+        /// How many were.
+        there: u32,
+        /// When it is tried again.
+        until: Tick,
+    },
+    /// It did, after it had not, or nobody wants it any more.
+    Over {
+        /// How long that took.
+        after: Duration,
+    },
+}
+
+#[derive(Debug)]
+struct Gang {
+    least: u32,
+    /// Who is there; its size follows the living.
+    there: BTreeSet<ExecutorId>,
+    phase: Phase,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Nobody is wanted.
+    Unwanted,
+    /// They are asked for, since then.
+    Gathering { since: Tick, missed: Option<Missed> },
+    /// Too few came: those that do not run are let go.
+    Released { until: Tick, missed: Missed },
+    /// Enough came. Who is lost from now on is replaced like any other.
+    Complete,
+}
+
+/// How often in a row a gang did not come together, and since when that is so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Missed {
+    times: u32,
+    since: Tick,
+}
+
+impl Gangs {
+    /// Of these profiles at least so many are needed; without settings nobody is waited for.
+    pub fn new(settings: Option<Settings>, least: &BTreeMap<ProfileName, u32>) -> Self {
+        let mut gangs = Self {
+            settings,
+            of: BTreeMap::new(),
+        };
+        for (profile, least) in least {
+            gangs.know(profile.clone(), *least);
+        }
+        gangs
+    }
+
+    /// Of this profile at least so many are needed.
+    pub fn know(&mut self, profile: ProfileName, least: u32) {
+        if self.settings.is_some() && least > 0 {
+            self.of.entry(profile).or_insert_with(|| Gang::of(least));
+        }
+    }
+
+    /// There is news of an executor. One that runs and was adopted may have registered with an earlier driver, so it
+    /// counts before it has done so again (spec A-44).
+    pub fn seen(&mut self, entry: &Entry) {
+        let Some(settings) = self.settings else {
+            return;
+        };
+        let Some(gang) = self.of.get_mut(&entry.profile) else {
+            return;
+        };
+        let heard = !settings.registered || entry.adopted || entry.session.registered;
+        if entry.class() == Class::Running && heard {
+            gang.there.insert(entry.id);
+        } else {
+            gang.there.remove(&entry.id);
+        }
+    }
+
+    /// An executor has left the snapshot.
+    pub fn left(&mut self, id: ExecutorId) {
+        for gang in self.of.values_mut() {
+            gang.there.remove(&id);
+        }
+    }
+
+    /// Time passes; what began or ended.
+    pub fn tick(
+        &mut self,
+        snapshot: &Snapshot,
+        backoff: &Backoff,
+        now: Tick,
+    ) -> Vec<(ProfileName, Change)> {
+        let Some(settings) = self.settings else {
+            return Vec::new();
+        };
+        (self.of.iter_mut())
+            .filter_map(|(profile, gang)| {
+                let target = snapshot.target(profile);
+                let change = gang.tick(target, settings.timeout, backoff, now)?;
+                Some((profile.clone(), change))
+            })
+            .collect()
+    }
+
+    /// Who makes room: those of a profile that do not run, while its gang is given up. The fleet is looked at only while
+    /// there is someone to choose.
+    pub fn released(&self, snapshot: &Snapshot, profile: &ProfileName) -> Vec<ExecutorId> {
+        if self.waits_until(profile).is_none() || snapshot.counts(profile).pending == 0 {
+            return Vec::new();
+        }
+        let waits = |entry: &&Arc<Entry>| entry.profile == *profile && entry.class().is_pending();
+        (snapshot.entries.values())
+            .filter(waits)
+            .map(|entry| entry.id)
+            .collect()
+    }
+
+    /// Until when nothing of this profile is asked for.
+    pub fn waits_until(&self, profile: &ProfileName) -> Option<Tick> {
+        match self.of.get(profile)?.phase {
+            Phase::Released { until, .. } => Some(until),
+            Phase::Unwanted | Phase::Gathering { .. } | Phase::Complete => None,
+        }
+    }
+
+    /// Since when a gang has not come together, and until when nothing is asked for; with no end while it is tried again
+    /// (spec A-31).
+    pub fn missed(&self, profile: &ProfileName) -> Option<(Tick, Option<Tick>)> {
+        match self.of.get(profile)?.phase {
+            Phase::Released { until, missed } => Some((missed.since, Some(until))),
+            Phase::Gathering { missed, .. } => missed.map(|missed| (missed.since, None)),
+            Phase::Unwanted | Phase::Complete => None,
+        }
+    }
+
+    /// When something changes though nothing is heard of.
+    pub fn due(&self) -> Option<Tick> {
+        let timeout = self.settings?.timeout;
+        let due = |gang: &Gang| match gang.phase {
+            Phase::Gathering { since, .. } => Some(since + timeout),
+            Phase::Released { until, .. } => Some(until),
+            Phase::Unwanted | Phase::Complete => None,
+        };
+        self.of.values().filter_map(due).min()
+    }
+}
+
+impl Gang {
+    fn of(least: u32) -> Self {
+        Self {
+            least,
+            there: BTreeSet::new(),
+            phase: Phase::Unwanted,
+        }
+    }
+
+    /// Who wants fewer than make a gang has those for one.
+    fn tick(
+        &mut self,
+        target: u32,
+        timeout: Duration,
+        backoff: &Backoff,
+        now: Tick,
+    ) -> Option<Change> {
+        let least = self.least.min(target);
+        let there = u32::try_from(self.there.len()).unwrap_or(u32::MAX);
+        let over = |missed: Option<Missed>| {
+            let after = now.since(missed?.since);
+            Some(Change::Over { after })
+        };
+        if target == 0 {
+            return match std::mem::replace(&mut self.phase, Phase::Unwanted) {
+                Phase::Gathering { missed, .. } => over(missed),
+                Phase::Released { missed, .. } => over(Some(missed)),
+                Phase::Unwanted | Phase::Complete => None,
+            };
+        }
+        match self.phase {
+            Phase::Complete => None,
+            Phase::Gathering { missed, .. } if there >= least => {
+                self.phase = Phase::Complete;
+                over(missed)
+            }
+            Phase::Released { missed, .. } if there >= least => {
+                self.phase = Phase::Complete;
+                over(Some(missed))
+            }
+            Phase::Unwanted => {
+                self.phase = match there >= least {
+                    true => Phase::Complete,
+                    false => Phase::Gathering {
+                        since: now,
+                        missed: None,
+                    },
+                };
+                None
+            }
+            Phase::Gathering { since, missed } if now.since(since) >= timeout => {
+                let missed = Missed {
+                    times: missed.map_or(1, |missed| missed.times.saturating_add(1)),
+                    since: missed.map_or(now, |missed| missed.since),
+                };
+                let until = now + backoff.delay(missed.times);
+                self.phase = Phase::Released { until, missed };
+                Some(Change::Missed {
+                    least,
+                    there,
+                    until,
+                })
+            }
+            Phase::Released { until, missed } if now >= until => {
+                self.phase = Phase::Gathering {
+                    since: now,
+                    missed: Some(missed),
+                };
+                None
+            }
+            Phase::Gathering { .. } | Phase::Released { .. } => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::id;
+
+    const BACKOFF: Backoff = Backoff {
+        initial: Duration::from_secs(1),
+        max: Duration::from_secs(300),
+    };
+    const TIMEOUT: Duration = Duration::from_secs(60);
+
+    fn at(seconds: u64) -> Tick {
+        Tick::after_start(Duration::from_secs(seconds))
+    }
+
+    fn tick(gang: &mut Gang, target: u32, second: u64) -> Option<Change> {
+        gang.tick(target, TIMEOUT, &BACKOFF, at(second))
+    }
+
+    fn missed(least: u32, there: u32, until: u64) -> Option<Change> {
+        let until = at(until);
+        Some(Change::Missed {
+            least,
+            there,
+            until,
+        })
+    }
+
+    // spec: B-20
+    #[test]
+    fn a_gang_that_comes_together_in_time_is_complete_for_good() {
+        let mut gang = Gang::of(2);
+        assert_eq!(tick(&mut gang, 3, 0), None);
+        gang.there.extend([id(1), id(2)]);
+        assert_eq!(tick(&mut gang, 3, 59), None);
+        gang.there.clear();
+        assert_eq!(tick(&mut gang, 3, 600), None);
+        assert_eq!(gang.phase, Phase::Complete);
+    }
+
+    // spec: B-20, A-30
+    #[test]
+    fn one_that_does_not_backs_off_in_doubling_steps_up_to_five_minutes() {
+        let mut gang = Gang::of(4);
+        gang.there.insert(id(1));
+        let (mut second, mut waits) = (0, Vec::new());
+        tick(&mut gang, 4, second);
+        for _ in 0..11 {
+            assert_eq!(tick(&mut gang, 4, second + 59), None, "it is in time yet");
+            second += 60;
+            let Some(Change::Missed { until, .. }) = tick(&mut gang, 4, second) else {
+                panic!("{gang:?} at {second}");
+            };
+            let next = until.since(at(0)).as_secs();
+            waits.push(next - second);
+            assert_eq!(tick(&mut gang, 4, next - 1), None);
+            assert!(matches!(gang.phase, Phase::Released { .. }));
+            second = next;
+            assert_eq!(tick(&mut gang, 4, second), None);
+            assert!(matches!(gang.phase, Phase::Gathering { .. }), "tried again");
+        }
+        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
+    }
+
+    // spec: B-20, A-31
+    #[test]
+    fn it_is_said_once_that_it_came_together_at_last() {
+        let mut gang = Gang::of(2);
+        tick(&mut gang, 2, 0);
+        assert_eq!(tick(&mut gang, 2, 60), missed(2, 0, 61));
+        gang.there.extend([id(1), id(2)]);
+        let after = Duration::from_secs(5);
+        assert_eq!(tick(&mut gang, 2, 65), Some(Change::Over { after }));
+        assert_eq!(tick(&mut gang, 2, 66), None);
+    }
+
+    // spec: B-20
+    #[test]
+    fn nobody_is_waited_for_where_nobody_is_wanted_and_who_wants_fewer_has_those_for_a_gang() {
+        let mut gang = Gang::of(4);
+        for second in [0, 60, 600] {
+            assert_eq!(tick(&mut gang, 0, second), None);
+        }
+        gang.there.insert(id(1));
+        assert_eq!(tick(&mut gang, 2, 600), None);
+        assert_eq!(tick(&mut gang, 2, 660), missed(2, 1, 661));
+        let after = Duration::ZERO;
+        assert_eq!(tick(&mut gang, 0, 660), Some(Change::Over { after }));
+        assert_eq!(tick(&mut gang, 1, 661), None);
+        assert_eq!(gang.phase, Phase::Complete);
+    }
+}

@@ -1,0 +1,209 @@
+//! A profile whose requests are refused for a reason of their own waits (spec ).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::model::Tick;
+use crate::planted::{self, Planted};
+use boatswain_agent::backoff::Backoff;
+
+/// A refused template waits this long, for only a change of it or of the cluster's rules can help (spec A-23).
+const BLOCKED_FOR: Duration = Duration::from_secs(300);
+
+/// Between tries after a refusal that may lift by itself (spec A-21).
+const REFUSED: Backoff = Backoff {
+    initial: Duration::from_secs(1),
+    max: Duration::from_secs(60),
+};
+
+/// Why a profile's requests are refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A quota is used up; an executor that ends may make room.
+    Quota,
+    /// The template was refused: invalid, or by admission.
+    Blocked,
+    /// The driver may not do that.
+    Rights,
+    /// The driver's credentials are not accepted.
+    Credentials,
+    /// The namespace is missing or terminating.
+    Namespace,
+}
+
+impl Kind {
+    /// Whether it ends a driver that never had an executor (spec A-24).
+    pub fn is_fatal_at_start(self) -> bool {
+        match self {
+            Kind::Blocked | Kind::Rights | Kind::Namespace => true,
+            Kind::Quota | Kind::Credentials => false,
+        }
+    }
+}
+
+/// A profile that waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hold {
+    /// Why.
+    pub kind: Kind,
+    /// In the server's words.
+    pub why: Arc<str>,
+    /// Since when.
+    pub since: Tick,
+    /// Until when nothing is asked for.
+    pub until: Tick,
+    failures: u32,
+    /// When the one request left that is tried.
+    trying: Option<Tick>,
+}
+
+impl Hold {
+    /// A refusal where there was none.
+    pub fn begin(kind: Kind, why: Arc<str>, now: Tick) -> Self {
+        Self {
+            kind,
+            why,
+            since: now,
+            until: now + wait(kind, 1),
+            failures: 1,
+            trying: None,
+        }
+    }
+
+    /// Another refusal, of a request that left at `sent`; whether it is of another kind. One that left before the
+    /// try says nothing new.
+    pub fn again(&mut self, kind: Kind, why: Arc<str>, sent: Tick, now: Tick) -> bool {
+        if !self.is_answer_to_the_try(sent) {
+            return false;
+        }
+        self.trying = None;
+        let another = kind != self.kind;
+        self.failures = if another {
+            1
+        } else {
+            self.failures.saturating_add(1)
+        };
+        (self.kind, self.why) = (kind, why);
+        self.until = now + wait(kind, self.failures);
+        another
+    }
+
+    /// An executor of the profile has ended: a quota may have room now, or in a moment, for it is reckoned anew
+    /// some time after the end (spec A-21).
+    pub fn executor_ended(&mut self, now: Tick) {
+        if self.kind == Kind::Quota {
+            self.until = self.until.min(now);
+            self.failures = 0;
+        }
+    }
+
+    /// Whether one request may be tried now.
+    pub fn allows_a_try(&self, now: Tick) -> bool {
+        now >= self.until && self.trying.is_none() && !planted::is(Planted::HoldForEver)
+    }
+
+    /// Whether one request is out, to see whether it is still so.
+    pub fn is_trying(&self) -> bool {
+        self.trying.is_some()
+    }
+
+    /// One request is tried.
+    pub fn try_one(&mut self, now: Tick) {
+        self.trying = Some(now);
+    }
+
+    /// Whether a request that left at `sent` is the one that is tried; others left before the refusal.
+    pub fn is_answer_to_the_try(&self, sent: Tick) -> bool {
+        self.trying.is_some_and(|tried| sent >= tried)
+    }
+
+    /// A request that left at `sent` was answered in another way than by a refusal of this sort, or not at all.
+    pub fn try_over(&mut self, sent: Tick) {
+        if self.is_answer_to_the_try(sent) {
+            self.trying = None;
+        }
+    }
+}
+
+fn wait(kind: Kind, failures: u32) -> Duration {
+    match kind {
+        Kind::Blocked => BLOCKED_FOR,
+        Kind::Quota | Kind::Rights | Kind::Credentials | Kind::Namespace => REFUSED.delay(failures),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Tick {
+        Tick::after_start(Duration::from_secs(seconds))
+    }
+
+    /// Tries and is refused, at this second.
+    fn refuse(hold: &mut Hold, kind: Kind, second: u64) -> bool {
+        assert!(hold.allows_a_try(at(second)), "{hold:?} at {second}");
+        hold.try_one(at(second));
+        assert!(!hold.allows_a_try(at(second)), "one at a time");
+        hold.again(kind, "no".into(), at(second), at(second))
+    }
+
+    // spec: A-21
+    #[test]
+    fn a_quota_is_tried_again_after_one_second_doubling_to_a_minute() {
+        let mut hold = Hold::begin(Kind::Quota, "full".into(), at(0));
+        let (mut second, mut waits) = (0, Vec::new());
+        for _ in 0..8 {
+            waits.push(at(second).until(hold.until).as_secs());
+            second += waits.last().unwrap();
+            refuse(&mut hold, Kind::Quota, second);
+        }
+        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
+    }
+
+    // spec: A-21
+    #[test]
+    fn a_quota_is_tried_at_once_when_an_executor_ends_and_soon_again() {
+        let mut hold = Hold::begin(Kind::Quota, "full".into(), at(0));
+        for second in [1, 3, 7, 15, 31] {
+            refuse(&mut hold, Kind::Quota, second);
+        }
+        assert!(!hold.allows_a_try(at(40)));
+        hold.executor_ended(at(40));
+        refuse(&mut hold, Kind::Quota, 40);
+        assert_eq!(hold.until, at(41), "the quota is reckoned a moment later");
+    }
+
+    // spec: A-23
+    #[test]
+    fn a_refused_template_blocks_its_profile_for_five_minutes_whoever_ends() {
+        let mut hold = Hold::begin(Kind::Blocked, "invalid".into(), at(0));
+        hold.executor_ended(at(10));
+        assert!(!hold.allows_a_try(at(299)));
+        assert!(hold.allows_a_try(at(300)));
+    }
+
+    // spec: A-21
+    #[test]
+    fn answers_to_requests_that_left_before_the_refusal_say_nothing_new() {
+        let mut hold = Hold::begin(Kind::Quota, "full".into(), at(5));
+        for _ in 0..31 {
+            assert!(!hold.again(Kind::Blocked, "old".into(), at(5), at(5)));
+        }
+        assert_eq!((hold.kind, hold.until), (Kind::Quota, at(6)));
+        hold.try_one(at(6));
+        hold.try_over(at(5));
+        assert!(!hold.allows_a_try(at(9)), "the try is still out");
+        hold.try_over(at(6));
+        assert!(hold.allows_a_try(at(9)));
+    }
+
+    // spec: A-31
+    #[test]
+    fn another_kind_of_refusal_begins_its_own_wait() {
+        let mut hold = Hold::begin(Kind::Quota, "full".into(), at(0));
+        assert!(!refuse(&mut hold, Kind::Quota, 1));
+        assert!(refuse(&mut hold, Kind::Blocked, 3));
+        assert_eq!(hold.until, at(303));
+    }
+}

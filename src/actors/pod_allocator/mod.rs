@@ -1,0 +1,434 @@
+//! PodAllocator: how many executors there are, when they are asked for, and which go.
+//!
+//! Gets batches, has [`allocation`] decide, sends the requests and tells their outcomes to the store.
+
+pub mod allocation;
+pub mod announcing;
+pub mod caps;
+pub mod claims;
+pub mod crash_loop;
+pub mod decision;
+pub mod demand;
+mod ensuring;
+pub mod failures;
+pub mod gang;
+pub mod hold;
+pub mod ids;
+pub mod messages;
+pub mod pace;
+pub mod pause;
+mod pods;
+pub mod rate;
+pub mod saying;
+pub mod slots;
+pub mod victims;
+pub mod waiting;
+
+use std::sync::Arc;
+
+use actix::{
+    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Recipient, WrapFuture,
+};
+
+use crate::actors::driver_backend::steering::messages::Stop;
+use crate::actors::event_recorder::Announce;
+use crate::actors::lifecycle_manager::messages::Ended;
+use crate::actors::metrics::messages::{AskDepths, Depths};
+use crate::actors::snapshot_store::SnapshotStore;
+use crate::actors::snapshot_store::delivery::Timing;
+use crate::actors::snapshot_store::messages::{
+    AskRound, Decided, Round, Subscribe, Subscriber, Tell,
+};
+use crate::clock::Clock;
+use crate::kubernetes::pod_template::TemplateError;
+use crate::kubernetes::{Calls, Failure, Kind as FailureKind};
+use crate::model::news::{Aim, News, Outcome};
+use crate::model::pod::Sighting;
+use crate::model::{ExecutorId, PodUid, ProfileName, Snapshot, Tick};
+use crate::planted::{self, Planted};
+
+use allocation::Allocation;
+use decision::{Action, Answer, Decision, Saying};
+use hold::Kind;
+use messages::{CannotStart, Keep, KeepFailures, KnowProfile, Reserve, StopRequesting};
+use pause::Paused;
+
+pub use pods::Pods;
+
+/// Decides how many executors are asked for and which go.
+pub struct PodAllocator {
+    allocation: Allocation,
+    calls: Calls,
+    pods: Pods,
+    clock: Clock,
+    timing: Timing,
+    store: Addr<SnapshotStore>,
+    reserve: Recipient<Reserve>,
+    keep: Recipient<Keep>,
+    keep_failures: Recipient<KeepFailures>,
+    cannot_start: Recipient<CannotStart>,
+    stop: Recipient<Stop>,
+    paused: Recipient<Paused>,
+    announcer: Option<Recipient<Announce>>,
+    /// What was last said of that.
+    pauses: Paused,
+    stopped: bool,
+    armed: Option<Tick>,
+}
+
+/// What PodAllocator is made of.
+pub struct Wiring {
+    /// What decides.
+    pub allocation: Allocation,
+    /// The API server.
+    pub calls: Calls,
+    /// How pods are made.
+    pub pods: Pods,
+    /// The time.
+    pub clock: Clock,
+    /// When batches come.
+    pub timing: Timing,
+    /// Where news goes.
+    pub store: Addr<SnapshotStore>,
+    /// Who reserves ids.
+    pub reserve: Recipient<Reserve>,
+    /// Who keeps backoffs.
+    pub keep: Recipient<Keep>,
+    /// Who keeps failures.
+    pub keep_failures: Recipient<KeepFailures>,
+    /// Who hears that there is no way to go on.
+    pub cannot_start: Recipient<CannotStart>,
+    /// Who hears that the application has failed too often.
+    pub stop: Recipient<Stop>,
+    /// Who shows which profiles are paused.
+    pub paused: Recipient<Paused>,
+    /// Who announces what lasts on the driver's pod, where it has one.
+    pub announcer: Option<Recipient<Announce>>,
+}
+
+/// The time of a next decision has come.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Wake(Tick);
+
+impl PodAllocator {
+    /// With nothing asked for yet.
+    pub fn new(wiring: Wiring) -> Self {
+        let Wiring {
+            allocation,
+            calls,
+            pods,
+            clock,
+            timing,
+            store,
+            reserve,
+            keep,
+            keep_failures,
+            cannot_start,
+            stop,
+            paused,
+            announcer,
+        } = wiring;
+        Self {
+            allocation,
+            calls,
+            pods,
+            clock,
+            timing,
+            store,
+            reserve,
+            keep,
+            keep_failures,
+            cannot_start,
+            stop,
+            paused,
+            announcer,
+            pauses: Paused::default(),
+            stopped: false,
+            armed: None,
+        }
+    }
+
+    fn carry_out(&mut self, action: Action, record: Option<&PodUid>, ctx: &mut Context<Self>) {
+        match action {
+            Action::Request { id, profile } => {
+                let outcome = Outcome::Sent {
+                    profile: profile.clone(),
+                };
+                self.send(id, profile, outcome, record, ctx);
+            }
+            Action::Repeat { id, profile } => {
+                self.send(id, profile, Outcome::SentAgain, record, ctx);
+            }
+            Action::Retire(ids, why, how) => {
+                self.store.do_send(Tell(News::Retire {
+                    ids,
+                    aim: Aim::Stay,
+                    why,
+                    how,
+                }));
+            }
+            Action::ListClaims(epoch) => self.list_claims(epoch, ctx),
+            Action::EnsureClaim(ensure) => self.ensure_claim(ensure, record, ctx),
+            Action::Reserve(up_to) => {
+                let reserved = self.reserve.send(Reserve(up_to)).into_actor(self);
+                ctx.spawn(reserved.map(|answer, this, _| {
+                    this.allocation.reserved(answer.ok().flatten());
+                    this.store.do_send(AskRound(Subscriber::Allocator));
+                }));
+            }
+            Action::Keep(backoffs) => self.keep.do_send(Keep(backoffs)),
+            Action::KeepFailures(failures) => self.keep_failures.do_send(KeepFailures(failures)),
+            Action::Avoid(avoid) => {
+                let (nodes, rather_not) = (&avoid.never, &avoid.rather_not);
+                tracing::info!(
+                    ?nodes,
+                    ?rather_not,
+                    "new executors avoid the nodes on which too many failed"
+                );
+                self.pods.avoid(avoid);
+            }
+            Action::Say(saying) => self.say(saying),
+        }
+    }
+
+    /// Makes a request, of which the store is told before it is made.
+    fn send(
+        &mut self,
+        id: ExecutorId,
+        profile: ProfileName,
+        outcome: Outcome,
+        record: Option<&PodUid>,
+        ctx: &mut Context<Self>,
+    ) {
+        if !planted::is(Planted::RequestUnannounced) {
+            self.store.do_send(Tell(News::Requested { id, outcome }));
+        }
+        let sent = self.clock.now().tick;
+        let pod = record.and_then(|record| self.pods.pod(&profile, id, record));
+        let Some(pod) = pod else {
+            let why: Arc<str> = Arc::from(format!("there is no profile {profile}"));
+            return self.answered(id, &profile, sent, Err(Refusal::NoSuchProfile(why)));
+        };
+        let pod = pod.with_claims(self.allocation.claims().given(id));
+        let calls = self.calls.clone();
+        let request = async move { calls.create_pod(&pod).await.map_err(Refusal::Failed) };
+        ctx.spawn(request.into_actor(self).map(move |answer, this, _| {
+            this.answered(id, &profile, sent, answer);
+        }));
+    }
+
+    fn answered(
+        &mut self,
+        id: ExecutorId,
+        profile: &ProfileName,
+        sent: Tick,
+        answer: Result<Sighting, Refusal>,
+    ) {
+        let (outcome, answer) = match answer {
+            Ok(pod) => (Outcome::Created(pod), Answer::Created),
+            Err(Refusal::NoSuchProfile(why)) => (
+                Outcome::Refused(Arc::clone(&why)),
+                Answer::Refused(Kind::Blocked, why),
+            ),
+            Err(Refusal::Failed(failure)) => meaning(&failure),
+        };
+        self.store.do_send(Tell(News::Requested { id, outcome }));
+        for saying in self
+            .allocation
+            .answered(profile, sent, &answer, self.clock.now())
+        {
+            self.say(saying);
+        }
+        self.store.do_send(AskRound(Subscriber::Allocator));
+    }
+
+    fn say(&mut self, saying: Saying) {
+        saying::log(&saying);
+        if let Some((announcer, note)) = self.announcer.as_ref().zip(announcing::note(&saying)) {
+            announcer.do_send(Announce(note));
+        }
+        match saying {
+            Saying::Spent { why } => {
+                self.stopped = true;
+                // There is no next round that would say it, and who ends the application has it written first.
+                if let Some(failures) = self.allocation.keep_failures() {
+                    self.keep_failures.do_send(KeepFailures(failures));
+                }
+                self.stop.do_send(Stop::OverBudget { why });
+            }
+            Saying::Fatal { kind, why } => {
+                self.stopped = true;
+                self.cannot_start.do_send(CannotStart {
+                    kind,
+                    why: why.to_string(),
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// Tells which profiles are paused, where that has changed (spec A-31).
+    fn show_pauses(&mut self, latest: &Snapshot) {
+        let pauses = Paused(self.allocation.pauses(latest));
+        if pauses != self.pauses {
+            self.paused.do_send(pauses.clone());
+            self.pauses = pauses;
+        }
+    }
+
+    /// Asks for a round at a deadline, if that is before the next round comes anyway.
+    fn arm(&mut self, wake: Option<Tick>, ctx: &mut Context<Self>) {
+        let now = self.clock.now().tick;
+        let soon = |at: &Tick| now.until(*at) < self.timing.interval;
+        if let Some(at) = wake.filter(soon)
+            && self.armed != Some(at)
+        {
+            self.armed = Some(at);
+            ctx.notify_later(Wake(at), now.until(at));
+        }
+    }
+}
+
+/// Why there is no pod.
+enum Refusal {
+    NoSuchProfile(Arc<str>),
+    Failed(Failure),
+}
+
+/// What a failed create means for its entry (spec) and for what may be asked for (spec ).
+pub(crate) fn meaning(failure: &Failure) -> (Outcome, Answer) {
+    let why = failure.explained();
+    let trouble = || Answer::Trouble(failure.retry_after, Arc::clone(&why));
+    let refused = |kind| Answer::Refused(kind, Arc::clone(&why));
+    let answer = match failure.kind {
+        FailureKind::AlreadyExists => return (Outcome::NameTaken, Answer::NameTaken),
+        FailureKind::Quota => refused(Kind::Quota),
+        FailureKind::Admission | FailureKind::Invalid => refused(Kind::Blocked),
+        FailureKind::Rights => refused(Kind::Rights),
+        FailureKind::Credentials => refused(Kind::Credentials),
+        FailureKind::NamespaceTerminating
+        | FailureKind::NamespaceMissing
+        | FailureKind::NotFound => refused(Kind::Namespace),
+        FailureKind::Wait
+        | FailureKind::Conflict
+        | FailureKind::Expired
+        | FailureKind::TooLargeVersion
+        | FailureKind::Server
+        | FailureKind::TimedOut
+        | FailureKind::Unreachable
+        | FailureKind::Broken
+        | FailureKind::Garbage => trouble(),
+    };
+    let outcome = if failure.is_refused() {
+        Outcome::Refused(why.clone())
+    } else {
+        Outcome::Broke(why.clone())
+    };
+    (outcome, answer)
+}
+
+impl Actor for PodAllocator {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.store.do_send(Subscribe {
+            subscriber: Subscriber::Allocator,
+            timing: self.timing,
+            recipient: ctx.address().recipient(),
+        });
+    }
+}
+
+impl Handler<Round> for PodAllocator {
+    type Result = ();
+
+    fn handle(&mut self, Round(batch): Round, ctx: &mut Self::Context) {
+        if !self.stopped {
+            let Decision {
+                actions,
+                cut_short,
+                wake,
+            } = self.allocation.decide(&batch, self.clock.now());
+            let record = batch.latest().record.as_ref();
+            for action in actions {
+                self.carry_out(action, record, ctx);
+            }
+            if cut_short {
+                self.store.do_send(AskRound(Subscriber::Allocator));
+            }
+            self.arm(wake, ctx);
+            self.show_pauses(batch.latest());
+        }
+        self.store.do_send(Decided(Subscriber::Allocator));
+    }
+}
+
+impl Handler<Ended> for PodAllocator {
+    type Result = ();
+
+    fn handle(&mut self, Ended(ending): Ended, _: &mut Self::Context) {
+        if self.stopped {
+            return;
+        }
+        let now = self.clock.now();
+        for saying in self.allocation.ended(&ending.entry, &ending.reason, now) {
+            self.say(saying);
+        }
+        self.store.do_send(AskRound(Subscriber::Allocator));
+    }
+}
+
+impl Handler<AskDepths> for PodAllocator {
+    type Result = Depths;
+
+    fn handle(&mut self, _: AskDepths, _: &mut Self::Context) -> Depths {
+        let requests = self.allocation.in_flight() as usize;
+        let claims = self.allocation.claims().making.in_flight() as usize;
+        Depths(vec![
+            ("requests-in-flight", requests),
+            ("claims-in-flight", claims),
+        ])
+    }
+}
+
+impl Handler<Wake> for PodAllocator {
+    type Result = ();
+
+    fn handle(&mut self, Wake(at): Wake, _: &mut Self::Context) {
+        if self.armed == Some(at) {
+            self.armed = None;
+            self.store.do_send(AskRound(Subscriber::Allocator));
+        }
+    }
+}
+
+impl Handler<KnowProfile> for PodAllocator {
+    type Result = Result<(), TemplateError>;
+
+    fn handle(&mut self, know: KnowProfile, _: &mut Self::Context) -> Self::Result {
+        let KnowProfile {
+            name,
+            spec,
+            max_pending,
+            least,
+        } = know;
+        let claims = (spec.claims.iter())
+            .map(|claim| claim.template.clone())
+            .collect();
+        self.pods.know(name.clone(), spec)?;
+        self.allocation.claims().know(name.clone(), claims);
+        self.allocation.limit_pending(name.clone(), max_pending);
+        self.allocation.know(name, least);
+        Ok(())
+    }
+}
+
+impl Handler<StopRequesting> for PodAllocator {
+    type Result = u32;
+
+    fn handle(&mut self, _: StopRequesting, _: &mut Self::Context) -> u32 {
+        self.stopped = true;
+        self.allocation.in_flight()
+    }
+}

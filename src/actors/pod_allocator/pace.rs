@@ -1,0 +1,300 @@
+//! How fast requests leave: slow start, a rate, and waiting while the API server is in trouble
+//! (spec ).
+
+use std::time::Duration;
+
+use crate::model::{Now, Tick};
+use crate::planted::{self, Planted};
+use boatswain_agent::backoff::Backoff;
+
+use super::rate::Rate;
+
+/// Limits on requests.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// At most this many in flight.
+    pub max_in_flight: u32,
+    /// At most this many new requests a second, where set.
+    pub max_rate: Option<u32>,
+    /// While the API server refuses or does not answer.
+    pub backoff: Backoff,
+}
+
+/// What an answer says of the API server as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Health {
+    /// It works.
+    Works,
+    /// It refused this one request, for a reason of the request's.
+    Refused,
+    /// It asks to wait, for as long as it says.
+    Wait(Option<Duration>),
+    /// It is in trouble: 5xx, a timeout, a connection refused or broken.
+    Trouble,
+}
+
+/// How trouble with the API server began or ended, to be said once (spec A-26).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// It began.
+    Degraded,
+    /// It ended, after this long.
+    Recovered(Duration),
+}
+
+/// How many requests may leave now.
+#[derive(Debug)]
+pub struct Pace {
+    limits: Limits,
+    in_flight: u32,
+    /// How many may be in flight: 1, 2, 4 … as answers come.
+    window: u32,
+    rate: Option<Rate>,
+    trouble: Option<Trouble>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Trouble {
+    since: Tick,
+    failures: u32,
+    /// When the last request failed that had left after the failure before.
+    last_step: Tick,
+    until: Tick,
+}
+
+impl Pace {
+    /// A pace that begins slowly.
+    pub fn new(limits: Limits, now: Tick) -> Self {
+        Self {
+            limits,
+            in_flight: 0,
+            window: 1,
+            rate: limits.max_rate.map(|most| Rate::new(most, now)),
+            trouble: None,
+        }
+    }
+
+    /// How many requests may be sent now.
+    pub fn room(&mut self, now: Tick) -> u32 {
+        if self.trouble.is_some_and(|trouble| now < trouble.until) {
+            return 0;
+        }
+        let window = self
+            .window
+            .min(self.limits.max_in_flight)
+            .saturating_sub(self.in_flight);
+        match &mut self.rate {
+            None => window,
+            Some(rate) => window.min(rate.room(now)),
+        }
+    }
+
+    /// When there may be room again, where only time stands in the way.
+    pub fn next_room(&self, now: Tick) -> Option<Tick> {
+        if let Some(trouble) = self.trouble.filter(|trouble| now < trouble.until) {
+            return Some(trouble.until);
+        }
+        let free = self.window > self.in_flight;
+        self.rate.as_ref().filter(|_| free)?.next_room(now)
+    }
+
+    /// A request leaves.
+    pub fn sent(&mut self) {
+        self.in_flight += 1;
+        if let Some(rate) = &mut self.rate {
+            rate.sent();
+        }
+    }
+
+    /// Nothing more is wanted: the next burst begins slowly again.
+    pub fn rest(&mut self) {
+        if self.in_flight == 0 && self.trouble.is_none() {
+            self.window = 1;
+        }
+    }
+
+    /// A request that left at `sent` was answered, or failed. `random` from [0, 1) is for jitter.
+    pub fn answered(&mut self, sent: Tick, health: Health, now: Now, random: f64) -> Option<Turn> {
+        if health != Health::Trouble || !planted::is(Planted::SlotLeaked) {
+            self.in_flight = self.in_flight.saturating_sub(1);
+        }
+        let now = now.tick;
+        // During trouble nothing leaves, so what left up to its last failure left before it, and is no sign of its
+        // end; nor of a failure more.
+        let old = self
+            .trouble
+            .is_some_and(|trouble| sent <= trouble.last_step);
+        let wait = match health {
+            Health::Works | Health::Refused if old => return None,
+            Health::Works | Health::Refused => {
+                let works = health == Health::Works;
+                self.window = if works {
+                    self.window.saturating_add(1)
+                } else {
+                    1
+                };
+                self.window = self.window.min(self.limits.max_in_flight.max(1));
+                return self
+                    .trouble
+                    .take()
+                    .map(|t| Turn::Recovered(now.since(t.since)));
+            }
+            Health::Wait(told) => told,
+            Health::Trouble => None,
+        };
+        self.window = 1;
+        let known = self.trouble;
+        let mut trouble = known.unwrap_or(Trouble {
+            since: now,
+            failures: 0,
+            last_step: now,
+            until: now,
+        });
+        if !old {
+            trouble.failures = trouble.failures.saturating_add(1);
+            trouble.last_step = now;
+            trouble.until = now + self.limits.backoff.jittered(trouble.failures, random);
+        }
+        if let Some(told) = wait {
+            trouble.until = trouble.until.max(now + told);
+        }
+        self.trouble = Some(trouble);
+        known.is_none().then_some(Turn::Degraded)
+    }
+
+    /// How many requests are in flight.
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Tick {
+        Tick::after_start(Duration::from_millis(millis))
+    }
+
+    fn now(millis: u64) -> Now {
+        Now::new(at(millis), jiff::Timestamp::UNIX_EPOCH)
+    }
+
+    fn pace(max_rate: Option<u32>) -> Pace {
+        let backoff = Backoff {
+            initial: Duration::from_millis(200),
+            max: Duration::from_secs(5),
+        };
+        Pace::new(
+            Limits {
+                max_in_flight: 32,
+                max_rate,
+                backoff,
+            },
+            at(0),
+        )
+    }
+
+    fn send_all(pace: &mut Pace, millis: u64) -> u32 {
+        let room = pace.room(at(millis));
+        (0..room).for_each(|_| pace.sent());
+        room
+    }
+
+    // spec: A-6
+    #[test]
+    fn requests_start_slowly_and_double_until_their_limit() {
+        let mut pace = pace(None);
+        let mut bursts = Vec::new();
+        for round in 0..7 {
+            let sent = send_all(&mut pace, round);
+            bursts.push(sent);
+            for _ in 0..sent {
+                pace.answered(at(round), Health::Works, now(round), 0.0);
+            }
+        }
+        assert_eq!(bursts, [1, 2, 4, 8, 16, 32, 32]);
+    }
+
+    // spec: A-6
+    #[test]
+    fn a_refusal_ends_the_ramp_and_a_success_resumes_it() {
+        let mut pace = pace(None);
+        for _ in 0..3 {
+            let sent = send_all(&mut pace, 0);
+            for _ in 0..sent {
+                pace.answered(at(0), Health::Works, now(0), 0.0);
+            }
+        }
+        assert_eq!(pace.room(at(0)), 8);
+        pace.sent();
+        pace.answered(at(0), Health::Refused, now(1), 0.0);
+        assert_eq!(pace.room(at(1)), 1);
+        pace.sent();
+        pace.answered(at(1), Health::Works, now(2), 0.0);
+        assert_eq!(pace.room(at(2)), 2);
+    }
+
+    // spec: A-20
+    #[test]
+    fn a_server_that_asks_to_wait_is_given_the_time_it_asks_for() {
+        let mut pace = pace(None);
+        pace.sent();
+        let wait = Health::Wait(Some(Duration::from_secs(7)));
+        assert_eq!(
+            pace.answered(at(0), wait, now(10), 0.0),
+            Some(Turn::Degraded)
+        );
+        assert_eq!(pace.room(at(7_009)), 0);
+        assert_eq!(pace.next_room(at(20)), Some(at(7_010)));
+        assert_eq!(pace.room(at(7_010)), 1);
+    }
+
+    // spec: A-26
+    #[test]
+    fn trouble_is_backed_off_without_end_and_said_when_it_begins_and_when_it_ends() {
+        let mut pace = pace(None);
+        let mut waits = Vec::new();
+        let mut time = 0;
+        for n in 0..9 {
+            assert_eq!(send_all(&mut pace, time), 1, "try {n} at {time}");
+            let turn = pace.answered(at(time), Health::Trouble, now(time), 0.0);
+            assert_eq!(turn, (n == 0).then_some(Turn::Degraded));
+            let until = pace.next_room(at(time)).unwrap().since(at(0)).as_millis() as u64;
+            waits.push(until - time);
+            time = until;
+        }
+        assert_eq!(
+            waits,
+            [200, 400, 800, 1_600, 3_200, 5_000, 5_000, 5_000, 5_000]
+        );
+        send_all(&mut pace, time);
+        let turn = pace.answered(at(time), Health::Works, now(time), 0.0);
+        assert_eq!(turn, Some(Turn::Recovered(Duration::from_millis(time))));
+    }
+
+    // spec: A-26
+    #[test]
+    fn many_requests_that_fail_together_are_one_step() {
+        let mut pace = pace(None);
+        (0..20).for_each(|_| pace.sent());
+        for millis in 1..=20 {
+            pace.answered(at(0), Health::Trouble, now(millis), 0.0);
+        }
+        assert_eq!(pace.next_room(at(20)), Some(at(201)));
+    }
+
+    // spec: A-20
+    #[test]
+    fn what_left_before_the_server_asked_to_wait_does_not_end_the_wait() {
+        let mut pace = pace(None);
+        (0..20).for_each(|_| pace.sent());
+        let wait = Health::Wait(Some(Duration::from_secs(7)));
+        pace.answered(at(0), wait, now(10), 0.0);
+        for _ in 1..20 {
+            assert_eq!(pace.answered(at(0), Health::Works, now(11), 0.0), None);
+        }
+        assert_eq!((pace.in_flight(), pace.room(at(7_009))), (0, 0));
+        assert_eq!(pace.room(at(7_010)), 1, "and it begins slowly again");
+    }
+}

@@ -1,0 +1,231 @@
+//! GroupKeeper: the PodGroups that Volcano reads, one a profile whose executors come in gangs (spec A-82).
+//!
+//! Looked at now and then, made where they are missing, and set right where they say something else.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use actix::{
+    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Recipient, WrapFuture,
+};
+use serde_json::{Value, json};
+
+use crate::actors::event_recorder::Announce;
+use crate::actors::event_recorder::events::Note;
+use crate::actors::snapshot_store::SnapshotStore;
+use crate::actors::snapshot_store::messages::LookNow;
+use crate::kubernetes::calls::PodGroupSeen;
+use crate::kubernetes::pod_template::gangs::group_name;
+use crate::kubernetes::pod_template::owner_reference;
+use crate::kubernetes::{Calls, Failure, Kind};
+use crate::model::{PodUid, ProfileName};
+use boatswain_agent::backoff::Backoff;
+
+/// From one look at them to the next, where nothing is wrong.
+const LOOK_EVERY: Duration = Duration::from_secs(300);
+
+/// The record is waited for so long at a time.
+const WAIT: Duration = Duration::from_secs(1);
+
+const TRIES: Backoff = Backoff {
+    initial: Duration::from_millis(500),
+    max: Duration::from_secs(60),
+};
+
+/// Looks after the PodGroups.
+pub struct GroupKeeper {
+    calls: Calls,
+    prefix: String,
+    least: BTreeMap<ProfileName, u32>,
+    store: Addr<SnapshotStore>,
+    announcer: Option<Recipient<Announce>>,
+    failures: u32,
+}
+
+/// What is to be done about a PodGroup.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Todo {
+    /// It is as it should be.
+    Nothing,
+    /// Make it.
+    Create(Value),
+    /// Change it, by a merge patch.
+    Patch(Value),
+}
+
+/// What is to be done about a profile's PodGroup: pure.
+pub fn todo(
+    prefix: &str,
+    profile: &ProfileName,
+    least: u32,
+    record: &PodUid,
+    seen: Option<&PodGroupSeen>,
+) -> Todo {
+    let owners = json!([owner_reference(prefix, record)]);
+    let spec = json!({"minMember": least});
+    match seen {
+        None => Todo::Create(json!({
+            "apiVersion": "scheduling.volcano.sh/v1beta1",
+            "kind": "PodGroup",
+            "metadata": {"name": group_name(prefix, profile), "ownerReferences": owners},
+            "spec": spec,
+        })),
+        Some(seen) if seen.least == least && seen.owner.as_deref() == Some(record.as_str()) => {
+            Todo::Nothing
+        }
+        Some(_) => Todo::Patch(json!({
+            "metadata": {"ownerReferences": owners},
+            "spec": spec,
+        })),
+    }
+}
+
+/// What a look came to.
+enum Looked {
+    /// All are as they should be.
+    InOrder,
+    /// The application record is not there at the moment.
+    TooEarly,
+    /// The cluster has no such kind.
+    NotInstalled,
+}
+
+/// It is time to look.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct LookAgain;
+
+impl GroupKeeper {
+    /// PodGroups of at least so many executors of these profiles; of a profile with 0 there is none.
+    pub fn new(
+        calls: Calls,
+        prefix: String,
+        mut least: BTreeMap<ProfileName, u32>,
+        store: Addr<SnapshotStore>,
+        announcer: Option<Recipient<Announce>>,
+    ) -> Self {
+        least.retain(|_, least| *least > 0);
+        Self {
+            calls,
+            prefix,
+            least,
+            store,
+            announcer,
+            failures: 0,
+        }
+    }
+
+    fn looked(&mut self, looked: Result<Looked, Failure>, ctx: &mut Context<Self>) {
+        let pause = match looked {
+            Ok(Looked::InOrder) => {
+                if std::mem::take(&mut self.failures) > 0 {
+                    tracing::info!("recovered: the PodGroups are as Volcano needs them");
+                }
+                LOOK_EVERY
+            }
+            Ok(Looked::TooEarly) => WAIT,
+            Ok(Looked::NotInstalled) => self.failed(
+                "the cluster has no kind PodGroup of scheduling.volcano.sh",
+                "install Volcano (volcano.sh), or set scheduling.gang to another word",
+            ),
+            Err(failure) => {
+                let hint = match failure.kind {
+                    Kind::Rights => "grant it: see README, \"Rights\"",
+                    _ => "it is tried again",
+                };
+                self.failed(&failure.explained(), hint)
+            }
+        };
+        ctx.notify_later(LookAgain, pause);
+    }
+
+    /// Says so, once; how long it is waited.
+    fn failed(&mut self, error: &str, hint: &str) -> Duration {
+        self.failures += 1;
+        if self.failures == 1 {
+            tracing::warn!(
+                error,
+                hint,
+                "degraded: Volcano is not told of the gangs, and their executors may wait"
+            );
+            if let Some(announcer) = &self.announcer {
+                announcer.do_send(Announce(Note {
+                    reason: "PodGroupMissing",
+                    about: self.prefix.clone(),
+                    text: format!("Volcano is not told of the gangs: {error}: {hint}"),
+                    warning: true,
+                }));
+            }
+        }
+        TRIES.delay(self.failures)
+    }
+}
+
+impl Actor for GroupKeeper {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.notify(LookAgain);
+    }
+}
+
+impl Handler<LookAgain> for GroupKeeper {
+    type Result = ();
+
+    fn handle(&mut self, _: LookAgain, ctx: &mut Self::Context) {
+        let (calls, store) = (self.calls.clone(), self.store.clone());
+        let (prefix, least) = (self.prefix.clone(), self.least.clone());
+        let look = async move {
+            let snapshot = store.send(LookNow).await.ok();
+            // While the record is not there nothing may be owned by it (spec K-2).
+            let record = snapshot
+                .filter(|look| look.0.adopted)
+                .and_then(|look| look.0.record);
+            let Some(record) = record else {
+                return Ok(Looked::TooEarly);
+            };
+            if !calls.serves_pod_groups().await? {
+                return Ok(Looked::NotInstalled);
+            }
+            for (profile, least) in &least {
+                let name = group_name(&prefix, profile);
+                let seen = calls.get_pod_group(&name).await?;
+                match todo(&prefix, profile, *least, &record, seen.as_ref()) {
+                    Todo::Nothing => {}
+                    Todo::Create(group) => calls.create_pod_group(&group).await?,
+                    Todo::Patch(patch) => calls.patch_pod_group(&name, &patch).await?,
+                }
+            }
+            Ok(Looked::InOrder)
+        };
+        ctx.spawn(look.into_actor(self).map(|looked, this, ctx| {
+            this.looked(looked, ctx);
+        }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // spec: A-82
+    #[test]
+    fn a_pod_group_is_made_set_right_and_left_alone() {
+        let (profile, record) = ("default".into(), PodUid::from("r1"));
+        let todo = |seen: Option<PodGroupSeen>| todo("etl", &profile, 4, &record, seen.as_ref());
+        let seen = |least, owner: &str| {
+            let owner = Some(owner.to_owned());
+            Some(PodGroupSeen { least, owner })
+        };
+        assert_eq!(todo(seen(4, "r1")), Todo::Nothing);
+        let Todo::Create(group) = todo(None) else {
+            panic!("it is missing");
+        };
+        assert_eq!(group["metadata"]["name"], "etl-default");
+        assert_eq!(group["spec"]["minMember"], 4);
+        assert_eq!(group["metadata"]["ownerReferences"][0]["uid"], "r1");
+        for wrong in [seen(3, "r1"), seen(4, "r0")] {
+            assert!(matches!(todo(wrong), Todo::Patch(_)));
+        }
+    }
+}

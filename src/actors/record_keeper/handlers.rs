@@ -1,0 +1,215 @@
+//! What RecordKeeper is told, and what it does about it.
+
+use std::time::Duration;
+
+use actix::{Actor, AsyncContext, Context, Handler, ResponseFuture, StreamHandler};
+use jiff::Timestamp;
+use tokio::sync::oneshot;
+
+use super::keeping::Effect;
+use super::messages::{DeleteRecord, FinishRecord, Flush};
+use super::{RecordKeeper, Wake};
+use crate::actors::driver_backend::messages::KeepTargets;
+use crate::actors::driver_backend::profiles::KeepProfile;
+use crate::actors::driver_backend::steering::messages::KeepHeld;
+use crate::actors::pod_allocator::crash_loop::Kept;
+use crate::actors::pod_allocator::messages::{Keep, KeepFailures, Reserve};
+use crate::actors::snapshot_store::messages::{Decided, Round, Subscribe, Subscriber};
+use crate::kubernetes::calls::ConfigMap;
+use crate::kubernetes::record::SavedBackoff;
+use crate::kubernetes::{Failure, WatchLine};
+use crate::model::{ExecutorId, Now};
+
+impl Actor for RecordKeeper {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.store.do_send(Subscribe {
+            subscriber: Subscriber::Record,
+            timing: self.timing,
+            recipient: ctx.address().recipient(),
+        });
+        self.check_belongings();
+        self.pump(ctx);
+    }
+}
+
+impl Handler<Round> for RecordKeeper {
+    type Result = ();
+
+    fn handle(&mut self, Round(batch): Round, ctx: &mut Self::Context) {
+        let before = std::mem::replace(&mut self.latest, batch.latest().clone());
+        if self.latest.epoch != before.epoch {
+            self.keeping.begin_epoch(self.latest.epoch);
+        }
+        if self.latest.record.is_none() && before.record.is_some() {
+            self.keeping.check();
+        }
+        let changed = batch.changed_executors();
+        if !changed.is_empty() {
+            self.stale = true;
+            self.keeping.gather(self.clock.now().tick);
+        }
+        // Also while there is no record: one that ends meanwhile must not be waited for when there is one again.
+        let record = self.keeping.uid();
+        for id in changed {
+            let entry = self.latest.entry(id).map(AsRef::as_ref);
+            if !self.latest.of_sets {
+                self.owners.see(id, entry, record);
+            }
+            self.made.see(id, entry);
+        }
+        self.pump(ctx);
+        self.store.do_send(Decided(Subscriber::Record));
+    }
+}
+
+impl Handler<Wake> for RecordKeeper {
+    type Result = ();
+
+    fn handle(&mut self, Wake(at): Wake, ctx: &mut Self::Context) {
+        if self.armed == Some(at) {
+            self.armed = None;
+            self.pump(ctx);
+        }
+    }
+}
+
+impl Handler<Reserve> for RecordKeeper {
+    type Result = ResponseFuture<Option<ExecutorId>>;
+
+    fn handle(&mut self, Reserve(up_to): Reserve, ctx: &mut Self::Context) -> Self::Result {
+        let (answer, reserved) = oneshot::channel();
+        self.reservations.push((up_to, answer));
+        self.keeping
+            .change_now(|record| record.reserved = record.reserved.max(Some(up_to)));
+        self.pump(ctx);
+        Box::pin(async move { reserved.await.ok() })
+    }
+}
+
+impl Handler<Keep> for RecordKeeper {
+    type Result = ();
+
+    fn handle(&mut self, Keep(kept): Keep, ctx: &mut Self::Context) {
+        let now = self.clock.now();
+        let save = |kept: Kept| SavedBackoff {
+            step: kept.step,
+            until: wall_deadline(now, kept.remaining),
+        };
+        let backoffs = kept
+            .into_iter()
+            .map(|(profile, kept)| (profile, save(kept)))
+            .collect();
+        self.change(|record| record.backoffs = backoffs, ctx);
+    }
+}
+
+impl Handler<KeepFailures> for RecordKeeper {
+    type Result = ();
+
+    fn handle(&mut self, KeepFailures(failures): KeepFailures, ctx: &mut Self::Context) {
+        self.change(|record| record.failures = failures, ctx);
+    }
+}
+
+impl Handler<KeepTargets> for RecordKeeper {
+    type Result = ();
+
+    fn handle(&mut self, KeepTargets(targets): KeepTargets, ctx: &mut Self::Context) {
+        self.change(|record| record.targets.extend(targets), ctx);
+    }
+}
+
+impl Handler<KeepHeld> for RecordKeeper {
+    type Result = ();
+
+    /// Written at once: who brings executors back that somebody has held does harm.
+    fn handle(&mut self, KeepHeld(held): KeepHeld, ctx: &mut Self::Context) {
+        self.keeping.change_now(|record| record.held = held);
+        self.pump(ctx);
+    }
+}
+
+impl Handler<KeepProfile> for RecordKeeper {
+    type Result = ();
+
+    fn handle(&mut self, keep: KeepProfile, ctx: &mut Self::Context) {
+        let KeepProfile { name, described } = keep;
+        self.keeping
+            .change_now(|record| drop(record.profiles.insert(name, described)));
+        self.pump(ctx);
+    }
+}
+
+impl Handler<Flush> for RecordKeeper {
+    type Result = ResponseFuture<()>;
+
+    fn handle(&mut self, _: Flush, ctx: &mut Self::Context) -> Self::Result {
+        let (done, flushed) = oneshot::channel();
+        self.flushes.push(done);
+        self.gather();
+        self.keeping.change_now(|_| ());
+        if self.keeping.is_written() {
+            self.carry_out(vec![Effect::Flushed]);
+        }
+        self.pump(ctx);
+        Box::pin(async move { flushed.await.unwrap_or_default() })
+    }
+}
+
+impl Handler<FinishRecord> for RecordKeeper {
+    type Result = ResponseFuture<()>;
+
+    fn handle(
+        &mut self,
+        FinishRecord { code, why }: FinishRecord,
+        ctx: &mut Self::Context,
+    ) -> Self::Result {
+        self.keeping.change_now(|record| {
+            (record.finished, record.finished_why) = (Some(code), why);
+        });
+        <Self as Handler<Flush>>::handle(self, Flush, ctx)
+    }
+}
+
+impl Handler<DeleteRecord> for RecordKeeper {
+    type Result = ResponseFuture<()>;
+
+    fn handle(&mut self, _: DeleteRecord, ctx: &mut Self::Context) -> Self::Result {
+        let (done, deleted) = oneshot::channel();
+        self.deletions.push(done);
+        self.keeping.delete();
+        if self.keeping.uid().is_none() {
+            self.carry_out(vec![Effect::Deleted]);
+        }
+        self.pump(ctx);
+        Box::pin(async move { deleted.await.unwrap_or_default() })
+    }
+}
+
+impl StreamHandler<Result<WatchLine<ConfigMap>, Failure>> for RecordKeeper {
+    fn handle(&mut self, line: Result<WatchLine<ConfigMap>, Failure>, ctx: &mut Self::Context) {
+        let effects = match line {
+            Ok(WatchLine::Seen(map)) => self.keeping.seen(&map),
+            Ok(WatchLine::Deleted(map)) => self.keeping.seen_deleted(&map.uid),
+            Ok(WatchLine::Bookmark(_) | WatchLine::UnknownType(_)) => Vec::new(),
+            // The stream ends after these by itself, or goes on; the record is read in any case.
+            Ok(WatchLine::Expired | WatchLine::Error(_)) | Err(_) => {
+                self.keeping.check();
+                Vec::new()
+            }
+        };
+        self.carry_out(effects);
+        self.pump(ctx);
+    }
+
+    fn finished(&mut self, ctx: &mut Self::Context) {
+        self.watch_ended(ctx);
+    }
+}
+
+/// When a backoff ends, by the wall clock, for a successor.
+fn wall_deadline(now: Now, remaining: Duration) -> Timestamp {
+    now.wall.checked_add(remaining).unwrap_or(now.wall)
+}

@@ -1,0 +1,418 @@
+//! RecordKeeper: what Kubernetes cannot tell a successor is kept in the application record (spec O-30), and whoever
+//! changes it is noticed (spec W-7).
+//!
+//! Gets batches like every subscriber, has [`keeping`] decide and makes the calls. It also sees to it that every
+//! living executor's pod is owned by the record that is (spec K-2).
+
+pub mod belongings;
+mod handlers;
+pub mod keeping;
+pub mod messages;
+pub mod owners;
+mod watching;
+
+use std::time::Duration;
+
+use actix::{ActorFutureExt, Addr, AsyncContext, Context, Message, Recipient, WrapFuture};
+use futures::StreamExt;
+use serde_json::json;
+use tokio::sync::oneshot;
+
+use crate::actors::snapshot_store::SnapshotStore;
+use crate::actors::snapshot_store::delivery::Timing;
+use crate::actors::snapshot_store::messages::Tell;
+use crate::clock::Clock;
+use crate::kubernetes::pod_template::owner_reference;
+use crate::kubernetes::record::{Record, record_name};
+use crate::kubernetes::{Calls, Deleted};
+use crate::model::made::Made;
+use crate::model::news::News;
+use crate::model::{Epoch, ExecutorId, IdSet, PodUid, Snapshot, Tick};
+
+use belongings::Belongings;
+use keeping::{Answer, Effect, Keeping, Op};
+use messages::DriverIsOver;
+use owners::{Adoption, Owners};
+use watching::Watching;
+
+/// Between tries to give executors to a new record.
+const ADOPT_AGAIN: Duration = Duration::from_secs(1);
+
+/// Keeps the application record.
+pub struct RecordKeeper {
+    keeping: Keeping,
+    owners: Owners,
+    belongings: Belongings,
+    calls: Calls,
+    prefix: String,
+    clock: Clock,
+    timing: Timing,
+    store: Addr<SnapshotStore>,
+    over: Recipient<DriverIsOver>,
+    latest: Snapshot,
+    /// How many executors were made (spec A-5).
+    made: Made,
+    /// Executors changed since the record's intervals were made from a snapshot.
+    stale: bool,
+    /// The record was seen, but not all of the living are given to it yet.
+    unconfirmed: Option<(PodUid, Epoch)>,
+    reservations: Vec<(ExecutorId, oneshot::Sender<ExecutorId>)>,
+    flushes: Vec<oneshot::Sender<()>>,
+    deletions: Vec<oneshot::Sender<()>>,
+    armed: Option<Tick>,
+    watching: Watching,
+}
+
+/// What RecordKeeper is made of.
+pub struct Wiring {
+    /// The record as the start has written it.
+    pub keeping: Keeping,
+    /// What it owns beside executors.
+    pub belongings: Belongings,
+    /// The API server.
+    pub calls: Calls,
+    /// The prefix of all that boatswain makes.
+    pub prefix: String,
+    /// The time.
+    pub clock: Clock,
+    /// When batches come.
+    pub timing: Timing,
+    /// Where news goes.
+    pub store: Addr<SnapshotStore>,
+    /// Who hears that this driver is over.
+    pub over: Recipient<DriverIsOver>,
+}
+
+/// The time of a next call has come.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Wake(Tick);
+
+impl RecordKeeper {
+    /// With the record as it is.
+    pub fn new(wiring: Wiring) -> Self {
+        let Wiring {
+            keeping,
+            belongings,
+            calls,
+            prefix,
+            clock,
+            timing,
+            store,
+            over,
+        } = wiring;
+        Self {
+            made: keeping.made(),
+            keeping,
+            owners: Owners::default(),
+            belongings,
+            calls,
+            prefix,
+            clock,
+            timing,
+            store,
+            over,
+            latest: Snapshot::default(),
+            stale: false,
+            unconfirmed: None,
+            reservations: Vec::new(),
+            flushes: Vec::new(),
+            deletions: Vec::new(),
+            armed: None,
+            watching: Watching::default(),
+        }
+    }
+
+    /// Makes the next call, if one is to be made, and arms a timer for the one after.
+    fn pump(&mut self, ctx: &mut Context<Self>) {
+        let now = self.clock.now();
+        if self.stale && self.keeping.wants_intervals(now.tick) {
+            self.stale = false;
+            self.gather();
+        }
+        if let Some(op) = self.keeping.next(now.tick) {
+            self.call(op, ctx);
+        }
+        self.look_after(now.tick, ctx);
+        self.adopt(ctx);
+        self.rewatch(now.tick, ctx);
+        let next = [
+            self.keeping.next_at(),
+            self.belongings.next_at(),
+            self.watching.next_at(),
+        ]
+        .into_iter()
+        .flatten()
+        .filter(|at| *at > now.tick);
+        if let Some(at) = next.min()
+            && self.armed != Some(at)
+        {
+            self.armed = Some(at);
+            ctx.notify_later(Wake(at), now.tick.until(at));
+        }
+    }
+
+    /// Puts into the record what the latest snapshot says of ids, where it knows them all.
+    fn gather(&mut self) {
+        if let Some((ended, bound)) = intervals(&self.latest) {
+            self.keeping.set_intervals(ended, bound, self.made.count());
+        }
+    }
+
+    fn call(&self, op: Op, ctx: &mut Context<Self>) {
+        let (calls, name) = (self.calls.clone(), record_name(&self.prefix));
+        let call = async move {
+            let answer = match op {
+                Op::Get => calls.get_config_map(&name).await.map(Answer::Got),
+                Op::Create(map) => calls.create_config_map(&map).await.map(Answer::Written),
+                Op::Replace(map) => calls
+                    .replace_config_map(&name, &map)
+                    .await
+                    .map(Answer::Written),
+                Op::Delete(uid, version) => {
+                    let deleted = calls.delete_config_map(&name, &uid, &version).await;
+                    deleted.map(|deleted| match deleted {
+                        Deleted::Accepted(_) | Deleted::NothingThere => Answer::Deleted,
+                    })
+                }
+            };
+            answer.unwrap_or_else(Answer::Failed)
+        };
+        ctx.spawn(call.into_actor(self).map(|answer, this, ctx| {
+            let effects = this.keeping.answered(answer, this.clock.now().tick);
+            this.carry_out(effects);
+            this.pump(ctx);
+        }));
+    }
+
+    fn carry_out(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Seen { uid, epoch } => self.record_seen(uid, epoch),
+                Effect::Lost => {
+                    tracing::warn!(
+                        "the application record is gone: nothing is requested until it is made anew"
+                    );
+                    self.store.do_send(Tell(News::RecordLost));
+                }
+                Effect::Reserved(up_to) => {
+                    let waiting = std::mem::take(&mut self.reservations);
+                    let (done, left): (Vec<_>, Vec<_>) = waiting
+                        .into_iter()
+                        .partition(|(wanted, _)| *wanted <= up_to);
+                    self.reservations = left;
+                    for (_, answer) in done {
+                        // Whoever asked may be gone.
+                        let _ = answer.send(up_to);
+                    }
+                }
+                Effect::Flushed => answer_all(&mut self.flushes),
+                Effect::Deleted => answer_all(&mut self.deletions),
+                Effect::Over(over) => self.over.do_send(DriverIsOver(over)),
+                Effect::Troubled(error) => {
+                    tracing::warn!(%error, "the application record cannot be read or written: trying again");
+                }
+                Effect::Recovered => {
+                    tracing::info!("the application record can be read and written again")
+                }
+            }
+        }
+    }
+
+    fn record_seen(&mut self, uid: PodUid, epoch: Epoch) {
+        let known = self.latest.record.as_ref() == Some(&uid) && self.latest.epoch == epoch;
+        if known {
+            return;
+        }
+        // What sets have made belongs to them, and they to the record: SetScaler sees to that.
+        if !self.latest.of_sets {
+            for (id, entry) in self.latest.entries.iter() {
+                self.owners.see(id, Some(entry), Some(&uid));
+            }
+        }
+        self.belongings.check(&uid);
+        self.unconfirmed = Some((uid, epoch));
+        self.confirm();
+    }
+
+    /// Tells the store that the record is there, once all the living are given to it (spec K-2) and what executors mount
+    /// is there, too (spec K-8).
+    fn confirm(&mut self) {
+        if self.owners.is_settled()
+            && self.belongings.is_settled()
+            && let Some((uid, epoch)) = self.unconfirmed.take()
+        {
+            self.store.do_send(Tell(News::RecordSeen { uid, epoch }));
+        }
+    }
+
+    /// Sees to it that what executors mount is there, and the record's.
+    fn look_after(&mut self, now: Tick, ctx: &mut Context<Self>) {
+        let Some(record) = self.belongings.next(now) else {
+            return;
+        };
+        let settle = (self.belongings).settle(self.calls.clone(), &self.prefix, &record);
+        ctx.spawn(settle.into_actor(self).map(move |settled, this, ctx| {
+            let now = this.clock.now().tick;
+            if let Some(failure) = this.belongings.answered(record, settled, now) {
+                let error = failure.explained();
+                tracing::warn!(%error, "what the application record owns cannot be looked after");
+            }
+            this.confirm();
+            this.pump(ctx);
+        }));
+    }
+
+    /// Gives executors to the record.
+    fn adopt(&mut self, ctx: &mut Context<Self>) {
+        let Some(record) = self.keeping.uid() else {
+            return;
+        };
+        let latest = &self.latest;
+        for Adoption { id, name, uid } in self.owners.next(|id| latest.entry(id)) {
+            let (calls, epoch) = (self.calls.clone(), self.latest.epoch);
+            let owner = owner_reference(&self.prefix, record);
+            let patch = json!({"metadata": {"uid": uid.as_str(), "ownerReferences": [owner]}});
+            let call = async move { calls.patch_pod(&name, &patch).await };
+            ctx.spawn(call.into_actor(self).map(move |answer, this, ctx| {
+                let succeeded = answer.is_ok();
+                match answer {
+                    Ok(Some(pod)) => this.store.do_send(Tell(News::Seen { pod, epoch })),
+                    Ok(None) => {}
+                    Err(failure) => {
+                        let (executor, error) = (id.get(), failure.message);
+                        tracing::warn!(executor, %error, "its pod could not be given to the application record");
+                    }
+                }
+                this.owners.answered(id, succeeded);
+                this.confirm();
+                let again = this.clock.now().tick + if succeeded { Duration::ZERO } else { ADOPT_AGAIN };
+                ctx.notify_later(Wake(again), this.clock.now().tick.until(again));
+                this.armed = Some(again);
+            }));
+        }
+    }
+
+    /// Watches the record from the version that is known, where it is not watched (spec W-7).
+    fn rewatch(&mut self, now: Tick, ctx: &mut Context<Self>) {
+        if !self.keeping.is_settled() || !self.watching.is_due(now) {
+            return;
+        }
+        let Some(version) = self.keeping.version().cloned() else {
+            return;
+        };
+        self.watching.begin(now);
+        let (calls, name) = (self.calls.clone(), record_name(&self.prefix));
+        let open = async move {
+            calls
+                .watch_config_map(&name, Some(&version), watching::SECONDS)
+                .await
+        };
+        ctx.spawn(open.into_actor(self).map(|opened, this, ctx| match opened {
+            Ok(lines) => {
+                let deadline = tokio::time::sleep(watching::DEADLINE);
+                ctx.add_stream(lines.take_until(Box::pin(deadline)));
+            }
+            Err(failure) => {
+                let error = &failure.message;
+                tracing::debug!(%error, "the watch on the application record did not begin");
+                this.watch_ended(ctx);
+            }
+        }));
+    }
+
+    /// What the record owns is looked after, where there is one.
+    fn check_belongings(&mut self) {
+        if let Some(record) = self.keeping.uid() {
+            self.belongings.check(record);
+        }
+    }
+
+    fn watch_ended(&mut self, ctx: &mut Context<Self>) {
+        self.watching.ended(self.clock.now().tick);
+        self.keeping.check();
+        self.check_belongings();
+        self.pump(ctx);
+    }
+
+    fn change(&mut self, change: impl FnOnce(&mut Record), ctx: &mut Context<Self>) {
+        self.keeping.change(change, self.clock.now().tick);
+        self.pump(ctx);
+    }
+}
+
+fn answer_all(waiting: &mut Vec<oneshot::Sender<()>>) {
+    for done in waiting.drain(..) {
+        // Whoever asked may be gone.
+        let _ = done.send(());
+    }
+}
+
+/// The ids that have ended, and those that are bound to a pod and have not, or have and nobody was told. Before adoption
+/// nobody knows: then the record keeps what earlier incarnations wrote (spec O-30, O-31, L-1).
+fn intervals(snapshot: &Snapshot) -> Option<(IdSet, IdSet)> {
+    let mut bound = snapshot.unfound.clone();
+    let known =
+        (bound.ids()).filter(|id| snapshot.entry(*id).is_some() || snapshot.ended.contains(*id));
+    for id in known.collect::<Vec<_>>() {
+        bound.remove(id);
+    }
+    let bindings = (snapshot.entries.values())
+        .filter(|entry| entry.owes_telling() || entry.uid().is_some() && !entry.is_gone());
+    for entry in bindings {
+        bound.insert(entry.id);
+    }
+    (snapshot.adopted).then(|| (snapshot.ended.clone(), bound))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::news::{News, Outcome};
+    use crate::testing::{Story, id};
+
+    // spec: L-1, O-30
+    #[test]
+    fn one_that_is_gone_stays_in_the_record_until_its_end_was_told() {
+        let mut story = Story::new(&[("default", 1)]);
+        let profile = "default".into();
+        story.requested(1, Outcome::Sent { profile });
+        story.created(1);
+        story.runs(1);
+        story.goes(1);
+        assert!(story.entry(1).unwrap().is_gone());
+        let open = |story: &Story| intervals(story.current()).unwrap().1;
+        assert_eq!(open(&story), IdSet::from_iter([id(1)]));
+        story.tell(News::Told { id: id(1) });
+        assert_eq!(open(&story), IdSet::new());
+    }
+
+    // spec: O-31, L-1, S-15
+    #[test]
+    fn what_the_first_list_did_not_show_stays_in_the_record_as_long_as_nobody_was_told() {
+        let mut story = Story::new(&[("default", 1)]);
+        let profile = "default".into();
+        story.requested(1, Outcome::Sent { profile });
+        story.created(1);
+        let mut snapshot = story.current().clone();
+        snapshot.unfound = [1, 2, 3].map(id).into_iter().collect();
+        snapshot.ended.insert(id(2));
+        let (_, bound) = intervals(&snapshot).unwrap();
+        assert_eq!(bound, IdSet::from_iter([id(1), id(3)]));
+        story.exits(1, 0);
+        story.goes(1);
+        story.tell(News::Told { id: id(1) });
+        snapshot.entries = story.current().entries.clone();
+        let (_, bound) = intervals(&snapshot).unwrap();
+        assert_eq!(bound, IdSet::from_iter([id(3)]), "it is told of already");
+    }
+
+    // spec: O-30, O-31, L-1
+    #[test]
+    fn a_driver_that_ends_before_it_has_adopted_leaves_what_the_record_says_of_executors() {
+        let mut snapshot = Snapshot::default();
+        assert_eq!(intervals(&snapshot), None);
+        snapshot.adopted = true;
+        assert_eq!(intervals(&snapshot), Some((IdSet::new(), IdSet::new())));
+    }
+}

@@ -1,0 +1,167 @@
+//! What is to be done about each set: it is made, brought up to date, scaled, or deleted.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{Action, Scaling};
+use crate::actors::set_scaler::sizing::{self, Going, Size};
+use crate::kubernetes::{SetKind, SetSeen};
+use crate::model::executor::{How, Why};
+use crate::model::snapshot::Snapshot;
+use crate::model::{Entry, ExecutorId, Pod, ProfileName, Tick};
+
+impl Scaling {
+    pub(super) fn look_after_sets(
+        &mut self,
+        latest: &Snapshot,
+        now: Tick,
+        actions: &mut Vec<Action>,
+    ) {
+        let busy = self.sets.values().any(|trial| trial.in_flight);
+        let Some(observed) = self.observed.clone().filter(|_| now < self.look_at) else {
+            // What is written while it is looked at would be taken for undone.
+            if !busy && self.look.may_begin(now) {
+                self.look.begin();
+                actions.push(Action::Look);
+            }
+            return;
+        };
+        let mut names: BTreeMap<String, Option<ProfileName>> =
+            observed.keys().map(|name| (name.clone(), None)).collect();
+        for profile in latest.targets.keys().chain(self.hashes.keys()) {
+            let name = format!("{}-{profile}", self.settings.prefix);
+            names.insert(name, Some(profile.clone()));
+        }
+        self.retire_others(latest, &names, actions);
+        for (name, profile) in names {
+            let seen = observed.get(&name);
+            let may = self.sets.get(&name).is_none_or(|t| t.may_begin(now));
+            if may && let Some(action) = self.next(&name, profile, seen, latest, now, actions) {
+                self.sets.entry(name).or_default().begin();
+                actions.push(action);
+            }
+        }
+    }
+
+    /// Executors that no set has made, as before the strategy was changed, make room.
+    fn retire_others(
+        &self,
+        latest: &Snapshot,
+        names: &BTreeMap<String, Option<ProfileName>>,
+        actions: &mut Vec<Action>,
+    ) {
+        let of_a_set = |pod: &Pod| {
+            names.keys().any(|name| {
+                let rest = pod.name.strip_prefix(name.as_str());
+                rest.is_some_and(|rest| rest.starts_with('-'))
+            })
+        };
+        let other = |entry: &&Arc<Entry>| {
+            entry.leaving.is_none()
+                && !entry.has_ended()
+                && entry.pod().is_some_and(|pod| !of_a_set(pod))
+        };
+        let others = latest.entries.values().filter(other);
+        let (drained, deleted): (Vec<_>, Vec<_>) = others
+            .map(|entry| (entry.id, entry.session.registered))
+            .partition(|(_, registered)| *registered);
+        let within = self.settings.decommission_timeout;
+        for (ids, how) in [(drained, How::Drain { within }), (deleted, How::Delete)] {
+            let ids: Vec<ExecutorId> = ids.into_iter().map(|(id, _)| id).collect();
+            if !ids.is_empty() {
+                actions.push(Action::Retire(ids, Why::ScaledDown, how));
+            }
+        }
+    }
+
+    /// What is to be done about one set next.
+    fn next(
+        &mut self,
+        name: &str,
+        profile: Option<ProfileName>,
+        seen: Option<&SetSeen>,
+        latest: &Snapshot,
+        now: Tick,
+        actions: &mut Vec<Action>,
+    ) -> Option<Action> {
+        let exited = self.exited.clone();
+        let going = Going {
+            kind: self.settings.kind,
+            set: name,
+            exited: &exited,
+            within: self.settings.decommission_timeout,
+            now,
+        };
+        let target = match &profile {
+            Some(profile) if !self.ending => latest.target(profile),
+            _ => 0,
+        };
+        let size = going.size(profile.as_ref(), target, seen, latest, self.ending);
+        let Size { replicas, victims } = size;
+        let Some(seen) = seen else {
+            let known = profile.filter(|profile| self.hashes.contains_key(profile));
+            let wanted = replicas > 0 && !self.ending;
+            return known
+                .filter(|_| wanted)
+                .map(|profile| Action::Create(profile, replicas));
+        };
+        if seen.deleting {
+            return None;
+        }
+        if self.ending {
+            return (replicas == 0).then(|| Action::Delete(seen.clone()));
+        }
+        if let Some(profile) = &profile {
+            let hash = self.hashes.get(profile);
+            let outdated = hash.is_some() && hash != seen.template.as_ref();
+            if outdated || seen.owner != latest.record {
+                return Some(Action::Update(profile.clone(), seen.clone()));
+            }
+        }
+        if !victims.is_empty() {
+            actions.extend(victims.retire());
+            return None;
+        }
+        if replicas < seen.replicas
+            && self.settings.kind == SetKind::Deployment
+            && self.cheapen(profile.as_ref(), &going, latest, actions)
+        {
+            return None;
+        }
+        (replicas != seen.replicas).then(|| Action::Scale(seen.clone(), replicas))
+    }
+
+    /// Has those be the first to go that are to go; whether that is still under way (spec A-81).
+    fn cheapen(
+        &mut self,
+        profile: Option<&ProfileName>,
+        going: &Going<'_>,
+        latest: &Snapshot,
+        actions: &mut Vec<Action>,
+    ) -> bool {
+        let mut waits = false;
+        let most = self.settings.max_in_flight as usize;
+        let mut room = most.saturating_sub(self.about_pods());
+        for entry in sizing::leaving(latest, profile) {
+            let Some(pod) = entry.pod().filter(|_| !going.drains(entry)) else {
+                continue;
+            };
+            match self.cheap.get(&entry.id) {
+                Some(under_way) => waits |= under_way,
+                None => {
+                    waits = true;
+                    if room > 0 {
+                        room -= 1;
+                        self.cheap.insert(entry.id, true);
+                        actions.push(Action::Cheapen {
+                            id: entry.id,
+                            uid: pod.uid.clone(),
+                            name: Arc::clone(&pod.name),
+                        });
+                    }
+                }
+            }
+        }
+        waits
+    }
+}

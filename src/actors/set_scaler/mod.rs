@@ -1,0 +1,380 @@
+//! SetScaler: where sets make the executors' pods, how large each is, and which executor each pod is (spec ).
+//!
+//! Gets batches, has [`decision`] decide, makes the calls and tells their answers to the store. It stands in
+//! PodAllocator's place.
+
+pub mod decision;
+pub mod messages;
+mod sizing;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use actix::{Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Recipient, WrapFuture};
+use serde_json::json;
+
+use crate::actors::driver_backend::steering::messages::Stop;
+use crate::actors::lifecycle_manager::messages::Ended;
+use crate::actors::metrics::messages::{AskDepths, Depths};
+use crate::actors::pod_allocator::messages::{KeepFailures, KnowProfile, Reserve, StopRequesting};
+use crate::actors::snapshot_store::SnapshotStore;
+use crate::actors::snapshot_store::delivery::Timing;
+use crate::actors::snapshot_store::messages::{
+    AskRound, Decided, Round, Subscribe, Subscriber, Tell,
+};
+use crate::clock::Clock;
+use crate::kubernetes::labels::POD_DELETION_COST;
+use crate::kubernetes::pod_template::TemplateError;
+use crate::kubernetes::set_template::Sets;
+use crate::kubernetes::{Calls, Failure, SetSeen};
+use crate::model::executor::{How, Why};
+use crate::model::news::{Aim, News};
+use crate::model::pod::Sighting;
+use crate::model::{Entry, Epoch, ExecutorId, LossReason, PodUid};
+
+use decision::{Action, Scaling};
+use messages::EndSets;
+
+/// What a pod that is to go costs, so that no other goes before it.
+const CHEAPEST: &str = "-2147483647";
+
+/// Looks after the sets.
+pub struct SetScaler {
+    scaling: Scaling,
+    sets: Sets,
+    calls: Calls,
+    clock: Clock,
+    timing: Timing,
+    store: Addr<SnapshotStore>,
+    reserve: Recipient<Reserve>,
+    keep_failures: Recipient<KeepFailures>,
+    stop: Recipient<Stop>,
+    epoch: Epoch,
+    stopped: bool,
+}
+
+/// What SetScaler is made of.
+pub struct Wiring {
+    /// What decides.
+    pub scaling: Scaling,
+    /// How sets are made.
+    pub sets: Sets,
+    /// The API server.
+    pub calls: Calls,
+    /// The time.
+    pub clock: Clock,
+    /// When batches come.
+    pub timing: Timing,
+    /// Where news goes.
+    pub store: Addr<SnapshotStore>,
+    /// Who reserves ids.
+    pub reserve: Recipient<Reserve>,
+    /// Who keeps failures.
+    pub keep_failures: Recipient<KeepFailures>,
+    /// Who hears that the application has failed too often.
+    pub stop: Recipient<Stop>,
+}
+
+/// What a call about a set came to.
+type Written = Result<SetSeen, Option<Failure>>;
+
+impl SetScaler {
+    /// With nothing seen yet.
+    pub fn new(wiring: Wiring) -> Self {
+        let Wiring {
+            scaling,
+            sets,
+            calls,
+            clock,
+            timing,
+            store,
+            reserve,
+            keep_failures,
+            stop,
+        } = wiring;
+        Self {
+            scaling,
+            sets,
+            calls,
+            clock,
+            timing,
+            store,
+            reserve,
+            keep_failures,
+            stop,
+            epoch: Epoch::default(),
+            stopped: false,
+        }
+    }
+
+    fn carry_out(&mut self, action: Action, record: Option<&PodUid>, ctx: &mut Context<Self>) {
+        let calls = self.calls.clone();
+        let kind = self.sets.kind();
+        match action {
+            Action::Look => {
+                let look = async move { calls.list_sets(kind).await };
+                ctx.spawn(look.into_actor(self).map(|sets, this, _| {
+                    let now = this.clock.now().tick;
+                    if let Err(failure) = &sets {
+                        let error = &*failure.message;
+                        tracing::debug!(error, "the sets could not be looked at");
+                    }
+                    this.scaling.looked(sets.ok(), now);
+                    this.ask();
+                }));
+            }
+            Action::Create(profile, replicas) => {
+                let set = record.and_then(|record| self.sets.set(&profile, replicas, record));
+                let name = format!("{}-{profile}", self.sets.prefix());
+                tracing::info!(set = name, replicas, "making the set of a profile");
+                let write = async move {
+                    let set = set.ok_or(None)?;
+                    calls.create_set(kind, &set).await.map_err(Some)
+                };
+                self.write(name, write, ctx);
+            }
+            Action::Update(profile, seen) => {
+                let patch = record.and_then(|record| self.sets.patch(&profile, &seen, record));
+                tracing::info!(set = seen.name, "bringing a set's template up to date");
+                let name = seen.name.clone();
+                let write = async move {
+                    let patch = patch.ok_or(None)?;
+                    let patched = calls.patch_set(kind, &seen.name, &patch).await;
+                    patched.map_err(Some)?.ok_or(None)
+                };
+                self.write(name, write, ctx);
+            }
+            Action::Scale(seen, replicas) => {
+                let (set, before) = (seen.name.clone(), seen.replicas);
+                tracing::info!(set, before, replicas, "scaling a set");
+                let write = async move {
+                    let scaled = calls.scale_set(kind, &seen.name, &seen.uid, replicas).await;
+                    match scaled.map_err(Some)? {
+                        true => Ok(SetSeen { replicas, ..seen }),
+                        false => Err(None),
+                    }
+                };
+                self.write(set, write, ctx);
+            }
+            Action::Delete(seen) => {
+                let name = seen.name.clone();
+                tracing::info!(set = name, "deleting a set: the application ends");
+                let write = async move {
+                    let deleted = calls.delete_set(kind, &seen.name, &seen.uid).await;
+                    deleted.map_err(Some)?;
+                    // Whether it is gone is looked at again.
+                    Err(None)
+                };
+                self.write(name, write, ctx);
+            }
+            Action::Number {
+                id,
+                uid,
+                name,
+                version,
+            } => {
+                let patch = self.sets.number_patch(id, &uid, &version.to_string());
+                let call = async move { calls.patch_pod(&name, &patch).await };
+                ctx.spawn(call.into_actor(self).map(move |pod, this, _| {
+                    this.numbered(id, &uid, pod);
+                }));
+            }
+            Action::Unused(ids) => self.store.do_send(Tell(News::Unused { ids })),
+            Action::Cheapen { id, uid, name } => {
+                let patch = json!({"metadata": {
+                    "uid": uid.as_str(),
+                    "annotations": {POD_DELETION_COST: CHEAPEST},
+                }});
+                let call = async move { calls.patch_pod(&name, &patch).await };
+                ctx.spawn(call.into_actor(self).map(move |pod, this, _| {
+                    this.heard(pod.ok().flatten());
+                    this.scaling.cheapened(id);
+                    this.ask();
+                }));
+            }
+            Action::Retire(ids, why, how) => self.retire(ids, why, how),
+            Action::Reserve(up_to) => {
+                let reserved = self.reserve.send(Reserve(up_to)).into_actor(self);
+                ctx.spawn(reserved.map(|answer, this, _| {
+                    this.scaling.reserved(answer.ok().flatten());
+                    this.ask();
+                }));
+            }
+            Action::KeepFailures(failures) => self.keep_failures.do_send(KeepFailures(failures)),
+            Action::Restarted(entry, reason) => say_restarted(&entry, &reason),
+            Action::OutOfIds => {
+                tracing::error!("all executor ids are used up: no more pods can be given one");
+            }
+            Action::Spent(why) => self.spent(why),
+        }
+    }
+
+    fn retire(&self, ids: Vec<ExecutorId>, why: Why, how: How) {
+        self.store.do_send(Tell(News::Retire {
+            ids,
+            aim: Aim::Stay,
+            why,
+            how,
+        }));
+    }
+
+    fn spent(&mut self, why: Arc<str>) {
+        tracing::error!(why = &*why, "the application has failed too often: it ends");
+        // Who ends the application has it written first, and there may be no next round that would say it.
+        if let Some(failures) = self.scaling.keep_failures() {
+            self.keep_failures.do_send(KeepFailures(failures));
+        }
+        self.stop.do_send(Stop::OverBudget { why });
+    }
+
+    /// Makes a call about a set. One at a time is under way for each.
+    fn write(
+        &self,
+        name: String,
+        call: impl Future<Output = Written> + 'static,
+        ctx: &mut Context<Self>,
+    ) {
+        ctx.spawn(call.into_actor(self).map(move |answer, this, _| {
+            let now = this.clock.now().tick;
+            let failed_before = this.scaling.failures_of(&name);
+            let set = name.as_str();
+            match &answer {
+                Err(Some(failure)) if failed_before == 0 => {
+                    let error = &*failure.explained();
+                    tracing::warn!(
+                        set,
+                        error,
+                        "degraded: the API server refuses what a set needs"
+                    );
+                }
+                Ok(_) if failed_before > 0 => {
+                    tracing::info!(set, "recovered: the API server accepts what a set needs");
+                }
+                _ => {}
+            }
+            this.scaling.written(set, answer.map_err(|_| ()), now);
+            this.ask();
+        }));
+    }
+
+    fn numbered(&mut self, id: ExecutorId, uid: &PodUid, pod: Result<Option<Sighting>, Failure>) {
+        if let Err(failure) = &pod {
+            let (executor, error) = (id.get(), &*failure.message);
+            tracing::debug!(
+                executor,
+                error,
+                "a pod was not given its id, it is tried again"
+            );
+        }
+        let succeeded = pod.is_ok();
+        self.heard(pod.ok().flatten());
+        self.scaling.numbered(uid, succeeded, self.clock.now().tick);
+        self.ask();
+    }
+
+    /// The body of an answer is news like any other (spec E-8).
+    fn heard(&self, pod: Option<Sighting>) {
+        let epoch = self.epoch;
+        if let Some(pod) = pod {
+            self.store.do_send(Tell(News::Seen { pod, epoch }));
+        }
+    }
+
+    fn ask(&self) {
+        self.store.do_send(AskRound(Subscriber::Allocator));
+    }
+}
+
+/// The line an operator reads when a container was started again (spec O-40).
+fn say_restarted(entry: &Entry, reason: &LossReason) {
+    let (executor, profile) = (entry.id.get(), entry.profile.as_str());
+    let (class, exit_code, why) = (reason.class, reason.exit_code, reason.message.as_str());
+    let failure = reason.failure;
+    let restarts = entry.pod().map_or(0, |pod| pod.restart_count());
+    tracing::info!(
+        executor, profile, restarts, reason = %class, exit_code, failure, why,
+        "executor ended, and its container was started again"
+    );
+}
+
+impl Actor for SetScaler {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.store.do_send(Subscribe {
+            subscriber: Subscriber::Allocator,
+            timing: self.timing,
+            recipient: ctx.address().recipient(),
+        });
+    }
+}
+
+impl Handler<Round> for SetScaler {
+    type Result = ();
+
+    fn handle(&mut self, Round(batch): Round, ctx: &mut Self::Context) {
+        self.epoch = batch.latest().epoch;
+        if !self.stopped {
+            let actions = self.scaling.decide(&batch, self.clock.now());
+            let record = batch.latest().record.as_ref();
+            for action in actions {
+                self.carry_out(action, record, ctx);
+            }
+        }
+        self.store.do_send(Decided(Subscriber::Allocator));
+    }
+}
+
+impl Handler<Ended> for SetScaler {
+    type Result = ();
+
+    fn handle(&mut self, Ended(ending): Ended, _: &mut Self::Context) {
+        let now = self.clock.now();
+        let spent = self.scaling.ended(&ending.entry, &ending.reason, now);
+        if let Some(why) = spent.filter(|_| !self.stopped) {
+            self.spent(why);
+        }
+        self.ask();
+    }
+}
+
+impl Handler<AskDepths> for SetScaler {
+    type Result = Depths;
+
+    fn handle(&mut self, _: AskDepths, _: &mut Self::Context) -> Depths {
+        let calls = self.scaling.in_flight() as usize;
+        Depths(vec![("requests-in-flight", calls)])
+    }
+}
+
+impl Handler<KnowProfile> for SetScaler {
+    type Result = Result<(), TemplateError>;
+
+    fn handle(&mut self, know: KnowProfile, _: &mut Self::Context) -> Self::Result {
+        let KnowProfile { name, spec, .. } = know;
+        self.sets.know(name.clone(), spec)?;
+        let hash = self.sets.hash(&name).unwrap_or_default().to_owned();
+        self.scaling.know(name, hash);
+        Ok(())
+    }
+}
+
+impl Handler<StopRequesting> for SetScaler {
+    type Result = u32;
+
+    fn handle(&mut self, _: StopRequesting, _: &mut Self::Context) -> u32 {
+        self.stopped = true;
+        self.scaling.in_flight()
+    }
+}
+
+impl Handler<EndSets> for SetScaler {
+    type Result = usize;
+
+    fn handle(&mut self, _: EndSets, _: &mut Self::Context) -> usize {
+        let left = self.scaling.end();
+        self.ask();
+        left
+    }
+}

@@ -1,0 +1,313 @@
+//! SnapshotStore: the ledger, and the batches it hands to its subscribers (spec S-20 to S-25).
+//!
+//! The actor receives news, has the ledger take it in, and arms each subscriber's timer. It decides nothing itself.
+
+pub mod delivery;
+pub mod journal;
+pub mod ledger;
+pub mod messages;
+pub mod table;
+
+use std::collections::BTreeMap;
+
+use actix::{Actor, AsyncContext, Context, Handler, Message, Recipient};
+
+use crate::actors::watch_source::messages::ListAnew;
+use crate::clock::Clock;
+use crate::model::Tick;
+use crate::model::news::{ListTicket, News};
+use crate::model::snapshot::plain_targets;
+
+use delivery::Delivery;
+use journal::Journal;
+use ledger::{Applied, Ledger};
+use messages::{
+    AskRound, BeginList, Decided, ListArrived, ListVerdict, Look, LookNow, MeasureNow, Measures,
+    Retire, Retired, Round, RoundMade, Subscribe, Subscriber, Tell,
+};
+
+/// The store of all that is known.
+pub struct SnapshotStore {
+    ledger: Ledger,
+    clock: Clock,
+    journal: Journal,
+    subscribers: BTreeMap<Subscriber, Subscription>,
+    watch: Option<Recipient<ListAnew>>,
+    meter: Option<Recipient<RoundMade>>,
+    changed: Option<Tick>,
+    bookmark: Option<Tick>,
+}
+
+struct Subscription {
+    delivery: Delivery,
+    recipient: Recipient<Round>,
+    /// What the timer was last armed for; another one that fires is stale.
+    armed: Option<Tick>,
+    /// When the batch left that is being decided on.
+    sent: Option<Tick>,
+}
+
+/// A subscriber's timer.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Due {
+    subscriber: Subscriber,
+    armed_for: Tick,
+}
+
+/// Who begins a new list when a poll's list has revealed a new epoch (spec S-13).
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct TellOfEpochs(pub Recipient<ListAnew>);
+
+/// Who counts rounds.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct TellOfRounds(pub Recipient<RoundMade>);
+
+impl SnapshotStore {
+    /// A store of this ledger, without subscribers.
+    pub fn new(ledger: Ledger, clock: Clock) -> Self {
+        Self {
+            ledger,
+            clock,
+            journal: Journal::default(),
+            subscribers: BTreeMap::new(),
+            watch: None,
+            meter: None,
+            changed: None,
+            bookmark: None,
+        }
+    }
+
+    /// Hands what was applied to the journal and the subscribers.
+    fn publish(&mut self, applied: Applied, ctx: &mut Context<Self>) {
+        let now = self.clock.now();
+        for note in &applied.notes {
+            self.journal.note(note, now.tick);
+        }
+        let Some(snapshot) = applied.snapshot else {
+            return;
+        };
+        self.changed = Some(now.tick);
+        for subscription in self.subscribers.values_mut() {
+            if applied.worth_a_batch {
+                subscription.delivery.push(&snapshot, now.tick);
+            } else {
+                subscription.delivery.push_quietly(&snapshot);
+            }
+            // A new target, the first list, the record: rare, and waited for (spec ).
+            if snapshot.changes.other {
+                subscription.delivery.ask();
+            }
+        }
+        self.arm(ctx);
+    }
+
+    /// Delivers what is due, and arms a timer for what is not.
+    fn arm(&mut self, ctx: &mut Context<Self>) {
+        let now = self.clock.now().tick;
+        for (&subscriber, subscription) in &mut self.subscribers {
+            match subscription.delivery.due() {
+                Some(due) if due <= now => {
+                    let batch = subscription.delivery.take(self.ledger.current(), now);
+                    subscription.armed = None;
+                    subscription.sent = Some(now);
+                    // One batch at a time is under way to each subscriber, so this queue never holds two.
+                    subscription.recipient.do_send(Round(batch));
+                }
+                Some(due) if subscription.armed != Some(due) => {
+                    subscription.armed = Some(due);
+                    ctx.notify_later(
+                        Due {
+                            subscriber,
+                            armed_for: due,
+                        },
+                        now.until(due),
+                    );
+                }
+                Some(_) | None => {}
+            }
+        }
+    }
+}
+
+impl Actor for SnapshotStore {
+    type Context = Context<Self>;
+}
+
+impl Handler<Tell> for SnapshotStore {
+    type Result = ();
+
+    fn handle(&mut self, Tell(news): Tell, ctx: &mut Self::Context) {
+        let now = self.clock.now();
+        if matches!(news, News::Bookmark { .. }) {
+            self.bookmark = Some(now.tick);
+        }
+        let applied = self.ledger.apply(news, now);
+        self.publish(applied, ctx);
+    }
+}
+
+impl Handler<Retire> for SnapshotStore {
+    type Result = Retired;
+
+    fn handle(&mut self, retire: Retire, ctx: &mut Self::Context) -> Retired {
+        let Retire { ids, aim, why, how } = retire;
+        let news = News::Retire { ids, aim, why, how };
+        let mut applied = self.ledger.apply(news, self.clock.now());
+        let marked = std::mem::take(&mut applied.marked);
+        self.publish(applied, ctx);
+        Retired {
+            marked,
+            targets: plain_targets(&self.ledger.current().targets),
+        }
+    }
+}
+
+impl Handler<BeginList> for SnapshotStore {
+    type Result = actix::MessageResult<BeginList>;
+
+    fn handle(&mut self, _: BeginList, _: &mut Self::Context) -> Self::Result {
+        let ticket: ListTicket = self.ledger.begin_list(self.clock.now());
+        actix::MessageResult(ticket)
+    }
+}
+
+impl Handler<ListArrived> for SnapshotStore {
+    type Result = actix::MessageResult<ListArrived>;
+
+    fn handle(
+        &mut self,
+        ListArrived(listed): ListArrived,
+        ctx: &mut Self::Context,
+    ) -> Self::Result {
+        let (outcome, applied) = self.ledger.list(listed, self.clock.now());
+        self.publish(applied, ctx);
+        if outcome.new_epoch
+            && let Some(watch) = &self.watch
+        {
+            // Epochs are rare, and a second one only says the same with a higher number.
+            watch.do_send(ListAnew {
+                epoch: outcome.epoch,
+            });
+        }
+        actix::MessageResult(ListVerdict {
+            epoch: outcome.epoch,
+            accepted: outcome.accepted,
+            full: outcome.full,
+        })
+    }
+}
+
+impl Handler<Subscribe> for SnapshotStore {
+    type Result = ();
+
+    fn handle(&mut self, message: Subscribe, ctx: &mut Self::Context) {
+        let Subscribe {
+            subscriber,
+            timing,
+            recipient,
+        } = message;
+        let now = self.clock.now().tick;
+        let delivery = Delivery::new(timing, self.ledger.current().clone(), now);
+        self.subscribers.insert(
+            subscriber,
+            Subscription {
+                delivery,
+                recipient,
+                armed: None,
+                sent: None,
+            },
+        );
+        self.arm(ctx);
+    }
+}
+
+impl Handler<Decided> for SnapshotStore {
+    type Result = ();
+
+    fn handle(&mut self, Decided(subscriber): Decided, ctx: &mut Self::Context) {
+        if let Some(subscription) = self.subscribers.get_mut(&subscriber) {
+            subscription.delivery.decided();
+            if let (Some(sent), Some(meter)) = (subscription.sent.take(), &self.meter) {
+                let took = self.clock.now().tick.since(sent);
+                meter.do_send(RoundMade { subscriber, took });
+            }
+        }
+        let everyone = self
+            .subscribers
+            .values()
+            .map(|s| s.delivery.decided_up_to())
+            .min();
+        let released = self.ledger.release(everyone.unwrap_or(0));
+        self.publish(released, ctx);
+        self.arm(ctx);
+    }
+}
+
+impl Handler<AskRound> for SnapshotStore {
+    type Result = ();
+
+    fn handle(&mut self, AskRound(subscriber): AskRound, ctx: &mut Self::Context) {
+        if let Some(subscription) = self.subscribers.get_mut(&subscriber) {
+            subscription.delivery.ask();
+        }
+        self.arm(ctx);
+    }
+}
+
+impl Handler<Due> for SnapshotStore {
+    type Result = ();
+
+    fn handle(&mut self, due: Due, ctx: &mut Self::Context) {
+        let subscription = self.subscribers.get_mut(&due.subscriber);
+        if let Some(subscription) = subscription.filter(|s| s.armed == Some(due.armed_for)) {
+            subscription.armed = None;
+            self.arm(ctx);
+        }
+    }
+}
+
+impl Handler<LookNow> for SnapshotStore {
+    type Result = Look;
+
+    fn handle(&mut self, _: LookNow, _: &mut Self::Context) -> Look {
+        Look(self.ledger.current().clone())
+    }
+}
+
+impl Handler<MeasureNow> for SnapshotStore {
+    type Result = Measures;
+
+    fn handle(&mut self, _: MeasureNow, _: &mut Self::Context) -> Measures {
+        let waiting = self.subscribers.values().map(|s| s.delivery.waiting());
+        Measures {
+            tombstones: self.ledger.tombstone_count(),
+            strangers: self.ledger.stranger_count(),
+            suspects: self.ledger.suspect_count(),
+            waiting: waiting.max().unwrap_or(0),
+            changed: self.changed,
+            bookmark: self.bookmark,
+        }
+    }
+}
+
+impl Handler<TellOfEpochs> for SnapshotStore {
+    type Result = ();
+
+    fn handle(&mut self, TellOfEpochs(watch): TellOfEpochs, _: &mut Self::Context) {
+        self.watch = Some(watch);
+    }
+}
+
+impl Handler<TellOfRounds> for SnapshotStore {
+    type Result = ();
+
+    fn handle(&mut self, TellOfRounds(meter): TellOfRounds, _: &mut Self::Context) {
+        self.meter = Some(meter);
+    }
+}
+
+#[cfg(test)]
+mod tests;

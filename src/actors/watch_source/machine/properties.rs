@@ -1,0 +1,130 @@
+//! What holds after any events in any order.
+
+use proptest::prelude::*;
+use rand::SeedableRng;
+
+use super::driven::*;
+use super::*;
+use crate::kubernetes::backoff::FIRST;
+use crate::model::pod::Sighting;
+use crate::model::pod::tests::pending;
+
+/// What may happen next, as far as the shell could bring it about.
+#[derive(Debug, Clone)]
+enum Happening {
+    Answer(Result<u64, SetbackKind>, bool),
+    Opened,
+    Line(u8, u64),
+    Ended(SetbackKind),
+    Alarm,
+    Anew(u64),
+    Stale(u64),
+    Pass(u64),
+}
+
+fn happenings() -> impl Strategy<Value = Happening> {
+    let kind = prop::sample::select(vec![
+        SetbackKind::Ended,
+        SetbackKind::Broke,
+        SetbackKind::Expired,
+        SetbackKind::Silent,
+    ]);
+    prop_oneof![
+        (
+            prop::result::maybe_ok(0_u64..50, kind.clone()),
+            any::<bool>()
+        )
+            .prop_map(|(outcome, accepted)| Happening::Answer(outcome, accepted)),
+        Just(Happening::Opened),
+        (0_u8..4, 0_u64..50).prop_map(|(line, version)| Happening::Line(line, version)),
+        kind.prop_map(Happening::Ended),
+        Just(Happening::Alarm),
+        (0_u64..4).prop_map(Happening::Anew),
+        (0_u64..200).prop_map(Happening::Stale),
+        (0_u64..200_000).prop_map(Happening::Pass),
+    ]
+}
+
+proptest! {
+    // spec: W-2
+    #[test]
+    fn it_never_ends_and_never_asks_sooner_than_the_backoff_allows(
+        seed: u64,
+        happenings in prop::collection::vec(happenings(), 1..200),
+    ) {
+        let mut driven = Driven::begun();
+        driven.machine = Machine::new(StdRng::seed_from_u64(seed));
+        driven.step(Event::Begin);
+        let mut last_asked = driven.now;
+        let mut rung = None;
+        for happening in happenings {
+            let call = driven.shell.call;
+            let event = match (happening, call) {
+                (Happening::Pass(ms), _) => {
+                    driven.now = driven.now + Duration::from_millis(ms);
+                    continue;
+                }
+                (Happening::Anew(epoch), _) => Event::Anew { epoch: Epoch(epoch) },
+                (Happening::Alarm, _) => match driven.shell.timer {
+                    Some((timer, after)) if rung != Some(timer) => {
+                        rung = Some(timer);
+                        driven.now = driven.now + after;
+                        Event::Alarm { timer }
+                    }
+                    _ => continue,
+                },
+                (Happening::Stale(serial), _)
+                    if Some(Serial(serial)) != call
+                        && driven.shell.timer.is_none_or(|(timer, _)| timer != Serial(serial)) =>
+                {
+                    Event::Ended { call: Serial(serial), why: setback(SetbackKind::Broke) }
+                }
+                (Happening::Answer(outcome, accepted), Some(call)) => Event::Listed {
+                    call,
+                    outcome: outcome
+                        .map(|version| Listing {
+                            version: version.into(),
+                            epoch: driven.machine.epoch,
+                            accepted,
+                            pods: 0,
+                        })
+                        .map_err(setback),
+                },
+                (Happening::Opened, Some(call)) => Event::Opened { call },
+                (Happening::Line(which, version), Some(call)) => Event::Line {
+                    call,
+                    line: match which {
+                        0 => seen(version),
+                        1 => bookmark(version),
+                        2 => Line::Garbage(Arc::from("?")),
+                        _ => Line::Deleted(Sighting::Read(Arc::new(pending("a", 1, "u", version)))),
+                    },
+                },
+                (Happening::Ended(kind), Some(call)) => Event::Ended { call, why: setback(kind) },
+                _ => continue,
+            };
+            let after_a_wait = matches!(event, Event::Alarm { .. });
+            let effects = driven.step(event);
+            let asks = effects
+                .iter()
+                .filter(|effect| matches!(effect, Effect::List { .. } | Effect::Watch { .. }))
+                .count();
+            prop_assert!(asks <= 1, "one call at a time");
+            if asks == 1 {
+                prop_assert!(!after_a_wait || driven.now.since(last_asked) >= FIRST);
+                last_asked = driven.now;
+            }
+            if effects.iter().any(|effect| matches!(effect, Effect::Report(Report::Trouble { .. } | Report::Again { .. }))) {
+                // It was answered, or cut.
+                driven.shell.call = None;
+            }
+            let waiting = matches!(driven.machine.phase, Phase::Waiting { .. });
+            let armed = driven.shell.timer.is_some_and(|(timer, _)| rung != Some(timer));
+            prop_assert_eq!(waiting, driven.shell.call.is_none());
+            prop_assert!(driven.shell.call.is_some() || armed, "a dead state");
+            if matches!(driven.machine.phase, Phase::Watching(_)) {
+                prop_assert!(armed, "a silent connection would never be noticed");
+            }
+        }
+    }
+}

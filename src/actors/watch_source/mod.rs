@@ -1,0 +1,344 @@
+//! WatchSource: one watch on the application's executor pods, told to the store line by line (spec W-1 to W-5).
+//!
+//! The decision is in `machine`; the actor carries it out and feeds the answers back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{
+    Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, Message, Recipient,
+    SpawnHandle, WrapFuture,
+};
+use futures::StreamExt;
+use futures::stream::ReadyChunks;
+use rand::rngs::StdRng;
+use tokio::time::Instant;
+use tracing::{debug, info, warn};
+
+use self::machine::{Effect, Event, Line, Listing, Machine, Report, Serial, Setback, SetbackKind};
+use self::messages::{ListAnew, Stop};
+use crate::actors::poll_source::lister::{ListError, Lister, TakenIn};
+use crate::actors::snapshot_store::messages::Tell;
+use crate::kubernetes::{Failure, Kind, NotStreamed, WatchLine, WatchStream};
+use crate::model::news::News;
+use crate::model::pod::Sighting;
+use crate::model::{ResourceVersion, Tick};
+
+mod machine;
+pub mod messages;
+
+/// So many lines are read before the store has taken in all of them, and no more: those that come meanwhile stay in
+/// the connection, and if they pile up there, the server closes the watch, which is resumed (spec W-2). One line at a
+/// time would cost a turn of the event loop each; many more would hold up everything else while they are read.
+const LINES_AT_ONCE: usize = 64;
+/// A list of any size takes less, and a page token lives no longer.
+const LIST_DEADLINE: Duration = Duration::from_secs(5 * 60);
+
+/// The actor.
+pub struct WatchSource {
+    lister: Lister,
+    tell: Recipient<Tell>,
+    machine: Machine,
+    /// Ticks are reckoned from here.
+    born: Instant,
+    /// The list, the opening of a watch, or the wait for its next lines.
+    in_flight: Option<SpawnHandle>,
+    /// The watch, while the store takes in its last lines.
+    lines: Option<(Serial, Lines)>,
+    /// News of the lines that are being read.
+    outbox: Vec<News>,
+    timer: Option<SpawnHandle>,
+}
+
+type Lines = ReadyChunks<WatchStream>;
+type WatchItem = Result<WatchLine<Sighting>, Failure>;
+
+/// The timer rings.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Alarm(Serial);
+
+impl WatchSource {
+    /// A watch that is told to this store; it begins, with a list, when it is started.
+    pub fn new(lister: Lister, tell: Recipient<Tell>, rng: StdRng) -> Self {
+        Self {
+            lister,
+            tell,
+            machine: Machine::new(rng),
+            born: Instant::now(),
+            in_flight: None,
+            lines: None,
+            outbox: Vec::new(),
+            timer: None,
+        }
+    }
+
+    fn step(&mut self, event: Event, ctx: &mut Context<Self>) {
+        let now = Tick::after_start(self.born.elapsed());
+        for effect in self.machine.step(event, now) {
+            self.carry_out(effect, ctx);
+        }
+    }
+
+    fn carry_out(&mut self, effect: Effect, ctx: &mut Context<Self>) {
+        match effect {
+            Effect::List { call } => self.list(call, ctx),
+            Effect::Watch {
+                call,
+                from,
+                timeout_seconds,
+            } => self.watch(call, from, timeout_seconds, ctx),
+            Effect::Cut => {
+                self.lines = None;
+                if let Some(call) = self.in_flight.take() {
+                    ctx.cancel_future(call);
+                }
+            }
+            Effect::Arm { timer, after } => {
+                let armed = ctx.notify_later(Alarm(timer), after);
+                if let Some(before) = self.timer.replace(armed) {
+                    ctx.cancel_future(before);
+                }
+            }
+            Effect::Tell(news) => self.outbox.push(news),
+            Effect::Report(report) => log(&report),
+        }
+    }
+
+    fn list(&mut self, call: Serial, ctx: &mut Context<Self>) {
+        let lister = self.lister.clone();
+        let list = async move { lister.list_streamed(LIST_DEADLINE).await };
+        let list = list
+            .into_actor(self)
+            .map(move |(outcome, not_streamed), act, ctx| {
+                act.in_flight = None;
+                match not_streamed {
+                    Some(NotStreamed::Refused(why)) => {
+                        act.lister.streams = false;
+                        info!(%why, "the server streams no lists: from now on they come in pages");
+                    }
+                    Some(NotStreamed::Cut(why)) => {
+                        debug!(%why, "a streamed list did not come to its end: it came in pages");
+                    }
+                    Some(NotStreamed::Failed(_)) | None => {}
+                }
+                let outcome = outcome.map(listing).map_err(|error| list_setback(&error));
+                act.step(Event::Listed { call, outcome }, ctx);
+            });
+        self.in_flight = Some(ctx.spawn(list));
+    }
+
+    fn watch(
+        &mut self,
+        call: Serial,
+        from: ResourceVersion,
+        timeout_seconds: u32,
+        ctx: &mut Context<Self>,
+    ) {
+        let calls = self.lister.calls.clone();
+        let open = async move { calls.watch_pods(&from, timeout_seconds).await };
+        let open = open.into_actor(self).map(move |outcome, act, ctx| {
+            act.in_flight = None;
+            match outcome {
+                Ok(stream) => {
+                    act.step(Event::Opened { call }, ctx);
+                    act.read(call, stream.ready_chunks(LINES_AT_ONCE), ctx);
+                }
+                Err(failure) => {
+                    let why = failed(&failure);
+                    act.step(Event::Ended { call, why }, ctx);
+                }
+            }
+        });
+        self.in_flight = Some(ctx.spawn(open));
+    }
+
+    fn read(&mut self, call: Serial, mut lines: Lines, ctx: &mut Context<Self>) {
+        let read = async move { (lines.next().await, lines) };
+        let read = read
+            .into_actor(self)
+            .map(move |(chunk, lines), act, ctx| act.came(call, chunk, lines, ctx));
+        self.in_flight = Some(ctx.spawn(read));
+    }
+
+    fn came(
+        &mut self,
+        call: Serial,
+        chunk: Option<Vec<WatchItem>>,
+        lines: Lines,
+        ctx: &mut Context<Self>,
+    ) {
+        self.in_flight = None;
+        self.lines = Some((call, lines));
+        for event in chunk.map_or_else(
+            || vec![ended(call)],
+            |items| items.into_iter().map(|item| event(call, item)).collect(),
+        ) {
+            let over = matches!(event, Event::Ended { .. });
+            self.step(event, ctx);
+            if over {
+                self.lines = None;
+                break;
+            }
+        }
+        self.flush(call, ctx);
+    }
+
+    /// Sends what the lines said, and reads on when the store has taken in the last of it.
+    fn flush(&mut self, call: Serial, ctx: &mut Context<Self>) {
+        let last = self.outbox.pop();
+        for news in self.outbox.drain(..) {
+            self.tell.do_send(Tell(news));
+        }
+        let Some(last) = last else {
+            return self.read_on(call, ctx);
+        };
+        // This outlives the watch, so that nothing is lost where it is cut meanwhile.
+        let heard = self.tell.send(Tell(last)).into_actor(self);
+        ctx.spawn(heard.map(move |heard, act, ctx| match heard {
+            Ok(()) => act.read_on(call, ctx),
+            Err(error) => debug!(%error, "the snapshot store is gone, the watch is not read on"),
+        }));
+    }
+
+    fn read_on(&mut self, call: Serial, ctx: &mut Context<Self>) {
+        if let Some((_, lines)) = self.lines.take_if(|(current, _)| *current == call) {
+            self.read(call, lines, ctx);
+        }
+    }
+}
+
+fn listing(list: TakenIn) -> Listing {
+    Listing {
+        version: list.version,
+        epoch: list.verdict.epoch,
+        accepted: list.verdict.accepted,
+        pods: list.pods,
+    }
+}
+
+fn list_setback(error: &ListError) -> Setback {
+    Setback {
+        kind: SetbackKind::Broke,
+        error: error.text(),
+        retry_after: error.retry_after(),
+    }
+}
+
+fn failed(failure: &Failure) -> Setback {
+    Setback {
+        kind: match failure.kind {
+            Kind::Expired => SetbackKind::Expired,
+            _ => SetbackKind::Broke,
+        },
+        error: Arc::clone(&failure.message),
+        retry_after: failure.retry_after,
+    }
+}
+
+fn ended(call: Serial) -> Event {
+    let why = Setback {
+        kind: SetbackKind::Ended,
+        error: Arc::from("the server ended the watch"),
+        retry_after: None,
+    };
+    Event::Ended { call, why }
+}
+
+fn event(call: Serial, item: WatchItem) -> Event {
+    let line = match item {
+        Ok(WatchLine::Seen(pod)) => Line::Seen(pod),
+        Ok(WatchLine::Deleted(pod)) => Line::Deleted(pod),
+        Ok(WatchLine::Bookmark(version)) => Line::Bookmark(version),
+        Ok(WatchLine::UnknownType(kind)) => {
+            Line::Garbage(Arc::from(format!("an event of unknown type {kind:?}")))
+        }
+        Err(failure) if failure.kind == Kind::Garbage => Line::Garbage(failure.message),
+        Ok(WatchLine::Expired) => {
+            let why = Setback {
+                kind: SetbackKind::Expired,
+                error: Arc::from("the server no longer knows the version"),
+                retry_after: None,
+            };
+            return Event::Ended { call, why };
+        }
+        Ok(WatchLine::Error(failure)) | Err(failure) => {
+            let why = failed(&failure);
+            return Event::Ended { call, why };
+        }
+    };
+    Event::Line { call, line }
+}
+
+fn log(report: &Report) {
+    match report {
+        Report::Synced { first: true, pods } => info!(pods, "first list is in, watching from it"),
+        Report::Synced { first: false, pods } => debug!(pods, "list is in, watching from it"),
+        Report::Trouble {
+            first,
+            error,
+            from,
+            wait,
+        } => {
+            let from_version = from.as_ref().map(tracing::field::display);
+            let backoff_ms = wait.as_millis();
+            if *first {
+                warn!(%error, from_version, backoff_ms, "watch is in trouble");
+            } else {
+                debug!(%error, from_version, backoff_ms, "watch is still in trouble");
+            }
+        }
+        Report::Again { error, from, wait } => {
+            let from_version = from.as_ref().map(tracing::field::display);
+            let backoff_ms = wait.as_millis();
+            debug!(%error, from_version, backoff_ms, "watch is taken up again");
+        }
+        Report::Recovered => info!("watch works again"),
+        Report::Unreadable { count: 1, error } => {
+            warn!(%error, "a line of the watch cannot be read and is skipped; further ones are logged at debug");
+        }
+        Report::Unreadable { count, error } => {
+            debug!(%error, count, "a line of the watch cannot be read");
+        }
+    }
+}
+
+impl Actor for WatchSource {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.step(Event::Begin, ctx);
+    }
+}
+
+impl Handler<Alarm> for WatchSource {
+    type Result = ();
+
+    fn handle(&mut self, Alarm(timer): Alarm, ctx: &mut Self::Context) {
+        self.step(Event::Alarm { timer }, ctx);
+    }
+}
+
+impl Handler<ListAnew> for WatchSource {
+    type Result = ();
+
+    fn handle(&mut self, ListAnew { epoch }: ListAnew, ctx: &mut Self::Context) {
+        self.step(Event::Anew { epoch }, ctx);
+    }
+}
+
+impl Handler<Stop> for WatchSource {
+    type Result = ();
+
+    fn handle(&mut self, Stop: Stop, ctx: &mut Self::Context) {
+        self.step(Event::Stop, ctx);
+        ctx.stop();
+    }
+}
+
+#[cfg(test)]
+mod cluster_tests;
+#[cfg(test)]
+mod stream_tests;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,46 @@
+//! What an application has to do (spec B-40): all or nothing, as targets are.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::State;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::Api;
+use super::body::parse;
+use super::problem::Problem;
+use crate::actors::driver_backend::autoscaling::Demand;
+use crate::actors::driver_backend::autoscaling::messages::{PostDemand, RefusedDemand};
+use crate::model::ProfileName;
+
+/// Takes what is to be done: `{"profiles": {"default": {"pending": 12, "running": 4}}}`, in slots.
+pub async fn post(State(api): State<Api>, body: Bytes) -> Result<Json<Value>, Problem> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Wanted {
+        profiles: BTreeMap<ProfileName, Slots>,
+    }
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Slots {
+        pending: u32,
+        running: u32,
+    }
+    let wanted: Wanted = parse(&body)?;
+    let demand = |(profile, Slots { pending, running })| (profile, Demand { pending, running });
+    let demands = wanted.profiles.into_iter().map(demand).collect();
+    match api.ask(PostDemand(demands)).await? {
+        Ok(wanted) => Ok(Json(json!({"wanted": wanted}))),
+        Err(refused) => {
+            let problem = Problem::refused(refused.to_string());
+            Err(match refused {
+                RefusedDemand::Off => problem.hint("set autoscaling.enabled = true"),
+                RefusedDemand::UnknownProfile(profile) => problem
+                    .at(format!("profiles.{profile}"))
+                    .hint("nothing was changed"),
+            })
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The stream of what happens (spec B-50): server-sent events, which a reader resumes after the last it has.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::extract::{Query, State};
+use axum::response::Sse;
+use axum::response::sse::{Event as Line, KeepAlive};
+use futures::Stream;
+use futures::stream;
+use http::HeaderMap;
+use serde::Deserialize;
+use serde_json::json;
+use std::collections::VecDeque;
+use tokio::sync::{OwnedSemaphorePermit, watch};
+
+use super::Api;
+use super::problem::Problem;
+use crate::actors::driver_backend::chronicle::Reading;
+use crate::actors::driver_backend::chronicle::event::{Event, EventId};
+use crate::actors::driver_backend::messages::{FollowEvents, Growth, ReadEvents};
+
+/// So many events are read at a time: what a slow reader has not taken yet stays in the chronicle.
+const AT_A_TIME: usize = 100;
+
+/// Something is said at least this often, so that a reader can tell silence from a dead connection.
+const ALIVE: Duration = Duration::from_secs(15);
+
+/// Where a reader begins.
+#[derive(Debug, Deserialize)]
+pub struct Begin {
+    /// The last event it has; the header `Last-Event-ID` says the same, and counts more.
+    after: Option<String>,
+}
+
+/// A reader under way.
+struct Reader {
+    api: Api,
+    growth: watch::Receiver<u64>,
+    last: Option<EventId>,
+    unsent: VecDeque<Line>,
+    _place: OwnedSemaphorePermit,
+}
+
+/// Tells what happens from there on.
+pub async fn follow(
+    State(api): State<Api>,
+    Query(begin): Query<Begin>,
+    headers: HeaderMap,
+) -> Result<Sse<impl Stream<Item = Result<Line, Infallible>>>, Problem> {
+    let header = headers.get("last-event-id").map(|id| id.to_str());
+    let header = header.transpose().map_err(|_| no_id("Last-Event-ID"))?;
+    let last = match (header, &begin.after) {
+        (Some(id), _) => Some(id.parse().map_err(|_| no_id("Last-Event-ID"))?),
+        (None, Some(id)) => Some(id.parse().map_err(|_| no_id("after"))?),
+        (None, None) => None,
+    };
+    let place = (api.followers.clone().try_acquire_owned())
+        .map_err(|_| Problem::too_many("too many follow the events already"))?;
+    let Growth(growth) = api.ask(FollowEvents).await?;
+    let reader = Reader {
+        api,
+        growth,
+        last,
+        unsent: VecDeque::new(),
+        _place: place,
+    };
+    let lines = stream::unfold(reader, |mut reader| async {
+        let line = reader.next().await?;
+        Some((Ok(line), reader))
+    });
+    Ok(Sse::new(lines).keep_alive(KeepAlive::new().interval(ALIVE)))
+}
+
+fn no_id(field: &str) -> Problem {
+    Problem::bad_request("it is no event's id")
+        .at(field)
+        .hint("an id is as the stream gave it, such as 3-17; without one the stream begins with all that live")
+}
+
+impl Reader {
+    /// The next line; none once the driver has ended.
+    async fn next(&mut self) -> Option<Line> {
+        loop {
+            if let Some(line) = self.unsent.pop_front() {
+                return Some(line);
+            }
+            self.growth.borrow_and_update();
+            let ask = ReadEvents {
+                after: self.last,
+                most: AT_A_TIME,
+            };
+            let read = self.api.ask(ask).await.ok()?;
+            match read.reading {
+                Reading::Next(events) if events.is_empty() => self.growth.changed().await.ok()?,
+                Reading::Next(events) => {
+                    self.last = events.last().map(|event| event.id);
+                    self.unsent
+                        .extend(events.iter().filter_map(|event| line(event)));
+                }
+                Reading::Anew(from) => {
+                    let living = json!({
+                        "event": "living",
+                        "gap": self.last.is_some(),
+                        "executors": read.living,
+                    });
+                    self.last = Some(from);
+                    let line = Line::default().id(from.to_string()).event("living");
+                    self.unsent.extend(line.json_data(living));
+                }
+            }
+        }
+    }
+}
+
+fn line(event: &Event) -> Option<Line> {
+    let value = serde_json::to_value(event).ok()?;
+    let name = value["event"].as_str().unwrap_or("event").to_owned();
+    let line = Line::default().id(event.id.to_string()).event(name);
+    line.json_data(value).ok()
+}

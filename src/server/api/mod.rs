@@ -1,0 +1,137 @@
+//! The driver's API: how people and programs ask how it is going, and say what is wanted (spec O-41 to O-43, B-25, B-50).
+//!
+//! HTTP with JSON, under /v1; [`problem`] is the one shape of errors. Nothing is decided here: handlers ask DriverBackend
+//! and show what it answers.
+
+mod body;
+mod demand;
+mod early;
+mod events;
+mod openapi;
+pub mod problem;
+mod profiles;
+mod routes;
+pub(crate) mod serve;
+mod steering;
+mod table;
+mod targets;
+pub mod tokens;
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::dev::ToEnvelope;
+use actix::{Actor, Addr, Handler, Message};
+use axum::Router;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use crate::actors::driver_backend::DriverBackend;
+use crate::actors::metrics::Meter;
+use problem::Problem;
+use tokens::{Tokens, TokensError};
+
+/// An actor answers at once or is gone.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// So many connections may be open; more wait to be let in.
+pub const CONNECTIONS: usize = 1_024;
+
+/// So many may follow events at the same time.
+const FOLLOWERS: usize = 256;
+
+/// A request's body is not longer than that.
+const BODY: usize = 64 * 1024;
+
+/// A request's body has come whole by then.
+const BODY_TIME: Duration = Duration::from_secs(10);
+
+/// Why there is no API.
+#[derive(Debug, thiserror::Error)]
+pub enum ApiError {
+    /// Nobody could be let in.
+    #[error(transparent)]
+    Tokens(#[from] TokensError),
+    /// The address cannot be had.
+    #[error(transparent)]
+    Listen(#[from] serve::ListenError),
+}
+
+/// The API, about to be served.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    /// Who is let in.
+    pub tokens: Tokens,
+}
+
+/// What handlers have.
+#[derive(Clone)]
+struct Api {
+    backend: Addr<DriverBackend>,
+    meter: Addr<Meter>,
+    tokens: Arc<Tokens>,
+    followers: Arc<Semaphore>,
+}
+
+impl Api {
+    /// DriverBackend's answer.
+    async fn ask<M>(&self, message: M) -> Result<M::Result, Problem>
+    where
+        M: Message + Send + 'static,
+        M::Result: Send,
+        DriverBackend: Handler<M>,
+        <DriverBackend as Actor>::Context: ToEnvelope<DriverBackend, M>,
+    {
+        answer(&self.backend, message).await
+    }
+}
+
+/// An actor's answer.
+async fn answer<A, M>(actor: &Addr<A>, message: M) -> Result<M::Result, Problem>
+where
+    A: Actor + Handler<M>,
+    A::Context: ToEnvelope<A, M>,
+    M: Message + Send + 'static,
+    M::Result: Send,
+{
+    match timeout(ANSWER, actor.send(message)).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(_)) | Err(_) => Err(Problem::unavailable()),
+    }
+}
+
+impl Server {
+    /// Takes the address, and reads the tokens.
+    ///
+    /// # Errors
+    ///
+    /// Where either cannot be had.
+    pub async fn bind(address: SocketAddr, token_file: &Path) -> Result<Self, ApiError> {
+        let tokens = Tokens::of_file(token_file)?;
+        let (listener, address) = serve::listen(address, "api.listen").await?;
+        tracing::info!(%address, "api is served");
+        Ok(Self { listener, tokens })
+    }
+
+    /// Serves until it is dropped: the driver's routes, as soon as it has some, over so many connections at most.
+    pub async fn run(self, driver: early::Routes, most: usize) {
+        serve::serve(self.listener, early::router(driver), most).await;
+    }
+}
+
+/// The routes, over the driver of these actors.
+pub fn router(backend: Addr<DriverBackend>, meter: Addr<Meter>, tokens: Tokens) -> Router {
+    routes::of(Api {
+        backend,
+        meter,
+        tokens: Arc::new(tokens),
+        followers: Arc::new(Semaphore::new(FOLLOWERS)),
+    })
+}
+
+#[cfg(test)]
+mod tests;

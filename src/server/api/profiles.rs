@@ -1,0 +1,41 @@
+//! New profiles (spec B-26).
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use serde_json::{Map, Value};
+
+use super::body::parse;
+use super::problem::Problem;
+use super::{Api, targets};
+use crate::actors::driver_backend::profiles::{AddProfile, RefusedProfile};
+use crate::model::ProfileName;
+
+/// Adds a profile: `{"executors": 2, "image": "engine:2", "memory": "4Gi"}`, by the keys of the configuration.
+pub async fn add(
+    State(api): State<Api>,
+    Path(name): Path<String>,
+    body: Bytes,
+) -> Result<Json<Value>, Problem> {
+    let described: Map<String, Value> = parse(&body)?;
+    let add = AddProfile {
+        name: ProfileName::from(name),
+        described: Value::Object(described),
+    };
+    let refused = match api.ask(add).await? {
+        Ok(targets) => return Ok(targets::shown(targets)),
+        Err(refused) => refused,
+    };
+    let problem = Problem::refused(refused.to_string());
+    Err(match refused {
+        RefusedProfile::Exists(_) => {
+            problem.hint("a profile that executors may use is not changed: choose a new name")
+        }
+        RefusedProfile::Mistakes(mistakes) => match mistakes.into_iter().next() {
+            Some(first) => Problem::refused(first.found).at(first.key).hint(first.fix),
+            None => problem,
+        },
+        RefusedProfile::TooMuch | RefusedProfile::NoPod(_) => problem.hint("nothing was changed"),
+        RefusedProfile::NotNow => Problem::unavailable(),
+    })
+}

@@ -1,0 +1,128 @@
+//! What can be asked, and who may.
+
+use axum::Json;
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::{Path, Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse as _, Response};
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderMap, Method};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::problem::Problem;
+use super::table::table;
+use super::tokens::Right;
+use super::{Api, BODY, BODY_TIME, answer, openapi};
+use crate::actors::driver_backend::messages::{Explain, GetExecutors, GetStatus};
+use crate::actors::driver_backend::steering::messages::Renew;
+use crate::actors::metrics::messages::Scrape;
+use crate::model::ExecutorId;
+
+/// All routes.
+pub fn of(api: Api) -> Router {
+    let (mut open, mut closed) = (Router::new(), Router::new());
+    for route in table() {
+        let side = if route.open { &mut open } else { &mut closed };
+        *side = std::mem::take(side).route(route.path, route.handler);
+    }
+    let closed = closed.layer(from_fn_with_state(api.clone(), admit));
+    open.merge(closed)
+        .fallback(async || {
+            Problem::not_found("there is nothing at this path")
+                .hint("/openapi.json tells what there is")
+        })
+        .method_not_allowed_fallback(async || Problem::wrong_method())
+        .with_state(api)
+}
+
+/// Lets in who may do what is asked, and hears them out within bounds.
+async fn admit(State(api): State<Api>, request: Request, next: Next) -> Result<Response, Problem> {
+    let right = bearer(request.headers()).and_then(|token| api.tokens.right(token));
+    let right = right.ok_or_else(Problem::unauthorized)?;
+    let looks = matches!(*request.method(), Method::GET | Method::HEAD);
+    if right < Right::Full && !looks {
+        return Err(Problem::read_only());
+    }
+    if right == Right::Full {
+        api.backend.do_send(Renew);
+    }
+    let (parts, body) = request.into_parts();
+    let body = timeout(BODY_TIME, to_bytes(body, BODY))
+        .await
+        .map_err(|_| Problem::too_slow())?
+        .map_err(|_| Problem::too_large())?;
+    Ok(next.run(Request::from_parts(parts, Body::from(body))).await)
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+    let header = headers.get(AUTHORIZATION)?.as_bytes();
+    let (scheme, token) = header.split_at_checked("bearer ".len())?;
+    scheme
+        .eq_ignore_ascii_case(b"bearer ")
+        .then(|| token.trim_ascii())
+}
+
+/// What Prometheus scrapes (spec O-41).
+pub async fn metrics(State(api): State<Api>) -> Result<Response, Problem> {
+    let text = answer(&api.meter, Scrape).await?;
+    let text = text.map_err(|_| Problem::unavailable())?;
+    const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    Ok(([(CONTENT_TYPE, OPEN_METRICS)], text).into_response())
+}
+
+/// The actors answer (spec O-42).
+pub async fn health(State(api): State<Api>) -> Result<&'static str, Problem> {
+    api.ask(GetStatus).await.map(|_| "ok\n")
+}
+
+/// The application may begin (spec B-20).
+pub async fn readiness(State(api): State<Api>) -> Result<&'static str, Problem> {
+    let status = api.ask(GetStatus).await?;
+    match (status.adopted, status.ready) {
+        (true, true) => Ok("ok\n"),
+        (true, false) => Err(Problem::unavailable_for("too few executors are there yet")
+            .hint("`boatswain status` tells how many, and what the others wait for")),
+        (false, _) => Err(Problem::unavailable().hint("the driver is finding out what is there")),
+    }
+}
+
+/// This api, described (spec B-25, O-42).
+pub async fn document() -> Json<Value> {
+    Json(openapi::document())
+}
+
+/// How it is going (spec O-42).
+pub async fn status(State(api): State<Api>) -> Result<Json<Value>, Problem> {
+    Ok(Json(json!(api.ask(GetStatus).await?)))
+}
+
+/// Who lives.
+pub async fn executors(State(api): State<Api>) -> Result<Json<Value>, Problem> {
+    let executors = api.ask(GetExecutors).await?;
+    Ok(Json(json!({"executors": executors})))
+}
+
+/// What happened to an executor (spec B-51).
+pub async fn explain(
+    State(api): State<Api>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let parsed = ExecutorId::parse(&id).map_err(|_| {
+        Problem::bad_request(format!("{id:?} is no executor's id"))
+            .at("id")
+            .hint("an id is a whole number from 1")
+    })?;
+    let explanation = api.ask(Explain(parsed)).await?.ok_or_else(|| {
+        Problem::not_found(format!("nothing is known of executor {id}"))
+            .hint("it never was, or ended long ago: the log tells of each end")
+    })?;
+    let story = &explanation.story;
+    Ok(Json(json!({
+        "executor": parsed.get(),
+        "now": explanation.now,
+        "events": story.events,
+        "left_out_after_the_first": story.left_out,
+    })))
+}

@@ -1,0 +1,67 @@
+//! How many executors are wanted (spec B-25): all or nothing.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use serde_json::{Value, json};
+
+use super::Api;
+use super::body::parse;
+use super::problem::Problem;
+use crate::actors::driver_backend::messages::{GetStatus, SetTargets};
+use crate::model::ProfileName;
+
+/// The targets that are.
+pub async fn read(State(api): State<Api>) -> Result<Json<Value>, Problem> {
+    let profiles = api.ask(GetStatus).await?.profiles;
+    let targets: BTreeMap<String, u32> = profiles
+        .into_iter()
+        .map(|(profile, view)| (profile, view.target))
+        .collect();
+    Ok(Json(json!({"targets": targets})))
+}
+
+/// Sets the targets of all profiles that the body names: `{"targets": {"default": 4}}`.
+pub async fn set(State(api): State<Api>, body: Bytes) -> Result<Json<Value>, Problem> {
+    #[derive(serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Wanted {
+        targets: BTreeMap<String, u32>,
+    }
+    let wanted: Wanted = parse(&body)?;
+    change(&api, wanted.targets).await
+}
+
+/// Sets the target of one profile: `{"executors": 4}`.
+pub async fn set_one(
+    State(api): State<Api>,
+    Path(profile): Path<String>,
+    body: Bytes,
+) -> Result<Json<Value>, Problem> {
+    #[derive(serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Wanted {
+        executors: u32,
+    }
+    let wanted: Wanted = parse(&body)?;
+    change(&api, BTreeMap::from([(profile, wanted.executors)])).await
+}
+
+async fn change(api: &Api, targets: BTreeMap<String, u32>) -> Result<Json<Value>, Problem> {
+    let named = |(profile, target)| (ProfileName::from(profile), target);
+    let targets = targets.into_iter().map(named).collect();
+    let set = api.ask(SetTargets(targets)).await?.map_err(|refused| {
+        let field = format!("targets.{}", refused.profile());
+        Problem::refused(refused.to_string())
+            .at(field)
+            .hint("nothing was changed")
+    })?;
+    Ok(shown(set))
+}
+
+/// Targets, as they are answered.
+pub fn shown(targets: BTreeMap<ProfileName, u32>) -> Json<Value> {
+    Json(json!({"targets": targets}))
+}

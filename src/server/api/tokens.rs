@@ -1,0 +1,161 @@
+//! Who is let in: whoever bears a token of the file, to look or to do anything (spec O-50).
+
+use std::path::Path;
+
+use subtle::ConstantTimeEq as _;
+
+use crate::secret::{self, SecretError};
+
+/// What a bearer may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Right {
+    /// Look.
+    Read,
+    /// Anything.
+    Full,
+}
+
+/// The tokens that are let in.
+#[derive(Clone)]
+pub struct Tokens(Vec<(String, Right)>);
+
+impl std::fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Tokens are not for logs.
+        f.debug_tuple("Tokens").field(&self.0.len()).finish()
+    }
+}
+
+/// Why nobody can be let in.
+#[derive(Debug, thiserror::Error)]
+pub enum TokensError {
+    /// The file cannot be used.
+    #[error(transparent)]
+    Secret(#[from] SecretError),
+    /// A line of it is none.
+    #[error(
+        "{path}:{line}: a line is a token of printable ASCII, with \" read\" behind it if it may only look"
+    )]
+    Line {
+        /// The file.
+        path: String,
+        /// Counted from 1.
+        line: usize,
+    },
+    /// It has no token.
+    #[error("{path} has no token: remove the file, and one is made")]
+    None {
+        /// The file.
+        path: String,
+    },
+}
+
+impl Tokens {
+    /// Those of the file; one is made with a token that may do anything, where there is none.
+    ///
+    /// # Errors
+    ///
+    /// Where the file cannot be used, or a line of it is no token.
+    pub fn of_file(path: &Path) -> Result<Self, TokensError> {
+        let text = secret::read_or_make(path)?;
+        Self::parse(&text, &path.display().to_string())
+    }
+
+    /// Those of a text, which errors call by this path.
+    ///
+    /// # Errors
+    ///
+    /// Where a line of it is no token.
+    pub fn parse(text: &str, path: &str) -> Result<Self, TokensError> {
+        let lines = text.lines().enumerate();
+        let lines = lines.filter(|(_, line)| {
+            let line = line.trim();
+            !line.is_empty() && !line.starts_with('#')
+        });
+        let tokens = lines.map(|(at, line)| {
+            let mut words = line.split_whitespace();
+            let token = words.next().unwrap_or_default();
+            let right = match (words.next(), words.next()) {
+                (None, _) => Some(Right::Full),
+                (Some("full"), None) => Some(Right::Full),
+                (Some("read"), None) => Some(Right::Read),
+                _ => None,
+            };
+            match right.filter(|_| token.bytes().all(|b| b.is_ascii_graphic())) {
+                Some(right) => Ok((token.to_owned(), right)),
+                None => Err(TokensError::Line {
+                    path: path.to_owned(),
+                    line: at + 1,
+                }),
+            }
+        });
+        let tokens: Vec<_> = tokens.collect::<Result<_, _>>()?;
+        if tokens.is_empty() {
+            return Err(TokensError::None {
+                path: path.to_owned(),
+            });
+        }
+        Ok(Self(tokens))
+    }
+
+    /// What the bearer of this may do; nothing if it is unknown. All are compared, so that the time tells nothing.
+    pub fn right(&self, given: &[u8]) -> Option<Right> {
+        let mut found = None;
+        for (token, right) in &self.0 {
+            if given.ct_eq(token.as_bytes()).into() {
+                found = found.max(Some(*right));
+            }
+        }
+        found
+    }
+}
+
+/// The first token of the file, for a client.
+///
+/// # Errors
+///
+/// Where the file cannot be read, others may read it, or it has none.
+pub fn first(path: &Path) -> Result<String, TokensError> {
+    let text = secret::read(path)?;
+    let Tokens(tokens) = Tokens::parse(&text, &path.display().to_string())?;
+    Ok(tokens
+        .into_iter()
+        .map(|(token, _)| token)
+        .next()
+        .unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // spec: O-50
+    #[test]
+    fn a_token_may_look_or_do_anything_and_an_unknown_one_nothing() {
+        let tokens = Tokens::parse("# people\nabc\ndef read\n\nghi full\n", "t").expect("tokens");
+        assert_eq!(tokens.right(b"abc"), Some(Right::Full));
+        assert_eq!(tokens.right(b"def"), Some(Right::Read));
+        assert_eq!(tokens.right(b"ghi"), Some(Right::Full));
+        for unknown in ["", "ab", "abcd", "read", "# people"] {
+            assert_eq!(tokens.right(unknown.as_bytes()), None, "{unknown}");
+        }
+    }
+
+    // spec: O-50
+    #[test]
+    fn a_line_that_is_no_token_is_named_and_not_shown() {
+        for (text, line) in [
+            ("abc\nsecret write\n", 2),
+            ("a\u{e4}\n", 1),
+            ("a read b\n", 1),
+        ] {
+            let error = Tokens::parse(text, "t").expect_err("refused").to_string();
+            assert!(error.starts_with(&format!("t:{line}:")), "{error}");
+            assert!(!error.contains("secret"), "{error}");
+        }
+        assert!(matches!(
+            Tokens::parse("# none\n", "t"),
+            Err(TokensError::None { .. })
+        ));
+    }
+}

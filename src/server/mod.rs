@@ -1,0 +1,4 @@
+//! What the driver serves over HTTP: the API for people and programs, and the sessions of executors.
+
+pub mod api;
+pub mod sessions;

@@ -1,0 +1,158 @@
+//! Who speaks: from a token to what it proves (spec O-50, B-5).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::ActorFutureExt as _;
+use actix::{Actor, Addr, AtomicResponse, Context, Handler, Message, WrapFuture};
+use jiff::Timestamp;
+
+use super::service_account::{Expected, Trusted};
+use crate::actors::driver_backend::registry::Proof;
+use crate::clock::Clock;
+use crate::kubernetes::{Calls, Failure};
+use crate::model::{AppId, Tick};
+use crate::secret::seal::Key;
+
+/// Why nobody is let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Denied {
+    /// There is no token, or what is there is none.
+    #[error("there is no token, or none that could be an executor's")]
+    NoToken,
+    /// It is a token, and does not prove what it has to.
+    #[error("the token does not prove which executor this is: {0}")]
+    Untrue(&'static str),
+    /// The keys to verify it with could not be had.
+    #[error(
+        "the cluster's keys, by which the token would be verified, cannot be had at the moment"
+    )]
+    NoKeys,
+}
+
+/// How an executor proves which one it is.
+#[derive(Clone)]
+pub enum Access {
+    /// By a token made of a key that the driver has.
+    Derived(AppId, Key),
+    /// By a token of its pod's service account.
+    Kubernetes(Addr<TokenKeys>),
+}
+
+impl Access {
+    /// What this token proves.
+    ///
+    /// # Errors
+    ///
+    /// Where it proves nothing.
+    pub(super) async fn prove(&self, token: &str) -> Result<Proof, Denied> {
+        match self {
+            Self::Derived(app, key) => {
+                let id = key.open(app, token);
+                let untrue = Denied::Untrue("it is not sealed with this application's key");
+                id.map(Proof::Executor).ok_or(untrue)
+            }
+            Self::Kubernetes(keys) => {
+                let answer = keys.send(Prove(Arc::from(token))).await;
+                answer.unwrap_or(Err(Denied::NoKeys))
+            }
+        }
+    }
+}
+
+/// A key that is not known may be a new one; but whoever invents keys does not have the cluster asked more often.
+const ASK_AGAIN: Duration = Duration::from_secs(10);
+
+/// Has the keys that the cluster publishes, and fetches them anew when a token names one that is not among them.
+pub struct TokenKeys {
+    calls: Calls,
+    clock: Clock,
+    expected: Expected,
+    trusted: Option<Trusted>,
+    asked: Option<Tick>,
+}
+
+impl TokenKeys {
+    /// Before any are known. Tokens have to be for this audience.
+    pub fn new(calls: Calls, clock: Clock, audience: String) -> Self {
+        let namespace = calls.namespace().to_owned();
+        Self {
+            expected: Expected {
+                audience,
+                namespace,
+            },
+            calls,
+            clock,
+            trusted: None,
+            asked: None,
+        }
+    }
+
+    fn prove(&self, token: &str, now: Timestamp) -> Result<Proof, Denied> {
+        let trusted = self.trusted.as_ref().ok_or(Denied::NoKeys)?;
+        trusted.prove(token, &self.expected, now)
+    }
+
+    /// Whether the cluster is to be asked before this token can be judged.
+    fn asks(&self, token: &str, now: Tick) -> bool {
+        let known = (self.trusted.as_ref()).is_some_and(|trusted| trusted.knows_key_of(token));
+        let long_ago = self.asked.is_none_or(|asked| now.since(asked) >= ASK_AGAIN);
+        !known && long_ago
+    }
+
+    fn fetched(&mut self, fetched: Result<Option<Trusted>, Failure>) {
+        match fetched {
+            Ok(Some(trusted)) => self.trusted = Some(trusted),
+            Ok(None) => {
+                tracing::warn!("the cluster publishes no keys for tokens that could be read")
+            }
+            Err(failure) => {
+                let error = &*failure.message;
+                tracing::warn!(error, "the cluster's keys for tokens cannot be had");
+            }
+        }
+    }
+}
+
+impl Actor for TokenKeys {
+    type Context = Context<Self>;
+}
+
+/// What does this token prove?
+#[derive(Clone, Message)]
+#[rtype(result = "Result<Proof, Denied>")]
+pub struct Prove(Arc<str>);
+
+impl Handler<Prove> for TokenKeys {
+    type Result = AtomicResponse<Self, Result<Proof, Denied>>;
+
+    /// While keys are fetched all others wait, for they need the same; it takes a call's time at most.
+    fn handle(&mut self, Prove(token): Prove, _: &mut Self::Context) -> Self::Result {
+        let now = self.clock.now();
+        let calls = self.asks(&token, now.tick).then(|| self.calls.clone());
+        if calls.is_some() {
+            self.asked = Some(now.tick);
+        }
+        let fetching = async move {
+            match calls {
+                Some(calls) => Some(fetch(&calls).await),
+                None => None,
+            }
+        };
+        let proving = fetching
+            .into_actor(self)
+            .map(move |fetched, keys: &mut Self, _| {
+                if let Some(fetched) = fetched {
+                    keys.fetched(fetched);
+                }
+                keys.prove(&token, keys.clock.now().wall)
+            });
+        AtomicResponse::new(Box::pin(proving))
+    }
+}
+
+async fn fetch(calls: &Calls) -> Result<Option<Trusted>, Failure> {
+    let issuer = calls.token_issuer().await?;
+    let keys = calls.token_keys().await?;
+    Ok(Trusted::read(&issuer, &keys))
+}

@@ -1,0 +1,51 @@
+//! A message as a request of its own, for whoever has no WebSocket (spec O-61).
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::{Body, to_bytes};
+use axum::extract::State;
+use http::HeaderMap;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::{ANSWER, PATIENCE, Sessions};
+use crate::actors::driver_backend::registry::Via;
+use crate::actors::driver_backend::sessions::{NotTakenIn, Say};
+use crate::server::api::problem::Problem;
+use boatswain_agent::protocol::{MESSAGE_LIMIT, Saying, read};
+
+/// Takes a message, and answers with all that there is to say.
+pub(super) async fn take(
+    State(sessions): State<Sessions>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<Value>, Problem> {
+    let door = &sessions.door;
+    let proof = door.admit(&headers).await?;
+    let body = timeout(PATIENCE, to_bytes(body, MESSAGE_LIMIT))
+        .await
+        .map_err(|_| Problem::too_slow())?
+        .map_err(|_| Problem::too_large())?;
+    let message = read(&body).map_err(|misread| {
+        let code = misread.code;
+        door.backend.do_send(NotTakenIn { code });
+        let problem = Problem::bad_request(misread.message).coded(misread.code);
+        match misread.field {
+            Some(field) => problem.at(field),
+            None => problem,
+        }
+    })?;
+    let say = Say {
+        proof: Arc::new(proof),
+        via: Via::Request,
+        message,
+    };
+    match timeout(ANSWER, door.backend.send(say)).await {
+        Ok(Ok(messages)) => {
+            let messages = &messages[..];
+            Ok(Json(json!(Saying { messages })))
+        }
+        Ok(Err(_)) | Err(_) => Err(Problem::unavailable()),
+    }
+}

@@ -1,0 +1,377 @@
+//! Tokens of service accounts, as a cluster gives them to one pod: verified by the keys that it publishes (spec O-50).
+//! Pure.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use jiff::Timestamp;
+use ring::signature::{
+    ECDSA_P256_SHA256_FIXED, RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents, UnparsedPublicKey,
+};
+use serde::Deserialize;
+
+use super::access::Denied;
+use crate::actors::driver_backend::registry::Proof;
+
+/// Longer than any token that a cluster gives, in bytes.
+const LONGEST: usize = 8 * 1024;
+
+/// The clocks of two machines may differ by so much, in seconds.
+const SKEW: i64 = 10;
+
+/// What the keys of a cluster are, and who signs with them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trusted {
+    /// As tokens name it.
+    issuer: String,
+    keys: Vec<PublicKey>,
+}
+
+/// A key that tokens can be verified with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct PublicKey {
+    id: String,
+    kind: KeyKind,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum KeyKind {
+    /// RS256.
+    Rsa { n: Vec<u8>, e: Vec<u8> },
+    /// ES256: an uncompressed point.
+    P256(Vec<u8>),
+}
+
+/// What a token has to be for.
+#[derive(Debug, Clone)]
+pub struct Expected {
+    /// For whom it was made.
+    pub audience: String,
+    /// Where its pod is.
+    pub namespace: String,
+}
+
+impl Trusted {
+    /// What a cluster publishes: the discovery document and the key set. Keys of kinds that are not known are left out.
+    /// `None` where either cannot be read.
+    pub fn read(configuration: &[u8], keys: &[u8]) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Configuration {
+            issuer: String,
+        }
+        #[derive(Deserialize)]
+        struct Set {
+            keys: Vec<serde_json::Value>,
+        }
+        let Configuration { issuer } = serde_json::from_slice(configuration).ok()?;
+        let Set { keys } = serde_json::from_slice(keys).ok()?;
+        let keys = keys.iter().filter_map(PublicKey::read).collect();
+        Some(Self { issuer, keys })
+    }
+
+    /// Whether the key that a token names is known; of what is no token that cannot be told.
+    pub fn knows_key_of(&self, token: &str) -> bool {
+        head(token).is_none_or(|head| self.keys.iter().any(|key| key.id == head.kid))
+    }
+
+    /// Which pod a token proves its bearer to be.
+    ///
+    /// # Errors
+    ///
+    /// Where it proves nothing of the kind.
+    pub fn prove(&self, token: &str, expected: &Expected, now: Timestamp) -> Result<Proof, Denied> {
+        let head = head(token).ok_or(Denied::NoToken)?;
+        let named = self.keys.iter().find(|key| key.id == head.kid);
+        let key = named.ok_or(Denied::Untrue("its key is none that the cluster publishes"))?;
+        let (signed, signature) = token.rsplit_once('.').ok_or(Denied::NoToken)?;
+        let signature = BASE64.decode(signature).map_err(|_| Denied::NoToken)?;
+        if !key.has_signed(&head.alg, signed.as_bytes(), &signature) {
+            return Err(Denied::Untrue(
+                "its signature is not of the key that it names",
+            ));
+        }
+        let claims = signed.split_once('.').map(|(_, claims)| claims);
+        let claims = claims.and_then(|claims| BASE64.decode(claims).ok());
+        let claims = claims.and_then(|claims| serde_json::from_slice::<Claims>(&claims).ok());
+        let claims = claims.ok_or(Denied::Untrue("it does not say what a pod's token says"))?;
+        self.check(claims, expected, now)
+    }
+
+    fn check(&self, claims: Claims, expected: &Expected, now: Timestamp) -> Result<Proof, Denied> {
+        let now = now.as_second();
+        if claims.iss != self.issuer {
+            return Err(Denied::Untrue("another cluster has issued it"));
+        }
+        if !claims.aud.includes(&expected.audience) {
+            return Err(Denied::Untrue("it was made for another audience"));
+        }
+        if claims.exp <= now.saturating_sub(SKEW) {
+            return Err(Denied::Untrue("it has expired"));
+        }
+        if claims
+            .nbf
+            .is_some_and(|from| from > now.saturating_add(SKEW))
+        {
+            return Err(Denied::Untrue("it is not valid yet"));
+        }
+        if claims.kubernetes.namespace != expected.namespace {
+            return Err(Denied::Untrue("its pod is in another namespace"));
+        }
+        let pod = claims.kubernetes.pod;
+        let pod = pod.ok_or(Denied::Untrue("it is not bound to a pod"))?;
+        Ok(Proof::Pod {
+            name: Arc::from(pod.name),
+            uid: pod.uid.into(),
+        })
+    }
+}
+
+impl PublicKey {
+    fn read(key: &serde_json::Value) -> Option<Self> {
+        let text = |name: &str| key.get(name).and_then(serde_json::Value::as_str);
+        let bytes = |name: &str| BASE64.decode(text(name)?).ok();
+        let kind = match (text("kty")?, text("crv")) {
+            ("RSA", _) => KeyKind::Rsa {
+                n: bytes("n")?,
+                e: bytes("e")?,
+            },
+            ("EC", Some("P-256")) => KeyKind::P256([vec![4], bytes("x")?, bytes("y")?].concat()),
+            _ => return None,
+        };
+        let id = text("kid")?.to_owned();
+        Some(Self { id, kind })
+    }
+
+    /// Whether it has; also that the token says the algorithm which this kind of key is for.
+    fn has_signed(&self, algorithm: &str, signed: &[u8], signature: &[u8]) -> bool {
+        match (&self.kind, algorithm) {
+            (KeyKind::Rsa { n, e }, "RS256") => RsaPublicKeyComponents { n, e }
+                .verify(&RSA_PKCS1_2048_8192_SHA256, signed, signature)
+                .is_ok(),
+            (KeyKind::P256(point), "ES256") => {
+                UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point)
+                    .verify(signed, signature)
+                    .is_ok()
+            }
+            _ => false,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Head {
+    alg: String,
+    kid: String,
+}
+
+fn head(token: &str) -> Option<Head> {
+    let token = Some(token).filter(|token| token.len() <= LONGEST)?;
+    let head = BASE64.decode(token.split_once('.')?.0).ok()?;
+    serde_json::from_slice(&head).ok()
+}
+
+#[derive(Deserialize)]
+struct Claims {
+    iss: String,
+    aud: Audience,
+    exp: i64,
+    nbf: Option<i64>,
+    #[serde(rename = "kubernetes.io")]
+    kubernetes: Bound,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Audience {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl Audience {
+    fn includes(&self, audience: &str) -> bool {
+        match self {
+            Self::One(one) => one == audience,
+            Self::Several(several) => several.iter().any(|one| one == audience),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Bound {
+    namespace: String,
+    pod: Option<BoundPod>,
+}
+
+#[derive(Deserialize)]
+struct BoundPod {
+    name: String,
+    uid: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use ring::rand::SystemRandom;
+    use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    struct Cluster(EcdsaKeyPair);
+
+    impl Cluster {
+        fn new() -> Self {
+            let (algorithm, random) = (&ECDSA_P256_SHA256_FIXED_SIGNING, SystemRandom::new());
+            let pkcs8 = EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
+            Self(EcdsaKeyPair::from_pkcs8(algorithm, pkcs8.as_ref(), &random).unwrap())
+        }
+
+        fn trusted(&self) -> Trusted {
+            let point = self.0.public_key().as_ref();
+            let (x, y) = point[1..].split_at(32);
+            let key = json!({"kty": "EC", "crv": "P-256", "kid": "k", "x": BASE64.encode(x), "y": BASE64.encode(y)});
+            let odd = json!({"kty": "OKP", "kid": "o"});
+            let keys = json!({"keys": [odd, key]}).to_string();
+            Trusted::read(br#"{"issuer": "me"}"#, keys.as_bytes()).unwrap()
+        }
+
+        fn sign(&self, head: &Value, claims: &Value) -> String {
+            let part = |value: &Value| BASE64.encode(value.to_string());
+            let signed = format!("{}.{}", part(head), part(claims));
+            let signature = self
+                .0
+                .sign(&SystemRandom::new(), signed.as_bytes())
+                .unwrap();
+            format!("{signed}.{}", BASE64.encode(signature))
+        }
+    }
+
+    fn claims() -> Value {
+        json!({
+            "iss": "me", "aud": ["driver"], "exp": 2_000, "nbf": 1_000,
+            "kubernetes.io": {"namespace": "ns", "pod": {"name": "a-exec-1", "uid": "u1"}},
+        })
+    }
+
+    fn head_of(alg: &str, kid: &str) -> Value {
+        json!({"alg": alg, "kid": kid})
+    }
+
+    fn prove(trusted: &Trusted, token: &str, second: i64) -> Result<Proof, Denied> {
+        let expected = Expected {
+            audience: "driver".to_owned(),
+            namespace: "ns".to_owned(),
+        };
+        trusted.prove(token, &expected, Timestamp::from_second(second).unwrap())
+    }
+
+    // spec: O-50
+    #[test]
+    fn a_token_proves_its_pod_while_it_lasts() {
+        let cluster = Cluster::new();
+        let token = cluster.sign(&head_of("ES256", "k"), &claims());
+        let proof = Proof::Pod {
+            name: "a-exec-1".into(),
+            uid: "u1".into(),
+        };
+        for second in [990, 1_000, 2_009] {
+            assert_eq!(
+                prove(&cluster.trusted(), &token, second),
+                Ok(proof.clone()),
+                "{second}"
+            );
+        }
+        for second in [0, 989, 2_010, 9_999] {
+            assert!(
+                prove(&cluster.trusted(), &token, second).is_err(),
+                "{second}"
+            );
+        }
+    }
+
+    // spec: O-50
+    #[test]
+    fn what_is_not_true_of_a_token_is_said() {
+        let cluster = Cluster::new();
+        for (path, value, why) in [
+            ("/iss", json!("other"), "another cluster"),
+            ("/aud", json!("api"), "another audience"),
+            ("/aud", json!([]), "another audience"),
+            (
+                "/kubernetes.io/namespace",
+                json!("other"),
+                "another namespace",
+            ),
+            ("/kubernetes.io/pod", json!(null), "not bound to a pod"),
+            ("/exp", json!("soon"), "does not say"),
+        ] {
+            let mut claims = claims();
+            *claims.pointer_mut(path).unwrap() = value;
+            let token = cluster.sign(&head_of("ES256", "k"), &claims);
+            let denied = prove(&cluster.trusted(), &token, 1_500).unwrap_err();
+            assert!(denied.to_string().contains(why), "{path}: {denied}");
+        }
+    }
+
+    // spec: O-50
+    #[test]
+    fn only_the_key_that_is_named_can_have_signed_and_only_by_its_own_algorithm() {
+        let cluster = Cluster::new();
+        for (signer, head, why) in [
+            (&Cluster::new(), head_of("ES256", "k"), "signature"),
+            (&cluster, head_of("none", "k"), "signature"),
+            (&cluster, head_of("HS256", "k"), "signature"),
+            (&cluster, head_of("RS256", "k"), "signature"),
+            (&cluster, head_of("ES256", "o"), "publishes"),
+            (&cluster, head_of("ES256", "rotated"), "publishes"),
+        ] {
+            let token = signer.sign(&head, &claims());
+            let denied = prove(&cluster.trusted(), &token, 1_500).unwrap_err();
+            assert!(denied.to_string().contains(why), "{head}: {denied}");
+        }
+        let rotated = cluster.sign(&head_of("ES256", "rotated"), &claims());
+        assert!(!cluster.trusted().knows_key_of(&rotated));
+        let token = cluster.sign(&head_of("ES256", "k"), &claims());
+        let (signed, signature) = token.rsplit_once('.').unwrap();
+        for forged in [
+            signed.to_owned(),
+            format!("{signed}."),
+            format!("{signed}A.{signature}"),
+        ] {
+            assert!(
+                prove(&cluster.trusted(), &forged, 1_500).is_err(),
+                "{forged}"
+            );
+        }
+    }
+
+    // spec: O-50
+    #[test]
+    fn a_key_set_that_cannot_be_read_is_none() {
+        for (configuration, keys) in [
+            ("{}", "{\"keys\": []}"),
+            ("{\"issuer\": \"a\"}", "[]"),
+            ("", ""),
+        ] {
+            assert_eq!(
+                Trusted::read(configuration.as_bytes(), keys.as_bytes()),
+                None
+            );
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        // spec: O-50, I-11
+        #[test]
+        fn no_text_is_a_token(text in "[a-zA-Z0-9_.-]{0,200}", any in ".*") {
+            let trusted = Cluster::new().trusted();
+            for text in [&text, &any] {
+                prop_assert!(prove(&trusted, text, 1_500).is_err());
+                trusted.knows_key_of(text);
+            }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Tokens that a cluster gives its pods, and the keys that it publishes.
+
+use http_body_util::BodyExt as _;
+
+use super::*;
+use crate::actors::driver_backend::registry::Proof;
+use crate::kubernetes::{Calls, Clients};
+use crate::server::sessions::access::TokenKeys;
+use crate::testing::calls_to;
+use devcluster::{self, DevCluster, NodeKind, Options};
+
+const AUDIENCE: &str = "boatswain.dev/app";
+
+/// A cluster in this process.
+struct Cluster(DevCluster);
+
+impl Cluster {
+    fn start() -> Self {
+        Self(devcluster::start(Options {
+            node: NodeKind::None,
+            ..Options::default()
+        }))
+    }
+
+    fn calls(&self) -> Calls {
+        calls_to(Clients::in_process(self.0.router(), "default"))
+    }
+
+    async fn post(&self, path: &str, body: &Value) -> Value {
+        let clients = Clients::in_process(self.0.router(), "default");
+        let request = Request::post(format!("/api/v1/namespaces/default{path}"))
+            .header("content-type", "application/json")
+            .body(kube::client::Body::from(body.to_string().into_bytes()))
+            .unwrap();
+        let response = clients.reads.send(request).await.unwrap();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        serde_json::from_slice(&body).unwrap()
+    }
+
+    /// A pod, and a token of its for this audience.
+    async fn token(&self, pod: &str, audience: &str) -> (String, String) {
+        let container = json!({"name": "executor", "image": "none"});
+        let body = json!({"metadata": {"name": pod}, "spec": {"containers": [container]}});
+        let made = self.post("/pods", &body).await;
+        let uid = made["metadata"]["uid"].as_str().unwrap().to_owned();
+        let bound = json!({"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": uid});
+        let body = json!({"spec": {"audiences": [audience], "boundObjectRef": bound}});
+        let answer = self.post("/serviceaccounts/default/token", &body).await;
+        let token = answer["status"]["token"].as_str();
+        (token.unwrap_or_else(|| panic!("{answer}")).to_owned(), uid)
+    }
+}
+
+fn access(cluster: &Cluster) -> Access {
+    let keys = TokenKeys::new(cluster.calls(), Clock::system(), AUDIENCE.to_owned());
+    Access::Kubernetes(keys.start())
+}
+
+// spec: O-50
+#[actix::test]
+async fn a_pods_own_token_proves_its_name_and_uid() {
+    let cluster = Cluster::start();
+    let access = access(&cluster);
+    let (token, uid) = cluster.token("a-exec-1", AUDIENCE).await;
+    let uid = uid.as_str().into();
+    let name = "a-exec-1".into();
+    assert_eq!(access.prove(&token).await, Ok(Proof::Pod { name, uid }));
+    let (other, _) = cluster.token("a-exec-2", "somebody else").await;
+    let denied = access.prove(&other).await.unwrap_err();
+    assert!(denied.to_string().contains("another audience"), "{denied}");
+    assert_eq!(access.prove("nonsense").await, Err(Denied::NoToken));
+}
+
+// spec: O-50
+#[actix::test]
+async fn a_new_key_is_asked_for_and_an_invented_one_not_more_than_once_in_a_while() {
+    tokio::time::pause();
+    let (cluster, other) = (Cluster::start(), Cluster::start());
+    let access = access(&cluster);
+    let (strange, _) = other.token("a-exec-1", AUDIENCE).await;
+    let denied = access.prove(&strange).await.unwrap_err();
+    assert!(denied.to_string().contains("publishes"), "{denied}");
+    // The keys are known now, so this one needs no asking.
+    let (token, _) = cluster.token("a-exec-1", AUDIENCE).await;
+    assert!(access.prove(&token).await.is_ok());
+    assert!(access.prove(&strange).await.is_err());
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    // It is asked for again, in vain; what is known stays known.
+    assert!(access.prove(&strange).await.is_err());
+    assert!(access.prove(&token).await.is_ok());
+}
+
+// spec: O-50
+#[actix::test]
+async fn where_no_keys_can_be_had_an_executor_is_to_come_again() {
+    let (token, _) = Cluster::start().token("a-exec-1", AUDIENCE).await;
+    let calls = calls_to(Clients::in_process(Router::new(), "default"));
+    let keys = TokenKeys::new(calls, Clock::system(), AUDIENCE.to_owned());
+    let access = Access::Kubernetes(keys.start());
+    assert_eq!(access.prove(&token).await, Err(Denied::NoKeys));
+}
