@@ -38,7 +38,7 @@ faults! {
     /// A look-up without an answer is taken for one that found nothing (spec E-10).
     SilenceIsAnswer,
     /// A request is made before its entry is in the ledger (spec A-11).
-    RequestUnannounced,
+    RequestUnrecorded,
     /// A request that failed goes on to count as being in flight (spec A-6).
     SlotLeaked,
     /// An executor that is being deleted counts as live (spec E-6).
@@ -67,8 +67,8 @@ faults! {
     TombstonesForEver,
     /// A pod of an executor that has ended is adopted (spec E-9).
     EndedResurrected,
-    /// Ghosts are not deleted (spec E-3).
-    GhostsSpared,
+    /// Orphan pods are not deleted (spec E-3).
+    OrphansSpared,
     /// Deletes do not say which pod they mean (spec L-11).
     DeleteWithoutUid,
     /// Ended executors' pods are neither deleted nor labelled (spec L-2).

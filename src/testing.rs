@@ -31,7 +31,7 @@ pub(crate) fn at(millis: u64) -> Tick {
 }
 
 /// A ledger, the time, and the snapshots that its subscribers have not got yet; the first is always there.
-pub(crate) struct Story {
+pub(crate) struct Scenario {
     pub(crate) ledger: Ledger,
     pub(crate) millis: u64,
     version: u64,
@@ -45,7 +45,7 @@ struct Subscriber {
     delivered: u64,
 }
 
-impl Story {
+impl Scenario {
     /// Before the first list.
     pub(crate) fn before_adoption(targets: &[(&str, u32)], inheritance: Inheritance) -> Self {
         let identity = Identity {
@@ -68,20 +68,20 @@ impl Story {
 
     /// After a first list that found nothing.
     pub(crate) fn new(targets: &[(&str, u32)]) -> Self {
-        let mut story = Self::before_adoption(targets, Inheritance::default());
-        story.list(Vec::new());
-        story
+        let mut scenario = Self::before_adoption(targets, Inheritance::default());
+        scenario.list(Vec::new());
+        scenario
     }
 
     /// The same where sets make the pods.
     pub(crate) fn new_of_sets(targets: &[(&str, u32)]) -> Self {
-        let story = Self::before_adoption(targets, Inheritance::default());
-        let mut story = Self {
-            ledger: story.ledger.of_sets(),
-            ..story
+        let scenario = Self::before_adoption(targets, Inheritance::default());
+        let mut scenario = Self {
+            ledger: scenario.ledger.of_sets(),
+            ..scenario
         };
-        story.list(Vec::new());
-        story
+        scenario.list(Vec::new());
+        scenario
     }
 
     pub(crate) fn now(&self) -> Now {

@@ -130,13 +130,13 @@ mod tests {
 
     use super::*;
     use crate::model::pod::{ContainerState, Scheduling};
-    use crate::testing::Story;
+    use crate::testing::Scenario;
 
-    fn line(story: &Story) -> String {
-        status(story.current()).0
+    fn line(scenario: &Scenario) -> String {
+        status(scenario.current()).0
     }
 
-    fn waits(story: &mut Story, n: u64, scheduling: Scheduling, reason: Option<&str>) {
+    fn waits(scenario: &mut Scenario, n: u64, scheduling: Scheduling, reason: Option<&str>) {
         let executor = ContainerState::Waiting {
             reason: reason.map(Arc::from),
             message: None,
@@ -144,65 +144,80 @@ mod tests {
         let pod = Pod {
             scheduling,
             executor,
-            ..story.pod(n)
+            ..scenario.pod(n)
         };
-        let pod = story.changed(pod);
-        story.see(pod);
+        let pod = scenario.changed(pod);
+        scenario.see(pod);
     }
 
     #[test]
     fn it_says_how_many_run_of_how_many_and_what_the_others_wait_for() {
-        let mut story = Story::new(&[("default", 6)]);
-        assert_eq!(line(&story), "default 0/6 running");
+        let mut scenario = Scenario::new(&[("default", 6)]);
+        assert_eq!(line(&scenario), "default 0/6 running");
         for n in 1..=6 {
-            story.requested(
+            scenario.requested(
                 n,
                 crate::model::news::Outcome::Sent {
                     profile: "default".into(),
                 },
             );
         }
-        assert_eq!(line(&story), "default 0/6 running, 6 requested");
+        assert_eq!(line(&scenario), "default 0/6 running, 6 requested");
         for n in 1..=5 {
-            story.created(n);
+            scenario.created(n);
         }
-        story.runs(1);
-        waits(&mut story, 2, Scheduling::Bound, Some("ImagePullBackOff"));
-        waits(&mut story, 3, Scheduling::Bound, Some("ImagePullBackOff"));
+        scenario.runs(1);
         waits(
-            &mut story,
+            &mut scenario,
+            2,
+            Scheduling::Bound,
+            Some("ImagePullBackOff"),
+        );
+        waits(
+            &mut scenario,
+            3,
+            Scheduling::Bound,
+            Some("ImagePullBackOff"),
+        );
+        waits(
+            &mut scenario,
             4,
             Scheduling::Waiting(Some(Arc::from("0/3 nodes\u{1b}[2J are free"))),
             None,
         );
-        waits(&mut story, 5, Scheduling::Gated, None);
+        waits(&mut scenario, 5, Scheduling::Gated, None);
         assert_eq!(
-            line(&story),
+            line(&scenario),
             "default 1/6 running, 4 pending (2 ImagePullBackOff, 1 held by a scheduling gate, 1 reasons more), 1 requested"
         );
-        waits(&mut story, 5, Scheduling::Bound, Some("ImagePullBackOff"));
+        waits(
+            &mut scenario,
+            5,
+            Scheduling::Bound,
+            Some("ImagePullBackOff"),
+        );
         assert_eq!(
-            line(&story),
+            line(&scenario),
             "default 1/6 running, 4 pending (3 ImagePullBackOff, 1 unscheduled: 0/3 nodes [2J are free), 1 requested"
         );
-        assert!(!status(story.current()).1);
+        assert!(!status(scenario.current()).1);
     }
 
     #[test]
     fn it_is_over_when_every_profile_has_what_it_wants() {
-        let mut story = Story::new(&[("default", 1), ("large", 1)]);
+        let mut scenario = Scenario::new(&[("default", 1), ("large", 1)]);
         for (n, profile) in [(1, "default"), (2, "large")] {
-            assert!(!status(story.current()).1);
-            story.requested(
+            assert!(!status(scenario.current()).1);
+            scenario.requested(
                 n,
                 crate::model::news::Outcome::Sent {
                     profile: profile.into(),
                 },
             );
-            story.created(n);
-            story.runs(n);
+            scenario.created(n);
+            scenario.runs(n);
         }
-        let (line, complete) = status(story.current());
+        let (line, complete) = status(scenario.current());
         assert_eq!(
             (&*line, complete),
             ("default 1/1 running; large 1/1 running", true)

@@ -299,7 +299,7 @@ impl Config {
             log: s.section("log", Log::read),
         };
         s.refuse_the_rest();
-        notes.place_strangers();
+        notes.place_unrecognised();
         if whole {
             check::check(&mut config, &mut notes);
         }

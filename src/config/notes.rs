@@ -20,7 +20,7 @@ pub(super) struct Notes {
     /// The known keys that unknown ones were most likely meant to be.
     pub meant: Vec<String>,
     /// The unknown keys that nothing in their section is like: which mistake, and the key.
-    pub strangers: Vec<(usize, String)>,
+    pub unrecognised: Vec<(usize, String)>,
 }
 
 impl Notes {
@@ -51,9 +51,9 @@ impl Notes {
             .all(|spoilt| paths.iter().all(|path| !meets(spoilt, path)))
     }
 
-    /// Says of each stranger where else a key of its name is.
-    pub fn place_strangers(&mut self) {
-        for (at, key) in std::mem::take(&mut self.strangers) {
+    /// Says of each unrecognised pod where else a key of its name is.
+    pub fn place_unrecognised(&mut self) {
+        for (at, key) in std::mem::take(&mut self.unrecognised) {
             let elsewhere = self.known.iter().map(|known| &known.path);
             let same = elsewhere.filter(|path| path.rsplit('.').next() == Some(&*key));
             let same: Vec<&str> = same.map(String::as_str).collect();

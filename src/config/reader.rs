@@ -377,7 +377,7 @@ impl<'n> Section<'n> {
                 }
                 None => {
                     let at = self.notes.mistakes.len();
-                    self.notes.strangers.push((at, key.clone()));
+                    self.notes.unrecognised.push((at, key.clone()));
                     format!("known here: {asked}")
                 }
             };

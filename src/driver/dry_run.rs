@@ -6,11 +6,11 @@ use rand::TryRng;
 use rand::rngs::SysRng;
 use serde_json::Value;
 
-use super::belongings;
-use super::door;
-use super::makers;
+use super::listener;
+use super::owned_resources;
+use super::profile_spec;
+use super::provisioners;
 use super::settings::{least, mark_gangs};
-use super::shape;
 use super::succession::{holder, label_scheme, new_app_id};
 use crate::actors::pod_allocator::ids::RESERVED_BLOCK;
 use crate::actors::pod_allocator::slots::split_evenly;
@@ -102,7 +102,7 @@ fn documents(config: &Config, seed: u64, start: u64) -> Result<Vec<Value>, DryRu
     };
     let known = config.cluster.namespace.as_deref();
     let namespace = known.unwrap_or("default").to_owned();
-    let content = belongings::content(config).map_err(|error| failed(&error))?;
+    let content = owned_resources::content(config).map_err(|error| failed(&error))?;
     let place = RecordPlace {
         namespace: namespace.clone(),
         prefix: prefix.clone(),
@@ -116,12 +116,12 @@ fn documents(config: &Config, seed: u64, start: u64) -> Result<Vec<Value>, DryRu
         template,
     } = shaped(config, app_id, prefix, namespace, record.incarnation)?;
     let mut documents = vec![record.to_config_map(&place, None)];
-    let owned = belongings::all(config, &place, &common.app_id, content.as_ref());
-    documents.extend(owned.into_iter().map(|belonging| belonging.json));
+    let owned = owned_resources::all(config, &place, &common.app_id, content.as_ref());
+    documents.extend(owned.into_iter().map(|owned_resource| owned_resource.json));
     if config.scheduling.gang == Gang::Volcano {
         documents.extend(pod_groups(&common, &least(&config.profiles)));
     }
-    if let Some(kind) = makers::set_kind(config.allocation.strategy) {
+    if let Some(kind) = provisioners::set_kind(config.allocation.strategy) {
         let sets = Sets::new(kind, common.clone(), &specs).map_err(|error| failed(&error))?;
         let wanted = config.profiles.iter().filter(|(_, p)| p.executors > 0);
         documents.extend(wanted.filter_map(|(profile, described)| {
@@ -220,12 +220,12 @@ fn shaped(
     incarnation: Incarnation,
 ) -> Result<Shaped, DryRunError> {
     let failed = |error: &dyn std::fmt::Display| DryRunError(error.to_string());
-    let content = belongings::content(config).map_err(|error| failed(&error))?;
+    let content = owned_resources::content(config).map_err(|error| failed(&error))?;
     // A key for derived tokens is made or read by a start, so what is sealed with it is not shown.
     let listen = config.backend.sessions.listen;
     let by_pods = config.backend.sessions.auth(config.cluster.mode) == Auth::Kubernetes;
-    let token = (listen.is_some() && by_pods).then(|| door::projected(&app_id));
-    let driver_url = listen.map(|address| door::url(config, address, &prefix, &namespace));
+    let token = (listen.is_some() && by_pods).then(|| listener::projected(&app_id));
+    let driver_url = listen.map(|address| listener::url(config, address, &prefix, &namespace));
     let common = Common {
         app_id,
         app_name: config.app.name.clone(),
@@ -240,7 +240,7 @@ fn shaped(
         config_map: (content.is_some()).then(|| config.config_map.mount_path.clone()),
         avoid: Default::default(),
     };
-    let mut specs = shape::specs(config.profiles.clone());
+    let mut specs = profile_spec::specs(config.profiles.clone());
     mark_gangs(&config.scheduling, &least(&config.profiles), &mut specs);
     let template = Template::new(&common, &specs).map_err(|error| failed(&error))?;
     Ok(Shaped {

@@ -8,10 +8,10 @@ use std::time::Duration;
 use futures::{TryStreamExt as _, stream};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
-use crate::actors::driver_backend::steering::messages::Stop;
-use crate::actors::lifecycle_manager::duties::nothing_left;
-use crate::actors::pod_allocator::hold::Kind;
+use crate::actors::driver_backend::commands::messages::Stop;
+use crate::actors::lifecycle_manager::pending_actions::nothing_left;
 use crate::actors::pod_allocator::messages::{CannotStart, StopRequesting};
+use crate::actors::pod_allocator::refusal::Kind;
 use crate::actors::poll_source;
 use crate::actors::record_keeper::keeping::Over;
 use crate::actors::record_keeper::messages::{DeleteRecord, DriverIsOver, FinishRecord, Flush};
@@ -202,7 +202,7 @@ impl Actors {
         let patience = self.request_timeout + MARGIN;
         let answered = timeout(patience, async {
             while self
-                .maker
+                .provisioner
                 .stop
                 .send(StopRequesting)
                 .await
@@ -235,8 +235,8 @@ impl Actors {
         let most = grace - 2 * last_step;
         let deadline = Instant::now() + most;
         // Without the allocator there is nobody who could request anything; sets go on making pods until they go.
-        if self.maker.end.is_none() {
-            let _ = self.maker.stop.send(StopRequesting).await;
+        if self.provisioner.end.is_none() {
+            let _ = self.provisioner.stop.send(StopRequesting).await;
         }
         let how = match over_budget {
             Some(_) => {
@@ -323,7 +323,7 @@ impl Actors {
 
     /// Has the sets go, where there are any; how many are left.
     async fn sets_left(&self) -> usize {
-        match &self.maker.end {
+        match &self.provisioner.end {
             Some(end) => end.send(EndSets).await.unwrap_or_default(),
             None => 0,
         }
@@ -411,7 +411,10 @@ impl Actors {
 fn still_wanted(pod: &Sighting) -> Option<String> {
     match pod {
         Sighting::Read(pod) => {
-            let ours = matches!(pod.claim, Claim::Executor { .. } | Claim::Unnamed { .. });
+            let ours = matches!(
+                pod.claim,
+                Claim::Executor { .. } | Claim::UnassignedPod { .. }
+            );
             (ours && pod.deletion.is_none()).then(|| pod.name.to_string())
         }
         Sighting::Unreadable(part) => part.name.as_ref().map(ToString::to_string),

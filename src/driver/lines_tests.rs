@@ -11,10 +11,10 @@ use rand::SeedableRng;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::actors::lifecycle_manager::duties::Ending;
+use crate::actors::lifecycle_manager::pending_actions::Ending;
 use crate::actors::lifecycle_manager::say_ended;
 use crate::actors::pod_allocator::allocation::{Allocation, Inherited};
-use crate::actors::pod_allocator::{meaning, saying};
+use crate::actors::pod_allocator::{meaning, notices};
 use crate::kubernetes::refusal::of_answer;
 use crate::kubernetes::{LabelScheme, PodReader};
 use crate::model::executor::{Bound, Gone, How, HowGone, Leaving, Why};
@@ -208,7 +208,7 @@ fn refused(refusal: &Refusal) -> String {
     allocation.answered(&profile, Tick::default(), &created, now());
     let said = allocation.answered(&profile, Tick::default(), &answer, now());
     assert_eq!(said.len(), 1, "{}: {said:?}", refusal.name);
-    line(|| saying::log(&said[0]))
+    line(|| notices::log(&said[0]))
 }
 
 fn cell(text: &str) -> String {

@@ -4,14 +4,14 @@
 //! - [`dry_run`]: what a first start would ask for, without any cluster.
 //! - [`start_in`]: the same driver in a given environment: the simulator's, a test's.
 
-mod belongings;
-mod chain;
-mod door;
 mod dry_run;
 mod ending;
-mod makers;
+mod listener;
+mod owned_resources;
+mod owner_chain;
+mod profile_spec;
+mod provisioners;
 mod settings;
-mod shape;
 mod succession;
 mod wiring;
 
@@ -28,8 +28,8 @@ use rand::rngs::SysRng;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
+use crate::actors::driver_backend::commands::messages::Stop;
 use crate::actors::driver_backend::messages::RefusedTargets;
-use crate::actors::driver_backend::steering::messages::Stop;
 use crate::actors::lifecycle_manager::messages::Ended;
 use crate::actors::pod_allocator::messages::CannotStart;
 use crate::actors::record_keeper::messages::DriverIsOver;
@@ -37,8 +37,8 @@ use crate::actors::snapshot_store::messages::Measures;
 use crate::clock::Clock;
 use crate::config::{self, ClusterMode, Config, EmbeddedNode, OnSignal};
 use crate::exit::Exit;
-use crate::kubernetes::belongings::Content;
 use crate::kubernetes::client::Limits;
+use crate::kubernetes::owned_resources::Content;
 use crate::kubernetes::{Access, Clients};
 use crate::model::{ProfileName, Snapshot};
 use crate::server::api::{self, tokens::Tokens};
@@ -47,7 +47,7 @@ use crate::telemetry::millis;
 use devcluster::{self, DevCluster, NodeKind, ProcessNode, SimulatedNode};
 use ending::Way;
 
-use door::Door;
+use listener::Listener;
 use succession::{Application, StartError};
 
 /// What a driver runs in.
@@ -286,7 +286,7 @@ async fn drive(
 ) -> Exit {
     let started = tokio::time::Instant::now();
     let mut early = Vec::new();
-    let content = match belongings::content(&config) {
+    let content = match owned_resources::content(&config) {
         Ok(content) => content,
         Err(error) => {
             tracing::error!(%error, "the application's ConfigMap cannot be made as configured");
@@ -336,12 +336,12 @@ async fn drive(
         stops: asked,
     }
     .start();
-    let chain = application.chain.as_ref();
-    let on_signal = chain::on_signal(config.shutdown.on_signal, chain);
+    let owner_chain = application.owner_chain.as_ref();
+    let on_signal = owner_chain::on_signal(config.shutdown.on_signal, owner_chain);
     let grace = config.shutdown.grace;
     let in_a_pod = config.driver.pod_name.is_some();
-    let door = match Door::open(&config).await {
-        Ok(door) => door,
+    let listener = match Listener::open(&config).await {
+        Ok(listener) => listener,
         Err(error) => {
             tracing::error!(
                 error = &error as &dyn std::error::Error,
@@ -350,7 +350,13 @@ async fn drive(
             return Exit::Configuration;
         }
     };
-    let wired = wiring::wire(config, environment, application, door.as_ref(), &reporter);
+    let wired = wiring::wire(
+        config,
+        environment,
+        application,
+        listener.as_ref(),
+        &reporter,
+    );
     let actors = match wired {
         Ok(actors) => actors,
         Err(error) => {
@@ -361,12 +367,13 @@ async fn drive(
     if let Some(tokens) = tokens {
         let (backend, meter) = (actors.backend.clone(), actors.meter.clone());
         let mut router = api::router(backend, meter, tokens);
-        if let (Some(Door { server: None, .. }), Some(sessions)) = (&door, &actors.sessions) {
+        if let (Some(Listener { server: None, .. }), Some(sessions)) = (&listener, &actors.sessions)
+        {
             router = router.merge(sessions.routes());
         }
         routes.send_replace(Some(router));
     }
-    let server = door.and_then(|door| door.server);
+    let server = listener.and_then(|listener| listener.server);
     if let (Some(server), Some(sessions)) = (server, &actors.sessions) {
         serving.spawn(server.run(sessions.clone()));
     }
@@ -433,10 +440,10 @@ async fn told_to_stop(commands: &mut mpsc::UnboundedReceiver<Command>, early: &m
 }
 
 #[cfg(test)]
-mod announcing_tests;
+mod kubernetes_events_tests;
 #[cfg(test)]
 mod lines_tests;
 #[cfg(test)]
-mod sets_tests;
+mod session_tests;
 #[cfg(test)]
-mod talking_tests;
+mod sets_tests;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::actors::driver_backend::autoscaling::{self, Bounds};
 use crate::actors::driver_backend::profiles::Understood;
 use crate::actors::driver_backend::rolling::{self, Policy};
-use crate::actors::lifecycle_manager::duties;
+use crate::actors::lifecycle_manager::pending_actions;
 use crate::actors::pod_allocator::caps::Caps;
 use crate::actors::pod_allocator::crash_loop::Kept;
 use crate::actors::pod_allocator::failures::rules::{Rule, Verdict};
@@ -20,7 +20,7 @@ use crate::kubernetes::{ProfileSpec, Record};
 use crate::model::{Now, ProfileName};
 use boatswain_agent::backoff::Backoff;
 
-use super::shape;
+use super::profile_spec;
 
 /// While the API server refuses or does not answer creates; short, for executors are to be there at once when it is
 /// back, and one request every few seconds burdens nobody.
@@ -36,7 +36,7 @@ const REPEAT: Backoff = Backoff {
 };
 
 /// Between tries of the same delete, label or look-up.
-const DUTY: Backoff = Backoff {
+const LIFECYCLE_RETRY: Backoff = Backoff {
     initial: Duration::from_millis(500),
     max: Duration::from_secs(30),
 };
@@ -80,7 +80,7 @@ pub(super) fn understood(
         executors: profile.executors,
         bounds: bounds_of(&profile),
         max_pending: profile.max_pending,
-        spec: shape::spec(profile),
+        spec: profile_spec::spec(profile),
     })
 }
 
@@ -129,20 +129,20 @@ pub(super) fn poll_pace(poll: &config::Poll, watched: bool) -> poll_source::Pace
 }
 
 /// How executors are seen off.
-pub(super) fn duty_settings(
+pub(super) fn lifecycle_settings(
     cluster: &config::Cluster,
     up: &config::Allocation,
     lifecycle: &config::Lifecycle,
     adoption_grace: Option<Duration>,
-) -> duties::Settings {
-    duties::Settings {
+) -> pending_actions::Settings {
+    pending_actions::Settings {
         delete_on_termination: lifecycle.delete_on_termination,
         max_in_flight: up.max_in_flight as usize,
         server_timeout: cluster.request_timeout + super::wiring::SETTLED_AFTER,
         creation_timeout: up.creation_timeout,
-        backoff: DUTY,
+        backoff: LIFECYCLE_RETRY,
         adoption_grace,
-        left_to_sets: super::makers::left_to_sets(up.strategy),
+        left_to_sets: super::provisioners::left_to_sets(up.strategy),
     }
 }
 

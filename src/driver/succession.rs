@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::config::{Config, Where};
 use crate::exit::Exit;
-use crate::kubernetes::belongings::{Belonging, Content};
+use crate::kubernetes::owned_resources::{Content, OwnedResource};
 use crate::kubernetes::pod_template::{EXECUTOR_CONTAINER, owner_reference};
 use crate::kubernetes::record::{Record, RecordPlace, record_name};
 use crate::kubernetes::{Calls, CallsSpec, Failure, Kind, LabelScheme};
@@ -25,9 +25,9 @@ use crate::telemetry::millis;
 use boatswain_agent::backoff::Backoff;
 
 use super::Environment;
-use super::belongings;
-use super::chain::{self, Chain};
-use super::makers;
+use super::owned_resources;
+use super::owner_chain::{self, OwnerChain};
+use super::provisioners;
 use record::{Taken, take_over};
 
 /// Between tries to reach the cluster.
@@ -57,9 +57,9 @@ pub struct Application {
     /// The record's version.
     pub version: ResourceVersion,
     /// The driver's pod and who controls it; `None` outside a cluster.
-    pub chain: Option<Chain>,
+    pub owner_chain: Option<OwnerChain>,
     /// What the record owns beside executors.
-    pub belongings: Vec<Belonging>,
+    pub owned_resources: Vec<OwnedResource>,
 }
 
 /// Why there is no start.
@@ -101,7 +101,7 @@ pub async fn succeed(
             request_timeout: config.cluster.request_timeout,
         };
         let calls = Calls::new(environment.clients.clone(), spec);
-        match makers::set_kind(config.allocation.strategy) {
+        match provisioners::set_kind(config.allocation.strategy) {
             Some(_) => calls.of_sets(),
             None => calls,
         }
@@ -120,8 +120,10 @@ pub async fn succeed(
     let server = &environment.clients.server;
     tracing::info!(server, version, namespace, duration_ms, "cluster reached");
 
-    let chain = chain(config, &calls, &patience, &namespace).await?;
-    let owner = chain.as_ref().map(|chain| json!(chain.top));
+    let owner_chain = owner_chain(config, &calls, &patience, &namespace).await?;
+    let owner = owner_chain
+        .as_ref()
+        .map(|owner_chain| json!(owner_chain.top));
     let place = RecordPlace {
         namespace: namespace.clone(),
         prefix: prefix.clone(),
@@ -152,8 +154,8 @@ pub async fn succeed(
         place,
         uid: map.uid,
         version: map.version,
-        chain,
-        belongings: Vec::new(),
+        owner_chain,
+        owned_resources: Vec::new(),
     })
 }
 
@@ -166,7 +168,7 @@ pub async fn establish(
     content: Option<&Content>,
 ) -> Result<(), StartError> {
     let app_id = &application.record.app_id;
-    let wanted = belongings::all(config, &application.place, app_id, content);
+    let wanted = owned_resources::all(config, &application.place, app_id, content);
     let patience = Patience {
         server: &environment.clients.server,
         until: Instant::now() + config.cluster.start_timeout,
@@ -175,14 +177,14 @@ pub async fn establish(
     let made = wanted
         .iter()
         .filter(|_| !planted::is(Planted::ConfigMapForgotten));
-    for belonging in made {
-        let what = format!("{} {}", belonging.resource, belonging.name);
+    for owned_resource in made {
+        let what = format!("{} {}", owned_resource.resource, owned_resource.name);
         let calls = &application.calls;
         patience
-            .insist(&what, || calls.ensure(belonging, &owner))
+            .insist(&what, || calls.ensure(owned_resource, &owner))
             .await?;
     }
-    application.belongings = wanted;
+    application.owned_resources = wanted;
     Ok(())
 }
 
@@ -223,19 +225,19 @@ pub fn targets(config: &Config, record: &Record) -> BTreeMap<ProfileName, u32> {
 }
 
 /// The driver's pod and who controls it, whose top is the record's owner; nothing outside a cluster (spec K-2).
-async fn chain(
+async fn owner_chain(
     config: &Config,
     calls: &Calls,
     patience: &Patience<'_>,
     namespace: &str,
-) -> Result<Option<Chain>, StartError> {
+) -> Result<Option<OwnerChain>, StartError> {
     let Some(name) = &config.driver.pod_name else {
         return Ok(None);
     };
-    let chain = patience
-        .insist("the driver's own pod", || chain::of_pod(calls, name))
+    let owner_chain = patience
+        .insist("the driver's own pod", || owner_chain::of_pod(calls, name))
         .await?;
-    let Some(chain) = chain else {
+    let Some(owner_chain) = owner_chain else {
         return Err(StartError::new(
             Exit::Configuration,
             format!(
@@ -244,14 +246,14 @@ async fn chain(
             ),
         ));
     };
-    let (kind, owner) = (chain.top.kind.as_str(), chain.top.name.as_str());
+    let (kind, owner) = (owner_chain.top.kind.as_str(), owner_chain.top.name.as_str());
     tracing::debug!(
         pod = name,
         kind,
         owner,
         "the application's record belongs to it"
     );
-    Ok(Some(chain))
+    Ok(Some(owner_chain))
 }
 
 /// Whose labels executors bear.

@@ -10,18 +10,18 @@ use rand::rngs::StdRng;
 use crate::actors::credentials::Credentials;
 use crate::actors::driver_backend::messages::{HearOfEnds, SetTargets};
 use crate::actors::driver_backend::profiles::{self, TellOfProfiles};
-use crate::actors::driver_backend::{self, DriverBackend, steering};
-use crate::actors::event_recorder::Announcer;
+use crate::actors::driver_backend::{self, DriverBackend, commands};
+use crate::actors::event_recorder::EventRecorder;
 use crate::actors::event_recorder::events::Events;
-use crate::actors::lifecycle_manager::{self, LifecycleManager, duties};
+use crate::actors::lifecycle_manager::{self, LifecycleManager, pending_actions};
 use crate::actors::metrics::Meter;
 use crate::actors::metrics::messages::{TellOfDepths, TellOfSessions};
 use crate::actors::pod_allocator::{self, PodAllocator, Pods, allocation};
 use crate::actors::pod_groups::GroupKeeper;
 use crate::actors::poll_source::PollSource;
 use crate::actors::poll_source::lister::Lister;
-use crate::actors::record_keeper::belongings::Belongings;
 use crate::actors::record_keeper::keeping::Keeping;
+use crate::actors::record_keeper::owned_resources::OwnedResources;
 use crate::actors::record_keeper::{self, RecordKeeper};
 use crate::actors::set_scaler::{self, SetScaler};
 use crate::actors::snapshot_store::delivery::Timing;
@@ -39,16 +39,16 @@ use crate::server::api;
 use crate::server::sessions::Sessions;
 use crate::server::sessions::access::{Access, TokenKeys};
 
-use super::belongings;
-use super::door::{self, Door};
-use super::makers::{self, Maker};
+use super::listener::{self, Listener};
+use super::owned_resources;
+use super::profile_spec;
+use super::provisioners::{self, Provisioner};
 use super::settings;
-use super::shape;
 use super::succession::{self, Application};
 use super::{Command, Environment, Reporter};
 
 /// A create may still commit this long after the server's own timeout, counted from when it was sent: as long as it may
-/// have been on its way. One that was on its way for longer makes a ghost (spec E-3).
+/// have been on its way. One that was on its way for longer makes an orphan pod (spec E-3).
 pub(super) const SETTLED_AFTER: Duration = Duration::from_secs(1);
 
 /// The actors of a driver that runs.
@@ -56,7 +56,7 @@ pub struct Actors {
     pub(super) watch: Option<Addr<WatchSource>>,
     pub(super) poll: Addr<PollSource>,
     pub(super) store: Addr<SnapshotStore>,
-    pub(super) maker: Maker,
+    pub(super) provisioner: Provisioner,
     pub(super) record: Addr<RecordKeeper>,
     pub(super) backend: Addr<DriverBackend>,
     pub(super) meter: Addr<Meter>,
@@ -111,7 +111,7 @@ pub(super) fn wire(
     config: Config,
     environment: Environment,
     application: Application,
-    door: Option<&Door>,
+    listener: Option<&Listener>,
     reporter: &Addr<Reporter>,
 ) -> Result<Actors, TemplateError> {
     let Environment {
@@ -130,19 +130,22 @@ pub(super) fn wire(
         place,
         uid,
         version,
-        chain,
-        belongings,
+        owner_chain,
+        owned_resources,
     } = application;
-    let driver_url = door.map(|door| door::url(&config, door.address, &prefix, &namespace));
-    let has_claims = belongings::has_claims(&config);
-    let mounts_a_map = belongings.iter().any(|one| one.resource == "configmaps");
-    let token = door.map(|door| door.token_source(&record.app_id));
-    let agent = door.and_then(|_| door::agent(&config));
-    let speaking = door::speaking(&config, &record, &prefix);
+    let driver_url =
+        listener.map(|listener| listener::url(&config, listener.address, &prefix, &namespace));
+    let has_claims = owned_resources::has_claims(&config);
+    let mounts_a_map = owned_resources
+        .iter()
+        .any(|one| one.resource == "configmaps");
+    let token = listener.map(|listener| listener.token_source(&record.app_id));
+    let agent = listener.and_then(|_| listener::agent(&config));
+    let speaking = listener::speaking(&config, &record, &prefix);
     let wanted = succession::targets(&config, &record);
     let place_of_pods = Where::of(&config);
-    let set_kind = makers::set_kind(config.allocation.strategy);
-    makers::announce(&config);
+    let set_kind = provisioners::set_kind(config.allocation.strategy);
+    provisioners::announce(&config);
     let mut targets = wanted.clone();
     // Profiles may have come and gone since then.
     let held = record.held.clone().map(|held| Held {
@@ -245,7 +248,7 @@ pub(super) fn wire(
 
     let keeper = RecordKeeper::new(record_keeper::Wiring {
         keeping: Keeping::new(record.clone(), place, uid.clone(), version),
-        belongings: Belongings::new(belongings, has_claims),
+        owned_resources: OwnedResources::new(owned_resources, has_claims),
         calls: calls.clone(),
         prefix: prefix.clone(),
         clock,
@@ -264,8 +267,8 @@ pub(super) fn wire(
         clock,
         timing,
         sessions: speaking,
-        steering: steering::Wiring {
-            settings: steering::Settings {
+        commands: commands::Wiring {
+            settings: commands::Settings {
                 kill_grace: going.kill_grace,
                 decommission_timeout: going.decommission_timeout,
                 ttl: app.ttl,
@@ -289,8 +292,8 @@ pub(super) fn wire(
     meter.do_send(TellOfSessions(backend.clone().recipient()));
 
     let lifecycle_manager = LifecycleManager::new(lifecycle_manager::Wiring {
-        duties: duties::Duties::new(
-            settings::duty_settings(&cluster, &up, &lifecycle, adoption_grace),
+        pending_actions: pending_actions::PendingActions::new(
+            settings::lifecycle_settings(&cluster, &up, &lifecycle, adoption_grace),
             rng(),
         ),
         calls: calls.clone(),
@@ -307,10 +310,10 @@ pub(super) fn wire(
 
     let least = settings::least(&profiles);
     let caps = settings::caps(&app, &up, &profiles);
-    let announcer = chain.map(|chain| {
+    let event_recorder = owner_chain.map(|owner_chain| {
         let instance = record.holder.as_deref().unwrap_or("boatswain").to_owned();
-        let events = Events::new(chain.pod, namespace.clone(), instance);
-        Announcer::new(events, calls.clone(), clock)
+        let events = Events::new(owner_chain.pod, namespace.clone(), instance);
+        EventRecorder::new(events, calls.clone(), clock)
             .start()
             .recipient()
     });
@@ -329,16 +332,16 @@ pub(super) fn wire(
         avoid: Default::default(),
     };
     let names: Vec<ProfileName> = profiles.keys().cloned().collect();
-    let mut specs = shape::specs(profiles);
+    let mut specs = profile_spec::specs(profiles);
     settings::mark_gangs(&scheduling, &least, &mut specs);
     if scheduling.gang == Gang::Volcano {
-        let (prefix, announcer) = (common.prefix.clone(), announcer.clone());
+        let (prefix, event_recorder) = (common.prefix.clone(), event_recorder.clone());
         GroupKeeper::new(
             calls.clone(),
             prefix,
             least.clone(),
             store.clone(),
-            announcer,
+            event_recorder,
         )
         .start();
     }
@@ -346,10 +349,10 @@ pub(super) fn wire(
         interval: up.interval,
         ..timing
     };
-    let maker: Maker = if let Some(kind) = set_kind {
+    let provisioner: Provisioner = if let Some(kind) = set_kind {
         let sets = Sets::new(kind, common, &specs)?;
         let failures = settings::failure_settings(&failures);
-        let scaling = makers::scaling(
+        let scaling = provisioners::scaling(
             kind,
             &sets,
             &names,
@@ -395,24 +398,24 @@ pub(super) fn wire(
             cannot_start: reporter.clone().recipient(),
             stop: backend.clone().recipient(),
             paused: backend.clone().recipient(),
-            announcer,
+            event_recorder,
         });
         allocator.start().into()
     };
-    backend.do_send(HearOfEnds(maker.ends.clone()));
+    backend.do_send(HearOfEnds(provisioner.ends.clone()));
     for (actor, asked) in [
-        ("allocator", maker.depths.clone()),
+        ("allocator", provisioner.depths.clone()),
         ("lifecycle", lifecycle_manager.recipient()),
         ("backend", backend.clone().recipient()),
     ] {
         meter.do_send(TellOfDepths { actor, asked });
     }
-    backend.do_send(TellOfProfiles(maker.profiles.clone()));
-    let sessions = door.map(|door| {
-        let access = match &door.key {
+    backend.do_send(TellOfProfiles(provisioner.profiles.clone()));
+    let sessions = listener.map(|listener| {
+        let access = match &listener.key {
             Some(key) => Access::Derived(record.app_id.clone(), key.clone()),
             None => {
-                let audience = door::audience(&record.app_id);
+                let audience = listener::audience(&record.app_id);
                 Access::Kubernetes(TokenKeys::new(calls.clone(), clock, audience).start())
             }
         };
@@ -422,7 +425,7 @@ pub(super) fn wire(
         watch: watching,
         poll: polling,
         store,
-        maker,
+        provisioner,
         record: keeper,
         backend,
         meter,

@@ -167,19 +167,19 @@ impl PodReader {
         if label(keys.inactive) == Some(INACTIVE) {
             return foreign(keys.inactive);
         }
-        let stranger = |why: String| Claim::Stranger { why: cut(&why) };
+        let unrecognised = |why: String| Claim::Unrecognised { why: cut(&why) };
         let short = |key| label(key).filter(|value| value.len() <= MAX_LABEL_VALUE);
         let profile = || short(keys.profile).map(Into::into);
         if self.of_sets && label(keys.executor_id).is_none() {
-            return Claim::Unnamed { profile: profile() };
+            return Claim::UnassignedPod { profile: profile() };
         }
         let Some(id) = label(keys.executor_id) else {
-            return stranger(format!("it has no label {}", keys.executor_id));
+            return unrecognised(format!("it has no label {}", keys.executor_id));
         };
         let id = match ExecutorId::parse(id) {
             Ok(id) => id,
             Err(why) => {
-                return stranger(format!(
+                return unrecognised(format!(
                     "its label {} is {:?}: {why}",
                     keys.executor_id,
                     clean(id, 64)
@@ -187,7 +187,7 @@ impl PodReader {
             }
         };
         if !self.of_sets && id_in_pod_name(&self.prefix, name) != Some(id) {
-            return stranger(format!(
+            return unrecognised(format!(
                 "its label {} is {id}, but that one's name would be {}",
                 keys.executor_id,
                 pod_name(&self.prefix, id)
@@ -317,7 +317,5 @@ fn where_it_fails(json: &str) -> String {
     }
 }
 
-#[cfg(test)]
-mod init_tests;
 #[cfg(test)]
 mod tests;

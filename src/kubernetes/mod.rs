@@ -3,7 +3,6 @@
 //! Nothing here decides anything about executors; it is what the actors reach the cluster by.
 
 pub mod backoff;
-pub mod belongings;
 pub mod calls;
 pub mod claims;
 pub mod client;
@@ -12,6 +11,7 @@ pub mod draining;
 mod explained;
 pub mod labels;
 pub mod names;
+pub mod owned_resources;
 pub mod pod_template;
 pub mod quantity;
 pub mod record;

@@ -143,7 +143,7 @@ impl Failure {
     /// - A 4xx counts where it is an API server's own: with a `Status` in it, or a 401 or 429 of any shape, which
     ///   API servers also answer as plain text. A proxy's page says nothing of what happened behind the proxy.
     /// - A 408 does not count: somebody gave up waiting, perhaps after passing the request on.
-    /// - A 3xx does not count either: API servers redirect no call of ours, so it is a stranger's answer.
+    /// - A 3xx does not count either: API servers redirect no call of ours, so it is an unrecognised pod's answer.
     pub fn is_refused(&self) -> bool {
         match self.kind {
             Kind::Wait => self.code == Some(429),

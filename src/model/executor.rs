@@ -389,7 +389,7 @@ impl Entry {
     }
 
     /// Whether its end is still to be told: it was bound to a pod, has ended, and nobody was told (spec L-1).
-    pub fn owes_telling(&self) -> bool {
+    pub fn has_unreported_end(&self) -> bool {
         let loses_an_executor = self.uid().is_some()
             || matches!(&self.state, State::Gone(gone) if gone.how == HowGone::LostBeforeStart);
         self.has_ended() && !self.told && loses_an_executor

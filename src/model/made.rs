@@ -41,25 +41,25 @@ impl Made {
 mod tests {
     use super::*;
     use crate::model::news::Outcome;
-    use crate::testing::{Story, id};
+    use crate::testing::{Scenario, id};
 
     // spec: A-5
     #[test]
     fn each_executor_with_a_pod_is_counted_once_and_what_was_refused_is_not() {
-        let mut story = Story::new(&[("default", 3)]);
+        let mut scenario = Scenario::new(&[("default", 3)]);
         let mut made = Made::inherited(7, [id(1)]);
         for n in 1..=3 {
             let profile = "default".into();
-            story.requested(n, Outcome::Sent { profile });
+            scenario.requested(n, Outcome::Sent { profile });
         }
-        story.created(1);
-        story.created(2);
-        story.requested(3, Outcome::Refused("quota".into()));
+        scenario.created(1);
+        scenario.created(2);
+        scenario.requested(3, Outcome::Refused("quota".into()));
         for _ in 0..3 {
             for n in 1..=3 {
-                made.see(id(n), story.entry(n).map(AsRef::as_ref));
+                made.see(id(n), scenario.entry(n).map(AsRef::as_ref));
             }
-            story.runs(2);
+            scenario.runs(2);
         }
         assert_eq!(made.count(), 8, "1 was counted before");
         made.see(id(2), None);

@@ -55,7 +55,7 @@ pub enum News {
     },
     /// A delete found no such pod: 404, or another uid under that name.
     DeleteFoundNothing {
-        /// Which pod; it may be an executor's or a ghost.
+        /// Which pod; it may be an executor's or an orphan pod.
         uid: PodUid,
         /// The pod's name.
         name: Arc<str>,

@@ -81,12 +81,12 @@ pub enum Claim {
         incarnation: Option<Incarnation>,
     },
     /// A set of this application's has made it, and it has no id yet (spec A-80).
-    Unnamed {
+    UnassignedPod {
         /// Of which profile.
         profile: Option<ProfileName>,
     },
     /// It bears our labels, but no readable id, or not the name that goes with it (spec E-2).
-    Stranger {
+    Unrecognised {
         /// What does not fit.
         why: Arc<str>,
     },
@@ -102,7 +102,9 @@ impl Claim {
     pub fn executor(&self) -> Option<ExecutorId> {
         match self {
             Claim::Executor { id, .. } => Some(*id),
-            Claim::Unnamed { .. } | Claim::Stranger { .. } | Claim::Foreign { .. } => None,
+            Claim::UnassignedPod { .. } | Claim::Unrecognised { .. } | Claim::Foreign { .. } => {
+                None
+            }
         }
     }
 }

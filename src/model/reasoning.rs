@@ -288,8 +288,4 @@ fn evidence(pod: &Pod) -> Evidence {
 }
 
 #[cfg(test)]
-#[path = "reasoning_tests.rs"]
 mod tests;
-#[cfg(test)]
-#[path = "reasoning_words_tests.rs"]
-mod words_tests;

@@ -27,14 +27,14 @@ pub struct Snapshot {
     /// Every executor that has not ended.
     pub entries: Entries,
     /// Pods that bear our labels and an executor's name but are not its pod (spec E-3).
-    pub ghosts: OrdMap<PodUid, Ghost>,
+    pub orphans: OrdMap<PodUid, OrphanPod>,
     /// Whether sets make the pods, so that a pod's name does not say which executor it is (spec A-80).
     pub of_sets: bool,
     /// Pods that sets have made and that have no id yet; they count for nothing (spec A-80).
-    pub unnamed: OrdMap<PodUid, Unnamed>,
+    pub unassigned: OrdMap<PodUid, UnassignedPod>,
     /// Ids that were bound and that the first list did not show, while any of its pods may be one of them: nobody could
     /// read which executor those are (spec S-15, L-1).
-    pub unfound: IdSet,
+    pub not_found: IdSet,
     /// Whose each pod is that is bound; only where sets make them (spec A-80).
     pub by_uid: OrdMap<PodUid, ExecutorId>,
     /// Every id that has ended (spec E-9).
@@ -57,7 +57,7 @@ pub struct Snapshot {
 
 /// A pod to be deleted by uid, though it is no executor (spec E-3).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ghost {
+pub struct OrphanPod {
     /// The pod's name.
     pub name: Arc<str>,
     /// The latest version seen of it.
@@ -74,7 +74,7 @@ pub struct Ghost {
 
 /// A pod that a set has made and that has no id yet, or none that could be read (spec A-80).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unnamed {
+pub struct UnassignedPod {
     /// The pod's name.
     pub name: Arc<str>,
     /// Of which profile.
@@ -116,8 +116,8 @@ pub struct FullList {
 pub struct Changes {
     /// Executors whose entry changed, appeared or left.
     pub executors: Vec<ExecutorId>,
-    /// Ghosts that appeared, changed or left.
-    pub ghosts: Vec<PodUid>,
+    /// Orphan pods that appeared, changed or left.
+    pub orphans: Vec<PodUid>,
     /// Whether anything else did: targets, the record, the epoch, adoption.
     pub other: bool,
 }
@@ -125,7 +125,7 @@ pub struct Changes {
 impl Changes {
     /// How much changed.
     pub fn len(&self) -> usize {
-        self.executors.len() + self.ghosts.len() + usize::from(self.other)
+        self.executors.len() + self.orphans.len() + usize::from(self.other)
     }
 
     /// Whether nothing changed.
@@ -273,11 +273,11 @@ impl Batch {
             .collect()
     }
 
-    /// Every ghost that changed in any of them, once.
-    pub fn changed_ghosts(&self) -> BTreeSet<PodUid> {
+    /// Every orphan pod that changed in any of them, once.
+    pub fn changed_orphans(&self) -> BTreeSet<PodUid> {
         self.snapshots
             .iter()
-            .flat_map(|s| s.changes.ghosts.iter().cloned())
+            .flat_map(|s| s.changes.orphans.iter().cloned())
             .collect()
     }
 }

@@ -368,7 +368,7 @@ mod tests {
     #[test]
     fn a_text_from_outside_is_cut() {
         let log = logged(LogFormat::Pretty, || {
-            tracing::info!(label = "x".repeat(1_000_000), "a stranger");
+            tracing::info!(label = "x".repeat(1_000_000), "a unrecognised");
         });
         assert!(log.len() < 2 * LONGEST_TEXT, "{}", log.len());
     }

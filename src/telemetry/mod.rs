@@ -108,7 +108,7 @@ pub fn exit_on_panic() {
             .map(ToString::to_string)
             .unwrap_or_default();
         let thread = std::thread::current();
-        let thread = thread.name().unwrap_or("unnamed");
+        let thread = thread.name().unwrap_or("unassigned");
         if tracing::dispatcher::has_been_set() {
             tracing::error!(location, thread, error = text, "panicked, the process ends");
         } else {

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use actix::{Actor, Addr, Context, Handler};
 
+use crate::actors::driver_backend::commands::messages::{KeepHeld, Stop};
 use crate::actors::driver_backend::messages::KeepTargets;
 use crate::actors::driver_backend::profiles::{self, KeepProfile};
-use crate::actors::driver_backend::steering::messages::{KeepHeld, Stop};
-use crate::actors::driver_backend::{self, readiness, registry, sessions, steering};
+use crate::actors::driver_backend::{self, commands, readiness, registry, sessions};
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::delivery::Timing;
 use crate::clock::Clock;
@@ -94,8 +94,8 @@ pub(crate) fn backend(
         clock,
         timing: TIMING,
         sessions: speaking(),
-        steering: steering::Wiring {
-            settings: steering::Settings {
+        commands: commands::Wiring {
+            settings: commands::Settings {
                 kill_grace: Duration::from_secs(5),
                 decommission_timeout: Duration::from_secs(60),
                 ttl: None,

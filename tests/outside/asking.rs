@@ -73,9 +73,9 @@ fn a_person_sees_how_it_is_going_and_says_what_is_wanted() {
 
     cluster.api.delete_pod("t-exec-2", Grace::Force);
     asked.driver.end_of(2);
-    let story = asked.json(&["explain", "2"]);
-    assert!(story["now"].is_null(), "{story}");
-    let last = story["events"].as_array().unwrap().last().unwrap();
+    let scenario = asked.json(&["explain", "2"]);
+    assert!(scenario["now"].is_null(), "{scenario}");
+    let last = scenario["events"].as_array().unwrap().last().unwrap();
     assert_eq!(
         (&last["event"], &last["reason"]),
         (&"ended".into(), &"Deleted".into())
@@ -103,9 +103,9 @@ fn one_who_cannot_be_answered_is_told_why() {
         tokens: other,
         ..asked
     };
-    let stranger = asked.ask(&["status"]);
-    assert_eq!(stranger.status.code(), Some(1));
-    let said = String::from_utf8(stranger.stderr).unwrap();
+    let unrecognised = asked.ask(&["status"]);
+    assert_eq!(unrecognised.status.code(), Some(1));
+    let said = String::from_utf8(unrecognised.stderr).unwrap();
     assert!(said.contains("api.token_file"), "{said}");
     let asked = Asked {
         server: "http://127.0.0.1:1".to_owned(),

@@ -58,7 +58,7 @@ fn pods_with_absurd_labels_are_left_alone_and_nothing_else_suffers() {
     for (n, labels) in odd.into_iter().enumerate() {
         cluster
             .api
-            .create_pod(&pod(&format!("stranger-{n}"), &app, labels));
+            .create_pod(&pod(&format!("unrecognised-{n}"), &app, labels));
     }
     let after = cluster.settles(10 + count);
     assert!(after.is_superset(&before));
@@ -93,7 +93,7 @@ fn a_copy_under_another_name_is_no_executor() {
 
 // spec: E-3, I-1
 #[test]
-fn a_ghost_is_deleted_and_counts_for_nobody() {
+fn a_orphan_is_deleted_and_counts_for_nobody() {
     let cluster = Cluster::any();
     let mut driver = Driver::start(&cluster, 10, &[]);
     cluster.converges(10);
@@ -116,11 +116,11 @@ fn a_ghost_is_deleted_and_counts_for_nobody() {
 fn names_that_are_taken_are_passed_over() {
     let cluster = Cluster::any();
     for n in [2, 3] {
-        let stranger = json!({
+        let unrecognised = json!({
             "metadata": {"name": format!("t-exec-{n}")},
             "spec": {"containers": [{"name": "other", "image": "none"}]},
         });
-        cluster.api.create_pod(&stranger);
+        cluster.api.create_pod(&unrecognised);
     }
     let mut driver = Driver::start(&cluster, 10, &[]);
     cluster.converges(12);

@@ -36,8 +36,8 @@ fn an_executors_whole_story_is_told_in_six_lines_at_most() {
     driver.end_of(2);
     cluster.converges(3);
     let log = driver.log();
-    let story: Vec<&Value> = log.0.iter().filter(|line| line["executor"] == 2).collect();
-    let told: Vec<&str> = story
+    let scenario: Vec<&Value> = log.0.iter().filter(|line| line["executor"] == 2).collect();
+    let told: Vec<&str> = scenario
         .iter()
         .map(|line| line["message"].as_str().unwrap())
         .collect();

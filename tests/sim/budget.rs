@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use boatswain::actors::lifecycle_manager::duties::Ending;
+use boatswain::actors::lifecycle_manager::pending_actions::Ending;
 use boatswain::actors::pod_allocator::failures::rules::{Rule, Verdict as Judged, judge};
 use boatswain::config::{Config, FailureAction, FailureRule};
 use boatswain::exit::OVER_BUDGET;

@@ -258,7 +258,7 @@ impl World {
             false => 0,
         };
         let small = measures.tombstones == 0
-            && measures.strangers <= planted
+            && measures.unrecognised <= planted
             && measures.suspects <= ledger.entries.len()
             && measures.waiting <= waiting.max(1)
             && ledger.ended.interval_count() <= ledger.entries.len() + far + 1;
@@ -383,9 +383,9 @@ fn same(ledger: &Snapshot, pods: &[&Value]) -> Verdict {
         })
         .chain(
             ledger
-                .ghosts
+                .orphans
                 .values()
-                .map(|ghost| format!("ghost {}", ghost.name)),
+                .map(|orphan| format!("orphan {}", orphan.name)),
         )
         .collect();
     if there == known {

@@ -274,7 +274,7 @@ impl Checks {
         };
         let uid = PodUid::from(text(pod, "/metadata/uid"));
         if uid_meant(&done.sent) != uid.as_str() {
-            return violated!("I-7: d{driver} touched {name} without saying which pod it means");
+            return violated!("I-7: d{driver} touched {name} without notice which pod it means");
         }
         let id = label(pod, "boatswain.dev/executor-id");
         let ours = label(pod, "boatswain.dev/app-id") == self.app_id

@@ -1,10 +1,10 @@
 //! What the script does to the world, one thing at a time.
 
+mod commands;
 mod drivers;
 mod pods;
 mod record;
 mod sets;
-mod steering;
 
 use tokio::time::Instant;
 

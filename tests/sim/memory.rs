@@ -59,7 +59,7 @@ impl World {
                 resident_mib(),
             ));
         }
-        let fleet = ledger.entries.len() + ledger.ghosts.len();
+        let fleet = ledger.entries.len() + ledger.orphans.len();
         let intervals = ledger.ended.interval_count();
         // An id that a pod did not live to get ends only when nobody can be given it any more.
         let late = match self.script.is_of_sets() {

@@ -1,12 +1,12 @@
 //! What is done to the world in one run: drawn from its seed before it begins, so that it can be read, printed and
 //! shortened.
 
+mod commands;
 mod mix;
 mod sets;
 mod settings;
 mod size;
 mod sky;
-mod steering;
 
 use std::time::Duration;
 
@@ -255,12 +255,12 @@ impl Script {
         let mix = Mix::draw(rng, &size);
         let mut steps = faults(rng, &size, &mix);
         steps.extend(weathers(rng, &size));
-        let steering = steering::steps(seed, size.calm);
+        let commands = commands::steps(seed, size.calm);
         Self {
             seed,
             config,
             pace,
-            steps: in_order(steps, steering),
+            steps: in_order(steps, commands),
             calm: size.calm,
             skew,
         }

@@ -101,7 +101,7 @@ pub fn as_wanted(
     images: &BTreeMap<ProfileName, Option<String>>,
     app: &str,
 ) -> Verdict {
-    if let Some(pod) = ledger.unnamed.values().next() {
+    if let Some(pod) = ledger.unassigned.values().next() {
         return Err(format!("A-80: {} has no id", pod.name));
     }
     let record = (state.config_maps(NAMESPACE))

@@ -143,14 +143,14 @@ impl Truth {
     // spec: E-9, S-14
     fn dead_for_good(&self, look: &Look<'_>) -> Verdict {
         let driver = look.driver;
-        let back = (look.now.ghosts.iter()).find(|(uid, _)| {
+        let back = (look.now.orphans.iter()).find(|(uid, _)| {
             self.told.contains(&(driver, (*uid).clone()))
                 && !look.excuses.relabelled.contains(uid.as_str())
         });
         match back {
-            Some((_, ghost)) => Err(format!(
-                "S-14: d{driver} told the end of {}, and has it for a ghost",
-                ghost.name
+            Some((_, orphan)) => Err(format!(
+                "S-14: d{driver} told the end of {}, and has it for a orphan",
+                orphan.name
             )),
             None => Ok(()),
         }

@@ -302,13 +302,13 @@ impl World {
         let entries: String = (snapshot.entries.iter())
             .map(|(id, entry)| format!(" {id}:{:?}", entry.class()))
             .collect();
-        let ghosts = snapshot.ghosts.len();
-        let unnamed = match snapshot.unnamed.len() {
+        let orphans = snapshot.orphans.len();
+        let unassigned = match snapshot.unassigned.len() {
             0 => String::new(),
-            unnamed => format!(", {unnamed} pods without an id"),
+            unassigned => format!(", {unassigned} pods without an id"),
         };
         let shown = format!(
-            "d{number} has, in epoch {},{entries}, {ghosts} ghosts{unnamed}",
+            "d{number} has, in epoch {},{entries}, {orphans} orphans{unassigned}",
             snapshot.epoch
         );
         if shown != self.shown {

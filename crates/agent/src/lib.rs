@@ -12,9 +12,9 @@ pub mod backoff;
 mod child;
 pub mod cli;
 mod conversation;
-mod course;
 pub mod identity;
 pub mod protocol;
+mod state;
 mod status;
 
 use std::ffi::OsString;
@@ -28,8 +28,8 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use child::{Child, Ended};
 use conversation::Conversation;
-use course::{Course, Deed};
 use identity::Identity;
+use state::{Action, ChildState};
 use status::{Scratch, Status};
 
 pub use status::STATUS_FILE;
@@ -81,24 +81,24 @@ pub async fn run(options: Options) -> std::io::Result<u8> {
     let status = Status::of(status_file);
     let conversation = Conversation::new(options.identity, status, options.driver_timeout);
     let talking = tokio::spawn(conversation.run(hear, reported));
-    let mut course = Course::new(options.decommission_command, USUAL_GRACE);
+    let mut state = ChildState::new(options.decommission_command, USUAL_GRACE);
     let end = loop {
         // The child may have ended before anybody listened.
         if let Some(end) = child.reap() {
             break end;
         }
-        let deadline = course.deadline();
-        let deeds = tokio::select! {
+        let deadline = state.deadline();
+        let actions = tokio::select! {
             biased;
             _ = ended.recv() => continue,
-            signal = signals.next() => vec![Deed::Signal(signal)],
-            Some(heard) = heard.recv() => course.heard(heard, Instant::now()),
+            signal = signals.next() => vec![Action::Signal(signal)],
+            Some(heard) = heard.recv() => state.heard(heard, Instant::now()),
             () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {
-                course.too_late()
+                state.too_late()
             }
         };
-        for deed in deeds {
-            carry_out(&child, deed);
+        for action in actions {
+            carry_out(&child, action);
         }
     };
     tracing::info!(code = end.code(), "the command has ended");
@@ -122,10 +122,10 @@ fn scratch(needed: bool) -> Option<Scratch> {
     }
 }
 
-fn carry_out(child: &Child, deed: Deed) {
-    match deed {
-        Deed::Signal(signal) => child.signal(signal),
-        Deed::Run { command, left } => {
+fn carry_out(child: &Child, action: Action) {
+    match action {
+        Action::Signal(signal) => child.signal(signal),
+        Action::Run { command, left } => {
             if let Err(error) = child::run(&command, left) {
                 tracing::error!(command, %error, "the decommission command cannot be started, so SIGTERM is sent");
                 child.signal(Signal::TERM);

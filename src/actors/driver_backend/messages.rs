@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use actix::{Message, Recipient};
 use tokio::sync::watch;
 
-use super::chronicle::event::EventId;
-use super::chronicle::{Reading, Story};
+use super::event_history::event::EventId;
+use super::event_history::{ExecutorHistory, Reading};
 use super::views::{ExecutorView, StatusView};
 use crate::actors::lifecycle_manager::messages::Ended;
 use crate::model::{ExecutorId, ProfileName};
@@ -80,7 +80,7 @@ pub struct Explanation {
     /// How it is, if it lives.
     pub now: Option<ExecutorView>,
     /// What happened to it.
-    pub story: Story,
+    pub history: ExecutorHistory,
 }
 
 /// What happened since (spec B-50)?

@@ -1,10 +1,11 @@
 //! DriverBackend: who is there, what is wanted, what happened.
 //!
-//! It owns the targets, is told of every end, and keeps the [`chronicle`] and the [`registry`] of executors that speak to
+//! It owns the targets, is told of every end, and keeps the [`event history`] and the [`registry`] of executors that speak to
 //! the driver.
 
 pub mod autoscaling;
-pub mod chronicle;
+pub mod commands;
+pub mod event_history;
 pub mod messages;
 mod pauses;
 pub mod profiles;
@@ -12,7 +13,6 @@ pub mod readiness;
 pub mod registry;
 pub mod rolling;
 pub mod sessions;
-pub mod steering;
 pub mod views;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -31,8 +31,9 @@ use crate::model::{AppId, Incarnation, ProfileName};
 
 use autoscaling::Bounds;
 use autoscaling::driving::Scalers;
-use chronicle::event::What;
-use chronicle::{Chronicle, Reading};
+use commands::Commands;
+use event_history::event::What;
+use event_history::{EventHistory, Reading};
 use messages::{
     EventsRead, Explain, Explanation, FollowEvents, GetExecutors, GetStatus, Growth, HearOfEnds,
     KeepTargets, ReadEvents, RefusedTargets, SetTargets,
@@ -40,7 +41,6 @@ use messages::{
 use profiles::Profiles;
 use rolling::Roller;
 use sessions::Sessions;
-use steering::Steering;
 use views::{DegradedView, ExecutorView, HeldView, LOSSES, LossView, StatusView};
 
 /// The application's side of the driver.
@@ -57,12 +57,12 @@ pub struct DriverBackend {
     timing: Timing,
     /// Those who hear of ends; one for each reader that the wiring attaches.
     readers: Vec<Recipient<Ended>>,
-    chronicle: Chronicle,
+    event_history: EventHistory,
     /// The last losses, the newest first.
     losses: VecDeque<LossView>,
     growth: watch::Sender<u64>,
     sessions: Sessions,
-    steering: Steering,
+    commands: Commands,
     scalers: Scalers,
     roller: Option<Roller>,
     added: Profiles,
@@ -91,7 +91,7 @@ pub struct Wiring {
     /// How executors speak to the driver.
     pub sessions: sessions::Wiring,
     /// What can be asked for beyond targets.
-    pub steering: steering::Wiring,
+    pub commands: commands::Wiring,
     /// How targets follow demand, where they do.
     pub autoscaling: Option<autoscaling::Settings>,
     /// How executors are replaced one after the other, where they are.
@@ -113,7 +113,7 @@ impl DriverBackend {
             clock,
             timing,
             sessions,
-            steering,
+            commands,
             autoscaling,
             rolling,
             adding,
@@ -130,11 +130,11 @@ impl DriverBackend {
             clock,
             timing,
             readers: Vec::new(),
-            chronicle: Chronicle::new(incarnation),
+            event_history: EventHistory::new(incarnation),
             losses: VecDeque::new(),
             growth: watch::Sender::new(0),
             sessions: Sessions::new(sessions, wanted),
-            steering: Steering::new(steering, clock.now().tick),
+            commands: Commands::new(commands, clock.now().tick),
             scalers: scalers.unwrap_or_default(),
             added: Profiles::new(adding),
             paused: Paused::default(),
@@ -144,7 +144,7 @@ impl DriverBackend {
 
     /// Has those who follow events read on.
     fn grown(&self) {
-        let last = self.chronicle.last().number;
+        let last = self.event_history.last().number;
         self.growth.send_if_modified(|number| {
             let grows = *number != last;
             *number = last;
@@ -154,7 +154,7 @@ impl DriverBackend {
 
     /// Something happened that no snapshot shows.
     fn happened(&mut self, what: What) {
-        self.chronicle.note(what, self.clock.now());
+        self.event_history.note(what, self.clock.now());
         self.grown();
     }
 
@@ -169,7 +169,7 @@ impl DriverBackend {
     fn living(&self) -> Vec<ExecutorView> {
         let now = self.clock.now().tick;
         let registry = &self.sessions.registry;
-        (self.chronicle.snapshot())
+        (self.event_history.snapshot())
             .map_or_else(Vec::new, |snapshot| views::living(snapshot, registry, now))
     }
 }
@@ -213,8 +213,8 @@ impl Handler<Round> for DriverBackend {
     type Result = ();
 
     fn handle(&mut self, Round(batch): Round, ctx: &mut Self::Context) {
-        self.mind_the_claim(ctx);
-        self.chronicle.round(&batch, self.clock.now());
+        self.check_liveness(ctx);
+        self.event_history.round(&batch, self.clock.now());
         self.sessions_round(&batch);
         self.scale(&batch);
         self.roll(&batch);
@@ -235,9 +235,9 @@ impl Handler<SetTargets> for DriverBackend {
         }
         self.targets.extend(targets.clone());
         self.keep.do_send(KeepTargets(targets.clone()));
-        if let Some(mut held) = self.steering.held().cloned() {
+        if let Some(mut held) = self.commands.held().cloned() {
             held.targets.extend(targets);
-            self.steering.set_held(Some(held));
+            self.commands.set_held(Some(held));
         } else {
             self.store.do_send(Tell(News::Targets(targets)));
         }
@@ -250,7 +250,7 @@ impl Handler<Ended> for DriverBackend {
 
     fn handle(&mut self, ended: Ended, _: &mut Self::Context) {
         let now = self.clock.now();
-        self.chronicle.end(&ended.0, now);
+        self.event_history.end(&ended.0, now);
         self.losses.truncate(LOSSES - 1);
         self.losses.push_front(LossView {
             executor: ended.0.entry.id.get(),
@@ -282,14 +282,14 @@ impl Handler<GetStatus> for DriverBackend {
         let time = self.clock.now().wall;
         let app = self.app.to_string();
         let mut status = StatusView::before_adoption(app, self.incarnation, time);
-        if let Some(snapshot) = self.chronicle.snapshot() {
+        if let Some(snapshot) = self.event_history.snapshot() {
             status.adopted = true;
             status.ready = self.sessions.readiness.is_ready();
             status.degraded = self.degraded();
             let registry = &self.sessions.registry;
             let now = self.clock.now().tick;
             status.profiles = views::profiles(snapshot, registry, &self.paused.0, now);
-            status.held = self.steering.held().map(HeldView::of);
+            status.held = self.commands.held().map(HeldView::of);
             status.losses = self.losses.iter().cloned().collect();
         }
         MessageResult(status)
@@ -309,12 +309,12 @@ impl Handler<Explain> for DriverBackend {
 
     fn handle(&mut self, Explain(id): Explain, _: &mut Self::Context) -> Self::Result {
         let now = self.clock.now().tick;
-        let explanation = self.chronicle.story(id).map(|story| Explanation {
-            now: (self.chronicle.snapshot())
+        let explanation = self.event_history.history(id).map(|history| Explanation {
+            now: (self.event_history.snapshot())
                 .and_then(|snapshot| snapshot.entry(id))
                 .filter(|entry| !entry.has_ended())
                 .map(|entry| ExecutorView::of(entry, self.sessions.registry.account(id), now)),
-            story: story.clone(),
+            history: history.clone(),
         });
         MessageResult(explanation)
     }
@@ -324,7 +324,7 @@ impl Handler<ReadEvents> for DriverBackend {
     type Result = MessageResult<ReadEvents>;
 
     fn handle(&mut self, ask: ReadEvents, _: &mut Self::Context) -> Self::Result {
-        let reading = self.chronicle.after(ask.after, ask.most);
+        let reading = self.event_history.after(ask.after, ask.most);
         let living = match reading {
             Reading::Next(_) => Vec::new(),
             Reading::Anew(_) => self.living(),

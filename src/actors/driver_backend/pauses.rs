@@ -3,7 +3,7 @@
 use actix::Handler;
 
 use super::DriverBackend;
-use super::chronicle::event::What;
+use super::event_history::event::What;
 use crate::actors::pod_allocator::pause::Paused;
 
 impl Handler<Paused> for DriverBackend {
@@ -12,7 +12,7 @@ impl Handler<Paused> for DriverBackend {
     fn handle(&mut self, paused: Paused, _: &mut Self::Context) {
         let before = std::mem::replace(&mut self.paused, paused);
         for what in changes(&before, &self.paused) {
-            self.chronicle.note(what, self.clock.now());
+            self.event_history.note(what, self.clock.now());
         }
         self.grown();
     }

@@ -168,13 +168,13 @@ impl DriverBackend {
         };
         self.added.keep.do_send(keep);
         let targets = BTreeMap::from([(name, executors)]);
-        match self.steering.held().cloned() {
+        match self.commands.held().cloned() {
             None => self.store.do_send(Tell(News::Targets(targets))),
             Some(mut held) => {
                 let none = targets.keys().map(|name| (name.clone(), 0)).collect();
                 self.store.do_send(Tell(News::Targets(none)));
                 held.targets.extend(targets);
-                self.steering.set_held(Some(held));
+                self.commands.set_held(Some(held));
             }
         }
     }

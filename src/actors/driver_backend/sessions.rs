@@ -10,7 +10,7 @@ use actix::{
 use tokio::sync::mpsc;
 
 use super::DriverBackend;
-use super::chronicle::event::{Step, What};
+use super::event_history::event::{Step, What};
 use super::readiness::{self, Readiness};
 use super::registry::{self, ConnectionId, Effect, Proof, Reach, Registry, Via};
 use crate::actors::lifecycle_manager::{self, messages::Instruct};
@@ -177,7 +177,7 @@ impl DriverBackend {
     pub(super) fn look_after_sessions(&mut self, ctx: &mut Context<Self>) {
         let now = self.clock.now();
         let mut effects = Vec::new();
-        let snapshot = self.chronicle.snapshot();
+        let snapshot = self.event_history.snapshot();
         (self.sessions.registry).look(snapshot, now.tick, &mut effects);
         self.carry_out(effects);
         self.look_whether_ready();
@@ -201,7 +201,7 @@ impl DriverBackend {
         if self.sessions.readiness.is_ready() {
             return;
         }
-        let Some(snapshot) = self.chronicle.snapshot() else {
+        let Some(snapshot) = self.event_history.snapshot() else {
             return;
         };
         let Sessions {
@@ -223,7 +223,8 @@ impl DriverBackend {
             let wanted = self.sessions.readiness.wanted();
             tracing::info!(executors = there, wanted, "ready");
             let executors = there;
-            self.chronicle.note(What::Ready { executors, wanted }, now);
+            self.event_history
+                .note(What::Ready { executors, wanted }, now);
             self.grown();
         }
     }
@@ -271,13 +272,13 @@ impl DriverBackend {
 
     /// Tells what happened over sessions; of an executor that no batch has shown yet, after that batch.
     fn tell_steps(&mut self) {
-        let Some(snapshot) = self.chronicle.snapshot().cloned() else {
+        let Some(snapshot) = self.event_history.snapshot().cloned() else {
             return;
         };
         let now = self.clock.now();
         for (id, profile, step) in std::mem::take(&mut self.sessions.untold) {
             match snapshot.entry(id) {
-                Some(_) => self.chronicle.step(id, &profile, step, now),
+                Some(_) => self.event_history.step(id, &profile, step, now),
                 None if snapshot.ended.contains(id) => {}
                 None => self.sessions.untold.push((id, profile, step)),
             }
@@ -301,7 +302,7 @@ impl DriverBackend {
             aim: Aim::Stay,
             why: Why::Decommissioned(by.into()),
             how: How::Drain {
-                within: self.steering.decommission_timeout(),
+                within: self.commands.decommission_timeout(),
             },
         }));
     }
@@ -311,7 +312,7 @@ impl DriverBackend {
     /// What is answered, by this snapshot or by the last one that came.
     fn said(&mut self, say: &Say, newest: Option<&Snapshot>) -> Vec<ToExecutor> {
         let (now, mut effects) = (self.clock.now().tick, Vec::new());
-        let snapshot = newest.or(self.chronicle.snapshot());
+        let snapshot = newest.or(self.event_history.snapshot());
         let registry = &mut self.sessions.registry;
         let answer = registry.said(
             &say.proof,
@@ -384,7 +385,7 @@ impl Handler<Say> for DriverBackend {
 
     /// A pod can be faster than a batch: whoever is not known here may be in the ledger already, which is asked.
     fn handle(&mut self, say: Say, _: &mut Self::Context) -> Self::Result {
-        let snapshot = self.chronicle.snapshot();
+        let snapshot = self.event_history.snapshot();
         let registers = matches!(say.message, FromExecutor::Register(_));
         let known = |snapshot: &Snapshot| self.sessions.registry.knows(&say.proof, snapshot);
         if !registers || snapshot.is_none_or(known) {

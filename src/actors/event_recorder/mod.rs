@@ -20,10 +20,10 @@ const SPACING: Duration = Duration::from_secs(1);
 /// Something that lasts has happened.
 #[derive(Debug, Clone, PartialEq, Eq, Message)]
 #[rtype(result = "()")]
-pub struct Announce(pub Note);
+pub struct RecordEvent(pub Note);
 
 /// Writes events about the driver's pod.
-pub struct Announcer {
+pub struct EventRecorder {
     events: Events,
     calls: Calls,
     clock: Clock,
@@ -36,7 +36,7 @@ pub struct Announcer {
 #[rtype(result = "()")]
 struct Next;
 
-impl Announcer {
+impl EventRecorder {
     /// With nothing announced yet.
     pub fn new(events: Events, calls: Calls, clock: Clock) -> Self {
         Self {
@@ -72,14 +72,14 @@ impl Announcer {
     }
 }
 
-impl Actor for Announcer {
+impl Actor for EventRecorder {
     type Context = Context<Self>;
 }
 
-impl Handler<Announce> for Announcer {
+impl Handler<RecordEvent> for EventRecorder {
     type Result = ();
 
-    fn handle(&mut self, Announce(note): Announce, ctx: &mut Self::Context) {
+    fn handle(&mut self, RecordEvent(note): RecordEvent, ctx: &mut Self::Context) {
         if let Err(note) = self.events.add(note, self.clock.now().tick) {
             let reason = note.reason;
             tracing::debug!(reason, "an event about the driver's pod was dropped");
@@ -88,7 +88,7 @@ impl Handler<Announce> for Announcer {
     }
 }
 
-impl Handler<Next> for Announcer {
+impl Handler<Next> for EventRecorder {
     type Result = ();
 
     fn handle(&mut self, _: Next, ctx: &mut Self::Context) {

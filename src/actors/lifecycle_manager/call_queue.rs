@@ -11,18 +11,18 @@ use crate::model::pod::DrainedFor;
 use crate::model::{ExecutorId, PodUid, Tick};
 use boatswain_agent::backoff::Backoff;
 
-/// Whose pod a duty is about.
+/// Whose pod a pending action is about.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
     /// An executor's.
     Executor(ExecutorId),
-    /// A ghost (spec E-3).
-    Ghost(PodUid),
+    /// A orphan pod (spec E-3).
+    OrphanPod(PodUid),
 }
 
 /// A call to the API server that is owed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Duty {
+pub enum PodCall {
     /// Delete the pod, by uid (spec L-11).
     Delete {
         /// The pod's name.
@@ -61,7 +61,7 @@ pub struct CallQueue {
     backoff: Backoff,
     rng: StdRng,
     open: BTreeMap<Subject, Open>,
-    /// Open duties that are not in flight, by the time of their next try.
+    /// Open pending actions that are not in flight, by the time of their next try.
     waiting: BTreeSet<(Tick, Subject)>,
     in_flight: usize,
 }
@@ -70,7 +70,7 @@ pub struct CallQueue {
 struct Open {
     /// What is owed; `None` where it is owed no more, but a call is still in flight. Until that is answered, nothing
     /// else is called for this subject, and its answer must not be taken for the answer to a later call.
-    duty: Option<Duty>,
+    pod_call: Option<PodCall>,
     next_try: Tick,
     /// Calls in a row that failed, or that succeeded and brought about nothing yet.
     tries: u32,
@@ -118,20 +118,20 @@ impl CallQueue {
     }
 
     /// This is owed to the subject now, not before then (`None`: at once); or nothing is.
-    pub fn set(&mut self, subject: Subject, owed: Option<(Duty, Option<Tick>)>, now: Tick) {
-        let Some((duty, not_before)) = owed else {
-            return self.owe_nothing(subject);
+    pub fn set(&mut self, subject: Subject, owed: Option<(PodCall, Option<Tick>)>, now: Tick) {
+        let Some((pod_call, not_before)) = owed else {
+            return self.have_nothing_pending(subject);
         };
         let open = self.open.entry(subject.clone()).or_insert(Open {
-            duty: None,
+            pod_call: None,
             next_try: now,
             tries: 0,
             last_succeeded: false,
             flight: Flight::None,
         });
         let before = open.next_try;
-        if open.duty.as_ref() != Some(&duty) {
-            open.duty = Some(duty);
+        if open.pod_call.as_ref() != Some(&pod_call) {
+            open.pod_call = Some(pod_call);
             (open.tries, open.next_try) = (0, not_before.unwrap_or(now));
             if open.flight == Flight::Own {
                 open.flight = Flight::Former;
@@ -149,7 +149,7 @@ impl CallQueue {
         }
     }
 
-    fn owe_nothing(&mut self, subject: Subject) {
+    fn have_nothing_pending(&mut self, subject: Subject) {
         let Some(open) = self.open.get_mut(&subject) else {
             return;
         };
@@ -158,29 +158,29 @@ impl CallQueue {
             self.open.remove(&subject);
             self.waiting.remove(&(at, subject));
         } else {
-            (open.duty, open.flight) = (None, Flight::Former);
+            (open.pod_call, open.flight) = (None, Flight::Former);
         }
     }
 
     /// The calls to be made now.
-    pub fn due(&mut self, now: Tick) -> impl Iterator<Item = (Subject, Duty)> {
+    pub fn due(&mut self, now: Tick) -> impl Iterator<Item = (Subject, PodCall)> {
         let mut calls = Vec::new();
         while self.in_flight < self.max_in_flight
             && self.waiting.first().is_some_and(|(at, _)| *at <= now)
             && let Some((_, subject)) = self.waiting.pop_first()
         {
             if let Some(open) = self.open.get_mut(&subject)
-                && let Some(duty) = open.duty.clone()
+                && let Some(pod_call) = open.pod_call.clone()
             {
                 open.flight = Flight::Own;
                 self.in_flight += 1;
-                calls.push((subject, duty));
+                calls.push((subject, pod_call));
             }
         }
         calls.into_iter()
     }
 
-    /// A call has been answered, or has failed. What it brought about ends the duty with the next batch; where it
+    /// A call has been answered, or has failed. What it brought about ends the pending action with the next batch; where it
     /// does not, it is tried again.
     pub fn answered(&mut self, subject: &Subject, succeeded: bool, now: Tick) {
         let random = self.rng.random();
@@ -192,7 +192,7 @@ impl CallQueue {
             return;
         }
         self.in_flight = self.in_flight.saturating_sub(1);
-        if open.duty.is_none() {
+        if open.pod_call.is_none() {
             self.open.remove(subject);
             return;
         }
@@ -211,5 +211,4 @@ impl CallQueue {
 }
 
 #[cfg(test)]
-#[path = "call_queue_tests.rs"]
 mod tests;

@@ -7,13 +7,13 @@ use crate::model::executor::{Bound, How, Leaving, Why};
 use crate::model::pod::DrainedFor;
 use crate::model::{Entry, PodState, Tick};
 
-use super::call_queue::Duty;
+use super::call_queue::PodCall;
 
 /// What is owed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
     /// The call.
-    pub duty: Duty,
+    pub pod_call: PodCall,
     /// Not before then; `None`: at once.
     pub not_before: Option<Tick>,
     /// Then something else is owed, whether or not anything is heard of the executor.
@@ -21,9 +21,9 @@ pub struct Step {
 }
 
 impl Step {
-    fn now(duty: Duty) -> Self {
+    fn now(pod_call: PodCall) -> Self {
         Self {
-            duty,
+            pod_call,
             not_before: None,
             again_at: None,
         }
@@ -33,7 +33,7 @@ impl Step {
     /// smaller, so one too many is left to it for a while (spec A-80).
     pub fn left_to_a_set(mut self, entry: &Entry, patience: Duration, now: Tick) -> Self {
         let too_many = (entry.leaving.as_ref()).filter(|mark| mark.why == Why::ScaledDown);
-        if let (Some(mark), Duty::Delete { .. }) = (too_many, &self.duty) {
+        if let (Some(mark), PodCall::Delete { .. }) = (too_many, &self.pod_call) {
             let drained = match mark.how {
                 How::Drain { within } if entry.session.registered => within,
                 How::Drain { .. } | How::Delete | How::Kill { .. } => Duration::ZERO,
@@ -56,7 +56,7 @@ pub fn next(
     now: Tick,
 ) -> Option<Step> {
     let leaving = entry.leaving.as_ref()?;
-    let delete = |grace| Duty::Delete {
+    let delete = |grace| PodCall::Delete {
         name: Arc::clone(&bound.pod.name),
         uid: bound.pod.uid.clone(),
         grace,
@@ -101,7 +101,7 @@ pub fn next(
             } else {
                 Step {
                     again_at: Some(until),
-                    ..Step::now(Duty::MarkDraining {
+                    ..Step::now(PodCall::MarkDraining {
                         name: Arc::clone(&bound.pod.name),
                         uid: bound.pod.uid.clone(),
                         why: drained_for(leaving),

@@ -2,7 +2,7 @@
 
 use actix::Message;
 
-use super::duties::Ending;
+use super::pending_actions::Ending;
 use crate::model::{ExecutorId, Tick};
 
 /// An executor's end and its reason, told once (spec L-1).

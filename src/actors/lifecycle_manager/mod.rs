@@ -1,12 +1,12 @@
 //! LifecycleManager: how an executor goes, how it ends, and why.
 //!
-//! Gets batches, asks [`duties`] what is owed, makes the calls and tells their answers to the store. Deletes, labels
+//! Gets batches, asks [`pending actions`] what is owed, makes the calls and tells their answers to the store. Deletes, labels
 //! and look-ups have a queue of their own, apart from the creates (spec L-11).
 
 pub mod call_queue;
-pub mod duties;
 pub mod going;
 pub mod messages;
+pub mod pending_actions;
 
 use std::sync::Arc;
 
@@ -31,13 +31,13 @@ use crate::model::pod::{Draining, Sighting};
 use crate::model::{Epoch, ExecutorId, Snapshot, Tick};
 use crate::planted::{self, Planted};
 
-use call_queue::{Duty, Subject};
-use duties::{Action, Duties, Ending};
+use call_queue::{PodCall, Subject};
 use messages::{Ended, Instruct};
+use pending_actions::{Action, Ending, PendingActions};
 
 /// Carries out what is owed to each executor.
 pub struct LifecycleManager {
-    duties: Duties,
+    pending_actions: PendingActions,
     calls: Calls,
     prefix: Arc<str>,
     labels: LabelScheme,
@@ -58,7 +58,7 @@ pub struct LifecycleManager {
 /// What LifecycleManager is made of.
 pub struct Wiring {
     /// What is owed.
-    pub duties: Duties,
+    pub pending_actions: PendingActions,
     /// The API server.
     pub calls: Calls,
     /// The prefix of the pods' names.
@@ -88,7 +88,7 @@ impl LifecycleManager {
     /// With nothing owed yet.
     pub fn new(wiring: Wiring) -> Self {
         let Wiring {
-            duties,
+            pending_actions,
             calls,
             prefix,
             labels,
@@ -100,7 +100,7 @@ impl LifecycleManager {
             drain_label,
         } = wiring;
         Self {
-            duties,
+            pending_actions,
             calls,
             prefix,
             labels,
@@ -130,30 +130,30 @@ impl LifecycleManager {
                 let (class, why) = (reason.class, reason.message);
                 tracing::info!(executor, profile, reason = %class, why, "a better reason is known now");
             }
-            Action::Call(subject, duty) => self.call(subject, duty, ctx),
+            Action::Call(subject, pod_call) => self.call(subject, pod_call, ctx),
             Action::Instruct(instruct) => self.sessions.do_send(instruct),
         }
     }
 
-    fn call(&self, subject: Subject, duty: Duty, ctx: &mut Context<Self>) {
+    fn call(&self, subject: Subject, pod_call: PodCall, ctx: &mut Context<Self>) {
         let (calls, epoch, now) = (self.calls.clone(), self.epoch, self.clock.now());
         let sent = now.tick;
         let labels = self.labels;
-        let looked_up = match &duty {
-            Duty::LookUp(id) => self.name_of(*id),
+        let looked_up = match &pod_call {
+            PodCall::LookUp(id) => self.name_of(*id),
             _ => Arc::from(""),
         };
         let (of, label) = (subject.clone(), self.drain_label.clone());
-        let looked_up_at = matches!(duty, Duty::LookUp(_)).then_some(sent);
+        let looked_up_at = matches!(pod_call, PodCall::LookUp(_)).then_some(sent);
         let call = async move {
-            match duty {
-                Duty::Delete { name, uid, grace } => {
+            match pod_call {
+                PodCall::Delete { name, uid, grace } => {
                     match calls.delete_pod(&name, &uid, grace).await? {
                         Deleted::Accepted(pod) => Ok(seen(pod, epoch)),
                         Deleted::NothingThere => Ok(vec![News::DeleteFoundNothing { uid, name }]),
                     }
                 }
-                Duty::MarkDraining {
+                PodCall::MarkDraining {
                     name,
                     uid,
                     why,
@@ -167,7 +167,7 @@ impl LifecycleManager {
                         None => vec![News::DeleteFoundNothing { uid, name }],
                     })
                 }
-                Duty::MarkInactive { name, uid } => {
+                PodCall::MarkInactive { name, uid } => {
                     let patch = json!({"metadata": {
                         "uid": uid.as_str(),
                         "labels": {labels.keys().inactive: INACTIVE},
@@ -186,7 +186,7 @@ impl LifecycleManager {
                     }
                     Ok(news)
                 }
-                Duty::LookUp(id) => {
+                PodCall::LookUp(id) => {
                     let found = match calls.get_pod(&looked_up).await? {
                         Some(pod) => Found::Pod(pod),
                         None => Found::Nothing,
@@ -230,7 +230,7 @@ impl LifecycleManager {
         for news in news {
             self.store.do_send(Tell(news));
         }
-        self.duties
+        self.pending_actions
             .answered(subject, succeeded, self.clock.now().tick);
         self.store.do_send(AskRound(Subscriber::Lifecycle));
     }
@@ -259,7 +259,7 @@ impl LifecycleManager {
     fn arm(&mut self, ctx: &mut Context<Self>) {
         let now = self.clock.now().tick;
         let soon = |at: &Tick| *at > now && now.until(*at) < self.timing.interval;
-        if let Some(at) = self.duties.next_try().filter(soon)
+        if let Some(at) = self.pending_actions.next_try().filter(soon)
             && self.armed != Some(at)
         {
             self.armed = Some(at);
@@ -306,7 +306,7 @@ impl Handler<Round> for LifecycleManager {
     fn handle(&mut self, Round(batch): Round, ctx: &mut Self::Context) {
         self.epoch = batch.latest().epoch;
         self.latest = batch.latest().clone();
-        for action in self.duties.decide(&batch, self.clock.now()) {
+        for action in self.pending_actions.decide(&batch, self.clock.now()) {
             self.carry_out(action, ctx);
         }
         self.store.do_send(Decided(Subscriber::Lifecycle));
@@ -318,7 +318,7 @@ impl Handler<AskDepths> for LifecycleManager {
     type Result = Depths;
 
     fn handle(&mut self, _: AskDepths, _: &mut Self::Context) -> Depths {
-        Depths(vec![("calls-owed", self.duties.outstanding())])
+        Depths(vec![("calls-owed", self.pending_actions.outstanding())])
     }
 }
 

@@ -120,7 +120,7 @@ pub struct Families {
     starts: Family<OfProfile, Histogram>,
     calls: Family<OfOutcome, Counter>,
     call_times: Family<OfCall, Histogram>,
-    ghosts: Gauge,
+    orphans: Gauge,
     entries: Gauge,
     adopted: Gauge,
     drifts: Gauge,
@@ -153,7 +153,7 @@ impl Families {
             starts: Family::new_with_constructor(|| Histogram::new(START_SECONDS)),
             calls: Family::default(),
             call_times: Family::new_with_constructor(|| Histogram::new(CALL_SECONDS)),
-            ghosts: Gauge::default(),
+            orphans: Gauge::default(),
             entries: Gauge::default(),
             adopted: Gauge::default(),
             drifts: Gauge::default(),
@@ -264,10 +264,10 @@ impl Families {
                 Box::new(self.rounds.clone()),
             ),
             (
-                "ghosts",
+                "orphans",
                 "Pods of this application that are nobody's, and are being deleted",
                 None,
-                Box::new(self.ghosts.clone()),
+                Box::new(self.orphans.clone()),
             ),
             (
                 "snapshot_entries",
@@ -442,7 +442,7 @@ impl Families {
                 self.executors.get_or_create(&of(state)).set(number.into());
             }
         }
-        self.ghosts.set(whole(snapshot.ghosts.len()));
+        self.orphans.set(whole(snapshot.orphans.len()));
         self.entries.set(whole(snapshot.entries.len()));
         self.adopted.set(snapshot.adopted.into());
         self.drifts

@@ -142,7 +142,7 @@ fn rounds_are_timed_by_who_decides_and_ages_are_counted_from_what_was_heard() {
     });
     let measures = Measures {
         tombstones: 0,
-        strangers: 0,
+        unrecognised: 0,
         suspects: 0,
         waiting: 7,
         changed: Some(at(10_000)),

@@ -24,12 +24,12 @@ use crate::model::{
 
 use super::claims::Claims;
 use super::crash_loop::{Change, CrashLoop, Kept};
-use super::decision::{Action, Decision, Saying};
+use super::decision::{Action, Decision, Notice};
 use super::failures::{Failures, Spent};
 use super::gang::{self, Gangs};
-use super::hold::Hold;
 use super::ids::Ids;
 use super::pace::Pace;
+use super::refusal::Hold;
 use super::victims;
 use super::waiting::Waiting;
 
@@ -161,7 +161,7 @@ impl Allocation {
         }
         for (profile, looping) in &mut self.crash_loops {
             if let Some(change) = looping.tick(self.settings.stable_after, now) {
-                decision.say(backoff_saying(profile, change, now));
+                decision.say(backoff_notice(profile, change, now));
             }
         }
         self.mind_failures(now, &mut decision);
@@ -180,7 +180,7 @@ impl Allocation {
         }
         let backoff = &self.settings.crash_backoff;
         for (profile, change) in self.gangs.tick(latest, backoff, now) {
-            decision.say(gang_saying(profile, change, now));
+            decision.say(gang_notice(profile, change, now));
         }
         decision.wake_at(self.gangs.due(), now);
         self.go_down(latest, now, &mut decision);
@@ -197,14 +197,14 @@ impl Allocation {
     }
 
     /// An executor's end was told, with this reason.
-    pub fn ended(&mut self, entry: &Entry, reason: &LossReason, now: Now) -> Vec<Saying> {
+    pub fn ended(&mut self, entry: &Entry, reason: &LossReason, now: Now) -> Vec<Notice> {
         // Whether this end came within a backoff is known when it is judged, which the next round would do.
         let change = self.judge(entry, reason.class, now.tick);
         let looping = self.crash_loops.get(&entry.profile);
         let early = ended_early(entry, reason.class, now.tick, self.settings.stable_after);
         let period = looping.and_then(|looping| looping.period_of(entry.id));
         let spent = (self.failures).ended(entry, reason, period.filter(|_| early), now);
-        let change = change.map(|change| backoff_saying(&entry.profile, change, now.tick));
+        let change = change.map(|change| backoff_notice(&entry.profile, change, now.tick));
         change.into_iter().chain(spent.map(over)).collect()
     }
 
@@ -267,7 +267,7 @@ impl Allocation {
         self.made.see(id, Some(entry));
         if !entry.class().is_live() {
             if let Some(change) = self.judge(entry, reason_of(entry).class, now) {
-                decision.say(backoff_saying(&entry.profile, change, now));
+                decision.say(backoff_notice(&entry.profile, change, now));
             }
         } else if let Some(since) = entry.bound().and_then(|bound| bound.running_since)
             && entry.class() == Class::Running
@@ -332,37 +332,36 @@ fn sum(numbers: &[u32]) -> u32 {
     numbers.iter().fold(0, |sum, n| sum.saturating_add(*n))
 }
 
-fn over(Spent(why): Spent) -> Saying {
-    Saying::Spent { why }
+fn over(Spent(why): Spent) -> Notice {
+    Notice::Spent { why }
 }
 
-fn backoff_saying(profile: &ProfileName, change: Change, now: Tick) -> Saying {
+fn backoff_notice(profile: &ProfileName, change: Change, now: Tick) -> Notice {
     let profile = profile.clone();
     match change {
-        Change::Began { until } => Saying::BackoffBegan {
+        Change::Began { until } => Notice::BackoffBegan {
             profile,
             wait: now.until(until),
         },
-        Change::Ended { after } => Saying::BackoffEnded { profile, after },
+        Change::Ended { after } => Notice::BackoffEnded { profile, after },
     }
 }
 
-fn gang_saying(profile: ProfileName, change: gang::Change, now: Tick) -> Saying {
+fn gang_notice(profile: ProfileName, change: gang::Change, now: Tick) -> Notice {
     match change {
         gang::Change::Missed {
             least,
             there,
             until,
-        } => Saying::GangMissed {
+        } => Notice::GangMissed {
             profile,
             least,
             there,
             wait: now.until(until),
         },
-        gang::Change::Over { after } => Saying::GangOver { profile, after },
+        gang::Change::Over { after } => Notice::GangOver { profile, after },
     }
 }
 
 #[cfg(test)]
-#[path = "allocation_tests/mod.rs"]
 mod tests;

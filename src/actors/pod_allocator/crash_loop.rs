@@ -279,5 +279,4 @@ impl CrashLoop {
 }
 
 #[cfg(test)]
-#[path = "crash_loop_tests.rs"]
 mod tests;

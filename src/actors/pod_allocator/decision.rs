@@ -10,7 +10,7 @@ use crate::model::{Epoch, ExecutorId, ProfileName, Tick};
 
 use super::claims::making::Ensure;
 use super::crash_loop::Kept;
-use super::hold::Kind;
+use super::refusal::Kind;
 
 /// What a round decides.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,12 +44,12 @@ pub enum Action {
     /// New executors are to avoid these nodes, and no others, from now on (spec L-32).
     Avoid(Avoid),
     /// Tell people.
-    Say(Saying),
+    Say(Notice),
 }
 
 /// Something that people want to read, once when it begins and once when it ends (spec A-31).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Saying {
+pub enum Notice {
     /// A profile's executors end early: it backs off.
     BackoffBegan {
         /// Which profile.
@@ -156,8 +156,8 @@ pub struct Decision {
 }
 
 impl Decision {
-    pub(super) fn say(&mut self, saying: Saying) {
-        self.actions.push(Action::Say(saying));
+    pub(super) fn say(&mut self, notice: Notice) {
+        self.actions.push(Action::Say(notice));
     }
 
     pub(super) fn wake_at(&mut self, at: Option<Tick>, now: Tick) {

@@ -8,7 +8,7 @@ use super::allocation::Settings;
 use super::crash_loop::{CrashLoop, Permission};
 use super::decision::Decision;
 use super::gang::Gangs;
-use super::hold::Hold;
+use super::refusal::Hold;
 
 /// What may be asked for now, of one profile.
 pub struct Demand {

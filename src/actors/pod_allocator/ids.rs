@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::model::{ExecutorId, Tick};
 
-use super::decision::{Action, Decision, Saying};
+use super::decision::{Action, Decision, Notice};
 
 /// More ids are reserved when fewer than this many are left, so that nobody waits for the record (spec O-30).
 pub const RESERVE_BELOW: u64 = 500;
@@ -84,7 +84,7 @@ impl Ids {
     pub fn left(&mut self, wanted: u32, now: Tick, decision: &mut Decision) -> u32 {
         let Some(next) = self.next else {
             if !std::mem::replace(&mut self.said_out_of_ids, true) {
-                decision.say(Saying::OutOfIds);
+                decision.say(Notice::OutOfIds);
             }
             return 0;
         };

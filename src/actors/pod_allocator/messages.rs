@@ -10,7 +10,7 @@ use crate::model::failures::KeptFailures;
 use crate::model::{ExecutorId, ProfileName};
 
 use super::crash_loop::Kept;
-use super::hold::Kind;
+use super::refusal::Kind;
 
 /// Reserve ids up to this one in the record (spec O-30); answered, when that is written, with how far they are.
 #[derive(Debug, Clone, Copy, Message)]

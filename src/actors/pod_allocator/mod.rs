@@ -3,7 +3,6 @@
 //! Gets batches, has [`allocation`] decide, sends the requests and tells their outcomes to the store.
 
 pub mod allocation;
-pub mod announcing;
 pub mod caps;
 pub mod claims;
 pub mod crash_loop;
@@ -12,14 +11,15 @@ pub mod demand;
 mod ensuring;
 pub mod failures;
 pub mod gang;
-pub mod hold;
 pub mod ids;
+pub mod kubernetes_events;
 pub mod messages;
+pub mod notices;
 pub mod pace;
 pub mod pause;
 mod pods;
 pub mod rate;
-pub mod saying;
+pub mod refusal;
 pub mod slots;
 pub mod victims;
 pub mod waiting;
@@ -30,8 +30,8 @@ use actix::{
     Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Recipient, WrapFuture,
 };
 
-use crate::actors::driver_backend::steering::messages::Stop;
-use crate::actors::event_recorder::Announce;
+use crate::actors::driver_backend::commands::messages::Stop;
+use crate::actors::event_recorder::RecordEvent;
 use crate::actors::lifecycle_manager::messages::Ended;
 use crate::actors::metrics::messages::{AskDepths, Depths};
 use crate::actors::snapshot_store::SnapshotStore;
@@ -48,10 +48,10 @@ use crate::model::{ExecutorId, PodUid, ProfileName, Snapshot, Tick};
 use crate::planted::{self, Planted};
 
 use allocation::Allocation;
-use decision::{Action, Answer, Decision, Saying};
-use hold::Kind;
+use decision::{Action, Answer, Decision, Notice};
 use messages::{CannotStart, Keep, KeepFailures, KnowProfile, Reserve, StopRequesting};
 use pause::Paused;
+use refusal::Kind;
 
 pub use pods::Pods;
 
@@ -69,7 +69,7 @@ pub struct PodAllocator {
     cannot_start: Recipient<CannotStart>,
     stop: Recipient<Stop>,
     paused: Recipient<Paused>,
-    announcer: Option<Recipient<Announce>>,
+    event_recorder: Option<Recipient<RecordEvent>>,
     /// What was last said of that.
     pauses: Paused,
     stopped: bool,
@@ -103,7 +103,7 @@ pub struct Wiring {
     /// Who shows which profiles are paused.
     pub paused: Recipient<Paused>,
     /// Who announces what lasts on the driver's pod, where it has one.
-    pub announcer: Option<Recipient<Announce>>,
+    pub event_recorder: Option<Recipient<RecordEvent>>,
 }
 
 /// The time of a next decision has come.
@@ -127,7 +127,7 @@ impl PodAllocator {
             cannot_start,
             stop,
             paused,
-            announcer,
+            event_recorder,
         } = wiring;
         Self {
             allocation,
@@ -142,7 +142,7 @@ impl PodAllocator {
             cannot_start,
             stop,
             paused,
-            announcer,
+            event_recorder,
             pauses: Paused::default(),
             stopped: false,
             armed: None,
@@ -188,7 +188,7 @@ impl PodAllocator {
                 );
                 self.pods.avoid(avoid);
             }
-            Action::Say(saying) => self.say(saying),
+            Action::Say(notice) => self.say(notice),
         }
     }
 
@@ -201,7 +201,7 @@ impl PodAllocator {
         record: Option<&PodUid>,
         ctx: &mut Context<Self>,
     ) {
-        if !planted::is(Planted::RequestUnannounced) {
+        if !planted::is(Planted::RequestUnrecorded) {
             self.store.do_send(Tell(News::Requested { id, outcome }));
         }
         let sent = self.clock.now().tick;
@@ -234,22 +234,26 @@ impl PodAllocator {
             Err(Refusal::Failed(failure)) => meaning(&failure),
         };
         self.store.do_send(Tell(News::Requested { id, outcome }));
-        for saying in self
+        for notice in self
             .allocation
             .answered(profile, sent, &answer, self.clock.now())
         {
-            self.say(saying);
+            self.say(notice);
         }
         self.store.do_send(AskRound(Subscriber::Allocator));
     }
 
-    fn say(&mut self, saying: Saying) {
-        saying::log(&saying);
-        if let Some((announcer, note)) = self.announcer.as_ref().zip(announcing::note(&saying)) {
-            announcer.do_send(Announce(note));
+    fn say(&mut self, notice: Notice) {
+        notices::log(&notice);
+        if let Some((event_recorder, note)) = self
+            .event_recorder
+            .as_ref()
+            .zip(kubernetes_events::note(&notice))
+        {
+            event_recorder.do_send(RecordEvent(note));
         }
-        match saying {
-            Saying::Spent { why } => {
+        match notice {
+            Notice::Spent { why } => {
                 self.stopped = true;
                 // There is no next round that would say it, and who ends the application has it written first.
                 if let Some(failures) = self.allocation.keep_failures() {
@@ -257,7 +261,7 @@ impl PodAllocator {
                 }
                 self.stop.do_send(Stop::OverBudget { why });
             }
-            Saying::Fatal { kind, why } => {
+            Notice::Fatal { kind, why } => {
                 self.stopped = true;
                 self.cannot_start.do_send(CannotStart {
                     kind,
@@ -372,8 +376,8 @@ impl Handler<Ended> for PodAllocator {
             return;
         }
         let now = self.clock.now();
-        for saying in self.allocation.ended(&ending.entry, &ending.reason, now) {
-            self.say(saying);
+        for notice in self.allocation.ended(&ending.entry, &ending.reason, now) {
+            self.say(notice);
         }
         self.store.do_send(AskRound(Subscriber::Allocator));
     }

@@ -7,7 +7,7 @@ use actix::Message;
 
 use crate::model::{ProfileName, Tick};
 
-use super::hold::Kind;
+use super::refusal::Kind;
 
 /// Why executors of a profile are not asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -135,5 +135,4 @@ fn deletion_cost(entry: &Entry) -> i32 {
 }
 
 #[cfg(test)]
-#[path = "victims_tests.rs"]
 mod tests;

@@ -207,5 +207,4 @@ pub fn words(pod: &Pod) -> String {
 }
 
 #[cfg(test)]
-#[path = "waiting_tests.rs"]
 mod tests;

@@ -10,7 +10,7 @@ use actix::{
 };
 use serde_json::{Value, json};
 
-use crate::actors::event_recorder::Announce;
+use crate::actors::event_recorder::RecordEvent;
 use crate::actors::event_recorder::events::Note;
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::messages::LookNow;
@@ -38,7 +38,7 @@ pub struct GroupKeeper {
     prefix: String,
     least: BTreeMap<ProfileName, u32>,
     store: Addr<SnapshotStore>,
-    announcer: Option<Recipient<Announce>>,
+    event_recorder: Option<Recipient<RecordEvent>>,
     failures: u32,
 }
 
@@ -102,7 +102,7 @@ impl GroupKeeper {
         prefix: String,
         mut least: BTreeMap<ProfileName, u32>,
         store: Addr<SnapshotStore>,
-        announcer: Option<Recipient<Announce>>,
+        event_recorder: Option<Recipient<RecordEvent>>,
     ) -> Self {
         least.retain(|_, least| *least > 0);
         Self {
@@ -110,7 +110,7 @@ impl GroupKeeper {
             prefix,
             least,
             store,
-            announcer,
+            event_recorder,
             failures: 0,
         }
     }
@@ -148,8 +148,8 @@ impl GroupKeeper {
                 hint,
                 "degraded: Volcano is not told of the gangs, and their executors may wait"
             );
-            if let Some(announcer) = &self.announcer {
-                announcer.do_send(Announce(Note {
+            if let Some(event_recorder) = &self.event_recorder {
+                event_recorder.do_send(RecordEvent(Note {
                     reason: "PodGroupMissing",
                     about: self.prefix.clone(),
                     text: format!("Volcano is not told of the gangs: {error}: {hint}"),

@@ -9,9 +9,9 @@ use tokio::sync::oneshot;
 use super::keeping::Effect;
 use super::messages::{DeleteRecord, FinishRecord, Flush};
 use super::{RecordKeeper, Wake};
+use crate::actors::driver_backend::commands::messages::KeepHeld;
 use crate::actors::driver_backend::messages::KeepTargets;
 use crate::actors::driver_backend::profiles::KeepProfile;
-use crate::actors::driver_backend::steering::messages::KeepHeld;
 use crate::actors::pod_allocator::crash_loop::Kept;
 use crate::actors::pod_allocator::messages::{Keep, KeepFailures, Reserve};
 use crate::actors::snapshot_store::messages::{Decided, Round, Subscribe, Subscriber};
@@ -29,7 +29,7 @@ impl Actor for RecordKeeper {
             timing: self.timing,
             recipient: ctx.address().recipient(),
         });
-        self.check_belongings();
+        self.check_owned_resources();
         self.pump(ctx);
     }
 }

@@ -430,5 +430,4 @@ impl Keeping {
 }
 
 #[cfg(test)]
-#[path = "keeping_tests.rs"]
 mod tests;

@@ -4,10 +4,10 @@
 //! Gets batches like every subscriber, has [`keeping`] decide and makes the calls. It also sees to it that every
 //! living executor's pod is owned by the record that is (spec K-2).
 
-pub mod belongings;
 mod handlers;
 pub mod keeping;
 pub mod messages;
+pub mod owned_resources;
 pub mod owners;
 mod watching;
 
@@ -29,9 +29,9 @@ use crate::model::made::Made;
 use crate::model::news::News;
 use crate::model::{Epoch, ExecutorId, IdSet, PodUid, Snapshot, Tick};
 
-use belongings::Belongings;
 use keeping::{Answer, Effect, Keeping, Op};
 use messages::DriverIsOver;
+use owned_resources::OwnedResources;
 use owners::{Adoption, Owners};
 use watching::Watching;
 
@@ -42,7 +42,7 @@ const ADOPT_AGAIN: Duration = Duration::from_secs(1);
 pub struct RecordKeeper {
     keeping: Keeping,
     owners: Owners,
-    belongings: Belongings,
+    owned_resources: OwnedResources,
     calls: Calls,
     prefix: String,
     clock: Clock,
@@ -68,7 +68,7 @@ pub struct Wiring {
     /// The record as the start has written it.
     pub keeping: Keeping,
     /// What it owns beside executors.
-    pub belongings: Belongings,
+    pub owned_resources: OwnedResources,
     /// The API server.
     pub calls: Calls,
     /// The prefix of all that boatswain makes.
@@ -93,7 +93,7 @@ impl RecordKeeper {
     pub fn new(wiring: Wiring) -> Self {
         let Wiring {
             keeping,
-            belongings,
+            owned_resources,
             calls,
             prefix,
             clock,
@@ -105,7 +105,7 @@ impl RecordKeeper {
             made: keeping.made(),
             keeping,
             owners: Owners::default(),
-            belongings,
+            owned_resources,
             calls,
             prefix,
             clock,
@@ -138,7 +138,7 @@ impl RecordKeeper {
         self.rewatch(now.tick, ctx);
         let next = [
             self.keeping.next_at(),
-            self.belongings.next_at(),
+            self.owned_resources.next_at(),
             self.watching.next_at(),
         ]
         .into_iter()
@@ -230,7 +230,7 @@ impl RecordKeeper {
                 self.owners.see(id, Some(entry), Some(&uid));
             }
         }
-        self.belongings.check(&uid);
+        self.owned_resources.check(&uid);
         self.unconfirmed = Some((uid, epoch));
         self.confirm();
     }
@@ -239,7 +239,7 @@ impl RecordKeeper {
     /// is there, too (spec K-8).
     fn confirm(&mut self) {
         if self.owners.is_settled()
-            && self.belongings.is_settled()
+            && self.owned_resources.is_settled()
             && let Some((uid, epoch)) = self.unconfirmed.take()
         {
             self.store.do_send(Tell(News::RecordSeen { uid, epoch }));
@@ -248,13 +248,13 @@ impl RecordKeeper {
 
     /// Sees to it that what executors mount is there, and the record's.
     fn look_after(&mut self, now: Tick, ctx: &mut Context<Self>) {
-        let Some(record) = self.belongings.next(now) else {
+        let Some(record) = self.owned_resources.next(now) else {
             return;
         };
-        let settle = (self.belongings).settle(self.calls.clone(), &self.prefix, &record);
+        let settle = (self.owned_resources).settle(self.calls.clone(), &self.prefix, &record);
         ctx.spawn(settle.into_actor(self).map(move |settled, this, ctx| {
             let now = this.clock.now().tick;
-            if let Some(failure) = this.belongings.answered(record, settled, now) {
+            if let Some(failure) = this.owned_resources.answered(record, settled, now) {
                 let error = failure.explained();
                 tracing::warn!(%error, "what the application record owns cannot be looked after");
             }
@@ -322,16 +322,16 @@ impl RecordKeeper {
     }
 
     /// What the record owns is looked after, where there is one.
-    fn check_belongings(&mut self) {
+    fn check_owned_resources(&mut self) {
         if let Some(record) = self.keeping.uid() {
-            self.belongings.check(record);
+            self.owned_resources.check(record);
         }
     }
 
     fn watch_ended(&mut self, ctx: &mut Context<Self>) {
         self.watching.ended(self.clock.now().tick);
         self.keeping.check();
-        self.check_belongings();
+        self.check_owned_resources();
         self.pump(ctx);
     }
 
@@ -351,14 +351,14 @@ fn answer_all(waiting: &mut Vec<oneshot::Sender<()>>) {
 /// The ids that have ended, and those that are bound to a pod and have not, or have and nobody was told. Before adoption
 /// nobody knows: then the record keeps what earlier incarnations wrote (spec O-30, O-31, L-1).
 fn intervals(snapshot: &Snapshot) -> Option<(IdSet, IdSet)> {
-    let mut bound = snapshot.unfound.clone();
+    let mut bound = snapshot.not_found.clone();
     let known =
         (bound.ids()).filter(|id| snapshot.entry(*id).is_some() || snapshot.ended.contains(*id));
     for id in known.collect::<Vec<_>>() {
         bound.remove(id);
     }
     let bindings = (snapshot.entries.values())
-        .filter(|entry| entry.owes_telling() || entry.uid().is_some() && !entry.is_gone());
+        .filter(|entry| entry.has_unreported_end() || entry.uid().is_some() && !entry.is_gone());
     for entry in bindings {
         bound.insert(entry.id);
     }
@@ -369,40 +369,40 @@ fn intervals(snapshot: &Snapshot) -> Option<(IdSet, IdSet)> {
 mod tests {
     use super::*;
     use crate::model::news::{News, Outcome};
-    use crate::testing::{Story, id};
+    use crate::testing::{Scenario, id};
 
     // spec: L-1, O-30
     #[test]
     fn one_that_is_gone_stays_in_the_record_until_its_end_was_told() {
-        let mut story = Story::new(&[("default", 1)]);
+        let mut scenario = Scenario::new(&[("default", 1)]);
         let profile = "default".into();
-        story.requested(1, Outcome::Sent { profile });
-        story.created(1);
-        story.runs(1);
-        story.goes(1);
-        assert!(story.entry(1).unwrap().is_gone());
-        let open = |story: &Story| intervals(story.current()).unwrap().1;
-        assert_eq!(open(&story), IdSet::from_iter([id(1)]));
-        story.tell(News::Told { id: id(1) });
-        assert_eq!(open(&story), IdSet::new());
+        scenario.requested(1, Outcome::Sent { profile });
+        scenario.created(1);
+        scenario.runs(1);
+        scenario.goes(1);
+        assert!(scenario.entry(1).unwrap().is_gone());
+        let open = |scenario: &Scenario| intervals(scenario.current()).unwrap().1;
+        assert_eq!(open(&scenario), IdSet::from_iter([id(1)]));
+        scenario.tell(News::Told { id: id(1) });
+        assert_eq!(open(&scenario), IdSet::new());
     }
 
     // spec: O-31, L-1, S-15
     #[test]
     fn what_the_first_list_did_not_show_stays_in_the_record_as_long_as_nobody_was_told() {
-        let mut story = Story::new(&[("default", 1)]);
+        let mut scenario = Scenario::new(&[("default", 1)]);
         let profile = "default".into();
-        story.requested(1, Outcome::Sent { profile });
-        story.created(1);
-        let mut snapshot = story.current().clone();
-        snapshot.unfound = [1, 2, 3].map(id).into_iter().collect();
+        scenario.requested(1, Outcome::Sent { profile });
+        scenario.created(1);
+        let mut snapshot = scenario.current().clone();
+        snapshot.not_found = [1, 2, 3].map(id).into_iter().collect();
         snapshot.ended.insert(id(2));
         let (_, bound) = intervals(&snapshot).unwrap();
         assert_eq!(bound, IdSet::from_iter([id(1), id(3)]));
-        story.exits(1, 0);
-        story.goes(1);
-        story.tell(News::Told { id: id(1) });
-        snapshot.entries = story.current().entries.clone();
+        scenario.exits(1, 0);
+        scenario.goes(1);
+        scenario.tell(News::Told { id: id(1) });
+        snapshot.entries = scenario.current().entries.clone();
         let (_, bound) = intervals(&snapshot).unwrap();
         assert_eq!(bound, IdSet::from_iter([id(3)]), "it is told of already");
     }

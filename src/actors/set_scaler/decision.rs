@@ -19,7 +19,7 @@ use crate::kubernetes::{SetKind, SetSeen};
 use crate::model::executor::{How, State, Why};
 use crate::model::failures::KeptFailures;
 use crate::model::reasoning::reason_of;
-use crate::model::snapshot::{Snapshot, Unnamed};
+use crate::model::snapshot::{Snapshot, UnassignedPod};
 use crate::model::{
     Batch, Entry, ExecutorId, LossReason, Now, Pod, PodUid, ProfileName, ResourceVersion, Tick,
 };
@@ -233,7 +233,7 @@ impl Scaling {
         for action in decision.actions {
             match action {
                 allocator::Action::Reserve(up_to) => actions.push(Action::Reserve(up_to)),
-                allocator::Action::Say(allocator::Saying::OutOfIds) => {
+                allocator::Action::Say(allocator::Notice::OutOfIds) => {
                     actions.push(Action::OutOfIds);
                 }
                 _ => {}
@@ -310,5 +310,4 @@ fn as_it_ended(entry: &Entry, pod: &Pod) -> Entry {
 }
 
 #[cfg(test)]
-#[path = "decision_tests.rs"]
 mod tests;

@@ -123,19 +123,19 @@ impl Delivery {
     /// gone stays in the snapshot until every subscriber has decided on it (spec S-14).
     fn merge(&mut self) {
         let mut executors = BTreeSet::new();
-        let mut ghosts = BTreeSet::new();
+        let mut orphans = BTreeSet::new();
         let mut other = false;
         let lost = planted::is(Planted::MergedEndLost);
         let kept = if lost { self.waiting.len() - 1 } else { 0 };
         for snapshot in &self.waiting[kept..] {
             executors.extend(snapshot.changes.executors.iter().copied());
-            ghosts.extend(snapshot.changes.ghosts.iter().cloned());
+            orphans.extend(snapshot.changes.orphans.iter().cloned());
             other |= snapshot.changes.other;
         }
         if let Some(mut latest) = self.waiting.pop() {
             Arc::make_mut(&mut latest).changes = Arc::new(Changes {
                 executors: executors.into_iter().collect(),
-                ghosts: ghosts.into_iter().collect(),
+                orphans: orphans.into_iter().collect(),
                 other,
             });
             self.waiting_changes = latest.changes.len();

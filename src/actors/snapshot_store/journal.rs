@@ -25,13 +25,13 @@ impl Journal {
     pub fn note(&mut self, note: &Note, now: Tick) {
         match note {
             Note::Changed(before, after) => changed(before.as_deref(), after, now),
-            Note::Stranger(pod, why) => tracing::warn!(
+            Note::Unrecognised(pod, why) => tracing::warn!(
                 pod = &*pod.name,
                 uid = pod.uid.as_str(),
                 %why,
                 "a pod bears this application's labels but is none of its executors: left alone"
             ),
-            Note::Ghost(pod) => tracing::warn!(
+            Note::OrphanPod(pod) => tracing::warn!(
                 pod = &*pod.name,
                 uid = pod.uid.as_str(),
                 "a pod came too late, or is a copy: it is deleted"

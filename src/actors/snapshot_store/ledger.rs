@@ -34,7 +34,7 @@ use super::table::{self, At, EntryNews};
 /// copied pod with an absurd label must not use up all ids. A name that is taken costs one id more (spec A-25).
 pub(super) const PLAUSIBLE_ID: u64 = 1 << 62;
 
-/// Strangers are warned about once each; beyond this many, new ones are not (spec E-2).
+/// Unrecognised pods are warned about once each; beyond this many, new ones are not (spec E-2).
 const MAX_REMEMBERED_STRANGERS: usize = 1_000;
 
 /// At most this many executors are told as lost at a start: a damaged record must not keep the driver from starting.
@@ -81,7 +81,7 @@ pub struct Ledger {
     tombstones: BTreeMap<PodUid, u64>,
     /// Entries that are gone → the snapshot in which they were first so.
     gone: BTreeMap<ExecutorId, u64>,
-    strangers: BTreeSet<PodUid>,
+    unrecognised: BTreeSet<PodUid>,
     /// What polls say and the watch has not shown (spec P-4).
     drift: Drift,
 }
@@ -92,7 +92,7 @@ struct Draft {
     executors: Vec<ExecutorId>,
     /// Those among them that are over.
     gone: Vec<ExecutorId>,
-    ghosts: Vec<PodUid>,
+    orphans: Vec<PodUid>,
     other: bool,
     session: bool,
     /// Executors that became leaving because somebody chose them.
@@ -136,7 +136,7 @@ impl Ledger {
             highest: ResourceVersion::ZERO,
             tombstones: BTreeMap::new(),
             gone: BTreeMap::new(),
-            strangers: BTreeSet::new(),
+            unrecognised: BTreeSet::new(),
             drift: Drift::default(),
         }
     }
@@ -152,8 +152,8 @@ impl Ledger {
     }
 
     /// How many pods are remembered as no executors (spec E-2).
-    pub fn stranger_count(&self) -> usize {
-        self.strangers.len()
+    pub fn unrecognised_count(&self) -> usize {
+        self.unrecognised.len()
     }
 
     /// About how many pods a poll has said something else than the watch (spec P-4).
@@ -210,7 +210,7 @@ impl Ledger {
                 }
             }
             News::DeleteFoundNothing { uid, name } => {
-                if self.current.ghosts.contains_key(&uid) {
+                if self.current.orphans.contains_key(&uid) {
                     self.lay(&uid, &mut draft);
                 } else if let Some(entry) = self.holder(&name, &uid) {
                     self.advance(entry, &EntryNews::DeleteFoundNothing, now, &mut draft);
@@ -262,7 +262,7 @@ impl Ledger {
             .filter(|(id, since)| {
                 let owes = current
                     .entry(**id)
-                    .is_some_and(|entry| entry.owes_telling());
+                    .is_some_and(|entry| entry.has_unreported_end());
                 **since <= delivered && !owes
             })
             .map(|(id, _)| *id)
@@ -297,12 +297,12 @@ impl Ledger {
         let mut executors = draft.executors;
         executors.sort_unstable();
         executors.dedup();
-        let mut ghosts = draft.ghosts;
-        ghosts.sort_unstable();
-        ghosts.dedup();
+        let mut orphans = draft.orphans;
+        orphans.sort_unstable();
+        orphans.dedup();
         let changes = Changes {
             executors,
-            ghosts,
+            orphans,
             other: draft.other,
         };
         if changes.is_empty() {
@@ -354,8 +354,8 @@ impl Ledger {
     fn put(&mut self, before: Option<Arc<Entry>>, after: Entry, draft: &mut Draft) {
         let bound_before = before.as_ref().is_some_and(|entry| entry.uid().is_some());
         if let Some(uid) = after.uid().filter(|_| !bound_before) {
-            // Seen without the label that says who asked for it, it looked like a ghost until the answer came.
-            self.drop_ghost(uid, draft);
+            // Seen without the label that says who asked for it, it looked like an orphan pod until the answer came.
+            self.drop_orphan(uid, draft);
         }
         if after.is_gone() {
             draft.gone.push(after.id);
@@ -364,7 +364,7 @@ impl Ledger {
             && let Some(uid) = after.uid()
         {
             self.current.by_uid.insert(uid.clone(), after.id);
-            self.drop_unnamed(&uid.clone(), draft);
+            self.drop_unassigned(&uid.clone(), draft);
         }
         draft.executors.push(after.id);
         let after = Arc::new(after);

@@ -128,7 +128,7 @@ pub struct Measures {
     /// Pods that have ended, kept until a full list that was asked for after that.
     pub tombstones: usize,
     /// Pods that were warned about as no executors.
-    pub strangers: usize,
+    pub unrecognised: usize,
     /// Pods about which a poll has said something else than the watch.
     pub suspects: usize,
     /// The most snapshots that wait for any one subscriber.

@@ -284,7 +284,7 @@ impl Handler<MeasureNow> for SnapshotStore {
         let waiting = self.subscribers.values().map(|s| s.delivery.waiting());
         Measures {
             tombstones: self.ledger.tombstone_count(),
-            strangers: self.ledger.stranger_count(),
+            unrecognised: self.ledger.unrecognised_count(),
             suspects: self.ledger.suspect_count(),
             waiting: waiting.max().unwrap_or(0),
             changed: self.changed,

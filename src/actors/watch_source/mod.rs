@@ -337,8 +337,4 @@ impl Handler<Stop> for WatchSource {
 }
 
 #[cfg(test)]
-mod cluster_tests;
-#[cfg(test)]
-mod stream_tests;
-#[cfg(test)]
 mod tests;

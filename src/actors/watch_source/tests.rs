@@ -1,5 +1,8 @@
 //! The actor between a store that records and a server whose every answer the test gives, under a paused clock.
 
+mod cluster;
+mod streamed_list;
+
 use std::time::Duration;
 
 use actix::Addr;

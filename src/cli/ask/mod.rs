@@ -1,8 +1,8 @@
 //! The commands that speak to a driver that runs (spec O-43).
 
 mod client;
+mod commands;
 mod events;
-mod steering;
 mod tables;
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use super::{complain, say};
 use crate::exit::Exit;
 use crate::server::api::tokens;
 use client::{AskError, Client};
-pub(super) use steering::{
+pub(super) use commands::{
     DecommissionArgs, HoldArgs, KillArgs, ResumeArgs, StopArgs, decommission, hold, kill, resume,
     stop,
 };
@@ -193,7 +193,7 @@ pub(super) fn executors(args: &ExecutorsArgs) -> Exit {
 /// What happened to an executor.
 pub(super) fn explain(args: &ExplainArgs) -> Exit {
     let path = format!("/v1/executors/{}", args.executor);
-    ask(&args.driver, &path, tables::story)
+    ask(&args.driver, &path, tables::history)
 }
 
 /// What happens.

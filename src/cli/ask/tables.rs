@@ -184,7 +184,7 @@ pub fn executors(answer: &Value) -> String {
 }
 
 /// Of `/v1/executors/ID`.
-pub fn story(answer: &Value) -> String {
+pub fn history(answer: &Value) -> String {
     let state = match answer["now"].as_object() {
         Some(_) => format!("is {}", text(&answer["now"], "state")),
         None => "has ended".to_owned(),
@@ -214,7 +214,7 @@ pub fn targets(answer: &Value) -> String {
 }
 
 /// What becomes of those that were named.
-pub fn steered(answer: &Value) -> String {
+pub fn command_outcome(answer: &Value) -> String {
     let places = [
         ("leaving", "LEAVING"),
         ("already_leaving", "LEFT ALREADY"),
@@ -368,7 +368,7 @@ mod tests {
             ],
         });
         assert_eq!(
-            story(&answer),
+            history(&answer),
             "executor 7 has ended\n  T1  requested\n  … 3 events that are not kept\n  T2  ended  exit_code=3  reason=Exited"
         );
     }

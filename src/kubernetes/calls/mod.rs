@@ -1,6 +1,5 @@
 //! The calls that boatswain makes, typed. Each body is read here, bounded and leniently, and each failure classified.
 
-mod belongings;
 mod claims;
 mod config_maps;
 mod controllers;
@@ -10,6 +9,7 @@ pub mod fuzzing;
 mod lines;
 mod made;
 mod openid;
+mod owned_resources;
 mod pod_groups;
 mod pods;
 mod sets;

@@ -1,5 +1,7 @@
 //! Pods as they come, and pods as somebody hostile would make them.
 
+mod init_containers;
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -97,7 +99,7 @@ fn a_pod_without_one_of_our_labels_is_foreign_and_the_label_is_named() {
 
 // spec: E-2
 #[test]
-fn a_pod_without_a_readable_id_or_under_another_name_is_a_stranger() {
+fn a_pod_without_a_readable_id_or_under_another_name_is_an_unrecognised_pod() {
     let keys = LabelScheme::Boatswain.keys();
     let huge = "9".repeat(3_000_000);
     for id in [
@@ -110,13 +112,13 @@ fn a_pod_without_a_readable_id_or_under_another_name_is_a_stranger() {
         huge.as_str(),
     ] {
         let claim = claim(|pod| pod["metadata"]["labels"][keys.executor_id] = json!(id));
-        let Claim::Stranger { why } = claim else {
+        let Claim::Unrecognised { why } = claim else {
             panic!("{id:.20}: {claim:?}");
         };
         assert!(why.len() <= crate::model::pod::MAX_TEXT_BYTES);
     }
     let missing = claim(|pod| pod["metadata"]["labels"][keys.executor_id] = Value::Null);
-    assert!(matches!(missing, Claim::Stranger { .. }));
+    assert!(matches!(missing, Claim::Unrecognised { .. }));
     for name in [
         "etl-exec-43",
         "etl-exec-042",
@@ -124,7 +126,7 @@ fn a_pod_without_a_readable_id_or_under_another_name_is_a_stranger() {
         "etl-exec-42-x",
     ] {
         let claim = claim(|pod| pod["metadata"]["name"] = json!(name));
-        assert!(matches!(claim, Claim::Stranger { .. }), "{name}");
+        assert!(matches!(claim, Claim::Unrecognised { .. }), "{name}");
     }
 }
 
@@ -169,14 +171,14 @@ fn the_executor_container_is_found_by_name_else_it_is_the_first() {
         ContainerState::Absent,
         "another one's state is not its"
     );
-    let unnamed = read(&changed(|pod| {
+    let unassigned = read(&changed(|pod| {
         pod["spec"]["containers"] = json!([{"name": "main"}, {"name": "a-proxy"}]);
         pod["status"]["containerStatuses"] = json!([
             {"name": "a-proxy", "state": running},
             {"name": "main", "state": ended(0)},
         ]);
     }));
-    assert_eq!(unnamed.state(), PodState::Succeeded);
+    assert_eq!(unassigned.state(), PodState::Succeeded);
 }
 
 // spec: E-12

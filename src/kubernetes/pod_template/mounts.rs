@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::{Common, PodBody, ProfileSpec, merge};
-use crate::kubernetes::belongings::config_map_name;
+use crate::kubernetes::owned_resources::config_map_name;
 use crate::model::claims::PodClaim;
 
 /// The volume of the application's ConfigMap.

@@ -16,11 +16,11 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::Api;
 use super::problem::Problem;
-use crate::actors::driver_backend::chronicle::Reading;
-use crate::actors::driver_backend::chronicle::event::{Event, EventId};
+use crate::actors::driver_backend::event_history::Reading;
+use crate::actors::driver_backend::event_history::event::{Event, EventId};
 use crate::actors::driver_backend::messages::{FollowEvents, Growth, ReadEvents};
 
-/// So many events are read at a time: what a slow reader has not taken yet stays in the chronicle.
+/// So many events are read at a time: what a slow reader has not taken yet stays in the event history.
 const AT_A_TIME: usize = 100;
 
 /// Something is said at least this often, so that a reader can tell silence from a dead connection.

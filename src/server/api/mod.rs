@@ -4,6 +4,7 @@
 //! and show what it answers.
 
 mod body;
+mod commands;
 mod demand;
 mod early;
 mod events;
@@ -12,7 +13,6 @@ pub mod problem;
 mod profiles;
 mod routes;
 pub(crate) mod serve;
-mod steering;
 mod table;
 mod targets;
 pub mod tokens;

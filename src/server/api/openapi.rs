@@ -118,5 +118,4 @@ fn named(schema: &str) -> Value {
 }
 
 #[cfg(test)]
-#[path = "openapi_tests.rs"]
 mod tests;

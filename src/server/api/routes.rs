@@ -15,8 +15,8 @@ use super::problem::Problem;
 use super::table::table;
 use super::tokens::Right;
 use super::{Api, BODY, BODY_TIME, answer, openapi};
+use crate::actors::driver_backend::commands::messages::Renew;
 use crate::actors::driver_backend::messages::{Explain, GetExecutors, GetStatus};
-use crate::actors::driver_backend::steering::messages::Renew;
 use crate::actors::metrics::messages::Scrape;
 use crate::model::ExecutorId;
 
@@ -118,11 +118,11 @@ pub async fn explain(
         Problem::not_found(format!("nothing is known of executor {id}"))
             .hint("it never was, or ended long ago: the log tells of each end")
     })?;
-    let story = &explanation.story;
+    let history = &explanation.history;
     Ok(Json(json!({
         "executor": parsed.get(),
         "now": explanation.now,
-        "events": story.events,
-        "left_out_after_the_first": story.left_out,
+        "events": history.events,
+        "left_out_after_the_first": history.left_out,
     })))
 }

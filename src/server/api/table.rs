@@ -5,7 +5,7 @@ use axum::routing::{MethodRouter, get, post, put};
 use http::Method;
 
 use super::routes::{document, executors, explain, health, metrics, readiness, status};
-use super::{Api, demand, events, profiles, steering, targets};
+use super::{Api, commands, demand, events, profiles, targets};
 
 /// A route.
 pub struct Route {
@@ -113,8 +113,8 @@ pub fn table() -> Vec<Route> {
         looks("/v1/status", get(status), "Status")
             .is("How the driver is doing: targets, states, what is waited for, the last losses"),
         looks("/v1/executors", get(executors), "Executors").is("The executors that live"),
-        looks("/v1/executors/{id}", get(explain), "Story")
-            .is("The story of an executor, also of the last 1,000 that ended")
+        looks("/v1/executors/{id}", get(explain), "ExecutorHistory")
+            .is("The history of an executor, also of the last 1,000 that ended")
             .refuses(&[400, 404]),
         looks("/v1/targets", get(targets::read), "Targets").is("How many executors are wanted"),
         does(
@@ -138,23 +138,23 @@ pub fn table() -> Vec<Route> {
         does(
             post_.clone(),
             "/v1/executors/kill",
-            post(steering::kill),
+            post(commands::kill),
             "Kill",
-            "Steered",
+            "CommandOutcome",
         )
         .is("Kills executors"),
         does(
             post_.clone(),
             "/v1/executors/decommission",
-            post(steering::decommission),
+            post(commands::decommission),
             "Decommission",
-            "Steered",
+            "CommandOutcome",
         )
         .is("Has executors finish what they do and go"),
         does(
             post_.clone(),
             "/v1/application/hold",
-            post(steering::hold),
+            post(commands::hold),
             "Hold",
             "Held",
         )
@@ -162,7 +162,7 @@ pub fn table() -> Vec<Route> {
         does(
             post_.clone(),
             "/v1/application/resume",
-            post(steering::resume),
+            post(commands::resume),
             "Nothing",
             "Targets",
         )
@@ -170,7 +170,7 @@ pub fn table() -> Vec<Route> {
         does(
             post_.clone(),
             "/v1/application/end",
-            post(steering::end),
+            post(commands::end),
             "End",
             "Ending",
         )
@@ -179,7 +179,7 @@ pub fn table() -> Vec<Route> {
         does(
             post_,
             "/v1/application/hand-over",
-            post(steering::hand_over),
+            post(commands::hand_over),
             "Nothing",
             "Ending",
         )

@@ -21,7 +21,7 @@ use crate::model::news::{News, Outcome};
 use crate::model::pod::Sighting;
 use crate::model::pod::tests::pending;
 use crate::model::{AppId, Incarnation};
-use crate::testing::{Story, TIMING, backend, id, running};
+use crate::testing::{Scenario, TIMING, backend, id, running};
 
 /// A driver's store and backend, and the api over them.
 struct Driver {
@@ -31,7 +31,7 @@ struct Driver {
 
 fn driver(targets: &[(&str, u32)]) -> Driver {
     let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);
-    let store = SnapshotStore::new(Story::new(targets).ledger, clock).start();
+    let store = SnapshotStore::new(Scenario::new(targets).ledger, clock).start();
     let bounds = Bounds {
         slots: 2,
         least: 0,
@@ -251,9 +251,9 @@ async fn an_executors_story_is_told_and_an_unknown_one_is_named() {
     let driver = driver(&[("default", 2)]);
     driver.request(7);
     a_moment().await;
-    let story = driver.get("/v1/executors/7").await;
-    assert_eq!(story["now"]["state"], "requested");
-    assert_eq!(story["events"][0]["event"], "requested");
+    let history = driver.get("/v1/executors/7").await;
+    assert_eq!(history["now"]["state"], "requested");
+    assert_eq!(history["events"][0]["event"], "requested");
     for (path, status) in [
         ("8", 404),
         ("0", 400),
@@ -388,8 +388,8 @@ async fn those_that_have_nothing_to_do_are_decommissioned_with_the_target() {
         ["running", "leaving", "running", "leaving"],
         "the busy ones stay"
     );
-    let story = driver.get("/v1/executors/2").await;
-    let last = story["events"].as_array().unwrap().last().unwrap();
+    let history = driver.get("/v1/executors/2").await;
+    let last = history["events"].as_array().unwrap().last().unwrap();
     assert_eq!(last["why"], "decommissioned by autoscaling");
 }
 

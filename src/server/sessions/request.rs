@@ -13,7 +13,7 @@ use super::{ANSWER, PATIENCE, Sessions};
 use crate::actors::driver_backend::registry::Via;
 use crate::actors::driver_backend::sessions::{NotTakenIn, Say};
 use crate::server::api::problem::Problem;
-use boatswain_agent::protocol::{MESSAGE_LIMIT, Saying, read};
+use boatswain_agent::protocol::{MESSAGE_LIMIT, Notice, read};
 
 /// Takes a message, and answers with all that there is to say.
 pub(super) async fn take(
@@ -44,7 +44,7 @@ pub(super) async fn take(
     match timeout(ANSWER, door.backend.send(say)).await {
         Ok(Ok(messages)) => {
             let messages = &messages[..];
-            Ok(Json(json!(Saying { messages })))
+            Ok(Json(json!(Notice { messages })))
         }
         Ok(Err(_)) | Err(_) => Err(Problem::unavailable()),
     }

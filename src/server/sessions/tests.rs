@@ -27,10 +27,10 @@ use crate::model::AppId;
 use crate::model::Tick;
 use crate::model::news::{News, Outcome};
 use crate::secret::seal::Key;
-use crate::testing::{Story, backend, id};
+use crate::testing::{Scenario, backend, id};
 
-mod hostile_tests;
-mod token_tests;
+mod hostile;
+mod token;
 
 /// A driver with so many executors that run, and its sessions.
 struct Driver {
@@ -50,15 +50,15 @@ impl Driver {
 
     async fn with_room(executors: u64, room: usize) -> Self {
         tokio::time::pause();
-        let mut story = Story::new(&[("default", 8)]);
+        let mut scenario = Scenario::new(&[("default", 8)]);
         for n in 1..=executors {
             let profile = "default".into();
-            story.requested(n, Outcome::Sent { profile });
-            story.created(n);
-            story.runs(n);
+            scenario.requested(n, Outcome::Sent { profile });
+            scenario.created(n);
+            scenario.runs(n);
         }
         let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);
-        let store = SnapshotStore::new(story.ledger, clock).start();
+        let store = SnapshotStore::new(scenario.ledger, clock).start();
         let wiring = backend(&store, clock, &[("default", 8)]);
         let backend = DriverBackend::new(wiring).start();
         let key = Key::new(b"key");
@@ -385,13 +385,13 @@ async fn an_executor_may_be_faster_than_what_the_ledger_tells_of_it_and_its_stor
     );
     a_moment().await;
     let explanation = driver.backend.send(Explain(id(1))).await.unwrap().unwrap();
-    let story: Vec<Value> = explanation
-        .story
+    let scenario: Vec<Value> = explanation
+        .history
         .events
         .iter()
         .map(|e| json!(e)["event"].clone())
         .collect();
-    assert_eq!(story, ["requested", "registered"]);
+    assert_eq!(scenario, ["requested", "registered"]);
     let unknown = ask(&mut driver.socket(2).await, &registration(2)).await;
     assert_eq!(
         (&unknown["code"], &unknown["exit"]),

@@ -220,7 +220,7 @@ impl Checks {
             });
             let meddled =
                 excuses.relabelled.contains(uid.as_str()) || excuses.planted.contains(uid.as_str());
-            let ghost = entry.is_none()
+            let orphan = entry.is_none()
                 && (closed
                     || self.is_no_executor(driver, &uid)
                     || self.is_usurped(id, now)
@@ -256,7 +256,7 @@ impl Checks {
                 Some(_) if told.is_some() => meddled || was_rewritten,
                 Some(_) | None => meddled,
             };
-            if !(ghost || excused) {
+            if !(orphan || excused) {
                 let id = id.map_or(0, ExecutorId::get);
                 return violated!(
                     "I-12: d{driver} ended {id} ({}), which was well, as {class:?}",
@@ -282,7 +282,7 @@ impl Checks {
             || made.is_none_or(|made| self.was_rewritten_since(made.at))
     }
 
-    /// Whether a driver may take a pod for a ghost, though a driver had made it (spec E-3).
+    /// Whether a driver may take a pod for an orphan pod, though a driver had made it (spec E-3).
     fn is_no_executor(&self, driver: usize, uid: &PodUid) -> bool {
         let Some(made) = self.made.get(uid) else {
             return false;

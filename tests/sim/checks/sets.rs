@@ -126,7 +126,7 @@ impl Checks {
         };
         let name = text(set, "/metadata/name");
         if set_meant(&done.sent) != text(set, "/metadata/uid") {
-            return violated!("I-7: d{driver} touched {name} without saying which set it means");
+            return violated!("I-7: d{driver} touched {name} without notice which set it means");
         }
         if label(set, "boatswain.dev/app-id") != self.app_id {
             return violated!("I-7: d{driver} touched {name}, which is not its set");

@@ -85,7 +85,7 @@ impl World {
                 }
             }
             Fault::Rename { pick } => self.rename(pick).await,
-            Fault::NoStrangers => self.clear_away_strangers().await,
+            Fault::NoStrangers => self.forget_unrecognised().await,
             Fault::Copy { pick } => {
                 for pod in self.executors(pick, 1, |_| true).await {
                     let name = format!("{}-copy", text(&pod, "/metadata/name"));

@@ -59,7 +59,7 @@ impl World {
 
     /// Whoever has given pods ids that nobody can read sees that, and deletes them.
     // spec: E-2
-    pub(super) async fn clear_away_strangers(&mut self) {
+    pub(super) async fn forget_unrecognised(&mut self) {
         let state = self.cluster.state().await;
         for pod in state.pods(NAMESPACE).filter(|pod| !is_terminating(pod)) {
             let id = label(pod, EXECUTOR_ID);

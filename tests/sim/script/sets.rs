@@ -10,7 +10,7 @@ use super::mix::{
     records, servers, successors, watches,
 };
 use super::size::Size;
-use super::{Fault, Script, ms, settings, steering};
+use super::{Fault, Script, commands, ms, settings};
 use crate::node::{Mishap, Plague};
 
 /// What sets the stream of [`of`] apart.
@@ -36,12 +36,12 @@ pub fn of(seed: u64) -> Script {
     let mix = mix(rng);
     let mut steps = super::faults(rng, &size, &mix);
     steps.extend(super::weathers(rng, &size));
-    let steering = steering::steps(seed ^ SETS, size.calm);
+    let commands = commands::steps(seed ^ SETS, size.calm);
     Script {
         seed,
         config,
         pace,
-        steps: super::in_order(steps, steering),
+        steps: super::in_order(steps, commands),
         calm: size.calm,
         skew,
     }

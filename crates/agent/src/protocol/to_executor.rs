@@ -76,7 +76,7 @@ pub struct Registered {
 
 /// The body of an answer over plain HTTP: what the driver has to say, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Saying<'a> {
+pub struct Notice<'a> {
     /// At least one message.
     pub messages: &'a [ToExecutor],
 }

@@ -364,5 +364,4 @@ fn arrange(merged: Vec<Value>, before: &[Value], key: &str, order: &[&Value]) ->
 }
 
 #[cfg(test)]
-#[path = "strategic_tests.rs"]
 mod tests;

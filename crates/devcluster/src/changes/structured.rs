@@ -322,5 +322,4 @@ fn find_mistakes(shape: &'static Shape, value: &Value, path: &mut String, found:
 }
 
 #[cfg(test)]
-#[path = "structured_tests.rs"]
 mod tests;

@@ -75,7 +75,7 @@ impl DriverBackend {
         }
         let now = self.clock.now().tick;
         self.scalers.see(batch, now);
-        if self.steering.held().is_some() {
+        if self.commands.held().is_some() {
             return;
         }
         let mut steps = Vec::new();
@@ -103,7 +103,7 @@ impl DriverBackend {
                     aim: Aim::Become(targets),
                     why: Why::Decommissioned("autoscaling".into()),
                     how: How::Drain {
-                        within: self.steering.decommission_timeout(),
+                        within: self.commands.decommission_timeout(),
                     },
                 }
             }));

@@ -33,7 +33,7 @@ pub use account::{About, Account, Reach};
 pub use admission::Proof;
 pub use doubt::WhyDoubt;
 
-use super::chronicle::event::Step;
+use super::event_history::event::Step;
 use crate::model::executor::Why;
 use crate::model::{AppId, ExecutorId, Incarnation, ProfileName, Snapshot, Tick};
 use boatswain_agent::protocol::{FromExecutor, Order, ToExecutor};

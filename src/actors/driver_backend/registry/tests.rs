@@ -5,12 +5,12 @@ use proptest::prelude::*;
 use super::*;
 use crate::actors::snapshot_store::ledger::Inheritance;
 use crate::model::news::{Aim, News};
-use crate::testing::{Story, at, id};
+use crate::testing::{Scenario, at, id};
 use boatswain_agent::protocol::{AskToGo, Demand, Exiting, Heartbeat, Register};
 
-mod liveness_tests;
-mod orders_tests;
-mod properties_tests;
+mod liveness;
+mod orders;
+mod properties;
 
 const INTERVAL: u64 = 10_000;
 const TIMEOUT: u64 = 120_000;
@@ -34,7 +34,7 @@ fn settings() -> Settings {
 
 /// A registry, the ledger that it stands on, and what it wants done.
 struct World {
-    story: Story,
+    scenario: Scenario,
     registry: Registry,
     effects: Vec<Effect>,
     begun: bool,
@@ -43,15 +43,15 @@ struct World {
 impl World {
     fn new(settings: Settings, executors: u64) -> Self {
         let mut world = Self {
-            story: Story::new(&[("default", 100)]),
+            scenario: Scenario::new(&[("default", 100)]),
             registry: Registry::new(settings),
             effects: Vec::new(),
             begun: false,
         };
         for n in 1..=executors {
             world.asked(n);
-            world.story.created(n);
-            world.story.runs(n);
+            world.scenario.created(n);
+            world.scenario.runs(n);
         }
         world.round();
         world
@@ -60,16 +60,16 @@ impl World {
     fn asked(&mut self, n: u64) {
         let profile = "default".into();
         let outcome = crate::model::news::Outcome::Sent { profile };
-        self.story.requested(n, outcome);
+        self.scenario.requested(n, outcome);
     }
 
     fn now(&self) -> Tick {
-        at(self.story.millis)
+        at(self.scenario.millis)
     }
 
     /// The ledger's changes come in.
     fn round(&mut self) {
-        let (batch, now) = (self.story.batch(), self.now());
+        let (batch, now) = (self.scenario.batch(), self.now());
         let first = !std::mem::replace(&mut self.begun, true);
         self.registry.round(&batch, first, now, &mut self.effects);
         self.carry_out();
@@ -84,13 +84,13 @@ impl World {
                     registered,
                     idle,
                 } => {
-                    self.story.tell(News::Session {
+                    self.scenario.tell(News::Session {
                         id,
                         registered,
                         idle,
                     });
                 }
-                Effect::Retire(id, why) => self.story.tell(News::Retire {
+                Effect::Retire(id, why) => self.scenario.tell(News::Retire {
                     ids: vec![id],
                     aim: Aim::Stay,
                     why,
@@ -106,7 +106,7 @@ impl World {
     }
 
     fn say_as(&mut self, proof: &Proof, via: Via, message: &FromExecutor) -> Vec<ToExecutor> {
-        let (snapshot, now) = (self.story.current().clone(), self.now());
+        let (snapshot, now) = (self.scenario.current().clone(), self.now());
         let snapshot = Some(&snapshot).filter(|snapshot| snapshot.adopted);
         (self.registry).said(proof, via, message, snapshot, now, &mut self.effects)
     }
@@ -128,13 +128,13 @@ impl World {
     /// Time passes, with a look each second, and heartbeats of these.
     fn pass(&mut self, seconds: u64, beating: &[u64]) {
         for _ in 0..seconds {
-            self.story.pass(1_000);
-            if self.story.millis.is_multiple_of(INTERVAL) {
+            self.scenario.pass(1_000);
+            if self.scenario.millis.is_multiple_of(INTERVAL) {
                 for n in beating {
                     self.beats(*n, 0);
                 }
             }
-            let (snapshot, now) = (self.story.current().clone(), self.now());
+            let (snapshot, now) = (self.scenario.current().clone(), self.now());
             self.registry.look(Some(&snapshot), now, &mut self.effects);
         }
     }
@@ -265,12 +265,12 @@ fn one_that_knows_only_its_pod_is_given_its_id() {
         refusal(&world.say_as(&pod, conn(2), &by_pod("a-exec-2"))).0,
         "not-yours"
     );
-    let stranger = Proof::Pod {
+    let unrecognised = Proof::Pod {
         name: "b-exec-3".into(),
         uid: "u3".into(),
     };
     assert_eq!(
-        refusal(&world.say_as(&stranger, conn(2), &by_pod("b-exec-3"))).0,
+        refusal(&world.say_as(&unrecognised, conn(2), &by_pod("b-exec-3"))).0,
         "not-yours"
     );
 }
@@ -330,14 +330,14 @@ fn a_registration_from_another_pod_is_refused() {
         ("another-pod", true)
     );
     // Of executor 2 no pod is bound yet: the first that speaks stays, until it turns out to be another.
-    session(&world.say(2, conn(2), &from(2, "ghost")));
+    session(&world.say(2, conn(2), &from(2, "orphan")));
     assert_eq!(
         refusal(&world.say(2, conn(3), &from(2, "u2"))),
         ("another-pod", false)
     );
     world.take();
-    world.story.created(2);
-    world.story.runs(2);
+    world.scenario.created(2);
+    world.scenario.runs(2);
     world.round();
     let refused = ToExecutor::exit("another-pod", "the executor of this id runs in another pod");
     assert_eq!(
@@ -354,13 +354,13 @@ fn a_registration_from_another_pod_is_refused() {
 #[test]
 fn before_the_first_list_one_is_to_come_again_and_after_it_an_unknown_one_is_refused() {
     let mut world = World::new(settings(), 1);
-    let story = Story::before_adoption(&[("default", 1)], Inheritance::default());
-    let adopted = std::mem::replace(&mut world.story, story);
+    let scenario = Scenario::before_adoption(&[("default", 1)], Inheritance::default());
+    let adopted = std::mem::replace(&mut world.scenario, scenario);
     assert!(matches!(
         world.registers(1)[..],
         [ToExecutor::Later { in_ms: 1.. }]
     ));
-    world.story = adopted;
+    world.scenario = adopted;
     session(&world.registers(1));
     assert_eq!(refusal(&world.registers(99)), ("unknown-executor", true));
 }
@@ -369,22 +369,22 @@ fn before_the_first_list_one_is_to_come_again_and_after_it_an_unknown_one_is_ref
 #[test]
 fn who_is_leaving_or_has_ended_is_refused_and_told_to_exit() {
     let mut world = World::new(settings(), 4);
-    world.story.tell(News::Retire {
+    world.scenario.tell(News::Retire {
         ids: vec![id(1)],
         aim: Aim::Stay,
         why: Why::ScaledDown,
         how: crate::model::executor::How::Delete,
     });
-    world.story.terminates(2);
-    world.story.exits(3, 0);
+    world.scenario.terminates(2);
+    world.scenario.exits(3, 0);
     assert_eq!(refusal(&world.registers(1)), ("leaving", true));
     assert_eq!(refusal(&world.registers(2)), ("leaving", true));
     assert_eq!(refusal(&world.registers(3)), ("ended", true));
-    world.story.goes(3);
-    world.story.tell(News::Told { id: id(3) });
+    world.scenario.goes(3);
+    world.scenario.tell(News::Told { id: id(3) });
     world.round();
-    world.story.release();
-    assert!(world.story.entry(3).is_none());
+    world.scenario.release();
+    assert!(world.scenario.entry(3).is_none());
     assert_eq!(refusal(&world.registers(3)), ("ended", true));
     session(&world.registers(4));
 }

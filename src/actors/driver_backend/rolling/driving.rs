@@ -36,7 +36,7 @@ impl DriverBackend {
                 aim: Aim::Fall,
                 why: Why::Decommissioned("the roll".into()),
                 how: How::Drain {
-                    within: self.steering.decommission_timeout(),
+                    within: self.commands.decommission_timeout(),
                 },
             },
             Some(Step::GiveUp { profile, old }) => {

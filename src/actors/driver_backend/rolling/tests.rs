@@ -1,12 +1,12 @@
 use super::*;
 use crate::model::news::{News, Outcome};
-use crate::testing::{Story, at, id};
+use crate::testing::{Scenario, at, id};
 
 const MINUTE: u64 = 60_000;
 
 /// Three executors that run, and a roller.
 struct World {
-    story: Story,
+    scenario: Scenario,
     roller: Roller,
     asked: BTreeMap<ProfileName, u32>,
     /// What executors said of the metric.
@@ -16,7 +16,7 @@ struct World {
 impl World {
     fn new(policy: Policy) -> Self {
         let mut world = Self {
-            story: Story::new(&[("default", 3)]),
+            scenario: Scenario::new(&[("default", 3)]),
             roller: Roller::new(
                 Settings {
                     interval: Duration::from_secs(60),
@@ -29,15 +29,15 @@ impl World {
         };
         for n in 1..=3 {
             world.request(n);
-            world.story.created(n);
-            world.story.runs(n);
+            world.scenario.created(n);
+            world.scenario.runs(n);
         }
         world
     }
 
     fn request(&mut self, n: u64) {
         let profile = "default".into();
-        self.story.requested(n, Outcome::Sent { profile });
+        self.scenario.requested(n, Outcome::Sent { profile });
     }
 
     fn decide(&mut self, millis: u64) -> Option<Step> {
@@ -46,7 +46,7 @@ impl World {
             (metric == "gc_ms").then(|| figures.get(&id.get()).copied())?
         };
         self.roller
-            .decide(self.story.current(), &self.asked, figure, at(millis))
+            .decide(self.scenario.current(), &self.asked, figure, at(millis))
     }
 
     /// A replacement of 1 has begun.
@@ -57,7 +57,7 @@ impl World {
             old: id(1),
         };
         assert_eq!(world.decide(MINUTE), Some(begin));
-        world.story.want("default", 4);
+        world.scenario.want("default", 4);
         world
     }
 }
@@ -77,12 +77,12 @@ fn the_replacement_runs_before_the_old_one_is_told_and_the_next_begins_an_interv
     let mut world = World::begun();
     assert_eq!(world.decide(MINUTE + 1), None);
     world.request(4);
-    world.story.created(4);
+    world.scenario.created(4);
     assert_eq!(world.decide(MINUTE + 2), None, "it does not run yet");
-    world.story.runs(4);
+    world.scenario.runs(4);
     assert_eq!(world.decide(MINUTE + 3), Some(Step::Finish { old: id(1) }));
-    world.story.want("default", 3);
-    world.story.goes(1);
+    world.scenario.want("default", 3);
+    world.scenario.goes(1);
     assert_eq!(world.decide(2 * MINUTE + 2), None);
     let next = world.decide(2 * MINUTE + 3);
     assert!(
@@ -100,12 +100,12 @@ fn a_registered_one_stays_until_its_replacement_is_registered() {
         registered: true,
         idle: true,
     };
-    world.story.tell(registered(1));
+    world.scenario.tell(registered(1));
     world.request(4);
-    world.story.created(4);
-    world.story.runs(4);
+    world.scenario.created(4);
+    world.scenario.runs(4);
     assert_eq!(world.decide(MINUTE + 3), None);
-    world.story.tell(registered(4));
+    world.scenario.tell(registered(4));
     assert_eq!(world.decide(MINUTE + 4), Some(Step::Finish { old: id(1) }));
 }
 
@@ -114,9 +114,9 @@ fn a_registered_one_stays_until_its_replacement_is_registered() {
 fn the_oldest_is_the_one_whose_pod_is_and_not_the_one_with_the_lowest_id() {
     let mut world = World::new(Policy::Oldest);
     for (n, seconds) in [(1, 30), (2, 10), (3, 20)] {
-        let mut pod = world.story.pod(n);
+        let mut pod = world.scenario.pod(n);
         pod.created = Timestamp::from_second(seconds).ok();
-        world.story.see(pod);
+        world.scenario.see(pod);
     }
     let begin = world.decide(MINUTE);
     assert!(
@@ -129,12 +129,12 @@ fn the_oldest_is_the_one_whose_pod_is_and_not_the_one_with_the_lowest_id() {
 #[test]
 fn nothing_begins_while_executors_are_missing_or_too_many() {
     let mut world = World::new(Policy::Id);
-    world.story.exits(2, 1);
+    world.scenario.exits(2, 1);
     assert_eq!(world.decide(MINUTE), None);
     world.request(4);
-    world.story.created(4);
+    world.scenario.created(4);
     assert_eq!(world.decide(MINUTE + 1), None);
-    world.story.runs(4);
+    world.scenario.runs(4);
     assert!(world.decide(MINUTE + 2).is_some());
 }
 
@@ -143,7 +143,7 @@ fn nothing_begins_while_executors_are_missing_or_too_many() {
 fn a_replacement_that_does_not_come_to_run_is_given_up() {
     let mut world = World::begun();
     world.request(4);
-    world.story.created(4);
+    world.scenario.created(4);
     assert_eq!(world.decide(2 * MINUTE - 1), None);
     assert_eq!(world.decide(2 * MINUTE), Some(given_up()));
 }
@@ -152,7 +152,7 @@ fn a_replacement_that_does_not_come_to_run_is_given_up() {
 #[test]
 fn one_that_goes_by_itself_needs_no_replacement() {
     let mut world = World::begun();
-    world.story.exits(1, 0);
+    world.scenario.exits(1, 0);
     assert_eq!(world.decide(MINUTE + 1), Some(given_up()));
 }
 
@@ -160,7 +160,7 @@ fn one_that_goes_by_itself_needs_no_replacement() {
 #[test]
 fn another_target_meanwhile_is_what_counts() {
     let mut world = World::begun();
-    world.story.want("default", 7);
+    world.scenario.want("default", 7);
     world.asked.insert("default".into(), 7);
     assert_eq!(world.decide(MINUTE + 1), Some(Step::Forget { old: id(1) }));
     assert_eq!(world.decide(MINUTE + 2), None);
@@ -177,13 +177,13 @@ fn the_one_that_is_unlike_the_others_of_its_profile_is_replaced_and_nobody_where
     for (profile, ids) in others {
         for n in ids {
             let profile = profile.into();
-            world.story.requested(n, Outcome::Sent { profile });
-            world.story.created(n);
-            world.story.runs(n);
+            world.scenario.requested(n, Outcome::Sent { profile });
+            world.scenario.created(n);
+            world.scenario.runs(n);
         }
     }
     for (profile, target) in [("default", 5), ("other", 5)] {
-        world.story.want(profile, target);
+        world.scenario.want(profile, target);
         world.asked.insert(profile.into(), target);
     }
     // What is usual in the other profile would be far off in this one.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use rand::RngExt;
 
 use super::{Allocation, over};
-use crate::actors::pod_allocator::decision::{Answer, Saying};
-use crate::actors::pod_allocator::hold::{Hold, Kind};
+use crate::actors::pod_allocator::decision::{Answer, Notice};
 use crate::actors::pod_allocator::pace::{Health, Turn};
+use crate::actors::pod_allocator::refusal::{Hold, Kind};
 use crate::model::{LossReason, Now, ProfileName, Tick};
 
 impl Allocation {
@@ -18,7 +18,7 @@ impl Allocation {
         sent: Tick,
         answer: &Answer,
         now: Now,
-    ) -> Vec<Saying> {
+    ) -> Vec<Notice> {
         let mut said = Vec::new();
         let health = match answer {
             Answer::Created | Answer::NameTaken => Health::Works,
@@ -29,11 +29,11 @@ impl Allocation {
         let turn = self.pace.answered(sent, health, now, self.rng.random());
         match (turn, answer) {
             (Some(Turn::Degraded), Answer::Trouble(_, why)) => {
-                said.push(Saying::Degraded {
+                said.push(Notice::Degraded {
                     why: Arc::clone(why),
                 });
             }
-            (Some(Turn::Recovered(after)), _) => said.push(Saying::Recovered { after }),
+            (Some(Turn::Recovered(after)), _) => said.push(Notice::Recovered { after }),
             _ => {}
         }
         let (wall, now) = (now, now.tick);
@@ -44,7 +44,7 @@ impl Allocation {
                 if self.holds.get(profile).is_some_and(over)
                     && let Some(hold) = self.holds.remove(profile)
                 {
-                    said.push(Saying::HoldEnded {
+                    said.push(Notice::HoldEnded {
                         profile: profile.clone(),
                         after: now.since(hold.since),
                     });
@@ -56,7 +56,7 @@ impl Allocation {
                     if let Some(hold) = self.holds.get_mut(profile) {
                         hold.try_over(sent);
                     }
-                    said.push(Saying::Fatal { kind, why });
+                    said.push(Notice::Fatal { kind, why });
                     return said;
                 }
                 let (another, counts) = match self.holds.get_mut(profile) {
@@ -76,7 +76,7 @@ impl Allocation {
                     said.extend(spent.map(over));
                 }
                 if another && let Some(hold) = self.holds.get(profile) {
-                    said.push(Saying::HoldBegan {
+                    said.push(Notice::HoldBegan {
                         profile: profile.clone(),
                         kind,
                         why,

@@ -2,7 +2,7 @@
 
 use super::{Allocation, sum};
 use crate::actors::pod_allocator::caps::share;
-use crate::actors::pod_allocator::decision::{Action, Decision, Saying};
+use crate::actors::pod_allocator::decision::{Action, Decision, Notice};
 use crate::actors::pod_allocator::demand::{Demand, View};
 use crate::actors::pod_allocator::slots::split_evenly;
 use crate::model::snapshot::Counts;
@@ -71,7 +71,7 @@ impl Allocation {
         let left = u64::from(most).saturating_sub(made + unborn);
         share(demands, u32::try_from(left).unwrap_or(u32::MAX));
         if made >= u64::from(most) && !std::mem::replace(&mut self.said_enough, true) {
-            decision.say(Saying::Enough { made });
+            decision.say(Notice::Enough { made });
         }
     }
 

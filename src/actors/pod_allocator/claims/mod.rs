@@ -123,14 +123,16 @@ impl Claims {
             let executors = snapshot.changes.executors.iter();
             let pods = executors.filter_map(|id| snapshot.entry(*id)?.pod());
             let of_pods = pods.filter_map(|pod| pod.volume_claims.as_deref());
-            let ghosts = snapshot.changes.ghosts.iter();
-            let ghosts = ghosts.filter_map(|uid| snapshot.ghosts.get(uid)?.claims.as_deref());
-            let claims = of_pods.chain(ghosts).flatten();
+            let orphans = snapshot.changes.orphans.iter();
+            let orphans = orphans.filter_map(|uid| snapshot.orphans.get(uid)?.claims.as_deref());
+            let claims = of_pods.chain(orphans).flatten();
             self.mentioned
                 .extend(claims.map(|claim| Arc::clone(&claim.name)));
         }
-        let ghosts = batch.latest().ghosts.values();
-        let claims = ghosts.filter_map(|ghost| ghost.claims.as_deref()).flatten();
+        let orphans = batch.latest().orphans.values();
+        let claims = orphans
+            .filter_map(|orphan| orphan.claims.as_deref())
+            .flatten();
         (self.haunted).extend(claims.map(|claim| Arc::clone(&claim.name)));
     }
 

@@ -242,5 +242,4 @@ impl Failures {
 }
 
 #[cfg(test)]
-#[path = "budget_tests.rs"]
 mod tests;

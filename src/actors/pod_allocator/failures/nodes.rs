@@ -132,7 +132,7 @@ impl Nodes {
 mod tests {
     use super::*;
     use crate::model::{Pod, Tick};
-    use crate::testing::{Story, running};
+    use crate::testing::{Scenario, running};
 
     const WINDOW: Duration = Duration::from_secs(3_600);
 
@@ -148,16 +148,16 @@ mod tests {
 
     /// An executor for each of these nodes, on it.
     fn on(nodes: &mut Nodes, names: &[&str]) {
-        let mut story = Story::new(&[("default", 9)]);
+        let mut scenario = Scenario::new(&[("default", 9)]);
         for (n, name) in (1..).zip(names) {
             let profile = "default".into();
-            story.requested(n, crate::model::news::Outcome::Sent { profile });
+            scenario.requested(n, crate::model::news::Outcome::Sent { profile });
             let pod = Pod {
                 node: Some(Arc::from(*name)),
-                ..running(story.pod(n))
+                ..running(scenario.pod(n))
             };
-            story.see(pod);
-            nodes.see(story.entry(n).unwrap(), now(0).tick);
+            scenario.see(pod);
+            nodes.see(scenario.entry(n).unwrap(), now(0).tick);
         }
     }
 

@@ -8,7 +8,7 @@ impl Scaling {
     pub(super) fn forget_numbered(&mut self, latest: &Snapshot, now: Tick) -> Vec<ExecutorId> {
         let settled = now + self.settings.settled_after;
         self.numbers.retain(|uid, (id, _, trial)| {
-            let kept = trial.in_flight || latest.unnamed.contains_key(uid);
+            let kept = trial.in_flight || latest.unassigned.contains_key(uid);
             if !kept {
                 self.unused.insert(*id, settled);
             }
@@ -30,9 +30,10 @@ impl Scaling {
     ) {
         let most = self.settings.max_in_flight as usize;
         let mut room = most.saturating_sub(self.about_pods());
-        let waits = |pod: &Unnamed| !pod.terminating && !pod.unread && pod.epoch == latest.epoch;
-        let waiting = latest.unnamed.iter().filter(|(_, pod)| waits(pod));
-        let new = latest.unnamed.len().saturating_sub(self.numbers.len());
+        let waits =
+            |pod: &UnassignedPod| !pod.terminating && !pod.unread && pod.epoch == latest.epoch;
+        let waiting = latest.unassigned.iter().filter(|(_, pod)| waits(pod));
+        let new = latest.unassigned.len().saturating_sub(self.numbers.len());
         let new = u32::try_from(new).unwrap_or(u32::MAX);
         self.ids.left(new, now, decision);
         for (uid, pod) in waiting {

@@ -111,7 +111,7 @@ impl Ledger {
     pub(super) fn read_at_last(&mut self, part: &Unreadable, now: Now, draft: &mut Draft) -> bool {
         let adopted = self.adopt_unreadable(part, now, draft);
         if let (false, Some(_), Some(uid)) = (adopted, &part.claim, &part.uid) {
-            self.drop_unnamed(uid, draft);
+            self.drop_unassigned(uid, draft);
         }
         adopted
     }
@@ -119,10 +119,10 @@ impl Ledger {
     /// From here on ids are given that no pod can have (spec O-31).
     pub(super) fn complete_adoption(&mut self, now: Now, draft: &mut Draft) {
         let found = self.current.entries.len();
-        self.current.unfound = self.inheritance.bound.clone();
+        self.current.not_found = self.inheritance.bound.clone();
         let highest = (self.current.entries.keys().rev())
             .find(|id| id.get() < PLAUSIBLE_ID)
-            .max(self.current.unfound.last_below(PLAUSIBLE_ID));
+            .max(self.current.not_found.last_below(PLAUSIBLE_ID));
         let last = highest
             .max(self.inheritance.reserved)
             .max(self.current.ended.last_below(PLAUSIBLE_ID))
@@ -144,8 +144,8 @@ impl Ledger {
             return 0;
         }
         let last = self.unsettled.take().flatten();
-        let unfound = std::mem::take(&mut self.current.unfound);
-        let missing: Vec<ExecutorId> = (unfound.ids())
+        let not_found = std::mem::take(&mut self.current.not_found);
+        let missing: Vec<ExecutorId> = (not_found.ids())
             .take(if planted::is(Planted::LossUntold) {
                 0
             } else {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::model::news::{ListTicket, Listed};
 use crate::model::pod::Sighting;
-use crate::model::snapshot::{FullList, Ghost};
+use crate::model::snapshot::{FullList, OrphanPod};
 use crate::model::{Epoch, ExecutorId, Now, Pod, PodUid, ResourceVersion, State};
 use crate::planted::{self, Planted};
 
@@ -33,8 +33,8 @@ impl Present {
         }
     }
 
-    fn shows(&self, uid: &PodUid, ghost: &Ghost) -> bool {
-        self.pods.contains(uid) || self.names.contains(&ghost.name)
+    fn shows(&self, uid: &PodUid, orphan: &OrphanPod) -> bool {
+        self.pods.contains(uid) || self.names.contains(&orphan.name)
     }
 }
 
@@ -83,7 +83,7 @@ impl Ledger {
 
         let begins = version.clone();
         let adopting = full && quorum && !self.current.adopted;
-        let may_be_ghost = full && (self.current.adopted || adopting);
+        let may_be_orphan = full && (self.current.adopted || adopting);
         let authority = if full {
             Authority::FullList(&version)
         } else {
@@ -103,7 +103,7 @@ impl Ledger {
                 Sighting::Read(pod) => {
                     if !(adopting && self.adopt(pod, now, draft)) {
                         let before = polled.then(|| self.held(pod));
-                        self.sight(pod, authority, may_be_ghost, now, draft);
+                        self.sight(pod, authority, may_be_orphan, now, draft);
                         if let Some(watched) = before {
                             self.doubt_sight(pod, watched, draft);
                         }
@@ -260,16 +260,16 @@ impl Ledger {
         for id in lacking {
             self.step(id, &EntryNews::Lacked(Some(version)), now, draft);
         }
-        let laid: Vec<PodUid> = (self.current.ghosts.iter())
-            .filter(|(uid, ghost)| {
-                let not_newer = ghost.epoch < epoch || ghost.version <= *version;
-                !present.shows(uid, ghost) && ghost.seen_at < ticket.begun_at && not_newer
+        let laid: Vec<PodUid> = (self.current.orphans.iter())
+            .filter(|(uid, orphan)| {
+                let not_newer = orphan.epoch < epoch || orphan.version <= *version;
+                !present.shows(uid, orphan) && orphan.seen_at < ticket.begun_at && not_newer
             })
             .map(|(uid, _)| uid.clone())
             .collect();
         for uid in laid {
-            self.drop_ghost(&uid, draft);
+            self.drop_orphan(&uid, draft);
         }
-        self.judge_unnamed(|uid| present.pods.contains(uid), ticket, version, draft);
+        self.judge_unassigned(|uid| present.pods.contains(uid), ticket, version, draft);
     }
 }

@@ -25,9 +25,9 @@ pub enum Note {
     /// An entry changed: before and after.
     Changed(Option<Arc<Entry>>, Arc<Entry>),
     /// A pod bears our labels but is not one of ours (spec E-2).
-    Stranger(Arc<Pod>, Arc<str>),
+    Unrecognised(Arc<Pod>, Arc<str>),
     /// A pod that came too late, or a copy (spec E-3).
-    Ghost(Arc<Pod>),
+    OrphanPod(Arc<Pod>),
     /// A pod that a younger driver asked for (spec W-7).
     Younger(Arc<Pod>),
     /// A pod could not be read (spec S-15).

@@ -73,11 +73,14 @@ impl Ledger {
     fn was_asked_for(&self, entry: &Entry, pod: &Pod) -> bool {
         let record = self.current.record.as_ref();
         entry.incarnation == self.identity.incarnation
-            && matches!(pod.claim, Claim::Foreign { .. } | Claim::Stranger { .. })
+            && matches!(
+                pod.claim,
+                Claim::Foreign { .. } | Claim::Unrecognised { .. }
+            )
             && record.is_some_and(|record| pod.owner.as_ref() == Some(record))
     }
 
-    /// The executor was given up before the answer came: the answer's pod is a ghost, whatever labels it was left
+    /// The executor was given up before the answer came: the answer's pod is an orphan pod, whatever labels it was left
     /// with, for we made it (spec E-3).
     fn created_too_late(&mut self, id: ExecutorId, sighting: &Sighting, draft: &mut Draft) {
         let pod = match sighting {
@@ -143,8 +146,8 @@ impl Ledger {
                     return self.step(id, &EntryNews::FoundThere(pod, sent), now, draft);
                 }
                 self.step(id, &EntryNews::FoundNothing(sent), now, draft);
-                let may_be_ghost = self.current.adopted;
-                self.sight(pod, Authority::LookUp(sent), may_be_ghost, now, draft);
+                let may_be_orphan = self.current.adopted;
+                self.sight(pod, Authority::LookUp(sent), may_be_orphan, now, draft);
             }
             // It bears the name. Whether it is ours can be told by its uid alone.
             Sighting::Unreadable(part) => {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::model::ids::{self, ExecutorId};
 use crate::model::news::ListTicket;
 use crate::model::pod::{Claim, Unreadable};
-use crate::model::snapshot::Unnamed;
+use crate::model::snapshot::UnassignedPod;
 use crate::model::{Entry, Now, Pod, PodUid, ResourceVersion, Snapshot};
 use crate::planted::{self, Planted};
 
@@ -61,11 +61,11 @@ impl Ledger {
             if self.adopt(pod, now, draft) {
                 return true;
             }
-            self.drop_unnamed(&pod.uid, draft);
+            self.drop_unassigned(&pod.uid, draft);
         }
         match &pod.claim {
-            Claim::Unnamed { profile } => {
-                self.note_unnamed(pod, profile.clone(), draft);
+            Claim::UnassignedPod { profile } => {
+                self.note_unassigned(pod, profile.clone(), draft);
                 true
             }
             Claim::Executor {
@@ -79,26 +79,26 @@ impl Ledger {
                 self.bind_named(pod, now, draft);
                 true
             }
-            Claim::Stranger { .. } | Claim::Foreign { .. } => {
-                self.drop_unnamed(&pod.uid, draft);
+            Claim::Unrecognised { .. } | Claim::Foreign { .. } => {
+                self.drop_unassigned(&pod.uid, draft);
                 false
             }
         }
     }
 
-    fn note_unnamed(
+    fn note_unassigned(
         &mut self,
         pod: &Arc<Pod>,
         profile: Option<crate::model::ProfileName>,
         draft: &mut Draft,
     ) {
-        let known = self.current.unnamed.get(&pod.uid);
+        let known = self.current.unassigned.get(&pod.uid);
         let outdated = known
             .is_some_and(|known| known.epoch == self.current.epoch && known.version >= pod.version);
         if outdated {
             return;
         }
-        let unnamed = Unnamed {
+        let unassigned = UnassignedPod {
             name: Arc::clone(&pod.name),
             profile,
             version: pod.version.clone(),
@@ -108,7 +108,7 @@ impl Ledger {
             epoch: self.current.epoch,
             seen_at: known.map_or(self.count, |known| known.seen_at),
         };
-        self.current.unnamed.insert(pod.uid.clone(), unnamed);
+        self.current.unassigned.insert(pod.uid.clone(), unassigned);
         draft.other = true;
     }
 
@@ -117,7 +117,7 @@ impl Ledger {
         let (Some(name), Some(uid)) = (&part.name, &part.uid) else {
             return;
         };
-        let unnamed = Unnamed {
+        let unassigned = UnassignedPod {
             name: Arc::clone(name),
             profile: None,
             version: part.version.clone().unwrap_or(ResourceVersion::ZERO),
@@ -127,19 +127,19 @@ impl Ledger {
             epoch: self.current.epoch,
             seen_at: self.count,
         };
-        self.current.unnamed.insert(uid.clone(), unnamed);
+        self.current.unassigned.insert(uid.clone(), unassigned);
         draft.other = true;
     }
 
     pub(super) fn is_unread(&self, uid: &PodUid) -> bool {
-        let known = self.current.unnamed.get(uid);
+        let known = self.current.unassigned.get(uid);
         known.is_some_and(|pod| pod.unread)
     }
 
     /// Whether a pod may be any of those that the first list did not show.
     pub(super) fn has_unread(&self) -> bool {
-        let unread = |pod: &Unnamed| pod.unread && !planted::is(Planted::UnreadPassedOver);
-        self.current.unnamed.values().any(unread)
+        let unread = |pod: &UnassignedPod| pod.unread && !planted::is(Planted::UnreadPassedOver);
+        self.current.unassigned.values().any(unread)
     }
 
     /// It has a label by now that says which executor it is.
@@ -173,12 +173,12 @@ impl Ledger {
         }
     }
 
-    pub(super) fn drop_unnamed(&mut self, uid: &PodUid, draft: &mut Draft) {
-        draft.other |= self.current.unnamed.remove(uid).is_some();
+    pub(super) fn drop_unassigned(&mut self, uid: &PodUid, draft: &mut Draft) {
+        draft.other |= self.current.unassigned.remove(uid).is_some();
     }
 
     /// What a full list lacks, of what was known before it was asked for (spec S-12).
-    pub(super) fn judge_unnamed(
+    pub(super) fn judge_unassigned(
         &mut self,
         is_present: impl Fn(&PodUid) -> bool,
         ticket: &ListTicket,
@@ -186,16 +186,16 @@ impl Ledger {
         draft: &mut Draft,
     ) {
         let epoch = self.current.epoch;
-        let gone = |uid: &PodUid, pod: &Unnamed| {
+        let gone = |uid: &PodUid, pod: &UnassignedPod| {
             let not_newer = pod.epoch < epoch || pod.version <= *version;
             !is_present(uid) && pod.seen_at < ticket.begun_at && not_newer
         };
-        let gone: Vec<PodUid> = (self.current.unnamed.iter())
+        let gone: Vec<PodUid> = (self.current.unassigned.iter())
             .filter(|(uid, pod)| gone(uid, pod))
             .map(|(uid, _)| uid.clone())
             .collect();
         for uid in gone {
-            self.drop_unnamed(&uid, draft);
+            self.drop_unassigned(&uid, draft);
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::model::pod::{Claim, Sighting, Unreadable};
-use crate::model::snapshot::Ghost;
+use crate::model::snapshot::OrphanPod;
 use crate::model::{Entry, Epoch, Now, Pod, PodUid, State};
 use crate::planted::{self, Planted};
 
@@ -45,16 +45,16 @@ impl Ledger {
         self.drift.shown(pod.uid(), pod.name(), pod.version());
         match pod {
             Sighting::Read(pod) => {
-                let may_be_ghost = self.may_be_ghost(pod);
-                self.sight(pod, Authority::Event, may_be_ghost, now, draft);
+                let may_be_orphan = self.may_be_orphan(pod);
+                self.sight(pod, Authority::Event, may_be_orphan, now, draft);
             }
             Sighting::Unreadable(part) => self.unreadable(part, Authority::Event, now, draft),
         }
     }
 
-    /// Whether a pod that an event shows may be a ghost. Before adoption nobody knows whose the pods are (spec O-31);
+    /// Whether a pod that an event shows may be an orphan pod. Before adoption nobody knows whose the pods are (spec O-31);
     /// and what is older than the last full list is in that list, or has gone since (spec E-3).
-    fn may_be_ghost(&self, pod: &Pod) -> bool {
+    fn may_be_orphan(&self, pod: &Pod) -> bool {
         let listed = self.current.full_list.as_ref();
         self.current.adopted && listed.is_none_or(|list| list.version < pod.version)
     }
@@ -64,7 +64,7 @@ impl Ledger {
         &mut self,
         pod: &Arc<Pod>,
         authority: Authority<'_>,
-        may_be_ghost: bool,
+        may_be_orphan: bool,
         now: Now,
         draft: &mut Draft,
     ) {
@@ -77,22 +77,22 @@ impl Ledger {
         if let Some(entry) = self.awaits(pod) {
             return self.advance(entry, &EntryNews::Seen(pod, authority), now, draft);
         }
-        if self.current.of_sets && self.sight_of_set(pod, may_be_ghost, now, draft) {
+        if self.current.of_sets && self.sight_of_set(pod, may_be_orphan, now, draft) {
             return;
         }
         match &pod.claim {
-            Claim::Foreign { .. } => self.drop_ghost(&pod.uid, draft),
+            Claim::Foreign { .. } => self.drop_orphan(&pod.uid, draft),
             // Only sets make such, and those were looked at.
-            Claim::Unnamed { .. } => {}
-            Claim::Stranger { why } => self.meet_stranger(pod, why, draft),
+            Claim::UnassignedPod { .. } => {}
+            Claim::Unrecognised { why } => self.meet_unrecognised(pod, why, draft),
             Claim::Executor {
                 incarnation: Some(other),
                 ..
             } if *other > self.identity.incarnation => self.meet_younger(pod, draft),
-            Claim::Executor { .. } if may_be_ghost && planted::is(Planted::EndedResurrected) => {
+            Claim::Executor { .. } if may_be_orphan && planted::is(Planted::EndedResurrected) => {
                 self.adopt(pod, now, draft);
             }
-            Claim::Executor { .. } if may_be_ghost => self.haunt(pod, authority, draft),
+            Claim::Executor { .. } if may_be_orphan => self.haunt(pod, authority, draft),
             Claim::Executor { .. } => {
                 let note = Note::Ignored("a pod of no executor, in news too old to judge it");
                 draft.notes.push(note);
@@ -100,66 +100,66 @@ impl Ledger {
         }
     }
 
-    pub(super) fn meet_stranger(&mut self, pod: &Arc<Pod>, why: &Arc<str>, draft: &mut Draft) {
-        self.drop_ghost(&pod.uid, draft);
-        let room = self.strangers.len() < MAX_REMEMBERED_STRANGERS;
-        if room && self.strangers.insert(pod.uid.clone()) {
+    pub(super) fn meet_unrecognised(&mut self, pod: &Arc<Pod>, why: &Arc<str>, draft: &mut Draft) {
+        self.drop_orphan(&pod.uid, draft);
+        let room = self.unrecognised.len() < MAX_REMEMBERED_STRANGERS;
+        if room && self.unrecognised.insert(pod.uid.clone()) {
             draft
                 .notes
-                .push(Note::Stranger(Arc::clone(pod), Arc::clone(why)));
+                .push(Note::Unrecognised(Arc::clone(pod), Arc::clone(why)));
         }
     }
 
     /// A pod that a younger driver asked for, by its label: it is that one's to judge. Nothing is requested until the
     /// record has been read again and shows who the driver is (spec W-7, I-10).
     fn meet_younger(&mut self, pod: &Arc<Pod>, draft: &mut Draft) {
-        self.drop_ghost(&pod.uid, draft);
-        let room = self.strangers.len() < MAX_REMEMBERED_STRANGERS;
-        if room && self.strangers.insert(pod.uid.clone()) {
+        self.drop_orphan(&pod.uid, draft);
+        let room = self.unrecognised.len() < MAX_REMEMBERED_STRANGERS;
+        if room && self.unrecognised.insert(pod.uid.clone()) {
             draft.notes.push(Note::Younger(Arc::clone(pod)));
             draft.other |= self.current.record.take().is_some();
         }
     }
 
-    /// A ghost is gone, and no late answer makes it one again (spec S-14).
+    /// A orphan pod is gone, and no late answer makes it one again (spec S-14).
     pub(super) fn lay(&mut self, uid: &PodUid, draft: &mut Draft) {
-        if self.current.ghosts.contains_key(uid) {
+        if self.current.orphans.contains_key(uid) {
             self.tombstones.insert(uid.clone(), self.count);
         }
-        self.drop_ghost(uid, draft);
+        self.drop_orphan(uid, draft);
     }
 
-    pub(super) fn drop_ghost(&mut self, uid: &PodUid, draft: &mut Draft) {
-        if self.current.ghosts.remove(uid).is_some() {
-            draft.ghosts.push(uid.clone());
+    pub(super) fn drop_orphan(&mut self, uid: &PodUid, draft: &mut Draft) {
+        if self.current.orphans.remove(uid).is_some() {
+            draft.orphans.push(uid.clone());
         }
     }
 
     pub(super) fn haunt(&mut self, pod: &Arc<Pod>, authority: Authority<'_>, draft: &mut Draft) {
-        let known = self.current.ghosts.get(&pod.uid);
-        let held = known.filter(|ghost| ghost.epoch == self.current.epoch);
+        let known = self.current.orphans.get(&pod.uid);
+        let held = known.filter(|orphan| orphan.epoch == self.current.epoch);
         // As with executors: a full list that is not older than what is held, and shows an older pod, is of a history
         // that was put back unnoticed (spec S-13).
-        let outdated = |ghost: &Ghost| match authority {
-            Authority::FullList(list) if ghost.version <= *list => ghost.version == pod.version,
-            _ => ghost.version >= pod.version,
+        let outdated = |orphan: &OrphanPod| match authority {
+            Authority::FullList(list) if orphan.version <= *list => orphan.version == pod.version,
+            _ => orphan.version >= pod.version,
         };
         if held.is_some_and(outdated) {
             return;
         }
-        let ghost = Ghost {
+        let orphan = OrphanPod {
             name: Arc::clone(&pod.name),
             version: pod.version.clone(),
             terminating: pod.deletion.is_some(),
             claims: pod.volume_claims.clone(),
             epoch: self.current.epoch,
-            seen_at: known.map_or(self.count, |ghost| ghost.seen_at),
+            seen_at: known.map_or(self.count, |orphan| orphan.seen_at),
         };
         if known.is_none() {
-            draft.notes.push(Note::Ghost(Arc::clone(pod)));
+            draft.notes.push(Note::OrphanPod(Arc::clone(pod)));
         }
-        self.current.ghosts.insert(pod.uid.clone(), ghost);
-        draft.ghosts.push(pod.uid.clone());
+        self.current.orphans.insert(pod.uid.clone(), orphan);
+        draft.orphans.push(pod.uid.clone());
     }
 
     pub(super) fn unreadable(
@@ -210,7 +210,7 @@ impl Ledger {
                     let news = EntryNews::Lacked(part.version.as_ref());
                     self.advance(entry, &news, now, draft);
                 }
-                return self.drop_ghost(uid, draft);
+                return self.drop_orphan(uid, draft);
             }
         };
         let entry = self.holder(&pod.name, &pod.uid);
@@ -220,8 +220,8 @@ impl Ledger {
         if pod.deletion.is_some() {
             self.lay(&pod.uid, draft);
         }
-        self.drop_ghost(&pod.uid, draft);
-        self.drop_unnamed(&pod.uid, draft);
-        self.strangers.remove(&pod.uid);
+        self.drop_orphan(&pod.uid, draft);
+        self.drop_unassigned(&pod.uid, draft);
+        self.unrecognised.remove(&pod.uid);
     }
 }

@@ -292,7 +292,7 @@ fn still_absent(
 fn missing_label(claim: &Claim) -> Arc<str> {
     match claim {
         Claim::Foreign { label } => Arc::clone(label),
-        Claim::Stranger { why } => Arc::clone(why),
-        Claim::Executor { .. } | Claim::Unnamed { .. } => Arc::from("executor id"),
+        Claim::Unrecognised { why } => Arc::clone(why),
+        Claim::Executor { .. } | Claim::UnassignedPod { .. } => Arc::from("executor id"),
     }
 }

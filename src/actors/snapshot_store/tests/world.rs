@@ -297,7 +297,7 @@ impl World {
         });
     }
 
-    /// What is leaving is deleted by uid, as are ghosts.
+    /// What is leaving is deleted by uid, as are orphan pods.
     fn delete(&mut self, a: usize) {
         let snapshot = self.store.snapshot();
         let leaving = snapshot
@@ -305,7 +305,7 @@ impl World {
             .values()
             .filter(|e| e.leaving.is_some() && !e.is_gone());
         let leaving = leaving.filter_map(|entry| entry.uid().cloned());
-        let doomed: Vec<PodUid> = leaving.chain(snapshot.ghosts.keys().cloned()).collect();
+        let doomed: Vec<PodUid> = leaving.chain(snapshot.orphans.keys().cloned()).collect();
         let Some(uid) = pick(&doomed, a).cloned() else {
             return;
         };
@@ -330,7 +330,7 @@ impl World {
     // spec: L-1
     fn tell_and_release(&mut self) {
         let owed: Vec<_> = self.store.snapshot().entries.values().cloned().collect();
-        for entry in owed.iter().filter(|entry| entry.owes_telling()) {
+        for entry in owed.iter().filter(|entry| entry.has_unreported_end()) {
             let key = (entry.id, entry.uid().cloned());
             assert!(self.told.insert(key), "{} is told once", entry.id);
             self.store.told(entry.id.get());
@@ -407,7 +407,7 @@ impl World {
                     );
                 }
                 None => assert!(
-                    snapshot.ghosts.contains_key(&pod.uid),
+                    snapshot.orphans.contains_key(&pod.uid),
                     "{pod:?} is known: {entry:?}"
                 ),
             }
@@ -422,12 +422,12 @@ impl World {
                 entry.id
             );
         }
-        for uid in snapshot.ghosts.keys() {
+        for uid in snapshot.orphans.keys() {
             let there = self
                 .pods
                 .values()
                 .any(|pod| pod.uid == *uid && is_ours(pod));
-            assert!(there, "the ghost {uid} is there");
+            assert!(there, "the orphan {uid} is there");
         }
     }
 }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::cluster::in_default;
 use super::*;
-use crate::kubernetes::belongings::{Belonging, Content, config_map, service};
 use crate::kubernetes::claims::{ClaimFor, claim_json};
+use crate::kubernetes::owned_resources::{Content, OwnedResource, config_map, service};
 use crate::kubernetes::pod_template::owner_reference;
 use crate::kubernetes::record::RecordPlace;
 use crate::model::claims::{ClaimOwner, ClaimShape, ClaimTemplate};
@@ -32,7 +32,7 @@ fn place() -> RecordPlace {
     }
 }
 
-fn map(app: &str, text: &str) -> Belonging {
+fn map(app: &str, text: &str) -> OwnedResource {
     let texts = BTreeMap::from([("a".to_owned(), text.to_owned())]);
     let content = Content {
         texts,
@@ -51,17 +51,21 @@ async fn what_is_there_as_it_should_be_is_not_written_and_what_is_not_is_put_rig
     let (cluster, calls) = cluster();
     let selector = BTreeMap::from([("app".to_owned(), "driver".to_owned())]);
     let leading = service(&place(), &"etl-7f3a".into(), &selector, 7078);
-    for belonging in [map("etl-7f3a", "1"), leading] {
+    for owned_resource in [map("etl-7f3a", "1"), leading] {
         for expected in [1, 0, 0] {
             let before = cluster.writes().await;
-            calls.ensure(&belonging, &owner("r1")).await.unwrap();
-            assert_eq!(cluster.writes().await - before, expected, "{belonging:?}");
+            calls.ensure(&owned_resource, &owner("r1")).await.unwrap();
+            assert_eq!(
+                cluster.writes().await - before,
+                expected,
+                "{owned_resource:?}"
+            );
         }
         // The record was made anew.
         let before = cluster.writes().await;
-        calls.ensure(&belonging, &owner("r2")).await.unwrap();
+        calls.ensure(&owned_resource, &owner("r2")).await.unwrap();
         assert_eq!(cluster.writes().await - before, 1);
-        calls.ensure(&belonging, &owner("r2")).await.unwrap();
+        calls.ensure(&owned_resource, &owner("r2")).await.unwrap();
         assert_eq!(cluster.writes().await - before, 1);
     }
     calls

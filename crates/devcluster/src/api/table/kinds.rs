@@ -331,5 +331,4 @@ fn binding(binding: &Value, name: Value, age: Value) -> Vec<Value> {
 }
 
 #[cfg(test)]
-#[path = "kinds_tests.rs"]
 mod tests;

@@ -1,0 +1,152 @@
+//! What the agent does about what it hears: pure.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tokio::time::Instant;
+
+use super::conversation::Heard;
+
+/// Something to do to the child.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Action {
+    /// Send it a signal.
+    Signal(Signal),
+    /// Run a command that drains it, which has so much time.
+    Run {
+        /// For a shell.
+        command: String,
+        /// The time.
+        left: Duration,
+    },
+}
+
+/// How far the child's end has come.
+#[derive(Debug)]
+pub(super) struct ChildState {
+    decommission_command: Option<String>,
+    grace: Duration,
+    drains: bool,
+    stops: bool,
+    /// When it has to have ended.
+    by: Option<Instant>,
+}
+
+impl ChildState {
+    /// The child runs, and nobody has told it to go.
+    pub(super) fn new(decommission_command: Option<String>, grace: Duration) -> Self {
+        Self {
+            decommission_command,
+            grace,
+            drains: false,
+            stops: false,
+            by: None,
+        }
+    }
+
+    /// When the child is killed, if it is to end.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.by
+    }
+
+    /// Something was heard of the driver, or was not for too long.
+    pub(super) fn heard(&mut self, heard: Heard, now: Instant) -> Vec<Action> {
+        match heard {
+            Heard::Stop { within } => self.stop(now + within),
+            Heard::Unwanted | Heard::DriverGone => self.stop(now + self.grace),
+            Heard::Decommission { within } => self.drain(within, now),
+        }
+    }
+
+    /// Its time is over.
+    pub(super) fn too_late(&mut self) -> Vec<Action> {
+        self.by = None;
+        vec![Action::Signal(Signal::KILL)]
+    }
+
+    fn stop(&mut self, by: Instant) -> Vec<Action> {
+        self.by = Some(self.by.map_or(by, |earlier| earlier.min(by)));
+        match std::mem::replace(&mut self.stops, true) {
+            true => Vec::new(),
+            false => vec![Action::Signal(Signal::TERM)],
+        }
+    }
+
+    fn drain(&mut self, within: Duration, now: Instant) -> Vec<Action> {
+        if self.stops {
+            return Vec::new();
+        }
+        let Some(command) = self.decommission_command.clone() else {
+            return self.stop(now + within);
+        };
+        let by = now + within;
+        self.by = Some(self.by.map_or(by, |earlier| earlier.min(by)));
+        match std::mem::replace(&mut self.drains, true) {
+            true => Vec::new(),
+            false => vec![Action::Run {
+                command,
+                left: within,
+            }],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GRACE: Duration = Duration::from_secs(30);
+    const TERM: [Action; 1] = [Action::Signal(Signal::TERM)];
+
+    fn seconds(n: u64) -> Duration {
+        Duration::from_secs(n)
+    }
+
+    // spec: O-60
+    #[test]
+    fn whoever_wants_its_end_the_child_gets_one_sigterm_and_then_a_deadline() {
+        let now = Instant::now();
+        for (heard, within) in [
+            (Heard::Stop { within: seconds(5) }, seconds(5)),
+            (
+                Heard::Decommission {
+                    within: seconds(60),
+                },
+                seconds(60),
+            ),
+            (Heard::Unwanted, GRACE),
+            (Heard::DriverGone, GRACE),
+        ] {
+            let mut state = ChildState::new(None, GRACE);
+            assert_eq!(state.deadline(), None);
+            assert_eq!(state.heard(heard.clone(), now), TERM, "{heard:?}");
+            assert_eq!(state.deadline(), Some(now + within));
+            assert_eq!(state.heard(heard, now), []);
+            assert_eq!(state.too_late(), [Action::Signal(Signal::KILL)]);
+        }
+    }
+
+    // spec: O-60, B-30
+    #[test]
+    fn a_decommission_command_takes_the_place_of_the_signal_until_it_is_to_stop() {
+        let now = Instant::now();
+        let mut state = ChildState::new(Some("drain".to_owned()), GRACE);
+        let within = seconds(60);
+        let command = "drain".to_owned();
+        let run = [Action::Run {
+            command,
+            left: within,
+        }];
+        assert_eq!(state.heard(Heard::Decommission { within }, now), run);
+        assert_eq!(state.heard(Heard::Decommission { within }, now), []);
+        // A later deadline does not put the first one off, an earlier one counts.
+        let later = Heard::Stop {
+            within: seconds(90),
+        };
+        assert_eq!(state.heard(later, now), TERM);
+        assert_eq!(state.deadline(), Some(now + within));
+        state.heard(Heard::Stop { within: seconds(5) }, now);
+        assert_eq!(state.deadline(), Some(now + seconds(5)));
+        assert_eq!(state.heard(Heard::Decommission { within }, now), []);
+    }
+}

@@ -1,0 +1,123 @@
+//! What executors are told to do, and when they hear of it.
+
+use super::*;
+
+// spec: B-28, B-30
+#[test]
+fn an_order_is_told_at_once_over_a_connection_and_stands_for_who_cannot_be_told_yet() {
+    let mut world = World::new(settings(), 3);
+    world.registers(1);
+    let second = session(&world.say(2, Via::Request, &registration(2)));
+    world.take();
+    let order = |world: &mut World, n, order| {
+        let now = world.now();
+        world.registry.order(id(n), order, now, &mut world.effects)
+    };
+    let told = |deadline_ms| ToExecutor::Decommission {
+        deadline_ms,
+        why: "maintenance".to_owned(),
+    };
+    order(&mut world, 1, drain(60));
+    assert_eq!(world.take(), [Effect::Send(ConnectionId(1), told(60_000))]);
+    // The same again, or a weaker one, is not told again; a stricter one is.
+    order(&mut world, 1, drain(60));
+    assert_eq!(world.take(), []);
+    let why = "now".to_owned();
+    let stop = Order {
+        demand: Demand::Stop,
+        within: Duration::from_secs(5),
+        why: why.clone(),
+    };
+    order(&mut world, 1, stop);
+    let stop = ToExecutor::Stop {
+        deadline_ms: 5_000,
+        why,
+    };
+    assert_eq!(world.take(), [Effect::Send(ConnectionId(1), stop)]);
+    order(&mut world, 1, drain(1));
+    assert_eq!(world.take(), []);
+    // Without a connection: with each answer, with what is left of the time.
+    order(&mut world, 2, drain(60));
+    world.scenario.pass(20_000);
+    let beat = heartbeat(Some(second), 1);
+    assert_eq!(world.say(2, Via::Request, &beat), [told(40_000)]);
+    // Not registered yet: told when it is, also where the ledger has it leaving meanwhile.
+    order(&mut world, 3, drain(60));
+    world.scenario.tell(News::Retire {
+        ids: vec![id(3)],
+        aim: Aim::Stay,
+        why: Why::ScaledDown,
+        how: crate::model::executor::How::Delete,
+    });
+    let answer = world.registers(3);
+    assert_eq!(answer[1..], [told(60_000)]);
+}
+
+// spec: B-30, B-4
+#[test]
+fn one_that_is_to_drain_before_it_has_registered_may_register_until_its_time_is_over() {
+    let mut world = World::new(settings(), 2);
+    let within = Duration::from_secs(60);
+    world.scenario.tell(News::Retire {
+        ids: vec![id(1), id(2)],
+        aim: Aim::Stay,
+        why: Why::Decommissioned("me".into()),
+        how: crate::model::executor::How::Drain { within },
+    });
+    let answer = world.registers(1);
+    assert!(
+        matches!(answer[..], [ToExecutor::Registered(_)]),
+        "{answer:?}"
+    );
+    // LifecycleManager, which hears of the session, has it told.
+    let now = world.now();
+    (world.registry).order(id(1), drain(60), now, &mut world.effects);
+    let told = |effect: &Effect| matches!(effect, Effect::Send(_, ToExecutor::Decommission { .. }));
+    assert!(world.take().iter().any(told));
+    world.scenario.pass(60_000);
+    let answer = world.registers(2);
+    assert!(
+        matches!(&answer[..], [ToExecutor::Refused { exit: true, .. }]),
+        "{answer:?}"
+    );
+}
+
+// spec: B-4, O-11
+#[test]
+fn who_is_deleted_is_told_to_stop_and_who_has_ended_has_no_account() {
+    let mut world = World::new(settings(), 1);
+    world.registers(1);
+    world.take();
+    world.scenario.tell(News::Retire {
+        ids: vec![id(1)],
+        aim: Aim::Stay,
+        why: Why::ApplicationEnded,
+        how: crate::model::executor::How::Delete,
+    });
+    world.round();
+    let connection = ConnectionId(1);
+    let why = "the application ended".to_owned();
+    // As LifecycleManager gives it: its pod has its own grace.
+    let order = Order {
+        demand: Demand::Stop,
+        within: Duration::ZERO,
+        why: why.clone(),
+    };
+    let now = world.now();
+    (world.registry).order(id(1), order, now, &mut world.effects);
+    let stop = ToExecutor::Stop {
+        deadline_ms: 5_000,
+        why,
+    };
+    assert_eq!(world.take(), [Effect::Send(connection, stop)]);
+    world.scenario.exits(1, 0);
+    world.round();
+    let exit = ToExecutor::exit("ended", "its pod has ended");
+    assert_eq!(
+        world.take(),
+        [Effect::Send(connection, exit), Effect::Close(connection)]
+    );
+    assert!(world.registry.account(id(1)).is_none());
+    assert_eq!(world.beats(1, 0), [ToExecutor::Register]);
+    assert!(world.registry.orders.is_empty() && world.registry.due.is_empty());
+}

@@ -1,0 +1,149 @@
+//! When the next call is to be made, and what an answer to the last one changes.
+
+use std::time::Duration;
+
+use rand::SeedableRng;
+
+use super::*;
+use crate::testing::{at, id};
+
+const BACKOFF: Backoff = Backoff {
+    initial: Duration::from_secs(4),
+    max: Duration::from_secs(16),
+};
+
+fn queue(max_in_flight: usize) -> CallQueue {
+    CallQueue::new(max_in_flight, BACKOFF, StdRng::seed_from_u64(7))
+}
+
+fn subject(n: u64) -> Subject {
+    Subject::Executor(id(n))
+}
+
+fn look_up(n: u64) -> PodCall {
+    PodCall::LookUp(id(n))
+}
+
+fn delete(uid: &str) -> PodCall {
+    PodCall::Delete {
+        name: Arc::from("a-exec-1"),
+        uid: PodUid::from(uid),
+        grace: None,
+    }
+}
+
+fn due(queue: &mut CallQueue, now: Tick) -> Vec<PodCall> {
+    queue.due(now).map(|(_, pod_call)| pod_call).collect()
+}
+
+// spec: L-11
+#[test]
+fn the_next_try_is_when_the_first_of_those_that_wait_is_due_and_none_while_there_is_no_room() {
+    let mut queue = queue(1);
+    assert_eq!((queue.next_try(), queue.is_empty()), (None, true));
+    queue.set(subject(1), Some((look_up(1), Some(at(5_000)))), at(0));
+    queue.set(subject(2), Some((look_up(2), Some(at(3_000)))), at(0));
+    assert_eq!((queue.next_try(), queue.len()), (Some(at(3_000)), 2));
+    assert!(!queue.is_empty());
+    assert_eq!(due(&mut queue, at(2_999)), []);
+    assert_eq!(due(&mut queue, at(6_000)), [look_up(2)], "one at a time");
+    assert_eq!(queue.next_try(), None, "an answer has to come first");
+    queue.answered(&subject(2), true, at(6_000));
+    assert_eq!(queue.next_try(), Some(at(5_000)));
+    assert_eq!(due(&mut queue, at(6_000)), [look_up(1)]);
+}
+
+// spec: L-11
+#[test]
+fn what_brings_nothing_about_is_tried_again_less_and_less_often_and_a_change_of_luck_starts_over() {
+    let mut queue = queue(8);
+    queue.set(subject(1), Some((delete("u"), None)), at(0));
+    let mut now = at(0);
+    let mut waits = Vec::new();
+    for succeeded in [false, false, false, false, true, true, false] {
+        assert_eq!(due(&mut queue, now), [delete("u")]);
+        queue.answered(&subject(1), succeeded, now);
+        let next = queue.next_try().unwrap();
+        waits.push(next.since(now).as_secs_f64());
+        now = next;
+    }
+    for (wait, longest) in waits.iter().zip([4.0, 8.0, 16.0, 16.0, 4.0, 8.0, 4.0]) {
+        assert!((longest * 0.75..=longest).contains(wait), "{waits:?}");
+    }
+}
+
+// spec: L-11
+#[test]
+fn what_is_heard_of_a_subject_in_the_meantime_makes_no_retry_earlier() {
+    let mut queue = queue(8);
+    queue.set(subject(1), Some((delete("u"), None)), at(0));
+    due(&mut queue, at(0));
+    queue.answered(&subject(1), false, at(0));
+    let next = queue.next_try().unwrap();
+    queue.set(subject(1), Some((delete("u"), None)), at(100));
+    assert_eq!(queue.next_try(), Some(next));
+    queue.set(subject(1), Some((delete("u"), Some(at(60_000)))), at(100));
+    assert_eq!(
+        queue.next_try(),
+        Some(at(60_000)),
+        "but a later time is kept"
+    );
+    queue.set(subject(1), Some((delete("v"), None)), at(200));
+    assert_eq!(
+        queue.next_try(),
+        Some(at(200)),
+        "another pod_call waits for nothing"
+    );
+}
+
+// spec: L-11
+#[test]
+fn the_answer_to_a_call_for_what_was_owed_before_is_none_for_what_is_owed_now() {
+    let mut queue = queue(8);
+    queue.set(subject(1), Some((look_up(1), None)), at(0));
+    assert_eq!(due(&mut queue, at(0)), [look_up(1)]);
+    queue.set(subject(1), Some((delete("u"), None)), at(1_000));
+    assert_eq!(due(&mut queue, at(1_000)), [], "one call a subject");
+    queue.answered(&subject(1), false, at(2_000));
+    assert_eq!(
+        queue.next_try(),
+        Some(at(1_000)),
+        "nothing is held against it"
+    );
+    assert_eq!(due(&mut queue, at(2_000)), [delete("u")]);
+}
+
+// spec: L-11
+#[test]
+fn what_is_owed_no_more_leaves_with_the_answer_that_is_still_out_or_at_once() {
+    let mut queue = queue(1);
+    queue.set(subject(1), Some((delete("u"), None)), at(0));
+    queue.set(subject(2), Some((delete("v"), None)), at(0));
+    assert_eq!(due(&mut queue, at(0)), [delete("u")]);
+    queue.set(subject(1), None, at(0));
+    queue.set(subject(2), None, at(0));
+    assert_eq!(queue.len(), 1, "the one whose answer is out");
+    queue.answered(&subject(1), true, at(1_000));
+    assert_eq!((queue.len(), queue.next_try()), (0, None));
+    queue.set(subject(3), Some((delete("w"), None)), at(2_000));
+    assert_eq!(
+        due(&mut queue, at(2_000)),
+        [delete("w")],
+        "there is room again"
+    );
+}
+
+// spec: L-11
+#[test]
+fn an_answer_that_nobody_waits_for_makes_no_room() {
+    let mut queue = queue(1);
+    queue.answered(&subject(9), true, at(0));
+    queue.set(subject(1), Some((delete("u"), Some(at(9_000)))), at(0));
+    queue.set(subject(2), Some((delete("v"), None)), at(0));
+    assert_eq!(due(&mut queue, at(0)), [delete("v")]);
+    queue.answered(&subject(1), true, at(0));
+    assert_eq!(due(&mut queue, at(20_000)), [], "its own call is not out");
+    queue.answered(&subject(2), true, at(20_000));
+    queue.answered(&subject(2), true, at(20_000));
+    assert_eq!(due(&mut queue, at(20_000)), [delete("u")]);
+}

@@ -1,0 +1,374 @@
+//! What is owed to each executor: telling its end, deleting, labelling or looking up its pod (spec L-1 to L-14).
+//!
+//! `(state, batch, now) → actions`, pure. What is owed follows from the entry alone, so a lost answer, a doubled event
+//! or a restart leads to the same pending action again and never to a wrong one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+
+use crate::model::executor::How;
+use crate::model::reasoning::{reason_of, reason_of_an_overdue};
+use crate::model::snapshot::OrphanPod;
+use crate::model::{
+    Batch, Entry, ExecutorId, LossClass, LossReason, Now, PodState, PodUid, Snapshot, State, Tick,
+};
+use crate::planted::{self, Planted};
+use boatswain_agent::backoff::Backoff;
+
+use super::call_queue::{CallQueue, PodCall, Subject};
+use super::going;
+use super::messages::{Instruct, Order};
+
+/// How pending actions are carried out.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// Whether a finished pod is deleted; kept and labelled inactive otherwise (spec L-2).
+    pub delete_on_termination: bool,
+    /// At most this many calls at a time (spec L-11).
+    pub max_in_flight: usize,
+    /// How long the server may take to commit a request (spec A-11).
+    pub server_timeout: Duration,
+    /// After this long an unknown request is looked up (spec A-14).
+    pub creation_timeout: Duration,
+    /// Between tries of the same pending action.
+    pub backoff: Backoff,
+    /// So long one that was adopted may take to find this driver, where executors register (spec A-44).
+    pub adoption_grace: Option<Duration>,
+    /// So long it is left to the sets that make the pods to delete one too many, where they do (spec A-80).
+    pub left_to_sets: Option<Duration>,
+}
+
+/// What a round decides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Tell this end: to the backend, to the log, and to the store that it was told (spec L-1).
+    Tell(Box<Ending>),
+    /// A better reason came after the telling: say so (spec L-13).
+    Correct(Box<Ending>),
+    /// Make this call.
+    Call(Subject, PodCall),
+    /// Tell the executor, which has a session, what it is to do (spec L-12, B-28).
+    Instruct(Instruct),
+}
+
+/// An executor's end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ending {
+    /// The entry as it ended.
+    pub entry: Arc<Entry>,
+    /// Why.
+    pub reason: LossReason,
+}
+
+/// What is owed now, and when it is tried next.
+#[derive(Debug)]
+pub struct PendingActions {
+    settings: Settings,
+    /// Whether the first snapshot after adoption has been looked at, all of it.
+    begun: bool,
+    queue: CallQueue,
+    /// What was told of executors that have not left the snapshot yet.
+    told: BTreeMap<ExecutorId, LossClass>,
+    /// What executors that have not left the snapshot yet were told to do.
+    instructed: BTreeMap<ExecutorId, (Order, Tick)>,
+    /// When an executor is to be looked at again although nothing may have been heard of it.
+    deadlines: BTreeSet<(Tick, ExecutorId)>,
+    /// Since when each executor whose end was not told is Terminating (spec L-3).
+    terminating: BTreeMap<ExecutorId, Tick>,
+}
+
+/// Beyond its grace a pod may be Terminating for so long (spec L-3).
+const OVERDUE_AFTER: Duration = Duration::from_secs(60);
+
+impl PendingActions {
+    /// Nothing owed yet.
+    pub fn new(settings: Settings, rng: StdRng) -> Self {
+        Self {
+            settings,
+            begun: false,
+            queue: CallQueue::new(settings.max_in_flight, settings.backoff, rng),
+            told: BTreeMap::new(),
+            instructed: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
+            terminating: BTreeMap::new(),
+        }
+    }
+
+    /// One round; O(changes), and O(log) for each call that is made (spec L-6).
+    pub fn decide(&mut self, batch: &Batch, now: Now) -> Vec<Action> {
+        let latest = batch.latest();
+        let now = now.tick;
+        let mut actions = Vec::new();
+        // Before adoption nobody knows whose a pod is.
+        if !latest.adopted {
+            return actions;
+        }
+        // Each is looked at once, whatever there is to look at it for: what is owed is owed once.
+        let mut ids: BTreeSet<ExecutorId> = self.past_deadlines(now).collect();
+        if std::mem::replace(&mut self.begun, true) {
+            ids.extend(batch.changed_executors());
+            for uid in batch.changed_orphans() {
+                self.orphan(uid, latest, now);
+            }
+        } else {
+            // Whatever changed until adoption was not looked at, and the batch need not name it any more.
+            ids.extend(latest.entries.keys());
+            for uid in latest.orphans.keys() {
+                self.orphan(uid.clone(), latest, now);
+            }
+        }
+        let ended = as_they_ended(batch);
+        for id in ids {
+            self.executor(id, latest, ended.get(&id), now, &mut actions);
+        }
+        let calls = self.queue.due(now);
+        actions.extend(calls.map(|(subject, pod_call)| Action::Call(subject, pod_call)));
+        actions
+    }
+
+    /// Those that are to be looked at by now for the time alone.
+    fn past_deadlines(&mut self, now: Tick) -> impl Iterator<Item = ExecutorId> {
+        let later = self.deadlines.split_off(&(now, ExecutorId::MAX));
+        std::mem::replace(&mut self.deadlines, later)
+            .into_iter()
+            .map(|(_, id)| id)
+    }
+
+    fn executor(
+        &mut self,
+        id: ExecutorId,
+        latest: &Snapshot,
+        as_it_ended: Option<&Arc<Entry>>,
+        now: Tick,
+        actions: &mut Vec<Action>,
+    ) {
+        let entry = latest.entry(id);
+        match entry {
+            Some(entry) => {
+                self.tell(entry, as_it_ended, actions);
+                self.tell_overdue(entry, now, actions);
+            }
+            None => {
+                self.told.remove(&id);
+                self.instructed.remove(&id);
+                self.terminating.remove(&id);
+            }
+        }
+        if let Some(entry) = entry {
+            self.instruct(entry, now, actions);
+        }
+        let owed = entry.and_then(|entry| self.owed(entry, now));
+        self.queue.set(Subject::Executor(id), owed, now);
+    }
+
+    fn orphan(&mut self, uid: PodUid, latest: &Snapshot, now: Tick) {
+        let owed = latest.orphans.get(&uid).and_then(|g| laying(&uid, g));
+        self.queue.set(Subject::OrphanPod(uid), owed, now);
+    }
+
+    /// A call has been answered, or has failed; its news is already on the way to the store.
+    pub fn answered(&mut self, subject: &Subject, succeeded: bool, now: Tick) {
+        self.queue.answered(subject, succeeded, now);
+    }
+
+    /// How many calls wait or are under way.
+    pub fn outstanding(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// When the next round is needed, if one is for the time alone.
+    pub fn next_try(&self) -> Option<Tick> {
+        let deadline = self.deadlines.first().map(|(at, _)| *at);
+        self.queue.next_try().into_iter().chain(deadline).min()
+    }
+
+    /// Tells an executor that is to go, once it has a session, and again where that is a new one or it is hurried. One
+    /// that drains is told when its pod is marked, so that a successor knows what it was told (spec L-12); or when it
+    /// cannot be marked in time.
+    fn instruct(&mut self, entry: &Entry, now: Tick, actions: &mut Vec<Action>) {
+        let Some(leaving) = entry.leaving.as_ref().filter(|_| entry.session.registered) else {
+            self.instructed.remove(&entry.id);
+            return;
+        };
+        let (order, within) = match leaving.how {
+            How::Delete => (Order::Stop, Duration::ZERO),
+            How::Kill { grace } => (Order::Stop, grace),
+            How::Drain { within } => (Order::Drain, within),
+        };
+        let until = leaving.since + within;
+        let marked = entry.pod().is_some_and(|pod| pod.draining.is_some());
+        if entry.has_ended() || (order == Order::Drain && (!marked || now >= until)) {
+            return;
+        }
+        if self.instructed.insert(entry.id, (order, until)) != Some((order, until)) {
+            actions.push(Action::Instruct(Instruct {
+                executor: entry.id,
+                order,
+                until,
+                why: leaving.why.to_string(),
+            }));
+        }
+    }
+
+    fn tell(
+        &mut self,
+        entry: &Arc<Entry>,
+        as_it_ended: Option<&Arc<Entry>>,
+        actions: &mut Vec<Action>,
+    ) {
+        if entry.has_unreported_end() {
+            let mut ending = Ending::of(entry);
+            if ending.says_little()
+                && let Some(before) = as_it_ended.map(Ending::of)
+                && !before.says_little()
+            {
+                ending = before;
+            }
+            self.told.insert(entry.id, ending.reason.class);
+            actions.push(Action::Tell(Box::new(ending)));
+        } else if let Some(told) = self.told.get_mut(&entry.id).filter(|_| entry.has_ended()) {
+            let ending = Ending::of(entry);
+            let class = ending.reason.class;
+            // That its node was lost is why the cluster deleted it.
+            let same = (*told, class) == (LossClass::NodeLost, LossClass::Disrupted);
+            if class != *told && !same && !ending.says_little() {
+                *told = ending.reason.class;
+                actions.push(Action::Correct(Box::new(ending)));
+            }
+        }
+    }
+
+    /// One that is Terminating for longer than it may is told, and stays until it is gone (spec L-3). By this driver's
+    /// own clock, from when it first saw the deletion: others' clocks are not to end anybody.
+    fn tell_overdue(&mut self, entry: &Arc<Entry>, now: Tick, actions: &mut Vec<Action>) {
+        let deletion = match &entry.state {
+            State::Bound(bound) if bound.pod.state() == PodState::Terminating && !entry.told => {
+                bound.pod.deletion
+            }
+            _ => None,
+        };
+        let Some(deletion) = deletion else {
+            self.terminating.remove(&entry.id);
+            return;
+        };
+        let since = *self.terminating.entry(entry.id).or_insert(now);
+        let at = since + deletion.grace.unwrap_or_default() + OVERDUE_AFTER;
+        if now < at {
+            self.deadlines.insert((at, entry.id));
+            return;
+        }
+        self.terminating.remove(&entry.id);
+        let reason = reason_of_an_overdue(entry, now.since(since));
+        self.told.insert(entry.id, reason.class);
+        let entry = Arc::clone(entry);
+        actions.push(Action::Tell(Box::new(Ending { entry, reason })));
+    }
+
+    /// What is owed to an executor, and not before when; `None`: at once.
+    fn owed(&mut self, entry: &Entry, now: Tick) -> Option<(PodCall, Option<Tick>)> {
+        let bound = match &entry.state {
+            State::Sent(_) | State::Gone(_) => return None,
+            State::Unknown(doubt) => {
+                if doubt.in_flight || planted::is(Planted::UnknownNeverSettled) {
+                    return None;
+                }
+                if planted::is(Planted::LookedUpTooSoon) {
+                    return Some((PodCall::LookUp(entry.id), None));
+                }
+                let settled = doubt.request.sent + self.settings.server_timeout;
+                let wanted = if doubt.look_up || entry.leaving.is_some() {
+                    settled
+                } else {
+                    settled.max(doubt.since + self.settings.creation_timeout)
+                };
+                return Some((PodCall::LookUp(entry.id), Some(wanted)));
+            }
+            State::Bound(bound) => bound,
+        };
+        if bound.absent.is_some() {
+            return Some((PodCall::LookUp(entry.id), None));
+        }
+        let (name, uid) = (Arc::clone(&bound.pod.name), bound.pod.uid.clone());
+        let state = bound.pod.state();
+        if state.is_finished() {
+            let settled = !entry.told || bound.pod.deletion.is_some();
+            if settled || planted::is(Planted::DeadLeftLying) {
+                return None;
+            }
+            let pod_call = if self.settings.delete_on_termination {
+                PodCall::Delete {
+                    name,
+                    uid,
+                    grace: None,
+                }
+            } else {
+                PodCall::MarkInactive { name, uid }
+            };
+            return Some((pod_call, None));
+        }
+        let mut step = going::next(entry, bound, self.settings.adoption_grace, now)?;
+        if let Some(patience) = self.settings.left_to_sets {
+            step = step.left_to_a_set(entry, patience, now);
+        }
+        if let Some(at) = step.again_at {
+            self.deadlines.insert((at, entry.id));
+        }
+        Some((step.pod_call, step.not_before))
+    }
+}
+
+impl Ending {
+    fn of(entry: &Arc<Entry>) -> Self {
+        Self {
+            entry: Arc::clone(entry),
+            reason: reason_of(entry),
+        }
+    }
+
+    /// That a pod is deleted or gone says less than the end that was seen before.
+    fn says_little(&self) -> bool {
+        matches!(self.reason.class, LossClass::Deleted | LossClass::Missing)
+    }
+}
+
+/// Each executor that ended in this batch, as it was first seen to have: a later snapshot may only show that its pod
+/// is gone (spec L-5).
+fn as_they_ended(batch: &Batch) -> BTreeMap<ExecutorId, Arc<Entry>> {
+    let mut ended = BTreeMap::new();
+    for snapshot in batch.snapshots() {
+        for id in &snapshot.changes.executors {
+            if let Some(entry) = snapshot
+                .entry(*id)
+                .filter(|entry| entry.has_unreported_end())
+            {
+                ended.entry(*id).or_insert_with(|| Arc::clone(entry));
+            }
+        }
+    }
+    ended
+}
+
+/// What is owed to an orphan pod.
+fn laying(uid: &PodUid, orphan: &OrphanPod) -> Option<(PodCall, Option<Tick>)> {
+    let pod_call = PodCall::Delete {
+        name: Arc::clone(&orphan.name),
+        uid: uid.clone(),
+        grace: None,
+    };
+    (!orphan.terminating && !planted::is(Planted::OrphansSpared)).then_some((pod_call, None))
+}
+
+/// Whether nothing of this application is left that would have to be deleted, or told of (spec O-11, L-1).
+pub fn nothing_left(snapshot: &Snapshot) -> bool {
+    let settled = |entry: &Arc<Entry>| {
+        let going = entry.pod().is_some_and(|pod| pod.deletion.is_some());
+        (going || entry.is_gone()) && !entry.has_unreported_end()
+    };
+    snapshot.entries.values().all(settled) && snapshot.orphans.values().all(|g| g.terminating)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,179 @@
+//! What is owed, on the real ledger: ends told once, pods deleted until they are gone, look-ups in time.
+
+mod calls;
+mod ends;
+mod going;
+mod look_ups;
+mod overdue;
+
+use rand::SeedableRng;
+
+use super::*;
+use crate::actors::snapshot_store::ledger::Inheritance;
+use crate::model::executor::{How, Why};
+use crate::model::news::{Aim, Found, News, Outcome};
+use crate::model::pod::{Claim, Disruption, Sighting};
+use crate::model::{Incarnation, Pod};
+use crate::testing::{SERVER_TIMEOUT, Scenario, at, id, running, terminating};
+
+const CREATION_TIMEOUT: Duration = Duration::from_secs(60);
+
+fn settings() -> Settings {
+    Settings {
+        delete_on_termination: true,
+        max_in_flight: 32,
+        server_timeout: SERVER_TIMEOUT,
+        creation_timeout: CREATION_TIMEOUT,
+        backoff: Backoff {
+            initial: Duration::from_secs(1),
+            max: Duration::from_secs(30),
+        },
+        adoption_grace: Some(Duration::from_secs(60)),
+        left_to_sets: None,
+    }
+}
+
+/// A LifecycleManager on its ledger; the test answers its calls.
+struct Manager {
+    scenario: Scenario,
+    pending_actions: PendingActions,
+    told: Vec<(u64, LossClass)>,
+    corrected: Vec<(u64, LossClass)>,
+    calls: Vec<(Subject, PodCall)>,
+    instructed: Vec<Instruct>,
+}
+
+/// A call, in short.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Call {
+    Delete(&'static str),
+    DeleteWithin(&'static str, u64),
+    Label(u64),
+    MarkDraining(u64),
+    LookUp(u64),
+}
+
+impl Manager {
+    fn new() -> Self {
+        Self::with(settings(), Scenario::new(&[("default", 9)]))
+    }
+
+    fn with(settings: Settings, scenario: Scenario) -> Self {
+        use rand::rngs::StdRng;
+        Self {
+            scenario,
+            pending_actions: PendingActions::new(settings, StdRng::seed_from_u64(7)),
+            told: Vec::new(),
+            corrected: Vec::new(),
+            calls: Vec::new(),
+            instructed: Vec::new(),
+        }
+    }
+
+    /// One round, carried out as the actor does; the calls made in it.
+    fn round(&mut self) -> Vec<Call> {
+        let mut made = Vec::new();
+        let batch = self.scenario.batch();
+        for action in self.pending_actions.decide(&batch, self.scenario.now()) {
+            match action {
+                Action::Tell(ending) => {
+                    let id = ending.entry.id;
+                    self.told.push((id.get(), ending.reason.class));
+                    self.scenario.tell(News::Told { id });
+                }
+                Action::Correct(ending) => self
+                    .corrected
+                    .push((ending.entry.id.get(), ending.reason.class)),
+                Action::Instruct(instruct) => self.instructed.push(instruct),
+                Action::Call(subject, pod_call) => {
+                    made.push(short(&subject, &pod_call));
+                    self.calls.push((subject, pod_call));
+                }
+            }
+        }
+        self.scenario.release();
+        made
+    }
+
+    /// Rounds until nothing is left to hear; the calls made in them.
+    fn rounds(&mut self) -> Vec<Call> {
+        let mut made = self.round();
+        while self.scenario.has_news() {
+            made.extend(self.round());
+        }
+        made
+    }
+
+    /// The oldest call that is out is answered.
+    fn answer(&mut self, succeeded: bool) {
+        let (subject, _) = self.calls.remove(0);
+        let now = self.scenario.now().tick;
+        self.pending_actions.answered(&subject, succeeded, now);
+    }
+
+    fn request(&mut self, n: u64) {
+        let profile = "default".into();
+        self.scenario.requested(n, Outcome::Sent { profile });
+    }
+
+    fn start(&mut self, n: u64) {
+        self.request(n);
+        self.scenario.created(n);
+        self.scenario.runs(n);
+    }
+
+    fn retire(&mut self, n: u64, why: Why) {
+        self.retire_by(n, why, How::Delete);
+    }
+
+    fn retire_by(&mut self, n: u64, why: Why, how: How) {
+        let ids = vec![id(n)];
+        self.scenario.tell(News::Retire {
+            ids,
+            aim: Aim::Stay,
+            why,
+            how,
+        });
+    }
+
+    fn looked_up(&mut self, n: u64, found: Found) {
+        let (sent, epoch) = (self.scenario.now().tick, self.scenario.current().epoch);
+        self.scenario.tell(News::LookedUp {
+            id: id(n),
+            sent,
+            epoch,
+            found,
+        });
+    }
+
+    /// Seconds pass, a round each; when calls were made, and which.
+    fn seconds(&mut self, seconds: u64) -> Vec<(u64, Call)> {
+        let mut made = Vec::new();
+        for _ in 0..seconds {
+            self.scenario.pass(1_000);
+            let now = self.scenario.millis / 1_000;
+            made.extend(self.rounds().into_iter().map(|call| (now, call)));
+        }
+        made
+    }
+}
+
+fn short(subject: &Subject, pod_call: &PodCall) -> Call {
+    match (subject, pod_call) {
+        (_, PodCall::Delete { uid, grace, .. }) => {
+            let uid = uid.as_str().to_owned().leak();
+            match grace {
+                None => Call::Delete(uid),
+                Some(grace) => Call::DeleteWithin(uid, grace.as_secs()),
+            }
+        }
+        (Subject::Executor(id), PodCall::MarkDraining { .. }) => Call::MarkDraining(id.get()),
+        (Subject::Executor(id), PodCall::MarkInactive { .. }) => Call::Label(id.get()),
+        (Subject::Executor(_), PodCall::LookUp(id)) => Call::LookUp(id.get()),
+        other => panic!("a orphan is deleted, nothing else: {other:?}"),
+    }
+}
+
+fn found(pod: Pod) -> Found {
+    Found::Pod(Sighting::Read(Arc::new(pod)))
+}

@@ -1,0 +1,342 @@
+//! Deletes and labels: in order, so many at a time, until there is nothing left to do.
+
+use super::*;
+
+// spec: L-2, L-11
+#[test]
+fn a_finished_pod_is_told_and_then_deleted_by_uid_until_its_deletion_has_begun() {
+    let mut manager = Manager::new();
+    manager.start(1);
+    manager.scenario.exits(1, 1);
+    assert_eq!(manager.round(), [], "told first");
+    assert_eq!(manager.told.len(), 1);
+    assert_eq!(manager.round(), [Call::Delete("u1")]);
+    let (_, pod_call) = manager.calls.last().unwrap();
+    assert!(matches!(pod_call, PodCall::Delete { name, .. } if &**name == "a-exec-1"));
+    let again = manager.scenario.pod(1);
+    manager.scenario.see(again);
+    assert_eq!(manager.seconds(60), [], "one call at a time");
+    manager.answer(true);
+    manager.scenario.terminates(1);
+    assert_eq!(manager.seconds(60), []);
+    assert_eq!(manager.pending_actions.outstanding(), 0);
+}
+
+// spec: L-11
+#[test]
+fn a_delete_that_fails_is_repeated_with_backoff_and_without_end() {
+    let mut manager = Manager::new();
+    manager.start(1);
+    manager.retire(1, Why::ScaledDown);
+    let mut at = Vec::new();
+    for second in 0..600 {
+        at.extend(manager.rounds().iter().map(|_| second));
+        if !manager.calls.is_empty() {
+            manager.answer(false);
+        }
+        manager.scenario.pass(1_000);
+    }
+    let gaps: Vec<i32> = at.windows(2).map(|two| two[1] - two[0]).collect();
+    let doubling = [1..=1, 2..=2, 3..=4, 6..=8, 12..=16, 23..=30, 23..=30];
+    for (gap, expected) in gaps.iter().zip(doubling) {
+        assert!(expected.contains(gap), "{gaps:?}");
+    }
+    assert!(
+        gaps.len() > 20 && gaps.iter().all(|gap| *gap <= 30),
+        "{gaps:?}"
+    );
+}
+
+// spec: L-11
+#[test]
+fn the_manager_is_woken_for_the_next_try_and_for_nothing_else() {
+    let mut manager = Manager::new();
+    manager.start(1);
+    assert_eq!(manager.pending_actions.next_try(), None);
+    manager.retire(1, Why::ScaledDown);
+    assert_eq!(manager.rounds(), [Call::Delete("u1")]);
+    assert_eq!(
+        manager.pending_actions.next_try(),
+        None,
+        "an answer has to come first"
+    );
+    manager.answer(false);
+    let wait = manager
+        .pending_actions
+        .next_try()
+        .unwrap()
+        .since(manager.scenario.now().tick);
+    assert!((750..=1_000).contains(&wait.as_millis()), "{wait:?}");
+}
+
+// spec: L-11
+#[test]
+fn a_delete_that_was_accepted_is_asked_for_again_where_nothing_comes_of_it() {
+    let mut manager = Manager::new();
+    manager.start(1);
+    manager.retire(1, Why::ScaledDown);
+    let mut calls = 0;
+    for _ in 0..120 {
+        calls += manager.rounds().len();
+        if !manager.calls.is_empty() {
+            manager.answer(true);
+        }
+        manager.scenario.pass(1_000);
+    }
+    assert!((5..=10).contains(&calls), "less and less often: {calls}");
+}
+
+// spec: L-11
+#[test]
+fn a_delete_that_finds_nothing_is_the_end() {
+    let mut manager = Manager::new();
+    manager.start(1);
+    manager.retire(1, Why::ScaledDown);
+    assert_eq!(manager.rounds(), [Call::Delete("u1")]);
+    manager.scenario.tell(News::DeleteFoundNothing {
+        uid: "u1".into(),
+        name: "a-exec-1".into(),
+    });
+    manager.answer(true);
+    assert_eq!(manager.seconds(5), []);
+    assert_eq!(manager.told, [(1, LossClass::ScaledDown)]);
+    assert_eq!(manager.pending_actions.outstanding(), 0);
+}
+
+// spec: L-10, L-11
+#[test]
+fn a_mark_is_carried_out_once_there_is_a_pod() {
+    let mut manager = Manager::new();
+    manager.request(1);
+    manager.retire(1, Why::ApplicationEnded);
+    assert_eq!(
+        manager.seconds(100),
+        [],
+        "the answer to its request is awaited"
+    );
+    manager.scenario.created(1);
+    assert_eq!(manager.round(), [Call::Delete("u1")]);
+}
+
+// spec: E-3
+#[test]
+fn a_orphan_is_deleted_by_uid_again_and_again_until_it_is_gone() {
+    let mut manager = Manager::new();
+    manager.start(1);
+    let orphan = Pod {
+        uid: "copy".into(),
+        ..manager.scenario.pod(1)
+    };
+    manager.scenario.see(orphan.clone());
+    assert_eq!(manager.round(), [Call::Delete("copy")]);
+    manager.answer(false);
+    assert_eq!(manager.seconds(2), [(1, Call::Delete("copy"))]);
+    manager.answer(true);
+    manager.scenario.see(terminating(orphan));
+    assert_eq!(manager.seconds(60), []);
+    assert_eq!(manager.pending_actions.outstanding(), 0);
+    assert!(manager.told.is_empty(), "it was no executor");
+}
+
+// spec: E-3, O-31
+#[test]
+fn nothing_is_deleted_before_adoption() {
+    let mut scenario = Scenario::before_adoption(&[("default", 1)], Inheritance::default());
+    let seen_early = running(scenario.pod(1));
+    scenario.see(seen_early);
+    let mut manager = Manager::with(settings(), scenario);
+    assert_eq!(manager.rounds(), []);
+}
+
+// spec: L-2, E-9
+#[test]
+fn a_kept_pod_is_labelled_once_and_never_read_again() {
+    let settings = Settings {
+        delete_on_termination: false,
+        ..settings()
+    };
+    let mut manager = Manager::with(settings, Scenario::new(&[("default", 9)]));
+    manager.start(1);
+    manager.scenario.exits(1, 0);
+    assert_eq!(manager.rounds(), [Call::Label(1)]);
+    manager.answer(false);
+    assert_eq!(manager.seconds(1), [(1, Call::Label(1))]);
+    let uid = "u1".into();
+    manager.scenario.tell(News::Inactive { id: id(1), uid });
+    manager.answer(true);
+    let kept = manager.scenario.pod(1);
+    assert_eq!(manager.seconds(10), []);
+    assert!(manager.scenario.entry(1).is_none());
+    manager.scenario.see(kept);
+    assert_eq!(manager.seconds(60), []);
+    assert_eq!(manager.told, [(1, LossClass::Exited)]);
+    assert!(manager.corrected.is_empty(), "{:?}", manager.corrected);
+}
+
+// spec: L-6
+#[test]
+fn a_round_without_changes_does_nothing_and_one_change_concerns_one_executor() {
+    let mut manager = Manager::new();
+    for n in 1..=1_000 {
+        manager.start(n);
+    }
+    manager.rounds();
+    assert_eq!(
+        (manager.rounds(), manager.pending_actions.outstanding()),
+        (vec![], 0)
+    );
+    manager.scenario.exits(500, 1);
+    assert_eq!(manager.rounds(), [Call::Delete("u500")]);
+    assert_eq!(manager.pending_actions.outstanding(), 1);
+}
+
+// spec: L-11
+#[test]
+fn ten_thousand_deletes_leave_in_order_as_many_at_a_time_as_may() {
+    let mut manager = Manager::new();
+    for n in 1..=10_000 {
+        manager.start(n);
+    }
+    manager.rounds();
+    for n in 1..=10_000 {
+        manager.retire(n, Why::ApplicationEnded);
+    }
+    let mut order = Vec::new();
+    while order.len() < 10_000 {
+        for call in manager.rounds() {
+            let Call::Delete(uid) = call else {
+                panic!("{call:?}")
+            };
+            order.push(uid[1..].parse::<u64>().unwrap());
+        }
+        assert_eq!(
+            manager.calls.len(),
+            32.min(10_000 - (order.len() - manager.calls.len()))
+        );
+        // News of one that waits must not put it behind all others.
+        if order.len() < 9_000 {
+            manager.scenario.runs(9_000);
+            let noisy = Pod {
+                message: Some(order.len().to_string().as_str().into()),
+                ..manager.scenario.pod(9_000)
+            };
+            manager.scenario.see(noisy);
+        }
+        manager.scenario.pass(1);
+        while let Some((Subject::Executor(id), _)) = manager.calls.first().cloned() {
+            manager.scenario.terminates(id.get());
+            manager.answer(true);
+        }
+    }
+    assert!(
+        order.is_sorted(),
+        "{:?}",
+        order.windows(2).find(|w| w[0] > w[1])
+    );
+    manager.rounds();
+    assert_eq!(manager.pending_actions.outstanding(), 0);
+}
+
+// spec: L-11
+#[test]
+fn an_answer_that_comes_after_its_duty_vanished_and_came_back_is_not_taken_for_the_new_ones() {
+    let settings = Settings {
+        max_in_flight: 2,
+        ..settings()
+    };
+    let mut manager = Manager::with(settings, Scenario::new(&[("default", 9)]));
+    for n in 1..=3 {
+        manager.start(n);
+    }
+    manager.scenario.list(Vec::new());
+    assert_eq!(manager.round(), [Call::LookUp(1), Call::LookUp(2)]);
+    // Seen again, and missed again, while the look-up is in flight.
+    for _ in 0..5 {
+        let there = manager.scenario.pod(1);
+        manager.scenario.see(there);
+        manager.scenario.pass(100);
+        assert_eq!(manager.round(), []);
+        manager.scenario.list(vec![]);
+        manager.scenario.pass(100);
+        assert_eq!(manager.round(), [], "one call for one pod at a time");
+    }
+    manager.answer(true);
+    assert_eq!(
+        manager.round(),
+        [Call::LookUp(3)],
+        "it has waited for longer"
+    );
+    manager.answer(true);
+    assert_eq!(
+        manager.round(),
+        [Call::LookUp(1)],
+        "asked since it was missed last, without any backoff"
+    );
+    manager.answer(true);
+    manager.answer(true);
+    for n in 1..=3 {
+        manager.looked_up(n, Found::Nothing);
+    }
+    manager.rounds();
+    assert_eq!(
+        (manager.told.len(), manager.pending_actions.outstanding()),
+        (3, 0)
+    );
+    for n in 4..=6 {
+        manager.start(n);
+        manager.retire(n, Why::ScaledDown);
+    }
+    assert_eq!(
+        manager.rounds().len(),
+        2,
+        "nothing of the window has leaked"
+    );
+}
+
+// spec: L-11
+#[test]
+fn a_duty_that_changes_while_a_call_is_in_flight_follows_it_without_backoff() {
+    let mut manager = Manager::new();
+    manager.start(1);
+    manager.scenario.list(Vec::new());
+    assert_eq!(manager.round(), [Call::LookUp(1)]);
+    let there = manager.scenario.pod(1);
+    manager.scenario.see(there);
+    manager.retire(1, Why::ScaledDown);
+    assert_eq!(manager.round(), []);
+    manager.answer(false);
+    assert_eq!(manager.round(), [Call::Delete("u1")]);
+    manager.answer(false);
+    assert_eq!(manager.round(), [], "its own failure is backed off");
+}
+
+// spec: O-11
+#[test]
+fn nothing_is_left_when_every_pod_is_gone_or_being_deleted() {
+    let mut manager = Manager::new();
+    assert!(nothing_left(manager.scenario.current()));
+    manager.start(1);
+    assert!(!nothing_left(manager.scenario.current()));
+    manager.scenario.terminates(1);
+    assert!(nothing_left(manager.scenario.current()));
+    manager.request(2);
+    assert!(!nothing_left(manager.scenario.current()));
+    manager.scenario.requested(2, Outcome::Refused("no".into()));
+    assert!(nothing_left(manager.scenario.current()));
+    let orphan = Pod {
+        uid: "copy".into(),
+        claim: Claim::Executor {
+            id: id(1),
+            profile: None,
+            incarnation: Some(Incarnation(0)),
+        },
+        ..running(manager.scenario.pod(9))
+    };
+    let orphan = Pod {
+        name: "a-exec-1".into(),
+        ..orphan
+    };
+    manager.scenario.see(orphan);
+    assert!(!nothing_left(manager.scenario.current()));
+    assert_eq!(at(0), manager.scenario.now().tick);
+}

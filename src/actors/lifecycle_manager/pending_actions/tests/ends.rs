@@ -1,0 +1,162 @@
+//! What is told, once, and as what.
+
+use super::*;
+
+// spec: L-1
+#[test]
+fn an_end_is_told_once_however_often_and_in_whatever_order_it_is_seen() {
+    let mut manager = Manager::new();
+    manager.start(1);
+    manager.round();
+    manager.scenario.exits(1, 3);
+    manager.rounds();
+    for _ in 0..3 {
+        let again = manager.scenario.pod(1);
+        manager.scenario.see(again);
+        manager.rounds();
+    }
+    manager.scenario.terminates(1);
+    manager.rounds();
+    manager.scenario.goes(1);
+    let late = manager.scenario.pod(1);
+    manager.rounds();
+    manager.scenario.see(late);
+    manager.rounds();
+    assert_eq!(manager.told, [(1, LossClass::Exited)]);
+    assert!(manager.scenario.entry(1).is_none() && manager.scenario.current().orphans.is_empty());
+}
+
+// spec: L-1
+#[test]
+fn one_that_was_deleted_without_having_been_seen_to_end_is_told_too() {
+    let mut manager = Manager::new();
+    manager.start(1);
+    manager.scenario.goes(1);
+    manager.rounds();
+    assert_eq!(manager.told, [(1, LossClass::Deleted)]);
+    assert!(manager.scenario.entry(1).is_none());
+}
+
+// spec: L-1
+#[test]
+fn what_was_never_created_is_closed_without_a_word() {
+    let mut manager = Manager::new();
+    manager.request(1);
+    manager.scenario.requested(1, Outcome::Refused("no".into()));
+    assert_eq!(manager.rounds(), []);
+    manager.rounds();
+    assert!(manager.told.is_empty() && manager.scenario.entry(1).is_none());
+}
+
+// spec: L-1
+#[test]
+fn what_the_record_knows_and_adoption_does_not_find_is_told_as_lost() {
+    let mut inheritance = Inheritance {
+        reserved: Some(id(50)),
+        ..Inheritance::default()
+    };
+    inheritance.bound.insert(id(4));
+    let mut scenario = Scenario::before_adoption(&[("default", 1)], inheritance);
+    scenario.list(Vec::new());
+    let mut manager = Manager::with(settings(), scenario);
+    manager.rounds();
+    assert_eq!(manager.told, [(4, LossClass::Lost)]);
+}
+
+// spec: L-1, S-20
+#[test]
+fn what_adoption_found_is_seen_to_though_the_first_batch_names_only_what_changed_since() {
+    let mut scenario = Scenario::before_adoption(&[("default", 1)], Inheritance::default());
+    let ended = Pod {
+        phase: crate::model::pod::Phase::Failed,
+        ..scenario.pod(3)
+    };
+    let mut manager = Manager::with(settings(), {
+        scenario.list(vec![ended]);
+        scenario.batch();
+        scenario.want("default", 2);
+        scenario
+    });
+    assert_eq!(manager.rounds(), [Call::Delete("u3")]);
+    assert_eq!(manager.told.len(), 1);
+}
+
+// spec: L-5
+#[test]
+fn an_end_that_a_later_snapshot_of_the_batch_no_longer_shows_is_told_as_it_was() {
+    let mut manager = Manager::new();
+    manager.start(1);
+    manager.start(2);
+    manager.scenario.exits(1, 9);
+    manager.scenario.goes(1);
+    manager.scenario.exits(2, 0);
+    let relabelled = Pod {
+        claim: Claim::Foreign {
+            label: "app-id".into(),
+        },
+        ..manager.scenario.pod(2)
+    };
+    manager.scenario.see(relabelled);
+    manager.rounds();
+    assert_eq!(
+        manager.told,
+        [(1, LossClass::Exited), (2, LossClass::Exited)]
+    );
+}
+
+// spec: L-13
+#[test]
+fn a_better_reason_that_comes_later_is_a_correction_and_said_once() {
+    let mut manager = Manager::new();
+    manager.start(1);
+    manager.scenario.exits(1, 137);
+    manager.rounds();
+    for _ in 0..3 {
+        let evicted = Pod {
+            disruption: Some(Disruption {
+                reason: "EvictionByEvictionAPI".into(),
+                message: None,
+            }),
+            ..manager.scenario.pod(1)
+        };
+        manager.scenario.see(evicted);
+        manager.rounds();
+    }
+    manager.scenario.goes(1);
+    manager.rounds();
+    assert_eq!(manager.told, [(1, LossClass::Exited)]);
+    assert_eq!(manager.corrected, [(1, LossClass::Disrupted)]);
+}
+
+// spec: L-13
+#[test]
+fn our_own_delete_of_what_had_ended_is_no_better_reason() {
+    let mut manager = Manager::new();
+    manager.start(1);
+    manager.scenario.exits(1, 1);
+    manager.rounds();
+    manager.scenario.terminates(1);
+    manager.rounds();
+    manager.scenario.goes(1);
+    manager.rounds();
+    assert!(manager.corrected.is_empty(), "{:?}", manager.corrected);
+}
+
+// spec: L-13
+#[test]
+fn of_what_one_batch_shows_the_best_reason_is_told() {
+    let mut manager = Manager::new();
+    manager.start(1);
+    manager.scenario.exits(1, 137);
+    let preempted = Pod {
+        disruption: Some(Disruption {
+            reason: "PreemptionByScheduler".into(),
+            message: None,
+        }),
+        ..manager.scenario.pod(1)
+    };
+    manager.scenario.see(preempted);
+    manager.rounds();
+    assert_eq!(manager.told, [(1, LossClass::Preempted)]);
+    assert!(manager.corrected.is_empty());
+}

@@ -1,0 +1,294 @@
+//! How those that are killed or decommissioned go, with a session and without.
+
+use super::*;
+use crate::actors::lifecycle_manager::messages::Order;
+use crate::model::pod::{Deletion, DrainedFor, Draining};
+
+fn killed(seconds: u64) -> (Why, How) {
+    let grace = Duration::from_secs(seconds);
+    (Why::Killed("me".into()), How::Kill { grace })
+}
+
+fn drained(seconds: u64) -> (Why, How) {
+    let within = Duration::from_secs(seconds);
+    (Why::Decommissioned("me".into()), How::Drain { within })
+}
+
+impl Manager {
+    fn go(&mut self, n: u64, (why, how): (Why, How)) {
+        self.retire_by(n, why, how);
+    }
+
+    fn registers(&mut self, n: u64) {
+        self.scenario.tell(News::Session {
+            id: id(n),
+            registered: true,
+            idle: false,
+        });
+    }
+
+    /// Its deletion has begun, and it may take so long.
+    fn terminates_within(&mut self, n: u64, seconds: u64) {
+        let mut pod = terminating(self.scenario.pod(n));
+        pod.deletion = Some(Deletion {
+            deadline: None,
+            grace: Some(Duration::from_secs(seconds)),
+        });
+        self.scenario.see(pod);
+    }
+
+    fn marked(&mut self, n: u64) {
+        let mut pod = self.scenario.pod(n);
+        pod.draining = Some(Arc::new(Draining {
+            why: DrainedFor::Asked("me".into()),
+            until: jiff::Timestamp::UNIX_EPOCH,
+        }));
+        self.scenario.see(pod);
+    }
+
+    fn orders(&mut self) -> Vec<(u64, Order, Tick)> {
+        let instructed = std::mem::take(&mut self.instructed);
+        (instructed.into_iter())
+            .map(|instruct| (instruct.executor.get(), instruct.order, instruct.until))
+            .collect()
+    }
+}
+
+// spec: B-28
+#[test]
+fn one_that_is_killed_is_told_by_its_node_and_deleted_without_grace_after_its_time() {
+    let mut manager = Manager::new();
+    manager.start(1);
+    manager.go(1, killed(5));
+    assert_eq!(manager.rounds(), [Call::DeleteWithin("u1", 5)]);
+    manager.answer(true);
+    manager.terminates_within(1, 5);
+    assert_eq!(manager.seconds(20), [(5, Call::DeleteWithin("u1", 0))]);
+    manager.answer(true);
+    manager.terminates_within(1, 0);
+    assert_eq!(
+        manager.seconds(60),
+        [],
+        "nothing shorter is left to ask for"
+    );
+    assert_eq!(manager.orders(), []);
+    manager.scenario.goes(1);
+    manager.rounds();
+    assert_eq!(manager.told, [(1, LossClass::Killed)]);
+}
+
+// spec: B-28
+#[test]
+fn one_that_has_a_session_is_told_over_it_once_and_only_then_deleted() {
+    let mut manager = Manager::new();
+    manager.start(1);
+    manager.registers(1);
+    manager.go(1, killed(5));
+    assert_eq!(manager.rounds(), []);
+    assert_eq!(manager.orders(), [(1, Order::Stop, at(5_000))]);
+    assert_eq!(manager.seconds(10), [(5, Call::DeleteWithin("u1", 0))]);
+    assert_eq!(manager.orders(), [], "it was told once");
+}
+
+// spec: B-28
+#[test]
+fn one_that_exits_in_time_is_not_deleted_before_its_end_was_told() {
+    let mut manager = Manager::new();
+    manager.start(1);
+    manager.registers(1);
+    manager.go(1, killed(5));
+    manager.rounds();
+    manager.scenario.exits(1, 143);
+    assert_eq!(manager.rounds(), [Call::Delete("u1")]);
+    assert_eq!(manager.told, [(1, LossClass::Killed)]);
+}
+
+// spec: L-1
+#[test]
+fn one_that_exits_in_the_moment_in_which_its_time_is_up_is_told_once() {
+    let mut manager = Manager::new();
+    manager.start(1);
+    manager.registers(1);
+    manager.go(1, drained(30));
+    manager.rounds();
+    manager.marked(1);
+    manager.rounds();
+    manager.scenario.pass(30_000);
+    manager.scenario.exits(1, 0);
+    manager.rounds();
+    assert_eq!(manager.told, [(1, LossClass::Decommissioned)]);
+}
+
+// spec: B-28
+#[test]
+fn no_grace_at_all_is_a_delete_without_grace_at_once() {
+    let mut manager = Manager::new();
+    manager.start(1);
+    manager.go(1, killed(0));
+    assert_eq!(manager.rounds(), [Call::DeleteWithin("u1", 0)]);
+}
+
+// spec: L-12, B-30
+#[test]
+fn the_mark_goes_onto_the_pod_first_and_one_without_a_session_is_then_deleted_at_once() {
+    let mut manager = Manager::new();
+    manager.start(1);
+    manager.go(1, drained(60));
+    assert_eq!(manager.rounds(), [Call::MarkDraining(1)]);
+    let (_, pod_call) = manager.calls.last().unwrap();
+    let (why, until) = (DrainedFor::Asked("me".into()), at(60_000));
+    assert!(
+        matches!(pod_call, PodCall::MarkDraining { why: w, until: u, .. } if *w == why && *u == until),
+        "{pod_call:?}"
+    );
+    manager.answer(true);
+    manager.marked(1);
+    assert_eq!(manager.rounds(), [Call::Delete("u1")]);
+    manager.answer(true);
+    manager.terminates_within(1, 30);
+    assert_eq!(manager.seconds(120), []);
+    manager.scenario.goes(1);
+    manager.rounds();
+    assert_eq!(manager.told, [(1, LossClass::Decommissioned)]);
+}
+
+// spec: L-12, B-30
+#[test]
+fn one_with_a_session_is_told_when_its_pod_is_marked_and_deleted_when_its_time_is_over() {
+    let mut manager = Manager::new();
+    manager.start(1);
+    manager.registers(1);
+    manager.go(1, drained(60));
+    assert_eq!(manager.rounds(), [Call::MarkDraining(1)]);
+    assert_eq!(manager.orders(), [], "a successor would not know of it");
+    manager.answer(true);
+    manager.marked(1);
+    manager.rounds();
+    let until = at(60_000);
+    assert_eq!(manager.orders(), [(1, Order::Drain, until)]);
+    assert_eq!(manager.seconds(100), [(60, Call::Delete("u1"))]);
+    assert_eq!(manager.orders(), []);
+}
+
+// spec: B-30
+#[test]
+fn one_that_registers_while_it_drains_is_told_then_and_again_over_a_new_session() {
+    let mut manager = Manager::new();
+    manager.start(1);
+    manager.go(1, drained(60));
+    manager.rounds();
+    manager.answer(true);
+    manager.registers(1);
+    manager.marked(1);
+    manager.rounds();
+    assert_eq!(manager.orders().len(), 1);
+    manager.scenario.tell(News::Session {
+        id: id(1),
+        registered: false,
+        idle: false,
+    });
+    manager.rounds();
+    manager.registers(1);
+    manager.rounds();
+    assert_eq!(manager.orders().len(), 1);
+}
+
+// spec: L-12
+#[test]
+fn a_pod_that_cannot_be_marked_in_time_is_deleted_all_the_same() {
+    let mut manager = Manager::new();
+    manager.start(1);
+    manager.registers(1);
+    manager.go(1, drained(20));
+    let mut calls = Vec::new();
+    for _ in 0..30 {
+        calls.extend(manager.seconds(1));
+        while !manager.calls.is_empty() {
+            manager.answer(false);
+        }
+    }
+    let first = calls.iter().find(|(_, call)| *call == Call::Delete("u1"));
+    assert_eq!(first.map(|(at, _)| *at), Some(20), "{calls:?}");
+    assert!(
+        calls
+            .iter()
+            .all(|(at, call)| *at >= 20 || *call == Call::MarkDraining(1))
+    );
+}
+
+// spec: B-28, A-43
+#[test]
+fn one_that_drains_is_hurried_by_a_kill_and_its_reason_stays() {
+    let mut manager = Manager::new();
+    manager.start(1);
+    manager.registers(1);
+    manager.go(1, drained(600));
+    manager.rounds();
+    manager.answer(true);
+    manager.marked(1);
+    manager.rounds();
+    manager.orders();
+    manager.seconds(10);
+    manager.go(1, killed(5));
+    manager.rounds();
+    assert_eq!(manager.orders(), [(1, Order::Stop, at(15_000))]);
+    manager.go(1, drained(600));
+    assert_eq!(manager.seconds(20), [(15, Call::DeleteWithin("u1", 0))]);
+    manager.scenario.goes(1);
+    manager.rounds();
+    assert_eq!(manager.told, [(1, LossClass::Decommissioned)]);
+}
+
+/// A successor that finds an executor whose pod says that it drains for another 300 s.
+fn successor(settings: Settings) -> Manager {
+    let mut scenario = Scenario::before_adoption(&[("default", 9)], Inheritance::default());
+    let mut pod = running(scenario.pod(1));
+    pod.draining = Some(Arc::new(Draining {
+        why: DrainedFor::Asked("me".into()),
+        until: jiff::Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_secs(300),
+    }));
+    scenario.list(vec![pod]);
+    Manager::with(settings, scenario)
+}
+
+// spec: L-12, A-44, O-31
+#[test]
+fn one_that_drains_and_has_not_found_the_successor_yet_has_the_grace_of_adoption() {
+    let mut manager = successor(settings());
+    assert_eq!(manager.seconds(50), []);
+    manager.registers(1);
+    assert_eq!(manager.seconds(249), []);
+    assert_eq!(manager.orders(), [(1, Order::Drain, at(300_000))]);
+    assert_eq!(manager.seconds(10), [(300, Call::Delete("u1"))]);
+    // One that stays away is deleted when the grace is over, as any that has no session.
+    let mut manager = successor(settings());
+    assert_eq!(manager.seconds(100), [(60, Call::Delete("u1"))]);
+    // Where nobody registers there is nobody to wait for.
+    let mut manager = successor(Settings {
+        adoption_grace: None,
+        left_to_sets: None,
+        ..settings()
+    });
+    assert_eq!(manager.rounds(), [Call::Delete("u1")]);
+}
+
+// spec: L-12, O-31
+#[test]
+fn a_successor_goes_on_with_what_the_mark_on_the_pod_says() {
+    let mut scenario = Scenario::before_adoption(&[("default", 9)], Inheritance::default());
+    let mut pod = running(scenario.pod(1));
+    pod.draining = Some(Arc::new(Draining {
+        why: DrainedFor::Asked("me".into()),
+        until: jiff::Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_secs(30),
+    }));
+    scenario.list(vec![pod]);
+    assert_eq!(scenario.counts("default").live(), 0);
+    let mut manager = Manager::with(settings(), scenario);
+    manager.registers(1);
+    assert_eq!(manager.seconds(60), [(30, Call::Delete("u1"))]);
+    let until = at(30_000);
+    assert_eq!(manager.orders(), [(1, Order::Drain, until)]);
+    manager.scenario.goes(1);
+    manager.rounds();
+    assert_eq!(manager.told, [(1, LossClass::Decommissioned)]);
+}

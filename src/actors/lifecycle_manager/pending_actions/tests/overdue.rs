@@ -1,0 +1,121 @@
+//! Pods that are Terminating for longer than they may be.
+
+use super::*;
+use crate::model::pod::Deletion;
+
+impl Manager {
+    /// Somebody has deleted the pod of `n`, which may take so many seconds.
+    fn deleted(&mut self, n: u64, grace: u64, change: impl FnOnce(Pod) -> Pod) {
+        let pod = Pod {
+            deletion: Some(Deletion {
+                deadline: None,
+                grace: Some(Duration::from_secs(grace)),
+            }),
+            ..self.scenario.pod(n)
+        };
+        self.scenario.see(change(pod));
+    }
+}
+
+fn disrupted(reason: &str) -> impl FnOnce(Pod) -> Pod {
+    let disruption = Some(Disruption {
+        reason: reason.into(),
+        message: None,
+    });
+    move |pod| Pod { disruption, ..pod }
+}
+
+// spec: L-3
+#[test]
+fn one_that_does_not_go_is_told_a_minute_beyond_its_grace_and_stays_until_it_is_gone() {
+    let mut manager = Manager::new();
+    manager.start(1);
+    manager.deleted(1, 30, |pod| pod);
+    manager.rounds();
+    manager.seconds(89);
+    assert_eq!(manager.told, []);
+    manager.seconds(1);
+    assert_eq!(manager.told, [(1, LossClass::Stuck)]);
+    manager.seconds(600);
+    assert!(manager.scenario.entry(1).is_some_and(|entry| entry.told));
+    manager.scenario.goes(1);
+    manager.rounds();
+    assert_eq!(manager.scenario.entry(1), None);
+    assert_eq!(
+        (manager.told.len(), &*manager.corrected),
+        (1, &[][..]),
+        "told once"
+    );
+}
+
+// spec: L-3
+#[test]
+fn where_the_pod_says_that_its_node_is_lost_that_is_told() {
+    let lost = |pod| Pod {
+        reason: Some("NodeLost".into()),
+        ..pod
+    };
+    let mut manager = Manager::new();
+    (1..=4).for_each(|n| manager.start(n));
+    manager.deleted(1, 1, lost);
+    manager.deleted(2, 1, disrupted("DeletionByTaintManager"));
+    manager.deleted(3, 1, disrupted("DeletionByPodGC"));
+    manager.deleted(4, 1, disrupted("EvictionByEvictionAPI"));
+    manager.rounds();
+    manager.seconds(61);
+    let lost = LossClass::NodeLost;
+    assert_eq!(
+        manager.told,
+        [(1, lost), (2, lost), (3, lost), (4, LossClass::Stuck)]
+    );
+    for n in 1..=4 {
+        manager.scenario.goes(n);
+    }
+    manager.rounds();
+    assert_eq!(manager.corrected, [(4, LossClass::Disrupted)]);
+}
+
+// spec: L-3, L-13
+#[test]
+fn one_that_was_to_go_is_told_as_what_it_was_to_go_for() {
+    let mut manager = Manager::new();
+    manager.start(1);
+    manager.retire(1, Why::ScaledDown);
+    manager.deleted(1, 30, |pod| pod);
+    manager.rounds();
+    manager.seconds(90);
+    assert_eq!(manager.told, [(1, LossClass::ScaledDown)]);
+}
+
+// spec: L-3
+#[test]
+fn a_shorter_grace_counts_from_the_same_beginning_and_an_end_in_time_is_told_as_it_is() {
+    let mut manager = Manager::new();
+    manager.start(1);
+    manager.start(2);
+    manager.deleted(1, 600, |pod| pod);
+    manager.deleted(2, 30, |pod| pod);
+    manager.rounds();
+    manager.seconds(10);
+    manager.deleted(1, 0, |pod| pod);
+    manager.rounds();
+    manager.scenario.goes(2);
+    manager.seconds(49);
+    assert_eq!(manager.told, [(2, LossClass::Deleted)]);
+    manager.seconds(1);
+    assert_eq!(manager.told.last(), Some(&(1, LossClass::Stuck)));
+}
+
+// spec: L-3, L-13
+#[test]
+fn an_end_that_shows_at_last_corrects_what_was_told() {
+    let mut manager = Manager::new();
+    manager.start(1);
+    manager.deleted(1, 0, |pod| pod);
+    manager.rounds();
+    manager.seconds(60);
+    assert_eq!(manager.told, [(1, LossClass::Stuck)]);
+    manager.scenario.exits(1, 3);
+    manager.rounds();
+    assert_eq!(manager.told.len(), 1);
+}

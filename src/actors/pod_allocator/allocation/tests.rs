@@ -1,0 +1,345 @@
+//! The allocator's rounds on the real ledger: what is asked for, when, under which id, and what is said.
+
+mod caps;
+mod crash_loops;
+mod down;
+mod failure_budget;
+mod gangs;
+mod outcomes;
+mod requests;
+mod steps;
+mod volume_claims;
+mod worlds;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::SeedableRng;
+
+use super::*;
+use crate::actors::pod_allocator::caps::Caps;
+use crate::actors::pod_allocator::decision::Answer;
+use crate::actors::pod_allocator::pace::Limits;
+use crate::actors::pod_allocator::pause::Cause;
+use crate::actors::pod_allocator::refusal::Kind;
+use crate::actors::pod_allocator::{claims, failures, waiting};
+use crate::model::Epoch;
+use crate::model::executor::How;
+use crate::model::failures::KeptFailures;
+use crate::model::news::{News, Outcome};
+use crate::testing::{SERVER_TIMEOUT, Scenario, at, id};
+use boatswain_agent::backoff::Backoff;
+
+/// So many of the default profile make a gang, where there are gangs.
+const GANG: u32 = 4;
+
+const CREATION_TIMEOUT: Duration = Duration::from_secs(60);
+
+fn settings() -> Settings {
+    let seconds = Duration::from_secs;
+    Settings {
+        batch_size: 500,
+        limits: Limits {
+            max_in_flight: 32,
+            max_rate: None,
+            backoff: Backoff {
+                initial: Duration::from_millis(200),
+                max: seconds(5),
+            },
+        },
+        stable_after: seconds(60),
+        crash_backoff: Backoff {
+            initial: seconds(1),
+            max: seconds(300),
+        },
+        repeat_backoff: Backoff {
+            initial: seconds(1),
+            max: seconds(30),
+        },
+        creation_timeout: CREATION_TIMEOUT,
+        server_timeout: SERVER_TIMEOUT,
+        victims: victims::Settings {
+            cancel_delay: seconds(10),
+            pending_only: false,
+            decommission_timeout: Duration::from_secs(60),
+        },
+        failures: failures::Settings {
+            max: Some(1_000_000),
+            window: seconds(3_600),
+            rules: Vec::new(),
+            node_max: None,
+        },
+        waiting: waiting::Settings {
+            pending_timeout: None,
+            stuck_after: seconds(30),
+        },
+        caps: Caps::default(),
+        claims: claims::Settings::default(),
+        gang: None,
+    }
+}
+
+/// A first start, with ids reserved up to this one.
+fn beginning(rng: StdRng, reserved: Option<ExecutorId>) -> Allocation {
+    let inherited = Inherited {
+        reserved,
+        ..Inherited::default()
+    };
+    let now = Now::new(at(0), jiff::Timestamp::UNIX_EPOCH);
+    Allocation::new(settings(), rng, &inherited, &BTreeMap::new(), now)
+}
+
+/// A start after others.
+fn resuming(settings: Settings, inherited: &Inherited, now: Now) -> Allocation {
+    let rng = StdRng::seed_from_u64(7);
+    Allocation::new(settings, rng, inherited, &BTreeMap::new(), now)
+}
+
+/// How the test answers a request.
+#[derive(Debug, Clone, Copy)]
+enum Reply {
+    Created,
+    Refused(Kind),
+    NameTaken,
+    /// A 5xx, a timeout: the outcome is unknown.
+    Broke,
+    /// The connection was refused: nothing was sent.
+    Unreachable,
+    /// 429, with Retry-After in seconds.
+    Wait(u64),
+}
+
+/// One request that left and is not answered.
+#[derive(Debug, Clone)]
+struct Flight {
+    profile: ProfileName,
+    sent: Tick,
+}
+
+/// An allocator on its ledger; the test is the API server.
+struct Driver {
+    scenario: Scenario,
+    allocation: Allocation,
+    flights: BTreeMap<ExecutorId, Flight>,
+    /// Every request that ever left, repeats included: when, and for which executor.
+    left: Vec<(u64, u64)>,
+    said: Vec<Notice>,
+    reserves: Vec<u64>,
+    keeps: Vec<BTreeMap<ProfileName, Kept>>,
+    kept_failures: Vec<KeptFailures>,
+    avoids: Vec<Avoid>,
+    retired: Vec<u64>,
+    /// Lists of claims that are asked for.
+    lists: Vec<Epoch>,
+    /// Claims that are to be made.
+    ensures: Vec<claims::making::Ensure>,
+    wake: Option<Tick>,
+    cut_short: bool,
+}
+
+impl Driver {
+    fn new(targets: &[(&str, u32)]) -> Self {
+        Self::with(settings(), Scenario::new(targets))
+    }
+
+    fn with(settings: Settings, scenario: Scenario) -> Self {
+        let rng = StdRng::seed_from_u64(7);
+        let inherited = Inherited {
+            reserved: ExecutorId::new(1_000_000),
+            ..Inherited::default()
+        };
+        let least = BTreeMap::from([(ProfileName::from("default"), GANG)]);
+        let allocation = Allocation::new(settings, rng, &inherited, &least, scenario.now());
+        Self::of(allocation, scenario)
+    }
+
+    fn of(allocation: Allocation, scenario: Scenario) -> Self {
+        Self {
+            scenario,
+            allocation,
+            flights: BTreeMap::new(),
+            left: Vec::new(),
+            said: Vec::new(),
+            reserves: Vec::new(),
+            keeps: Vec::new(),
+            kept_failures: Vec::new(),
+            avoids: Vec::new(),
+            retired: Vec::new(),
+            lists: Vec::new(),
+            ensures: Vec::new(),
+            wake: None,
+            cut_short: false,
+        }
+    }
+
+    /// One round, carried out as the actor does; the executors that were asked for in it.
+    fn round(&mut self) -> Vec<u64> {
+        let decision = self
+            .allocation
+            .decide(&self.scenario.batch(), self.scenario.now());
+        (self.wake, self.cut_short) = (decision.wake, decision.cut_short);
+        let mut asked = Vec::new();
+        for action in decision.actions {
+            match action {
+                Action::Request { id, profile } => {
+                    let outcome = Outcome::Sent {
+                        profile: profile.clone(),
+                    };
+                    assert!(self.scenario.current().entry(id).is_none(), "{id} twice");
+                    self.scenario.tell(News::Requested { id, outcome });
+                    assert!(self.scenario.current().entry(id).is_some(), "A-11");
+                    self.send(id, profile, &mut asked);
+                }
+                Action::Repeat { id, profile } => {
+                    let outcome = Outcome::SentAgain;
+                    self.scenario.tell(News::Requested { id, outcome });
+                    self.send(id, profile, &mut asked);
+                }
+                Action::Retire(ids, why, how) => {
+                    self.retired.extend(ids.iter().map(|id| id.get()));
+                    self.scenario.tell(News::Retire {
+                        ids,
+                        aim: crate::model::news::Aim::Stay,
+                        why,
+                        how,
+                    });
+                }
+                Action::ListClaims(epoch) => self.lists.push(epoch),
+                Action::EnsureClaim(ensure) => self.ensures.push(ensure),
+                Action::Reserve(up_to) => self.reserves.push(up_to.get()),
+                Action::Keep(kept) => self.keeps.push(kept),
+                Action::KeepFailures(kept) => self.kept_failures.push(kept),
+                Action::Avoid(avoid) => self.avoids.push(avoid),
+                Action::Say(notice) => self.said.push(notice),
+            }
+        }
+        asked
+    }
+
+    fn send(&mut self, id: ExecutorId, profile: ProfileName, asked: &mut Vec<u64>) {
+        asked.push(id.get());
+        self.left.push((self.scenario.millis, id.get()));
+        let sent = self.scenario.now().tick;
+        let doubled = self.flights.insert(id, Flight { profile, sent });
+        assert!(doubled.is_none(), "{id} is in flight twice");
+        assert!(self.allocation.in_flight() as usize >= self.flights.len());
+    }
+
+    fn answer(&mut self, n: u64, reply: Reply) {
+        let why: Arc<str> = Arc::from("no");
+        let refused = Outcome::Refused(Arc::clone(&why));
+        let (outcome, answer) = match reply {
+            Reply::Created => (self.scenario.creation(n), Answer::Created),
+            Reply::Refused(kind) => (refused, Answer::Refused(kind, why)),
+            Reply::NameTaken => (Outcome::NameTaken, Answer::NameTaken),
+            Reply::Broke => (Outcome::Broke(Arc::clone(&why)), Answer::Trouble(None, why)),
+            Reply::Unreachable => (refused, Answer::Trouble(None, why)),
+            Reply::Wait(seconds) => {
+                let wait = Duration::from_secs(seconds);
+                (refused, Answer::Trouble(Some(wait), why))
+            }
+        };
+        self.answer_so(n, outcome, &answer);
+    }
+
+    fn answer_so(&mut self, n: u64, outcome: Outcome, answer: &Answer) {
+        let Flight { profile, sent } = self.flights.remove(&id(n)).unwrap();
+        self.scenario.requested(n, outcome);
+        let now = self.scenario.now();
+        let said = self.allocation.answered(&profile, sent, answer, now);
+        self.said.extend(said);
+    }
+
+    fn answer_all(&mut self, reply: impl Fn(u64, &ProfileName) -> Reply) {
+        for (id, flight) in self.flights.clone() {
+            self.answer(id.get(), reply(id.get(), &flight.profile));
+        }
+    }
+
+    /// Rounds, each of whose requests are answered a millisecond later, until one asks for nothing.
+    fn settle(&mut self, reply: impl Fn(u64, &ProfileName) -> Reply) {
+        for _ in 0..10_000 {
+            self.round();
+            if self.flights.is_empty() && !self.scenario.has_news() {
+                return;
+            }
+            self.scenario.pass(1);
+            self.answer_all(&reply);
+        }
+        panic!("it does not settle");
+    }
+
+    /// As many executors as are wanted, all of them running.
+    fn fill(&mut self) {
+        self.settle(|_, _| Reply::Created);
+        for n in self.ids_where(|class| matches!(class, Class::Pending(_))) {
+            self.scenario.runs(n);
+        }
+        self.round();
+    }
+
+    /// Those that run have run for long enough.
+    fn all_stay(&mut self) {
+        self.scenario.pass(61_000);
+        self.round();
+    }
+
+    /// Time passes as the actor lives it: a round at each wake, at each interval of a second, and whenever
+    /// something was heard. `step` is called before each round.
+    fn live(&mut self, millis: u64, mut step: impl FnMut(&mut Self)) {
+        let end = self.scenario.millis + millis;
+        while self.scenario.millis < end {
+            step(self);
+            self.round();
+            let wake = self
+                .wake
+                .map(|wake| u64::try_from(wake.since(at(0)).as_micros().div_ceil(1_000)).unwrap());
+            let next = self.scenario.millis + 1_000;
+            let next = if self.scenario.has_news() {
+                self.scenario.millis + 10
+            } else {
+                wake.map_or(next, |wake| wake.clamp(self.scenario.millis + 1, next))
+            };
+            self.scenario.millis = next.min(end);
+        }
+    }
+
+    /// What is shown as paused: why, since when and until when, in milliseconds.
+    fn pauses(&self) -> Vec<(Cause, u64, Option<u64>)> {
+        let millis = |tick: Tick| u64::try_from(tick.since(at(0)).as_millis()).unwrap();
+        let pauses = self.allocation.pauses(self.scenario.current());
+        (pauses.into_values())
+            .map(|pause| (pause.cause, millis(pause.since), pause.until.map(millis)))
+            .collect()
+    }
+
+    fn ids_where(&self, of: impl Fn(Class) -> bool) -> Vec<u64> {
+        let entries = self.scenario.current().entries.values();
+        entries
+            .filter(|entry| of(entry.class()))
+            .map(|entry| entry.id.get())
+            .collect()
+    }
+
+    /// What is over is told and gone, as LifecycleManager would see to.
+    fn bury(&mut self) {
+        for n in self.ids_where(|class| !class.is_live()) {
+            let entry = self.scenario.entry(n).cloned().unwrap();
+            if entry.uid().is_some() && !entry.is_gone() {
+                self.scenario.goes(n);
+            }
+            self.scenario.tell(News::Told { id: id(n) });
+        }
+        self.scenario.release();
+    }
+
+    fn live_of(&self, profile: &str) -> u32 {
+        self.scenario.counts(profile).live()
+    }
+
+    /// How many requests left within these milliseconds.
+    fn left_within(&self, from: u64, to: u64) -> usize {
+        let within = |(when, _): &&(u64, u64)| (from..to).contains(when);
+        self.left.iter().filter(within).count()
+    }
+}

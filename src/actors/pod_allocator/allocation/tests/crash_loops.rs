@@ -1,0 +1,332 @@
+//! Executors that end early, again and again.
+
+use super::*;
+use crate::actors::snapshot_store::ledger::Inheritance;
+use crate::model::Pod;
+use crate::model::pod::Disruption;
+use crate::testing::{running, terminating};
+
+/// Every executor of this profile is created, and ends at once with this code.
+fn dies_at_once(driver: &mut Driver, profile: &str, code: i32) {
+    driver.answer_all(|_, _| Reply::Created);
+    for n in driver.ids_where(|class| matches!(class, Class::Pending(_))) {
+        if driver.scenario.profile_of(n).as_str() == profile {
+            driver.scenario.exits(n, code);
+        } else {
+            driver.scenario.runs(n);
+        }
+    }
+    driver.bury();
+}
+
+/// Requests of a profile of this target that ends all its executors at once can be no more than these in so many
+/// seconds: what is out before the first early ends are seen, what is asked for before they exceed what is
+/// tolerated, and a probe for each step of the backoff.
+fn bound(target: usize, in_flight: usize, seconds: u64) -> usize {
+    let tolerated = (target / 20).max(1) + 1;
+    let (mut wait, mut at, mut probes) = (1, 1, 1);
+    while at <= seconds {
+        wait = (wait * 2).min(300);
+        (at, probes) = (at + wait, probes + 1);
+    }
+    target.min(tolerated + in_flight) + tolerated + probes
+}
+
+fn backoffs(said: &[Notice]) -> (usize, usize) {
+    let began = |notice: &&Notice| matches!(notice, Notice::BackoffBegan { .. });
+    let ended = |notice: &&Notice| matches!(notice, Notice::BackoffEnded { .. });
+    (
+        said.iter().filter(began).count(),
+        said.iter().filter(ended).count(),
+    )
+}
+
+// spec
+#[test]
+fn a_profile_that_dies_at_once_is_asked_for_less_and_less_and_said_once() {
+    for (target, code) in [(1, 1), (4, 1), (4, 0), (100, 137), (1_000, 1)] {
+        let mut driver = Driver::new(&[("default", target)]);
+        driver.live(600_000, |driver| dies_at_once(driver, "default", code));
+        let (most, requests) = (bound(target as usize, 32, 600), driver.left.len());
+        let minutes: Vec<usize> = (0..10)
+            .map(|minute| driver.left_within(minute * 60_000, (minute + 1) * 60_000))
+            .collect();
+        println!(
+            "{target} that exit {code}: {requests} requests (bound {most}), by minute {minutes:?}"
+        );
+        assert!(requests <= most, "{requests} > {most}");
+        assert!(minutes[1..].iter().all(|n| *n <= 2), "{minutes:?}");
+        assert!(
+            minutes[4..].iter().sum::<usize>() >= 1,
+            "and never given up"
+        );
+        assert_eq!(backoffs(&driver.said), (1, 0));
+    }
+}
+
+// spec
+#[test]
+fn another_profile_and_what_runs_already_are_not_touched() {
+    let mut driver = Driver::new(&[("bad", 6), ("good", 3)]);
+    driver.fill();
+    driver.all_stay();
+    let of = |driver: &Driver, profile: &str| {
+        let mut running = driver.ids_where(|class| class == Class::Running);
+        running.retain(|n| driver.scenario.profile_of(*n).as_str() == profile);
+        running
+    };
+    for n in of(&driver, "bad").into_iter().take(3) {
+        driver.scenario.exits(n, 1);
+    }
+    let mut minutes = 0;
+    driver.live(600_000, |driver| {
+        dies_at_once(driver, "bad", 1);
+        // The other profile loses one a minute, as executors do, and has it replaced at once.
+        let minute = driver.scenario.millis / 60_000;
+        if minute > minutes && driver.scenario.counts("good").running == 3 {
+            minutes = minute;
+            let oldest = of(driver, "good")[0];
+            driver.scenario.exits(oldest, 1);
+            driver.round();
+            assert_eq!(driver.live_of("good"), 3, "in the same round");
+        }
+    });
+    assert!(minutes > 5);
+    assert!(driver.retired.is_empty());
+    assert_eq!(of(&driver, "bad").len(), 3, "these run on");
+    assert_eq!(backoffs(&driver.said), (1, 0));
+}
+
+// spec
+#[test]
+fn it_heals_when_a_probe_stays_and_says_so_once() {
+    let mut driver = Driver::new(&[("default", 10)]);
+    driver.live(100_000, |driver| dies_at_once(driver, "default", 1));
+    assert_eq!(driver.live_of("default"), 0);
+    let healthy = |driver: &mut Driver| {
+        driver.answer_all(|_, _| Reply::Created);
+        for n in driver.ids_where(|class| matches!(class, Class::Pending(_))) {
+            driver.scenario.runs(n);
+        }
+    };
+    driver.live(61_000, healthy);
+    assert_eq!(driver.live_of("default"), 1, "the probe, alone");
+    driver.live(59_000, healthy);
+    assert_eq!(driver.live_of("default"), 10);
+    assert_eq!(backoffs(&driver.said), (1, 1));
+    driver.live(60_000, healthy);
+    assert!(
+        driver.keeps.last().unwrap().is_empty(),
+        "forgotten in the record too"
+    );
+}
+
+// spec: A-30
+#[test]
+fn disruptions_are_no_early_ends() {
+    let mut driver = Driver::new(&[("default", 10)]);
+    driver.live(60_000, |driver| {
+        driver.answer_all(|_, _| Reply::Created);
+        for n in driver.ids_where(|class| matches!(class, Class::Pending(_))) {
+            let disruption = Some(Disruption {
+                reason: "DeletionByTaintManager".into(),
+                message: None,
+            });
+            let pod = running(driver.scenario.pod(n));
+            driver.scenario.see(pod.clone());
+            driver.scenario.see(Pod { disruption, ..pod });
+            driver.scenario.goes(n);
+        }
+        driver.bury();
+        driver.scenario.pass(50);
+    });
+    assert!(driver.said.is_empty(), "{:?}", driver.said);
+    assert!(
+        driver.left.len() > 1_000,
+        "each is replaced: {}",
+        driver.left.len()
+    );
+}
+
+// spec: A-30
+#[test]
+fn news_of_one_that_stayed_long_ago_does_not_forgive_early_ends() {
+    let mut driver = Driver::new(&[("default", 2)]);
+    driver.fill();
+    driver.all_stay();
+    driver.scenario.exits(2, 1);
+    driver.bury();
+    let mut idle = false;
+    driver.live(600_000, |driver| {
+        driver.answer_all(|_, _| Reply::Created);
+        for n in driver.ids_where(|class| matches!(class, Class::Pending(_))) {
+            driver.scenario.exits(n, 1);
+        }
+        idle = !idle;
+        let registered = true;
+        driver.scenario.tell(News::Session {
+            id: id(1),
+            registered,
+            idle,
+        });
+        driver.bury();
+    });
+    assert!(
+        driver.left.len() <= 2 + bound(2, 1, 600),
+        "{}",
+        driver.left.len()
+    );
+    assert_eq!(backoffs(&driver.said), (1, 0));
+}
+
+// spec: A-30
+#[test]
+fn pods_that_are_deleted_before_they_ever_ran_are_early_ends_though_they_are_never_gone() {
+    let mut driver = Driver::new(&[("default", 4)]);
+    driver.live(600_000, |driver| {
+        driver.answer_all(|_, _| Reply::Created);
+        for n in driver.ids_where(|class| matches!(class, Class::Pending(_))) {
+            driver.scenario.terminates(n);
+        }
+    });
+    println!(
+        "pods that are terminated at once and never gone: {} in ten minutes",
+        driver.left.len()
+    );
+    assert!(
+        driver.left.len() <= bound(4, 32, 600),
+        "{}",
+        driver.left.len()
+    );
+}
+
+/// A profile of four in the midst of a backoff, whose probe has just been asked for.
+fn probing() -> (Driver, u64) {
+    let mut driver = Driver::new(&[("default", 4)]);
+    driver.live(900, |driver| dies_at_once(driver, "default", 1));
+    dies_at_once(&mut driver, "default", 1);
+    driver.round();
+    assert!(driver.flights.is_empty());
+    let before = driver.left.len();
+    for _ in 0..20 {
+        driver.scenario.pass(100);
+        driver.round();
+    }
+    assert_eq!(driver.left.len(), before + 1);
+    let probe = driver.left.last().unwrap().1;
+    (driver, probe)
+}
+
+// spec: A-30
+#[test]
+fn a_probe_that_goes_for_any_other_reason_is_followed_by_another_at_once() {
+    let (mut driver, probe) = probing();
+    driver.answer(probe, Reply::Refused(Kind::Quota));
+    driver.scenario.pass(1_000);
+    assert_eq!(driver.round(), [probe + 1], "refused");
+
+    let (mut driver, probe) = probing();
+    driver.answer(probe, Reply::Created);
+    driver.scenario.runs(probe);
+    driver.round();
+    driver.scenario.pass(5_000);
+    driver.scenario.terminates(probe);
+    assert_eq!(
+        driver.round(),
+        [probe + 1],
+        "deleted by someone while it ran; its node may be lost, and it never gone"
+    );
+
+    let (mut driver, probe) = probing();
+    driver.answer(probe, Reply::Created);
+    driver.scenario.want("default", 0);
+    driver.scenario.pass(11_000);
+    driver.round();
+    assert_eq!(driver.retired, [probe]);
+    driver.scenario.want("default", 4);
+    assert_eq!(driver.round(), [probe + 1], "chosen to go");
+}
+
+// spec: A-30
+#[test]
+fn while_the_probe_is_out_nothing_else_is_asked_for() {
+    let (mut driver, probe) = probing();
+    driver.answer(probe, Reply::Created);
+    driver.scenario.runs(probe);
+    let before = driver.left.len();
+    driver.live(59_000, |_| {});
+    assert_eq!(driver.left.len(), before);
+    driver.live(2_000, |_| {});
+    assert_eq!(
+        driver.left.len(),
+        before + 3 - 2,
+        "slow start: 1, and on with its answer"
+    );
+    driver.settle(|_, _| Reply::Created);
+    assert_eq!(driver.live_of("default"), 4);
+}
+
+// spec: O-30
+#[test]
+fn backoffs_are_kept_when_a_step_begins_and_not_as_time_passes() {
+    let mut driver = Driver::new(&[("default", 4)]);
+    driver.live(600_000, |driver| dies_at_once(driver, "default", 1));
+    let steps: Vec<Option<u32>> = (driver.keeps.iter())
+        .map(|kept| kept.values().next().map(|kept| kept.step))
+        .collect();
+    let expected: Vec<Option<u32>> = (1..=steps.len()).map(|n| u32::try_from(n).ok()).collect();
+    assert_eq!(steps, expected);
+    assert!((9..=10).contains(&steps.len()), "{steps:?}");
+}
+
+// spec: O-30, A-30
+#[test]
+fn a_successor_goes_on_with_the_backoff() {
+    let scenario = Scenario::before_adoption(&[("default", 4)], Inheritance::default());
+    let kept = BTreeMap::from([(
+        "default".into(),
+        Kept {
+            step: 5,
+            remaining: Duration::from_secs(16),
+        },
+    )]);
+    let inherited = Inherited {
+        reserved: Some(id(1_000)),
+        backoffs: kept,
+        ..Inherited::default()
+    };
+    let allocation = resuming(settings(), &inherited, scenario.now());
+    let mut driver = Driver::of(allocation, scenario);
+    driver.scenario.list(Vec::new());
+    driver.live(16_000, |_| {});
+    assert_eq!(driver.left.len(), 0);
+    driver.live(1_000, |driver| dies_at_once(driver, "default", 1));
+    assert_eq!(driver.left.len(), 1);
+    driver.live(31_000, |driver| dies_at_once(driver, "default", 1));
+    assert_eq!(driver.left.len(), 1, "the sixth step is 32 seconds");
+    driver.live(2_000, |driver| dies_at_once(driver, "default", 1));
+    assert_eq!(driver.left.len(), 2);
+}
+
+// spec: A-30
+#[test]
+fn what_ended_early_is_judged_once_however_often_it_is_seen() {
+    let mut driver = Driver::new(&[("default", 4)]);
+    driver.fill();
+    driver.all_stay();
+    driver.scenario.want("default", 5);
+    driver.settle(|_, _| Reply::Created);
+    driver.scenario.exits(5, 1);
+    driver.round();
+    for _ in 0..5 {
+        let pod = terminating(driver.scenario.pod(5));
+        driver.scenario.see(pod);
+        driver.round();
+    }
+    driver.scenario.tell(News::Told { id: id(5) });
+    driver.round();
+    driver.scenario.goes(5);
+    driver.round();
+    assert!(driver.said.is_empty(), "{:?}", driver.said);
+    assert_eq!(driver.live_of("default"), 5);
+}

@@ -1,0 +1,145 @@
+//! The application's failures, as the allocator's rounds count them.
+
+use super::*;
+use crate::model::Pod;
+use crate::model::reasoning::reason_of;
+use crate::testing::running;
+
+fn allows(max: u32) -> Settings {
+    let mut settings = settings();
+    settings.failures.max = Some(max);
+    settings
+}
+
+impl Driver {
+    /// Executor `n` exits so, which is told before or after the allocator's next round.
+    fn fails(&mut self, n: u64, code: i32, told_first: bool) {
+        self.scenario.exits(n, code);
+        if !told_first {
+            self.round();
+        }
+        let entry = Arc::clone(self.scenario.entry(n).unwrap());
+        let said = self
+            .allocation
+            .ended(&entry, &reason_of(&entry), self.scenario.now());
+        self.said.extend(said);
+        self.scenario.tell(News::Told { id: id(n) });
+        self.round();
+    }
+
+    fn spent(&self) -> usize {
+        let spent = |notice: &&Notice| matches!(notice, Notice::Spent { .. });
+        self.said.iter().filter(spent).count()
+    }
+}
+
+// spec: L-30
+#[test]
+fn whichever_subscriber_is_first_an_end_counts_once() {
+    for told_first in [false, true] {
+        let mut driver = Driver::with(allows(3), Scenario::new(&[("default", 10)]));
+        driver.fill();
+        driver.all_stay();
+        for n in 1..=3 {
+            driver.fails(n, 1, told_first);
+        }
+        assert_eq!(driver.spent(), 0, "exactly at the limit it goes on");
+        driver.fails(4, 0, told_first);
+        assert_eq!(driver.spent(), 0, "a clean exit is no failure");
+        driver.fails(5, 1, told_first);
+        assert_eq!(driver.spent(), 1);
+    }
+}
+
+// spec: A-30, L-30
+#[test]
+fn early_ends_in_one_backoff_count_once_whichever_subscriber_is_first() {
+    for told_first in [false, true] {
+        let mut driver = Driver::with(allows(2), Scenario::new(&[("default", 10)]));
+        driver.fill();
+        for n in 1..=10 {
+            driver.fails(n, 1, told_first);
+        }
+        // One that is tolerated, and the backoff with all that end in it.
+        assert_eq!(driver.spent(), 0, "{:?}", driver.said);
+        // The one that was asked for before the backoff is answered; the next that is asked for is the probe.
+        driver.answer_all(|_, _| Reply::Created);
+        driver.live(1_500, |_| {});
+        let probe = driver.flights.keys().last().unwrap().get();
+        driver.answer_all(|_, _| Reply::Created);
+        driver.scenario.runs(probe);
+        driver.round();
+        driver.fails(probe, 1, told_first);
+        assert_eq!(driver.spent(), 1, "the probe makes the next step");
+    }
+}
+
+// spec: L-30, O-30
+#[test]
+fn what_is_to_survive_a_restart_is_kept_when_it_changes() {
+    let mut driver = Driver::with(allows(3), Scenario::new(&[("default", 4)]));
+    driver.fill();
+    driver.all_stay();
+    assert!(driver.kept_failures.is_empty());
+    driver.fails(1, 1, false);
+    driver.live(5_000, |_| {});
+    assert_eq!(driver.kept_failures.len(), 1);
+    let kept = driver.kept_failures.remove(0);
+    assert!(kept.counted.contains(id(1)) && kept.all.len() == 1);
+    let inherited = Inherited {
+        reserved: Some(id(1_000)),
+        failures: kept,
+        ..Inherited::default()
+    };
+    let now = driver.scenario.now();
+    let scenario = std::mem::replace(&mut driver.scenario, Scenario::new(&[]));
+    let again = resuming(allows(0), &inherited, now);
+    let mut successor = Driver::of(again, scenario);
+    successor.round();
+    assert_eq!(
+        successor.spent(),
+        1,
+        "its limit is lower, and the count is known"
+    );
+}
+
+// spec: A-23, L-30
+#[test]
+fn a_refused_template_counts_once_a_block_and_not_once_a_try() {
+    let mut driver = Driver::with(allows(2), Scenario::new(&[("ok", 1), ("refused", 9)]));
+    let reply = |_: u64, profile: &ProfileName| match profile.as_str() {
+        "ok" => Reply::Created,
+        _ => Reply::Refused(Kind::Blocked),
+    };
+    driver.live(299_000, |driver| driver.answer_all(reply));
+    assert_eq!(driver.spent(), 0);
+    driver.live(302_000, |driver| driver.answer_all(reply));
+    assert_eq!(driver.spent(), 1, "the third block, after ten minutes");
+}
+
+// spec: L-32
+#[test]
+fn a_node_that_keeps_failing_executors_is_avoided_before_the_next_is_asked_for() {
+    let mut settings = allows(100);
+    settings.failures.node_max = Some(2);
+    let mut driver = Driver::with(settings, Scenario::new(&[("default", 4)]));
+    driver.fill();
+    for (n, node) in [(1, "bad"), (2, "bad"), (3, "good"), (4, "good")] {
+        let pod = Pod {
+            node: Some(Arc::from(node)),
+            ..running(driver.scenario.pod(n))
+        };
+        driver.scenario.see(pod);
+    }
+    driver.all_stay();
+    driver.fails(1, 1, true);
+    assert!(driver.avoids.is_empty());
+    driver.fails(2, 1, true);
+    let [Avoid { never, rather_not }] = &driver.avoids[..] else {
+        panic!("{:?}", driver.avoids)
+    };
+    assert_eq!(
+        (&**never, &**rather_not),
+        (&[Arc::from("bad")][..], &[][..])
+    );
+}

@@ -1,0 +1,134 @@
+//! Executors that are of use only together.
+
+use super::*;
+use crate::actors::pod_allocator::gang;
+use crate::actors::snapshot_store::ledger::Inheritance;
+use crate::testing::running;
+
+/// A driver that waits for a gang of four of the default profile.
+fn driver(targets: &[(&str, u32)], registered: bool) -> Driver {
+    let settings = Settings {
+        gang: Some(gang::Settings {
+            timeout: Duration::from_secs(60),
+            registered,
+        }),
+        ..settings()
+    };
+    Driver::with(settings, Scenario::new(targets))
+}
+
+/// All that is asked for is created; no more of the default profile run than that, and what is deleted goes.
+fn room_for(driver: &mut Driver, most: u32) {
+    driver.answer_all(|_, _| Reply::Created);
+    for n in driver.ids_where(Class::is_pending) {
+        let fits = driver.scenario.counts("default").running < most;
+        if fits || driver.scenario.profile_of(n).as_str() != "default" {
+            driver.scenario.runs(n);
+        }
+    }
+    driver.bury();
+}
+
+fn missed(driver: &Driver) -> Vec<(u32, u32)> {
+    let missed = |notice: &Notice| match notice {
+        Notice::GangMissed { least, there, .. } => Some((*least, *there)),
+        _ => None,
+    };
+    driver.said.iter().filter_map(missed).collect()
+}
+
+fn registers(driver: &mut Driver, n: u64) {
+    driver.scenario.tell(News::Session {
+        id: id(n),
+        registered: true,
+        idle: false,
+    });
+}
+
+// spec: B-20
+#[test]
+fn those_that_wait_are_released_those_that_run_stay_and_another_profile_is_not_touched() {
+    let mut driver = driver(&[("default", 6), ("other", 2)], false);
+    driver.live(60_500, |driver| room_for(driver, 3));
+    assert_eq!(missed(&driver), [(4, 3)]);
+    assert_eq!(driver.retired.len(), 3);
+    assert!(driver.ids_where(Class::is_pending).is_empty());
+    assert_eq!(driver.scenario.counts("default").running, 3);
+    assert_eq!(driver.scenario.counts("other").running, 2);
+    let left = driver.left.len();
+    driver.live(400, |driver| room_for(driver, 3));
+    assert_eq!(driver.left.len(), left, "it backs off");
+}
+
+// spec: B-20, A-30
+#[test]
+fn it_is_tried_again_less_and_less_often_until_there_is_room() {
+    let mut driver = driver(&[("default", 4)], false);
+    driver.live(1_800_000, |driver| room_for(driver, 3));
+    let (tries, asked) = (missed(&driver).len(), driver.left.len());
+    println!("{tries} tries in half an hour, {asked} requests");
+    assert!((10..=17).contains(&tries), "{tries} tries");
+    assert!(
+        asked <= 4 + tries,
+        "one that is missing for each try: {asked}"
+    );
+    driver.live(360_000, |driver| room_for(driver, 4));
+    assert_eq!(driver.scenario.counts("default").running, 4);
+    let over = |notice: &&Notice| matches!(notice, Notice::GangOver { .. });
+    assert_eq!(driver.said.iter().filter(over).count(), 1);
+    let n = driver.ids_where(|class| class == Class::Running)[0];
+    driver.scenario.exits(n, 0);
+    let tries = missed(&driver).len();
+    driver.live(600_000, |driver| room_for(driver, 3));
+    assert_eq!(
+        missed(&driver).len(),
+        tries,
+        "from then on one is as good as another"
+    );
+}
+
+// spec: B-20
+#[test]
+fn where_executors_register_those_that_run_without_having_done_so_are_not_there() {
+    let mut driver = driver(&[("default", 4)], true);
+    driver.live(50_000, |driver| room_for(driver, 4));
+    for n in [1, 2, 3] {
+        registers(&mut driver, n);
+    }
+    driver.live(11_000, |driver| room_for(driver, 4));
+    assert_eq!(missed(&driver), [(4, 3)]);
+    assert!(
+        driver.retired.is_empty(),
+        "what runs stays, registered or not"
+    );
+    registers(&mut driver, 4);
+    driver.round();
+    assert!(matches!(driver.said.last(), Some(Notice::GangOver { .. })));
+}
+
+// spec: B-20
+#[test]
+fn a_profile_that_is_added_is_a_gang_by_its_own_size() {
+    let mut driver = driver(&[("default", 0), ("new", 5)], false);
+    driver.allocation.know("new".into(), 5);
+    driver.live(60_500, |driver| driver.answer_all(|_, _| Reply::Created));
+    assert_eq!(missed(&driver), [(5, 0)]);
+}
+
+// spec: B-20, A-44
+#[test]
+fn adopted_executors_that_run_are_there_before_they_have_found_the_driver() {
+    let settings = Settings {
+        gang: Some(gang::Settings {
+            timeout: Duration::from_secs(5),
+            registered: true,
+        }),
+        ..settings()
+    };
+    let scenario = Scenario::before_adoption(&[("default", 5)], Inheritance::default());
+    let mut driver = Driver::with(settings, scenario);
+    let found = (1..=4).map(|n| running(driver.scenario.pod(n))).collect();
+    driver.scenario.list(found);
+    driver.live(30_000, |driver| driver.answer_all(|_, _| Reply::Created));
+    assert!(driver.retired.is_empty() && missed(&driver).is_empty());
+}

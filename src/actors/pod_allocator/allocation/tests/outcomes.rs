@@ -1,0 +1,454 @@
+//! What becomes of requests: unknown, refused, blocked, and the API server in trouble.
+
+use super::*;
+use crate::model::news::Found;
+
+/// A look-up by name, sent now, that finds nothing.
+fn find_nothing(driver: &mut Driver, n: u64) {
+    let (sent, epoch) = (driver.scenario.now().tick, driver.scenario.current().epoch);
+    driver.scenario.tell(News::LookedUp {
+        id: id(n),
+        sent,
+        epoch,
+        found: Found::Nothing,
+    });
+}
+
+/// Of these sayings, how many begin and how many end something.
+fn begun_and_ended(said: &[Notice]) -> (usize, usize) {
+    let begins = |notice: &&Notice| {
+        matches!(
+            notice,
+            Notice::BackoffBegan { .. } | Notice::HoldBegan { .. } | Notice::Degraded { .. }
+        )
+    };
+    let ends = |notice: &&Notice| {
+        matches!(
+            notice,
+            Notice::BackoffEnded { .. } | Notice::HoldEnded { .. } | Notice::Recovered { .. }
+        )
+    };
+    (
+        said.iter().filter(begins).count(),
+        said.iter().filter(ends).count(),
+    )
+}
+
+// spec: A-13
+#[test]
+fn an_unknown_request_is_repeated_after_a_backoff_under_its_own_name_and_never_under_another() {
+    let mut driver = Driver::new(&[("default", 1)]);
+    driver.round();
+    driver.answer(1, Reply::Broke);
+    assert_eq!(driver.round(), [0u64; 0], "not at once");
+    let mut gaps = Vec::new();
+    let mut last = 0;
+    driver.live(70_000, |driver| {
+        if let Some((when, 1)) = driver.left.last()
+            && *when > last
+        {
+            gaps.push(when - last);
+            last = *when;
+        }
+        driver.answer_all(|_, _| Reply::Broke);
+    });
+    assert!(
+        driver.left.iter().all(|(_, n)| *n == 1),
+        "{:?}",
+        driver.left
+    );
+    assert_eq!(
+        gaps,
+        [1_000, 2_000, 4_000, 8_000, 16_000],
+        "and room for its look-up"
+    );
+}
+
+// spec: A-13
+#[test]
+fn a_repeat_that_is_created_settles_it() {
+    let mut driver = Driver::new(&[("default", 1)]);
+    driver.round();
+    driver.answer(1, Reply::Broke);
+    driver.scenario.pass(1_000);
+    assert_eq!(driver.round(), [1]);
+    driver.answer(1, Reply::Created);
+    driver.live(100_000, |_| {});
+    assert_eq!(driver.left.len(), 2);
+}
+
+// spec
+#[test]
+fn a_repeat_that_is_refused_proves_nothing_and_is_not_repeated_before_the_look_up() {
+    for reply in [Reply::NameTaken, Reply::Refused(Kind::Quota)] {
+        let mut driver = Driver::new(&[("default", 1)]);
+        driver.round();
+        driver.answer(1, Reply::Broke);
+        driver.scenario.pass(1_000);
+        driver.round();
+        driver.answer(1, reply);
+        driver.live(40_000, |_| {});
+        assert_eq!(driver.left.len(), 2, "{reply:?}");
+        assert_eq!(driver.live_of("default"), 1, "it is counted");
+        find_nothing(&mut driver, 1);
+        assert_eq!(driver.round(), [2], "its place is free");
+    }
+}
+
+// spec: A-14
+#[test]
+fn repeats_stop_in_time_for_the_look_up() {
+    let mut driver = Driver::new(&[("default", 1)]);
+    driver.round();
+    driver.answer(1, Reply::Broke);
+    driver.live(300_000, |driver| driver.answer_all(|_, _| Reply::Broke));
+    let last = driver.left.last().unwrap().0;
+    assert!(last + 10_000 <= 60_000, "{:?}", driver.left);
+}
+
+// spec: A-13, I-3
+#[test]
+fn an_unknown_request_is_not_repeated_while_it_is_not_wanted() {
+    let mut driver = Driver::new(&[("default", 2)]);
+    driver.round();
+    driver.answer(1, Reply::Broke);
+    driver.scenario.want("default", 0);
+    driver.live(20_000, |_| {});
+    assert_eq!(driver.left.len(), 1);
+    driver.scenario.want("default", 1);
+    assert_eq!(driver.round(), [1], "it counts, and is wanted again");
+}
+
+// spec: L-14
+#[test]
+fn an_unknown_request_that_is_leaving_is_not_sent_again() {
+    let mut driver = Driver::new(&[("default", 1)]);
+    driver.round();
+    driver.answer(1, Reply::Broke);
+    driver.scenario.tell(News::Retire {
+        aim: crate::model::news::Aim::Stay,
+        ids: vec![id(1)],
+        why: Why::ApplicationEnded,
+        how: How::Delete,
+    });
+    driver.scenario.want("default", 0);
+    driver.live(50_000, |_| {});
+    assert_eq!(driver.left.len(), 1);
+}
+
+// spec: A-30
+#[test]
+fn an_unknown_request_is_not_repeated_while_its_profile_backs_off_unless_it_is_the_probe() {
+    let mut driver = Driver::new(&[("default", 6)]);
+    driver.settle(|_, _| Reply::Created);
+    driver.scenario.want("default", 7);
+    driver.round();
+    driver.answer(7, Reply::Broke);
+    for n in 1..=6 {
+        driver.scenario.exits(n, 1);
+    }
+    driver.scenario.pass(900);
+    driver.round();
+    let began = driver.scenario.millis;
+    driver.live(10_000, |driver| driver.answer_all(|_, _| Reply::Broke));
+    let (first, probe) = driver.left[7];
+    assert!(first >= began + 1_000, "{:?}", driver.left);
+    assert_eq!(probe, 8, "the probe is a new one");
+    assert!(
+        driver.left[7..].iter().all(|(_, n)| *n == probe),
+        "{:?}",
+        driver.left
+    );
+    assert!(driver.left.len() > 8, "and is repeated: {:?}", driver.left);
+}
+
+// spec: A-20
+#[test]
+fn retry_after_is_obeyed_and_is_no_failure() {
+    let mut driver = Driver::new(&[("default", 20)]);
+    for _ in 0..3 {
+        driver.round();
+        driver.answer_all(|_, _| Reply::Created);
+    }
+    driver.round();
+    assert_eq!(driver.flights.len(), 8);
+    let first = *driver.flights.keys().next().unwrap();
+    let told_at = driver.scenario.millis;
+    driver.answer(first.get(), Reply::Wait(7));
+    driver.answer_all(|_, _| Reply::Created);
+    driver.live(20_000, |driver| driver.answer_all(|_, _| Reply::Created));
+    let (next, _) = driver.left[15];
+    assert_eq!(next, told_at + 7_000);
+    assert_eq!(driver.live_of("default"), 20);
+    assert_eq!(begun_and_ended(&driver.said), (1, 1));
+}
+
+// spec: A-26
+#[test]
+fn an_outage_of_minutes_costs_few_requests_and_is_over_in_seconds() {
+    for reply in [Reply::Broke, Reply::Unreachable] {
+        let mut driver = Driver::new(&[("default", 50)]);
+        driver.fill();
+        driver.scenario.want("default", 100);
+        driver.left.clear();
+        let began = driver.scenario.millis;
+        driver.live(300_000, |driver| driver.answer_all(|_, _| reply));
+        let minute = driver.left_within(began + 120_000, began + 180_000);
+        println!(
+            "{reply:?}: {} requests in five minutes of outage, {minute} in the third",
+            driver.left.len()
+        );
+        assert!(
+            (10..=16).contains(&minute),
+            "one every five seconds: {minute}"
+        );
+        assert_eq!(begun_and_ended(&driver.said), (1, 0), "said once");
+        driver.live(5_000, |driver| {
+            for n in driver.ids_where(|class| class == Class::Unknown) {
+                if !driver.flights.contains_key(&id(n)) {
+                    find_nothing(driver, n);
+                }
+            }
+            driver.answer_all(|_, _| Reply::Created);
+        });
+        assert_eq!(driver.live_of("default"), 100);
+        assert_eq!(begun_and_ended(&driver.said), (1, 1));
+    }
+}
+
+// spec: A-26
+#[test]
+fn many_that_fail_together_are_one_step_of_the_backoff() {
+    let mut driver = Driver::new(&[("default", 100)]);
+    for _ in 0..5 {
+        driver.round();
+        driver.answer_all(|_, _| Reply::Created);
+    }
+    driver.round();
+    assert_eq!(driver.flights.len(), 32);
+    driver.answer_all(|_, _| Reply::Unreachable);
+    driver.round();
+    let wait = driver.wake.unwrap().since(driver.scenario.now().tick);
+    assert!(wait <= Duration::from_millis(200), "{wait:?}");
+}
+
+// spec: A-21
+#[test]
+fn a_full_quota_is_tried_a_few_times_a_minute_and_at_once_when_an_executor_ends() {
+    let mut driver = Driver::new(&[("default", 8)]);
+    let full = |n: u64, _: &ProfileName| match n {
+        1..=5 => Reply::Created,
+        _ => Reply::Refused(Kind::Quota),
+    };
+    driver.live(600_000, |driver| {
+        driver.answer_all(full);
+        for n in driver.ids_where(|class| matches!(class, Class::Pending(_))) {
+            driver.scenario.runs(n);
+        }
+        driver.bury();
+    });
+    let minute = driver.left_within(540_000, 600_000);
+    println!(
+        "{} requests in ten minutes of a full quota, {minute} in the last",
+        driver.left.len()
+    );
+    assert!((1..=2).contains(&minute), "{:?}", driver.left);
+    assert!(driver.left.len() < 25);
+    assert_eq!(begun_and_ended(&driver.said), (1, 0), "{:?}", driver.said);
+
+    let before = driver.left.len();
+    driver.scenario.exits(3, 1);
+    let now = driver.scenario.millis;
+    driver.round();
+    assert_eq!(driver.left_within(now, now + 1), 1, "at once");
+    driver.answer_all(full);
+    driver.live(10_000, |driver| driver.answer_all(full));
+    assert!(
+        driver.left.len() - before >= 4,
+        "and soon again, for quotas are reckoned late"
+    );
+    driver.live(60_000, |driver| driver.answer_all(|_, _| Reply::Created));
+    assert_eq!(driver.live_of("default"), 8);
+    assert_eq!(begun_and_ended(&driver.said), (1, 1));
+}
+
+// spec
+#[test]
+fn answers_to_requests_that_left_together_say_a_quota_is_full_once() {
+    let mut driver = Driver::new(&[("default", 100)]);
+    for _ in 0..5 {
+        driver.round();
+        driver.answer_all(|_, _| Reply::Created);
+    }
+    driver.round();
+    driver.scenario.pass(20);
+    driver.answer_all(|n, _| match n % 3 {
+        0 => Reply::Created,
+        _ => Reply::Refused(Kind::Quota),
+    });
+    assert_eq!(begun_and_ended(&driver.said), (1, 0), "{:?}", driver.said);
+    assert_eq!(driver.round(), [0u64; 0]);
+    let wait = driver.wake.unwrap().since(driver.scenario.now().tick);
+    assert_eq!(wait, Duration::from_secs(1));
+}
+
+// spec
+#[test]
+fn a_refused_template_blocks_its_profile_for_five_minutes_and_no_other() {
+    let mut driver = Driver::new(&[("bad", 10), ("good", 10)]);
+    driver.settle(|_, _| Reply::Created);
+    driver.left.clear();
+    driver.said.clear();
+    driver.scenario.want("bad", 20);
+    driver.scenario.want("good", 30);
+    let bad = |_: u64, profile: &ProfileName| match profile.as_str() {
+        "bad" => Reply::Refused(Kind::Blocked),
+        _ => Reply::Created,
+    };
+    driver.live(1_000, |driver| driver.answer_all(bad));
+    assert_eq!(driver.live_of("good"), 30);
+    let now = driver.scenario.millis;
+    driver.live(900_000, |driver| driver.answer_all(bad));
+    assert_eq!(
+        driver.left_within(now, now + 901_000),
+        3,
+        "{:?}",
+        driver.left
+    );
+    assert_eq!(begun_and_ended(&driver.said), (1, 0), "{:?}", driver.said);
+    assert_eq!(driver.live_of("bad"), 10);
+    driver.live(301_000, |driver| driver.answer_all(|_, _| Reply::Created));
+    assert_eq!(driver.live_of("bad"), 20);
+    assert_eq!(begun_and_ended(&driver.said), (1, 1));
+}
+
+// spec: A-45
+#[test]
+fn a_profile_whose_requests_always_break_starves_no_other() {
+    let mut driver = Driver::new(&[("a", 50), ("b", 50)]);
+    let reply = |_: u64, profile: &ProfileName| match profile.as_str() {
+        "a" => Reply::Broke,
+        _ => Reply::Created,
+    };
+    driver.live(60_000, |driver| {
+        driver.scenario.pass(5);
+        driver.answer_all(reply);
+    });
+    let live = driver.scenario.counts("b").live();
+    println!("beside a profile whose requests always break, {live} of 50 within a minute");
+    assert_eq!(live, 50);
+}
+
+// spec: A-24
+#[test]
+fn rights_template_and_namespace_are_fatal_only_while_there_never_was_an_executor() {
+    for kind in [Kind::Rights, Kind::Blocked, Kind::Namespace] {
+        let mut driver = Driver::new(&[("default", 3)]);
+        driver.round();
+        driver.answer(1, Reply::Refused(kind));
+        assert!(matches!(driver.said[..], [Notice::Fatal { kind: said, .. }] if said == kind));
+
+        let mut driver = Driver::new(&[("default", 3)]);
+        driver.round();
+        driver.answer(1, Reply::Created);
+        driver.scenario.exits(1, 0);
+        driver.bury();
+        driver.round();
+        driver.answer(2, Reply::Refused(kind));
+        assert!(matches!(driver.said[..], [Notice::HoldBegan { kind: said, .. }] if said == kind));
+    }
+    for kind in [Kind::Quota, Kind::Credentials] {
+        let mut driver = Driver::new(&[("default", 3)]);
+        driver.round();
+        driver.answer(1, Reply::Refused(kind));
+        assert!(matches!(driver.said[..], [Notice::HoldBegan { .. }]));
+    }
+}
+
+// spec: A-31
+#[test]
+fn a_profile_is_shown_as_paused_while_it_is_refused_and_lacks_executors() {
+    let mut driver = Driver::new(&[("default", 2)]);
+    driver.round();
+    driver.answer(1, Reply::Created);
+    driver.round();
+    assert_eq!(driver.pauses(), []);
+    driver.answer(2, Reply::Refused(Kind::Quota));
+    let quota = Cause::Refused(Kind::Quota);
+    driver.round();
+    assert_eq!(driver.pauses(), [(quota, 0, Some(1_000))]);
+    driver.scenario.pass(1_000);
+    driver.round();
+    assert_eq!(driver.pauses(), [(quota, 0, None)], "one is tried");
+    driver.answer(3, Reply::Refused(Kind::Blocked));
+    let blocked = Cause::Refused(Kind::Blocked);
+    assert_eq!(driver.pauses(), [(blocked, 0, Some(301_000))]);
+    driver.scenario.want("default", 1);
+    assert_eq!(driver.pauses(), [], "nobody wants more");
+}
+
+// spec
+#[test]
+fn a_profile_whose_executors_end_early_is_shown_as_paused_until_one_has_stayed() {
+    let mut driver = Driver::new(&[("default", 1)]);
+    for n in 1..=2 {
+        driver.round();
+        driver.answer(n, Reply::Created);
+        driver.scenario.runs(n);
+        driver.scenario.exits(n, 1);
+    }
+    driver.round();
+    let now = driver.scenario.now().tick.since(at(0)).as_millis() as u64;
+    assert_eq!(
+        driver.pauses(),
+        [(Cause::CrashLoop, now, Some(now + 1_000))]
+    );
+    driver.scenario.pass(1_000);
+    driver.round();
+    assert_eq!(
+        driver.pauses(),
+        [(Cause::CrashLoop, now, None)],
+        "the probe is out"
+    );
+    driver.answer(3, Reply::Created);
+    driver.scenario.runs(3);
+    driver.scenario.pass(60_000);
+    driver.round();
+    assert_eq!(driver.pauses(), []);
+}
+
+// spec: A-31
+#[test]
+fn a_hold_whose_reason_changes_is_said_with_its_new_reason() {
+    let mut driver = Driver::new(&[("default", 2)]);
+    driver.round();
+    driver.answer(1, Reply::Created);
+    driver.round();
+    driver.answer(2, Reply::Refused(Kind::Quota));
+    driver.scenario.pass(1_000);
+    driver.round();
+    driver.answer(3, Reply::Refused(Kind::Blocked));
+    let kinds: Vec<Kind> = (driver.said.iter())
+        .filter_map(|notice| match notice {
+            Notice::HoldBegan { kind, .. } => Some(*kind),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(kinds, [Kind::Quota, Kind::Blocked]);
+}
+
+// spec: A-21
+#[test]
+fn a_try_that_is_never_told_apart_from_trouble_does_not_hold_its_profile_for_ever() {
+    let mut driver = Driver::new(&[("default", 2)]);
+    driver.round();
+    driver.answer(1, Reply::Created);
+    driver.round();
+    driver.answer(2, Reply::Refused(Kind::Quota));
+    driver.scenario.pass(1_000);
+    assert_eq!(driver.round(), [3]);
+    driver.answer(3, Reply::Broke);
+    driver.live(60_000, |driver| driver.answer_all(|_, _| Reply::Created));
+    assert_eq!(driver.live_of("default"), 2);
+    assert_eq!(driver.ids_where(|class| class == Class::Unknown), [0u64; 0]);
+}

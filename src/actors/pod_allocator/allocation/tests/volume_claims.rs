@@ -1,0 +1,386 @@
+//! Claims on volumes: which are given to new executors, and who waits for one.
+
+mod making;
+
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::actors::snapshot_store::ledger::Inheritance;
+use crate::model::claims::{Claim, ClaimOwner, ClaimShape, ClaimTemplate, PodClaim};
+use crate::testing::{exited, running};
+
+/// What is asked for, in bytes.
+const SIZE: u64 = 10 << 30;
+
+fn shape(class: Option<&str>, bytes: u64) -> ClaimShape {
+    ClaimShape {
+        storage_class: class.map(Arc::from),
+        access_modes: BTreeSet::from(["ReadWriteOnce".into()]),
+        bytes,
+    }
+}
+
+fn claiming(reuse: bool, wait: bool) -> Settings {
+    let template = ClaimTemplate {
+        volume: "data".into(),
+        shape: shape(Some("fast"), SIZE),
+        owner: ClaimOwner::Application,
+    };
+    let claims = claims::Settings {
+        prefix: "a".into(),
+        reuse,
+        wait,
+        profiles: BTreeMap::from([("default".into(), Arc::from([template]))]),
+    };
+    Settings {
+        claims,
+        ..settings()
+    }
+}
+
+/// A claim that is old enough, and does for any executor.
+fn claim(name: &str) -> Claim {
+    let hours_ago = jiff::Timestamp::from_second(-36_000).unwrap();
+    Claim {
+        name: name.into(),
+        uid: format!("uid of {name}").into(),
+        ours: true,
+        record: Some("record".into()),
+        of_a_pod: false,
+        created: Some(hours_ago),
+        spent: false,
+        shape: shape(Some("fast"), SIZE),
+    }
+}
+
+fn own(n: u64) -> String {
+    format!("a-exec-{n}-data")
+}
+
+impl Driver {
+    /// A start long enough ago for earlier drivers' requests to be settled.
+    fn claims(wanted: u32, wait: bool) -> Self {
+        let scenario = Scenario::new(&[("default", wanted)]);
+        let mut driver = Self::with(claiming(true, wait), scenario);
+        driver.scenario.pass(11_000);
+        driver
+    }
+
+    /// A round, a list where one is asked for, and the round after that: who is asked for.
+    fn rounds(&mut self, claims: &[Claim]) -> Vec<u64> {
+        let mut asked = self.round();
+        while let Some(epoch) = self.lists.pop() {
+            let now = self.scenario.now().tick;
+            (self.allocation.claims()).listed(Some(claims.to_vec()), now, epoch);
+            asked.extend(self.round());
+        }
+        asked
+    }
+
+    /// The claim that an executor was given.
+    fn given(&mut self, n: u64) -> Option<String> {
+        let given = self.allocation.claims().given(id(n));
+        given.first().map(|claim| claim.name.to_string())
+    }
+
+    /// The request is answered: there is a pod with the claim that it was given, or its own.
+    fn creates(&mut self, n: u64) {
+        self.answer(n, Reply::Created);
+        let name = self.given(n).unwrap_or_else(|| own(n));
+        let mut pod = self.scenario.pod(n);
+        pod.volume_claims = Some(Arc::from([PodClaim {
+            volume: "data".into(),
+            name: name.into(),
+        }]));
+        self.scenario.see(pod);
+    }
+
+    /// So many executors run, each with a claim of its own.
+    fn with_claims(wanted: u32, wait: bool) -> (Self, Vec<Claim>) {
+        let mut driver = Self::claims(wanted, wait);
+        for _ in 0..10 {
+            for n in driver.rounds(&[]) {
+                driver.creates(n);
+                let pod = running(driver.scenario.pod(n));
+                driver.scenario.see(pod);
+            }
+        }
+        assert_eq!(driver.live_of("default"), wanted);
+        driver.ensures.clear();
+        driver.scenario.pass(61_000);
+        let claims = (1..=u64::from(wanted)).map(|n| claim(&own(n)));
+        (driver, claims.collect())
+    }
+}
+
+// spec: A-60
+#[test]
+fn a_claim_that_nobody_has_is_mounted_instead_of_a_new_one() {
+    let mut driver = Driver::claims(1, false);
+    assert_eq!(
+        driver.round(),
+        [0; 0],
+        "not before it is known what there is"
+    );
+    assert_eq!(driver.round(), [0; 0]);
+    assert_eq!(driver.lists.len(), 1, "one list at a time is asked for");
+    let now = driver.scenario.now().tick;
+    let there = vec![claim("a-exec-9-data")];
+    driver
+        .allocation
+        .claims()
+        .listed(Some(there), now, Epoch::default());
+    assert_eq!(driver.round(), [1]);
+    assert_eq!(driver.given(1), Some("a-exec-9-data".to_owned()));
+}
+
+// spec: A-60
+#[test]
+fn recent_claims_are_left_alone_until_they_are_as_old_as_a_request_can_be() {
+    let now = jiff::Timestamp::UNIX_EPOCH;
+    let recent = Claim {
+        created: Some(now - CREATION_TIMEOUT + Duration::from_secs(1)),
+        ..claim("recent")
+    };
+    let mut driver = Driver::claims(1, false);
+    assert_eq!(driver.rounds(std::slice::from_ref(&recent)), [1]);
+    assert_eq!(driver.given(1), None);
+    driver.answer(1, Reply::Unreachable);
+    // The server's clock may be wrong: by our own it is old enough by now.
+    driver.scenario.pass(61_000);
+    assert_eq!(driver.rounds(&[recent]), [2]);
+    assert_eq!(driver.given(2), Some("recent".to_owned()));
+}
+
+// spec: A-60
+#[test]
+fn where_claims_cannot_be_listed_none_is_reused_and_nobody_waits() {
+    let mut driver = Driver::claims(2, true);
+    assert_eq!(driver.round(), [0; 0]);
+    let (now, epoch) = (driver.scenario.now().tick, driver.lists.pop().unwrap());
+    driver.allocation.claims().listed(None, now, epoch);
+    assert_eq!(driver.round(), [1]);
+    driver.creates(1);
+    assert_eq!(
+        driver.round(),
+        [2],
+        "and a failed list is not asked for anew at once"
+    );
+    assert!(driver.lists.is_empty() && driver.given(2).is_none());
+}
+
+// spec: A-60
+#[test]
+fn what_is_of_another_class_or_too_small_or_goes_or_is_another_s_is_not_given_to_anybody() {
+    let unfit = [
+        Claim {
+            shape: shape(Some("slow"), SIZE),
+            ..claim("class")
+        },
+        Claim {
+            shape: shape(Some("fast"), SIZE - 1),
+            ..claim("small")
+        },
+        Claim {
+            spent: true,
+            ..claim("deleted")
+        },
+        Claim {
+            ours: false,
+            ..claim("foreign")
+        },
+        Claim {
+            of_a_pod: true,
+            ..claim("of a pod")
+        },
+        Claim {
+            record: Some("an older record".into()),
+            ..claim("old record")
+        },
+        Claim {
+            record: None,
+            ..claim("orphan")
+        },
+    ];
+    for wait in [false, true] {
+        let mut driver = Driver::claims(1, wait);
+        assert_eq!(driver.rounds(&unfit), [1], "and nobody waits for them");
+        assert_eq!(driver.given(1), None);
+    }
+    let larger = Claim {
+        shape: shape(Some("fast"), 2 * SIZE),
+        ..claim("larger")
+    };
+    let mut driver = Driver::claims(1, false);
+    driver.rounds(&[larger.clone(), claim("fits")]);
+    assert_eq!(
+        driver.given(1),
+        Some("fits".to_owned()),
+        "the smallest that does"
+    );
+    let mut driver = Driver::claims(1, false);
+    driver.rounds(&[larger]);
+    assert_eq!(driver.given(1), Some("larger".to_owned()));
+}
+
+// spec: A-60
+#[test]
+fn a_claim_that_any_snapshot_of_the_batch_mentions_is_in_use() {
+    let (mut driver, claims) = Driver::with_claims(2, false);
+    // It goes, and is gone in the latest snapshot; an earlier one of the same batch still has it.
+    driver.scenario.terminates(1);
+    driver.scenario.goes(1);
+    let now = driver.scenario.now().tick;
+    (driver.allocation.claims()).listed(Some(claims.clone()), now, Epoch::default());
+    assert_eq!(driver.round(), [3]);
+    assert_eq!(driver.given(3), None);
+    driver.answer(3, Reply::Unreachable);
+    // In the batch after that it is free.
+    driver.bury();
+    driver.round();
+    driver.scenario.pass(6_000);
+    assert_eq!(driver.rounds(&claims), [4]);
+    assert_eq!(driver.given(4), Some(own(1)));
+}
+
+// spec: A-60
+#[test]
+fn no_claim_is_given_to_two_also_while_no_pod_is_known() {
+    let mut driver = Driver::claims(2, false);
+    let there = [claim("one")];
+    assert_eq!(driver.rounds(&there), [1]);
+    driver.answer(1, Reply::Broke);
+    driver.scenario.pass(600);
+    let asked = driver.rounds(&there);
+    assert_eq!(asked, [2]);
+    assert_eq!(
+        driver.given(2),
+        None,
+        "the first one's request may yet commit"
+    );
+    // What is repeated is the same request.
+    driver.creates(2);
+    driver.scenario.pass(2_000);
+    assert_eq!(driver.rounds(&there), [1]);
+    assert_eq!(driver.given(1), Some("one".to_owned()));
+    // Once it is known not to have been made, it is free again.
+    driver.answer(1, Reply::Broke);
+    driver.scenario.pass(61_000);
+    let (sent, epoch) = (driver.scenario.now().tick, Epoch::default());
+    driver.scenario.tell(News::LookedUp {
+        id: id(1),
+        sent,
+        epoch,
+        found: crate::model::news::Found::Nothing,
+    });
+    assert_eq!(driver.rounds(&there), [3]);
+    assert_eq!(driver.given(3), Some("one".to_owned()));
+}
+
+// spec: A-60
+#[test]
+fn a_start_gives_nobody_a_claim_that_an_earlier_driver_s_request_may_yet_have() {
+    let mut driver = Driver::with(claiming(true, false), Scenario::new(&[("default", 1)]));
+    assert_eq!(driver.rounds(&[claim("one")]), [1]);
+    assert_eq!(driver.given(1), None);
+}
+
+// spec: A-60
+#[test]
+fn an_executor_waits_for_the_claim_of_one_that_goes_and_others_do_not() {
+    let (mut driver, claims) = Driver::with_claims(3, true);
+    driver.scenario.terminates(2);
+    driver.round();
+    driver.scenario.pass(1_000);
+    assert_eq!(
+        driver.rounds(&claims),
+        [0; 0],
+        "there are as many claims as executors wanted"
+    );
+    // One more is wanted than there are claims: that one need not wait.
+    driver.scenario.want("default", 4);
+    driver.scenario.pass(6_000);
+    assert_eq!(driver.rounds(&claims), [4]);
+    assert_eq!(driver.given(4), None);
+    driver.creates(4);
+    driver.scenario.goes(2);
+    driver.bury();
+    driver.round();
+    driver.scenario.pass(6_000);
+    assert_eq!(driver.rounds(&claims), [5]);
+    assert_eq!(driver.given(5), Some(own(2)));
+}
+
+// spec: A-60
+#[test]
+fn without_waiting_a_new_claim_takes_the_place_of_one_that_is_not_free_yet() {
+    let (mut driver, claims) = Driver::with_claims(3, false);
+    driver.scenario.terminates(2);
+    assert_eq!(driver.rounds(&claims), [4]);
+    assert_eq!(driver.given(4), None);
+}
+
+// spec: A-60
+#[test]
+fn nobody_waits_for_ever_for_a_claim_that_is_not_given_back() {
+    // Its pod stays Terminating, and was told to be lost.
+    let (mut driver, claims) = Driver::with_claims(2, true);
+    driver.scenario.terminates(1);
+    driver.round();
+    driver.scenario.pass(6_000);
+    assert_eq!(driver.rounds(&claims), [0; 0]);
+    driver.scenario.tell(News::Told { id: id(1) });
+    driver.scenario.pass(6_000);
+    assert_eq!(driver.rounds(&claims), [3]);
+
+    // Its pod has ended, and cannot be deleted.
+    let (mut driver, claims) = Driver::with_claims(2, true);
+    let pod = exited(driver.scenario.pod(1), 0);
+    driver.scenario.see(pod);
+    driver.round();
+    driver.scenario.pass(6_000);
+    assert_eq!(driver.rounds(&claims), [0; 0]);
+    driver.scenario.pass(61_000);
+    assert_eq!(driver.rounds(&claims), [3]);
+
+    // It is deleted while somebody waits for it.
+    let (mut driver, claims) = Driver::with_claims(2, true);
+    driver.scenario.terminates(1);
+    driver.round();
+    driver.scenario.pass(6_000);
+    assert_eq!(driver.rounds(&claims), [0; 0]);
+    driver.scenario.pass(6_000);
+    assert_eq!(driver.rounds(&claims[1..]), [3]);
+}
+
+// spec: A-60
+#[test]
+fn a_recent_claim_is_waited_for_until_it_is_old_enough_by_either_clock() {
+    let ahead = Claim {
+        created: Some(jiff::Timestamp::from_second(86_400).unwrap()),
+        ..claim("ahead")
+    };
+    let mut driver = Driver::claims(1, true);
+    let mut waited = 0;
+    while driver.rounds(std::slice::from_ref(&ahead)).is_empty() {
+        driver.scenario.pass(1_000);
+        waited += 1;
+        assert!(waited <= 61, "the server's clock is a day ahead");
+    }
+    assert!(waited >= 55, "{waited}");
+    assert_eq!(driver.given(1), Some("ahead".to_owned()));
+}
+
+// spec: A-60
+#[test]
+fn where_a_pod_cannot_be_read_nobody_knows_which_claims_are_free() {
+    let mut scenario = Scenario::before_adoption(&[("default", 2)], Inheritance::default());
+    let mut pod = crate::model::pod::tests::pending("a", 1, "u1", 1);
+    pod.phase = crate::model::pod::Phase::unreadable();
+    scenario.list(vec![pod]);
+    let mut driver = Driver::with(claiming(true, false), scenario);
+    driver.scenario.pass(11_000);
+    let asked = driver.rounds(&[claim("whose")]);
+    assert_eq!(asked.len(), 1);
+    assert_eq!(driver.given(asked[0]), None);
+}

@@ -1,0 +1,238 @@
+//! When an application has failed too often.
+
+use super::*;
+use crate::actors::pod_allocator::crash_loop::CrashLoop;
+use crate::model::news::Outcome;
+use crate::model::reason::Evidence;
+use crate::model::{LossClass, LossReason};
+use crate::testing::Scenario;
+
+fn settings(max: Option<u32>, window: u64) -> Settings {
+    Settings {
+        max,
+        window: Duration::from_secs(window),
+        rules: Vec::new(),
+        node_max: None,
+    }
+}
+
+fn failures(max: Option<u32>, window: u64) -> Failures {
+    Failures::resume(settings(max, window), &KeptFailures::default(), now(0))
+}
+
+fn now(millis: u64) -> Now {
+    let since = Duration::from_millis(millis);
+    let wall = jiff::Timestamp::UNIX_EPOCH.checked_add(since).unwrap();
+    Now::new(Tick::after_start(since), wall)
+}
+
+fn reason(class: LossClass, exit_code: Option<i32>) -> LossReason {
+    LossReason {
+        class,
+        exit_code,
+        by_application: class.by_application(),
+        failure: class.is_failure(exit_code),
+        message: "ended with exit 1".to_owned(),
+        evidence: Evidence::default(),
+    }
+}
+
+fn entry(n: u64) -> Arc<Entry> {
+    let mut scenario = Scenario::new(&[("default", 1)]);
+    let profile = "default".into();
+    scenario.requested(n, Outcome::Sent { profile });
+    Arc::clone(scenario.entry(n).unwrap())
+}
+
+/// Executor `n` exits with 1 at this time; whether that was one too many.
+fn fail(failures: &mut Failures, n: u64, millis: u64) -> Option<Spent> {
+    let reason = reason(LossClass::Exited, Some(1));
+    failures.ended(&entry(n), &reason, None, now(millis))
+}
+
+// spec: L-30
+#[test]
+fn exactly_at_the_limit_the_application_goes_on_and_one_more_ends_it_once() {
+    let mut failures = failures(Some(3), 3_600);
+    for n in 1..=3 {
+        assert_eq!(fail(&mut failures, n, n), None);
+    }
+    let Spent(why) = fail(&mut failures, 4, 4).unwrap();
+    assert_eq!(
+        &*why,
+        "4 failures within 1h, and failures.max allows 3; the last: executor 4: Exited: ended with exit 1"
+    );
+    assert_eq!(fail(&mut failures, 5, 5), None, "said once");
+    assert_eq!(failures.spent(now(6).tick), None);
+}
+
+// spec: L-30
+#[test]
+fn of_two_in_two_seconds_the_third_ends_the_application_inside_and_does_not_outside() {
+    let mut inside = failures(Some(2), 2);
+    fail(&mut inside, 1, 0);
+    fail(&mut inside, 2, 1_000);
+    assert!(fail(&mut inside, 3, 1_999).is_some());
+    let mut outside = failures(Some(2), 2);
+    fail(&mut outside, 1, 0);
+    fail(&mut outside, 2, 1_000);
+    assert_eq!(fail(&mut outside, 3, 2_000), None);
+    assert!(fail(&mut outside, 4, 2_999).is_some());
+}
+
+// spec: L-30
+#[test]
+fn without_a_limit_of_its_own_it_follows_the_most_that_were_ever_wanted() {
+    for (wanted, limit) in [
+        (&[0][..], 3),
+        (&[1], 3),
+        (&[2], 4),
+        (&[10, 0], 20),
+        (&[u32::MAX], u32::MAX),
+    ] {
+        let mut failures = failures(None, 0);
+        wanted.iter().for_each(|n| failures.wanted(*n));
+        assert_eq!(failures.limit(), limit, "{wanted:?}");
+    }
+    let mut none = failures(Some(0), 0);
+    assert!(fail(&mut none, 1, 0).is_some(), "none is put up with");
+}
+
+// spec: L-30
+#[test]
+fn disruptions_and_clean_exits_are_never_counted() {
+    let mut failures = failures(Some(0), 0);
+    for (n, class) in (1..).zip([
+        LossClass::Evicted,
+        LossClass::Preempted,
+        LossClass::NodeLost,
+    ]) {
+        let reason = reason(class, Some(137));
+        assert_eq!(failures.ended(&entry(n), &reason, None, now(0)), None);
+    }
+    let clean = reason(LossClass::Exited, Some(0));
+    assert_eq!(failures.ended(&entry(9), &clean, None, now(0)), None);
+    assert_eq!(failures.keep(), None, "and there is nothing to write");
+}
+
+// spec: L-30, O-30
+#[test]
+fn that_the_budget_is_spent_survives_a_restart_also_when_the_failures_have_left_the_window() {
+    let mut spent = failures(Some(0), 2);
+    let why = fail(&mut spent, 1, 0).unwrap();
+    let kept = spent.keep().unwrap();
+    let mut successor = Failures::resume(settings(Some(0), 2), &kept, now(60_000));
+    assert_eq!(successor.spent(now(60_000).tick), Some(why));
+    assert_eq!(successor.spent(now(60_001).tick), None, "said once");
+    assert_eq!(successor.keep(), None, "and there is nothing new to write");
+}
+
+// spec: L-31, O-30
+#[test]
+fn a_rule_that_stops_the_application_stops_its_successor_too() {
+    let mut stopped = failures(Some(9), 0);
+    stopped.settings.rules = vec![Rule {
+        exit_codes: [1].into(),
+        classes: Default::default(),
+        conditions: Default::default(),
+        action: Verdict::Stop,
+    }];
+    let why = fail(&mut stopped, 1, 0).unwrap();
+    let kept = stopped.keep().unwrap();
+    let mut successor = Failures::resume(settings(Some(9), 0), &kept, now(1));
+    assert_eq!(successor.spent(now(1).tick), Some(why));
+}
+
+// spec: L-30, L-1, O-30
+#[test]
+fn counts_survive_a_restart_and_an_end_that_is_told_again_counts_once() {
+    let mut before = failures(Some(2), 3_600);
+    before.wanted(7);
+    fail(&mut before, 1, 0);
+    fail(&mut before, 2, 0);
+    let kept = before.keep().unwrap();
+    assert_eq!(before.keep(), None, "written when it changes");
+    let mut after = Failures::resume(settings(Some(2), 3_600), &kept, now(1_000));
+    assert_eq!(fail(&mut after, 2, 1_000), None, "its pod was still there");
+    assert!(fail(&mut after, 3, 1_000).is_some());
+    // One that had been spent, and was not carried out, is said by the next.
+    let kept = after.keep().unwrap();
+    let mut third = Failures::resume(settings(Some(2), 3_600), &kept, now(2_000));
+    assert!(third.spent(now(2_000).tick).is_some());
+}
+
+// spec: A-30, L-30
+#[test]
+fn early_ends_of_one_backoff_period_count_once() {
+    let backoff = boatswain_agent::backoff::Backoff {
+        initial: Duration::from_secs(1),
+        max: Duration::from_secs(60),
+    };
+    let (mut failures, mut looping) = (failures(Some(100), 0), CrashLoop::default());
+    let mut end = |failures: &mut Failures, n: u64| {
+        let entry = entry(n);
+        looping.ended(entry.id, true, 4, &backoff, now(0).tick);
+        let period = looping.period_of(entry.id);
+        let reason = reason(LossClass::Exited, Some(1));
+        failures.ended(&entry, &reason, period, now(0));
+        failures.all.count(now(0).tick)
+    };
+    assert_eq!(end(&mut failures, 1), 1);
+    assert_eq!(end(&mut failures, 2), 2, "with it the backoff begins");
+    for n in 3..50 {
+        assert_eq!(end(&mut failures, n), 2);
+    }
+    assert!(failures.keep().unwrap().counted.contains(entry(49).id));
+}
+
+// spec: A-23, L-30
+#[test]
+fn a_refused_template_counts_and_a_rule_can_say_otherwise() {
+    let refusal = LossReason::of_a_refusal("spec.containers[0].image: Required value");
+    let mut failures = failures(Some(0), 0);
+    let Spent(why) = failures.refused(&"gpu".into(), &refusal, now(0)).unwrap();
+    assert!(
+        why.contains("profile gpu: TemplateRefused: spec.containers[0].image"),
+        "{why}"
+    );
+    let rules = vec![Rule {
+        exit_codes: Default::default(),
+        classes: [LossClass::TemplateRefused].into(),
+        conditions: Default::default(),
+        action: Verdict::Ignore,
+    }];
+    let lenient = Settings {
+        rules,
+        ..settings(Some(0), 0)
+    };
+    let mut failures = Failures::resume(lenient, &KeptFailures::default(), now(0));
+    assert_eq!(failures.refused(&"gpu".into(), &refusal, now(0)), None);
+}
+
+// spec: L-31
+#[test]
+fn a_rule_that_says_stop_ends_the_application_at_once() {
+    let rules = vec![Rule {
+        exit_codes: [77].into(),
+        classes: Default::default(),
+        conditions: Default::default(),
+        action: Verdict::Stop,
+    }];
+    let settings = Settings {
+        rules,
+        ..settings(Some(100), 0)
+    };
+    let mut failures = Failures::resume(settings, &KeptFailures::default(), now(0));
+    assert_eq!(fail(&mut failures, 1, 0), None);
+    let seen = reason(LossClass::Exited, Some(77));
+    let Spent(why) = failures.ended(&entry(2), &seen, None, now(0)).unwrap();
+    assert!(
+        why.starts_with("a rule of failures.rules says so: executor 2"),
+        "{why}"
+    );
+    assert_eq!(
+        failures.ended(&entry(3), &seen, None, now(0)),
+        None,
+        "said once"
+    );
+}

@@ -1,0 +1,119 @@
+//! What of the allocator's sayings lasts, and so is worth an event on the driver's pod (spec O-45).
+
+use super::decision::Notice;
+use super::refusal::Kind;
+use crate::actors::event_recorder::events::Note;
+
+/// The note that goes with a saying, where one does.
+pub fn note(notice: &Notice) -> Option<Note> {
+    let of = |reason, about: &str, text: String, warning| {
+        Some(Note {
+            reason,
+            about: about.to_owned(),
+            text,
+            warning,
+        })
+    };
+    match notice {
+        Notice::HoldBegan {
+            profile, kind, why, ..
+        } => {
+            let reason = match kind {
+                Kind::Quota => "QuotaExceeded",
+                Kind::Blocked => "TemplateRefused",
+                Kind::Rights => "RightMissing",
+                Kind::Credentials => "CredentialsRefused",
+                Kind::Namespace => "NamespaceUnusable",
+            };
+            of(
+                reason,
+                profile.as_str(),
+                format!("profile {profile}: {why}"),
+                true,
+            )
+        }
+        Notice::BackoffBegan { profile, .. } => {
+            let text = format!("executors of profile {profile} end early, again and again");
+            of("CrashLoop", profile.as_str(), text, true)
+        }
+        Notice::BackoffEnded { profile, .. } => {
+            let text = format!("an executor of profile {profile} stayed: all are requested again");
+            of("CrashLoopOver", profile.as_str(), text, false)
+        }
+        Notice::Spent { why } => of("FailureBudgetSpent", "", why.to_string(), true),
+        Notice::Enough { made } => {
+            let text = format!("the application has had {made} executors, as many as it may");
+            of("ExecutorsUsedUp", "", text, true)
+        }
+        Notice::GangMissed {
+            profile,
+            least,
+            there,
+            ..
+        } => {
+            let text = format!(
+                "{there} of profile {profile} came in time, and fewer than {least} are of no use: those that wait go"
+            );
+            of("GangMissed", profile.as_str(), text, true)
+        }
+        Notice::GangOver { profile, .. } => {
+            let text = format!(
+                "enough executors of profile {profile} are there, or nobody wants them any more"
+            );
+            of("GangOver", profile.as_str(), text, false)
+        }
+        Notice::HoldEnded { .. }
+        | Notice::Degraded { .. }
+        | Notice::Recovered { .. }
+        | Notice::Fatal { .. }
+        | Notice::OutOfIds => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    // spec: O-45
+    #[test]
+    fn what_lasts_is_announced_and_what_passes_is_not() {
+        let profile = || "gpu".into();
+        let wait = Duration::ZERO;
+        let held = |kind| Notice::HoldBegan {
+            profile: profile(),
+            kind,
+            why: "quota q is used up".into(),
+            wait,
+        };
+        let reason = |notice: &Notice| note(notice).map(|note| note.reason);
+        assert_eq!(reason(&held(Kind::Quota)), Some("QuotaExceeded"));
+        assert_eq!(reason(&held(Kind::Blocked)), Some("TemplateRefused"));
+        let began = Notice::BackoffBegan {
+            profile: profile(),
+            wait,
+        };
+        assert_eq!(reason(&began), Some("CrashLoop"));
+        let spent = Notice::Spent {
+            why: "5 failures".into(),
+        };
+        assert_eq!(
+            note(&spent).map(|note| (note.reason, note.text)),
+            Some(("FailureBudgetSpent", "5 failures".to_owned()))
+        );
+        let missed = Notice::GangMissed {
+            profile: profile(),
+            least: 4,
+            there: 3,
+            wait,
+        };
+        assert_eq!(reason(&missed), Some("GangMissed"));
+        let passing = Notice::Degraded { why: "503".into() };
+        assert_eq!(note(&passing), None);
+        assert_eq!(
+            note(&held(Kind::Quota)).map(|note| note.text),
+            Some("profile gpu: quota q is used up".to_owned())
+        );
+    }
+}

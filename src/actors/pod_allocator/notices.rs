@@ -1,0 +1,91 @@
+//! What the allocator says to people, as lines of the log (spec A-31, O-40).
+
+use super::decision::Notice;
+use super::refusal::Kind;
+use crate::telemetry::millis;
+
+/// Writes it down.
+pub fn log(notice: &Notice) {
+    match notice {
+        Notice::BackoffBegan { profile, wait } => tracing::warn!(
+            profile = profile.as_str(),
+            wait_ms = millis(*wait),
+            "executors end early, again and again: backing off, then one at a time is tried"
+        ),
+        Notice::BackoffEnded { profile, after } => tracing::info!(
+            profile = profile.as_str(),
+            duration_ms = millis(*after),
+            "an executor stayed: no longer backing off"
+        ),
+        Notice::GangMissed {
+            profile,
+            least,
+            there,
+            wait,
+        } => tracing::warn!(
+            profile = profile.as_str(),
+            least,
+            there,
+            wait_ms = millis(*wait),
+            "too few executors of this profile came in time: those that wait are let go, and asked for again later"
+        ),
+        Notice::GangOver { profile, after } => tracing::info!(
+            profile = profile.as_str(),
+            duration_ms = millis(*after),
+            "no longer waiting for enough executors of this profile"
+        ),
+        Notice::HoldBegan {
+            profile,
+            kind,
+            why,
+            wait,
+        } => tracing::warn!(
+            profile = profile.as_str(),
+            reason = ?kind,
+            error = &**why,
+            wait_ms = millis(*wait),
+            hint = hint(*kind),
+            "the API server refuses executors of this profile: waiting"
+        ),
+        Notice::HoldEnded { profile, after } => tracing::info!(
+            profile = profile.as_str(),
+            duration_ms = millis(*after),
+            "the API server accepts executors of this profile again"
+        ),
+        Notice::Degraded { why } => {
+            tracing::warn!(error = &**why, "requests for executors fail: backing off");
+        }
+        Notice::Recovered { after } => {
+            tracing::info!(
+                duration_ms = millis(*after),
+                "requests for executors are answered again"
+            );
+        }
+        Notice::Spent { why } => {
+            tracing::error!(
+                why = &**why,
+                "the application has failed too often: it ends"
+            );
+        }
+        // Whoever ends the driver for it says so.
+        Notice::Fatal { .. } => {}
+        Notice::Enough { made } => tracing::warn!(
+            made,
+            "the application has had as many executors as app.max_executors allows: no more are requested"
+        ),
+        Notice::OutOfIds => {
+            tracing::error!("all executor ids are used up: no more executors can be requested");
+        }
+    }
+}
+
+/// What to do about a refusal.
+fn hint(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Quota => "raise the quota, or want fewer executors: it is tried again when one ends",
+        Kind::Blocked => "mend the profile as the server says: it is tried again in 5 minutes",
+        Kind::Rights => "grant it, or run with an account that has it: see README, \"Rights\"",
+        Kind::Credentials => "look at the kubeconfig's user, or at the pod's service account",
+        Kind::Namespace => "create the namespace, or set cluster.namespace",
+    }
+}

@@ -1,0 +1,215 @@
+//! How long executors may wait to run.
+
+use super::*;
+use crate::model::executor::How;
+use crate::model::news::{Aim, News, Outcome};
+use crate::testing::{Scenario, at, id, running};
+
+/// Executors on their ledger, one of them per number, and who waits.
+struct World {
+    scenario: Scenario,
+    waiting: Waiting,
+    overdue: Vec<(u64, u64, String)>,
+}
+
+impl World {
+    fn new(pending_timeout: Option<u64>) -> Self {
+        let settings = Settings {
+            pending_timeout: pending_timeout.map(Duration::from_secs),
+            stuck_after: Duration::from_secs(30),
+        };
+        Self {
+            scenario: Scenario::new(&[("default", 9)]),
+            waiting: Waiting::new(settings),
+            overdue: Vec::new(),
+        }
+    }
+
+    fn start(&mut self, n: u64) {
+        let profile = "default".into();
+        self.scenario.requested(n, Outcome::Sent { profile });
+        self.scenario.created(n);
+        self.look(n);
+    }
+
+    fn look(&mut self, n: u64) {
+        let now = self.scenario.now().tick;
+        match self.scenario.entry(n) {
+            Some(entry) => self.waiting.see(entry, now),
+            None => self.waiting.left(id(n)),
+        }
+    }
+
+    fn waits(&mut self, n: u64, reason: &str, message: &str) {
+        let pod = Pod {
+            scheduling: Scheduling::Bound,
+            executor: ContainerState::Waiting {
+                reason: Some(reason.into()),
+                message: Some(message.into()),
+            },
+            ..self.scenario.pod(n)
+        };
+        self.scenario.see(pod);
+        self.look(n);
+    }
+
+    /// Seconds pass; who is overdue goes.
+    fn seconds(&mut self, seconds: u64) {
+        for _ in 0..seconds {
+            self.scenario.pass(1_000);
+            let scenario = &self.scenario;
+            let overdue = self
+                .waiting
+                .overdue(|id| scenario.entry(id.get()), scenario.now().tick);
+            for (id, why) in overdue {
+                let second = self.scenario.millis / 1_000;
+                self.overdue.push((id.get(), second, format!("{why:?}")));
+                self.scenario.tell(News::Retire {
+                    ids: vec![id],
+                    aim: Aim::Stay,
+                    why,
+                    how: How::Delete,
+                });
+                self.look(id.get());
+            }
+        }
+    }
+
+    fn who(&self) -> Vec<(u64, u64)> {
+        self.overdue.iter().map(|(n, at, _)| (*n, *at)).collect()
+    }
+}
+
+// spec: A-51, L-20
+#[test]
+fn what_cannot_heal_ends_after_stuck_after_as_one_that_cannot_start() {
+    for reason in HOPELESS {
+        let mut world = World::new(None);
+        world.start(1);
+        world.seconds(5);
+        world.waits(1, reason, "secret \"db\" not found");
+        world.seconds(100);
+        assert_eq!(world.who(), [(1, 35)], "{reason}");
+        let said = &world.overdue[0].2;
+        assert!(
+            said.starts_with("NeverStarts(30s") && said.contains("db"),
+            "{said}"
+        );
+    }
+}
+
+// spec: A-51, L-20
+#[test]
+fn an_image_that_does_not_come_has_five_minutes_or_the_pending_timeout() {
+    for (timeout, at) in [(None, 310), (Some(600), 600), (Some(60), 60)] {
+        let mut world = World::new(timeout);
+        world.start(1);
+        world.seconds(10);
+        world.waits(1, "ErrImagePull", "manifest unknown");
+        world.seconds(10);
+        // The two follow one another for as long as it lasts.
+        world.waits(1, "ImagePullBackOff", "Back-off pulling image");
+        world.seconds(700);
+        assert_eq!(world.who(), [(1, at)], "{timeout:?}");
+        let said = &world.overdue[0].2;
+        assert!(said.starts_with("PendingTimeout("), "{said}");
+        assert!(
+            said.contains("ImagePullBackOff: Back-off pulling image"),
+            "{said}"
+        );
+    }
+}
+
+// spec: A-50
+#[test]
+fn whoever_waits_longer_than_the_pending_timeout_goes_and_by_default_nobody() {
+    let mut world = World::new(Some(60));
+    world.start(1);
+    world.seconds(20);
+    world.start(2);
+    world.seconds(10);
+    let pod = running(world.scenario.pod(2));
+    world.scenario.see(pod);
+    world.look(2);
+    world.seconds(100);
+    assert_eq!(world.who(), [(1, 60)]);
+    assert!(
+        world.overdue[0].2.contains("unscheduled"),
+        "{:?}",
+        world.overdue
+    );
+    let mut patient = World::new(None);
+    patient.start(1);
+    patient.waits(1, "ContainerCreating", "");
+    patient.seconds(10_000);
+    assert_eq!((patient.who(), patient.waiting.next_at()), (vec![], None));
+}
+
+// spec: A-50
+#[test]
+fn a_gated_pod_waits_without_end_and_then_from_when_the_gate_is_lifted() {
+    let mut world = World::new(Some(60));
+    world.start(1);
+    let gated = |world: &mut World, scheduling| {
+        let pod = Pod {
+            scheduling,
+            ..world.scenario.pod(1)
+        };
+        world.scenario.see(pod);
+        world.look(1);
+    };
+    gated(&mut world, Scheduling::Gated);
+    world.seconds(1_000);
+    assert_eq!(world.who(), []);
+    gated(&mut world, Scheduling::Waiting(Some("no node".into())));
+    world.seconds(100);
+    assert_eq!(world.who(), [(1, 1_060)]);
+    assert!(world.overdue[0].2.contains("no node"));
+}
+
+// spec: A-51
+#[test]
+fn one_that_recovers_is_forgotten_and_one_that_is_stuck_anew_has_its_time_anew() {
+    let mut world = World::new(None);
+    world.start(1);
+    world.waits(1, "CreateContainerConfigError", "x");
+    world.seconds(20);
+    world.waits(1, "ContainerCreating", "x");
+    assert_eq!(world.waiting.next_at(), None);
+    world.seconds(20);
+    world.waits(1, "CreateContainerConfigError", "x");
+    world.seconds(29);
+    assert_eq!(world.who(), []);
+    world.seconds(1);
+    assert_eq!(world.who(), [(1, 70)]);
+    assert_eq!(world.waiting.next_at(), None, "named once");
+    assert_eq!(at(70_000), world.scenario.now().tick);
+}
+
+// spec: K-6, A-51
+#[test]
+fn who_may_not_run_as_root_and_would_is_told_with_the_keys_that_say_otherwise() {
+    for said in [
+        "container has runAsNonRoot and image will run as root (pod: \"a\", container: executor)",
+        "container has runAsNonRoot and image has non-numeric user (engine), cannot verify user is non-root",
+        "container's runAsUser breaks non-root policy (pod: \"a\", container: executor)",
+    ] {
+        let mut world = World::new(None);
+        world.start(1);
+        world.waits(1, "CreateContainerConfigError", said);
+        world.seconds(30);
+        let (_, _, why) = &world.overdue[0];
+        for key in ["security.run_as_user", "security.run_as_non_root = false"] {
+            assert!(why.contains(key), "{why}");
+        }
+    }
+    let mut world = World::new(None);
+    world.start(1);
+    world.waits(1, "CreateContainerConfigError", "secret \"db\" not found");
+    world.seconds(30);
+    assert!(
+        !world.overdue[0].2.contains("security."),
+        "{:?}",
+        world.overdue
+    );
+}

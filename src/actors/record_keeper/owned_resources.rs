@@ -1,0 +1,224 @@
+//! What the record owns beside executors: put right when the record was made anew, and looked after now and then
+//! (spec K-8, K-9, K-10).
+
+use std::time::Duration;
+
+use crate::kubernetes::owned_resources::OwnedResource;
+use crate::kubernetes::pod_template::owner_reference;
+use crate::kubernetes::{Calls, Failure, Kind};
+use crate::model::{PodUid, Tick};
+use crate::planted::{self, Planted};
+use boatswain_agent::backoff::Backoff;
+
+/// Claims that cannot be given to the record after so many tries are left as they are: they work, and only the
+/// cluster's garbage collection may end them.
+const MAX_TRIES: u32 = 5;
+
+const RETRY: Backoff = Backoff {
+    initial: Duration::from_millis(500),
+    max: Duration::from_secs(15),
+};
+
+/// What is to be owned by the record.
+#[derive(Debug, Default)]
+pub struct OwnedResources {
+    wanted: Vec<OwnedResource>,
+    /// Whether there may be claims on volumes.
+    claims: bool,
+    /// The record that is to own them, where that has to be seen to.
+    due: Option<PodUid>,
+    busy: bool,
+    failures: u32,
+    not_before: Tick,
+}
+
+/// What came of seeing to it.
+#[derive(Debug)]
+pub enum Settled {
+    /// All is as it should be.
+    All,
+    /// Claims could not be given to the record.
+    NoClaims(Failure),
+    /// Something that executors need could not be put right.
+    Failed(Failure),
+}
+
+impl OwnedResources {
+    /// These, as the start has made them; `claims`: and claims on volumes.
+    pub fn new(wanted: Vec<OwnedResource>, claims: bool) -> Self {
+        Self {
+            wanted,
+            claims,
+            ..Self::default()
+        }
+    }
+
+    /// They are to be looked after, for this record.
+    pub fn check(&mut self, record: &PodUid) {
+        let forgotten = planted::is(Planted::ConfigMapForgotten);
+        if !forgotten && (self.claims || !self.wanted.is_empty()) {
+            self.due = Some(record.clone());
+        }
+    }
+
+    /// Whether executors can be asked for.
+    pub fn is_settled(&self) -> bool {
+        self.due.is_none() && !self.busy
+    }
+
+    /// The record for which to see to them now.
+    pub fn next(&mut self, now: Tick) -> Option<PodUid> {
+        if self.busy || now < self.not_before {
+            return None;
+        }
+        let record = self.due.take()?;
+        self.busy = true;
+        Some(record)
+    }
+
+    /// When that is to be tried again.
+    pub fn next_at(&self) -> Option<Tick> {
+        let waits = self.due.is_some() && !self.busy;
+        waits.then_some(self.not_before)
+    }
+
+    /// What to do for this record, to be awaited.
+    pub fn settle(
+        &self,
+        calls: Calls,
+        prefix: &str,
+        record: &PodUid,
+    ) -> impl Future<Output = Settled> + use<> {
+        let (wanted, claims) = (self.wanted.clone(), self.claims);
+        let owner = owner_reference(prefix, record);
+        let record = record.clone();
+        async move {
+            for owned_resource in &wanted {
+                if let Err(failure) = calls.ensure(owned_resource, &owner).await {
+                    return Settled::Failed(failure);
+                }
+            }
+            let listed = match claims {
+                true => calls.list_claims().await,
+                false => Ok(Vec::new()),
+            };
+            let listed = match listed {
+                Ok(listed) => listed,
+                Err(failure) => return Settled::NoClaims(failure),
+            };
+            let strays = (listed.iter())
+                .filter(|claim| claim.ours && !claim.of_a_pod && !claim.spent)
+                .filter(|claim| claim.record.as_ref() != Some(&record));
+            for claim in strays {
+                match calls.give_claim(claim, &owner).await {
+                    // It is another one by now.
+                    Err(failure) if matches!(failure.kind, Kind::Invalid | Kind::Conflict) => {}
+                    Err(failure) => return Settled::NoClaims(failure),
+                    Ok(()) => {}
+                }
+            }
+            Settled::All
+        }
+    }
+
+    /// It was seen to, or not; the failure that has to be said, for the first one in a row.
+    pub fn answered(&mut self, record: PodUid, settled: Settled, now: Tick) -> Option<Failure> {
+        self.busy = false;
+        let failure = match settled {
+            Settled::All => {
+                self.failures = 0;
+                return None;
+            }
+            Settled::NoClaims(failure) if self.failures + 1 >= MAX_TRIES => {
+                self.failures = 0;
+                return Some(failure);
+            }
+            Settled::NoClaims(failure) | Settled::Failed(failure) => failure,
+        };
+        // Where another record is waiting, it is that one's turn.
+        self.due.get_or_insert(record);
+        self.failures = self.failures.saturating_add(1);
+        self.not_before = now + RETRY.delay(self.failures);
+        (self.failures == 1).then_some(failure)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kubernetes::LabelScheme;
+    use crate::kubernetes::owned_resources::{Content, config_map};
+    use crate::kubernetes::record::RecordPlace;
+
+    fn at(seconds: u64) -> Tick {
+        Tick::after_start(Duration::from_secs(seconds))
+    }
+
+    fn one() -> Vec<OwnedResource> {
+        let place = RecordPlace {
+            namespace: "ns".to_owned(),
+            prefix: "a".to_owned(),
+            app_name: "a".to_owned(),
+            labels: LabelScheme::Boatswain,
+            owner: None,
+        };
+        vec![config_map(&place, &"a".into(), &Content::default())]
+    }
+
+    fn failed() -> Failure {
+        Failure::new(Kind::Server, "it broke")
+    }
+
+    // spec: K-8
+    #[test]
+    fn what_executors_mount_is_put_right_before_any_is_asked_for_however_often_that_fails() {
+        let mut owned_resources = OwnedResources::new(one(), false);
+        assert!(owned_resources.is_settled());
+        owned_resources.check(&"r2".into());
+        let mut now = at(0);
+        for n in 0..20 {
+            assert!(!owned_resources.is_settled());
+            let record = owned_resources.next(now).unwrap();
+            assert_eq!(owned_resources.next(now), None, "one at a time");
+            let said = owned_resources.answered(record, Settled::Failed(failed()), now);
+            assert_eq!(said.is_some(), n == 0, "said once");
+            now = owned_resources.next_at().unwrap();
+        }
+        let record = owned_resources.next(now).unwrap();
+        owned_resources.answered(record, Settled::All, now);
+        assert!(owned_resources.is_settled());
+    }
+
+    // spec: K-10
+    #[test]
+    fn claims_that_cannot_be_given_to_the_record_hold_up_nobody_for_ever() {
+        let mut owned_resources = OwnedResources::new(Vec::new(), true);
+        owned_resources.check(&"r2".into());
+        let mut now = at(0);
+        for _ in 0..MAX_TRIES {
+            assert!(!owned_resources.is_settled());
+            let record = owned_resources.next(now).unwrap();
+            owned_resources.answered(record, Settled::NoClaims(failed()), now);
+            now = owned_resources.next_at().unwrap_or(now);
+        }
+        assert!(owned_resources.is_settled());
+    }
+
+    // spec: K-8
+    #[test]
+    fn a_record_that_is_made_anew_meanwhile_has_its_turn() {
+        let mut owned_resources = OwnedResources::new(one(), false);
+        owned_resources.check(&"r2".into());
+        let record = owned_resources.next(at(0)).unwrap();
+        owned_resources.check(&"r3".into());
+        owned_resources.answered(record, Settled::All, at(1));
+        assert_eq!(owned_resources.next(at(1)), Some("r3".into()));
+    }
+
+    #[test]
+    fn where_the_record_owns_nothing_else_nothing_is_asked_for() {
+        let mut owned_resources = OwnedResources::new(Vec::new(), false);
+        owned_resources.check(&"r2".into());
+        assert!(owned_resources.is_settled() && owned_resources.next(at(9)).is_none());
+    }
+}

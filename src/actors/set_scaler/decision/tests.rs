@@ -1,0 +1,434 @@
+use super::*;
+use crate::actors::pod_allocator::failures;
+use crate::model::news::News;
+use crate::model::pod::Sighting;
+use crate::model::pod::tests::pending;
+use crate::model::pod::{Claim, Phase, Restarts, Scheduling, Termination};
+use crate::model::{Epoch, LossClass};
+use crate::testing::{Scenario, at, id};
+
+const WITHIN: Duration = Duration::from_secs(60);
+
+fn scaling(kind: SetKind) -> Scaling {
+    let settings = Settings {
+        kind,
+        prefix: "a".to_owned(),
+        look_every: Duration::from_secs(30),
+        backoff: Backoff {
+            initial: Duration::from_millis(200),
+            max: Duration::from_secs(30),
+        },
+        settled_after: Duration::from_secs(60),
+        max_in_flight: 8,
+        decommission_timeout: WITHIN,
+    };
+    let failures = failures::Settings {
+        max: Some(2),
+        window: Duration::ZERO,
+        rules: Vec::new(),
+        node_max: None,
+    };
+    let now = Now::new(at(0), jiff::Timestamp::UNIX_EPOCH);
+    let failures = Failures::resume(failures, &KeptFailures::default(), now);
+    let hashes = BTreeMap::from([("default".into(), "h1".to_owned())]);
+    Scaling::new(settings, hashes, ExecutorId::new(2_000), failures)
+}
+
+fn seen(replicas: u32) -> SetSeen {
+    SetSeen {
+        name: "a-default".to_owned(),
+        uid: "set".into(),
+        replicas,
+        template: Some("h1".to_owned()),
+        owner: Some("record".into()),
+        deleting: false,
+    }
+}
+
+/// A story of pods that a set makes, and what decides about the set.
+struct World {
+    scenario: Scenario,
+    scaling: Scaling,
+    version: u64,
+}
+
+impl World {
+    fn new(kind: SetKind, target: u32) -> Self {
+        let mut scenario = Scenario::new_of_sets(&[("default", target)]);
+        scenario.pass(1_000);
+        Self {
+            scenario,
+            scaling: scaling(kind),
+            version: 1_000,
+        }
+    }
+
+    /// With a set of so many pods, which all have their ids and run.
+    fn running(kind: SetKind, pods: u64) -> Self {
+        let mut world = Self::new(kind, u32::try_from(pods).unwrap());
+        world.decide();
+        let now = world.scenario.now().tick;
+        let count = u32::try_from(pods).unwrap();
+        world.scaling.looked(Some(vec![seen(count)]), now);
+        for n in 1..=pods {
+            world.pod(n, |_| {});
+        }
+        let settled = world.decide();
+        assert_eq!(settled, [], "all is as wanted");
+        world
+    }
+
+    fn decide(&mut self) -> Vec<Action> {
+        let batch = self.scenario.batch();
+        let now = self.scenario.now();
+        let actions = self.scaling.decide(&batch, now);
+        let about_ids =
+            |action: &Action| matches!(action, Action::Reserve(_) | Action::KeepFailures(_));
+        actions.into_iter().filter(|a| !about_ids(a)).collect()
+    }
+
+    /// Decides; whether a restart is told.
+    fn tells_of_a_restart(&mut self) -> bool {
+        (self.decide().iter()).any(|action| matches!(action, Action::Restarted(..)))
+    }
+
+    /// The pod of executor `n` is seen, running.
+    fn pod(&mut self, n: u64, change: impl FnOnce(&mut Pod)) {
+        self.version += 1;
+        let mut pod = pending("a", n, &format!("u{n}"), self.version);
+        pod.name = format!("a-default-{}", n - 1).into();
+        pod.phase = Phase::Running;
+        pod.scheduling = Scheduling::Bound;
+        change(&mut pod);
+        let pod = Sighting::Read(Arc::new(pod));
+        let epoch = Epoch::default();
+        self.scenario.tell(News::Seen { pod, epoch });
+    }
+
+    fn registers(&mut self, n: u64) {
+        self.scenario.tell(News::Session {
+            id: id(n),
+            registered: true,
+            idle: true,
+        });
+    }
+
+    fn target(&mut self, target: u32) {
+        let targets = BTreeMap::from([("default".into(), target)]);
+        self.scenario.tell(News::Targets(targets));
+    }
+
+    /// Tells the ledger who goes, as the actor does.
+    fn retire(&mut self, actions: &[Action]) {
+        for action in actions {
+            if let Action::Retire(ids, why, how) = action {
+                self.scenario.tell(News::Retire {
+                    ids: ids.clone(),
+                    aim: crate::model::news::Aim::Stay,
+                    why: why.clone(),
+                    how: *how,
+                });
+            }
+        }
+    }
+}
+
+// spec: A-80
+#[test]
+fn a_set_is_looked_for_made_and_then_left_alone() {
+    let mut world = World::new(SetKind::StatefulSet, 3);
+    assert_eq!(world.decide(), [Action::Look]);
+    assert_eq!(world.decide(), [], "one look at a time");
+    let now = world.scenario.now().tick;
+    world.scaling.looked(Some(Vec::new()), now);
+    let made = [Action::Create("default".into(), 3)];
+    assert_eq!(world.decide(), made);
+    assert_eq!(world.decide(), [], "one call about a set at a time");
+    world.scaling.written("a-default", Ok(seen(3)), now);
+    assert_eq!(world.decide(), []);
+}
+
+// spec: A-80
+#[test]
+fn what_somebody_else_did_to_a_set_is_put_right() {
+    for (found, wanted) in [
+        (Vec::new(), Action::Create("default".into(), 3)),
+        (vec![seen(1)], Action::Scale(seen(1), 3)),
+    ] {
+        let mut world = World::running(SetKind::StatefulSet, 3);
+        world.scenario.pass(30_000);
+        assert_eq!(world.decide(), [Action::Look]);
+        let now = world.scenario.now().tick;
+        world.scaling.looked(Some(found), now);
+        assert_eq!(world.decide(), [wanted]);
+    }
+    let mut stale = seen(3);
+    stale.template = Some("h0".to_owned());
+    let mut lost = seen(3);
+    lost.owner = Some("another".into());
+    for odd in [stale, lost] {
+        let mut world = World::running(SetKind::Deployment, 3);
+        world.scenario.pass(30_000);
+        world.decide();
+        let now = world.scenario.now().tick;
+        world.scaling.looked(Some(vec![odd.clone()]), now);
+        assert_eq!(world.decide(), [Action::Update("default".into(), odd)]);
+    }
+}
+
+// spec: A-80
+#[test]
+fn a_call_that_failed_is_made_again_after_a_pause_and_a_look() {
+    let mut world = World::running(SetKind::StatefulSet, 3);
+    world.target(4);
+    assert_eq!(world.decide(), [Action::Scale(seen(3), 4)]);
+    let now = world.scenario.now().tick;
+    world.scaling.written("a-default", Err(()), now);
+    assert_eq!(world.decide(), [Action::Look]);
+    world.scaling.looked(Some(vec![seen(3)]), now);
+    assert_eq!(world.decide(), []);
+    world.scenario.pass(500);
+    assert_eq!(world.decide(), [Action::Scale(seen(3), 4)]);
+}
+
+// spec: A-80
+#[test]
+fn without_the_record_nothing_is_written() {
+    let mut world = World::running(SetKind::StatefulSet, 3);
+    world.scenario.tell(News::RecordLost);
+    world.target(5);
+    assert_eq!(world.decide(), []);
+}
+
+// spec: A-80, B-1
+#[test]
+fn a_pod_without_an_id_is_given_the_next_one_and_counts_for_nothing_before() {
+    let mut world = World::running(SetKind::StatefulSet, 2);
+    world.target(3);
+    world.decide();
+    let now = world.scenario.now().tick;
+    world.scaling.written("a-default", Ok(seen(3)), now);
+    let profile = Some("default".into());
+    world.pod(3, |pod| pod.claim = Claim::UnassignedPod { profile });
+    assert_eq!(world.scenario.current().counts(&"default".into()).live(), 2);
+    let actions = world.decide();
+    let [
+        Action::Number {
+            id: given, name, ..
+        },
+    ] = &actions[..]
+    else {
+        panic!("{actions:?}");
+    };
+    assert_eq!((*given, &**name), (id(3), "a-default-2"));
+    assert_eq!(world.decide(), [], "one call at a time");
+    world.pod(3, |_| {});
+    assert_eq!(world.scenario.current().counts(&"default".into()).live(), 3);
+    assert!(world.scenario.current().unassigned.is_empty());
+    assert_eq!(world.decide(), []);
+}
+
+// spec: A-80, I-2, I-8
+#[test]
+fn an_id_whose_pod_went_before_it_got_it_has_ended_when_no_call_can_give_it_any_more() {
+    let mut world = World::running(SetKind::StatefulSet, 1);
+    let profile = Some("default".into());
+    world.pod(9, |pod| pod.claim = Claim::UnassignedPod { profile });
+    let taken = world.decide();
+    assert!(matches!(taken[..], [Action::Number { .. }]), "{taken:?}");
+    let now = world.scenario.now().tick;
+    world.scaling.numbered(&"u9".into(), false, now);
+    world.version += 1;
+    let pod = Arc::new(pending("a", 9, "u9", world.version));
+    let (pod, epoch) = (Sighting::Read(pod), Epoch::default());
+    world.scenario.tell(News::Deleted { pod, epoch });
+    let unused = |world: &mut World| {
+        let actions = world.decide();
+        actions.into_iter().find(|a| matches!(a, Action::Unused(_)))
+    };
+    assert_eq!(unused(&mut world), None, "the call may still change it");
+    world.scenario.pass(60_000);
+    let ids = vec![id(2)];
+    assert_eq!(unused(&mut world), Some(Action::Unused(ids.clone())));
+    assert_eq!(unused(&mut world), None, "said once");
+    world.scenario.tell(News::Unused { ids });
+    assert!(world.scenario.current().ended.contains(id(2)));
+    world.scenario.tell(News::Unused { ids: vec![id(1)] });
+    assert!(!world.scenario.current().ended.contains(id(1)), "it lives");
+}
+
+// spec: A-80, L-10
+#[test]
+fn the_last_pods_of_a_stateful_set_go_and_those_that_work_may_finish_first() {
+    let mut world = World::running(SetKind::StatefulSet, 4);
+    world.registers(4);
+    world.target(2);
+    let actions = world.decide();
+    let within = WITHIN;
+    assert_eq!(
+        actions,
+        [
+            Action::Retire(vec![id(4)], Why::ScaledDown, How::Drain { within }),
+            Action::Retire(vec![id(3)], Why::ScaledDown, How::Delete),
+        ]
+    );
+    world.retire(&actions);
+    // The third could go, but only with the fourth, which still finishes.
+    assert_eq!(world.decide(), []);
+    world.scenario.pass(61_000);
+    let actions = world.decide();
+    assert_eq!(actions, [Action::Look]);
+    let now = world.scenario.now().tick;
+    world.scaling.looked(Some(vec![seen(4)]), now);
+    assert_eq!(world.decide(), [Action::Scale(seen(4), 2)]);
+}
+
+// spec
+#[test]
+fn victims_of_a_deployment_are_marked_before_it_shrinks() {
+    let mut world = World::running(SetKind::Deployment, 4);
+    for n in [1, 2, 4] {
+        world.registers(n);
+    }
+    world.target(3);
+    let actions = world.decide();
+    // The one that is not registered goes first.
+    let expected = Action::Retire(vec![id(3)], Why::ScaledDown, How::Delete);
+    assert_eq!(actions, [expected]);
+    world.retire(&actions);
+    let actions = world.decide();
+    let [Action::Cheapen { id: marked, .. }] = &actions[..] else {
+        panic!("{actions:?}");
+    };
+    assert_eq!(*marked, id(3));
+    assert_eq!(world.decide(), [], "it waits for the mark");
+    world.scaling.cheapened(id(3));
+    assert_eq!(world.decide(), [Action::Scale(seen(4), 3)]);
+}
+
+// spec: A-81, B-30
+#[test]
+fn one_that_drains_in_a_deployment_has_somebody_in_its_place_meanwhile() {
+    let mut world = World::running(SetKind::Deployment, 3);
+    world.registers(2);
+    world.retire(&[Action::Retire(
+        vec![id(2)],
+        Why::Decommissioned("somebody".into()),
+        How::Drain { within: WITHIN },
+    )]);
+    assert_eq!(world.decide(), [Action::Scale(seen(3), 4)]);
+}
+
+fn restarted(count: u32, exit_code: i32) -> impl Fn(&mut Pod) {
+    move |pod| {
+        pod.restarts = Some(Arc::new(Restarts {
+            count,
+            last: Some(Termination {
+                exit_code: Some(exit_code),
+                reason: Some("Error".into()),
+                message: None,
+                started: None,
+                finished: None,
+            }),
+        }));
+    }
+}
+
+// spec: A-80, L-30
+#[test]
+fn a_container_that_is_started_again_is_a_failure_with_the_reason_of_its_end() {
+    let mut world = World::running(SetKind::StatefulSet, 2);
+    world.pod(1, restarted(1, 3));
+    let actions = world.decide();
+    let [Action::Restarted(_, reason)] = &actions[..] else {
+        panic!("{actions:?}");
+    };
+    assert_eq!(
+        (reason.class, reason.exit_code),
+        (LossClass::Exited, Some(3))
+    );
+    world.pod(1, restarted(1, 3));
+    assert_eq!(world.decide(), [], "told once");
+    world.pod(1, restarted(2, 0));
+    world.pod(2, restarted(1, 3));
+    let actions = world.decide();
+    assert!(
+        !actions.iter().any(|a| matches!(a, Action::Spent(_))),
+        "exactly at the limit"
+    );
+    world.pod(2, restarted(2, 3));
+    let actions = world.decide();
+    assert!(
+        actions.iter().any(|a| matches!(a, Action::Spent(_))),
+        "{actions:?}"
+    );
+}
+
+// spec: A-80, L-30
+#[test]
+fn restarts_of_a_pod_that_lost_its_id_are_not_those_of_the_executor_that_it_is_then() {
+    let mut world = World::running(SetKind::StatefulSet, 1);
+    let unassigned = |count: u32| {
+        move |pod: &mut Pod| {
+            restarted(count, 3)(pod);
+            let profile = Some("default".into());
+            pod.claim = Claim::UnassignedPod { profile };
+        }
+    };
+    world.pod(2, unassigned(2));
+    assert!(!world.tells_of_a_restart());
+    // It crashes once more before the answer with its id comes.
+    world.pod(2, unassigned(3));
+    world.pod(2, restarted(3, 3));
+    assert!(world.tells_of_a_restart(), "since it was seen");
+    world.pod(2, restarted(3, 3));
+    assert!(!world.tells_of_a_restart());
+}
+
+// spec: A-80, L-30, S-13
+#[test]
+fn what_a_restored_server_has_forgotten_of_restarts_is_not_counted_once_more() {
+    let mut world = World::running(SetKind::StatefulSet, 2);
+    world.pod(1, restarted(2, 3));
+    assert!(world.tells_of_a_restart());
+    for count in [1, 2] {
+        world.pod(1, restarted(count, 3));
+        assert!(!world.tells_of_a_restart(), "{count}");
+    }
+    world.pod(1, restarted(3, 3));
+    assert!(world.tells_of_a_restart());
+}
+
+// spec: A-80, B-30
+#[test]
+fn one_that_was_told_to_go_and_exits_is_not_waited_for() {
+    let mut world = World::running(SetKind::Deployment, 3);
+    world.registers(2);
+    let why = Why::Decommissioned("somebody".into());
+    let how = How::Drain { within: WITHIN };
+    world.retire(&[Action::Retire(vec![id(2)], why.clone(), how)]);
+    world.decide();
+    let now = world.scenario.now().tick;
+    world.scaling.written("a-default", Ok(seen(4)), now);
+    world.pod(2, restarted(1, 0));
+    let grace = Duration::from_secs(1);
+    let actions = world.decide();
+    let killed = Action::Retire(vec![id(2)], why, How::Kill { grace });
+    assert_eq!(actions[0], killed);
+}
+
+// spec: O-11, A-80
+#[test]
+fn at_the_end_the_sets_go_and_nothing_gets_an_id_any_more() {
+    let mut world = World::running(SetKind::StatefulSet, 2);
+    assert_eq!(world.scaling.end(), 1);
+    assert_eq!(world.decide(), [Action::Look]);
+    let now = world.scenario.now().tick;
+    world.scaling.looked(Some(vec![seen(2)]), now);
+    assert_eq!(world.decide(), [Action::Delete(seen(2))]);
+    world.scaling.written("a-default", Err(()), now);
+    assert_eq!(world.decide(), [Action::Look]);
+    world.scaling.looked(Some(Vec::new()), now);
+    assert_eq!(world.scaling.end(), 0);
+    assert_eq!(world.decide(), []);
+}

@@ -1,0 +1,206 @@
+//! There is one way to start: as successor (spec O-31).
+
+use super::*;
+use crate::actors::snapshot_store::ledger::PLAUSIBLE_ID;
+
+/// Ids up to 20 are reserved; 1 to 3 have ended; 4, 5 and 6 were bound.
+fn successor() -> Store {
+    Store::before_adoption(Inheritance {
+        reserved: Some(id(20)),
+        ended: ids(1..=3),
+        bound: ids(4..=6),
+    })
+}
+
+fn inherited(id: u64, uid: &str, version: u64) -> Pod {
+    of_predecessor(running(id, uid, version))
+}
+
+// spec: O-31, L-1
+#[test]
+fn what_is_found_is_bound_what_is_missing_is_lost_and_all_else_up_to_the_reserved_has_ended() {
+    let mut store = successor();
+    let outcome = store.quorum_list(50, vec![inherited(4, "u4", 20), inherited(8, "u8", 30)]);
+    assert!(outcome.full && store.snapshot().adopted);
+    assert_eq!((store.state(4), store.state(8)), ("Running", "Running"));
+    assert!(store.entry(4).adopted && store.entry(4).incarnation == Incarnation(1));
+    for lost in [5, 6] {
+        assert_eq!(store.how_gone(lost), HowGone::LostBeforeStart);
+        assert!(store.entry(lost).has_unreported_end());
+        store.told(lost);
+        assert!(!store.entry(lost).has_unreported_end());
+    }
+    store.deliver();
+    let snapshot = store.snapshot();
+    for number in (1..=20).filter(|n| ![4, 8].contains(n)) {
+        assert_eq!(store.state(number), "ended", "{number}");
+    }
+    assert_eq!(snapshot.first_free, Some(id(21)));
+    assert_eq!(snapshot.counts(&profile()).live(), 2);
+    assert_eq!(snapshot.ended.interval_count(), 3);
+}
+
+// spec: S-15, O-31, I-9
+#[test]
+fn one_that_cannot_be_read_at_the_start_is_adopted_as_odd_and_lost_to_nobody() {
+    let of_spot = |mut pod: Pod| {
+        if let Claim::Executor { profile, .. } = &mut pod.claim {
+            *profile = Some("spot".into());
+        }
+        pod
+    };
+    let labels_too = Unreadable {
+        claim: None,
+        version: None,
+        ..unreadable(&inherited(5, "u5", 20))
+    };
+    let unrecognised = Unreadable {
+        claim: Some(relabelled(inherited(6, "u6", 20)).claim),
+        ..unreadable(&inherited(6, "u6", 20))
+    };
+    let mut store = successor();
+    let ticket = store.begin_list();
+    let odd = [
+        unreadable(&of_spot(inherited(4, "u4", 20))),
+        labels_too,
+        unrecognised,
+    ];
+    store.list_arrives(ticket, 50, true, odd.map(Sighting::Unreadable).into());
+    assert_eq!((store.state(4), store.state(5)), ("Odd", "Odd"));
+    assert_eq!(store.entry(4).profile, "spot".into());
+    assert_eq!(store.how_gone(6), HowGone::LostBeforeStart);
+
+    // Its labels can be read again, and say of which profile it is.
+    store.list(
+        60,
+        vec![
+            of_spot(inherited(4, "u4", 20)),
+            of_spot(inherited(5, "u5", 30)),
+        ],
+    );
+    assert_eq!((store.state(4), store.state(5)), ("Running", "Running"));
+    assert_eq!(store.snapshot().counts(&"spot".into()).running, 2);
+    assert_eq!(store.snapshot().counts(&profile()).live(), 0);
+    assert!(store.snapshot().orphans.is_empty());
+}
+
+// spec: O-31
+#[test]
+fn ids_begin_at_one_where_there_was_nothing() {
+    let store = Store::new();
+    assert_eq!(store.snapshot().first_free, Some(ExecutorId::FIRST));
+    assert!(store.snapshot().ended.is_empty());
+}
+
+// spec: O-31
+#[test]
+fn ids_begin_beyond_all_that_is_seen_also_where_no_record_knows_it() {
+    let mut store = Store::before_adoption(Inheritance::default());
+    store.quorum_list(50, vec![inherited(31, "u31", 20)]);
+    assert_eq!(store.snapshot().first_free, Some(id(32)));
+    assert_eq!((store.state(30), store.state(32)), ("ended", "–"));
+}
+
+// spec: O-31, I-8
+#[test]
+fn an_absurd_id_uses_up_no_others_now_or_after_it_has_ended() {
+    let max = ExecutorId::MAX.get();
+    let mut store = successor();
+    store.quorum_list(50, vec![inherited(max, "max", 20), inherited(8, "u8", 30)]);
+    assert_eq!(store.snapshot().first_free, Some(id(21)));
+    assert_eq!(store.state(max), "Running", "it is counted all the same");
+
+    let mut ended = ids(1..=3);
+    ended.insert(ExecutorId::MAX);
+    let mut next = Store::before_adoption(Inheritance {
+        ended,
+        ..Inheritance::default()
+    });
+    next.quorum_list(50, vec![]);
+    assert_eq!(next.snapshot().first_free, Some(id(4)));
+    assert_eq!(next.state(4), "–");
+}
+
+// spec: O-31
+#[test]
+fn the_last_id_that_is_not_absurd_is_followed_by_the_next_and_the_first_absurd_one_is_not() {
+    let first_free = |found: u64| {
+        let mut store = successor();
+        store.quorum_list(50, vec![inherited(found, "u", 20)]);
+        store.snapshot().first_free
+    };
+    assert_eq!(first_free(PLAUSIBLE_ID - 1), Some(id(PLAUSIBLE_ID)));
+    assert_eq!(first_free(PLAUSIBLE_ID), Some(id(21)));
+}
+
+// spec: O-31, E-3
+#[test]
+fn a_pod_of_an_id_that_had_ended_and_a_second_pod_of_one_id_are_orphans() {
+    let mut store = successor();
+    store.quorum_list(
+        50,
+        vec![
+            inherited(2, "u2", 20),
+            inherited(4, "u4", 21),
+            inherited(4, "copy", 22),
+        ],
+    );
+    assert_eq!((store.state(2), store.state(4)), ("ended", "Running"));
+    assert_eq!(store.entry(4).uid(), Some(&"u4".into()));
+    assert_eq!(store.orphans(), vec!["copy".to_owned(), "u2".to_owned()]);
+}
+
+// spec: O-31, A-2
+#[test]
+fn only_a_quorum_list_adopts_and_only_once() {
+    let mut store = successor();
+    assert!(store.list(50, vec![inherited(4, "u4", 20)]).full);
+    assert!(!store.snapshot().adopted && store.snapshot().entries.is_empty());
+    store.quorum_list(60, vec![inherited(4, "u4", 20)]);
+    assert_eq!(store.state(4), "Running");
+    store.quorum_list(70, vec![inherited(4, "u4", 20), inherited(30, "u30", 65)]);
+    assert_eq!(
+        (store.state(30), store.orphans()),
+        ("–", vec!["u30".to_owned()])
+    );
+}
+
+// spec: O-31
+#[test]
+fn the_dead_and_the_dying_are_adopted_too_so_that_their_ends_are_told() {
+    let mut store = successor();
+    let dying = terminating(inherited(5, "u5", 21));
+    store.quorum_list(
+        50,
+        vec![
+            of_predecessor(failed(4, "u4", 20)),
+            dying,
+            inherited(6, "u6", 22),
+        ],
+    );
+    assert_eq!(
+        (store.state(4), store.state(5)),
+        ("Finished", "Terminating")
+    );
+    assert!(store.entry(4).has_unreported_end());
+    assert_eq!(store.entry(6).profile, profile());
+}
+
+// spec: O-31, I-11
+#[test]
+fn a_damaged_record_does_not_keep_the_driver_from_starting() {
+    let mut bound = IdSet::new();
+    bound.insert_interval(ExecutorId::FIRST, ExecutorId::MAX);
+    let mut store = Store::before_adoption(Inheritance {
+        bound,
+        ..Inheritance::default()
+    });
+    let ticket = store.begin_list();
+    let (_, applied) = store.list_arrives(ticket, 50, true, vec![read(inherited(3, "u3", 20))]);
+    let lost = applied.notes.iter().find_map(|note| match note {
+        Note::Adopted { lost, .. } => Some(*lost),
+        _ => None,
+    });
+    assert_eq!(lost, Some(99_999));
+    assert_eq!(store.state(3), "Running");
+}

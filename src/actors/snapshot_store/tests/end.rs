@@ -1,0 +1,231 @@
+//! How an executor leaves the snapshot, and that nothing late brings it back (spec E-9, S-14, L-1, A-12 to A-14).
+
+use super::*;
+
+fn gone(id: u64) -> Store {
+    let mut store = Store::new().with(running(id, "u", 20));
+    store.deleted(terminating(running(id, "u", 30)));
+    assert_eq!(store.state(id), "Gone");
+    store
+}
+
+// spec: S-14, L-1
+#[test]
+fn what_is_gone_leaves_after_it_was_delivered_to_all_and_told() {
+    let mut store = gone(1);
+    let first_gone = store.snapshot().seq;
+    assert!(store.ledger.release(first_gone - 1).snapshot.is_none());
+    assert!(store.deliver().snapshot.is_none(), "not told yet");
+    store.told(1);
+    assert!(
+        store.ledger.release(first_gone - 1).snapshot.is_none(),
+        "not delivered yet"
+    );
+    let released = store.ledger.release(first_gone).snapshot.unwrap();
+    assert_eq!(released.changes.executors, vec![id(1)]);
+    assert_eq!(store.state(1), "ended");
+}
+
+// spec: S-14, A-12
+#[test]
+fn what_was_never_bound_needs_no_telling() {
+    let mut store = Store::new();
+    store.request(1);
+    store.outcome(1, Outcome::Refused("forbidden".into()));
+    assert_eq!(store.how_gone(1), HowGone::NotCreated("forbidden".into()));
+    assert!(!store.entry(1).has_unreported_end());
+    assert_eq!(
+        store.snapshot().counts(&profile()).live(),
+        0,
+        "its slot is free at once"
+    );
+    store.deliver();
+    assert_eq!(store.state(1), "ended");
+}
+
+// spec: L-1
+#[test]
+fn an_end_is_owed_once_however_often_and_from_whichever_source_it_is_seen() {
+    let mut store = Store::new().with(running(1, "u", 20));
+    let ends: Vec<fn(&mut Store)> = vec![
+        |store| _ = store.seen(failed(1, "u", 25)),
+        |store| _ = store.list(26, vec![failed(1, "u", 25)]),
+        |store| _ = store.seen(terminating(failed(1, "u", 28))),
+        |store| _ = store.deleted(terminating(failed(1, "u", 30))),
+        |store| _ = store.deleted(terminating(failed(1, "u", 30))),
+        |store| _ = store.list(31, vec![]),
+        |store| _ = store.look_up(1, Found::Nothing),
+    ];
+    let mut told = 0;
+    for end in ends {
+        end(&mut store);
+        if store.entry(1).has_unreported_end() {
+            told += 1;
+            store.told(1);
+        }
+        assert!(
+            store.told(1).snapshot.is_none(),
+            "telling twice changes nothing"
+        );
+    }
+    assert_eq!(told, 1);
+}
+
+// spec: L-1, E-9
+#[test]
+fn an_end_can_be_told_while_the_pod_is_stuck_terminating_and_is_not_told_again() {
+    let mut store = Store::new().with(terminating(running(1, "u", 20)));
+    assert!(!store.entry(1).has_unreported_end());
+    store.told(1);
+    assert_eq!(store.state(1), "Terminating");
+    store.deleted(terminating(running(1, "u", 30)));
+    assert!(!store.entry(1).has_unreported_end());
+    store.deliver();
+    assert_eq!(store.state(1), "ended");
+}
+
+// spec: S-14
+#[test]
+fn nothing_late_brings_an_ended_executor_back() {
+    let mut store = gone(1);
+    store.told(1);
+    store.deliver();
+    let late = |store: &mut Store| {
+        store.created(1, pod(1, "u", 20));
+        store.seen(running(1, "u", 25));
+        store.deleted(terminating(running(1, "u", 30)));
+        store.looked_up(1, Tick::default(), found(running(1, "u", 25)));
+        store.retire(1);
+        store.told(1);
+        assert_eq!((store.state(1), store.orphans()), ("ended", vec![]));
+    };
+    late(&mut store);
+    let under_way = store.begin_list();
+    store.list_arrives(under_way, 35, false, vec![]);
+    assert_eq!(
+        store.ledger.tombstone_count(),
+        0,
+        "a full list was asked for after that"
+    );
+}
+
+// spec: S-14
+#[test]
+fn a_tombstone_outlives_lists_that_were_asked_for_before() {
+    let mut store = gone(1);
+    let under_way = store.begin_list();
+    store.told(1);
+    store.deliver();
+    let items = vec![read(running(1, "u", 25))];
+    store.list_arrives(under_way, 30, false, items);
+    assert_eq!(
+        (store.orphans(), store.ledger.tombstone_count()),
+        (vec![], 1)
+    );
+}
+
+// spec: E-9, I-8
+#[test]
+fn memory_follows_the_living_not_history() {
+    let mut store = Store::new();
+    for n in 1..=500 {
+        let (uid, version) = (format!("u{n}"), 20 + 10 * n);
+        store.request(n);
+        store.created(n, pod(n, &uid, version));
+        store.deleted(terminating(pod(n, &uid, version + 1)));
+        store.told(n);
+        store.deliver();
+        if n % 50 == 0 {
+            store.list(version + 2, vec![]);
+        }
+    }
+    let snapshot = store.snapshot();
+    assert_eq!(
+        (snapshot.ended.interval_count(), snapshot.ended.len()),
+        (1, 500)
+    );
+    assert!(snapshot.entries.is_empty() && store.ledger.tombstone_count() == 0);
+}
+
+// spec
+#[test]
+fn a_pod_that_is_deleted_before_anything_else_is_heard_of_it_was_bound_and_has_ended() {
+    for answer_comes in ["before release", "after release", "after the next list"] {
+        let mut store = Store::new();
+        store.request(1);
+        store.deleted(terminating(running(1, "u", 30)));
+        assert_eq!(store.how_gone(1), HowGone::Deleted);
+        assert!(store.entry(1).has_unreported_end());
+        if answer_comes == "before release" {
+            store.created(1, pod(1, "u", 20));
+        }
+        store.told(1);
+        store.deliver();
+        if answer_comes == "after the next list" {
+            store.list(40, vec![]);
+        }
+        store.created(1, pod(1, "u", 20));
+        assert_eq!(store.state(1), "ended");
+        let expected = usize::from(answer_comes == "after the next list");
+        assert_eq!(
+            store.orphans().len(),
+            expected,
+            "laid by its delete: {answer_comes}"
+        );
+    }
+}
+
+// spec: A-13
+#[test]
+fn a_refused_repeat_proves_nothing() {
+    let mut store = Store::new();
+    store.request(1);
+    store.broke(1);
+    store.outcome(1, Outcome::SentAgain);
+    store.outcome(1, Outcome::Refused("quota".into()));
+    assert_eq!(store.state(1), "Unknown");
+    store.outcome(1, Outcome::SentAgain);
+    store.outcome(1, Outcome::NameTaken);
+    assert_eq!(
+        store.state(1),
+        "Unknown",
+        "its own name, perhaps: looked up"
+    );
+    store.seen(pod(1, "u", 20));
+    assert_eq!(store.state(1), "Pending");
+}
+
+// spec
+#[test]
+fn a_look_up_that_finds_another_pod_under_the_name_settles_like_a_404() {
+    let mut store = Store::new();
+    store.request(1);
+    store.broke(1);
+    store.second += 60;
+    store.look_up(1, found(of_predecessor(running(1, "other", 20))));
+    assert_eq!(store.how_gone(1), HowGone::NotCreated("timeout".into()));
+    assert_eq!(store.orphans(), vec!["other".to_owned()]);
+
+    store.request(2);
+    store.broke(2);
+    store.look_up(2, found(of_predecessor(running(2, "other2", 21))));
+    assert_eq!(store.state(2), "Unknown", "too early to tell");
+}
+
+// spec: A-43, L-14
+#[test]
+fn a_mark_is_carried_through_all_that_follows() {
+    let mut store = Store::new();
+    store.request(1);
+    store.retire(1);
+    assert_eq!(store.snapshot().counts(&profile()).live(), 0);
+    store.broke(1);
+    store.seen(pod(1, "u", 20));
+    store.seen(running(1, "u", 21));
+    store.list(30, vec![]);
+    assert_eq!(store.state(1), "Leaving");
+    assert!(store.retire(1).snapshot.is_none(), "marked once");
+    store.seen(terminating(running(1, "u", 31)));
+    assert_eq!(store.state(1), "Terminating");
+    assert!(store.entry(1).leaving.is_some());
+}

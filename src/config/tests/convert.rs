@@ -1,0 +1,108 @@
+//! Spark's configuration as boatswain's.
+
+use super::mistakes::{assert_is, given};
+use super::*;
+use crate::config::spark::convert;
+
+// spec: C-7, K-5
+#[test]
+fn a_spark_defaults_conf_becomes_a_configuration_that_can_be_used() {
+    let conf = given("spark/spark-defaults.conf");
+    let keys = conf
+        .lines()
+        .filter(|line| line.starts_with("spark.kubernetes."));
+    assert!(keys.count() >= 60);
+    let toml = convert(&conf);
+    assert_is(&toml, "spark/converted.expected");
+    let config = read(&toml).unwrap();
+    assert_eq!(config.cluster.namespace.as_deref(), Some("analytics"));
+    assert_eq!(config.profiles["default"].executors, 20);
+    assert_eq!(config.poll.interval, Duration::from_secs(45));
+    // Every key is somewhere.
+    for line in conf.lines().filter(|line| line.starts_with("spark.")) {
+        let key = line.split([' ', '=', ':', '\t']).next().unwrap();
+        assert!(toml.contains(key), "{key} in\n{toml}");
+    }
+}
+
+fn executors(config: &Config) -> Vec<u32> {
+    let profiles = config.profiles.values();
+    profiles.map(|profile| profile.executors).collect()
+}
+
+// spec: C-7
+#[test]
+fn what_boatswain_would_refuse_is_named_and_the_rest_is_used() {
+    let toml = convert(
+        "spark.kubernetes.container.image engine:1\n\
+         spark.kubernetes.namespace Not_A_Namespace\n\
+         spark.kubernetes.allocation.batch.size 0\n\
+         spark.kubernetes.allocation.batch.delay soon\n\
+         spark.executor.cores 4\n\
+         spark.kubernetes.executor.limit.cores 2\n\
+         spark.app.name ${user}\n\
+         spark.executor.instances 3",
+    );
+    let config = read(&toml).unwrap_or_else(|error| panic!("{error}\n{toml}"));
+    assert_eq!(executors(&config), [3]);
+    assert_eq!(config.cluster.namespace, None);
+    for part in [
+        "#   spark.kubernetes.namespace: cluster.namespace: found \"Not_A_Namespace\"",
+        "#   spark.kubernetes.allocation.batch.size: allocation.batch_size: found 0",
+        "#   spark.kubernetes.allocation.batch.delay: \"soon\" is not a duration",
+        "#   spark.executor.cores: profiles.default.cpu: found 4, above cpu_limit",
+        "#   spark.app.name: refers to another value",
+    ] {
+        assert!(toml.contains(part), "{part} in\n{toml}");
+    }
+}
+
+// spec: C-7
+#[test]
+fn without_an_image_the_file_says_that_one_is_to_be_named() {
+    let toml = convert("spark.executor.instances 3");
+    assert!(
+        toml.contains("# Still to be written by hand:\n#   profiles.default.image:"),
+        "{toml}"
+    );
+    assert!(
+        toml.contains("executors = 3  # spark.executor.instances"),
+        "{toml}"
+    );
+}
+
+// spec: C-7
+#[test]
+fn a_name_of_which_toml_would_not_take_a_character_is_named_and_the_rest_can_be_used() {
+    for odd in [
+        "\\u0000", "\\u0011", "\\u007f", "\\u0301", "]", "[0]", "\\n", "\"", "'", "\\\\",
+    ] {
+        let toml = convert(&format!(
+            "spark.kubernetes.container.image e:1\nspark.executorEnv.A{odd}B 1\nspark.executor.instances 3"
+        ));
+        let config = read(&toml).unwrap_or_else(|error| panic!("{odd}: {error}\n{toml}"));
+        assert_eq!(executors(&config), [3]);
+        assert!(
+            toml.contains("not a name that Kubernetes accepts"),
+            "{toml}"
+        );
+    }
+}
+
+proptest::proptest! {
+    // spec: C-7
+    #[test]
+    fn whatever_the_values_are_what_is_written_can_be_used(values in proptest::collection::vec("\\PC{0,12}|[0-9]{1,12}[a-z]?|true|a-b", 12)) {
+        let keys = [
+            "spark.app.id", "spark.app.name", "spark.executor.memory", "spark.executor.cores",
+            "spark.executorEnv.A\\ b", "spark.kubernetes.node.selector.x/y", "spark.executor.instances",
+            "spark.kubernetes.executor.apiPollingInterval", "spark.kubernetes.executor.enableApiWatcher",
+            "spark.kubernetes.executor.enableApiPolling", "spark.kubernetes.executor.limit.cores",
+            "spark.kubernetes.allocation.executor.timeout",
+        ];
+        let lines = keys.iter().zip(&values).map(|(key, value)| format!("{key} = {value}\n"));
+        let conf: String = std::iter::once("spark.kubernetes.container.image = e:1\n".to_owned()).chain(lines).collect();
+        let toml = convert(&conf);
+        proptest::prop_assert!(read(&toml).is_ok(), "{conf}\n{toml}");
+    }
+}

@@ -1,0 +1,116 @@
+//! What `boatswain check` prints.
+
+use super::mistakes::assert_is;
+use super::*;
+
+fn explained(text: &str, env: &[(&str, &str)], sets: &[&str]) -> (Config, String) {
+    let (env, sets) = overrides(env, sets);
+    let (config, effective) = Config::explain_toml(text, "a.toml", env, &sets).unwrap();
+    (config, effective.to_string())
+}
+
+const MIXED: &str = r#"
+[cluster]
+namespace = "jobs"
+request_timeout = "40s"
+
+[profiles.default]
+image = "engine:1"
+args = ["--verbose", "a \"b\""]
+env = { LANG = "C.UTF-8", DB_PASSWORD = "hunter2" }
+
+[[profiles.default.tolerations]]
+key = "dedicated"
+effect = "NoExecute"
+
+[profiles.large]
+image = "engine:2"
+executors = 1
+"#;
+
+// spec: C-4, C-3
+#[test]
+fn what_applies_is_shown_with_where_it_came_from() {
+    let env = [("BOATSWAIN__POLL__INTERVAL", "10s")];
+    let (_, shown) = explained(MIXED, &env, &["profiles.large.cpu=500m"]);
+    assert_is(&shown, "effective.expected");
+    for line in [
+        "namespace = \"jobs\"",
+        "# a.toml:3",
+        "# BOATSWAIN__POLL__INTERVAL",
+        "# --set profiles.large.cpu",
+        "# default, raised for cluster.request_timeout",
+    ] {
+        assert!(shown.contains(line), "{line} in\n{shown}");
+    }
+}
+
+// spec: C-4
+#[test]
+fn what_is_shown_can_be_used_again_and_says_the_same() {
+    for text in [MIXED, LEAST] {
+        let (config, shown) = explained(text, &[], &["profiles.default.node_selector.\"a/b\"=c"]);
+        let (mut again, _) = explained(&shown, &[], &[]);
+        // A secret is not in what is shown.
+        for (name, profile) in &mut again.profiles {
+            if let Some(secret) = profile.env.get_mut("DB_PASSWORD") {
+                secret.clone_from(&config.profiles[name].env["DB_PASSWORD"]);
+            }
+        }
+        assert_eq!(again, config, "{shown}");
+    }
+}
+
+// spec: C-4
+#[test]
+fn every_key_is_shown_once() {
+    let (_, shown) = explained(LEAST, &[], &[]);
+    for known in Config::known_keys() {
+        let path = known.path.replace("NAME", "default");
+        let (section, key) = path.rsplit_once('.').unwrap();
+        let part = shown
+            .split("\n\n")
+            .find(|part| part.starts_with(&format!("[{section}]")));
+        let lines = part
+            .unwrap()
+            .lines()
+            .map(|line| line.trim_start_matches(['#', ' ']));
+        let lines = lines.filter(|line| line.split(' ').next() == Some(key));
+        assert_eq!(lines.count(), 1, "{path} in\n{shown}");
+    }
+}
+
+// spec: C-4, C-3
+#[test]
+fn secrets_are_shown_nowhere_and_not_taken_from_the_command_line() {
+    let (config, shown) = explained(MIXED, &[], &[]);
+    let secret = EnvValue::Text("hunter2".to_owned());
+    assert_eq!(config.profiles["default"].env["DB_PASSWORD"], secret);
+    assert!(!shown.contains("hunter2"), "{shown}");
+    assert!(shown.contains("env.DB_PASSWORD = \"(hidden)\""), "{shown}");
+    for name in ["API_KEY", "AWS_SECRET", "GH_TOKEN", "apikey", "PRIVATE-KEY"] {
+        let set = format!("profiles.default.env.{name}=hunter2");
+        let message = overridden(&[], &[&set]).unwrap_err().to_string();
+        assert!(message.contains("list of processes"), "{message}");
+        assert!(!message.contains("hunter2"), "{message}");
+        let set = format!("profiles.default.env={{ {name} = \"hunter2\" }}");
+        assert!(overridden(&[], &[&set]).is_err(), "{set}");
+        let env = [(
+            "BOATSWAIN__PROFILES__DEFAULT__ENV",
+            &*format!("{{ {name} = \"hunter2\" }}"),
+        )];
+        assert!(overridden(&env, &[]).is_ok(), "{name}");
+        let wrong = with(&format!(
+            "profiles.a.image = \"a\"\nprofiles.a.env.{name} = 4711"
+        ))
+        .unwrap_err();
+        assert!(!wrong.to_string().contains("4711"), "{wrong}");
+    }
+    let unreadable = ("BOATSWAIN__PROFILES__DEFAULT__ENV", "{ TOKEN = \"hunter2\"");
+    let message = overridden(&[unreadable], &[]).unwrap_err().to_string();
+    assert!(!message.contains("hunter2"), "{message}");
+    for name in ["MONKEY", "LANG", "KEYBOARD"] {
+        let set = format!("profiles.default.env.{name}=shown");
+        assert!(overridden(&[], &[&set]).is_ok(), "{name}");
+    }
+}

@@ -1,0 +1,135 @@
+//! Where executors reach this driver, and how they prove who they are (spec O-50, K-4).
+
+use std::net::SocketAddr;
+
+use crate::actors::driver_backend::{readiness, registry, sessions};
+use crate::config::{Auth, ClusterMode, Config, EmbeddedNode, Profile, Registration};
+use crate::kubernetes::Record;
+use crate::kubernetes::owned_resources::service_name;
+use crate::kubernetes::pod_template::TokenSource;
+use crate::model::{AppId, ProfileName};
+use crate::secret::SecretError;
+use crate::secret::seal::Key;
+use crate::server::api::serve::ListenError;
+use crate::server::sessions::Server;
+
+/// Why executors cannot be heard.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ListenerError {
+    /// The address cannot be had.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The key cannot be had.
+    #[error(transparent)]
+    Key(#[from] SecretError),
+}
+
+/// The listener is open, and nobody answers yet.
+pub(super) struct Listener {
+    /// Where executors come in.
+    pub(super) address: SocketAddr,
+    /// Lets them in; `None` where the api does, at its own port.
+    pub(super) server: Option<Server>,
+    /// What derived tokens are sealed with, where tokens are derived.
+    pub(super) key: Option<Key>,
+}
+
+impl Listener {
+    /// Takes the address, where that is not the api's, and reads the key, where executors are to be heard.
+    pub(super) async fn open(config: &Config) -> Result<Option<Self>, ListenerError> {
+        let sessions = &config.backend.sessions;
+        let Some(address) = sessions.listen else {
+            return Ok(None);
+        };
+        let key = match (sessions.auth(config.cluster.mode), &sessions.key_file) {
+            (Auth::Kubernetes, _) => None,
+            (Auth::Derived, Some(file)) => Some(Key::of_file(file)?),
+            (Auth::Derived, None) => Some(Key::drawn()?),
+        };
+        if config.one_port() {
+            let server = None;
+            tracing::info!(%address, "sessions are served where the api is");
+            return Ok(Some(Self {
+                address,
+                server,
+                key,
+            }));
+        }
+        let server = Server::bind(address).await?;
+        Ok(Some(Self {
+            address: server.address(),
+            server: Some(server),
+            key,
+        }))
+    }
+
+    /// What executors prove with who they are.
+    pub(super) fn token_source(&self, app: &AppId) -> TokenSource {
+        match &self.key {
+            Some(key) => TokenSource::Sealed(key.clone()),
+            None => projected(app),
+        }
+    }
+}
+
+/// A token that Kubernetes gives each pod, for this application's driver and nobody else.
+pub(super) fn projected(app: &AppId) -> TokenSource {
+    TokenSource::Projected {
+        audience: audience(app),
+    }
+}
+
+/// For whom tokens of this application's executors are.
+pub(super) fn audience(app: &AppId) -> String {
+    format!("boatswain.dev/{app}")
+}
+
+/// Where executors reach a driver that listens there.
+pub(super) fn url(config: &Config, address: SocketAddr, prefix: &str, namespace: &str) -> String {
+    let sessions = &config.backend.sessions;
+    match (&sessions.url, sessions.service_port()) {
+        (Some(url), _) => url.trim_end_matches('/').to_owned(),
+        (None, Some(port)) => format!("http://{}.{namespace}.svc:{port}", service_name(prefix)),
+        (None, None) => format!("http://{address}"),
+    }
+}
+
+/// The agent's program, where executors are processes of this machine; in a container it is where its image has it.
+pub(super) fn agent(config: &Config) -> Option<String> {
+    let processes = config.cluster.mode == ClusterMode::Embedded
+        && config.embedded.node == EmbeddedNode::Process;
+    let program = processes.then(std::env::current_exe)?.ok()?;
+    Some(program.display().to_string())
+}
+
+/// How executors speak to this driver.
+pub(super) fn speaking(config: &Config, record: &Record, prefix: &str) -> sessions::Wiring {
+    let keys = &config.backend.sessions;
+    let required = keys.registration() == Registration::Required;
+    let grace =
+        |(name, profile): (&ProfileName, &Profile)| (name.clone(), profile.termination_grace);
+    sessions::Wiring {
+        registry: registry::Settings {
+            app: record.app_id.clone(),
+            prefix: prefix.to_owned(),
+            incarnation: record.incarnation,
+            heartbeat_interval: keys.heartbeat_interval,
+            heartbeat_timeout: keys.heartbeat_timeout,
+            loss_reason_timeout: keys.loss_reason_timeout,
+            mass_loss: keys.mass_loss,
+            registration_timeout: required.then_some(config.allocation.registration_timeout),
+            adoption_grace: config.adoption.grace,
+            properties: config.app.properties.clone(),
+            graces: config.profiles.iter().map(grace).collect(),
+        },
+        readiness: readiness::Settings {
+            ratio: config.app.min_registered_ratio,
+            max_wait: config.app.max_wait,
+            gangs: (config.profiles.iter())
+                .filter(|(_, profile)| config.scheduling.gang.is_on() && profile.executors > 0)
+                .map(|(name, profile)| (name.clone(), profile.min_executors))
+                .collect(),
+            registered: required,
+        },
+    }
+}

@@ -1,0 +1,206 @@
+//! What the application has beside its record and its pods, from the configuration: the ConfigMap that executors mount
+//! (spec K-8), and the Service that leads to the driver (spec K-9).
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+
+use crate::config::{ClaimOwner, Config, is_secret};
+use crate::kubernetes::owned_resources::{Content, OwnedResource, config_map, service};
+use crate::kubernetes::record::RecordPlace;
+use crate::model::AppId;
+
+/// The application's properties, in the ConfigMap.
+const PROPERTIES: &str = "properties.json";
+
+/// Kubernetes stores no ConfigMap whose values are longer together, in bytes.
+const MOST_BYTES: usize = 1024 * 1024;
+
+/// Why there is no ConfigMap as configured.
+#[derive(Debug, thiserror::Error)]
+pub enum ContentError {
+    /// A file cannot be read.
+    #[error("config_map.files: {path} cannot be read: {source}")]
+    Unreadable {
+        /// Which one.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file's name cannot be a key.
+    #[error(
+        "config_map.files: {0} has a name that a ConfigMap cannot have: letters, digits, dashes, dots and underscores are allowed"
+    )]
+    Name(PathBuf),
+    /// Two have the same name.
+    #[error("config_map.files: two have the name {0}: rename one, or leave it out")]
+    Twice(String),
+    /// It is too large.
+    #[error(
+        "the application's ConfigMap would have {bytes} bytes, {MOST_BYTES} are allowed; the largest part is {largest}: \
+         leave out config_map.files, put them into the image, or switch it off with config_map.enabled = false"
+    )]
+    TooLarge {
+        /// How large it would be.
+        bytes: usize,
+        /// What is the largest in it.
+        largest: String,
+    },
+}
+
+/// What is in the ConfigMap that executors mount; `None` where there is to be none.
+///
+/// # Errors
+/// Where files cannot be had, or it would be too large.
+pub(super) fn content(config: &Config) -> Result<Option<Content>, ContentError> {
+    let map = &config.config_map;
+    // What is told to executors that have proven who they are is not for everyone who may read ConfigMaps.
+    let properties: BTreeMap<_, _> = (config.app.properties.iter())
+        .filter(|(name, _)| !is_secret(&format!("properties.{name}")))
+        .collect();
+    if !map.enabled || properties.is_empty() && map.files.is_empty() {
+        return Ok(None);
+    }
+    let mut content = Content::default();
+    let mut sizes = BTreeMap::new();
+    if !properties.is_empty() {
+        // Of texts it can always be made.
+        let text = serde_json::to_string_pretty(&properties).unwrap_or_default();
+        sizes.insert(PROPERTIES.to_owned(), text.len());
+        content.texts.insert(PROPERTIES.to_owned(), text);
+    }
+    for path in &map.files {
+        let name = key(path).ok_or_else(|| ContentError::Name(path.clone()))?;
+        if sizes.contains_key(&name) {
+            return Err(ContentError::Twice(name));
+        }
+        let bytes = std::fs::read(path).map_err(|source| ContentError::Unreadable {
+            path: path.clone(),
+            source,
+        })?;
+        sizes.insert(name.clone(), bytes.len());
+        match String::from_utf8(bytes) {
+            Ok(text) => drop(content.texts.insert(name, text)),
+            Err(bytes) => {
+                let encoded = BASE64.encode(bytes.as_bytes());
+                content.bytes.insert(name, encoded);
+            }
+        }
+    }
+    let bytes = sizes.values().sum();
+    if bytes > MOST_BYTES {
+        let largest = sizes.into_iter().max_by_key(|(_, size)| *size);
+        let largest = largest.map_or_else(String::new, |(name, size)| format!("{name}, {size}"));
+        return Err(ContentError::TooLarge { bytes, largest });
+    }
+    Ok(Some(content))
+}
+
+/// A file's name, where it can be a key of a ConfigMap.
+fn key(path: &Path) -> Option<String> {
+    let name = path.file_name()?.to_str()?;
+    let inner = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+    let fits = name.len() <= 253 && name.chars().all(inner) && !matches!(name, "." | "..");
+    (fits && !name.starts_with("..")).then(|| name.to_owned())
+}
+
+/// All that the application has one of.
+pub(super) fn all(
+    config: &Config,
+    place: &RecordPlace,
+    app_id: &AppId,
+    content: Option<&Content>,
+) -> Vec<OwnedResource> {
+    let sessions = &config.backend.sessions;
+    let map = content.map(|content| config_map(place, app_id, content));
+    let service = (sessions.service_port())
+        .map(|port| service(place, app_id, &sessions.service_selector, port));
+    map.into_iter().chain(service).collect()
+}
+
+/// Whether executors leave claims behind that others may have.
+pub(super) fn has_claims(config: &Config) -> bool {
+    let mut claims = config.profiles.values().flat_map(|profile| &profile.claims);
+    claims.any(|claim| claim.owner == ClaimOwner::Application)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn config(files: &[&Path], properties: &[(&str, &str)]) -> Config {
+        let mut config = Config::default();
+        config.config_map.files = files.iter().map(|path| path.to_path_buf()).collect();
+        config.app.properties = (properties.iter())
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        config
+    }
+
+    // spec: K-8
+    #[test]
+    fn where_nothing_is_configured_or_it_is_switched_off_there_is_none() {
+        assert!(content(&config(&[], &[])).unwrap().is_none());
+        let mut off = config(&[], &[("a", "1")]);
+        assert!(content(&off).unwrap().is_some());
+        off.config_map.enabled = false;
+        assert!(content(&off).unwrap().is_none());
+    }
+
+    // spec: K-8
+    #[test]
+    fn properties_and_files_are_in_it_and_secrets_are_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let (text, binary) = (
+            directory.path().join("log.conf"),
+            directory.path().join("key"),
+        );
+        fs::write(&text, "level=info\n").unwrap();
+        fs::write(&binary, [0xff, 0]).unwrap();
+        let config = config(&[&text, &binary], &[("a", "1"), ("db.password", "x")]);
+        let content = content(&config).unwrap().unwrap();
+        assert_eq!(content.texts["log.conf"], "level=info\n");
+        assert_eq!(content.texts[PROPERTIES], "{\n  \"a\": \"1\"\n}");
+        assert_eq!(content.bytes["key"], "/wA=");
+    }
+
+    // spec: K-8
+    #[test]
+    fn more_than_kubernetes_stores_is_refused_before_anything_is_asked_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("large.jar");
+        let refused = |bytes: usize, properties: &[(&str, &str)]| {
+            fs::write(&path, vec![b'x'; bytes]).unwrap();
+            content(&config(&[&path], properties))
+                .err()
+                .map(|error| error.to_string())
+        };
+        assert_eq!(refused(MOST_BYTES, &[]), None);
+        let why = refused(MOST_BYTES, &[("a", "1")]).unwrap();
+        assert!(
+            why.contains("1048590 bytes") && why.contains("large.jar, 1048576"),
+            "{why}"
+        );
+    }
+
+    // spec: K-8
+    #[test]
+    fn files_that_cannot_be_in_one_map_are_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let (one, other) = (directory.path().join("a"), directory.path().join("b"));
+        for directory in [&one, &other] {
+            fs::create_dir(directory).unwrap();
+            fs::write(directory.join("x.conf"), "").unwrap();
+        }
+        let (one, other) = (one.join("x.conf"), other.join("x.conf"));
+        let why = |files: &[&Path]| content(&config(files, &[])).unwrap_err().to_string();
+        assert!(why(&[&one, &other]).contains("two have the name x.conf"));
+        assert!(why(&[Path::new("/no/such/file")]).contains("/no/such/file cannot be read"));
+        assert!(why(&[Path::new("/no/such file")]).contains("has a name"));
+    }
+}

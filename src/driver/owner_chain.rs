@@ -1,0 +1,186 @@
+//! The driver's own pod and who controls it: the top of that chain owns the application's record, so that it outlives a pod
+//! that is replaced, and nothing outlives the application (spec K-2, O-10).
+
+use crate::config::OnSignal;
+use crate::kubernetes::calls::Reference;
+use crate::kubernetes::{Calls, Failure};
+
+/// Where the driver runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnerChain {
+    /// The driver's pod.
+    pub pod: Reference,
+    /// The last of those who control one another; the pod, where nobody controls it.
+    pub top: Reference,
+}
+
+/// The chain above the pod of that name; `None` where there is no such pod.
+///
+/// A ReplicaSet is looked through, for a new version of a Deployment has a new one. A Job is not, whoever made it: what a
+/// CronJob starts anew is another application. Whatever else controls a pod is its top.
+///
+/// # Errors
+/// Where it cannot be read.
+pub async fn of_pod(calls: &Calls, name: &str) -> Result<Option<OwnerChain>, Failure> {
+    let Some(found) = calls.controller_of_pod(name).await? else {
+        return Ok(None);
+    };
+    let pod = Reference {
+        api_version: "v1".to_owned(),
+        kind: "Pod".to_owned(),
+        name: name.to_owned(),
+        uid: found.uid,
+    };
+    let top = match found.controller {
+        None => pod.clone(),
+        Some(set) if is(&set, "apps", "ReplicaSet") => {
+            let above = calls.controller_of_replica_set(&set.name).await?;
+            // One of that name that is another one says nothing.
+            let above = above.filter(|found| found.uid == set.uid);
+            above.and_then(|found| found.controller).unwrap_or(set)
+        }
+        Some(controller) => controller,
+    };
+    Ok(Some(OwnerChain { pod, top }))
+}
+
+impl OwnerChain {
+    /// Whether somebody starts another driver when this one's pod is gone, for as long as the application lives.
+    pub fn is_kept_running(&self) -> bool {
+        is(&self.top, "apps", "Deployment") || is(&self.top, "apps", "StatefulSet")
+    }
+}
+
+/// What a signal does (spec O-10): with `auto`, the application goes on where a successor is started.
+pub fn on_signal(configured: OnSignal, owner_chain: Option<&OwnerChain>) -> OnSignal {
+    match configured {
+        OnSignal::Auto if owner_chain.is_some_and(OwnerChain::is_kept_running) => {
+            OnSignal::HandOver
+        }
+        OnSignal::Auto => OnSignal::End,
+        told => told,
+    }
+}
+
+fn is(object: &Reference, group: &str, kind: &str) -> bool {
+    let of_group = object.api_version.split_once('/').map(|(group, _)| group);
+    of_group == Some(group) && object.kind == kind
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::Json;
+    use axum::Router;
+    use axum::routing::get;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::kubernetes::Clients;
+    use crate::testing::calls_to;
+
+    fn reference(api_version: &str, kind: &str, name: &str) -> Reference {
+        Reference {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            uid: format!("uid-of-{name}"),
+        }
+    }
+
+    /// An object as a real server has it, with an owner that controls it and one that does not.
+    fn object(api_version: &str, kind: &str, name: &str, owner: Option<Reference>) -> Value {
+        let mut owners = vec![
+            json!({"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "n", "controller": false}),
+        ];
+        if let Some(owner) = owner {
+            let mut owner = serde_json::to_value(owner).unwrap();
+            owner["controller"] = true.into();
+            owner["blockOwnerDeletion"] = true.into();
+            owners.push(owner);
+        }
+        json!({
+            "apiVersion": api_version, "kind": kind,
+            "metadata": {"name": name, "uid": format!("uid-of-{name}"), "ownerReferences": owners},
+        })
+    }
+
+    /// The chain of a pod whose owner is this, in a cluster in which the ReplicaSet has that owner.
+    async fn owner_chain(
+        of_pod: Option<Reference>,
+        of_set: Option<Reference>,
+    ) -> Option<OwnerChain> {
+        let pod = object("v1", "Pod", "driver-0", of_pod);
+        let set = object("apps/v1", "ReplicaSet", "driver-5f", of_set);
+        let router = Router::new()
+            .route(
+                "/api/v1/namespaces/default/pods/driver-0",
+                get(|| async move { Json(pod) }),
+            )
+            .route(
+                "/apis/apps/v1/namespaces/default/replicasets/driver-5f",
+                get(|| async move { Json(set) }),
+            );
+        let service =
+            tower::ServiceExt::map_request(router, |request: http::Request<kube::client::Body>| {
+                request.map(axum::body::Body::new)
+            });
+        let calls = calls_to(Clients::in_process(service, "default"));
+        super::of_pod(&calls, "driver-0").await.unwrap()
+    }
+
+    // spec: K-2, O-10
+    #[tokio::test(start_paused = true)]
+    async fn the_top_is_what_outlives_a_pod_and_not_what_starts_the_application_anew() {
+        let deployment = reference("apps/v1", "Deployment", "driver");
+        let set = reference("apps/v1", "ReplicaSet", "driver-5f");
+        let job = reference("batch/v1", "Job", "nightly-2917");
+        let stateful = reference("apps/v1", "StatefulSet", "driver");
+        let rollout = reference("argoproj.io/v1alpha1", "Rollout", "driver");
+        let pod = reference("v1", "Pod", "driver-0");
+        let cases = [
+            // Deployment, ReplicaSet, pod.
+            (
+                Some(set.clone()),
+                Some(deployment.clone()),
+                deployment,
+                OnSignal::HandOver,
+            ),
+            (Some(set.clone()), None, set.clone(), OnSignal::End),
+            // One that is no Deployment, with ReplicaSets as a Deployment has them.
+            (Some(set), Some(rollout.clone()), rollout, OnSignal::End),
+            // CronJob, Job, pod: the Job, which is not asked who made it.
+            (Some(job.clone()), None, job, OnSignal::End),
+            (Some(stateful.clone()), None, stateful, OnSignal::HandOver),
+            (None, None, pod.clone(), OnSignal::End),
+        ];
+        for (of_pod, of_set, top, signal) in cases {
+            let owner_chain = owner_chain(of_pod, of_set).await.unwrap();
+            assert_eq!((&owner_chain.top, &owner_chain.pod), (&top, &pod));
+            assert_eq!(
+                on_signal(OnSignal::Auto, Some(&owner_chain)),
+                signal,
+                "{top:?}"
+            );
+            for told in [OnSignal::End, OnSignal::HandOver] {
+                assert_eq!(on_signal(told, Some(&owner_chain)), told);
+            }
+        }
+        assert_eq!(
+            on_signal(OnSignal::Auto, None),
+            OnSignal::End,
+            "outside the cluster"
+        );
+    }
+
+    // spec: K-2
+    #[tokio::test(start_paused = true)]
+    async fn a_replica_set_that_was_made_anew_under_the_same_name_says_nothing() {
+        let mut set = reference("apps/v1", "ReplicaSet", "driver-5f");
+        set.uid = "another".to_owned();
+        let deployment = reference("apps/v1", "Deployment", "driver");
+        let owner_chain = owner_chain(Some(set.clone()), Some(deployment))
+            .await
+            .unwrap();
+        assert_eq!(owner_chain.top, set);
+    }
+}

@@ -1,0 +1,115 @@
+//! Who makes executors' pods: PodAllocator one by one, or SetScaler by sets (spec A-80).
+
+use std::time::Duration;
+
+use actix::{Addr, Recipient};
+
+use crate::actors::lifecycle_manager::messages::Ended;
+use crate::actors::metrics::messages::AskDepths;
+use crate::actors::pod_allocator::PodAllocator;
+use crate::actors::pod_allocator::failures::{self, Failures};
+use crate::actors::pod_allocator::messages::{KnowProfile, StopRequesting};
+use crate::actors::set_scaler::SetScaler;
+use crate::actors::set_scaler::decision::{Scaling, Settings};
+use crate::actors::set_scaler::messages::EndSets;
+use crate::config::{self, Config, Strategy};
+use crate::kubernetes::SetKind;
+use crate::kubernetes::set_template::Sets;
+use crate::model::{Now, ProfileName};
+use boatswain_agent::backoff::Backoff;
+
+/// One too many is left for so long to the set that made its pod.
+const LEFT_TO_SETS: Duration = Duration::from_secs(30);
+
+/// Between tries of a call about a set.
+const TRIES: Backoff = Backoff {
+    initial: Duration::from_millis(200),
+    max: Duration::from_secs(30),
+};
+
+/// Whoever makes the pods, by what it is told.
+pub(super) struct Provisioner {
+    pub(super) stop: Recipient<StopRequesting>,
+    /// Where the application's end has to be told to sets.
+    pub(super) end: Option<Recipient<EndSets>>,
+    pub(super) ends: Recipient<Ended>,
+    pub(super) depths: Recipient<AskDepths>,
+    pub(super) profiles: Recipient<KnowProfile>,
+}
+
+impl From<Addr<PodAllocator>> for Provisioner {
+    fn from(provisioner: Addr<PodAllocator>) -> Self {
+        Self {
+            stop: provisioner.clone().recipient(),
+            end: None,
+            ends: provisioner.clone().recipient(),
+            depths: provisioner.clone().recipient(),
+            profiles: provisioner.recipient(),
+        }
+    }
+}
+
+impl From<Addr<SetScaler>> for Provisioner {
+    fn from(provisioner: Addr<SetScaler>) -> Self {
+        Self {
+            stop: provisioner.clone().recipient(),
+            end: Some(provisioner.clone().recipient()),
+            ends: provisioner.clone().recipient(),
+            depths: provisioner.clone().recipient(),
+            profiles: provisioner.recipient(),
+        }
+    }
+}
+
+/// What makes the pods, where boatswain does not.
+pub(super) fn set_kind(strategy: Strategy) -> Option<SetKind> {
+    match strategy {
+        Strategy::Direct => None,
+        Strategy::StatefulSet => Some(SetKind::StatefulSet),
+        Strategy::Deployment => Some(SetKind::Deployment),
+    }
+}
+
+/// How long one too many is left to sets, where there are any.
+pub(super) fn left_to_sets(strategy: Strategy) -> Option<Duration> {
+    set_kind(strategy).map(|_| LEFT_TO_SETS)
+}
+
+/// Says what a strategy other than the usual one leaves to Kubernetes.
+pub(super) fn announce(config: &Config) {
+    if let Some(kind) = set_kind(config.allocation.strategy) {
+        let kind = kind.kind();
+        tracing::info!(
+            strategy = kind,
+            "Kubernetes makes the executors' pods, one set a profile, and starts them again: boatswain does not \
+             choose their names, limit how fast or how many are requested, back off, or give up those that do not start"
+        );
+    }
+}
+
+/// What SetScaler decides by.
+pub(super) fn scaling(
+    kind: SetKind,
+    sets: &Sets,
+    profiles: &[ProfileName],
+    config: (&config::Allocation, &config::Poll, &config::Backend),
+    failures: (failures::Settings, &crate::kubernetes::Record, Now),
+) -> Scaling {
+    let (up, poll, going) = config;
+    let (failures, record, now) = failures;
+    let settings = Settings {
+        kind,
+        prefix: sets.prefix().to_owned(),
+        look_every: poll.interval,
+        backoff: TRIES,
+        settled_after: up.creation_timeout,
+        max_in_flight: up.max_in_flight,
+        decommission_timeout: going.decommission_timeout,
+    };
+    let hashes = profiles.iter().filter_map(|profile| {
+        let hash = sets.hash(profile)?.to_owned();
+        Some((profile.clone(), hash))
+    });
+    let failures = Failures::resume(failures, &record.failures, now);
+    Scaling::new(settings, hashes.collect(), record.reserved, failures)
+}

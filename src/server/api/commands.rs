@@ -1,0 +1,170 @@
+//! Executors that are named, and the application as a whole (spec B-28 to B-35).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::State;
+use http::StatusCode;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::body::{by, parse};
+use super::problem::Problem;
+use super::{Api, targets};
+use crate::actors::driver_backend::commands::messages::{
+    CommandOutcome, Decommission, Hold, Kill, NotNow, Resume, Stop,
+};
+use crate::actors::driver_backend::views::HeldView;
+use crate::model::ExecutorId;
+
+/// Nobody waits longer for an executor to finish.
+const LONGEST_DRAIN: std::time::Duration = std::time::Duration::from_secs(24 * 3600);
+
+/// Kills executors: `{"executors": [3, 4], "replace": false, "force": false, "by": "me"}`.
+pub async fn kill(State(api): State<Api>, body: Bytes) -> Result<Json<Value>, Problem> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Wanted {
+        executors: Vec<u64>,
+        #[serde(default)]
+        replace: bool,
+        #[serde(default)]
+        force: bool,
+        by: Option<String>,
+    }
+    let wanted: Wanted = parse(&body)?;
+    let kill = Kill {
+        ids: ids(&wanted.executors)?,
+        replace: wanted.replace,
+        force: wanted.force,
+        by: by(wanted.by.as_deref()),
+    };
+    api.ask(kill).await?.map(command_outcome).map_err(not_now)
+}
+
+/// Has executors finish what they do and go: `{"executors": [3], "replace": true, "within": "2m", "by": "me"}`.
+pub async fn decommission(State(api): State<Api>, body: Bytes) -> Result<Json<Value>, Problem> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Wanted {
+        executors: Vec<u64>,
+        replace: Option<bool>,
+        within: Option<String>,
+        by: Option<String>,
+    }
+    let wanted: Wanted = parse(&body)?;
+    let within = wanted.within.as_deref().map(|text| {
+        let within = humantime::parse_duration(text).ok();
+        within.filter(|time| *time <= LONGEST_DRAIN).ok_or_else(|| {
+            Problem::bad_request(format!("{text:?} is no time that an executor can be given"))
+                .at("within")
+                .hint("as \"30s\" or \"1h 30m\", at most a day")
+        })
+    });
+    let decommission = Decommission {
+        ids: ids(&wanted.executors)?,
+        replace: wanted.replace.unwrap_or(true),
+        within: within.transpose()?,
+        by: by(wanted.by.as_deref()),
+    };
+    api.ask(decommission)
+        .await?
+        .map(command_outcome)
+        .map_err(not_now)
+}
+
+/// Has all executors go, and remembers how many were wanted: `{"by": "me"}`.
+pub async fn hold(State(api): State<Api>, body: Bytes) -> Result<Json<Value>, Problem> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Wanted {
+        by: Option<String>,
+    }
+    let wanted: Wanted = parse(&body)?;
+    let by = Some(by(wanted.by.as_deref()));
+    let held = api.ask(Hold { by }).await?.map_err(not_now)?;
+    Ok(Json(json!({"held": HeldView::of(&held)})))
+}
+
+/// Brings back what was wanted before.
+pub async fn resume(State(api): State<Api>, body: Bytes) -> Result<Json<Value>, Problem> {
+    nothing(&body)?;
+    Ok(targets::shown(api.ask(Resume).await?))
+}
+
+/// The application is over: `{"exit_code": 0}`.
+pub async fn end(
+    State(api): State<Api>,
+    body: Bytes,
+) -> Result<(StatusCode, Json<Value>), Problem> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Wanted {
+        #[serde(default)]
+        exit_code: u8,
+    }
+    let Wanted { exit_code } = parse(&body)?;
+    stop(
+        &api,
+        Stop::End { exit_code },
+        json!({"exit_code": exit_code}),
+    )
+    .await
+}
+
+/// This process is over, and its successor goes on.
+pub async fn hand_over(
+    State(api): State<Api>,
+    body: Bytes,
+) -> Result<(StatusCode, Json<Value>), Problem> {
+    nothing(&body)?;
+    let exit_code = crate::exit::Exit::Superseded.code();
+    stop(&api, Stop::HandOver, json!({"exit_code": exit_code})).await
+}
+
+async fn stop(api: &Api, stop: Stop, answer: Value) -> Result<(StatusCode, Json<Value>), Problem> {
+    api.ask(stop).await?;
+    Ok((StatusCode::ACCEPTED, Json(answer)))
+}
+
+/// There is nothing to say beyond the path.
+fn nothing(body: &[u8]) -> Result<(), Problem> {
+    let said: BTreeMap<String, Value> = parse(body)?;
+    match said.into_keys().next() {
+        None => Ok(()),
+        Some(field) => Err(Problem::bad_request("nothing is to be said here").at(field)),
+    }
+}
+
+fn ids(numbers: &[u64]) -> Result<BTreeSet<ExecutorId>, Problem> {
+    let id = |(at, number): (usize, &u64)| {
+        ExecutorId::new(*number).ok_or_else(|| {
+            Problem::bad_request(format!("{number} is no executor's id"))
+                .at(format!("executors[{at}]"))
+                .hint("an id is a whole number from 1")
+        })
+    };
+    numbers.iter().enumerate().map(id).collect()
+}
+
+fn command_outcome(command_outcome: CommandOutcome) -> Json<Value> {
+    let CommandOutcome {
+        leaving,
+        already_leaving,
+        busy,
+        unknown,
+        targets,
+    } = command_outcome;
+    Json(json!({
+        "leaving": leaving,
+        "already_leaving": already_leaving,
+        "busy": busy,
+        "unknown": unknown,
+        "targets": targets,
+    }))
+}
+
+fn not_now(why: NotNow) -> Problem {
+    Problem::unavailable().hint(format!("{why}: nothing was changed"))
+}

@@ -1,0 +1,317 @@
+//! A cluster whose node starts and stops pods after a while, a driver on it, and its api.
+
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use boatswain::clock::Clock;
+use boatswain::config::Config;
+use boatswain::driver::{self, Environment, Handle};
+use boatswain::exit::Exit;
+use boatswain::kubernetes::Clients;
+use boatswain::server::api::tokens::Tokens;
+use devcluster::{self, DevCluster, NodeKind, Options, SimulatedNode};
+use futures::StreamExt;
+use http::{Method, Request, StatusCode};
+use http_body_util::BodyExt;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tokio::task::{JoinHandle, LocalSet};
+use tokio::time::{sleep, timeout};
+use tower::ServiceExt;
+
+use crate::contract;
+
+/// Where everything is.
+const NAMESPACE: &str = "default";
+
+/// An application whose pods are `t-exec-1` and so on.
+const CONFIG: &str = r#"
+[app]
+name = "t"
+[cluster]
+mode = "embedded"
+[embedded]
+node = "simulated"
+[profiles.default]
+executors = 3
+termination_grace = "30s"
+"#;
+
+/// How long a pod takes to be gone once it is told to, where its grace allows that.
+pub const STOPS_AFTER: Duration = Duration::from_secs(20);
+
+/// Longer than anything is waited for.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// A cluster.
+pub struct World {
+    cluster: DevCluster,
+    clock: Clock,
+    drivers: u64,
+}
+
+/// A driver on it.
+pub struct Driver {
+    handle: Handle,
+    running: JoinHandle<Exit>,
+    cluster: DevCluster,
+}
+
+/// A cluster, and a driver with these settings. The clock is paused from here on.
+pub async fn driver(sets: &[&str]) -> (World, Driver) {
+    tokio::time::pause();
+    let mut world = World::new();
+    let driver = world.start(sets).await;
+    driver.until_running(3).await;
+    (world, driver)
+}
+
+impl World {
+    /// A cluster in which nothing has happened.
+    pub fn new() -> Self {
+        let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let node = SimulatedNode {
+            start_delay: Duration::from_secs(2),
+            stop_delay: STOPS_AFTER,
+            ..SimulatedNode::default()
+        };
+        let cluster = devcluster::start(Options {
+            node: NodeKind::Simulated(node),
+            wall_clock_start: Some(start),
+            ..Options::default()
+        });
+        Self {
+            cluster,
+            clock: Clock::starting_at(start),
+            drivers: 0,
+        }
+    }
+
+    /// Starts the next driver, and waits until it has taken over.
+    pub async fn start(&mut self, sets: &[&str]) -> Driver {
+        let driver = self.begin(sets);
+        driver
+            .until("it has taken over", |status| status["adopted"] == true)
+            .await;
+        driver
+    }
+
+    /// Starts the next driver.
+    pub fn begin(&mut self, sets: &[&str]) -> Driver {
+        let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
+        let config = Config::from_toml(CONFIG, "t.toml", [], &sets).unwrap();
+        self.drivers += 1;
+        let environment = Environment {
+            clients: Clients::in_process(self.cluster.router(), NAMESPACE),
+            clock: self.clock,
+            seed: self.drivers,
+            holder: self.drivers,
+        };
+        let (handle, running) = driver::start_in(config, environment);
+        Driver {
+            handle,
+            // With tasks of its own, so that nothing of it goes on after its exit: as a process' end has it.
+            running: actix::spawn(async { LocalSet::new().run_until(running).await }),
+            cluster: self.cluster.clone(),
+        }
+    }
+
+    /// Makes a pod that is no executor's.
+    pub async fn make_pod(&self, name: &str) {
+        let pod = json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name},
+            "spec": {"containers": [{"name": "driver", "image": "none"}]},
+        });
+        let request = Request::post(format!("/api/v1/namespaces/{NAMESPACE}/pods"))
+            .header("content-type", "application/json")
+            .body(Body::from(pod.to_string()))
+            .unwrap();
+        let response = self.cluster.router().oneshot(request).await.unwrap();
+        assert_eq!(response.status(), StatusCode::CREATED);
+    }
+
+    /// Makes an object, or makes it as this says.
+    pub async fn apply(&self, what: &str, object: &Value) {
+        let uri = format!("/api/v1/namespaces/{NAMESPACE}/{what}?fieldManager=somebody&force=true");
+        let request = Request::patch(uri)
+            .header("content-type", "application/apply-patch+yaml")
+            .body(Body::from(object.to_string()))
+            .unwrap();
+        let response = self.cluster.router().oneshot(request).await.unwrap();
+        assert!(response.status().is_success(), "{}", response.status());
+    }
+
+    /// The application's record, if there is one.
+    pub async fn record(&self) -> Value {
+        get(&self.cluster, "configmaps/t-app").await
+    }
+}
+
+impl Driver {
+    async fn routes(&self) -> Option<Router> {
+        let tokens = Tokens::parse("all\nlooks read\n", "tokens").unwrap();
+        self.handle.routes(tokens).await
+    }
+
+    /// Asks its api.
+    async fn ask(&self, method: &Method, path: &str, body: &Value) -> (StatusCode, Value) {
+        let token = match *method {
+            Method::GET => "looks",
+            _ => "all",
+        };
+        let request = Request::builder()
+            .method(method.clone())
+            .uri(path)
+            .header("authorization", format!("Bearer {token}"))
+            .body(Body::from(body.to_string()))
+            .unwrap();
+        match self.routes().await {
+            Some(routes) => answer_to(routes, request).await,
+            None => (StatusCode::SERVICE_UNAVAILABLE, Value::Null),
+        }
+    }
+
+    /// Asks its api, and holds what that answers against what it promises.
+    pub async fn call(&self, method: Method, path: &str, body: Value) -> (StatusCode, Value) {
+        let (_, document) = self.ask(&Method::GET, "/openapi.json", &Value::Null).await;
+        let (status, answer) = self.ask(&method, path, &body).await;
+        // One that has ended promises nothing.
+        if !document.is_null() {
+            contract::holds(&document, &method, path, status, &answer);
+        }
+        (status, answer)
+    }
+
+    /// What it answers to one who looks.
+    pub async fn get(&self, path: &str) -> Value {
+        let (_, answer) = self.call(Method::GET, path, Value::Null).await;
+        answer
+    }
+
+    /// What it answers to one who wants something, which it does.
+    pub async fn post(&self, path: &str, body: Value) -> Value {
+        let (status, answer) = self.call(Method::POST, path, body).await;
+        assert!(status.is_success(), "{path}: {status} {answer}");
+        answer
+    }
+
+    /// Waits until its status is so, and returns it.
+    pub async fn until(&self, what: &str, so: impl Fn(&Value) -> bool) -> Value {
+        let found = timeout(PATIENCE, async {
+            loop {
+                let (_, status) = self.ask(&Method::GET, "/v1/status", &Value::Null).await;
+                if so(&status) {
+                    return status;
+                }
+                sleep(Duration::from_millis(100)).await;
+            }
+        });
+        found
+            .await
+            .unwrap_or_else(|_| panic!("waited in vain until {what}"))
+    }
+
+    /// Waits until exactly so many run and nothing else is there.
+    pub async fn until_running(&self, executors: u64) -> Value {
+        self.until(
+            &format!("{executors} run and none else are there"),
+            |status| {
+                let profile = &status["profiles"]["default"];
+                let others = ["pending", "requested", "unanswered", "in_doubt", "leaving"];
+                profile["running"] == executors && others.iter().all(|state| profile[*state] == 0)
+            },
+        )
+        .await
+    }
+
+    /// The target of the profile that there is.
+    pub async fn target(&self) -> u64 {
+        let targets = self.get("/v1/targets").await;
+        targets["targets"]["default"].as_u64().unwrap()
+    }
+
+    /// The ids of those that live and are not leaving.
+    pub async fn living(&self) -> Vec<u64> {
+        let executors = self.get("/v1/executors").await;
+        (executors["executors"].as_array().unwrap().iter())
+            .filter(|executor| executor["state"] != "leaving")
+            .map(|executor| executor["executor"].as_u64().unwrap())
+            .collect()
+    }
+
+    /// How an executor ended.
+    pub async fn end_of(&self, executor: u64) -> Value {
+        let found = timeout(PATIENCE, async {
+            loop {
+                let path = format!("/v1/executors/{executor}");
+                let (_, scenario) = self.ask(&Method::GET, &path, &Value::Null).await;
+                let events = scenario["events"].as_array().cloned().unwrap_or_default();
+                if let Some(end) = events.into_iter().find(|event| event["event"] == "ended") {
+                    return end;
+                }
+                sleep(Duration::from_millis(100)).await;
+            }
+        });
+        found
+            .await
+            .unwrap_or_else(|_| panic!("executor {executor} never ended"))
+    }
+
+    /// All that its events say up to now.
+    pub async fn events(&self) -> Vec<Value> {
+        let request = Request::get("/v1/events")
+            .header("authorization", "Bearer looks")
+            .header("last-event-id", "1-0")
+            .body(Body::empty())
+            .unwrap();
+        let response = self.routes().await.unwrap().oneshot(request).await.unwrap();
+        let mut frames = response.into_body().into_data_stream();
+        let mut text = String::new();
+        while let Ok(Some(Ok(frame))) = timeout(Duration::from_secs(1), frames.next()).await {
+            text.push_str(std::str::from_utf8(&frame).unwrap());
+        }
+        (text.lines())
+            .filter_map(|line| line.strip_prefix("data: "))
+            .filter_map(|data| serde_json::from_str(data).ok())
+            .collect()
+    }
+
+    /// An executor's pod, as the cluster has it.
+    pub async fn pod(&self, executor: u64) -> Value {
+        get(&self.cluster, &format!("pods/t-exec-{executor}")).await
+    }
+
+    /// How it exits.
+    pub async fn exit(self) -> Exit {
+        timeout(PATIENCE, self.running).await.unwrap().unwrap()
+    }
+}
+
+async fn answer_to(routes: Router, request: Request<Body>) -> (StatusCode, Value) {
+    let response = routes.oneshot(request).await.unwrap();
+    let status = response.status();
+    let bytes = response.into_body().collect().await.unwrap().to_bytes();
+    (
+        status,
+        serde_json::from_slice(&bytes).unwrap_or(Value::Null),
+    )
+}
+
+async fn get(cluster: &DevCluster, what: &str) -> Value {
+    let uri = format!("/api/v1/namespaces/{NAMESPACE}/{what}");
+    let request = Request::get(uri).body(Body::empty()).unwrap();
+    let response = cluster.router().oneshot(request).await.unwrap();
+    if response.status() == StatusCode::NOT_FOUND {
+        return Value::Null;
+    }
+    let bytes = response.into_body().collect().await.unwrap().to_bytes();
+    serde_json::from_slice(&bytes).unwrap()
+}
+
+/// Nothing to say.
+pub fn nothing() -> Value {
+    json!({})
+}
