@@ -257,7 +257,7 @@ fn an_id_whose_pod_went_before_it_got_it_has_ended_when_no_call_can_give_it_any_
     assert!(!world.scenario.current().ended.contains(id(1)), "it lives");
 }
 
-// spec: A-80, L-10
+// spec: A-80, L-10, A-86
 #[test]
 fn the_last_pods_of_a_stateful_set_go_and_those_that_work_may_finish_first() {
     let mut world = World::running(SetKind::StatefulSet, 4);
@@ -306,7 +306,7 @@ fn victims_of_a_deployment_are_marked_before_it_shrinks() {
     assert_eq!(world.decide(), [Action::Scale(seen(4), 3)]);
 }
 
-// spec: A-81, B-30
+// spec: A-81, B-30, A-86
 #[test]
 fn one_that_drains_in_a_deployment_has_somebody_in_its_place_meanwhile() {
     let mut world = World::running(SetKind::Deployment, 3);
