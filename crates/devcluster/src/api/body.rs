@@ -1,4 +1,4 @@
-//! Bodies: JSON or YAML, and which of their fields are there twice.
+//! Parses JSON and YAML request bodies, and reports duplicate fields.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -7,16 +7,16 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use serde_saphyr::{DuplicateKeyPolicy, Options};
 
-/// A body that was read.
+/// A parsed body.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Document {
-    /// What it says; of a field that is there twice the last.
+    /// The content; of a duplicate field the last value.
     pub value: Value,
-    /// What is there twice, as strict clients are told.
+    /// The paths of duplicate fields, for strict field validation.
     pub duplicates: Vec<String>,
 }
 
-/// A body of JSON.
+/// Parses JSON.
 pub fn json(bytes: &[u8]) -> Result<Document, String> {
     let read = Read::default();
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
@@ -33,7 +33,7 @@ pub fn json(bytes: &[u8]) -> Result<Document, String> {
     })
 }
 
-/// A body of YAML, which any JSON is too.
+/// Parses YAML, of which JSON is a subset.
 pub fn yaml(bytes: &[u8]) -> Result<Document, String> {
     if bytes.trim_ascii_start().starts_with(b"{")
         && let Ok(body) = json(bytes)
@@ -51,14 +51,14 @@ pub fn yaml(bytes: &[u8]) -> Result<Document, String> {
     Ok(Document { value, duplicates })
 }
 
-/// What is noted while a body is read.
+/// The parser's notes on a body.
 #[derive(Default)]
 struct Read {
     path: RefCell<String>,
     duplicates: RefCell<Vec<String>>,
 }
 
-/// A value somewhere in the body.
+/// A value at the current path of the body.
 struct Node<'a>(&'a Read);
 
 impl<'de> DeserializeSeed<'de> for Node<'_> {
@@ -143,7 +143,7 @@ impl<'de> Visitor<'de> for Node<'_> {
     }
 }
 
-/// The beginning of a body, as error messages show it.
+/// The beginning of a body, for error messages.
 pub fn summary(body: &[u8]) -> String {
     const SHOWN: usize = 30;
     let (shown, rest) = body.split_at(body.len().min(SHOWN));

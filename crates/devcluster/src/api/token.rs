@@ -1,4 +1,5 @@
-//! Where a paged list goes on, as real servers write it: a version and the key after which to begin.
+//! Continue tokens of paged lists, encoded as real servers do: a resource version and the key after which the next page
+//! starts.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,19 +10,19 @@ use crate::objects::object::text;
 
 const FORMAT: &str = "meta.k8s.io/v1";
 
-/// A place in a list.
+/// The position in a paged list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The version at which the list was begun; none where that is gone and the newest must do.
+    /// The resource version at which the list began; `None` if it has expired and the newest is to be read.
     pub version: Option<u64>,
-    /// The namespace of the last object that was listed.
+    /// The namespace of the last listed object.
     pub namespace: String,
-    /// Its name.
+    /// The name of the last listed object.
     pub name: String,
 }
 
 impl Place {
-    /// As the client gives it back. `listed` is the namespace of the list; none where it is of all.
+    /// Encodes the token. `listed` is the namespace of the list; `None` for all namespaces.
     pub fn encode(&self, listed: Option<&str>) -> String {
         let start = match listed {
             None if !self.namespace.is_empty() => format!("{}/{}\0", self.namespace, self.name),
@@ -34,7 +35,7 @@ impl Place {
         URL_SAFE_NO_PAD.encode(token.to_string())
     }
 
-    /// Reads what a client gave back.
+    /// Decodes a token from a client.
     pub fn decode(token: &str, listed: Option<&str>) -> Result<Self, ApiError> {
         let refused = |why: String| ApiError::bad_request(format!("invalid continue token: {why}"));
         let invalid = |why: String| refused(format!("continue key is not valid: {why}"));

@@ -1,8 +1,8 @@
-//! How long ago something was, in the two units that matter.
+//! Formats ages as kubectl does, in the two largest units that matter.
 
 use jiff::Timestamp;
 
-/// How long ago that time was; `<unknown>` where it is none.
+/// The age of a timestamp; `<unknown>` if it is none.
 pub fn since(time: &str, now: Timestamp) -> String {
     match time.parse::<Timestamp>() {
         Ok(then) => human(now.as_second() - then.as_second()),

@@ -1,4 +1,4 @@
-//! Pods as rows: above all the one word that says how a pod is.
+//! The table cells of pods, above all the one-word status that kubectl shows.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -50,12 +50,12 @@ pub(super) const COLUMNS: [Column; 9] = [
     ),
 ];
 
-/// What is counted over the containers of a pod.
+/// Counters over a pod's containers.
 #[derive(Debug, Default)]
 struct Count {
     ready: usize,
     restarts: i64,
-    /// When the last container that was started again had ended.
+    /// When the container that restarted last had terminated.
     last: Option<Timestamp>,
 }
 
@@ -126,7 +126,7 @@ fn has_condition(pod: &Value, kind: &str) -> bool {
         .any(|c| text(c, &["type"]) == kind && text(c, &["status"]) == "True")
 }
 
-/// Why a container ended, where it says so, or else how.
+/// The reason why a container terminated, or else its exit code or signal.
 fn ending(terminated: &Value) -> String {
     let number = |field: &str| terminated.get(field).and_then(Value::as_i64).unwrap_or(0);
     match (text(terminated, &["reason"]), number("signal")) {
@@ -136,7 +136,7 @@ fn ending(terminated: &Value) -> String {
     }
 }
 
-/// The one word for how the pod is. What is counted on the way depends on how far the pod has come.
+/// The one-word status of a pod. Which containers count towards readiness and restarts depends on the pod's progress.
 fn word(pod: &Value, sidecars: &[&str], count: &mut Count) -> String {
     let phase = text(pod, &["status", "phase"]);
     let reason = text(pod, &["status", "reason"]);
@@ -166,7 +166,7 @@ fn word(pod: &Value, sidecars: &[&str], count: &mut Count) -> String {
     }
 }
 
-/// How far the init containers have come, as long as they are not done.
+/// The status while the init containers are not complete.
 fn init_word(
     pod: &Value,
     sidecars: &[&str],
@@ -203,7 +203,7 @@ fn init_word(
     None
 }
 
-/// The first container that waits or has ended says how the pod is, unless another one still runs.
+/// The first container that waits or has terminated determines the status, unless another one still runs.
 fn main_word(pod: &Value, word: &mut String, count: &mut Count) {
     let mut runs = false;
     for container in list(pod, &["status", "containerStatuses"]).iter().rev() {
