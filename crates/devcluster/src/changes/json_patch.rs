@@ -1,16 +1,16 @@
-//! JSON patch, RFC 6902.
+//! JSON patch (RFC 6902).
 
 use serde_json::Value;
 
 use crate::api::status::ApiError;
 
-/// More operations than this in one JSON patch are refused, as real servers do.
+/// The most operations in one JSON patch; the limit of real servers.
 const MAX_OPERATIONS: usize = 10_000;
 
-/// What the copies of one JSON patch may amount to; copies of copies would double without end.
+/// The most bytes that one JSON patch may copy; copies of copies would double without limit.
 const MAX_COPIED: usize = 3 * 1024 * 1024;
 
-/// Carries a JSON patch out on `target`.
+/// Applies a JSON patch to `target`.
 pub(crate) fn apply(target: &mut Value, patch: &Value) -> Result<(), ApiError> {
     let Some(operations) = patch.as_array() else {
         return Err(ApiError::bad_request(
@@ -85,7 +85,7 @@ fn refused(why: String) -> ApiError {
     ApiError::unprocessable(&why)
 }
 
-/// About how large a value is; enough to bound what copies add up to.
+/// The approximate size of a value in bytes, to bound the sum of copies.
 fn size(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 8,
@@ -153,7 +153,7 @@ fn add(target: &mut Value, path: &str, value: Value, kind: &str) -> Result<(), A
     }
 }
 
-/// As real servers carry it out, a field of an object need not be there to be replaced.
+/// Replaces a value. As on real servers, a field of an object need not exist for that.
 fn replace(target: &mut Value, path: &str, value: Value) -> Result<(), ApiError> {
     let Some((parent, last)) = split_pointer(path) else {
         *target = value;

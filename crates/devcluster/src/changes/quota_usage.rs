@@ -1,4 +1,4 @@
-//! What objects use of that which quotas limit.
+//! Computes how much of a resource quota an object uses.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use crate::objects::object::{at, list, text};
 use crate::objects::quantity;
 use crate::objects::resource::Resource;
 
-/// Amounts of resources, in billionths.
+/// Amounts of resources, in billionths (10⁻⁹) of the unit.
 pub(crate) type Amounts = BTreeMap<String, i128>;
 
-/// One, as amounts have it.
+/// The amount 1.
 const ONE: i128 = 1_000_000_000;
 
-/// Of these, each container must say what it asks for where a quota limits them.
+/// If a quota limits one of these, each container must specify it.
 const MUST_BE_SAID: [&str; 6] = [
     "cpu",
     "limits.cpu",
@@ -24,7 +24,7 @@ const MUST_BE_SAID: [&str; 6] = [
     "requests.memory",
 ];
 
-/// Whether amounts of it are told in powers of two.
+/// Whether amounts of this resource are formatted in powers of two.
 pub(crate) fn is_binary(name: &str) -> bool {
     name.contains("memory") || name.contains("storage")
 }
@@ -39,7 +39,7 @@ pub(crate) fn amounts(object: &Value, path: &[&str]) -> Amounts {
         .collect()
 }
 
-/// The name under which objects of a kind are counted, whatever state they are in.
+/// The quota name for the count of all objects of a kind, whatever their state.
 fn count_name(resource: Resource) -> String {
     let traits = resource.traits();
     if traits.group.is_empty() {
@@ -49,7 +49,7 @@ fn count_name(resource: Resource) -> String {
     }
 }
 
-/// Whether objects of a kind use up this.
+/// Whether objects of a kind use this resource.
 pub(crate) fn is_counted(resource: Resource, name: &str) -> bool {
     if name == count_name(resource) {
         return true;
@@ -63,7 +63,7 @@ pub(crate) fn is_counted(resource: Resource, name: &str) -> bool {
             });
     }
     let plural = resource.traits().plural;
-    // Of other kinds only these have a name of their own.
+    // Of the other kinds, only these are counted under their plural name.
     let counted = [
         "configmaps",
         "persistentvolumeclaims",
@@ -76,7 +76,7 @@ pub(crate) fn is_counted(resource: Resource, name: &str) -> bool {
         || (plural == "persistentvolumeclaims" && name == "requests.storage")
 }
 
-/// What an object uses up.
+/// What an object uses.
 pub(crate) fn usage(resource: Resource, object: &Value) -> Amounts {
     let mut usage = Amounts::from([(count_name(resource), ONE)]);
     if resource != Resource::Pods {
@@ -105,7 +105,7 @@ pub(crate) fn usage(resource: Resource, object: &Value) -> Amounts {
     usage
 }
 
-/// What the containers of a pod together ask for: at once, or one after the other if they come first.
+/// The requests or limits of a whole pod: the sum of its containers, but at least the largest init container.
 fn whole_pod(pod: &Value, kind: &str) -> Amounts {
     let mut sum = amounts(pod, &["spec", "overhead"]);
     let mut all = Amounts::new();
@@ -128,7 +128,7 @@ fn whole_pod(pod: &Value, kind: &str) -> Amounts {
     sum
 }
 
-/// What containers do not say though a quota wants them to.
+/// The resources that a quota limits and containers do not specify, as a message.
 pub(crate) fn unsaid(resource: Resource, object: &Value, limited: &[&String]) -> Option<String> {
     if resource != Resource::Pods {
         return None;
@@ -156,7 +156,7 @@ pub(crate) fn unsaid(resource: Resource, object: &Value, limited: &[&String]) ->
     (!each.is_empty()).then(|| each.join("; "))
 }
 
-/// Whether a quota is about such an object.
+/// Whether an object is in the scope of a quota.
 pub(crate) fn in_scope(quota: &Value, resource: Resource, object: &Value) -> bool {
     let is_best_effort = || text(object, &["status", "qosClass"]) == "BestEffort";
     let is_terminating = || at(object, &["spec", "activeDeadlineSeconds"]).is_some();

@@ -1,4 +1,4 @@
-//! spec: what Kubernetes documents of strategic merge patch.
+//! spec: the documentation of strategic merge patch in Kubernetes.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! spec: what Kubernetes documents of server-side apply, value by value.
+//! spec: the documentation of server-side apply in Kubernetes, value by value.
 
 use super::*;
 use crate::objects::schema;
@@ -114,7 +114,7 @@ proptest! {
         let shape = schema::of("Pod");
         let left = without(shape, &pod, &fields(shape, &other));
         let mut still = fields(shape, &left).and(&fields(shape, &other));
-        // What held them may stay, with nothing in it.
+        // Their parents may remain, empty.
         still.cut(&["f:spec"]);
         still.cut(&["f:metadata"]);
         prop_assert!(still.is_empty());
