@@ -1,4 +1,4 @@
-//! What sets make of their templates, seen by a client.
+//! Tests of the controllers, as a client of the API observes them.
 
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ impl World {
         patched
     }
 
-    /// All pods, in the order of their names.
+    /// All pods, ordered by name.
     async fn pods(&self) -> Vec<Value> {
         let list = self.get("/api/v1/namespaces/default/pods").await;
         list["items"].as_array().unwrap().clone()
@@ -171,7 +171,7 @@ async fn a_pod_of_a_set_that_is_deleted_or_evicted_is_replaced() {
                 .collect()
         };
         assert!(!uids(&after).contains(&before[0]["metadata"]["uid"]));
-        // All of it belongs to the set, and goes with it.
+        // Everything the set made has it as its owner, and is deleted with it.
         world
             .ask(Method::DELETE, &format!("{APPS}/{plural}/web"), None)
             .await;
