@@ -1,4 +1,4 @@
-//! What the node is made to suffer by whoever is at the control socket.
+//! Fault injection commands for the node and its pods, as the control socket accepts them.
 
 use std::time::Duration;
 
@@ -9,51 +9,44 @@ use crate::node::hardship::{Blow, Hardship, Levers, Standing};
 use crate::objects::object::{Key, text};
 use crate::objects::resource::Resource;
 
-/// What can be asked of the node.
+/// A fault to inject into the node or a pod.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NodeRequest {
-    /// It is heard of no more.
+    /// The node stops reporting to the API server.
     NotReady {
-        /// Its name; the only one's where there is none.
+        /// The node's name; may be omitted, as the cluster has only one node.
         name: Option<String>,
-        /// Its pods are evicted after this time, where they do not want to be earlier.
+        /// Evicts the node's pods after this time, unless their tolerations end earlier.
         evict_after: Option<Duration>,
     },
-    /// It is there, and heard of.
+    /// The node reports again.
     Ready(Option<String>),
-    /// It is there no more.
+    /// The node is deleted.
     Gone(Option<String>),
-    /// It cannot get an image.
+    /// The node cannot pull an image.
     ImageMissing {
-        /// Which one, as pods name it.
+        /// The image, as pods name it.
         image: String,
-        /// Whether it can get it again.
+        /// Whether it can be pulled again.
         off: bool,
     },
-    /// A pod's containers are killed for want of memory.
+    /// OOM-kills a pod's containers.
     OutOfMemory(PodName),
     /// A pod's containers exit.
-    Crash {
-        /// Which pod.
-        pod: PodName,
-        /// With which code.
-        code: u8,
-    },
-    /// The node runs short and ends a pod.
+    Crash { pod: PodName, code: u8 },
+    /// Evicts a pod because the node is low on resources.
     Evict(PodName),
 }
 
-/// Which pod is meant.
+/// The namespace and name of a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodName {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
 }
 
-/// Has the node suffer, or tells why it cannot.
+/// Injects a fault into the node, or returns why it cannot.
 pub(crate) async fn obey(cluster: &DevCluster, request: NodeRequest) -> Result<(), String> {
     let Some(levers) = &cluster.levers else {
         return Err("the cluster has no node: it was started with `--node none`".to_owned());
@@ -138,14 +131,14 @@ async fn strike(
     Ok(())
 }
 
-/// Ends all that lasts.
+/// Ends all lasting faults of the node.
 pub(crate) fn relieve(cluster: &DevCluster) {
     if let Some(levers) = &cluster.levers {
         levers.change(|hardship| *hardship = Hardship::default());
     }
 }
 
-/// What is in force, a line each, for people.
+/// The active faults of the node, one line each.
 pub(crate) fn status(cluster: &DevCluster) -> Vec<String> {
     let Some(levers) = &cluster.levers else {
         return Vec::new();
