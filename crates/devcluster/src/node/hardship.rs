@@ -1,4 +1,4 @@
-//! What somebody has a node suffer, to see what others make of it, and how the node hears of that.
+//! Fault injection for the node: the faults that can be injected, and the channels that carry them to the node.
 
 use std::collections::BTreeSet;
 use std::future::pending;
@@ -7,52 +7,50 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 
-/// So many blows wait for the node at most; who deals one more waits until it has taken one.
+/// How many injected faults may be queued; further senders wait.
 const BLOWS: usize = 16;
 
-/// How a node stands to its cluster.
+/// Whether the node is available to the cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Standing {
-    /// It does what it is there for.
+    /// It works normally.
     #[default]
     Up,
-    /// Nobody hears from it, and it hears from nobody.
+    /// The API server does not hear from it, nor it from the API server.
     NotReady {
-        /// Its pods are evicted after this time, where they do not want to be earlier.
+        /// Evicts its pods after this time, unless their tolerations end earlier.
         evict_after: Option<Duration>,
     },
-    /// There is no such node any more.
+    /// The node is deleted.
     Gone,
 }
 
-/// What a node suffers until that is ended.
+/// The lasting faults of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hardship {
-    /// How it stands to its cluster.
     pub standing: Standing,
-    /// The images that it cannot get.
+    /// The images that it cannot pull.
     pub missing_images: BTreeSet<String>,
 }
 
 impl Hardship {
-    /// Whether it does what it is there for.
     pub(super) fn is_up(&self) -> bool {
         self.standing == Standing::Up
     }
 }
 
-/// What befalls the containers of a pod.
+/// A fault of a pod's containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blow {
-    /// They are killed for want of memory.
+    /// They are OOM-killed.
     OutOfMemory,
     /// They exit with this code.
     Crash(u8),
-    /// The node runs short and ends the pod.
+    /// The node evicts the pod because it is low on resources.
     Eviction,
 }
 
-/// The hand that a node is in.
+/// The handle that injects faults into a node.
 #[derive(Clone, Debug)]
 pub struct Levers {
     name: Arc<str>,
@@ -61,7 +59,7 @@ pub struct Levers {
 }
 
 impl Levers {
-    /// The levers of a node of that name, and what the node looks at.
+    /// The handle for a node of this name, and the receiver for the node.
     pub(crate) fn new(name: &str) -> (Self, Suffered) {
         let (hardship, seen) = watch::channel(Hardship::default());
         let (blows, dealt) = mpsc::channel(BLOWS);
@@ -77,46 +75,45 @@ impl Levers {
         (levers, suffered)
     }
 
-    /// The node's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it suffers now.
+    /// The current lasting faults.
     pub fn hardship(&self) -> Hardship {
         self.hardship.borrow().clone()
     }
 
-    /// Changes what it suffers.
+    /// Changes the lasting faults.
     pub fn change(&self, change: impl FnOnce(&mut Hardship)) {
         self.hardship.send_modify(change);
     }
 
-    /// Deals a blow to the pod of that uid. The node ignores one for a pod that it does not run.
+    /// Injects a fault into the pod with this uid. The node ignores it if it does not run that pod.
     pub async fn strike(&self, uid: String, blow: Blow) {
-        // Where the node has stopped there is nothing left to be struck.
+        // If the node has stopped, there is no pod left.
         let _ = self.blows.send((uid, blow)).await;
     }
 }
 
-/// What a node looks at.
+/// The node's receiver of faults.
 #[derive(Debug)]
 pub(crate) struct Suffered {
     hardship: watch::Receiver<Hardship>,
     blows: mpsc::Receiver<(String, Blow)>,
 }
 
-/// What a node is told.
+/// A message to the node.
 #[derive(Debug)]
 pub(super) enum Told {
-    /// What it suffers is another thing now.
+    /// The lasting faults have changed.
     Changed,
-    /// A pod of this uid is struck.
+    /// A fault of the pod with this uid.
     Blow(String, Blow),
 }
 
 impl Suffered {
-    /// What is suffered, for others to follow.
+    /// The lasting faults, for other tasks to observe.
     pub(crate) fn hardship(&self) -> watch::Receiver<Hardship> {
         self.hardship.clone()
     }
@@ -125,7 +122,7 @@ impl Suffered {
         self.hardship.borrow().standing
     }
 
-    /// What the node is told next. May be dropped and called again.
+    /// The next message to the node. Cancel-safe.
     pub(super) async fn next(&mut self) -> Told {
         tokio::select! {
             biased;
@@ -137,13 +134,13 @@ impl Suffered {
         }
     }
 
-    /// Waits until what is suffered is another thing.
+    /// Waits until the lasting faults change.
     pub(super) async fn changed(&mut self) {
         changed(&mut self.hardship).await;
     }
 }
 
-/// Waits until what is suffered is another thing: for ever where nobody is left to change it.
+/// Waits until the lasting faults change; for ever if the handle is gone.
 pub(super) async fn changed(hardship: &mut watch::Receiver<Hardship>) {
     if hardship.changed().await.is_err() {
         pending().await
