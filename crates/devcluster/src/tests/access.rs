@@ -1,4 +1,4 @@
-//! Who is let in, and what they may do.
+//! Authentication and authorization.
 
 use super::*;
 use crate::KnownUser;
@@ -216,7 +216,7 @@ async fn a_service_accounts_token_lets_it_in_as_long_as_it_is_there() {
     let other = json!({"spec": {"token": token, "audiences": ["somebody"]}});
     let (_, answer) = call(&cluster, "own", Method::POST, review, other).await;
     assert_eq!(answer["status"].get("authenticated"), None);
-    // The one that takes its place has another uid.
+    // The new account has another uid.
     assert_eq!(
         call(&cluster, "own", Method::DELETE, account, Value::Null)
             .await

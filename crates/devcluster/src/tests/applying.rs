@@ -1,4 +1,4 @@
-//! Server-side apply, and who owns what.
+//! Server-side apply and field ownership.
 
 use super::*;
 
@@ -46,7 +46,7 @@ fn by(manager: &str) -> String {
     format!("{MAPS}/m?fieldManager={manager}")
 }
 
-/// Who owns what, as `manager operation: fields`.
+/// The managed fields of an object, as `manager operation: fields`.
 fn owners(object: &Value) -> Vec<String> {
     let entries = object["metadata"]["managedFields"].as_array();
     let each = entries.into_iter().flatten().map(|entry| {
@@ -89,7 +89,7 @@ async fn what_nobody_applies_any_more_goes() {
     merge(&cluster, &format!("{MAPS}/m"), &json!({"data": {"d": "1"}})).await;
     let (code, object) = apply(&cluster, &by("one"), map(json!({"c": "2"}))).await;
     assert_eq!(code, 200, "{object}");
-    // "a" was its alone; "b" has another owner, "d" was never applied.
+    // "a" had no other owner; "b" has one, and "d" was never applied.
     assert_eq!(object["data"], json!({"b": "1", "c": "2", "d": "1"}));
     assert_eq!(
         owners(&object),

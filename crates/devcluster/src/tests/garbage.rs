@@ -219,7 +219,7 @@ async fn a_namespace_stays_until_whoever_holds_it_lets_go() {
     let held = format!("{namespaces}/held");
     let finalize = format!("{held}/finalize");
     let namespace = |finalizers: Value| json!({"metadata": {"name": "held"}, "spec": {"finalizers": finalizers}});
-    // Those who may write the namespace may not let it go for that.
+    // An update of the namespace itself does not change its finalizers.
     let (_, kept) = ask(&cluster, Method::PUT, &held, Some(&namespace(json!([])))).await;
     assert_eq!(kept["spec"]["finalizers"], json!(["kubernetes"]));
     let (_, going) = delete(&cluster, &held).await;

@@ -1,4 +1,4 @@
-//! What a node is made to suffer, and what the cluster makes of that.
+//! Injected faults of the node, and how the cluster reacts.
 
 use super::*;
 use crate::ProcessNode;
@@ -43,7 +43,7 @@ fn runs(pod: Option<&Value>) -> bool {
     pod.is_some_and(|p| p["status"]["phase"] == "Running")
 }
 
-/// Status, reason and message of a condition.
+/// The status, reason and message of a condition.
 fn condition(object: Option<&Value>, kind: &str) -> Option<[String; 3]> {
     let conditions = object?["status"]["conditions"].as_array()?;
     let found = conditions.iter().find(|c| c["type"] == kind)?;

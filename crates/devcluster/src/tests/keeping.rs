@@ -5,7 +5,7 @@ use std::path::Path;
 use super::*;
 use crate::KeepError;
 
-/// Waits until the cluster before has let go of the file.
+/// Resumes a cluster, after the previous one has released the file.
 async fn resumed_with(options: Options, data: &Path) -> DevCluster {
     let resume = async {
         loop {
@@ -23,7 +23,7 @@ async fn resumed(data: &Path) -> DevCluster {
     resumed_with(options(), data).await
 }
 
-/// All that a person reads of an error.
+/// An error with its cause.
 fn why(error: &KeepError) -> String {
     let cause = std::error::Error::source(error).map(ToString::to_string);
     format!("{error}: {}", cause.unwrap_or_default())

@@ -1,4 +1,4 @@
-//! Real processes under the real clock; nothing sleeps, each test waits for what it is about.
+//! Real processes under the real clock. No test sleeps; each waits for its condition.
 
 use super::hardship::{pod_name, told};
 use super::*;
@@ -111,7 +111,7 @@ async fn output_goes_to_the_log_and_the_environment_is_as_written() {
     cluster.shutdown().await;
 }
 
-/// The last that is seen of a pod with this script that is deleted when the script has said `up`.
+/// The final version of a pod with this script, which is deleted once the script has printed `up`.
 async fn deleted_while_up(cluster: &DevCluster, dir: &Path, script: &str, path: &str) -> Value {
     start(cluster, &running("a", &["sh", "-c", script])).await;
     until(cluster, "a", is_running).await;
@@ -151,7 +151,7 @@ async fn a_process_that_does_not_heed_the_signal_is_killed_after_the_grace() {
     cluster.shutdown().await;
 }
 
-/// The processes of a group that still run.
+/// The number of running processes with this marker in their command line.
 fn living(marker: &str) -> usize {
     let processes = std::fs::read_dir("/proc").expect("Linux");
     processes

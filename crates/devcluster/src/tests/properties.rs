@@ -1,4 +1,4 @@
-//! What holds of the store whatever is written to it.
+//! Properties that hold for any sequence of writes.
 
 use super::*;
 use crate::changes::delete::DeleteOptions;
@@ -106,7 +106,7 @@ proptest! {
                 prop_assert!(version < state.compacted());
                 continue;
             };
-            // The past can be had again, by undoing, and the present from the past, by doing.
+            // Undoing events yields an earlier state, and replaying them the present one.
             let undone: Vec<_> = objects.values().map(|o| o.value().to_string()).collect();
             prop_assert_eq!(undone, contents(earlier));
             let (mut done, mut cursor) = (earlier.objects().clone(), version);
@@ -138,7 +138,7 @@ proptest! {
         for (index, write) in all.into_iter().enumerate() {
             let version = state.resource_version();
             let _ = state.write(write, false, &mut Moment::new(now, &mut ids));
-            // As is done: what is forgotten already, or wanted shorter, is written anew.
+            // As the keeper does: if the history is gone, or the file is due, the whole state is written.
             let appended = data::append_since(&mut file, &state, version);
             if appended.is_err() || index == whole_after {
                 file = data::whole(&state, None).expect("history");

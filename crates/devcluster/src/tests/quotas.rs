@@ -1,4 +1,4 @@
-//! What resource quotas allow, and what they count.
+//! Resource quotas: admission and accounting.
 
 use super::*;
 

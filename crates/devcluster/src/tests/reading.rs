@@ -1,4 +1,4 @@
-//! Answers in the forms that people and tools ask for.
+//! Response formats: tables, metadata only, YAML, and discovery.
 
 use super::*;
 
@@ -205,7 +205,7 @@ async fn each_further_kind_is_made_read_and_removed() {
         assert_eq!(code, 201, "{made}");
         let one = format!("{path}/x");
         let (code, read) = get(&cluster, &one).await;
-        // What controllers do to a status comes after the answer.
+        // Controllers may have changed the status after the answer.
         assert_eq!((code, &read["spec"]), (200, &made["spec"]), "{path}");
         assert_eq!(read["metadata"]["uid"], made["metadata"]["uid"], "{path}");
         let (_, list) = get(&cluster, &format!("{path}?fieldSelector=metadata.name=x")).await;

@@ -225,7 +225,7 @@ async fn a_node_that_is_cordoned_takes_no_pods_until_it_is_open_again() {
     until(&cluster, "a", |pod| phase(pod) == "Running").await;
     let (_, pod) = get(&cluster, &pods("/a")).await;
     assert_eq!(pod["status"]["conditions"][0]["reason"], Value::Null);
-    // It is there again when somebody removes it, and its lease is renewed.
+    // A deleted node is registered again, and its lease renewed.
     assert_eq!(delete(&cluster, node).await.0, 200);
     assert_eq!(leases.next_named().await.1, "simulated");
     assert_eq!(get(&cluster, node).await.0, 200);
