@@ -65,7 +65,7 @@ async fn carry_out(
     for write in todo.writes {
         // A refused write means that the object has changed; the event of that change brings it back here.
         if let Err(error) = store.write(write).await {
-            tracing::debug!(target: "cluster.gc", object = ?key, error = error.message, "not done");
+            tracing::debug!(target: "cluster.gc", object = ?key, error = error.message, "a write was refused");
         }
     }
     None

@@ -86,7 +86,7 @@ fn from_binary(body: &Bytes) -> Result<Bytes, ApiError> {
     match protobuf::object(body) {
         Ok(object) => Ok(object.to_string().into()),
         Err(Unread::Kind(kind)) => {
-            tracing::debug!(target: "apiserver", kind, "taken as JSON or YAML only");
+            tracing::debug!(target: "apiserver", kind, "this kind is accepted as JSON or YAML only");
             let known = ["application/json", "application/yaml"];
             Err(ApiError::unsupported_media_type(&known))
         }

@@ -96,7 +96,7 @@ async fn keep(
                     greetings.spawn(greet(client, from, tls.clone(), greeted.clone()));
                 }
                 Err(error) => {
-                    tracing::debug!(target: "apiserver.serve", %error, "a connection was not taken");
+                    tracing::debug!(target: "apiserver.serve", %error, "cannot accept a connection");
                     sleep(AGAIN).await;
                 }
             }
@@ -126,7 +126,7 @@ async fn greet(
         Ok(Ok(None)) | Err(_) => {}
         Ok(Err(error)) => {
             let error: io::Error = error;
-            tracing::debug!(target: "apiserver.serve", %error, "a client went before it asked anything");
+            tracing::debug!(target: "apiserver.serve", %error, "a connection failed before its first request");
         }
     }
 }
@@ -134,12 +134,12 @@ async fn greet(
 fn set_up(connection: &TcpStream) {
     // With Nagle's algorithm, a watch event could wait for the acknowledgement of the one before.
     if let Err(error) = connection.set_nodelay(true) {
-        tracing::debug!(target: "apiserver.serve", %error, "a connection keeps its delay");
+        tracing::debug!(target: "apiserver.serve", %error, "cannot set TCP_NODELAY");
     }
     // A watcher that does not read is never polled for its next event, so only closing its connection frees what it
     // holds.
     let unread = u32::try_from(UNREAD.as_millis()).unwrap_or(u32::MAX);
     if let Err(error) = set_tcp_user_timeout(connection, unread) {
-        tracing::debug!(target: "apiserver.serve", %error, "a connection stays though nothing is read from it");
+        tracing::debug!(target: "apiserver.serve", %error, "cannot set TCP_USER_TIMEOUT");
     }
 }

@@ -126,7 +126,7 @@ impl Server {
                 match Door::open(address, tls.acceptor.clone()).await {
                     Ok(door) => break door,
                     Err(error) => {
-                        tracing::warn!(target: "apiserver.serve", %error, "trying again");
+                        tracing::warn!(target: "apiserver.serve", %error, "cannot listen again yet, will retry");
                         sleep(COME_BACK).await;
                     }
                 }

@@ -348,7 +348,7 @@ impl Watcher {
                     return Read::Lines(too_old(self.cursor, now.state.compacted()));
                 }
                 Err(_) => {
-                    tracing::info!(target: "apiserver.watch", "cut off a watcher that fell behind");
+                    tracing::info!(target: "apiserver.watch", "closed a watch that fell behind the event log");
                     return Read::End;
                 }
             };

@@ -161,19 +161,19 @@ impl Control {
             match timeout(PATIENCE, served).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => {
-                    tracing::debug!(target: "apiserver.control", %error, "a client was not served");
+                    tracing::debug!(target: "apiserver.control", %error, "cannot serve a client of the control socket");
                     // Accepting may succeed later; the pause avoids a busy loop.
                     sleep(Duration::from_millis(10)).await;
                 }
                 Err(_) => {
-                    tracing::debug!(target: "apiserver.control", "a client was waited for in vain");
+                    tracing::debug!(target: "apiserver.control", "a client of the control socket timed out");
                 }
             }
         }
     }
 
     async fn obey(&self, request: Request) -> Result<String, String> {
-        tracing::info!(target: "apiserver.control", ?request, "a fault is asked for");
+        tracing::info!(target: "apiserver.control", ?request, "received a fault injection command");
         let faults = &self.faults;
         match request {
             Request::Status => {}

@@ -72,7 +72,7 @@ async fn look_after(store: &Store, key: &Key) -> bool {
     let mut accepted = true;
     for write in writes {
         if let Err(error) = store.write(write).await {
-            tracing::debug!(target: "cluster.sets", set = ?key, error = error.message, "not done");
+            tracing::debug!(target: "cluster.sets", set = ?key, error = error.message, "a write was refused");
             accepted = false;
         }
     }

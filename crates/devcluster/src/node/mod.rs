@@ -99,7 +99,7 @@ fn remove(key: &Key, uid: &str) -> Write {
 /// node.
 async fn carry_out(store: &Store, write: Write) {
     if let Err(error) = store.write(write).await {
-        tracing::debug!(target: "cluster.node", error = error.message, "not done");
+        tracing::debug!(target: "cluster.node", error = error.message, "a write was refused");
     }
 }
 

@@ -49,7 +49,7 @@ impl Reaper {
                 None => Self(None),
             },
             Err(error) => {
-                tracing::warn!(target: "cluster.node", %error, "no shell to end processes if this one is killed");
+                tracing::warn!(target: "cluster.node", %error, "cannot start the reaper shell: container processes will outlive this process if it is killed");
                 Self(None)
             }
         }

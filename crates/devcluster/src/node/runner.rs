@@ -318,7 +318,7 @@ impl Runner {
                     Ok(None) => {}
                     Ok(Some(after)) => next = Some(next.map_or(after, |n| n.min(after))),
                     Err(error) => {
-                        tracing::warn!(target: "cluster.node", pod = ?self.key, error, "a token is not renewed");
+                        tracing::warn!(target: "cluster.node", pod = ?self.key, error, "cannot renew the files of a container");
                         next = Some(RETRY);
                     }
                 }

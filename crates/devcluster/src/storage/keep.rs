@@ -157,7 +157,7 @@ fn open(path: &Path, log_limit: usize) -> Result<(File, Option<State>, u64, Keys
     if loaded.length < bytes.len() {
         tracing::warn!(
             path = %path.display(),
-            "the last line was not written whole, and is left out: its write was not answered"
+            "dropped an incomplete last line: its write was never answered"
         );
         file.set_len(length)?;
     }

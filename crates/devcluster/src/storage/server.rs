@@ -278,7 +278,7 @@ impl Task {
             Ok(keeper) => self.keeper = Some(keeper),
             Err(error) => {
                 let cause = std::error::Error::source(&error).map(tracing::field::display);
-                tracing::error!(target: "apiserver.data", %error, cause, "the cluster stops");
+                tracing::error!(target: "apiserver.data", %error, cause, "cannot persist the state: the cluster stops");
                 self.now.stopping = true;
                 for (_, answer) in answers {
                     *answer = Err(ApiError::stopping());
