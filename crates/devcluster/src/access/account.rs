@@ -243,7 +243,7 @@ mod tests {
 
     // spec: O-50
     #[test]
-    fn a_token_proves_its_account_and_pod_as_long_as_they_are_there() {
+    fn a_token_is_valid_while_its_account_and_pod_exist() {
         let (keys, mut state, account) = world();
         let answer = request(&keys, &state, &account, &bound_to("p"), now()).expect("a token");
         let token = text(&answer, &["status", "token"]);
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_for_whom_it_was_asked() {
+    fn a_token_has_the_requested_audience() {
         let (keys, state, account) = world();
         let wanted = json!({"spec": {"audiences": ["driver"]}});
         let answer = request(&keys, &state, &account, &wanted, now()).expect("a token");
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_bound_or_lasts_too_short_is_refused() {
+    fn an_unknown_bound_object_or_a_too_short_lifetime_is_refused() {
         let (keys, state, account) = world();
         let code = |body: Value| {
             request(&keys, &state, &account, &body, now())

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_wants_what_its_path_and_method_say() {
+    fn attributes_follow_from_path_and_method() {
         for (method, uri, wanted) in [
             (
                 Method::GET,
@@ -171,7 +171,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_path_is_read(path in "/[a-z/%0-9]*") {
+        fn any_path_is_parsed_without_panic(path in "/[a-z/%0-9]*") {
             Attributes::of(&Method::GET, &path, &Query::default());
             Attributes::of(&Method::GET, &format!("/api/v1{path}"), &Query::default());
         }

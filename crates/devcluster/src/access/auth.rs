@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_names_its_user() {
+    fn a_token_identifies_its_user() {
         let ann = KnownUser {
             token: "of-ann".to_owned(),
             name: "ann".to_owned(),

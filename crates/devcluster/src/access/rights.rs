@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_role_counts_in_its_namespace_for_those_it_is_given_to() {
+    fn a_role_applies_to_its_subjects_in_its_namespace() {
         let state = state(&[
             (Resource::Roles, "ns", role(&["pods"], &["list"])),
             (
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_without_a_namespace_is_that_of_its_bindings_namespace() {
+    fn a_service_account_subject_defaults_to_the_namespace_of_the_binding() {
         let account = json!({"kind": "ServiceAccount", "name": "a"});
         let state = state(&[
             (Resource::Roles, "ns", role(&["pods"], &["list"])),
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_role_counts_where_its_binding_is() {
+    fn a_cluster_role_applies_in_the_scope_of_its_binding() {
         let group = json!({"kind": "Group", "name": "devs"});
         let role = (Resource::ClusterRoles, "", role(&["*"], &["get"]));
         let here = state(&[
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_may_name_objects_subresources_and_paths() {
+    fn rules_can_restrict_names_subresources_and_paths() {
         let rule = json!({"apiGroups": ["*"], "resources": ["*/status"], "verbs": ["*"], "resourceNames": ["a"]});
         let mut wanted = wants("patch", "pods/status", "ns");
         assert!(!covers(&rule, &wanted));
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_known_may_anything_where_roles_do_not_count() {
+    fn without_rbac_every_authenticated_user_is_authorized() {
         let state = State::new(1);
         let wanted = wants("delete", "pods", "ns");
         assert!(

@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_signed_here_is_read_again_and_nothing_else() {
+    fn only_tokens_signed_with_this_key_are_verified() {
         let keys = Keys::generate();
         let claims = json!({"sub": "a"});
         let token = keys.sign(&claims).expect("a token");
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_signed_is_read_with_the_key_that_was_kept() {
+    fn a_stored_key_verifies_tokens_signed_before() {
         let keys = Keys::generate();
         let token = keys.sign(&json!({"sub": "a"})).expect("a token");
         let kept = Keys::kept(&keys.to_keep().expect("a key")).expect("a key");

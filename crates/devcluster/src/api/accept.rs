@@ -272,7 +272,7 @@ mod tests {
     const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
     #[test]
-    fn the_first_alternative_that_is_served_is_taken() {
+    fn the_first_supported_media_range_wins() {
         let kubectl =
             format!("{TABLE},application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json");
         assert_eq!(shape(&kubectl), Shape::Table(Include::Metadata));
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_served_is_406() {
+    fn unsupported_media_types_are_406() {
         for (accept, streams) in [
             ("text/plain", false),
             ("application/vnd.kubernetes.protobuf", false),
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_carries_what_is_asked_for() {
+    fn a_table_includes_the_requested_part_of_each_object() {
         for (query, include) in [
             ("includeObject=None", Include::None),
             ("includeObject=Object", Include::Object),
@@ -325,7 +325,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_header_has_an_answer(header in "[ -~]*") {
+        fn any_accept_header_is_handled(header in "[ -~]*") {
             let _ = form(&header, "", false);
         }
     }

@@ -165,7 +165,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn fields_that_are_there_twice_are_named_and_the_last_counts() {
+    fn duplicate_fields_are_reported_and_the_last_value_wins() {
         let body = json(br#"{"a": 1, "b": [{"c": 1, "c": 2}], "a": 3}"#).expect("JSON");
         assert_eq!(body.value, json!({"a": 3, "b": [{"c": 2}]}));
         let names = ["duplicate field \"b[0].c\"", "duplicate field \"a\""];
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn yaml_is_read_as_the_json_that_it_stands_for() {
+    fn yaml_is_parsed_into_equivalent_json() {
         let text = b"apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  labels: {x: \"1\"}\nspec:\n- 1\n- true\n- null\n";
         let body = yaml(text).expect("YAML");
         let want = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "labels": {"x": "1"}}, "spec": [1, true, null]});
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_breaks_off_is_told() {
+    fn truncated_bodies_are_errors() {
         assert_eq!(
             json(b"{\"a\":"),
             Err("unexpected end of JSON input".to_owned())
@@ -199,7 +199,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_a_body_or_none(bytes in prop::collection::vec(any::<u8>(), 0..64), text in "[-{}\\[\\]:a&*\"|>! \\n]{0,40}") {
+        fn any_bytes_are_parsed_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..64), text in "[-{}\\[\\]:a&*\"|>! \\n]{0,40}") {
             for bytes in [bytes.as_slice(), text.as_bytes()] {
                 let read = json(bytes).ok().map(|body| body.value);
                 prop_assert_eq!(read, serde_json::from_slice::<Value>(bytes).ok());

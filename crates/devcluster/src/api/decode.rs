@@ -231,7 +231,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn unknown_fields_are_dropped_and_named() {
+    fn unknown_fields_are_dropped_and_reported() {
         let decoded = object(
             Resource::Pods,
             json!({"nonsense": 1, "metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "imag": "x"}]}}),
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_of_another_kind_is_told_from_one_of_none() {
+    fn a_wrong_kind_and_an_unknown_kind_have_different_errors() {
         let why =
             |bad: Value| object(Resource::Pods, bad).map_err(|e| e.refused("Pod", b"{}").message);
         assert_eq!(
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_fields_are_not_kept_but_the_users_own_are() {
+    fn empty_fields_are_dropped_except_in_free_form_maps() {
         let decoded = object(
             Resource::Pods,
             json!({"metadata": {"name": "a", "namespace": "", "labels": {}, "annotations": {"x": ""}}, "spec": {"containers": []}}),

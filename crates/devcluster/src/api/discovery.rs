@@ -357,7 +357,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_that_is_stored_is_told_of_in_each_way() {
+    fn every_stored_kind_is_in_each_discovery_document() {
         for resource in Resource::ALL {
             let t = resource.traits();
             assert!(is_served(t.group, t.version), "{t:?}");
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_has_the_subresources_it_has() {
+    fn discovery_lists_the_subresources_of_pods() {
         let core = aggregated(true, "v2");
         let resources = core["items"][0]["versions"][0]["resources"]
             .as_array()

@@ -189,7 +189,7 @@ mod tests {
     use std::io::Write as _;
 
     #[tokio::test]
-    async fn the_last_lines_are_found_from_the_end() {
+    async fn the_tail_starts_at_the_requested_line() {
         for (content, lines, want) in [
             ("a\nb\nc\n", 1, "c\n"),
             ("a\nb\nc\n", 2, "b\nc\n"),

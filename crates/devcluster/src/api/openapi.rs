@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_that_is_stored_has_a_schema() {
+    fn every_stored_kind_has_a_schema() {
         for resource in Resource::ALL {
             let t = resource.traits();
             let document = document(t.group).expect("a document");
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_binary_document_has_a_title_and_a_version() {
+    fn the_protobuf_document_has_a_title_and_a_version() {
         let version = super::super::router::VERSION;
         let length = u8::try_from(version.len()).expect("short");
         let want = [
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_says_that_fields_can_be_validated() {
+    fn patch_lists_the_field_validation_parameter() {
         let document = document("").expect("the core group");
         let patch = &document["paths"]["/api/v1/namespaces/{namespace}/pods/{name}"]["patch"];
         let names: Vec<&Value> = patch["parameters"]

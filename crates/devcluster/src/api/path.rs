@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_name_collections_objects_and_subresources() {
+    fn paths_address_collections_objects_and_subresources() {
         let pods = |namespace: Option<&str>| Target::Collection {
             resource: Resource::Pods,
             namespace: namespace.map(str::to_owned),
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_told_apart() {
+    fn unknown_resources_and_unknown_paths_are_distinguished() {
         assert_eq!(Target::of("/nothing/here"), Target::Nothing);
         assert_eq!(Target::of("/apis/none/v1/pods"), Target::Nothing);
         assert_eq!(Target::of("/apis/coordination.k8s.io/v2"), Target::Nothing);
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_and_not_kept_has_paths_of_its_own() {
+    fn reviews_have_their_own_paths() {
         let review = |namespace: Option<&str>, kind| Target::Review {
             kind,
             namespace: namespace.map(str::to_owned),
@@ -293,7 +293,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_path_is_read(path in ".*", tail in "[a-z/%0-9]*") {
+        fn any_path_is_parsed_without_panic(path in ".*", tail in "[a-z/%0-9]*") {
             Target::of(&path);
             Target::of(&format!("/api/v1/{tail}"));
         }

@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_says_what_it_says_in_json() {
+    fn a_protobuf_object_decodes_to_equivalent_json() {
         let meta = field(1, &[field(1, b"a"), field(3, b"")].concat());
         let data = field(2, &[field(1, b"k"), field(2, b"v")].concat());
         let body = enveloped("v1", "ConfigMap", &[meta, data, vec![4 << 3, 1]].concat());
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn quantities_and_lists_are_read() {
+    fn quantities_and_lists_are_decoded() {
         let amount = field(2, &field(1, b"5"));
         let hard = field(1, &[field(1, b"pods"), amount].concat());
         let read = object(&enveloped("v1", "ResourceQuota", &field(2, &hard))).expect("a quota");
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn other_kinds_are_named_and_what_is_broken_is_refused() {
+    fn unsupported_kinds_are_named_and_malformed_bodies_refused() {
         let pod = enveloped("v1", "Pod", b"");
         assert_eq!(object(&pod), Err(Unread::Kind("Pod".to_owned())));
         for bad in [b"".as_slice(), b"{}", b"k8s\0\xFF", b"k8s\0\x0A\x7F"] {
@@ -404,7 +404,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_or_refused(bytes: Vec<u8>) {
+        fn any_bytes_are_decoded_or_refused(bytes: Vec<u8>) {
             let _ = object(&[MAGIC, &bytes].concat());
             let _ = object(&enveloped("v1", "Role", &bytes[..bytes.len().min(100)]));
         }

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_token_gives_the_same_authority_and_another_token_another() {
+    fn the_certificate_authority_is_derived_from_the_token() {
         let authority = |token| Tls::of(token).expect("a certificate").authority;
         assert_eq!(authority("a"), authority("a"));
         assert_ne!(authority("a"), authority("b"));

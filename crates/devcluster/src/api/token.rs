@@ -87,7 +87,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_is_no_token_is_refused_by_what_is_wrong_with_it() {
+    fn an_invalid_token_is_refused_with_the_reason() {
         let encode = |token: Value| URL_SAFE_NO_PAD.encode(token.to_string());
         for (token, why) in [
             ("rubbish".to_owned(), "continue key is not valid: "),
@@ -114,7 +114,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_token_leads_back_to_where_it_was_made(
+        fn a_token_decodes_to_the_place_it_encodes(
             version in prop::option::of(1..u64::from(u32::MAX)), ns in "[a-z-]{1,9}", name in "[a-z.-]{0,9}[a-z]",
         ) {
             let place = Place { version, namespace: ns.clone(), name };
@@ -123,7 +123,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_a_token_or_refused(text in ".*") {
+        fn any_text_is_decoded_or_refused(text in ".*") {
             let _ = Place::decode(&text, None);
             let _ = Place::decode(&URL_SAFE_NO_PAD.encode(&text), None);
         }

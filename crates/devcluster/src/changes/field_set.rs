@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_is_written_as_managed_fields_have_it() {
+    fn a_set_is_formatted_as_fields_v1() {
         let written = json!({"f:metadata": {"f:labels": {".": {}, "f:app": {}}}, "f:spec": {"f:containers": {
             "k:{\"name\":\"c\"}": {".": {}, "f:image": {}},
         }}});
@@ -260,7 +260,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sets_behave_as_sets(a in sets(), b in sets()) {
+        fn set_operations_obey_set_algebra(a in sets(), b in sets()) {
             let mut both = a.clone();
             both.add(&b);
             prop_assert_eq!(both.minus(&b).minus(&a), FieldSet::default());

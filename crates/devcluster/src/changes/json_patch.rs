@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_json_patch_is_carried_out_in_order() {
+    fn operations_are_applied_in_order() {
         let target = json!({"a/b": {"list": [1, 2]}, "x": 1});
         let patch = json!([
             {"op": "test", "path": "/x", "value": 1},
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_json_patch_that_does_not_apply_is_unprocessable() {
+    fn an_inapplicable_patch_is_unprocessable() {
         for operation in [
             json!({"op": "test", "path": "/a", "value": 2}),
             json!({"op": "remove", "path": "/none"}),
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_apply_is_told_in_the_words_of_a_real_server() {
+    fn errors_have_the_messages_of_a_real_server() {
         let why = |operation: Value| {
             let error = patched(json!({"a": 1, "list": []}), json!([operation]));
             let details = error.expect_err("refused").details.unwrap_or_default();
@@ -267,13 +267,13 @@ mod tests {
     }
 
     #[test]
-    fn a_field_need_not_be_there_to_be_replaced() {
+    fn replace_accepts_a_missing_field() {
         let patch = json!([{"op": "replace", "path": "/b", "value": 2}]);
         assert_eq!(patched(json!({"a": 1}), patch), Ok(json!({"a": 1, "b": 2})));
     }
 
     #[test]
-    fn copies_of_copies_are_stopped() {
+    fn the_size_of_copies_is_limited() {
         let copies: Vec<Value> = (0..64)
             .map(|i| json!({"op": "copy", "from": "", "path": format!("/{i}")}))
             .collect();

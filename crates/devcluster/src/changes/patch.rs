@@ -114,7 +114,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_merge_done_twice_changes_nothing_more(a in "[a-c]", b in "[a-c]", n in 0..3) {
+        fn a_merge_patch_is_idempotent(a in "[a-c]", b in "[a-c]", n in 0..3) {
             let target = json!({"a": {"b": 1}, "b": [1]});
             let patch = json!({a: {b: n}});
             let once = patched(PatchKind::Merge, target, patch.clone()).expect("an object");

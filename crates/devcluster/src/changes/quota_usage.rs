@@ -196,7 +196,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_pod_uses_what_its_containers_ask_for_until_it_has_ended() {
+    fn a_pod_uses_its_requests_until_it_has_terminated() {
         let container = |cpu: &str| json!({"name": "c", "resources": {"requests": {"cpu": cpu}, "limits": {"memory": "1Gi"}}});
         let mut pod = json!({
             "spec": {"containers": [container("1"), container("500m")], "initContainers": [container("2")]},
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_quota_limits_must_be_said_by_each_container() {
+    fn containers_must_specify_what_a_quota_limits() {
         let pod = json!({"spec": {"containers": [{"name": "b"}, {"name": "a"}]}});
         let limited = [
             "limits.memory".to_owned(),
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quota_is_about_pods_in_its_scopes() {
+    fn a_quota_applies_to_pods_in_its_scopes() {
         let pod =
             json!({"spec": {"activeDeadlineSeconds": 1}, "status": {"qosClass": "Burstable"}});
         let quota = |scopes: Value| json!({"spec": {"scopes": scopes}});

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn who_writes_is_told_by_the_query_or_by_the_name_of_the_client() {
+    fn the_field_manager_defaults_to_the_user_agent() {
         let manager = |query| read(query, Verb::Create).map(|options| options.manager);
         assert_eq!(
             manager("fieldManager=boatswain"),
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_all_at_once() {
+    fn all_invalid_parameters_are_reported_together() {
         let message = |query, verb| {
             read(query, verb)
                 .map_err(|e| e.message)
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_fields_are_warned_of_unless_the_client_says_otherwise() {
+    fn field_validation_defaults_to_warnings() {
         let validation = |query| read(query, Verb::Create).map(|options| options.validation);
         assert_eq!(validation(""), Ok(Validation::Warn));
         assert_eq!(validation("fieldValidation=Strict"), Ok(Validation::Strict));

@@ -317,7 +317,7 @@ mod tests {
 
     // spec: O-50
     #[test]
-    fn a_projected_token_is_below_the_root_and_proves_the_pod() {
+    fn a_projected_token_is_below_the_root_and_bound_to_the_pod() {
         let mounts = json!([{"name": "token", "mountPath": "/var/run/x"}]);
         let (root, renew, state, keys) = written(mounts).expect("written");
         let read = |name: &str| {
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn data_of_maps_and_secrets_is_where_it_is_mounted() {
+    fn config_maps_and_secrets_are_written_to_their_mount_paths() {
         let mounts =
             json!([{"name": "map", "mountPath": "/m"}, {"name": "secret", "mountPath": "/s"}]);
         let (root, renew, ..) = written(mounts).expect("written");
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_written_beside_the_root() {
+    fn nothing_is_written_outside_the_root() {
         for mounts in [
             json!([{"name": "map", "mountPath": "/../m"}]),
             json!([{"name": "up", "mountPath": "/m"}]),

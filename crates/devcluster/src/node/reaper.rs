@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn groups_that_are_not_over_end_with_the_process_that_noted_them() {
+    async fn remaining_process_groups_are_killed_with_this_process() {
         let reaper = Reaper::start();
         let (mut kept, mut forgotten) = (sleeper(), sleeper());
         reaper.began(kept.id().expect("it runs")).await;

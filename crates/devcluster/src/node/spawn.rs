@@ -288,7 +288,7 @@ mod tests {
 
     // spec: O-73
     #[test]
-    fn command_args_and_environment_are_taken_as_written() {
+    fn command_args_and_environment_are_resolved() {
         let container = json!({
             "command": ["sh", "-c"],
             "args": ["echo $(WHO) $$(WHO) $(NONE) $HOME"],
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_known_keeps_a_container_from_starting() {
+    fn unresolvable_references_prevent_a_container_from_starting() {
         for container in [
             json!({}),
             json!({"command": ["x"], "envFrom": [{"configMapRef": {"name": "none"}}]}),

@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn text_of_a_secret_becomes_its_data() {
+    fn string_data_of_a_secret_becomes_data() {
         let mut object = json!({"data": {"a": "eA=="}, "stringData": {"a": "new", "b": ""}});
         fill(Resource::Secrets, &mut object);
         assert_eq!(
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_has_what_its_type_needs() {
+    fn a_secret_must_have_the_keys_of_its_type() {
         let kind = |kind: &str| json!({"type": kind, "data": {}});
         assert_eq!(causes(Resource::Secrets, &kind("Opaque")), []);
         assert_eq!(
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_in_the_namespace_of_what_it_is_about() {
+    fn an_event_must_be_in_the_namespace_of_its_object() {
         let event = |about: &str| json!({"metadata": {"namespace": "ns"}, "involvedObject": {"namespace": about}});
         assert_eq!(causes(Resource::Events, &event("ns")), []);
         assert_eq!(causes(Resource::Events, &event("other")).len(), 1);
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_binding_is_to_a_role_and_of_somebody() {
+    fn a_binding_needs_a_role_and_valid_subjects() {
         let good = json!({
             "roleRef": {"kind": "Role", "name": "r"},
             "subjects": [{"kind": "ServiceAccount", "name": "a", "namespace": "ns"}],
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kind_of_a_secret_and_the_role_of_a_binding_stay() {
+    fn secret_types_and_role_refs_are_immutable() {
         let mut found = Vec::new();
         change(
             Resource::Secrets,

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_field_as_real_servers_do() {
+    fn errors_name_the_field_as_real_servers_do() {
         let pod = |field: Value| json!({"spec": {"containers": [{"name": "a"}, {"name": "b", "env": field}]}});
         for (bad, want) in [
             (

@@ -55,7 +55,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn an_event_has_the_names_of_its_form() {
+    fn event_fields_are_renamed_in_both_directions() {
         let stored = json!({
             "apiVersion": "v1", "kind": "Event", "reason": "R", "message": "m",
             "involvedObject": {"kind": "Pod"}, "reportingComponent": "c", "count": 2,

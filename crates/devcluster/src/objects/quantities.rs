@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantities_are_found_wherever_they_are_and_nothing_else_is_touched() {
+    fn only_quantities_are_normalized_at_any_depth() {
         let mut pod = json!({
             "metadata": {"annotations": {"limits": "1000m", "sizeLimit": "1000m"}},
             "spec": {

@@ -149,7 +149,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn amounts_compare_across_their_suffixes() {
+    fn equal_amounts_parse_equally_whatever_their_suffix() {
         assert_eq!(parse("1"), parse("1000m"));
         assert_eq!(parse("1.5"), parse("1500m"));
         assert_eq!(parse("1Gi"), parse("1024Mi"));
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_are_written_with_the_largest_unit_that_fits() {
+    fn amounts_are_formatted_with_the_largest_suffix_that_fits() {
         for (text, is_binary) in [
             ("0", false),
             ("3", false),
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_are_kept_as_real_servers_keep_them() {
+    fn amounts_are_normalized_as_on_real_servers() {
         for (sent, kept) in [
             ("1000m", "1"),
             ("0.5", "500m"),
@@ -222,7 +222,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_kept_is_the_same_amount_and_stays_so(text in "[0-9]{1,6}(\\.[0-9]{1,3})?(m|k|M|G|Ki|Mi|Gi|e3)?") {
+        fn normalization_keeps_the_amount_and_is_idempotent(text in "[0-9]{1,6}(\\.[0-9]{1,3})?(m|k|M|G|Ki|Mi|Gi|e3)?") {
             let kept = normalized(&text).expect("a quantity");
             // A binary amount that is no multiple of a unit (97.332Mi) is stored without a suffix, and so read as a
             // decimal.
@@ -234,7 +234,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_an_amount_or_none(text in ".*", number in "[0-9.eEkMGi+-]{0,80}") {
+        fn any_text_is_parsed_without_panic(text in ".*", number in "[0-9.eEkMGi+-]{0,80}") {
             parse(&text);
             parse(&number);
         }

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn label_requirements_all_hold_for_what_is_selected() {
+    fn selected_objects_meet_every_label_requirement() {
         for yes in [
             "",
             "app",
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn field_requirements_compare_text_and_absent_is_empty() {
+    fn field_requirements_treat_a_missing_field_as_empty() {
         for yes in [
             "metadata.name=a",
             "metadata.name==a",
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_understood_is_a_bad_request() {
+    fn an_invalid_selector_is_a_bad_request() {
         for labels in [
             "=", "a in", "a in (", "a in (b", "a b", "a=b c", ",", "a=-", "-=a", "a>x", "a,,b",
         ] {

@@ -179,7 +179,7 @@ mod tests {
 
     // spec: O-71
     #[test]
-    fn the_file_grows_with_what_there_is_and_not_with_history() {
+    fn the_file_size_is_bounded_by_the_state_and_not_by_history() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("data");
         let (mut keeper, state) = Keeper::open(&path, 10).unwrap();

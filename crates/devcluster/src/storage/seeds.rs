@@ -157,7 +157,7 @@ rules:
 ";
 
     #[test]
-    fn roles_are_read_document_by_document() {
+    fn roles_are_parsed_document_by_document() {
         let two = format!("{ROLE}---{ROLE}");
         let seeds = Seed::parse(&two).expect("two roles");
         assert_eq!(seeds.len(), 2);
@@ -166,7 +166,7 @@ rules:
     }
 
     #[test]
-    fn what_is_no_role_is_refused_by_its_place_and_name() {
+    fn an_invalid_document_is_refused_with_its_index_and_name() {
         for (yaml, why) in [
             ("kind: [", "document 1"),
             ("apiVersion: v1\nkind: Pod\nmetadata: {name: a}", "\"Pod\""),

@@ -88,7 +88,7 @@ fn contents(state: &State) -> Vec<String> {
 proptest! {
     // spec: O-71
     #[test]
-    fn the_log_tells_all_that_became_of_the_objects(all in prop::collection::vec(writes(), 1..40), log in 1_usize..60) {
+    fn the_log_reconstructs_past_and_present_objects(all in prop::collection::vec(writes(), 1..40), log in 1_usize..60) {
         let (mut state, mut ids) = store(log);
         let now = EPOCH.parse().expect("a time");
         let mut kept = vec![state.clone()];
@@ -127,7 +127,7 @@ proptest! {
 
     // spec: O-71
     #[test]
-    fn what_is_kept_in_a_file_is_the_state_and_its_history(
+    fn a_data_file_contains_the_state_and_its_history(
         all in prop::collection::vec(writes(), 1..40),
         whole_after in 0_usize..40,
         log in 1_usize..60,
@@ -185,7 +185,7 @@ proptest! {
     }
 
     #[test]
-    fn a_dry_run_answers_like_the_real_thing_and_changes_nothing(all in prop::collection::vec(writes(), 1..20)) {
+    fn a_dry_run_answers_like_a_write_and_changes_nothing(all in prop::collection::vec(writes(), 1..20)) {
         let (mut state, mut ids) = store(100);
         let now = EPOCH.parse().expect("a time");
         for write in all {

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn quality_of_service_goes_by_requests_and_limits() {
+    fn the_qos_class_follows_from_requests_and_limits() {
         assert_eq!(quality(&[json!({})]), "BestEffort");
         assert_eq!(quality(&[json!({"requests": {"cpu": "1"}})]), "Burstable");
         assert_eq!(
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn filling_in_twice_changes_nothing_more() {
+    fn defaulting_is_idempotent() {
         let mut pod = json!({"spec": {"containers": [{"name": "c", "image": "i"}], "volumes": [{"name": "v"}]}});
         fill(Resource::Pods, &mut pod);
         let once = pod.clone();

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_generated_may_begin_with_what_ends_in_a_dash() {
+    fn the_prefix_of_a_generated_name_may_end_in_a_hyphen() {
         assert_eq!(wrong(json!({"name": "a-x", "generateName": "a-"})), [""; 0]);
         let found = wrong(json!({"name": "A-x", "generateName": "A-"}));
         assert!(found[0].starts_with(
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn finalizers_are_known_or_of_a_domain() {
+    fn finalizers_are_standard_or_qualified() {
         assert_eq!(
             wrong(json!({"name": "a", "finalizers": ["orphan", "example.com/x"]})),
             [""; 0]
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn owners_are_named_in_full_and_one_controls() {
+    fn owner_references_are_complete_and_one_controls() {
         let owner = |name: &str| json!({"apiVersion": "v1", "kind": "Pod", "name": name, "uid": "u", "controller": true});
         let found = wrong(json!({"name": "a", "ownerReferences": [owner("x"), owner("y")]}));
         assert!(
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_gave_cannot_be_changed_and_nothing_new_holds_what_is_on_its_way() {
+    fn uids_are_immutable_and_terminating_objects_get_no_new_finalizers() {
         let old = json!({"metadata": {"name": "a", "uid": "u", "deletionTimestamp": "t", "finalizers": ["example.com/x"]}});
         let mut new = old.clone();
         new["metadata"]["uid"] = "v".into();

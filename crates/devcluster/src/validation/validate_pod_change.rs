@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn scheduling_gates_may_be_taken_away_and_not_be_added() {
+    fn scheduling_gates_may_only_be_removed() {
         let gated = |names: &[&str]| {
             let gates: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
             with(json!({"schedulingGates": gates}))
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_may_and_what_differs_is_shown() {
+    fn other_changes_are_refused_with_the_differences() {
         let found = wrong(with(json!({})), with(json!({"nodeSelector": {"a": "b"}})));
         assert_eq!(
             found,

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_as_its_containers_are() {
+    fn the_status_of_a_pod_follows_from_its_containers() {
         let ended = |fields: Value| pod("Failed", &[json!({"terminated": fields})]);
         for (pod, wanted) in [
             (pod("Pending", &[]), "Pending"),
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn one_container_that_still_runs_keeps_the_pod_running() {
+    fn a_pod_with_a_running_container_is_running() {
         let mut pod = pod(
             "Running",
             &[
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_was_told_to_go_is_terminating_until_it_has_ended() {
+    fn a_deleted_pod_is_terminating_until_its_containers_have_terminated() {
         let mut running = pod("Running", &[json!({"running": {}})]);
         running["metadata"]["deletionTimestamp"] = json!(NOW);
         assert_eq!(word(&running), "Terminating");
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn init_containers_say_how_far_they_have_come() {
+    fn the_status_shows_the_progress_of_init_containers() {
         let init = |states: &[Value]| {
             let mut pod = pod(
                 "Pending",
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_side_container_counts_among_the_others() {
+    fn sidecars_count_as_containers() {
         let mut pod = pod("Running", &[json!({"running": {}})]);
         pod["spec"]["initContainers"] = json!([{"name": "i", "restartPolicy": "Always"}]);
         pod["status"]["initContainerStatuses"] = json!([{"name": "i", "started": true, "ready": true, "restartCount": 2, "state": {"running": {}}}]);
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn restarts_tell_when_the_last_one_was() {
+    fn restarts_show_the_age_of_the_last_one() {
         let mut pod = pod("Running", &[json!({"running": {}})]);
         let status = &mut pod["status"]["containerStatuses"][0];
         status["restartCount"] = json!(3);
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn reasons_of_the_pod_itself_come_before_its_phase() {
+    fn the_reason_of_a_pod_precedes_its_phase() {
         let mut evicted = pod("Failed", &[]);
         evicted["status"]["reason"] = json!("Evicted");
         assert_eq!(word(&evicted), "Evicted");
