@@ -51,7 +51,7 @@ use access::auth::Credentials;
 use access::rights::Rights;
 use access::signing::Keys;
 use api::router::{self, Api};
-use node::hardship::Levers;
+use node::fault_injection::Levers;
 use node::process::StateDir;
 use storage::keep::Keeper;
 use storage::server::{self, Clock, Command, Store};
@@ -131,7 +131,7 @@ fn begin(options: Options, keeper: Option<Keeper>, kept: Option<State>) -> DevCl
                     store.clone(),
                     name.clone(),
                     "process://1",
-                    suffered.hardship(),
+                    suffered.injected(),
                     alive.clone(),
                 );
                 tokio::spawn(registered);
@@ -155,7 +155,7 @@ fn begin(options: Options, keeper: Option<Keeper>, kept: Option<State>) -> DevCl
                     store.clone(),
                     name,
                     "simulated://1",
-                    suffered.hardship(),
+                    suffered.injected(),
                     alive.clone(),
                 );
                 tokio::spawn(registered);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::DevCluster;
-use crate::node::hardship::{Blow, Hardship, Levers, Standing};
+use crate::node::fault_injection::{Fault, Injected, Levers, Standing};
 use crate::objects::object::{Key, text};
 use crate::objects::resource::Resource;
 
@@ -58,12 +58,12 @@ pub(crate) async fn obey(cluster: &DevCluster, request: NodeRequest) -> Result<(
                 levers.name()
             ));
         }
-        levers.change(|hardship| hardship.standing = standing);
+        levers.change(|injected| injected.standing = standing);
         Ok(())
     };
     match request {
         NodeRequest::NotReady { name, evict_after } => {
-            if levers.hardship().standing == Standing::Gone {
+            if levers.injected().standing == Standing::Gone {
                 return Err(format!(
                     "the node {} is gone: `ctl node ready` brings it back first",
                     levers.name()
@@ -74,25 +74,25 @@ pub(crate) async fn obey(cluster: &DevCluster, request: NodeRequest) -> Result<(
         NodeRequest::Ready(name) => stand(name, Standing::Up),
         NodeRequest::Gone(name) => stand(name, Standing::Gone),
         NodeRequest::ImageMissing { image, off: false } => {
-            levers.change(|hardship| {
-                hardship.missing_images.insert(image);
+            levers.change(|injected| {
+                injected.missing_images.insert(image);
             });
             Ok(())
         }
         NodeRequest::ImageMissing { image, off: true } => {
-            if !levers.hardship().missing_images.contains(&image) {
+            if !levers.injected().missing_images.contains(&image) {
                 return Err(format!(
                     "the image {image} is not missing: `ctl status` names those that are"
                 ));
             }
-            levers.change(|hardship| {
-                hardship.missing_images.remove(&image);
+            levers.change(|injected| {
+                injected.missing_images.remove(&image);
             });
             Ok(())
         }
-        NodeRequest::OutOfMemory(pod) => strike(cluster, levers, &pod, Blow::OutOfMemory).await,
-        NodeRequest::Crash { pod, code } => strike(cluster, levers, &pod, Blow::Crash(code)).await,
-        NodeRequest::Evict(pod) => strike(cluster, levers, &pod, Blow::Eviction).await,
+        NodeRequest::OutOfMemory(pod) => strike(cluster, levers, &pod, Fault::OutOfMemory).await,
+        NodeRequest::Crash { pod, code } => strike(cluster, levers, &pod, Fault::Crash(code)).await,
+        NodeRequest::Evict(pod) => strike(cluster, levers, &pod, Fault::Eviction).await,
     }
 }
 
@@ -100,10 +100,10 @@ async fn strike(
     cluster: &DevCluster,
     levers: &Levers,
     pod: &PodName,
-    blow: Blow,
+    fault: Fault,
 ) -> Result<(), String> {
     let PodName { namespace, name } = pod;
-    if levers.hardship().standing != Standing::Up {
+    if levers.injected().standing != Standing::Up {
         return Err(format!(
             "the node {} would not tell of it: `ctl node ready` brings it back first",
             levers.name()
@@ -127,14 +127,14 @@ async fn strike(
     if phase != "Running" {
         return Err(format!("the pod {name} does not run: it is {phase}"));
     }
-    levers.strike(found.uid().to_owned(), blow).await;
+    levers.strike(found.uid().to_owned(), fault).await;
     Ok(())
 }
 
 /// Ends all lasting faults of the node.
 pub(crate) fn relieve(cluster: &DevCluster) {
     if let Some(levers) = &cluster.levers {
-        levers.change(|hardship| *hardship = Hardship::default());
+        levers.change(|injected| *injected = Injected::default());
     }
 }
 
@@ -143,10 +143,10 @@ pub(crate) fn status(cluster: &DevCluster) -> Vec<String> {
     let Some(levers) = &cluster.levers else {
         return Vec::new();
     };
-    let Hardship {
+    let Injected {
         standing,
         missing_images,
-    } = levers.hardship();
+    } = levers.injected();
     let name = levers.name();
     let standing = match standing {
         Standing::Up => None,

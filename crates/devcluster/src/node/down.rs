@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
-use super::hardship::{Standing, Suffered};
+use super::fault_injection::{Standing, Suffered};
 use super::register::{self, UNREACHABLE};
 use super::{bind, carry_out, remove};
 use crate::changes::delete::DeleteOptions;

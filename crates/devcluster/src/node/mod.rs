@@ -3,7 +3,7 @@
 //! Each pod takes as few writes as possible: bound, running, terminated, removed.
 
 mod down;
-pub(super) mod hardship;
+pub(super) mod fault_injection;
 mod mounts;
 pub(super) mod process;
 mod reaper;

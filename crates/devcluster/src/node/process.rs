@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::down::{self, Until};
-use super::hardship::{Hardship, Standing, Suffered, Told};
+use super::fault_injection::{Injected, Standing, Suffered, Told};
 use super::reaper::Reaper;
 use super::report::{Container, Ending, Report};
 use super::runner::{Orders, Runner};
@@ -95,7 +95,7 @@ struct Node {
     keys: Keys,
     reaper: Reaper,
     pods: BTreeMap<String, Pod>,
-    hardship: watch::Receiver<Hardship>,
+    injected: watch::Receiver<Injected>,
     tasks: JoinSet<()>,
 }
 
@@ -116,7 +116,7 @@ pub(crate) async fn run(
         keys,
         reaper: Reaper::start(),
         pods: BTreeMap::new(),
-        hardship: suffered.hardship(),
+        injected: suffered.injected(),
         tasks: JoinSet::new(),
     };
     loop {
@@ -141,10 +141,10 @@ pub(crate) async fn run(
                 None => break,
             },
             told = suffered.next() => {
-                if let Told::Blow(uid, blow) = told
+                if let Told::Fault(uid, fault) = told
                     && let Some(pod) = node.pods.get(&uid)
                 {
-                    pod.orders.send_modify(|orders| orders.blow = Some(blow));
+                    pod.orders.send_modify(|orders| orders.fault = Some(fault));
                 }
                 continue;
             }
@@ -255,7 +255,7 @@ impl Node {
             init: vec![Container::Waiting; list(pod.value(), &["spec", "initContainers"]).len()],
             containers: vec![Container::Waiting; list(pod.value(), &["spec", "containers"]).len()],
             orders: told,
-            hardship: self.hardship.clone(),
+            injected: self.injected.clone(),
             is_evicted: false,
             restarts: super::restart::Restarts::default(),
             is_struck: false,

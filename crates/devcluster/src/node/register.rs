@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::carry_out;
-use super::hardship::{Hardship, changed};
+use super::fault_injection::{Injected, changed};
 use crate::api::router::VERSION;
 use crate::changes::patch::PatchKind;
 use crate::changes::write::{Part, Write, seconds};
@@ -32,7 +32,7 @@ pub(crate) async fn run(
     store: Store,
     name: String,
     runtime: &'static str,
-    mut hardship: watch::Receiver<Hardship>,
+    mut injected: watch::Receiver<Injected>,
     _alive: watch::Receiver<()>,
 ) {
     let key = Key::new(Resource::Nodes, "", &name);
@@ -45,11 +45,11 @@ pub(crate) async fn run(
                 Some(News::StartOver(_)) => true,
                 Some(News::Events(events, _)) => events.iter().any(|e| *e.object().key() == key),
             },
-            () = changed(&mut hardship) => true,
+            () = changed(&mut injected) => true,
             () = sleep(RENEW_EVERY) => true,
         };
         // A deleted node is registered again, as a kubelet does.
-        if news && hardship.borrow().is_up() {
+        if news && injected.borrow().is_up() {
             keep(&store, &key, runtime).await;
         }
     }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::hardship::Blow;
+use super::fault_injection::Fault;
 use crate::changes::write::seconds;
 use crate::objects::object::{list, text};
 use crate::objects::pod::{set_condition, set_explained};
@@ -48,11 +48,11 @@ impl Ending {
     }
 
     /// The termination by an injected fault.
-    pub(super) fn by(blow: Blow, started: Timestamp, finished: Timestamp) -> Self {
-        match blow {
-            Blow::Crash(code) => Self::exit(code.into(), started, finished),
-            Blow::Eviction => Self::exit(137, started, finished),
-            Blow::OutOfMemory => Self {
+    pub(super) fn by(fault: Fault, started: Timestamp, finished: Timestamp) -> Self {
+        match fault {
+            Fault::Crash(code) => Self::exit(code.into(), started, finished),
+            Fault::Eviction => Self::exit(137, started, finished),
+            Fault::OutOfMemory => Self {
                 reason: "OOMKilled",
                 ..Self::exit(137, started, finished)
             },

@@ -10,7 +10,7 @@ use tokio::process::Child;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::hardship::{Blow, Hardship, changed};
+use super::fault_injection::{Fault, Injected, changed};
 use super::reaper::Reaper;
 use super::report::{Container, Ending, Report, evicted};
 use super::restart::Restarts;
@@ -33,7 +33,7 @@ pub(super) struct Orders {
     /// How often the state was restored; each time the status is reported again.
     pub(super) tell_again: u64,
     /// A fault to inject into the containers.
-    pub(super) blow: Option<Blow>,
+    pub(super) fault: Option<Fault>,
 }
 
 /// The task of one pod.
@@ -50,7 +50,7 @@ pub(super) struct Runner {
     pub(super) containers: Vec<Container>,
     pub(super) orders: watch::Receiver<Orders>,
     /// The lasting faults of its node.
-    pub(super) hardship: watch::Receiver<Hardship>,
+    pub(super) injected: watch::Receiver<Injected>,
     /// Whether the node has evicted it.
     pub(super) is_evicted: bool,
     pub(super) restarts: Restarts,
@@ -99,7 +99,7 @@ impl Runner {
     }
 
     fn is_heard(&self) -> bool {
-        self.hardship.borrow().is_up()
+        self.injected.borrow().is_up()
     }
 
     /// Waits while the node cannot report, then reports what has changed.
@@ -111,7 +111,7 @@ impl Runner {
                 told = self.orders.changed() => if told.is_err() {
                     return;
                 },
-                () = changed(&mut self.hardship) => {}
+                () = changed(&mut self.injected) => {}
             }
         }
         if was_unheard {
@@ -184,7 +184,7 @@ impl Runner {
     async fn pull(&mut self) -> bool {
         let mut backing_off = false;
         loop {
-            let missing = self.hardship.borrow_and_update().missing_images.clone();
+            let missing = self.injected.borrow_and_update().missing_images.clone();
             let (mut waits, pod) = (false, &self.pod);
             for (kind, containers) in [
                 ("initContainers", &mut self.init),
@@ -211,7 +211,7 @@ impl Runner {
                 told = self.orders.changed() => if told.is_err() || self.told_to_go() {
                     return false;
                 },
-                () = changed(&mut self.hardship) => {}
+                () = changed(&mut self.injected) => {}
                 () = sleep(BACK_OFF_AFTER), if waits && !backing_off => backing_off = true,
             }
         }
@@ -355,7 +355,7 @@ impl Runner {
             let Orders {
                 end_by,
                 tell_again,
-                blow,
+                fault,
                 ..
             } = *self.orders.borrow_and_update();
             if tell_again > told {
@@ -369,10 +369,10 @@ impl Runner {
                     .filter_map(|(g, e)| g.filter(|_| e.is_none()))
                     .collect()
             };
-            if struck.is_none() && blow.is_some() && !self.is_struck {
-                struck = blow;
+            if struck.is_none() && fault.is_some() && !self.is_struck {
+                struck = fault;
                 self.is_struck = true;
-                self.is_evicted = blow == Some(Blow::Eviction);
+                self.is_evicted = fault == Some(Fault::Eviction);
                 living(ended)
                     .into_iter()
                     .for_each(|g| signal(g, Signal::KILL));
@@ -415,7 +415,7 @@ impl Runner {
             self.reaper.ended(running.group).await;
             let (since, now) = (running.since, self.store.clock().now());
             let ending = match struck {
-                Some(blow) => Ending::by(blow, since, now),
+                Some(fault) => Ending::by(fault, since, now),
                 None => Ending::exit(exit_code(status), since, now),
             };
             ended[i] = Some(ending.clone());

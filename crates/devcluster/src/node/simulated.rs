@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::down::{self, Until};
-use super::hardship::{Blow, Hardship, Suffered, Told};
+use super::fault_injection::{Fault, Injected, Suffered, Told};
 use super::report::{Container, Ending, Report, evicted};
 use super::restart::Restarts;
 use super::{Need, bind, carry_out, containers, need, pod_of, register, remove, volumes};
@@ -37,7 +37,7 @@ enum Step {
     BackOff,
     /// It reports that it is ready, after the cluster had marked it as not ready.
     Affirm,
-    Suffer(Blow),
+    Suffer(Fault),
     /// Its containers are restarted.
     Restart,
     Stop,
@@ -65,7 +65,7 @@ struct Node {
     agenda: BTreeMap<(Instant, u64), (String, Step)>,
     decided: u64,
     addresses: u32,
-    hardship: watch::Receiver<Hardship>,
+    injected: watch::Receiver<Injected>,
 }
 
 /// Runs until the cluster stops. It holds `_alive` until it ends.
@@ -85,10 +85,10 @@ pub(crate) async fn run(
         agenda: BTreeMap::new(),
         decided: 0,
         addresses: 0,
-        hardship: suffered.hardship(),
+        injected: suffered.injected(),
     };
     loop {
-        if !node.hardship.borrow().is_up() {
+        if !node.injected.borrow().is_up() {
             let (store, name) = (&node.store, &node.options.name);
             if down::serve(store, name, &mut follower, &mut suffered).await == Until::Stopped {
                 return;
@@ -116,10 +116,10 @@ pub(crate) async fn run(
                 }
             },
             told = suffered.next() => match told {
-                Told::Changed if !node.hardship.borrow().is_up() => continue,
+                Told::Changed if !node.injected.borrow().is_up() => continue,
                 Told::Changed => node.look_for_images(),
-                Told::Blow(uid, blow) => {
-                    node.plan_step(&uid, Instant::now(), Step::Suffer(blow));
+                Told::Fault(uid, fault) => {
+                    node.plan_step(&uid, Instant::now(), Step::Suffer(fault));
                 }
             },
             () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {}
@@ -245,7 +245,7 @@ impl Node {
     /// Starts the pods whose images can be pulled now.
     fn look_for_images(&mut self) {
         let state = self.store.state();
-        let missing = self.hardship.borrow().missing_images.clone();
+        let missing = self.injected.borrow().missing_images.clone();
         let has_all = |pod: &Pod| {
             let pod = state.get(&pod.key);
             pod.is_some_and(|p| containers(p.value()).all(|(_, image)| !missing.contains(image)))
@@ -284,9 +284,9 @@ impl Node {
         let mut draw: f64 = fate.random();
         let options = &self.options;
         let troubles = [
-            (options.crash_rate, Blow::Crash(1)),
-            (options.out_of_memory_rate, Blow::OutOfMemory),
-            (options.eviction_rate, Blow::Eviction),
+            (options.crash_rate, Fault::Crash(1)),
+            (options.out_of_memory_rate, Fault::OutOfMemory),
+            (options.eviction_rate, Fault::Eviction),
         ];
         let within = options.trouble_within;
         for (rate, trouble) in troubles {
@@ -332,7 +332,7 @@ impl Node {
         let pod = state.get(&key).filter(|pod| pod.uid() == uid)?;
         let clock = self.store.clock().now();
         let count = containers(pod.value()).count();
-        let missing = self.hardship.borrow().missing_images.clone();
+        let missing = self.injected.borrow().missing_images.clone();
         let lacks_image = containers(pod.value()).any(|(_, image)| missing.contains(image));
         let report = |containers: Vec<Container>, started, address: &str| {
             let report = Report {
@@ -415,15 +415,15 @@ impl Node {
                 Some(vec![told(status)])
             }
             Step::Suffer(_) if text(pod.value(), &["status", "phase"]) != "Running" => None,
-            Step::Suffer(blow) => {
+            Step::Suffer(fault) => {
                 let started = known.started.unwrap_or(clock);
-                let ending = Ending::by(blow, started, clock);
+                let ending = Ending::by(fault, started, clock);
                 let mut status = report(
                     vec![Container::Ended(ending); count],
                     started,
                     &known.address,
                 );
-                if blow == Blow::Eviction {
+                if fault == Fault::Eviction {
                     evicted(&mut status, clock);
                 } else if Restarts::are_wanted(pod.value()) {
                     let wait = known.restarts.ended(&mut status);

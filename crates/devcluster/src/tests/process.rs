@@ -1,6 +1,6 @@
 //! Real processes under the real clock. No test sleeps; each waits for its condition.
 
-use super::hardship::{pod_name, told};
+use super::fault_injection::{pod_name, told};
 use super::*;
 use crate::ProcessNode;
 use crate::control::ask_node::NodeRequest;

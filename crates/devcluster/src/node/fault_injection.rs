@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
 /// How many injected faults may be queued; further senders wait.
-const BLOWS: usize = 16;
+const QUEUE: usize = 16;
 
 /// Whether the node is available to the cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,13 +27,13 @@ pub enum Standing {
 
 /// The lasting faults of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Hardship {
+pub struct Injected {
     pub standing: Standing,
     /// The images that it cannot pull.
     pub missing_images: BTreeSet<String>,
 }
 
-impl Hardship {
+impl Injected {
     pub(super) fn is_up(&self) -> bool {
         self.standing == Standing::Up
     }
@@ -41,7 +41,7 @@ impl Hardship {
 
 /// A fault of a pod's containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Blow {
+pub enum Fault {
     /// They are OOM-killed.
     OutOfMemory,
     /// They exit with this code.
@@ -54,23 +54,23 @@ pub enum Blow {
 #[derive(Clone, Debug)]
 pub struct Levers {
     name: Arc<str>,
-    hardship: watch::Sender<Hardship>,
-    blows: mpsc::Sender<(String, Blow)>,
+    injected: watch::Sender<Injected>,
+    faults: mpsc::Sender<(String, Fault)>,
 }
 
 impl Levers {
     /// The handle for a node of this name, and the receiver for the node.
     pub(crate) fn new(name: &str) -> (Self, Suffered) {
-        let (hardship, seen) = watch::channel(Hardship::default());
-        let (blows, dealt) = mpsc::channel(BLOWS);
+        let (injected, seen) = watch::channel(Injected::default());
+        let (faults, dealt) = mpsc::channel(QUEUE);
         let levers = Self {
             name: name.into(),
-            hardship,
-            blows,
+            injected,
+            faults,
         };
         let suffered = Suffered {
-            hardship: seen,
-            blows: dealt,
+            injected: seen,
+            faults: dealt,
         };
         (levers, suffered)
     }
@@ -80,27 +80,27 @@ impl Levers {
     }
 
     /// The current lasting faults.
-    pub fn hardship(&self) -> Hardship {
-        self.hardship.borrow().clone()
+    pub fn injected(&self) -> Injected {
+        self.injected.borrow().clone()
     }
 
     /// Changes the lasting faults.
-    pub fn change(&self, change: impl FnOnce(&mut Hardship)) {
-        self.hardship.send_modify(change);
+    pub fn change(&self, change: impl FnOnce(&mut Injected)) {
+        self.injected.send_modify(change);
     }
 
     /// Injects a fault into the pod with this uid. The node ignores it if it does not run that pod.
-    pub async fn strike(&self, uid: String, blow: Blow) {
+    pub async fn strike(&self, uid: String, fault: Fault) {
         // If the node has stopped, there is no pod left.
-        let _ = self.blows.send((uid, blow)).await;
+        let _ = self.faults.send((uid, fault)).await;
     }
 }
 
 /// The node's receiver of faults.
 #[derive(Debug)]
 pub(crate) struct Suffered {
-    hardship: watch::Receiver<Hardship>,
-    blows: mpsc::Receiver<(String, Blow)>,
+    injected: watch::Receiver<Injected>,
+    faults: mpsc::Receiver<(String, Fault)>,
 }
 
 /// A message to the node.
@@ -109,26 +109,26 @@ pub(super) enum Told {
     /// The lasting faults have changed.
     Changed,
     /// A fault of the pod with this uid.
-    Blow(String, Blow),
+    Fault(String, Fault),
 }
 
 impl Suffered {
     /// The lasting faults, for other tasks to observe.
-    pub(crate) fn hardship(&self) -> watch::Receiver<Hardship> {
-        self.hardship.clone()
+    pub(crate) fn injected(&self) -> watch::Receiver<Injected> {
+        self.injected.clone()
     }
 
     pub(super) fn standing(&self) -> Standing {
-        self.hardship.borrow().standing
+        self.injected.borrow().standing
     }
 
     /// The next message to the node. Cancel-safe.
     pub(super) async fn next(&mut self) -> Told {
         tokio::select! {
             biased;
-            () = changed(&mut self.hardship) => Told::Changed,
-            blow = self.blows.recv() => match blow {
-                Some((uid, blow)) => Told::Blow(uid, blow),
+            () = changed(&mut self.injected) => Told::Changed,
+            fault = self.faults.recv() => match fault {
+                Some((uid, fault)) => Told::Fault(uid, fault),
                 None => pending().await,
             },
         }
@@ -136,13 +136,13 @@ impl Suffered {
 
     /// Waits until the lasting faults change.
     pub(super) async fn changed(&mut self) {
-        changed(&mut self.hardship).await;
+        changed(&mut self.injected).await;
     }
 }
 
 /// Waits until the lasting faults change; for ever if the handle is gone.
-pub(super) async fn changed(hardship: &mut watch::Receiver<Hardship>) {
-    if hardship.changed().await.is_err() {
+pub(super) async fn changed(injected: &mut watch::Receiver<Injected>) {
+    if injected.changed().await.is_err() {
         pending().await
     }
 }
