@@ -11,7 +11,7 @@
 //!   namespace's content, and the controllers of StatefulSets, Deployments and ReplicaSets.
 //! - `node`: runs the pods, as processes or as a simulation. `control`: injects faults into the node and the API.
 //!
-//! This crate does not depend on the driver, nor the driver on this crate.
+//! This crate does not depend on the driver.
 
 mod access;
 mod api;

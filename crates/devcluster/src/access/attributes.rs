@@ -12,7 +12,6 @@ pub struct Attributes {
     pub verb: String,
     /// The path, if it is not one of a resource.
     pub path: Option<String>,
-    /// The API group.
     pub group: String,
     /// The plural name of the kind.
     pub resource: String,

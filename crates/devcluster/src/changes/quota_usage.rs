@@ -105,7 +105,8 @@ pub(crate) fn usage(resource: Resource, object: &Value) -> Amounts {
     usage
 }
 
-/// The requests or limits of a whole pod: the sum of its containers, but at least the largest init container.
+/// The requests or limits of a whole pod: the sum of its containers, but at least the largest init container; plus the
+/// pod's overhead.
 fn whole_pod(pod: &Value, kind: &str) -> Amounts {
     let mut sum = amounts(pod, &["spec", "overhead"]);
     let mut all = Amounts::new();

@@ -39,7 +39,7 @@ enum Need {
     Stop,
 }
 
-/// What a pod needs from the node of this name; `None` if it is bound to another node.
+/// What a pod needs from the node of this name; `None` if it is not this node's concern.
 fn need(pod: &Object, node: &str) -> Option<Need> {
     let assigned = text(pod.value(), &["spec", "nodeName"]);
     if assigned.is_empty() {
