@@ -1,10 +1,11 @@
-//! How a driver ends: the application's end, the hand-over to a successor, and what ends it of itself
+//! How a driver ends: the application's end, the hand-over to a successor, and reports that end it at once
 //! (spec O-10, O-11, W-7, A-24).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use actix::MailboxError;
 use futures::{TryStreamExt as _, stream};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
@@ -28,10 +29,10 @@ use crate::model::{ExecutorId, Snapshot};
 use crate::planted::{self, Planted};
 use boatswain_agent::backoff::Backoff;
 
-use super::Event;
-use super::wiring::Actors;
+use super::actors::Actors;
+use super::reporter::FatalReport;
 
-/// How often the end's progress is looked at, in the ledger.
+/// Between looks at the ledger for the end's progress.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Between lists that prove that nothing is left: each costs the server as much as there is.
@@ -43,36 +44,34 @@ const LIST_EVERY: Backoff = Backoff {
 /// Beyond the server's own timeout, until an answer is given up.
 const MARGIN: Duration = Duration::from_secs(2);
 
-/// Of the time that an end may take, what is kept back for each of its last two steps.
-const LAST_STEP: u32 = 5;
+/// Each of the last two steps of an end may take this fraction of its time, as a divisor.
+const LAST_STEPS: u32 = 5;
 
-/// Of the time that an end may take, how much of it the record may take that the end begins with.
-const WRITING: u32 = 4;
+/// Writing the record before the end of an application that failed too often may take this fraction of the time, as a
+/// divisor.
+const RECORD_SHARE: u32 = 4;
 
-/// So many claims are deleted at a time.
+/// At most this many claims are deleted at a time.
 const CLAIMS_AT_ONCE: usize = 16;
 
-/// How many of those that are left are named.
+/// At most this many of the pods that are left are named.
 const NAMED: usize = 5;
 
-/// A way to stop (spec O-10).
+/// How the driver stops (spec O-10).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum StopMode {
     /// This incarnation is over.
     HandOver,
     /// The application is over.
     End {
         /// What the driver exits with.
         exit_code: u8,
-        /// Whether the record stays, marked ended, for whoever is started in this one's place (spec O-11).
+        /// Whether the record stays, marked as ended, for a driver that is started in this one's place (spec O-11).
         keep_record: bool,
     },
-    /// The application is over because it failed too often: its executors may finish what they do, and the record stays
-    /// whoever started this one (spec L-30).
-    OverBudget {
-        /// In words.
-        why: Arc<str>,
-    },
+    /// The application is over because it failed too often: its executors may finish their work, and the record stays
+    /// (spec L-30).
+    OverBudget { why: Arc<str> },
 }
 
 /// How the application ends (spec O-11).
@@ -80,24 +79,24 @@ pub(super) enum Way {
 struct End {
     /// What the driver exits with.
     exit_code: u8,
-    /// Whether the record stays, marked ended.
+    /// Whether the record stays, marked as ended.
     keep_record: bool,
-    /// That it failed too often, in words: executors may finish what they do first (spec L-30).
+    /// Why the application failed too often, where it did: executors may finish their work first (spec L-30).
     over_budget: Option<Arc<str>>,
 }
 
-impl Way {
-    /// What a signal, or a test, asks for.
+impl StopMode {
+    /// After a signal, or a command of the handle's.
     pub(super) fn of_signal(way: OnSignal, in_a_pod: bool) -> Self {
         match way {
             OnSignal::HandOver => Self::HandOver,
-            // What `auto` is was decided at the start.
+            // The start has replaced `auto` already.
             OnSignal::End | OnSignal::Auto => Self::end_with(0, in_a_pod),
         }
     }
 
-    /// What the application asks for.
-    pub(super) fn asked(stop: Stop, in_a_pod: bool) -> Self {
+    /// After a request of the application's.
+    pub(super) fn of_request(stop: Stop, in_a_pod: bool) -> Self {
         match stop {
             Stop::HandOver => Self::HandOver,
             Stop::End { exit_code } => Self::end_with(exit_code, in_a_pod),
@@ -105,8 +104,8 @@ impl Way {
         }
     }
 
-    /// A pod may be started again by whoever started it, also one that was told to stop, as where its node is drained:
-    /// the next one must not begin the application anew.
+    /// A controller may replace the driver's pod even after the driver was asked to stop, as where its node is drained:
+    /// the next driver must not start the application anew.
     fn end_with(exit_code: u8, in_a_pod: bool) -> Self {
         Self::End {
             exit_code,
@@ -115,25 +114,25 @@ impl Way {
     }
 }
 
-/// The exit of a driver that something else than a command ends.
-pub(super) fn of_itself(event: Event) -> Exit {
-    match event {
-        Event::Over(DriverIsOver(Over::Superseded { by })) => {
+/// The exit of a driver that this report ends.
+pub(super) fn exit_after(report: FatalReport) -> Exit {
+    match report {
+        FatalReport::Over(DriverIsOver(Over::Superseded { by })) => {
             tracing::warn!(
                 incarnation = by,
                 "another driver has taken over: this one ends, executors stay"
             );
             Exit::Superseded
         }
-        Event::Over(DriverIsOver(Over::Finished(code))) => {
+        FatalReport::Over(DriverIsOver(Over::Finished(code))) => {
             tracing::warn!(code, "another driver has ended the application");
             Exit::Finished(code)
         }
-        Event::Over(DriverIsOver(Over::Foreign(error))) => {
+        FatalReport::Over(DriverIsOver(Over::Foreign(error))) => {
             tracing::error!(%error, "the application record is not this driver's any more");
             Exit::Configuration
         }
-        Event::CannotStart(CannotStart { kind, why }) => {
+        FatalReport::CannotStart(CannotStart { kind, why }) => {
             let (exit, hint) = match kind {
                 Kind::Rights => (
                     Exit::Rights,
@@ -162,14 +161,14 @@ pub(super) fn of_itself(event: Event) -> Exit {
 }
 
 impl Actors {
-    /// Stops in this way; `grace` is how long the application's end may take.
-    pub(super) async fn stop(&self, way: Way, grace: Duration) -> Exit {
-        let exit = match way {
-            Way::HandOver if planted::is(Planted::HandOverEnds) => {
+    /// Stops in this mode; `grace` is how long the application's end may take.
+    pub(super) async fn stop(&self, mode: StopMode, grace: Duration) -> Exit {
+        let exit = match mode {
+            StopMode::HandOver if planted::is(Planted::HandOverEnds) => {
                 self.end(End::default(), grace).await
             }
-            Way::HandOver => self.hand_over().await,
-            Way::End {
+            StopMode::HandOver => self.hand_over().await,
+            StopMode::End {
                 exit_code,
                 keep_record,
             } => {
@@ -180,7 +179,7 @@ impl Actors {
                 };
                 self.end(end, grace).await
             }
-            Way::OverBudget { why } => {
+            StopMode::OverBudget { why } => {
                 let end = End {
                     exit_code: OVER_BUDGET,
                     keep_record: true,
@@ -189,7 +188,6 @@ impl Actors {
                 self.end(end, grace).await
             }
         };
-        // What the cluster does from here on is nobody's news any more.
         if let Some(watch) = &self.watch {
             watch.do_send(watch_source::messages::Stop);
         }
@@ -223,89 +221,46 @@ impl Actors {
         Exit::Superseded
     }
 
-    /// The application is over: every executor goes, then the record. Each step runs whatever the one before did.
-    /// All within `grace`: whoever told it to stop may kill it after that.
+    /// The application is over: every executor is deleted, then the record. Each step runs whatever the one before
+    /// did, and all of them end within `grace`: the driver's process may be killed after that.
     async fn end(&self, end: End, grace: Duration) -> Exit {
-        let End {
-            exit_code,
-            keep_record,
-            over_budget,
-        } = end;
-        let last_step = MARGIN.min(grace / LAST_STEP);
-        let most = grace - 2 * last_step;
-        let deadline = Instant::now() + most;
-        // Without the allocator there is nobody who could request anything; sets go on making pods until they go.
+        let last_step = MARGIN.min(grace / LAST_STEPS);
+        let within = grace - 2 * last_step;
+        let deadline = Instant::now() + within;
+        // PodAllocator would go on requesting pods. SetScaler does not make pods, and is stopped with its sets.
         if self.provisioner.end.is_none() {
             let _ = self.provisioner.stop.send(StopRequesting).await;
         }
-        let how = match over_budget {
+        let how = match end.over_budget {
             Some(_) => {
-                self.write_down(most / WRITING).await;
-                // Half of the time, for who does not finish has to go all the same.
+                self.write_record(within / RECORD_SHARE).await;
+                // Executors that do not finish in half of the time are deleted in the other half.
                 How::Drain {
-                    within: self.decommission_timeout.min(most / 2),
+                    within: self.decommission_timeout.min(within / 2),
                 }
             }
             None => How::Delete,
         };
-        let (mut told, mut lists) = (None, 0);
-        let left = loop {
-            let mut pause = LOOK_EVERY;
-            let snapshot = match self.store.send(LookNow).await {
-                Ok(look) => look.0,
-                Err(_) => return Exit::Bug,
-            };
-            let sets_left = self.sets_left().await;
-            self.retire_all(&snapshot, how);
-            if told.is_none() && snapshot.adopted {
-                let executors = snapshot.entries.len();
-                tracing::info!(
-                    executors,
-                    "ending the application: its executors are deleted"
-                );
-                told = Some(());
-            }
-            if snapshot.adopted && sets_left == 0 && nothing_left(&snapshot) {
-                lists += 1;
-                pause = LIST_EVERY.delay(lists);
-                match timeout_at(deadline, self.list_left()).await {
-                    Ok(Ok(left)) if left.is_empty() => break Some(left),
-                    Ok(Ok(left)) if Instant::now() >= deadline => break Some(left),
-                    Ok(Ok(_)) => {}
-                    Ok(Err(error)) => tracing::debug!(%error, "what is left could not be listed"),
-                    Err(_) => tracing::debug!("what is left could not be listed in time"),
-                }
-            }
-            if Instant::now() >= deadline {
-                break timeout(last_step, self.list_left())
-                    .await
-                    .ok()
-                    .and_then(Result::ok);
-            }
-            sleep_until(deadline.min(Instant::now() + pause)).await;
+        let Ok(left) = self.delete_executors(how, deadline, last_step).await else {
+            return Exit::Bug;
         };
-        if keep_record && self.has_claims {
-            let swept = timeout_at(
+        if end.keep_record && self.has_claims {
+            let deleted = timeout_at(
                 deadline.max(Instant::now()) + last_step,
                 self.delete_claims(),
             );
-            if !matches!(swept.await, Ok(Ok(()))) {
+            if !matches!(deleted.await, Ok(Ok(()))) {
                 tracing::warn!(
                     "claims on volumes may be left: they go with the application's record"
                 );
             }
         }
-        let closing = async {
-            match keep_record {
-                true => {
-                    let (code, why) = (exit_code, over_budget);
-                    self.record.send(FinishRecord { code, why }).await
-                }
-                false => self.record.send(DeleteRecord).await,
-            }
-        };
-        let closed = timeout_at(deadline.max(Instant::now()) + last_step, closing).await;
-        let record_closed = matches!(closed, Ok(Ok(())));
+        let exit_code = end.exit_code;
+        let closed = timeout_at(
+            deadline.max(Instant::now()) + last_step,
+            self.close_record(end),
+        );
+        let record_closed = matches!(closed.await, Ok(Ok(())));
         match left {
             Some(left) if left.is_empty() && record_closed => {
                 tracing::info!(exit_code, "the application has ended, nothing is left");
@@ -315,23 +270,65 @@ impl Actors {
                 }
             }
             left => {
-                self.say_left(left, record_closed);
+                self.log_what_is_left(left, record_closed);
                 Exit::Unreachable
             }
         }
     }
 
-    /// Has the sets go, where there are any; how many are left.
-    async fn sets_left(&self) -> usize {
+    /// Deletes every executor until a list shows none, or the deadline is over; the pods that are left, `None` where
+    /// that is not known. An error where the store is gone.
+    async fn delete_executors(
+        &self,
+        how: How,
+        deadline: Instant,
+        last_step: Duration,
+    ) -> Result<Option<BTreeSet<String>>, MailboxError> {
+        let (mut logged, mut lists) = (false, 0);
+        loop {
+            let mut pause = LOOK_EVERY;
+            let snapshot = self.store.send(LookNow).await?.0;
+            let sets_left = self.delete_sets().await;
+            self.retire_all(&snapshot, how);
+            if !logged && snapshot.adopted {
+                let executors = snapshot.entries.len();
+                tracing::info!(
+                    executors,
+                    "ending the application: its executors are deleted"
+                );
+                logged = true;
+            }
+            if snapshot.adopted && sets_left == 0 && nothing_left(&snapshot) {
+                lists += 1;
+                pause = LIST_EVERY.delay(lists);
+                match timeout_at(deadline, self.list_left()).await {
+                    Ok(Ok(left)) if left.is_empty() || Instant::now() >= deadline => {
+                        return Ok(Some(left));
+                    }
+                    Ok(Ok(_)) => {}
+                    Ok(Err(error)) => tracing::debug!(%error, "what is left could not be listed"),
+                    Err(_) => tracing::debug!("what is left could not be listed in time"),
+                }
+            }
+            if Instant::now() >= deadline {
+                let left = timeout(last_step, self.list_left()).await;
+                return Ok(left.ok().and_then(Result::ok));
+            }
+            sleep_until(deadline.min(Instant::now() + pause)).await;
+        }
+    }
+
+    /// Deletes the sets, where sets make the pods; how many are left.
+    async fn delete_sets(&self) -> usize {
         match &self.provisioner.end {
             Some(end) => end.send(EndSets).await.unwrap_or_default(),
             None => 0,
         }
     }
 
-    /// Has it in the record that the application may not go on, before anybody is told to go: a successor that did not
-    /// know would bring back those that this one sent away.
-    async fn write_down(&self, within: Duration) {
+    /// Writes to the record that the application has failed too often, before any executor is decommissioned: a
+    /// successor that did not know would replace the executors that this driver has decommissioned.
+    async fn write_record(&self, within: Duration) {
         if !matches!(timeout(within, self.record.send(Flush)).await, Ok(Ok(()))) {
             tracing::warn!(
                 "that the application failed too often could not be written to its record: should this driver die \
@@ -356,7 +353,7 @@ impl Actors {
         }
     }
 
-    /// The record stays, and so would what it owns: volumes are not kept for it.
+    /// Deletes the claims on volumes: where the record stays, the claims that it owns would stay with it.
     async fn delete_claims(&self) -> Result<(), Failure> {
         let claims = self.calls.list_claims().await?;
         let ours = claims
@@ -369,7 +366,7 @@ impl Actors {
             .await
     }
 
-    /// The executors that the API server still has and that nobody is deleting.
+    /// The names of the executors' pods that the API server still has and that are not being deleted.
     async fn list_left(&self) -> Result<BTreeSet<String>, Failure> {
         let mut left = BTreeSet::new();
         let mut query = ListQuery {
@@ -378,7 +375,7 @@ impl Actors {
         };
         loop {
             let page = self.calls.list_pods(&query).await?;
-            left.extend(page.items.iter().filter_map(still_wanted));
+            left.extend(page.items.iter().filter_map(undeleted));
             match page.continue_token {
                 Some(token) => query.continue_token = Some(token),
                 None => return Ok(left),
@@ -386,7 +383,23 @@ impl Actors {
         }
     }
 
-    fn say_left(&self, left: Option<BTreeSet<String>>, record_closed: bool) {
+    /// Marks the record as ended, or deletes it.
+    async fn close_record(&self, end: End) -> Result<(), MailboxError> {
+        let End {
+            exit_code,
+            keep_record,
+            over_budget,
+        } = end;
+        match keep_record {
+            true => {
+                let (code, why) = (exit_code, over_budget);
+                self.record.send(FinishRecord { code, why }).await
+            }
+            false => self.record.send(DeleteRecord).await,
+        }
+    }
+
+    fn log_what_is_left(&self, left: Option<BTreeSet<String>>, record_closed: bool) {
         let namespace = self.calls.namespace();
         let selector = self.calls.selector();
         let clean = format!("kubectl -n {namespace} delete pods -l '{selector}'");
@@ -407,8 +420,8 @@ impl Actors {
     }
 }
 
-/// The name of an executor's pod that nobody has begun to delete.
-fn still_wanted(pod: &Sighting) -> Option<String> {
+/// The name of an executor's pod that is not being deleted.
+fn undeleted(pod: &Sighting) -> Option<String> {
     match pod {
         Sighting::Read(pod) => {
             let ours = matches!(
@@ -429,15 +442,15 @@ mod tests {
     #[test]
     fn an_end_in_a_pod_keeps_the_record_whoever_asked_for_it() {
         for in_a_pod in [true, false] {
-            let end = |exit_code| Way::End {
+            let end = |exit_code| StopMode::End {
                 exit_code,
                 keep_record: in_a_pod,
             };
-            assert_eq!(Way::of_signal(OnSignal::End, in_a_pod), end(0));
+            assert_eq!(StopMode::of_signal(OnSignal::End, in_a_pod), end(0));
             let asked = Stop::End { exit_code: 3 };
-            assert_eq!(Way::asked(asked, in_a_pod), end(3));
-            let hand_over = Way::of_signal(OnSignal::HandOver, in_a_pod);
-            assert_eq!(hand_over, Way::HandOver);
+            assert_eq!(StopMode::of_request(asked, in_a_pod), end(3));
+            let hand_over = StopMode::of_signal(OnSignal::HandOver, in_a_pod);
+            assert_eq!(hand_over, StopMode::HandOver);
         }
     }
 }

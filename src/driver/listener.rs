@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 
 use crate::actors::driver_backend::{readiness, registry, sessions};
 use crate::config::{Auth, ClusterMode, Config, EmbeddedNode, Profile, Registration};
-use crate::kubernetes::Record;
 use crate::kubernetes::owned_resources::service_name;
 use crate::kubernetes::pod_template::TokenSource;
 use crate::model::{AppId, ProfileName};
@@ -12,6 +11,8 @@ use crate::secret::SecretError;
 use crate::secret::seal::Key;
 use crate::server::api::serve::ListenError;
 use crate::server::sessions::Server;
+
+use super::succession::Application;
 
 /// Why executors cannot be heard.
 #[derive(Debug, thiserror::Error)]
@@ -102,8 +103,9 @@ pub(super) fn agent(config: &Config) -> Option<String> {
     Some(program.display().to_string())
 }
 
-/// How executors speak to this driver.
-pub(super) fn speaking(config: &Config, record: &Record, prefix: &str) -> sessions::Wiring {
+/// How DriverBackend treats the sessions with executors.
+pub(super) fn session_settings(config: &Config, application: &Application) -> sessions::Wiring {
+    let record = &application.record;
     let keys = &config.backend.sessions;
     let required = keys.registration() == Registration::Required;
     let grace =
@@ -111,7 +113,7 @@ pub(super) fn speaking(config: &Config, record: &Record, prefix: &str) -> sessio
     sessions::Wiring {
         registry: registry::Settings {
             app: record.app_id.clone(),
-            prefix: prefix.to_owned(),
+            prefix: application.prefix.clone(),
             incarnation: record.incarnation,
             heartbeat_interval: keys.heartbeat_interval,
             heartbeat_timeout: keys.heartbeat_timeout,

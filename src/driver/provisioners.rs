@@ -12,7 +12,7 @@ use crate::actors::pod_allocator::messages::{KnowProfile, StopRequesting};
 use crate::actors::set_scaler::SetScaler;
 use crate::actors::set_scaler::decision::{Scaling, Settings};
 use crate::actors::set_scaler::messages::EndSets;
-use crate::config::{self, Config, Strategy};
+use crate::config::{self, Strategy};
 use crate::kubernetes::SetKind;
 use crate::kubernetes::set_template::Sets;
 use crate::model::{Now, ProfileName};
@@ -75,9 +75,9 @@ pub(super) fn left_to_sets(strategy: Strategy) -> Option<Duration> {
     set_kind(strategy).map(|_| LEFT_TO_SETS)
 }
 
-/// Says what a strategy other than the usual one leaves to Kubernetes.
-pub(super) fn announce(config: &Config) {
-    if let Some(kind) = set_kind(config.allocation.strategy) {
+/// Logs what the driver leaves to Kubernetes, where sets make the pods.
+pub(super) fn log_strategy(strategy: Strategy) {
+    if let Some(kind) = set_kind(strategy) {
         let kind = kind.kind();
         tracing::info!(
             strategy = kind,

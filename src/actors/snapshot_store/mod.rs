@@ -55,26 +55,33 @@ struct Due {
     armed_for: Tick,
 }
 
-/// Who begins a new list when a poll's list has revealed a new epoch (spec S-13).
-#[derive(Message)]
-#[rtype(result = "()")]
-pub struct TellOfEpochs(pub Recipient<ListAnew>);
-
-/// Who counts rounds.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub struct TellOfRounds(pub Recipient<RoundMade>);
+/// What SnapshotStore is made of.
+pub struct Wiring {
+    pub ledger: Ledger,
+    pub clock: Clock,
+    /// The watch, which begins a new list when a poll's list has revealed a new epoch (spec S-13); `None` where there
+    /// is no watch.
+    pub watch: Option<Recipient<ListAnew>>,
+    /// The actor that counts the subscribers' rounds; `None` where nobody does.
+    pub meter: Option<Recipient<RoundMade>>,
+}
 
 impl SnapshotStore {
-    /// A store of this ledger, without subscribers.
-    pub fn new(ledger: Ledger, clock: Clock) -> Self {
+    /// Without subscribers.
+    pub fn new(wiring: Wiring) -> Self {
+        let Wiring {
+            ledger,
+            clock,
+            watch,
+            meter,
+        } = wiring;
         Self {
             ledger,
             clock,
             journal: Journal::default(),
             subscribers: BTreeMap::new(),
-            watch: None,
-            meter: None,
+            watch,
+            meter,
             changed: None,
             bookmark: None,
         }
@@ -290,22 +297,6 @@ impl Handler<MeasureNow> for SnapshotStore {
             changed: self.changed,
             bookmark: self.bookmark,
         }
-    }
-}
-
-impl Handler<TellOfEpochs> for SnapshotStore {
-    type Result = ();
-
-    fn handle(&mut self, TellOfEpochs(watch): TellOfEpochs, _: &mut Self::Context) {
-        self.watch = Some(watch);
-    }
-}
-
-impl Handler<TellOfRounds> for SnapshotStore {
-    type Result = ();
-
-    fn handle(&mut self, TellOfRounds(meter): TellOfRounds, _: &mut Self::Context) {
-        self.meter = Some(meter);
     }
 }
 

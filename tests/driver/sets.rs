@@ -5,16 +5,23 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
+use actix::{Actor, Context, Handler};
+use boatswain::actors::lifecycle_manager::messages::Ended;
+use boatswain::clock::Clock;
+use boatswain::config::{Config, OnSignal};
+use boatswain::driver::{Environment, Handle, start_in};
+use boatswain::exit::Exit;
+use boatswain::kubernetes::Clients;
+use boatswain::model::LossClass;
+use devcluster::{DevCluster, NodeKind, SimulatedNode};
 use http::{Method, Request};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tower::{BoxError, ServiceExt as _, service_fn};
 
-use super::*;
-use crate::model::LossClass;
+use crate::seconds;
 
 /// Which driver told the end of which executor in which pod, and why.
 type Ends = Rc<RefCell<Vec<(u64, u64, String, LossClass)>>>;
@@ -165,10 +172,6 @@ impl Running {
         self.dead.store(true, Ordering::Relaxed);
         self.task.abort();
     }
-}
-
-async fn seconds(n: u64) {
-    tokio::time::sleep(Duration::from_secs(n)).await;
 }
 
 const STRATEGIES: [&str; 2] = ["statefulset", "deployment"];

@@ -5,15 +5,24 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
+use actix::{Actor, Context, Handler};
+use axum::Router;
 use axum::body::Body;
+use boatswain::actors::lifecycle_manager::messages::Ended;
+use boatswain::clock::Clock;
+use boatswain::config::Config;
+use boatswain::driver::{Environment, Handle, start_in};
+use boatswain::exit::Exit;
+use boatswain::kubernetes::Clients;
+use boatswain::model::LossClass;
+use devcluster::DevCluster;
 use http::Request;
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tower::ServiceExt as _;
 
-use super::*;
-use crate::model::LossClass;
+use crate::{cluster, seconds};
 
 /// Writes down what is told of ends.
 struct Reader(Rc<RefCell<Vec<(u64, LossClass)>>>);
@@ -49,10 +58,7 @@ struct Running {
 impl World {
     fn new() -> Self {
         tokio::time::pause();
-        let cluster = devcluster::start(devcluster::Options {
-            node: NodeKind::Simulated(SimulatedNode::default()),
-            ..devcluster::Options::default()
-        });
+        let cluster = cluster();
         let directory = tempfile::tempdir().unwrap();
         Self { cluster, directory }
     }
@@ -164,10 +170,6 @@ impl Session {
             }
         });
     }
-}
-
-async fn seconds(n: u64) {
-    tokio::time::sleep(Duration::from_secs(n)).await;
 }
 
 // spec: B-1, B-12, A-1
