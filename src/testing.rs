@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::actors::snapshot_store::ledger::{Identity, Inheritance, Ledger};
-use crate::model::news::{Listed, News, Outcome};
+use crate::model::news::{ListKind, Listed, News, Outcome};
 use crate::model::pod::tests::{ended, pending};
 use crate::model::pod::{Claim, ContainerState, Deletion, Phase, Scheduling, Sighting};
 use crate::model::snapshot::Counts;
@@ -104,8 +104,7 @@ impl Scenario {
         let listed = Listed {
             ticket,
             version: self.version.into(),
-            quorum: true,
-            by_watch: true,
+            kind: ListKind::ForWatch,
             items: pods
                 .into_iter()
                 .map(|p| Sighting::Read(Arc::new(p)))

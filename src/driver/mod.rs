@@ -18,6 +18,7 @@ mod reporter;
 mod running;
 mod settings;
 mod starting;
+mod stopping;
 mod succession;
 mod wiring;
 

@@ -22,8 +22,8 @@ use delivery::Delivery;
 use journal::Journal;
 use ledger::{Applied, Ledger};
 use messages::{
-    AskRound, BeginList, Decided, ListArrived, ListVerdict, Look, LookNow, MeasureNow, Measures,
-    Retire, Retired, Round, RoundMade, Subscribe, Subscriber, Tell,
+    AskRound, BeginList, Decided, ListArrived, Look, LookNow, MeasureNow, Measures, Retire,
+    Retired, Round, RoundMade, Subscribe, Subscriber, Tell,
 };
 
 /// The store of all that is known.
@@ -189,21 +189,17 @@ impl Handler<ListArrived> for SnapshotStore {
         ListArrived(listed): ListArrived,
         ctx: &mut Self::Context,
     ) -> Self::Result {
-        let (outcome, applied) = self.ledger.list(listed, self.clock.now());
+        let (verdict, applied) = self.ledger.list(listed, self.clock.now());
         self.publish(applied, ctx);
-        if outcome.new_epoch
+        if verdict.begins_epoch()
             && let Some(watch) = &self.watch
         {
             // Epochs are rare, and a second one only says the same with a higher number.
             watch.do_send(ListAnew {
-                epoch: outcome.epoch,
+                epoch: verdict.epoch,
             });
         }
-        actix::MessageResult(ListVerdict {
-            epoch: outcome.epoch,
-            accepted: outcome.accepted,
-            full: outcome.full,
-        })
+        actix::MessageResult(verdict)
     }
 }
 

@@ -254,7 +254,10 @@ fn tell(row: &str, column: &str, entry: &Entry) -> Option<Entry> {
         "inactive label confirmed" => next(EntryNews::Inactive),
         "told" => next(EntryNews::Told),
         "leaving mark" => next(EntryNews::Leave(&Why::ScaledDown, How::Delete)),
-        "session facts" => next(EntryNews::Session(true, true)),
+        "session facts" => next(EntryNews::Session(Session {
+            registered: true,
+            idle: true,
+        })),
         other => panic!("no such news: {other}"),
     }
 }
