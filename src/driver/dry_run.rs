@@ -1,4 +1,5 @@
-//! What a first start asks for in its first round, as documents for `kubectl create -f`; no cluster is asked.
+//! The objects that a first start would create in its first round, as documents for `kubectl create -f`, without any
+//! cluster.
 
 use std::collections::BTreeMap;
 
@@ -16,20 +17,20 @@ use crate::actors::pod_allocator::ids::RESERVED_BLOCK;
 use crate::actors::pod_allocator::slots::split_evenly;
 use crate::actors::pod_groups::{self, Todo};
 use crate::config::{Auth, ClusterMode, Config, Gang};
-use crate::kubernetes::ProfileSpec;
-use crate::kubernetes::claims::{ClaimFor, claim_json};
+use crate::kubernetes::claims::{ClaimFor, ClaimSpec, claim_json};
 use crate::kubernetes::pod_template::{Common, Template};
 use crate::kubernetes::record::{Record, RecordPlace};
 use crate::kubernetes::set_template::Sets;
+use crate::kubernetes::{ProfileSpec, SetKind};
 use crate::model::claims::claim_name;
 use crate::model::{AppId, ExecutorId, Incarnation, ProfileName};
 
-/// Why nothing can be shown.
+/// Why there is no dry run.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct DryRunError(String);
 
-/// Above the documents.
+/// The comment above the documents.
 const HEAD: &str = "\
 # What `boatswain run` asks for in the first round of a first start, for kubectl create -f.
 # It differs in one thing: all of it is owned by the record, by a uid that the cluster gives to it. Here that is left out,
@@ -53,7 +54,7 @@ pub fn dry_run(config: &Config) -> Result<String, DryRunError> {
     Ok(format!("{HEAD}{yaml}"))
 }
 
-/// The pods that are made of templates, a comment for each, to be read by people (spec K-1).
+/// The pods that are made from pod templates, each as a YAML comment (spec K-1).
 ///
 /// # Errors
 /// Where no pods can be made of a profile.
@@ -110,59 +111,86 @@ fn documents(config: &Config, seed: u64, start: u64) -> Result<Vec<Value>, DryRu
         labels,
         owner: None,
     };
-    let Shaped {
-        common,
-        specs,
-        template,
-    } = shaped(config, app_id, prefix, namespace, record.incarnation)?;
+    let templates = pod_templates(config, app_id, prefix, namespace, record.incarnation)?;
+    let common = &templates.common;
     let mut documents = vec![record.to_config_map(&place, None)];
     let owned = owned_resources::all(config, &place, &common.app_id, content.as_ref());
     documents.extend(owned.into_iter().map(|owned_resource| owned_resource.json));
     if config.scheduling.gang == Gang::Volcano {
-        documents.extend(pod_groups(&common, &least(&config.profiles)));
+        documents.extend(pod_groups(common, &least(&config.profiles)));
     }
-    if let Some(kind) = provisioners::set_kind(config.allocation.strategy) {
-        let sets = Sets::new(kind, common.clone(), &specs).map_err(|error| failed(&error))?;
-        let wanted = config.profiles.iter().filter(|(_, p)| p.executors > 0);
-        documents.extend(wanted.filter_map(|(profile, described)| {
-            sets.set(profile, described.executors, &common.record_uid)
-        }));
-        return Ok(without_what_is_not_known(documents, config));
-    }
-    let mut next = Some(succession.first_id);
-    for (profile, executors) in first_round(config) {
-        for _ in 0..executors {
-            let id: Option<ExecutorId> = next;
-            next = id.and_then(ExecutorId::next);
-            let Some((id, pod)) = id.and_then(|id| Some((id, template.pod(profile, id)?))) else {
-                continue;
-            };
-            let name = pod.name;
-            let pod: Value = serde_json::from_slice(&pod.json).map_err(|error| failed(&error))?;
-            documents.push(pod);
-            let claims = specs.get(profile).map(|spec| &spec.claims);
-            for claim in claims.into_iter().flatten() {
-                let template = &claim.template;
-                let of = ClaimFor {
-                    app_id: &common.app_id,
-                    app_name: &common.app_name,
-                    namespace: &common.namespace,
-                    prefix: &common.prefix,
-                    labels,
-                    record: &common.record_uid,
-                    id,
-                    profile,
-                    pod: (&name, None),
-                };
-                let name = claim_name(&common.prefix, id, &template.volume);
-                documents.push(claim_json(&name, template, &of));
-            }
-        }
-    }
-    Ok(without_what_is_not_known(documents, config))
+    documents.extend(match provisioners::set_kind(config.allocation.strategy) {
+        Some(kind) => sets(config, &templates, kind)?,
+        None => pods(config, &templates, succession.first_id)?,
+    });
+    Ok(without_unknown_fields(documents, config))
 }
 
-/// The PodGroups that Volcano reads.
+/// The sets that make the pods of profiles with executors (spec A-80).
+fn sets(
+    config: &Config,
+    templates: &PodTemplates,
+    kind: SetKind,
+) -> Result<Vec<Value>, DryRunError> {
+    let common = &templates.common;
+    let sets = Sets::new(kind, common.clone(), &templates.specs)
+        .map_err(|error| DryRunError(error.to_string()))?;
+    let with_executors = config.profiles.iter().filter(|(_, p)| p.executors > 0);
+    let sets = with_executors
+        .filter_map(|(name, profile)| sets.set(name, profile.executors, &common.record_uid));
+    Ok(sets.collect())
+}
+
+/// The pods of the first round, each with its claims on volumes.
+fn pods(
+    config: &Config,
+    templates: &PodTemplates,
+    first_id: ExecutorId,
+) -> Result<Vec<Value>, DryRunError> {
+    let mut documents = Vec::new();
+    let profiles = first_round(config)
+        .into_iter()
+        .flat_map(|(profile, executors)| (0..executors).map(move |_| profile));
+    let ids = std::iter::successors(Some(first_id), |id| id.next());
+    for (profile, id) in profiles.zip(ids) {
+        let Some(pod) = templates.template.pod(profile, id) else {
+            continue;
+        };
+        let json = serde_json::from_slice(&pod.json);
+        documents.push(json.map_err(|error| DryRunError(error.to_string()))?);
+        documents.extend(claims(templates, profile, id, &pod.name));
+    }
+    Ok(documents)
+}
+
+/// The claims on volumes of one executor.
+fn claims(
+    templates: &PodTemplates,
+    profile: &ProfileName,
+    id: ExecutorId,
+    pod: &str,
+) -> Vec<Value> {
+    let common = &templates.common;
+    let claim_for = ClaimFor {
+        app_id: &common.app_id,
+        app_name: &common.app_name,
+        namespace: &common.namespace,
+        prefix: &common.prefix,
+        labels: common.labels,
+        record: &common.record_uid,
+        id,
+        profile,
+        pod: (pod, None),
+    };
+    let claims = templates.specs.get(profile).map(|spec| &spec.claims);
+    let json = |claim: &ClaimSpec| {
+        let name = claim_name(&common.prefix, id, &claim.template.volume);
+        claim_json(&name, &claim.template, &claim_for)
+    };
+    claims.into_iter().flatten().map(json).collect()
+}
+
+/// The PodGroups that Volcano reads, one for each profile with a gang.
 fn pod_groups<'a>(
     common: &'a Common,
     least: &'a BTreeMap<ProfileName, u32>,
@@ -179,8 +207,8 @@ fn pod_groups<'a>(
     })
 }
 
-/// Leaves out who owns what is made, which has no uid yet; and which namespace is the context's, kubectl knows as well.
-fn without_what_is_not_known(mut documents: Vec<Value>, config: &Config) -> Vec<Value> {
+/// Leaves out the owner, which has no uid yet, and the namespace where that is the context's: kubectl has the same one.
+fn without_unknown_fields(mut documents: Vec<Value>, config: &Config) -> Vec<Value> {
     let known = config.cluster.namespace.is_some() || config.cluster.mode == ClusterMode::Embedded;
     for document in &mut documents {
         if let Some(metadata) = document["metadata"].as_object_mut() {
@@ -193,14 +221,13 @@ fn without_what_is_not_known(mut documents: Vec<Value>, config: &Config) -> Vec<
     documents
 }
 
-/// How pods are made, as far as that can be known without a cluster.
-struct Shaped {
+/// How pods are made, as far as that is known without a cluster.
+struct PodTemplates {
     common: Common,
     specs: BTreeMap<ProfileName, ProfileSpec>,
     template: Template,
 }
 
-/// How pods are made of this configuration.
 pub(super) fn template(
     config: &Config,
     app_id: AppId,
@@ -208,20 +235,20 @@ pub(super) fn template(
     namespace: String,
     incarnation: Incarnation,
 ) -> Result<Template, DryRunError> {
-    let shaped = shaped(config, app_id, prefix, namespace, incarnation)?;
-    Ok(shaped.template)
+    let templates = pod_templates(config, app_id, prefix, namespace, incarnation)?;
+    Ok(templates.template)
 }
 
-fn shaped(
+fn pod_templates(
     config: &Config,
     app_id: AppId,
     prefix: String,
     namespace: String,
     incarnation: Incarnation,
-) -> Result<Shaped, DryRunError> {
+) -> Result<PodTemplates, DryRunError> {
     let failed = |error: &dyn std::fmt::Display| DryRunError(error.to_string());
     let content = owned_resources::content(config).map_err(|error| failed(&error))?;
-    // A key for derived tokens is made or read by a start, so what is sealed with it is not shown.
+    // Derived tokens are not shown: a start reads or draws their key.
     let listen = config.backend.sessions.listen;
     let by_pods = config.backend.sessions.auth(config.cluster.mode) == Auth::Kubernetes;
     let token = (listen.is_some() && by_pods).then(|| listener::projected(&app_id));
@@ -243,14 +270,14 @@ fn shaped(
     let mut specs = profile_spec::specs(config.profiles.clone());
     mark_gangs(&config.scheduling, &least(&config.profiles), &mut specs);
     let template = Template::new(&common, &specs).map_err(|error| failed(&error))?;
-    Ok(Shaped {
+    Ok(PodTemplates {
         common,
         specs,
         template,
     })
 }
 
-/// How many of each profile: all that are wanted, as far as one round may ask (spec A-3, A-4).
+/// How many executors of each profile the first round requests: as many as are wanted and one batch allows (spec A-3, A-4).
 fn first_round(config: &Config) -> BTreeMap<&ProfileName, u32> {
     let wants: Vec<u32> = config
         .profiles

@@ -99,8 +99,8 @@ async fn take_over(
     content: Option<&Content>,
 ) -> Result<Application, Exit> {
     let taken_over = async {
-        let mut application = succession::succeed(config, environment).await?;
-        succession::establish(config, environment, &mut application, content).await?;
+        let mut application = succession::take_over_application(config, environment).await?;
+        succession::ensure_owned_resources(config, environment, &mut application, content).await?;
         Ok(application)
     };
     taken_over.await.map_err(|error: succession::StartError| {

@@ -100,8 +100,8 @@ impl Actors {
 
     /// This incarnation is over: requests in flight are waited for, the record is written, nothing is deleted.
     async fn hand_over(&self) -> Exit {
-        let patience = self.request_timeout + MARGIN;
-        let answered = timeout(patience, async {
+        let limit = self.request_timeout + MARGIN;
+        let answered = timeout(limit, async {
             while self
                 .provisioner
                 .stop
@@ -115,7 +115,7 @@ impl Actors {
         if answered.await.is_err() {
             tracing::warn!("some requests are unanswered: the successor finds what became of them");
         }
-        match timeout(patience, self.record.send(Flush)).await {
+        match timeout(limit, self.record.send(Flush)).await {
             Ok(Ok(())) => tracing::info!("handed over: executors stay for the successor"),
             _ => tracing::warn!(
                 "the record could not be written in time: the successor lists the executors"
