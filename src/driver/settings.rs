@@ -9,6 +9,7 @@ use crate::actors::driver_backend::profiles::Understood;
 use crate::actors::driver_backend::rolling::{self, Policy};
 use crate::actors::lifecycle_manager::pending_actions;
 use crate::actors::pod_allocator::caps::Caps;
+use crate::actors::pod_allocator::claims::Reuse;
 use crate::actors::pod_allocator::crash_loop::Kept;
 use crate::actors::pod_allocator::failures::rules::{Rule, Verdict};
 use crate::actors::pod_allocator::{allocation, claims, failures, gang, pace, victims, waiting};
@@ -297,8 +298,11 @@ pub(super) fn claims(
     let templates = |spec: &ProfileSpec| spec.claims.iter().map(|c| c.template.clone()).collect();
     claims::Settings {
         prefix: Arc::from(prefix),
-        reuse: claims.reuse,
-        wait: claims.wait,
+        reuse: match (claims.reuse, claims.wait) {
+            (false, _) => Reuse::Never,
+            (true, false) => Reuse::IfFree,
+            (true, true) => Reuse::OrWait,
+        },
         profiles: (profiles.iter())
             .map(|(name, spec)| (name.clone(), templates(spec)))
             .collect(),

@@ -1,4 +1,4 @@
-//! The whole driver, in a pod of the embedded cluster, and the events that are written about that pod.
+//! The Kubernetes Events that the driver records on its own pod.
 
 use std::time::Duration;
 
