@@ -137,7 +137,7 @@ pub(super) fn of_itself(event: Event) -> Exit {
             let (exit, hint) = match kind {
                 Kind::Rights => (
                     Exit::Rights,
-                    "grant it, or run with an account that has it: see README, \"A real cluster\"",
+                    "grant it, or run with an account that has it: see docs/kubernetes.md, \"Rights\"",
                 ),
                 Kind::Credentials => (
                     Exit::Rights,
