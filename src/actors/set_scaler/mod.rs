@@ -14,10 +14,10 @@ use std::sync::Arc;
 use actix::{Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Recipient, WrapFuture};
 use serde_json::json;
 
-use crate::actors::driver_backend::commands::messages::Stop;
-use crate::actors::lifecycle_manager::messages::Ended;
 use crate::actors::metrics::messages::{AskDepths, Depths};
-use crate::actors::pod_allocator::messages::{KeepFailures, KnowProfile, Reserve, StopRequesting};
+use crate::actors::pod_allocator::messages::{
+    KeepFailures, KnowProfile, OverBudget, Reserve, StopRequesting,
+};
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::delivery::Timing;
 use crate::actors::snapshot_store::messages::{
@@ -49,7 +49,7 @@ pub struct SetScaler {
     store: Addr<SnapshotStore>,
     reserve: Recipient<Reserve>,
     keep_failures: Recipient<KeepFailures>,
-    stop: Recipient<Stop>,
+    stop: Recipient<OverBudget>,
     epoch: Epoch,
     stopped: bool,
 }
@@ -73,7 +73,7 @@ pub struct Wiring {
     /// Who keeps failures.
     pub keep_failures: Recipient<KeepFailures>,
     /// Who hears that the application has failed too often.
-    pub stop: Recipient<Stop>,
+    pub stop: Recipient<OverBudget>,
 }
 
 /// What a call about a set came to.
@@ -225,7 +225,7 @@ impl SetScaler {
         if let Some(failures) = self.scaling.keep_failures() {
             self.keep_failures.do_send(KeepFailures(failures));
         }
-        self.stop.do_send(Stop::OverBudget { why });
+        self.stop.do_send(OverBudget { why });
     }
 
     /// Makes a call about a set. One at a time is under way for each.
@@ -323,19 +323,6 @@ impl Handler<Round> for SetScaler {
             }
         }
         self.store.do_send(Decided(Subscriber::Allocator));
-    }
-}
-
-impl Handler<Ended> for SetScaler {
-    type Result = ();
-
-    fn handle(&mut self, Ended(ending): Ended, _: &mut Self::Context) {
-        let now = self.clock.now();
-        let spent = self.scaling.ended(&ending.entry, &ending.reason, now);
-        if let Some(why) = spent.filter(|_| !self.stopped) {
-            self.spent(why);
-        }
-        self.ask();
     }
 }
 

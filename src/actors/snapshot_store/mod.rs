@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 
 use actix::{Actor, AsyncContext, Context, Handler, Message, Recipient};
 
-use crate::actors::watch_source::messages::ListAnew;
 use crate::clock::Clock;
 use crate::model::Tick;
 use crate::model::news::{ListTicket, News};
@@ -22,8 +21,8 @@ use delivery::Delivery;
 use journal::Journal;
 use ledger::{Applied, Ledger};
 use messages::{
-    AskRound, BeginList, Decided, ListArrived, ListVerdict, Look, LookNow, MeasureNow, Measures,
-    Retire, Retired, Round, RoundMade, Subscribe, Subscriber, Tell,
+    AskRound, BeginList, Decided, ListAnew, ListArrived, ListVerdict, Look, LookNow, MeasureNow,
+    Measures, Retire, Retired, Round, RoundMade, Subscribe, Subscriber, Tell,
 };
 
 /// The store of all that is known.

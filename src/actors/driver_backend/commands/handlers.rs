@@ -14,6 +14,7 @@ use super::picking::{Picked, pick};
 use crate::actors::driver_backend::DriverBackend;
 use crate::actors::driver_backend::event_history::event::What;
 use crate::actors::driver_backend::messages::KeepTargets;
+use crate::actors::pod_allocator::messages::OverBudget;
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::messages::{LookNow, Retire, Retired, Tell};
 use crate::exit::OVER_BUDGET;
@@ -237,6 +238,14 @@ impl Handler<Renew> for DriverBackend {
         if (self.commands.held.as_ref()).is_some_and(|held| held.by.is_none()) {
             self.resume();
         }
+    }
+}
+
+impl Handler<OverBudget> for DriverBackend {
+    type Result = ();
+
+    fn handle(&mut self, OverBudget { why }: OverBudget, ctx: &mut Self::Context) {
+        Handler::handle(self, Stop::OverBudget { why }, ctx);
     }
 }
 
