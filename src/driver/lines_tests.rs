@@ -246,8 +246,8 @@ const PREFACE: &str = "\
 # Log lines for ends and refusals
 
 The log line for each way in which an executor ends, and for each way in which the API server refuses a request for one.
-A test makes this page from answers of real clusters (`src/driver/lines/`) and fails when a line changes. The lines for ends
-begin with `INFO  executor ended`, which is left out below. [What to do about each reason](operations.md#why-an-executor-ended).
+A test makes this page from what clusters write, and fails when a line changes. The lines for ends begin with
+`INFO  executor ended`, which is left out below. [What to do about each reason](operations.md#why-an-executor-ended).
 ";
 
 // spec: L-20, A-21, A-22, A-23
