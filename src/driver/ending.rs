@@ -80,7 +80,7 @@ pub(super) fn exit_after(report: FatalReport) -> Exit {
             let (exit, hint) = match kind {
                 Kind::Rights => (
                     Exit::Rights,
-                    "grant it, or run with an account that has it: see README, \"A real cluster\"",
+                    "grant it, or run with an account that has it: see docs/kubernetes.md, \"Rights\"",
                 ),
                 Kind::Credentials => (
                     Exit::Rights,

@@ -309,7 +309,7 @@ impl Retries<'_> {
         let permanent = match failure.kind {
             Kind::Rights => Some((
                 Exit::Rights,
-                "grant it, or run with an account that has it: see README, \"A real cluster\"",
+                "grant it, or run with an account that has it: see docs/kubernetes.md, \"Rights\"",
             )),
             Kind::Credentials => Some((
                 Exit::Rights,

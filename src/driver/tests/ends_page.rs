@@ -243,11 +243,11 @@ fn page(ends: &[End], refusals: &[Refusal]) -> String {
 }
 
 const PREFACE: &str = "\
-# What is said of ends and refusals
+# Log lines for ends and refusals
 
-For each way in which an executor ends, and for each refusal of a request for one, the line that an operator reads. It is
-made from what clusters write (`src/driver/tests/ends_page/`), by a test that fails when a line changes. Of ends it begins with
-`INFO  executor ended`, which is left out below. What to do about each reason is in the [README](../README.md).
+The log line for each way in which an executor ends, and for each way in which the API server refuses a request for one.
+A test makes this page from what clusters write, and fails when a line changes. The lines for ends begin with
+`INFO  executor ended`, which is left out below. [What to do about each reason](operations.md#why-an-executor-ended).
 ";
 
 // spec: L-20, A-21, A-22, A-23
