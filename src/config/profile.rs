@@ -16,10 +16,10 @@ use super::kinds::{
     Amount, Choice, Count, Integer, Path, Text, Thousandths, one_of, seconds, word_of,
 };
 use super::names::{is_dns_label, is_dns_subdomain, is_env_name, is_label_key, is_label_value};
-use super::quantity::Quantity;
 use super::reader::Section;
 use super::sections::secs;
 use super::template::PodTemplate;
+use crate::model::quantity::Quantity;
 
 pub use env::{EnvValue, KeyOf};
 pub use placement::{Spread, Uneven};

@@ -9,9 +9,9 @@ use crate::config::{self, EnvValue, KeyOf, Medium, Profile, Security, Volume, Vo
 use crate::kubernetes::ProfileSpec;
 use crate::kubernetes::claims::ClaimSpec;
 use crate::kubernetes::labels::DELETION_COST;
-use crate::kubernetes::quantity::cpu_text;
 use crate::model::ProfileName;
 use crate::model::claims::{ClaimOwner, ClaimShape, ClaimTemplate};
+use crate::model::quantity::cpu_text;
 
 /// The image of an executor where the configuration needs none: the embedded cluster's node runs the command.
 const NO_IMAGE: &str = "none";

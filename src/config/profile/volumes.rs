@@ -2,8 +2,8 @@
 
 use crate::config::kinds::{Amount, Choice, Flag, Text, one_of};
 use crate::config::names::{is_dns_label, is_dns_subdomain};
-use crate::config::quantity::Quantity;
 use crate::config::reader::Section;
+use crate::model::quantity::Quantity;
 
 /// What the names of boatswain's own volumes begin with.
 pub(crate) const OWN_VOLUMES: &str = "boatswain-";
