@@ -14,27 +14,32 @@ use tokio::task::JoinHandle;
 use tower::{BoxError, ServiceExt as _, service_fn};
 
 use super::*;
-use crate::model::LossClass;
+use crate::model::{Ending, LossClass};
 
-/// Which driver told the end of which executor in which pod, and why.
+/// Which driver reported the end of which executor in which pod, and why.
 type Ends = Rc<RefCell<Vec<(u64, u64, String, LossClass)>>>;
 
-/// Writes down what is told of ends.
+/// Writes down the ends that are reported.
 struct Reader(u64, Ends);
 
 impl Actor for Reader {
     type Context = Context<Self>;
 }
 
-impl Handler<Ended> for Reader {
+impl Handler<Round> for Reader {
     type Result = ();
 
-    fn handle(&mut self, ended: Ended, _: &mut Self::Context) {
-        let Ended(ending) = ended;
-        let uid = ending.entry.uid().map(ToString::to_string);
-        let (id, class) = (ending.entry.id.get(), ending.reason.class);
-        let told = (self.0, id, uid.unwrap_or_default(), class);
-        self.1.borrow_mut().push(told);
+    fn handle(&mut self, Round(batch): Round, _: &mut Self::Context) {
+        for Ending { entry, reason } in batch.ends() {
+            let uid = entry.uid().map(ToString::to_string);
+            let end = (
+                self.0,
+                entry.id.get(),
+                uid.unwrap_or_default(),
+                reason.class,
+            );
+            self.1.borrow_mut().push(end);
+        }
     }
 }
 
@@ -101,7 +106,7 @@ impl World {
         };
         let (handle, running) = start_in(config, environment);
         let reader = Reader(self.starts, Rc::clone(&self.ends));
-        handle.hear_of_ends(reader.start().recipient());
+        handle.observe(reader.start().recipient());
         let task = actix::spawn(running);
         Running { handle, task, dead }
     }
@@ -173,7 +178,7 @@ async fn seconds(n: u64) {
 
 const STRATEGIES: [&str; 2] = ["statefulset", "deployment"];
 
-// spec: A-80, B-1
+// spec: A-80, B-1, A-83, E-4
 #[actix::test]
 async fn a_set_makes_the_pods_and_each_becomes_an_executor_with_an_id() {
     tokio::time::pause();
@@ -197,7 +202,7 @@ async fn a_set_makes_the_pods_and_each_becomes_an_executor_with_an_id() {
     }
 }
 
-// spec: A-80, I-9
+// spec: A-80, I-9, A-83
 #[actix::test]
 async fn a_successor_finds_the_executors_and_gives_nobody_another_id() {
     tokio::time::pause();
@@ -244,7 +249,7 @@ impl Running {
     }
 }
 
-// spec: B-1, A-80, O-50
+// spec: B-1, A-80, O-50, A-83
 #[actix::test]
 async fn an_executor_that_does_not_know_its_id_is_told_it_when_it_registers() {
     tokio::time::pause();

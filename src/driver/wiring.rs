@@ -8,7 +8,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 
 use crate::actors::credentials::Credentials;
-use crate::actors::driver_backend::messages::{HearOfEnds, SetTargets};
+use crate::actors::driver_backend::messages::SetTargets;
 use crate::actors::driver_backend::profiles::{self, TellOfProfiles};
 use crate::actors::driver_backend::{self, DriverBackend, commands};
 use crate::actors::event_recorder::EventRecorder;
@@ -40,6 +40,7 @@ use crate::server::sessions::Sessions;
 use crate::server::sessions::access::{Access, TokenKeys};
 
 use super::listener::{self, Listener};
+use super::observer::Observer;
 use super::owned_resources;
 use super::profile_spec;
 use super::provisioners::{self, Provisioner};
@@ -93,7 +94,7 @@ impl Actors {
                 let router = self.sessions.as_ref().map(Sessions::router);
                 let _ = answer.send(router);
             }
-            Command::HearOfEnds(reader) => self.backend.do_send(HearOfEnds(reader)),
+            Command::Observe(reader) => drop(Observer::new(reader, self.store.clone()).start()),
             Command::Routes(tokens, answer) => {
                 let routes = api::router(self.backend.clone(), self.meter.clone(), tokens);
                 let _ = answer.send(routes);
@@ -288,7 +289,6 @@ pub(super) fn wire(
         },
     }));
 
-    backend.do_send(HearOfEnds(meter.clone().recipient()));
     meter.do_send(TellOfSessions(backend.clone().recipient()));
 
     let lifecycle_manager = LifecycleManager::new(lifecycle_manager::Wiring {
@@ -302,7 +302,6 @@ pub(super) fn wire(
         clock,
         timing,
         store: store.clone(),
-        backend: backend.clone().recipient(),
         sessions: backend.clone().recipient(),
         drain_label: settings::label(&going.decommission_label),
     })
@@ -402,7 +401,6 @@ pub(super) fn wire(
         });
         allocator.start().into()
     };
-    backend.do_send(HearOfEnds(provisioner.ends.clone()));
     for (actor, asked) in [
         ("allocator", provisioner.depths.clone()),
         ("lifecycle", lifecycle_manager.recipient()),

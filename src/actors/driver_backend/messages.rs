@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use actix::{Message, Recipient};
+use actix::Message;
 use tokio::sync::watch;
 
 use super::event_history::event::EventId;
 use super::event_history::{ExecutorHistory, Reading};
 use super::views::{ExecutorView, StatusView};
-use crate::actors::lifecycle_manager::messages::Ended;
 use crate::model::{ExecutorId, ProfileName};
 
 /// How many executors of each profile are wanted from now on; profiles that are not named keep their target. Answered
@@ -53,11 +52,6 @@ impl RefusedTargets {
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "()")]
 pub struct KeepTargets(pub BTreeMap<ProfileName, u32>);
-
-/// Wants to hear of every end from now on.
-#[derive(Debug, Clone, Message)]
-#[rtype(result = "()")]
-pub struct HearOfEnds(pub Recipient<Ended>);
 
 /// How is it going?
 #[derive(Debug, Clone, Copy, Message)]

@@ -1,7 +1,6 @@
 //! DriverBackend: who is there, what is wanted, what happened.
 //!
-//! It owns the targets, is told of every end, and keeps the [`event history`] and the [`registry`] of executors that speak to
-//! the driver.
+//! It owns the targets, and keeps the [`event history`] and the [`registry`] of executors that speak to the driver.
 
 pub mod autoscaling;
 pub mod commands;
@@ -20,14 +19,13 @@ use std::collections::{BTreeMap, VecDeque};
 use actix::{Actor, Addr, AsyncContext, Context, Handler, MessageResult, Recipient};
 use tokio::sync::watch;
 
-use crate::actors::lifecycle_manager::messages::Ended;
 use crate::actors::pod_allocator::pause::Paused;
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::delivery::Timing;
 use crate::actors::snapshot_store::messages::{Decided, Round, Subscribe, Subscriber, Tell};
 use crate::clock::Clock;
 use crate::model::news::News;
-use crate::model::{AppId, Incarnation, ProfileName};
+use crate::model::{AppId, Batch, Ending, Incarnation, ProfileName};
 
 use autoscaling::Bounds;
 use autoscaling::driving::Scalers;
@@ -35,8 +33,8 @@ use commands::Commands;
 use event_history::event::What;
 use event_history::{EventHistory, Reading};
 use messages::{
-    EventsRead, Explain, Explanation, FollowEvents, GetExecutors, GetStatus, Growth, HearOfEnds,
-    KeepTargets, ReadEvents, RefusedTargets, SetTargets,
+    EventsRead, Explain, Explanation, FollowEvents, GetExecutors, GetStatus, Growth, KeepTargets,
+    ReadEvents, RefusedTargets, SetTargets,
 };
 use profiles::Profiles;
 use rolling::Roller;
@@ -55,8 +53,6 @@ pub struct DriverBackend {
     keep: Recipient<KeepTargets>,
     clock: Clock,
     timing: Timing,
-    /// Those who hear of ends; one for each reader that the wiring attaches.
-    readers: Vec<Recipient<Ended>>,
     event_history: EventHistory,
     /// The last losses, the newest first.
     losses: VecDeque<LossView>,
@@ -129,7 +125,6 @@ impl DriverBackend {
             keep,
             clock,
             timing,
-            readers: Vec::new(),
             event_history: EventHistory::new(incarnation),
             losses: VecDeque::new(),
             growth: watch::Sender::new(0),
@@ -150,6 +145,20 @@ impl DriverBackend {
             *number = last;
             grows
         });
+    }
+
+    fn note_losses(&mut self, batch: &Batch) {
+        let time = self.clock.now().wall;
+        for Ending { entry, reason } in batch.ends() {
+            self.losses.truncate(LOSSES - 1);
+            self.losses.push_front(LossView {
+                executor: entry.id.get(),
+                profile: entry.profile.to_string(),
+                time,
+                reason: reason.class.to_string(),
+                why: reason.message.clone(),
+            });
+        }
     }
 
     /// Something happened that no snapshot shows.
@@ -215,6 +224,7 @@ impl Handler<Round> for DriverBackend {
     fn handle(&mut self, Round(batch): Round, ctx: &mut Self::Context) {
         self.check_liveness(ctx);
         self.event_history.round(&batch, self.clock.now());
+        self.note_losses(&batch);
         self.sessions_round(&batch);
         self.scale(&batch);
         self.roll(&batch);
@@ -242,36 +252,6 @@ impl Handler<SetTargets> for DriverBackend {
             self.store.do_send(Tell(News::Targets(targets)));
         }
         Ok(self.targets.clone())
-    }
-}
-
-impl Handler<Ended> for DriverBackend {
-    type Result = ();
-
-    fn handle(&mut self, ended: Ended, _: &mut Self::Context) {
-        let now = self.clock.now();
-        self.event_history.end(&ended.0, now);
-        self.losses.truncate(LOSSES - 1);
-        self.losses.push_front(LossView {
-            executor: ended.0.entry.id.get(),
-            profile: ended.0.entry.profile.to_string(),
-            time: now.wall,
-            reason: ended.0.reason.class.to_string(),
-            why: ended.0.reason.message.clone(),
-        });
-        self.readers.retain(Recipient::connected);
-        for reader in &self.readers {
-            reader.do_send(ended.clone());
-        }
-        self.grown();
-    }
-}
-
-impl Handler<HearOfEnds> for DriverBackend {
-    type Result = ();
-
-    fn handle(&mut self, HearOfEnds(reader): HearOfEnds, _: &mut Self::Context) {
-        self.readers.push(reader);
     }
 }
 

@@ -399,6 +399,7 @@ impl Families {
             Subscriber::Record => "record",
             Subscriber::Backend => "backend",
             Subscriber::Metrics => "metrics",
+            Subscriber::Observer => "observer",
         };
         self.rounds
             .get_or_create(&OfRound { subscriber })

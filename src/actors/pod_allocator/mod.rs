@@ -31,7 +31,6 @@ use actix::{
 };
 
 use crate::actors::event_recorder::RecordEvent;
-use crate::actors::lifecycle_manager::messages::Ended;
 use crate::actors::metrics::messages::{AskDepths, Depths};
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::delivery::Timing;
@@ -364,21 +363,6 @@ impl Handler<Round> for PodAllocator {
             self.show_pauses(batch.latest());
         }
         self.store.do_send(Decided(Subscriber::Allocator));
-    }
-}
-
-impl Handler<Ended> for PodAllocator {
-    type Result = ();
-
-    fn handle(&mut self, Ended(ending): Ended, _: &mut Self::Context) {
-        if self.stopped {
-            return;
-        }
-        let now = self.clock.now();
-        for notice in self.allocation.ended(&ending.entry, &ending.reason, now) {
-            self.say(notice);
-        }
-        self.store.do_send(AskRound(Subscriber::Allocator));
     }
 }
 

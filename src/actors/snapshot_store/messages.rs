@@ -73,6 +73,8 @@ pub enum Subscriber {
     Backend,
     /// Meter.
     Metrics,
+    /// Observer.
+    Observer,
 }
 
 /// Wants batches.
