@@ -245,3 +245,8 @@ impl DevCluster {
         self.tasks.closed().await;
     }
 }
+
+/// The README's examples, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

@@ -34,7 +34,7 @@ use crate::objects::resource::Resource;
 use crate::storage::server::{Origin, Store};
 
 /// The version of Kubernetes whose API this is.
-pub(crate) const VERSION: &str = concat!("v1.36.0+boatswain-", env!("CARGO_PKG_VERSION"));
+pub(crate) const VERSION: &str = concat!("v1.36.0+devcluster-", env!("CARGO_PKG_VERSION"));
 
 /// A client is warned of so many fields that were dropped; one that has more has seen enough.
 const MAX_WARNINGS: usize = 10;

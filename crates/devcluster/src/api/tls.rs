@@ -60,7 +60,7 @@ impl Tls {
     /// That of the server whose own token this is: the same token, the same certificates.
     pub fn of(token: &str) -> Result<Self, TlsError> {
         let mut authority = valid(Vec::new())?;
-        let name = "boatswain dev-cluster authority";
+        let name = "devcluster authority";
         authority.distinguished_name.push(DnType::CommonName, name);
         authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         authority.key_usages = vec![KeyUsagePurpose::KeyCertSign];
@@ -69,7 +69,7 @@ impl Tls {
         let issuer = Issuer::new(authority, authority_key);
 
         let mut server = valid(NAMES.map(str::to_owned).to_vec())?;
-        let name = "boatswain dev-cluster";
+        let name = "devcluster";
         server.distinguished_name.push(DnType::CommonName, name);
         server.use_authority_key_identifier_extension = true;
         server.key_usages = vec![KeyUsagePurpose::DigitalSignature];

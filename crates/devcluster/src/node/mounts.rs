@@ -2,7 +2,7 @@
 //!
 //! A process sees this machine's files, not an image's, and nothing can be mounted for it. So the container's working
 //! directory stands for its root: what is mounted at `/var/run/x` is at `var/run/x` below it, and the variable
-//! `BOATSWAIN_ROOT` says where that directory is. `cat $(BOATSWAIN_ROOT)/var/run/x/token` reads it.
+//! `DEVCLUSTER_ROOT` says where that directory is. `cat $(DEVCLUSTER_ROOT)/var/run/x/token` reads it.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
@@ -24,7 +24,7 @@ use crate::objects::resource::Resource;
 use crate::storage::store::State;
 
 /// The variable that says where a container's root is.
-pub(super) const ROOT: &str = "BOATSWAIN_ROOT";
+pub(super) const ROOT: &str = "DEVCLUSTER_ROOT";
 
 /// A file, and what is in it.
 #[derive(Debug, PartialEq, Eq)]

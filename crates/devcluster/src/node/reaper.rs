@@ -32,7 +32,7 @@ impl Reaper {
     /// Starts the shell; without one nothing is noted, which is told once.
     pub(super) fn start() -> Self {
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", SCRIPT, "boatswain-reaper"]);
+        command.args(["-c", SCRIPT, "devcluster-reaper"]);
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::null())

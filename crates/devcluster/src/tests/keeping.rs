@@ -137,7 +137,7 @@ async fn what_cannot_be_written_down_is_not_done() {
 async fn a_file_of_something_else_is_refused_and_left_alone() {
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
-    let head = r#"{"boatswain":"dev-cluster","format":1,"compacted":1000}"#;
+    let head = r#"{"devcluster":"state","format":1,"compacted":1000}"#;
     let cases = [
         ("once upon a time\n".to_owned(), "is it another file?"),
         ("{}\n".to_owned(), "is it another file?"),
