@@ -9,9 +9,12 @@ use crate::actors::driver_backend::commands::messages::{KeepHeld, Stop};
 use crate::actors::driver_backend::messages::KeepTargets;
 use crate::actors::driver_backend::profiles::{self, KeepProfile};
 use crate::actors::driver_backend::{self, commands, readiness, registry, sessions};
-use crate::actors::snapshot_store::SnapshotStore;
+use crate::actors::pod_allocator::messages::KnowProfile;
 use crate::actors::snapshot_store::delivery::Timing;
+use crate::actors::snapshot_store::ledger::Ledger;
+use crate::actors::snapshot_store::{self, SnapshotStore};
 use crate::clock::Clock;
+use crate::kubernetes::pod_template::TemplateError;
 use crate::model::{AppId, Incarnation};
 
 /// With the usual times; nobody has to register.
@@ -64,6 +67,14 @@ impl Handler<KeepProfile> for Keeper {
     fn handle(&mut self, _: KeepProfile, _: &mut Self::Context) {}
 }
 
+impl Handler<KnowProfile> for Keeper {
+    type Result = Result<(), TemplateError>;
+
+    fn handle(&mut self, _: KnowProfile, _: &mut Self::Context) -> Self::Result {
+        Ok(())
+    }
+}
+
 impl Handler<Stop> for Keeper {
     type Result = ();
 
@@ -77,6 +88,18 @@ pub(crate) const TIMING: Timing = Timing {
     min_gap: Duration::from_millis(50),
     max_buffered: 1_000,
 };
+
+/// A store of this ledger, which begins no lists and whose rounds nobody counts.
+pub(crate) fn store(ledger: Ledger, clock: Clock) -> Addr<SnapshotStore> {
+    let (watch, meter) = (None, None);
+    let wiring = snapshot_store::Wiring {
+        ledger,
+        clock,
+        watch,
+        meter,
+    };
+    SnapshotStore::new(wiring).start()
+}
 
 /// A DriverBackend over a store, with the usual times; nothing scales or rolls by itself, and nobody keeps anything.
 pub(crate) fn backend(
@@ -110,6 +133,7 @@ pub(crate) fn backend(
             read: Box::new(|_, _| panic!("no profile is added here")),
             added: BTreeMap::new(),
             keep: Keeper.start().recipient(),
+            provisioner: Keeper.start().recipient(),
         },
     }
 }

@@ -87,11 +87,6 @@ pub struct KeepProfile {
     pub described: Value,
 }
 
-/// Who makes pods, and has to know of profiles.
-#[derive(Debug, Clone, Message)]
-#[rtype(result = "()")]
-pub struct TellOfProfiles(pub Recipient<KnowProfile>);
-
 /// What adding profiles takes.
 pub struct Wiring {
     /// How a description is understood.
@@ -100,6 +95,8 @@ pub struct Wiring {
     pub added: BTreeMap<ProfileName, Value>,
     /// Who keeps it over a restart.
     pub keep: Recipient<KeepProfile>,
+    /// The actor that makes the pods, and needs to know every profile.
+    pub provisioner: Recipient<KnowProfile>,
 }
 
 /// Those that were added, and how more are.
@@ -107,7 +104,7 @@ pub(super) struct Profiles {
     read: Read,
     added: BTreeMap<ProfileName, Value>,
     keep: Recipient<KeepProfile>,
-    allocator: Option<Recipient<KnowProfile>>,
+    provisioner: Recipient<KnowProfile>,
 }
 
 impl fmt::Debug for Profiles {
@@ -118,12 +115,17 @@ impl fmt::Debug for Profiles {
 
 impl Profiles {
     pub(super) fn new(wiring: Wiring) -> Self {
-        let Wiring { read, added, keep } = wiring;
+        let Wiring {
+            read,
+            added,
+            keep,
+            provisioner,
+        } = wiring;
         Self {
             read,
             added,
             keep,
-            allocator: None,
+            provisioner,
         }
     }
 }
@@ -180,21 +182,13 @@ impl DriverBackend {
     }
 }
 
-impl Handler<TellOfProfiles> for DriverBackend {
-    type Result = ();
-
-    fn handle(&mut self, TellOfProfiles(allocator): TellOfProfiles, _: &mut Self::Context) {
-        self.added.allocator = Some(allocator);
-    }
-}
-
 impl Handler<AddProfile> for DriverBackend {
     type Result = AtomicResponse<Self, Result<BTreeMap<ProfileName, u32>, RefusedProfile>>;
 
     /// Nothing else is handled meanwhile, so that of two that are added under one name the second is refused.
     fn handle(&mut self, add: AddProfile, _: &mut Self::Context) -> Self::Result {
         let understood = self.understood(&add);
-        let (name, allocator) = (add.name.clone(), self.added.allocator.clone());
+        let (name, provisioner) = (add.name.clone(), self.added.provisioner.clone());
         let known = async move {
             let Some(Understood {
                 executors,
@@ -205,7 +199,6 @@ impl Handler<AddProfile> for DriverBackend {
             else {
                 return Ok(None);
             };
-            let allocator = allocator.ok_or(RefusedProfile::NotNow)?;
             let (least, grace) = (bounds.least, spec.termination_grace);
             let know = KnowProfile {
                 name,
@@ -213,7 +206,7 @@ impl Handler<AddProfile> for DriverBackend {
                 max_pending,
                 least,
             };
-            let known = allocator.send(know).await;
+            let known = provisioner.send(know).await;
             known
                 .map_err(|_| RefusedProfile::NotNow)?
                 .map_err(|error| RefusedProfile::NoPod(error.to_string()))?;

@@ -212,7 +212,7 @@ fn listing(list: TakenIn) -> Listing {
     Listing {
         version: list.version,
         epoch: list.verdict.epoch,
-        accepted: list.verdict.accepted,
+        accepted: list.verdict.is_taken_in(),
         pods: list.pods,
     }
 }

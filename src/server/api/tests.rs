@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use actix::Actor;
+use actix::{Actor, AsyncContext as _, Context};
 use axum::body::Body;
 use futures::StreamExt as _;
 use http::{Method, Request, StatusCode};
@@ -14,8 +14,9 @@ use tower::ServiceExt as _;
 use super::*;
 use crate::actors::driver_backend::autoscaling::{self, Bounds};
 use crate::actors::driver_backend::{self, DriverBackend};
+use crate::actors::metrics;
 use crate::actors::snapshot_store::messages::Tell;
-use crate::actors::snapshot_store::{SnapshotStore, TellOfRounds};
+use crate::actors::snapshot_store::{self, SnapshotStore};
 use crate::clock::Clock;
 use crate::model::news::{News, Outcome};
 use crate::model::pod::Sighting;
@@ -31,7 +32,14 @@ struct Driver {
 
 fn driver(targets: &[(&str, u32)]) -> Driver {
     let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);
-    let store = SnapshotStore::new(Scenario::new(targets).ledger, clock).start();
+    let meter_context = Context::<Meter>::new();
+    let store = SnapshotStore::new(snapshot_store::Wiring {
+        ledger: Scenario::new(targets).ledger,
+        clock,
+        watch: None,
+        meter: Some(meter_context.address().recipient()),
+    })
+    .start();
     let bounds = Bounds {
         slots: 2,
         least: 0,
@@ -51,15 +59,15 @@ fn driver(targets: &[(&str, u32)]) -> Driver {
         ..backend(&store, clock, targets)
     })
     .start();
-    let meter = Meter::new(
-        &AppId::from("app"),
-        Incarnation(1),
-        store.clone(),
+    let meter = meter_context.run(Meter::new(metrics::Wiring {
+        app: AppId::from("app"),
+        incarnation: Incarnation(1),
+        store: store.clone(),
         clock,
-        TIMING,
-    )
-    .start();
-    store.do_send(TellOfRounds(meter.clone().recipient()));
+        timing: TIMING,
+        queues: Vec::new(),
+        sessions: backend.clone().recipient(),
+    }));
     let tokens = Tokens::parse("full-one\nlooks read\n", "tokens").unwrap();
     Driver {
         store,

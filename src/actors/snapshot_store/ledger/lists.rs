@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::model::news::{ListTicket, Listed};
+use crate::model::news::{ListKind, ListTicket, Listed};
 use crate::model::pod::Sighting;
 use crate::model::snapshot::{FullList, OrphanPod};
 use crate::model::{Epoch, ExecutorId, Now, Pod, PodUid, ResourceVersion, State, Tick};
@@ -11,7 +11,7 @@ use crate::planted::{self, Planted};
 
 use super::super::table::{Authority, EntryNews};
 use super::sets::id_of;
-use super::{Contradiction, Draft, Ledger, ListOutcome, Note};
+use super::{Contradiction, Draft, Ledger, ListOutcome, ListVerdict, Note};
 
 /// What a list shows, readable or not (spec S-15).
 #[derive(Default)]
@@ -48,29 +48,26 @@ struct Reading<'a> {
 }
 
 impl Ledger {
-    pub(super) fn listed(&mut self, listed: Listed, now: Now, draft: &mut Draft) -> ListOutcome {
+    pub(super) fn listed(&mut self, listed: Listed, now: Now, draft: &mut Draft) -> ListVerdict {
         self.count += 1;
         let Listed {
             ticket,
             version,
-            quorum,
-            by_watch,
+            kind,
             items,
         } = listed;
         if ticket.epoch != self.current.epoch {
             draft
                 .notes
                 .push(Note::Ignored("a list from an earlier epoch"));
-            let epoch = self.current.epoch;
-            return ListOutcome {
-                epoch,
-                accepted: false,
-                full: false,
-                new_epoch: false,
+            return ListVerdict {
+                epoch: self.current.epoch,
+                outcome: ListOutcome::Outdated,
             };
         }
-        let new_epoch =
-            quorum && version < ticket.highest && !planted::is(Planted::HistoryBelievedForEver);
+        let new_epoch = kind.is_newest()
+            && version < ticket.highest
+            && !planted::is(Planted::HistoryBelievedForEver);
         let version = if !new_epoch && planted::is(Planted::StaleListBelieved) {
             version.max(ticket.highest.clone())
         } else {
@@ -91,7 +88,7 @@ impl Ledger {
         self.raise(&version, self.current.epoch);
 
         let begins = version.clone();
-        let adopting = full && quorum && !self.current.adopted;
+        let adopting = full && kind.is_newest() && !self.current.adopted;
         let may_be_orphan = full && (self.current.adopted || adopting);
         let authority = if full {
             Authority::FullList(&version)
@@ -99,7 +96,7 @@ impl Ledger {
             Authority::Event
         };
         // What a stale list says is old, and of a history that was put back nobody knows what was shown.
-        let polled = full && !by_watch && !new_epoch;
+        let polled = full && kind != ListKind::ForWatch && !new_epoch;
         let mut present = Present::default();
         let reading = Reading {
             authority,
@@ -122,14 +119,16 @@ impl Ledger {
             self.forget_tombstones(&ticket);
             self.note_full_list(version, ticket.tick, new_epoch);
         }
-        if by_watch {
+        if kind == ListKind::ForWatch {
             self.drift.watch_begins(&begins);
         }
-        ListOutcome {
+        ListVerdict {
             epoch: self.current.epoch,
-            accepted: true,
-            full,
-            new_epoch,
+            outcome: match (new_epoch, full) {
+                (true, _) => ListOutcome::NewEpoch,
+                (false, true) => ListOutcome::Full,
+                (false, false) => ListOutcome::Stale,
+            },
         }
     }
 

@@ -180,7 +180,11 @@ proptest! {
             }
             if let News::Seen { pod, .. } = news {
                 let ticket = store.begin_list();
-                store.list_arrives(ticket, version, version % 3 == 0, vec![pod]);
+                let kind = match version % 3 {
+                    0 => ListKind::PollNewest,
+                    _ => ListKind::PollCached,
+                };
+                store.list_arrives(ticket, version, kind, vec![pod]);
             }
         }
     }

@@ -96,7 +96,7 @@ fn a_orphan_goes_when_a_delete_finds_nothing_or_a_full_list_lacks_it() {
     store.seen(pod(1, "h", 41));
     let ticket = store.begin_list();
     store.seen(pod(2, "i", 45));
-    store.list_arrives(ticket, 50, false, vec![]);
+    store.list_arrives(ticket, 50, ListKind::PollCached, vec![]);
     assert_eq!(
         store.orphans(),
         vec!["i".to_owned()],
@@ -119,7 +119,12 @@ fn a_orphan_whose_item_cannot_be_read_is_still_there() {
             ..unreadable(&pod(1, "g", 41))
         };
         let ticket = store.begin_list();
-        store.list_arrives(ticket, 50, false, vec![Sighting::Unreadable(part)]);
+        store.list_arrives(
+            ticket,
+            50,
+            ListKind::PollCached,
+            vec![Sighting::Unreadable(part)],
+        );
         assert_eq!(store.orphans(), vec!["g".to_owned()]);
     }
     let (pod, epoch) = (
@@ -172,7 +177,7 @@ fn before_adoption_nothing_is_a_orphan() {
     assert!(
         store
             .list(30, vec![of_predecessor(running(1, "u1", 20))])
-            .full
+            .is_full()
     );
     assert_eq!(store.orphans(), Vec::<String>::new());
     store.quorum_list(40, vec![of_predecessor(running(1, "u1", 20))]);
@@ -259,8 +264,8 @@ fn a_orphan_that_has_changed_since_a_list_is_not_laid_by_what_that_list_lacks() 
         store.seen(pod(1, "g", 40));
         let ticket = store.begin_list();
         store.seen(pod(1, "g", changed));
-        let (outcome, _) = store.list_arrives(ticket, 50, false, vec![]);
-        assert!(outcome.full);
+        let (outcome, _) = store.list_arrives(ticket, 50, ListKind::PollCached, vec![]);
+        assert!(outcome.is_full());
         assert_eq!(store.orphans(), left, "{changed}");
     }
 }

@@ -17,8 +17,8 @@ fn successor(unread: &[Pod]) -> Store {
     let mut items = vec![read(inherited(4, "u4", 20))];
     items.extend(unread.iter().map(unlabelled));
     let ticket = store.begin_list();
-    let (outcome, _) = store.list_arrives(ticket, 50, true, items);
-    assert!(outcome.full && store.snapshot().adopted);
+    let (outcome, _) = store.list_arrives(ticket, 50, ListKind::PollNewest, items);
+    assert!(outcome.is_full() && store.snapshot().adopted);
     store
 }
 
@@ -71,7 +71,7 @@ fn what_was_lost_is_told_once_no_pod_is_left_of_which_nobody_can_read_who_it_is(
     // As long as it is there, and as it is.
     let ticket = store.begin_list();
     let items = vec![read(inherited(4, "u4", 20)), unlabelled(&pod)];
-    store.list_arrives(ticket, 60, true, items);
+    store.list_arrives(ticket, 60, ListKind::PollNewest, items);
     assert_eq!((store.state(5), store.state(6)), ("–", "–"));
     // It goes without ever having been read.
     store.list(70, vec![inherited(4, "u4", 20)]);

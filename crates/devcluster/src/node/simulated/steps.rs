@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::{BACK_OFF_AFTER, Node, Step};
 use crate::changes::write::Write;
-use crate::node::hardship::Blow;
+use crate::node::fault_injection::Fault;
 use crate::node::report::{Container, Ending, Report, evicted};
 use crate::node::restart::Restarts;
 use crate::node::{bind, containers, register, remove, volumes};
@@ -75,7 +75,7 @@ impl Node {
                 let started = known.started.unwrap_or(due.now);
                 self.runs_again(&due, Container::Running(started), started)
             }
-            Step::Suffer(blow) => due.runs().then(|| self.suffer(&due, blow)).flatten(),
+            Step::Suffer(fault) => due.runs().then(|| self.suffer(&due, fault)).flatten(),
             Step::Stop => {
                 let started = known.started.filter(|_| due.runs());
                 let ended = started.map(|started| {
@@ -88,7 +88,7 @@ impl Node {
         }
     }
 
-    /// What cannot be bound is thought of again when the node takes pods again, or when a claim is made.
+    /// What cannot be bound is considered again when the node takes pods again, or when a claim is made.
     fn bind(&mut self, state: &State, due: &Due<'_>) -> Vec<Write> {
         let refused = if register::takes_pods(state, &self.options.name) {
             volumes::lacks(state, due.pod)
@@ -106,7 +106,7 @@ impl Node {
     fn start(&mut self, due: &Due<'_>, backing_off: bool) -> Option<Vec<Write>> {
         let uid = due.pod.uid();
         let known = self.pods.get_mut(uid)?;
-        let missing = self.hardship.borrow().missing_images.clone();
+        let missing = self.injected.borrow().missing_images.clone();
         known.has_no_image = containers(due.pod.value()).any(|(_, image)| missing.contains(image));
         let status = if known.has_no_image {
             if !backing_off {
@@ -140,12 +140,12 @@ impl Node {
         Some(vec![due.report(status)])
     }
 
-    fn suffer(&mut self, due: &Due<'_>, blow: Blow) -> Option<Vec<Write>> {
+    fn suffer(&mut self, due: &Due<'_>, fault: Fault) -> Option<Vec<Write>> {
         let known = self.pods.get_mut(due.pod.uid())?;
         let started = known.started.unwrap_or(due.now);
-        let ending = Ending::by(blow, started, due.now);
+        let ending = Ending::by(fault, started, due.now);
         let mut status = due.status_of_all(Container::Ended(ending), started);
-        if blow == Blow::Eviction {
+        if fault == Fault::Eviction {
             evicted(&mut status, due.now);
         } else if Restarts::are_wanted(due.pod.value()) {
             let wait = known.restarts.ended(&mut status);
