@@ -9,9 +9,9 @@ use crate::config::{self, EnvValue, KeyOf, Medium, Profile, Security, Volume, Vo
 use crate::kubernetes::ProfileSpec;
 use crate::kubernetes::claims::ClaimSpec;
 use crate::kubernetes::labels::DELETION_COST;
-use crate::kubernetes::quantity::cpu_text;
 use crate::model::ProfileName;
 use crate::model::claims::{ClaimOwner, ClaimShape, ClaimTemplate};
+use crate::model::quantity::cpu_text;
 
 /// The image of executors without a configured one: the embedded cluster's node runs their command without an image.
 const NO_IMAGE: &str = "none";

@@ -117,65 +117,70 @@ fn begin(options: Options, keeper: Option<Keeper>, kept: Option<State>) -> DevCl
         tokio::spawn(node::volumes::run(store.clone(), alive.clone()));
     }
     let credentials = Credentials::new(token, users, keys);
-    let mut logs = None;
-    let mut levers = None;
-    match node {
-        NodeKind::None => {}
-        NodeKind::Process(ProcessNode { name, state_dir }) => {
-            let state_dir = StateDir::new(state_dir);
-            let (hand, suffered) = Levers::new(&name);
-            levers = Some(hand);
-            logs = Some(state_dir.path().into());
-            if register_node {
-                let registered = node::register::run(
-                    store.clone(),
-                    name.clone(),
-                    "process://1",
-                    suffered.injected(),
-                    alive.clone(),
-                );
-                tokio::spawn(registered);
-            }
-            let keys = credentials.keys().clone();
-            tokio::spawn(node::process::run(
-                store.clone(),
-                name,
-                state_dir,
-                keys,
-                suffered,
-                alive,
-            ));
-        }
-        NodeKind::Simulated(options) => {
-            let (hand, suffered) = Levers::new(&options.name);
-            levers = Some(hand);
-            if register_node {
-                let name = options.name.clone();
-                let registered = node::register::run(
-                    store.clone(),
-                    name,
-                    "simulated://1",
-                    suffered.injected(),
-                    alive.clone(),
-                );
-                tokio::spawn(registered);
-            }
-            tokio::spawn(node::simulated::run(
-                store.clone(),
-                options,
-                seed,
-                suffered,
-                alive,
-            ));
-        }
-    }
+    let node = start_node(node, register_node, seed, &store, &credentials, &alive);
     DevCluster {
         store,
         credentials,
         rights,
-        logs,
-        levers,
+        logs: node.logs,
+        levers: node.levers,
         tasks: Arc::new(tasks),
+    }
+}
+
+/// What the cluster keeps of its node.
+#[derive(Default)]
+struct StartedNode {
+    logs: Option<Arc<Path>>,
+    levers: Option<Levers>,
+}
+
+fn start_node(
+    node: NodeKind,
+    register_node: bool,
+    seed: u64,
+    store: &Store,
+    credentials: &Credentials,
+    alive: &signal::Receiver<()>,
+) -> StartedNode {
+    let (store, alive) = (store.clone(), alive.clone());
+    let register = |name: &str, provider_id, hardship| {
+        if register_node {
+            let (store, alive) = (store.clone(), alive.clone());
+            let name = name.to_owned();
+            tokio::spawn(node::register::run(
+                store,
+                name,
+                provider_id,
+                hardship,
+                alive,
+            ));
+        }
+    };
+    match node {
+        NodeKind::None => StartedNode::default(),
+        NodeKind::Process(ProcessNode { name, state_dir }) => {
+            let state_dir = StateDir::new(state_dir);
+            let (hand, suffered) = Levers::new(&name);
+            let logs = state_dir.path().into();
+            register(&name, "process://1", suffered.injected());
+            let keys = credentials.keys().clone();
+            let run = node::process::run(store, name, state_dir, keys, suffered, alive);
+            tokio::spawn(run);
+            StartedNode {
+                logs: Some(logs),
+                levers: Some(hand),
+            }
+        }
+        NodeKind::Simulated(options) => {
+            let (hand, suffered) = Levers::new(&options.name);
+            register(&options.name, "simulated://1", suffered.injected());
+            tokio::spawn(node::simulated::run(store, options, seed, suffered, alive));
+            StartedNode {
+                logs: None,
+                levers: Some(hand),
+            }
+        }
     }
 }
 
@@ -243,3 +248,8 @@ impl DevCluster {
         self.tasks.closed().await;
     }
 }
+
+/// The README's examples, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

@@ -112,18 +112,7 @@ impl SetScaler {
         let calls = self.calls.clone();
         let kind = self.sets.kind();
         match action {
-            Action::Look => {
-                let look = async move { calls.list_sets(kind).await };
-                ctx.spawn(look.into_actor(self).map(|sets, this, _| {
-                    let now = this.clock.now().tick;
-                    if let Err(failure) = &sets {
-                        let error = &*failure.message;
-                        tracing::debug!(error, "the sets could not be looked at");
-                    }
-                    this.scaling.looked(sets.ok(), now);
-                    this.ask();
-                }));
-            }
+            Action::Look => self.look(ctx),
             Action::Create(profile, replicas) => {
                 let set = record.and_then(|record| self.sets.set(&profile, replicas, record));
                 let name = format!("{}-{profile}", self.sets.prefix());
@@ -181,18 +170,7 @@ impl SetScaler {
                 }));
             }
             Action::Unused(ids) => self.store.do_send(Tell(News::Unused { ids })),
-            Action::Cheapen { id, uid, name } => {
-                let patch = json!({"metadata": {
-                    "uid": uid.as_str(),
-                    "annotations": {POD_DELETION_COST: CHEAPEST},
-                }});
-                let call = async move { calls.patch_pod(&name, &patch).await };
-                ctx.spawn(call.into_actor(self).map(move |pod, this, _| {
-                    this.heard(pod.ok().flatten());
-                    this.scaling.cheapened(id);
-                    this.ask();
-                }));
-            }
+            Action::Cheapen { id, uid, name } => self.cheapen(id, &uid, name, ctx),
             Action::Retire(ids, why, how) => self.retire(ids, why, how),
             Action::Reserve(up_to) => {
                 let reserved = self.reserve.send(Reserve(up_to)).into_actor(self);
@@ -208,6 +186,34 @@ impl SetScaler {
             }
             Action::Spent(why) => self.spent(why),
         }
+    }
+
+    fn look(&self, ctx: &mut Context<Self>) {
+        let (calls, kind) = (self.calls.clone(), self.sets.kind());
+        let look = async move { calls.list_sets(kind).await };
+        ctx.spawn(look.into_actor(self).map(|sets, this, _| {
+            let now = this.clock.now().tick;
+            if let Err(failure) = &sets {
+                let error = &*failure.message;
+                tracing::debug!(error, "the sets could not be looked at");
+            }
+            this.scaling.looked(sets.ok(), now);
+            this.ask();
+        }));
+    }
+
+    fn cheapen(&self, id: ExecutorId, uid: &PodUid, name: Arc<str>, ctx: &mut Context<Self>) {
+        let calls = self.calls.clone();
+        let patch = json!({"metadata": {
+            "uid": uid.as_str(),
+            "annotations": {POD_DELETION_COST: CHEAPEST},
+        }});
+        let call = async move { calls.patch_pod(&name, &patch).await };
+        ctx.spawn(call.into_actor(self).map(move |pod, this, _| {
+            this.heard(pod.ok().flatten());
+            this.scaling.cheapened(id);
+            this.ask();
+        }));
     }
 
     fn retire(&self, ids: Vec<ExecutorId>, why: Why, how: How) {

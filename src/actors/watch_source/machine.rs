@@ -9,7 +9,7 @@ use std::time::Duration;
 use rand::RngExt;
 use rand::rngs::StdRng;
 
-use crate::kubernetes::backoff::{Backoff, LONGEST};
+use crate::kubernetes::backoff::{LONGEST, WATCH};
 use crate::model::news::News;
 use crate::model::{Epoch, ResourceVersion, Tick};
 use crate::planted::{self, Planted};
@@ -87,7 +87,8 @@ enum Received {
 pub(super) struct Machine {
     phase: Phase,
     rng: StdRng,
-    backoff: Backoff,
+    /// Failures in a row.
+    failures: u32,
     last_serial: Serial,
     /// The newest history heard of: a list of an older one is made again.
     epoch: Epoch,
@@ -107,7 +108,7 @@ impl Machine {
         Self {
             phase: Phase::Idle,
             rng,
-            backoff: Backoff::default(),
+            failures: 0,
             last_serial: Serial::default(),
             epoch: Epoch::default(),
             bookmarks: false,
@@ -328,7 +329,7 @@ impl Machine {
         }
         watching.received = Received::Readable;
         self.breaks = 0;
-        self.backoff.reset();
+        self.failures = 0;
         if std::mem::take(&mut self.in_trouble) {
             out.push(Effect::Report(Report::Recovered));
         }
@@ -398,7 +399,8 @@ impl Machine {
         if why.kind == SetbackKind::Expired && planted::is(Planted::WatchLeftClosed) {
             return Phase::Stopped;
         }
-        let backoff = self.backoff.next_wait(&mut self.rng);
+        self.failures = self.failures.saturating_add(1);
+        let backoff = WATCH.jittered(self.failures, self.rng.random());
         let lived = watched.map_or(Duration::ZERO, |watching| now.since(watching.opened));
         let asked_for = why.retry_after.unwrap_or_default().min(LONGEST);
         let wait = backoff.saturating_sub(lived).max(asked_for);

@@ -17,7 +17,7 @@ use crate::api::status::ApiError;
 use crate::storage::store::State;
 
 /// The user of the server's own token, who may do anything.
-const USER: &str = "boatswain";
+const USER: &str = "devcluster";
 
 /// A user with a fixed bearer token.
 #[derive(Clone, PartialEq)]

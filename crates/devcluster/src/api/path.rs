@@ -1,5 +1,7 @@
 //! Parses request paths into what they address.
 
+use percent_encoding::percent_decode_str;
+
 use super::discovery;
 use crate::objects::object::Key;
 use crate::objects::resource::Resource;
@@ -106,7 +108,7 @@ pub fn segments(path: &str) -> Option<Vec<String>> {
     path.trim_start_matches('/')
         .trim_end_matches('/')
         .split('/')
-        .map(percent_decode)
+        .map(unescaped)
         .collect()
 }
 
@@ -187,22 +189,16 @@ fn resource_path(group: &str, version: &str, rest: &[&str]) -> Target {
     }
 }
 
-fn percent_decode(segment: &str) -> Option<String> {
-    if !segment.contains('%') {
-        return Some(segment.to_owned());
+/// A part of a path without escapes; none where an escape is not complete, which the crate would leave as it is.
+fn unescaped(segment: &str) -> Option<String> {
+    let mut escapes = segment.split('%').skip(1);
+    let is_escape =
+        |after: &str| after.len() > 1 && after.bytes().take(2).all(|b| b.is_ascii_hexdigit());
+    if !escapes.all(is_escape) {
+        return None;
     }
-    let mut bytes = Vec::with_capacity(segment.len());
-    let mut rest = segment.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let high = char::from(rest.next()?).to_digit(16)?;
-        let low = char::from(rest.next()?).to_digit(16)?;
-        bytes.push(u8::try_from(high * 16 + low).ok()?);
-    }
-    String::from_utf8(bytes).ok()
+    let text = percent_decode_str(segment).decode_utf8().ok()?;
+    Some(text.into_owned())
 }
 
 #[cfg(test)]

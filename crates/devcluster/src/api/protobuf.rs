@@ -103,6 +103,28 @@ const ACCESS: Is = Is::Message(&[
     (2, "nonResourceAttributes", OF_PATH),
 ]);
 
+const TOKEN_REQUEST: &[Field] = &[
+    (1, "metadata", META),
+    (
+        2,
+        "spec",
+        Is::Message(&[
+            (1, "audiences", STRINGS),
+            (
+                3,
+                "boundObjectRef",
+                Is::Message(&[
+                    (1, "kind", Is::Text),
+                    (2, "apiVersion", Is::Text),
+                    (3, "name", Is::Text),
+                    (4, "uid", Is::Text),
+                ]),
+            ),
+            (4, "expirationSeconds", Is::Number),
+        ]),
+    ),
+];
+
 /// The fields of a kind.
 fn fields(kind: &str) -> Option<&'static [Field]> {
     Some(match kind {
@@ -163,27 +185,7 @@ fn fields(kind: &str) -> Option<&'static [Field]> {
                 Is::Message(&[(1, "token", Is::Text), (2, "audiences", STRINGS)]),
             ),
         ],
-        "TokenRequest" => &[
-            (1, "metadata", META),
-            (
-                2,
-                "spec",
-                Is::Message(&[
-                    (1, "audiences", STRINGS),
-                    (
-                        3,
-                        "boundObjectRef",
-                        Is::Message(&[
-                            (1, "kind", Is::Text),
-                            (2, "apiVersion", Is::Text),
-                            (3, "name", Is::Text),
-                            (4, "uid", Is::Text),
-                        ]),
-                    ),
-                    (4, "expirationSeconds", Is::Number),
-                ]),
-            ),
-        ],
+        "TokenRequest" => TOKEN_REQUEST,
         _ => return None,
     })
 }

@@ -35,7 +35,7 @@ use crate::objects::resource::Resource;
 use crate::storage::server::{Origin, Store};
 
 /// The Kubernetes version of this API.
-pub(crate) const VERSION: &str = concat!("v1.36.0+boatswain-", env!("CARGO_PKG_VERSION"));
+pub(crate) const VERSION: &str = concat!("v1.36.0+devcluster-", env!("CARGO_PKG_VERSION"));
 
 /// The most warnings about dropped fields in one response.
 const MAX_WARNINGS: usize = 10;
@@ -205,11 +205,10 @@ impl Api {
                 let write = call.write_collection(resource, namespace)?;
                 self.write(&call, write, origin, reached_store).await
             }
+            Target::Review { .. } if parts.method != Method::POST => {
+                Err(ApiError::method_not_allowed())
+            }
             Target::Review { kind, namespace } => {
-                if parts.method != Method::POST {
-                    return Err(ApiError::method_not_allowed());
-                }
-                let question = call.question(kind)?;
                 let reviewer = Reviewer {
                     state: &self.store.state(),
                     rights: self.rights,
@@ -217,26 +216,37 @@ impl Api {
                     user,
                     now: self.store.clock().now(),
                 };
+                let question = call.question(kind)?;
                 let answer = reviewer.answer(kind, namespace.as_deref(), question)?;
                 Ok(response(201, answer.to_string()))
             }
             Target::Object { key, sub }
                 if key.resource == Resource::ServiceAccounts && sub.as_deref() == Some("token") =>
             {
-                if parts.method != Method::POST {
-                    return Err(ApiError::method_not_allowed());
-                }
-                let request = call.question("TokenRequest")?;
-                let (keys, state) = (self.credentials.keys(), self.store.state());
-                let now = self.store.clock().now();
-                let answer = account::request(keys, &state, &key, &request, now)?;
-                Ok(response(201, answer.to_string()))
+                self.token(parts, &mut call, &key)
             }
             Target::Object { key, sub } => {
                 let write = call.write_object(key, sub.as_deref())?;
                 self.write(&call, write, origin, reached_store).await
             }
         }
+    }
+
+    /// A token for the service account.
+    fn token(
+        &self,
+        parts: &Parts,
+        call: &mut Call<'_>,
+        account: &Key,
+    ) -> Result<Response, ApiError> {
+        if parts.method != Method::POST {
+            return Err(ApiError::method_not_allowed());
+        }
+        let request = call.question("TokenRequest")?;
+        let (keys, state) = (self.credentials.keys(), self.store.state());
+        let now = self.store.clock().now();
+        let answer = account::request(keys, &state, account, &request, now)?;
+        Ok(response(201, answer.to_string()))
     }
 
     /// A document about the server itself.

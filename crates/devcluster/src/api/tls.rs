@@ -56,7 +56,7 @@ impl Tls {
     /// Derives the certificates from the server's own token; the same token yields the same certificates.
     pub fn of(token: &str) -> Result<Self, TlsError> {
         let mut authority = valid(Vec::new())?;
-        let name = "boatswain dev-cluster authority";
+        let name = "devcluster authority";
         authority.distinguished_name.push(DnType::CommonName, name);
         authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         authority.key_usages = vec![KeyUsagePurpose::KeyCertSign];
@@ -65,7 +65,7 @@ impl Tls {
         let issuer = Issuer::new(authority, authority_key);
 
         let mut server = valid(NAMES.map(str::to_owned).to_vec())?;
-        let name = "boatswain dev-cluster";
+        let name = "devcluster";
         server.distinguished_name.push(DnType::CommonName, name);
         server.use_authority_key_identifier_extension = true;
         server.key_usages = vec![KeyUsagePurpose::DigitalSignature];

@@ -141,10 +141,7 @@ mod tests {
     #[test]
     fn the_field_manager_defaults_to_the_user_agent() {
         let manager = |query| read(query, Verb::Create).map(|options| options.manager);
-        assert_eq!(
-            manager("fieldManager=boatswain"),
-            Ok("boatswain".to_owned())
-        );
+        assert_eq!(manager("fieldManager=tester"), Ok("tester".to_owned()));
         assert_eq!(manager(""), Ok("kubectl".to_owned()));
         assert_eq!(of_user_agent(&"x".repeat(200)).len(), 128);
         assert_eq!(of_user_agent(""), "");

@@ -2,7 +2,7 @@
 //!
 //! A process sees the files of this machine instead of an image's, and nothing can be mounted for it. Therefore the
 //! container's working directory serves as its root: a volume mounted at `/var/run/x` is at `var/run/x` below it. The
-//! variable `BOATSWAIN_ROOT` contains the directory: `cat $(BOATSWAIN_ROOT)/var/run/x/token` reads the file.
+//! variable `DEVCLUSTER_ROOT` contains the directory: `cat $(DEVCLUSTER_ROOT)/var/run/x/token` reads the file.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
@@ -24,7 +24,7 @@ use crate::objects::resource::Resource;
 use crate::storage::store::State;
 
 /// The environment variable with a container's root directory.
-pub(super) const ROOT: &str = "BOATSWAIN_ROOT";
+pub(super) const ROOT: &str = "DEVCLUSTER_ROOT";
 
 /// A file to write.
 #[derive(Debug, PartialEq, Eq)]

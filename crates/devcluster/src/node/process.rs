@@ -74,7 +74,7 @@ fn make_temporary() -> PathBuf {
     let base = std::env::temp_dir();
     let mut path = base.clone();
     for n in 0..u16::MAX {
-        path = base.join(format!("boatswain-{}-{n}", std::process::id()));
+        path = base.join(format!("devcluster-{}-{n}", std::process::id()));
         match DirBuilder::new().mode(0o700).create(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
             _ => break,

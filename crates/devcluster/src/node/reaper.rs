@@ -33,7 +33,7 @@ impl Reaper {
     /// Starts the shell. If that fails, a warning is logged and process groups are not tracked.
     pub(super) fn start() -> Self {
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", SCRIPT, "boatswain-reaper"]);
+        command.args(["-c", SCRIPT, "devcluster-reaper"]);
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::null())

@@ -176,7 +176,7 @@ fn status(name: &str, runtime: &str, now: &str) -> Value {
             "kubeletVersion": VERSION,
             "machineID": "",
             "operatingSystem": "linux",
-            "osImage": "boatswain",
+            "osImage": "devcluster",
             "systemUUID": "",
         },
         "daemonEndpoints": {"kubeletEndpoint": {"Port": 0}},

@@ -362,30 +362,17 @@ impl Runner {
                 told = tell_again;
                 self.tell().await;
             }
-            let living = |ended: &[Option<Ending>]| -> Vec<u32> {
-                groups
-                    .iter()
-                    .zip(ended)
-                    .filter_map(|(g, e)| g.filter(|_| e.is_none()))
-                    .collect()
-            };
             if struck.is_none() && fault.is_some() && !self.is_struck {
                 struck = fault;
                 self.is_struck = true;
                 self.is_evicted = fault == Some(Fault::Eviction);
-                living(ended)
-                    .into_iter()
-                    .for_each(|g| signal(g, Signal::KILL));
+                signal_living(&groups, ended, Signal::KILL);
             }
             match end_by {
-                Some(by) if by <= Instant::now() => living(ended)
-                    .into_iter()
-                    .for_each(|g| signal(g, Signal::KILL)),
+                Some(by) if by <= Instant::now() => signal_living(&groups, ended, Signal::KILL),
                 Some(_) if !terminated => {
                     terminated = true;
-                    living(ended)
-                        .into_iter()
-                        .for_each(|g| signal(g, Signal::TERM));
+                    signal_living(&groups, ended, Signal::TERM);
                 }
                 _ => {}
             }
@@ -400,7 +387,7 @@ impl Runner {
                     if changed.is_err() {
                         // The node has let go of the pod: nobody is left to wait for.
                         abandoned = true;
-                        living(ended).into_iter().for_each(|g| signal(g, Signal::KILL));
+                        signal_living(&groups, ended, Signal::KILL);
                     }
                     continue;
                 }
@@ -444,6 +431,17 @@ fn exit_code(status: std::io::Result<std::process::ExitStatus>) -> i32 {
             .code()
             .unwrap_or_else(|| 128 + status.signal().unwrap_or(0)),
         Err(_) => 128,
+    }
+}
+
+/// Signals the process groups of the containers that have not ended.
+fn signal_living(groups: &[Option<u32>], ended: &[Option<Ending>], with: Signal) {
+    let living = groups
+        .iter()
+        .zip(ended)
+        .filter(|(_, ended)| ended.is_none());
+    for group in living.filter_map(|(group, _)| *group) {
+        signal(group, with);
     }
 }
 

@@ -1,5 +1,7 @@
 //! The simulated node: binds pods and reports them as running, with configurable delays and failures, but runs nothing.
 
+mod steps;
+
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -12,10 +14,8 @@ use tokio::time::{Instant, sleep_until};
 
 use super::down::{self, Until};
 use super::fault_injection::{Fault, Injected, Suffered, Told};
-use super::report::{Container, Ending, Report, evicted};
 use super::restart::Restarts;
-use super::{Need, bind, carry_out, containers, need, pod_of, register, remove, volumes};
-use crate::changes::write::Write;
+use super::{Need, carry_out, containers, need, pod_of, register, volumes};
 use crate::objects::object::{Key, Object, list, text};
 use crate::objects::resource::Resource;
 use crate::options::SimulatedNode;
@@ -320,132 +320,6 @@ impl Node {
                 }
             }))
             .await;
-        }
-    }
-
-    /// The writes of a transition, one after the other.
-    fn step(&mut self, uid: &str, step: Step) -> Option<Vec<Write>> {
-        let known = self.pods.get_mut(uid)?;
-        known.next = None;
-        let key = known.key.clone();
-        let state = self.store.state();
-        let pod = state.get(&key).filter(|pod| pod.uid() == uid)?;
-        let clock = self.store.clock().now();
-        let count = containers(pod.value()).count();
-        let missing = self.injected.borrow().missing_images.clone();
-        let lacks_image = containers(pod.value()).any(|(_, image)| missing.contains(image));
-        let report = |containers: Vec<Container>, started, address: &str| {
-            let report = Report {
-                pod: pod.value(),
-                containers: &containers,
-                init: &[],
-                started,
-                now: clock,
-                pod_ip: address,
-            };
-            report.status()
-        };
-        let told = |status| Write::Report {
-            key: key.clone(),
-            uid: uid.to_owned(),
-            status,
-        };
-        match step {
-            Step::Bind if !register::takes_pods(&state, &self.options.name) => {
-                // It is thought of again when the node takes pods again.
-                self.pods.remove(uid);
-                Some(
-                    register::refuse(pod, register::CORDONED, clock)
-                        .into_iter()
-                        .collect(),
-                )
-            }
-            Step::Bind => match volumes::lacks(&state, pod) {
-                // It is thought of again when a claim is made.
-                Some(why) => {
-                    self.pods.remove(uid);
-                    Some(register::refuse(pod, &why, clock).into_iter().collect())
-                }
-                None => Some(vec![bind(pod, &self.options.name)]),
-            },
-            Step::Start | Step::BackOff if lacks_image => {
-                known.has_no_image = true;
-                let backing_off = step == Step::BackOff;
-                let containers = containers(pod.value())
-                    .map(|(_, image)| match missing.contains(image) {
-                        true => Container::NoImage { backing_off },
-                        false => Container::Waiting,
-                    })
-                    .collect();
-                let status = report(containers, clock, &known.address);
-                if !backing_off {
-                    self.plan_step(uid, Instant::now() + BACK_OFF_AFTER, Step::BackOff);
-                }
-                Some(vec![told(status)])
-            }
-            Step::Start | Step::BackOff => {
-                known.has_no_image = false;
-                known.started = Some(clock);
-                let status = report(
-                    vec![Container::Running(clock); count],
-                    clock,
-                    &known.address,
-                );
-                self.plan_trouble(uid);
-                Some(vec![told(status)])
-            }
-            Step::Restart => {
-                known.restarts.begin();
-                let started = *known.started.get_or_insert(clock);
-                let running = vec![Container::Running(clock); count];
-                let mut status = report(running, started, &known.address);
-                known.restarts.tell(&mut status);
-                self.plan_trouble(uid);
-                Some(vec![told(status)])
-            }
-            Step::Affirm => {
-                let started = known.started.unwrap_or(clock);
-                let mut status = report(
-                    vec![Container::Running(started); count],
-                    started,
-                    &known.address,
-                );
-                known.restarts.tell(&mut status);
-                self.plan_trouble(uid);
-                Some(vec![told(status)])
-            }
-            Step::Suffer(_) if text(pod.value(), &["status", "phase"]) != "Running" => None,
-            Step::Suffer(fault) => {
-                let started = known.started.unwrap_or(clock);
-                let ending = Ending::by(fault, started, clock);
-                let mut status = report(
-                    vec![Container::Ended(ending); count],
-                    started,
-                    &known.address,
-                );
-                if fault == Fault::Eviction {
-                    evicted(&mut status, clock);
-                } else if Restarts::are_wanted(pod.value()) {
-                    let wait = known.restarts.ended(&mut status);
-                    let at = Instant::now() + wait + self.options.start_delay;
-                    self.plan_step(uid, at, Step::Restart);
-                }
-                Some(vec![told(status)])
-            }
-            Step::Stop => {
-                let mut writes = Vec::new();
-                let runs = text(pod.value(), &["status", "phase"]) == "Running";
-                if let Some(started) = known.started.filter(|_| runs) {
-                    let ending = Ending::exit(143, started, clock);
-                    writes.push(told(report(
-                        vec![Container::Ended(ending); count],
-                        started,
-                        &known.address,
-                    )));
-                }
-                writes.push(remove(&key, uid));
-                Some(writes)
-            }
         }
     }
 }

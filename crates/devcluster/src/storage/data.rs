@@ -5,7 +5,7 @@
 //! accounts.
 //!
 //! ```text
-//! {"boatswain":"dev-cluster","format":1,"compacted":1000,"key":"…"}
+//! {"devcluster":"state","format":1,"compacted":1000,"key":"…"}
 //! {"base":{…}}
 //! {"put":{…}}
 //! {"removed":{"apiVersion":"v1","kind":"Pod","namespace":"default","name":"a"}}
@@ -73,7 +73,7 @@ pub fn load(bytes: &[u8], log_limit: usize) -> Result<Loaded, Unusable> {
 /// Decodes the first line: the compacted version and the key.
 fn begin(head: &[u8]) -> Result<(u64, Option<String>), Unusable> {
     let head: Value = serde_json::from_slice(head).map_err(|_| Unusable::Foreign)?;
-    if head["boatswain"] != "dev-cluster" {
+    if head["devcluster"] != "state" {
         return Err(Unusable::Foreign);
     }
     match (head["format"].as_u64(), head["compacted"].as_u64()) {
@@ -136,7 +136,7 @@ fn version_of(object: &Value) -> Result<u64, String> {
 /// Encodes a whole state and the signing key as a file.
 pub fn whole(state: &State, key: Option<&str>) -> Result<Vec<u8>, Forgotten> {
     let compacted = state.compacted();
-    let mut head = json!({"boatswain": "dev-cluster", "format": FORMAT, "compacted": compacted});
+    let mut head = json!({"devcluster": "state", "format": FORMAT, "compacted": compacted});
     if let Some(key) = key {
         head["key"] = key.into();
     }

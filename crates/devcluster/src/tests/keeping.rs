@@ -137,7 +137,7 @@ async fn a_write_that_cannot_be_persisted_is_refused() {
 async fn a_foreign_file_is_refused_and_not_changed() {
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
-    let head = r#"{"boatswain":"dev-cluster","format":1,"compacted":1000}"#;
+    let head = r#"{"devcluster":"state","format":1,"compacted":1000}"#;
     let cases = [
         ("once upon a time\n".to_owned(), "is it another file?"),
         ("{}\n".to_owned(), "is it another file?"),

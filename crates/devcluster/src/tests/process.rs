@@ -165,7 +165,7 @@ async fn a_stopped_cluster_leaves_no_process() {
     let dir = tempfile::tempdir().expect("a directory");
     let cluster = node(dir.path());
     let marker = format!(
-        "boatswain-test-{}",
+        "devcluster-test-{}",
         uuid::Uuid::from_u128(u128::from(std::process::id()))
     );
     let script = format!("sh -c 'while :; do sleep 0.05; done; : {marker}' & wait; : {marker}");
@@ -190,7 +190,7 @@ async fn a_stopped_cluster_leaves_no_process() {
 async fn faults_of_a_pod_or_its_node_end_its_processes() {
     let dir = tempfile::tempdir().expect("a directory");
     let cluster = node(dir.path());
-    let marker = format!("boatswain-struck-{}", std::process::id());
+    let marker = format!("devcluster-struck-{}", std::process::id());
     let script = format!("trap '' TERM; while :; do sleep 0.05; done; : {marker}");
     let crash = NodeRequest::Crash {
         pod: pod_name("crash"),
@@ -232,7 +232,7 @@ async fn faults_of_a_pod_or_its_node_end_its_processes() {
 async fn a_force_deleted_pod_is_killed() {
     let dir = tempfile::tempdir().expect("a directory");
     let cluster = node(dir.path());
-    let marker = format!("boatswain-force-{}", std::process::id());
+    let marker = format!("devcluster-force-{}", std::process::id());
     start(
         &cluster,
         &running(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::model::news::{ListKind, ListTicket, Listed};
 use crate::model::pod::Sighting;
 use crate::model::snapshot::{FullList, OrphanPod};
-use crate::model::{Epoch, ExecutorId, Now, Pod, PodUid, ResourceVersion, State};
+use crate::model::{Epoch, ExecutorId, Now, Pod, PodUid, ResourceVersion, State, Tick};
 use crate::planted::{self, Planted};
 
 use super::super::table::{Authority, EntryNews};
@@ -36,6 +36,15 @@ impl Present {
     fn shows(&self, uid: &PodUid, orphan: &OrphanPod) -> bool {
         self.pods.contains(uid) || self.names.contains(&orphan.name)
     }
+}
+
+/// How the items of a list are taken.
+struct Reading<'a> {
+    authority: Authority<'a>,
+    adopting: bool,
+    may_be_orphan: bool,
+    /// Whether the watch should have shown the same.
+    polled: bool,
 }
 
 impl Ledger {
@@ -89,24 +98,15 @@ impl Ledger {
         // What a stale list says is old, and of a history that was put back nobody knows what was shown.
         let polled = full && kind != ListKind::ForWatch && !new_epoch;
         let mut present = Present::default();
+        let reading = Reading {
+            authority,
+            adopting,
+            may_be_orphan,
+            polled,
+        };
         for item in &items {
             present.note(self.named(item), item);
-            match item {
-                Sighting::Unreadable(part) => {
-                    if !(adopting && self.adopt_unreadable(part, now, draft)) {
-                        self.unreadable(part, authority, now, draft);
-                    }
-                }
-                Sighting::Read(pod) => {
-                    if !(adopting && self.adopt(pod, now, draft)) {
-                        let before = polled.then(|| self.held(pod));
-                        self.sight(pod, authority, may_be_orphan, now, draft);
-                        if let Some(watched) = before {
-                            self.doubt_sight(pod, watched, draft);
-                        }
-                    }
-                }
-            }
+            self.listed_item(item, &reading, now, draft);
         }
         if adopting {
             self.complete_adoption(now, draft);
@@ -117,13 +117,7 @@ impl Ledger {
             }
             self.judge_absent(&present, &ticket, &version, now, draft);
             self.forget_tombstones(&ticket);
-            let outdated = |last: &FullList| !new_epoch && version < last.version;
-            if !self.current.full_list.as_ref().is_some_and(outdated) {
-                self.current.full_list = Some(FullList {
-                    version,
-                    asked: ticket.tick,
-                });
-            }
+            self.note_full_list(version, ticket.tick, new_epoch);
         }
         if kind == ListKind::ForWatch {
             self.drift.watch_begins(&begins);
@@ -135,6 +129,34 @@ impl Ledger {
                 (false, true) => ListOutcome::Full,
                 (false, false) => ListOutcome::Stale,
             },
+        }
+    }
+
+    /// Remembers the last list that proved what is not there; a new epoch's is the last one whatever its version.
+    fn note_full_list(&mut self, version: ResourceVersion, asked: Tick, new_epoch: bool) {
+        let outdated = |last: &FullList| !new_epoch && version < last.version;
+        if !self.current.full_list.as_ref().is_some_and(outdated) {
+            self.current.full_list = Some(FullList { version, asked });
+        }
+    }
+
+    fn listed_item(&mut self, item: &Sighting, reading: &Reading<'_>, now: Now, draft: &mut Draft) {
+        let (adopting, authority) = (reading.adopting, reading.authority);
+        match item {
+            Sighting::Unreadable(part) => {
+                if !(adopting && self.adopt_unreadable(part, now, draft)) {
+                    self.unreadable(part, authority, now, draft);
+                }
+            }
+            Sighting::Read(pod) => {
+                if !(adopting && self.adopt(pod, now, draft)) {
+                    let before = reading.polled.then(|| self.held(pod));
+                    self.sight(pod, authority, reading.may_be_orphan, now, draft);
+                    if let Some(watched) = before {
+                        self.doubt_sight(pod, watched, draft);
+                    }
+                }
+            }
         }
     }
 
