@@ -147,15 +147,11 @@ pub(super) fn wire(
     let place_of_pods = Where::of(&config);
     let set_kind = provisioners::set_kind(config.allocation.strategy);
     provisioners::announce(&config);
-    let mut targets = wanted.clone();
     // Profiles may have come and gone since then.
     let held = record.held.clone().map(|held| Held {
         targets: wanted.clone(),
         ..held
     });
-    if held.is_some() {
-        targets.values_mut().for_each(|target| *target = 0);
-    }
     let Config {
         app,
         cluster,
@@ -196,12 +192,16 @@ pub(super) fn wire(
     let ledger = Ledger::new(
         identity,
         settings::inheritance(inherited.as_ref()),
-        targets,
+        wanted.clone(),
         uid.clone(),
         now,
     );
     let ledger = match set_kind {
         Some(_) => ledger.of_sets(),
+        None => ledger,
+    };
+    let ledger = match held {
+        Some(_) => ledger.with_executors_held(),
         None => ledger,
     };
     let store = SnapshotStore::new(ledger, clock).start();
@@ -264,7 +264,6 @@ pub(super) fn wire(
         profiles: settings::bounds(&profiles),
         targets: wanted,
         store: store.clone(),
-        keep: keeper.clone().recipient(),
         clock,
         timing,
         sessions: speaking,
