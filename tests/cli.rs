@@ -184,6 +184,7 @@ fn check_and_a_dry_run_show_what_becomes_of_a_template() {
     }
 }
 
+// spec: O-4
 #[test]
 fn a_dry_run_prints_and_does_nothing_else() {
     let run = ["run", "--config", "config/kubernetes.toml", "--dry-run"];

@@ -340,6 +340,7 @@ while true; do sleep 1 & wait $!; done
         assert_eq!(url.unwrap()["value"], "http://etl-driver.jobs.svc:7078");
     }
 
+    // spec: O-4
     #[test]
     fn a_dry_run_shows_the_record_and_each_executor_as_they_would_be() {
         let (yaml, mut shown) = shown(TWO);
@@ -383,6 +384,7 @@ while true; do sleep 1 & wait $!; done
         assert_eq!(shown[1]["metadata"].get("ownerReferences"), None);
     }
 
+    // spec: O-4
     #[test]
     fn a_dry_run_asks_for_no_more_than_one_round_does_shared_evenly() {
         let most = format!("allocation.batch_size = 2\n{TWO}");
@@ -405,6 +407,7 @@ while true; do sleep 1 & wait $!; done
         );
     }
 
+    // spec: O-4
     #[tokio::test]
     async fn what_a_dry_run_shows_is_accepted_strictly() {
         use devcluster;

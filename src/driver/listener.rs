@@ -10,7 +10,7 @@ use crate::kubernetes::pod_template::TokenSource;
 use crate::model::{AppId, ProfileName};
 use crate::secret::SecretError;
 use crate::secret::seal::Key;
-use crate::server::api::serve::ListenError;
+use crate::server::serve::ListenError;
 use crate::server::sessions::Server;
 
 /// Why executors cannot be heard.

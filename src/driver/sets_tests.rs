@@ -178,7 +178,7 @@ async fn seconds(n: u64) {
 
 const STRATEGIES: [&str; 2] = ["statefulset", "deployment"];
 
-// spec: A-80, B-1
+// spec: A-80, B-1, A-83, E-4
 #[actix::test]
 async fn a_set_makes_the_pods_and_each_becomes_an_executor_with_an_id() {
     tokio::time::pause();
@@ -202,7 +202,7 @@ async fn a_set_makes_the_pods_and_each_becomes_an_executor_with_an_id() {
     }
 }
 
-// spec: A-80, I-9
+// spec: A-80, I-9, A-83
 #[actix::test]
 async fn a_successor_finds_the_executors_and_gives_nobody_another_id() {
     tokio::time::pause();
@@ -249,7 +249,7 @@ impl Running {
     }
 }
 
-// spec: B-1, A-80, O-50
+// spec: B-1, A-80, O-50, A-83
 #[actix::test]
 async fn an_executor_that_does_not_know_its_id_is_told_it_when_it_registers() {
     tokio::time::pause();

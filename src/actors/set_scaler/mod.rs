@@ -14,9 +14,10 @@ use std::sync::Arc;
 use actix::{Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Recipient, WrapFuture};
 use serde_json::json;
 
-use crate::actors::driver_backend::commands::messages::Stop;
 use crate::actors::metrics::messages::{AskDepths, Depths};
-use crate::actors::pod_allocator::messages::{KeepFailures, KnowProfile, Reserve, StopRequesting};
+use crate::actors::pod_allocator::messages::{
+    KeepFailures, KnowProfile, OverBudget, Reserve, StopRequesting,
+};
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::delivery::Timing;
 use crate::actors::snapshot_store::messages::{
@@ -48,7 +49,7 @@ pub struct SetScaler {
     store: Addr<SnapshotStore>,
     reserve: Recipient<Reserve>,
     keep_failures: Recipient<KeepFailures>,
-    stop: Recipient<Stop>,
+    stop: Recipient<OverBudget>,
     epoch: Epoch,
     stopped: bool,
 }
@@ -72,7 +73,7 @@ pub struct Wiring {
     /// Who keeps failures.
     pub keep_failures: Recipient<KeepFailures>,
     /// Who hears that the application has failed too often.
-    pub stop: Recipient<Stop>,
+    pub stop: Recipient<OverBudget>,
 }
 
 /// What a call about a set came to.
@@ -224,7 +225,7 @@ impl SetScaler {
         if let Some(failures) = self.scaling.keep_failures() {
             self.keep_failures.do_send(KeepFailures(failures));
         }
-        self.stop.do_send(Stop::OverBudget { why });
+        self.stop.do_send(OverBudget { why });
     }
 
     /// Makes a call about a set. One at a time is under way for each.

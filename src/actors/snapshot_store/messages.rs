@@ -112,6 +112,14 @@ pub struct Decided(pub Subscriber);
 #[rtype(result = "()")]
 pub struct AskRound(pub Subscriber);
 
+/// A list revealed that the API server's history begins anew: so does the watch, with a new list (spec S-13).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
+#[rtype(result = "()")]
+pub struct ListAnew {
+    /// The new history.
+    pub epoch: Epoch,
+}
+
 /// A subscriber has decided on a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
 #[rtype(result = "()")]

@@ -12,19 +12,17 @@ use std::collections::BTreeMap;
 
 use actix::{Actor, AsyncContext, Context, Handler, Message, Recipient};
 
-use crate::actors::watch_source::messages::ListAnew;
 use crate::clock::Clock;
-use crate::model::ProfileName;
-use crate::model::Tick;
 use crate::model::news::{ListTicket, News};
 use crate::model::snapshot::{asked, plain_targets};
+use crate::model::{ProfileName, Tick};
 
 use delivery::Delivery;
 use journal::Journal;
 use ledger::{Applied, Ledger};
 use messages::{
-    AskFor, AskRound, BeginList, Decided, ListArrived, ListVerdict, Look, LookNow, MeasureNow,
-    Measures, Retire, Retired, Round, RoundMade, Subscribe, Subscriber, Tell,
+    AskFor, AskRound, BeginList, Decided, ListAnew, ListArrived, ListVerdict, Look, LookNow,
+    MeasureNow, Measures, Retire, Retired, Round, RoundMade, Subscribe, Subscriber, Tell,
 };
 
 /// The store of all that is known.

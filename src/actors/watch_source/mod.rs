@@ -16,9 +16,9 @@ use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use self::machine::{Effect, Event, Line, Listing, Machine, Report, Serial, Setback, SetbackKind};
-use self::messages::{ListAnew, Stop};
+use self::messages::Stop;
 use crate::actors::poll_source::lister::{ListError, Lister, TakenIn};
-use crate::actors::snapshot_store::messages::Tell;
+use crate::actors::snapshot_store::messages::{ListAnew, Tell};
 use crate::kubernetes::{Failure, Kind, NotStreamed, WatchLine, WatchStream};
 use crate::model::news::News;
 use crate::model::pod::Sighting;

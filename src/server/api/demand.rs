@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use super::Api;
 use super::body::parse;
-use super::problem::Problem;
 use crate::actors::driver_backend::autoscaling::Demand;
 use crate::actors::driver_backend::autoscaling::messages::{PostDemand, RefusedDemand};
 use crate::model::ProfileName;
+use crate::server::problem::Problem;
 
 /// Takes what is to be done: `{"profiles": {"default": {"pending": 12, "running": 4}}}`, in slots.
 pub async fn post(State(api): State<Api>, body: Bytes) -> Result<Json<Value>, Problem> {

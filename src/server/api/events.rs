@@ -15,10 +15,10 @@ use std::collections::VecDeque;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::Api;
-use super::problem::Problem;
 use crate::actors::driver_backend::event_history::Reading;
 use crate::actors::driver_backend::event_history::event::{Event, EventId};
 use crate::actors::driver_backend::messages::{FollowEvents, Growth, ReadEvents};
+use crate::server::problem::Problem;
 
 /// So many events are read at a time: what a slow reader has not taken yet stays in the event history.
 const AT_A_TIME: usize = 100;

@@ -11,7 +11,6 @@ use http::{HeaderMap, Method};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::problem::Problem;
 use super::table::table;
 use super::tokens::Right;
 use super::{Api, BODY, BODY_TIME, answer, openapi};
@@ -19,6 +18,7 @@ use crate::actors::driver_backend::commands::messages::Renew;
 use crate::actors::driver_backend::messages::{Explain, GetExecutors, GetStatus};
 use crate::actors::metrics::messages::Scrape;
 use crate::model::ExecutorId;
+use crate::server::problem::Problem;
 
 /// All routes.
 pub fn of(api: Api) -> Router {

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use super::Api;
 use super::body::parse;
-use super::problem::Problem;
 use crate::actors::driver_backend::messages::{GetStatus, SetTargets};
 use crate::model::ProfileName;
+use crate::server::problem::Problem;
 
 /// The targets that are.
 pub async fn read(State(api): State<Api>) -> Result<Json<Value>, Problem> {

@@ -23,8 +23,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::actors::driver_backend::DriverBackend;
 use crate::actors::driver_backend::registry::Proof;
 use crate::actors::driver_backend::sessions::NotTakenIn;
-use crate::server::api::problem::Problem;
-use crate::server::api::serve::{self, ListenError};
+use crate::server::problem::Problem;
+use crate::server::serve::{self, ListenError};
 use access::{Access, Denied};
 
 /// So many sessions may be open at the same time.

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::{ANSWER, PATIENCE, Sessions};
 use crate::actors::driver_backend::registry::Via;
 use crate::actors::driver_backend::sessions::{NotTakenIn, Say};
-use crate::server::api::problem::Problem;
+use crate::server::problem::Problem;
 use boatswain_agent::protocol::{MESSAGE_LIMIT, Notice, read};
 
 /// Takes a message, and answers with all that there is to say.

@@ -13,6 +13,7 @@ use super::messages::{CommandOutcome, Decommission, Hold, Kill, NotNow, Renew, R
 use super::picking::{Picked, pick};
 use crate::actors::driver_backend::DriverBackend;
 use crate::actors::driver_backend::event_history::event::What;
+use crate::actors::pod_allocator::messages::OverBudget;
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::messages::{AskFor, LookNow, Retire, Retired, Tell};
 use crate::exit::OVER_BUDGET;
@@ -209,6 +210,14 @@ impl Handler<Renew> for DriverBackend {
         if (self.commands.held.as_ref()).is_some_and(|held| held.by.is_none()) {
             self.resume();
         }
+    }
+}
+
+impl Handler<OverBudget> for DriverBackend {
+    type Result = ();
+
+    fn handle(&mut self, OverBudget { why }: OverBudget, ctx: &mut Self::Context) {
+        Handler::handle(self, Stop::OverBudget { why }, ctx);
     }
 }
 

@@ -34,7 +34,7 @@ fn unlabelled(pod: &Pod) -> Sighting {
     })
 }
 
-// spec: A-80, O-31, S-15, I-5
+// spec: A-80, O-31, S-15, I-5, E-4
 #[test]
 fn one_whose_labels_cannot_be_read_at_the_start_is_the_executor_that_it_was_once_they_can() {
     let (bound, not_recorded) = (inherited(5, "u5", 30), inherited(9, "u9", 31));
