@@ -6,7 +6,6 @@ use std::time::Duration;
 use actix::{Actor, Addr, Context, Handler};
 
 use crate::actors::driver_backend::commands::messages::{KeepHeld, Stop};
-use crate::actors::driver_backend::messages::KeepTargets;
 use crate::actors::driver_backend::profiles::{self, KeepProfile};
 use crate::actors::driver_backend::{self, commands, readiness, registry, sessions};
 use crate::actors::pod_allocator::messages::KnowProfile;
@@ -47,12 +46,6 @@ struct Keeper;
 
 impl Actor for Keeper {
     type Context = Context<Self>;
-}
-
-impl Handler<KeepTargets> for Keeper {
-    type Result = ();
-
-    fn handle(&mut self, _: KeepTargets, _: &mut Self::Context) {}
 }
 
 impl Handler<KeepHeld> for Keeper {
@@ -113,7 +106,6 @@ pub(crate) fn backend(
         profiles: BTreeMap::new(),
         targets: targets.iter().map(|(p, n)| ((*p).into(), *n)).collect(),
         store: store.clone(),
-        keep: Keeper.start().recipient(),
         clock,
         timing: TIMING,
         sessions: speaking(),

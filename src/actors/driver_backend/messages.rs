@@ -48,11 +48,6 @@ impl RefusedTargets {
     }
 }
 
-/// Targets that were set while running are kept over a restart (spec O-30).
-#[derive(Debug, Clone, Message)]
-#[rtype(result = "()")]
-pub struct KeepTargets(pub BTreeMap<ProfileName, u32>);
-
 /// How is it going?
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "StatusView")]

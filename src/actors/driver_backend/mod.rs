@@ -1,6 +1,6 @@
 //! DriverBackend: who is there, what is wanted, what happened.
 //!
-//! It owns the targets, and keeps the [`event history`] and the [`registry`] of executors that speak to the driver.
+//! It keeps the [`event history`] and the [`registry`] of executors that speak to the driver.
 
 pub mod autoscaling;
 pub mod commands;
@@ -16,15 +16,17 @@ pub mod views;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use actix::{Actor, Addr, AsyncContext, Context, Handler, MessageResult, Recipient};
+use actix::{
+    Actor, ActorFutureExt, Addr, AsyncContext, AtomicResponse, Context, Handler, MessageResult,
+    WrapFuture,
+};
 use tokio::sync::watch;
 
 use crate::actors::pod_allocator::pause::Paused;
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::delivery::Timing;
-use crate::actors::snapshot_store::messages::{Decided, Round, Subscribe, Subscriber, Tell};
+use crate::actors::snapshot_store::messages::{AskFor, Decided, Round, Subscribe, Subscriber};
 use crate::clock::Clock;
-use crate::model::news::News;
 use crate::model::{AppId, Batch, Ending, Incarnation, ProfileName};
 
 use autoscaling::Bounds;
@@ -33,8 +35,8 @@ use commands::Commands;
 use event_history::event::What;
 use event_history::{EventHistory, Reading};
 use messages::{
-    EventsRead, Explain, Explanation, FollowEvents, GetExecutors, GetStatus, Growth, KeepTargets,
-    ReadEvents, RefusedTargets, SetTargets,
+    EventsRead, Explain, Explanation, FollowEvents, GetExecutors, GetStatus, Growth, ReadEvents,
+    RefusedTargets, SetTargets,
 };
 use profiles::Profiles;
 use rolling::Roller;
@@ -47,10 +49,7 @@ pub struct DriverBackend {
     incarnation: Incarnation,
     /// All profiles that there are.
     profiles: BTreeMap<ProfileName, Bounds>,
-    /// The targets as they were set last; the ledger takes them in a moment later.
-    targets: BTreeMap<ProfileName, u32>,
     store: Addr<SnapshotStore>,
-    keep: Recipient<KeepTargets>,
     clock: Clock,
     timing: Timing,
     event_history: EventHistory,
@@ -74,12 +73,10 @@ pub struct Wiring {
     pub incarnation: Incarnation,
     /// The profiles that there are.
     pub profiles: BTreeMap<ProfileName, Bounds>,
-    /// The targets at the start, of every profile there is; the ledger has them already.
+    /// How many executors of each profile are asked for at the start; readiness follows from it.
     pub targets: BTreeMap<ProfileName, u32>,
     /// Where news goes.
     pub store: Addr<SnapshotStore>,
-    /// Who keeps targets over a restart.
-    pub keep: Recipient<KeepTargets>,
     /// The time.
     pub clock: Clock,
     /// When batches come.
@@ -105,7 +102,6 @@ impl DriverBackend {
             profiles,
             targets,
             store,
-            keep,
             clock,
             timing,
             sessions,
@@ -120,9 +116,7 @@ impl DriverBackend {
             app,
             incarnation,
             profiles,
-            targets,
             store,
-            keep,
             clock,
             timing,
             event_history: EventHistory::new(incarnation),
@@ -145,6 +139,14 @@ impl DriverBackend {
             *number = last;
             grows
         });
+    }
+
+    /// What is asked for while executors are held is remembered with them.
+    fn remember_while_held(&mut self, asked: Option<&BTreeMap<ProfileName, u32>>) {
+        if let Some((mut held, asked)) = self.commands.held().cloned().zip(asked) {
+            held.targets.extend(asked.clone());
+            self.commands.set_held(Some(held));
+        }
     }
 
     fn note_losses(&mut self, batch: &Batch) {
@@ -234,24 +236,29 @@ impl Handler<Round> for DriverBackend {
 }
 
 impl Handler<SetTargets> for DriverBackend {
-    type Result = Result<BTreeMap<ProfileName, u32>, RefusedTargets>;
+    type Result = AtomicResponse<Self, Result<BTreeMap<ProfileName, u32>, RefusedTargets>>;
 
+    /// Answered with what the ledger has then. Nothing else is handled meanwhile, so that no other command comes in
+    /// between.
     fn handle(&mut self, SetTargets(targets): SetTargets, _: &mut Self::Context) -> Self::Result {
-        if let Some(refused) = refused(&self.profiles, &targets) {
-            return Err(refused);
+        let refused = refused(&self.profiles, &targets);
+        if refused.is_none() {
+            for (profile, target) in &targets {
+                tracing::info!(profile = profile.as_str(), target, "target set");
+            }
         }
-        for (profile, target) in &targets {
-            tracing::info!(profile = profile.as_str(), target, "target set");
-        }
-        self.targets.extend(targets.clone());
-        self.keep.do_send(KeepTargets(targets.clone()));
-        if let Some(mut held) = self.commands.held().cloned() {
-            held.targets.extend(targets);
-            self.commands.set_held(Some(held));
-        } else {
-            self.store.do_send(Tell(News::Targets(targets)));
-        }
-        Ok(self.targets.clone())
+        let store = self.store.clone();
+        let asking = async move {
+            match refused {
+                Some(refused) => Err(refused),
+                // Where the store is gone the driver ends.
+                None => Ok(store.send(AskFor(targets)).await.unwrap_or_default()),
+            }
+        };
+        AtomicResponse::new(Box::pin(asking.into_actor(self).map(|asked, this, _| {
+            this.remember_while_held(asked.as_ref().ok());
+            asked
+        })))
     }
 }
 

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::DriverBackend;
 use super::autoscaling::Bounds;
 use crate::actors::pod_allocator::messages::KnowProfile;
-use crate::actors::snapshot_store::messages::Tell;
+use crate::actors::snapshot_store::messages::{AskFor, Tell};
 use crate::config::Mistake;
 use crate::kubernetes::ProfileSpec;
 use crate::model::ProfileName;
@@ -162,7 +162,6 @@ impl DriverBackend {
         if let Some(grace) = grace {
             self.sessions.registry.know(name.clone(), grace);
         }
-        self.targets.insert(name.clone(), executors);
         self.added.added.insert(name.clone(), described.clone());
         let keep = KeepProfile {
             name: name.clone(),
@@ -170,15 +169,8 @@ impl DriverBackend {
         };
         self.added.keep.do_send(keep);
         let targets = BTreeMap::from([(name, executors)]);
-        match self.commands.held().cloned() {
-            None => self.store.do_send(Tell(News::Targets(targets))),
-            Some(mut held) => {
-                let none = targets.keys().map(|name| (name.clone(), 0)).collect();
-                self.store.do_send(Tell(News::Targets(none)));
-                held.targets.extend(targets);
-                self.commands.set_held(Some(held));
-            }
-        }
+        self.remember_while_held(Some(&targets));
+        self.store.do_send(Tell(News::Targets(targets)));
     }
 }
 
@@ -216,11 +208,19 @@ impl Handler<AddProfile> for DriverBackend {
                 grace,
             }))
         };
-        AtomicResponse::new(Box::pin(known.into_actor(self).map(|known, this, _| {
+        let added = known.into_actor(self).map(|known, this, _| {
             if let Some(known) = known? {
                 this.add(add, known);
             }
-            Ok(this.targets.clone())
-        })))
+            Ok(this.store.clone())
+        });
+        let answered = added.then(|added, this, _| {
+            let asked = async move {
+                let asked = added?.send(AskFor(BTreeMap::new())).await;
+                asked.map_err(|_| RefusedProfile::NotNow)
+            };
+            asked.into_actor(this)
+        });
+        AtomicResponse::new(Box::pin(answered))
     }
 }

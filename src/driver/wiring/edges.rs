@@ -54,7 +54,6 @@ pub(super) fn driver_backend(
         profiles: settings::bounds(config.profiles),
         targets: basis.targets.clone(),
         store: links.store.clone(),
-        keep: links.record.clone().recipient(),
         clock: basis.clock,
         timing: basis.timing,
         sessions,

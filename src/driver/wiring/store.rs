@@ -34,16 +34,15 @@ fn ledger(basis: &Basis<'_>) -> Ledger {
         default_profile: ProfileName::from(config::DEFAULT_PROFILE),
     };
     let inheritance = settings::inheritance(application.inherited.as_ref());
-    let mut targets = basis.targets.clone();
+    let (targets, uid) = (basis.targets.clone(), application.uid.clone());
+    let mut ledger = Ledger::new(identity, inheritance, targets, uid, basis.now);
+    if basis.set_kind.is_some() {
+        ledger = ledger.of_sets();
+    }
     if record.held.is_some() {
-        targets.values_mut().for_each(|target| *target = 0);
+        ledger = ledger.with_executors_held();
     }
-    let uid = application.uid.clone();
-    let ledger = Ledger::new(identity, inheritance, targets, uid, basis.now);
-    match basis.set_kind {
-        Some(_) => ledger.of_sets(),
-        None => ledger,
-    }
+    ledger
 }
 
 pub(super) fn meter(basis: &Basis<'_>, links: &Links) -> Meter {

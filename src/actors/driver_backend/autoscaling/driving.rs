@@ -7,7 +7,6 @@ use actix::Handler;
 use super::messages::{PostDemand, RefusedDemand};
 use super::{Bounds, Scaler, Settings, Step};
 use crate::actors::driver_backend::DriverBackend;
-use crate::actors::driver_backend::messages::KeepTargets;
 use crate::actors::snapshot_store::messages::Tell;
 use crate::model::executor::{Class, How, Why};
 use crate::model::news::{Aim, News};
@@ -80,7 +79,8 @@ impl DriverBackend {
         }
         let mut steps = Vec::new();
         for (profile, scaler) in &mut self.scalers.by_profile {
-            let target = self.targets.get(profile).copied().unwrap_or_default();
+            let target = batch.latest().targets.get(profile);
+            let target = target.map_or(0, |target| target.asked);
             if let Some(step) = scaler.decide(target, now) {
                 steps.push((profile.clone(), step));
             }
@@ -93,8 +93,6 @@ impl DriverBackend {
                 "target set by autoscaling"
             );
             let targets = BTreeMap::from([(profile, target)]);
-            self.targets.extend(targets.clone());
-            self.keep.do_send(KeepTargets(targets.clone()));
             self.store.do_send(Tell(if retire.is_empty() {
                 News::Targets(targets)
             } else {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use actix::{
-    ActorFutureExt, AsyncContext, AtomicResponse, Context, Handler, MessageResult, WrapFuture,
+    ActorFutureExt, AsyncContext, AtomicResponse, Context, Handler, ResponseFuture, WrapFuture,
 };
 
 use super::ABANDONED;
@@ -13,10 +13,9 @@ use super::messages::{CommandOutcome, Decommission, Hold, Kill, NotNow, Renew, R
 use super::picking::{Picked, pick};
 use crate::actors::driver_backend::DriverBackend;
 use crate::actors::driver_backend::event_history::event::What;
-use crate::actors::driver_backend::messages::KeepTargets;
 use crate::actors::pod_allocator::messages::OverBudget;
 use crate::actors::snapshot_store::SnapshotStore;
-use crate::actors::snapshot_store::messages::{LookNow, Retire, Retired, Tell};
+use crate::actors::snapshot_store::messages::{AskFor, LookNow, Retire, Retired, Tell};
 use crate::exit::OVER_BUDGET;
 use crate::kubernetes::record::Held;
 use crate::model::executor::{How, Why};
@@ -52,34 +51,9 @@ impl DriverBackend {
             let aim = if replace { Aim::Stay } else { Aim::Fall };
             let retire = Retire { ids, aim, why, how };
             let retired = store.send(retire).await.map_err(|_| NotNow::Ending)?;
-            let mut fallen: BTreeMap<ProfileName, u32> = BTreeMap::new();
-            for id in retired.marked.iter().filter(|_| !replace) {
-                if let Some(entry) = snapshot.entry(*id) {
-                    *fallen.entry(entry.profile.clone()).or_default() += 1;
-                }
-            }
-            Ok((picked, retired, fallen))
-        };
-        AtomicResponse::new(Box::pin(going.into_actor(self).map(|gone, this, _| {
-            let (picked, retired, fallen) = gone?;
-            this.fallen(fallen);
             Ok(command_outcome(picked, retired))
-        })))
-    }
-
-    /// The targets have fallen by so many, which is kept over a restart. Those that are held stay what they were.
-    fn fallen(&mut self, fallen: BTreeMap<ProfileName, u32>) {
-        if self.commands.held.is_some() || fallen.is_empty() {
-            return;
-        }
-        let mut targets = BTreeMap::new();
-        for (profile, by) in fallen {
-            if let Some(target) = self.targets.get_mut(&profile) {
-                *target = target.saturating_sub(by);
-                targets.insert(profile, *target);
-            }
-        }
-        self.keep.do_send(KeepTargets(targets));
+        };
+        AtomicResponse::new(Box::pin(going.into_actor(self)))
     }
 
     /// What comes of the application's silence, if anything does now (spec B-35).
@@ -104,15 +78,13 @@ impl DriverBackend {
         }
     }
 
-    fn resume(&mut self) -> BTreeMap<ProfileName, u32> {
-        if self.commands.held.is_some() {
-            tracing::info!(targets = ?self.targets, "executors are wanted again");
+    fn resume(&mut self) {
+        if let Some(held) = self.commands.held() {
+            tracing::info!(targets = ?held.targets, "executors are wanted again");
             self.commands.set_held(None);
-            self.store
-                .do_send(Tell(News::Targets(self.targets.clone())));
+            self.store.do_send(Tell(News::Resume));
             self.happened(What::Resumed);
         }
-        self.targets.clone()
     }
 }
 
@@ -182,27 +154,24 @@ impl Handler<Hold> for DriverBackend {
             self.store.clone(),
             self.commands.settings.decommission_timeout,
         );
-        let held = Held {
-            targets: self.targets.clone(),
-            by,
-        };
         let holding = async move {
             if let Some(known) = known {
                 return Ok((known, false));
             }
             let snapshot = look(&store).await?;
-            let who: Arc<str> = match &held.by {
+            let who: Arc<str> = match &by {
                 Some(by) => Arc::from(format!("{by}'s hold")),
                 None => Arc::from("the hold of a silent application"),
             };
             let retire = Retire {
                 ids: snapshot.entries.keys().collect(),
-                aim: Aim::Become(held.targets.keys().map(|p| (p.clone(), 0)).collect()),
+                aim: Aim::Hold,
                 why: Why::Decommissioned(who),
                 how: How::Drain { within },
             };
-            store.send(retire).await.map_err(|_| NotNow::Ending)?;
-            Ok((held, true))
+            let retired = store.send(retire).await.map_err(|_| NotNow::Ending)?;
+            let targets = retired.asked;
+            Ok((Held { targets, by }, true))
         };
         AtomicResponse::new(Box::pin(holding.into_actor(self).map(|held, this, _| {
             let (held, new) = held?;
@@ -218,10 +187,13 @@ impl Handler<Hold> for DriverBackend {
 }
 
 impl Handler<Resume> for DriverBackend {
-    type Result = MessageResult<Resume>;
+    type Result = ResponseFuture<BTreeMap<ProfileName, u32>>;
 
     fn handle(&mut self, _: Resume, _: &mut Self::Context) -> Self::Result {
-        MessageResult(self.resume())
+        self.resume();
+        let asked = self.store.send(AskFor(BTreeMap::new()));
+        // Where the store is gone the driver ends.
+        Box::pin(async move { asked.await.unwrap_or_default() })
     }
 }
 

@@ -1,13 +1,12 @@
 //! What the driver's backend does about replacements.
 
-use std::collections::BTreeMap;
-
 use super::Step;
 use crate::actors::driver_backend::DriverBackend;
 use crate::actors::snapshot_store::messages::Tell;
 use crate::model::Batch;
 use crate::model::executor::{How, Why};
 use crate::model::news::{Aim, News};
+use crate::model::snapshot::asked;
 
 impl DriverBackend {
     /// Carries out the step that is due.
@@ -18,8 +17,7 @@ impl DriverBackend {
         };
         let registry = &self.sessions.registry;
         let figure = |id, metric: &str| registry.account(id)?.metrics.get(metric).copied();
-        let step = roller.decide(latest, &self.targets, figure, now);
-        let asked = |profile| self.targets.get(profile).copied().unwrap_or_default();
+        let step = roller.decide(latest, &asked(&latest.targets), figure, now);
         let news = match step {
             None => return,
             Some(Step::Begin { profile, old }) => {
@@ -28,12 +26,12 @@ impl DriverBackend {
                     profile = profile.as_str(),
                     "rolling: it is to be replaced"
                 );
-                let more = asked(&profile).saturating_add(1);
-                News::Targets(BTreeMap::from([(profile, more)]))
+                let under_way = true;
+                News::Surge { profile, under_way }
             }
             Some(Step::Finish { old }) => News::Retire {
                 ids: vec![old],
-                aim: Aim::Fall,
+                aim: Aim::EndSurge,
                 why: Why::Decommissioned("the roll".into()),
                 how: How::Drain {
                     within: self.commands.decommission_timeout(),
@@ -45,8 +43,8 @@ impl DriverBackend {
                     profile = profile.as_str(),
                     "rolling: given up, it has gone by itself, or no replacement came to run"
                 );
-                let as_before = asked(&profile);
-                News::Targets(BTreeMap::from([(profile, as_before)]))
+                let under_way = false;
+                News::Surge { profile, under_way }
             }
             Some(Step::Forget { old }) => {
                 tracing::info!(
