@@ -1,4 +1,5 @@
-//! A profile that is described while the driver runs: by the keys of the file, and held to the same rules (spec B-26).
+//! Reads the description of a profile that is added at run time, by the same keys and rules as in
+//! the file (spec B-26).
 
 use std::collections::BTreeMap;
 
@@ -10,17 +11,15 @@ use super::template::Templates;
 use super::{ClusterMode, Config, DEFAULT_PROFILE, EmbeddedNode, Mistake, Origin, Profile};
 use crate::model::ProfileName;
 
-/// Where executors of such a profile would run.
+/// The environment in which executors of an added profile would run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Where {
-    /// In which cluster.
     pub mode: ClusterMode,
-    /// On which node, where that is the embedded one.
+    /// The node of the embedded cluster; ignored in a Kubernetes cluster.
     pub node: EmbeddedNode,
 }
 
 impl Where {
-    /// As the configuration says.
     pub fn of(config: &Config) -> Self {
         Self {
             mode: config.cluster.mode,
@@ -28,11 +27,12 @@ impl Where {
         }
     }
 
-    /// Reads the description of a profile of that name.
+    /// Reads the description of the profile `name`.
     ///
     /// # Errors
     ///
-    /// All mistakes in it; their keys are those of the description, and empty where it is wrong as a whole.
+    /// All mistakes in the description. Their keys are relative to the description, and empty where
+    /// the description is wrong as a whole.
     pub fn profile(self, name: &str, described: &Json) -> Result<Profile, Vec<Mistake>> {
         let text = |text: &str| Json::from(text);
         let table = |entries: Vec<(&str, Json)>| {
@@ -71,7 +71,7 @@ impl Where {
     }
 }
 
-/// The same as a file would have it; what is null is left out.
+/// Converts JSON to the tree that a file is parsed into. Nulls are dropped.
 fn node(json: &Json) -> Node {
     let value = match json {
         Json::Null => Value::Table(BTreeMap::new()),

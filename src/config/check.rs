@@ -1,4 +1,4 @@
-//! What each key allows by itself but two together do not (spec C-2).
+//! Checks for combinations of keys that are each valid alone but contradict each other (spec C-2).
 
 mod pods;
 
@@ -9,7 +9,7 @@ use super::{Auth, ClusterMode, Config, EmbeddedNode, Registration, RollPolicy};
 use crate::model::ids::pod_name;
 use crate::model::{ExecutorId, ProfileName};
 
-/// Notes every contradiction; sets the defaults that follow from other keys.
+/// Notes every contradiction, and sets the defaults that follow from other keys.
 pub(super) fn check(config: &mut Config, notes: &mut Notes) {
     sources(config, notes);
     names(config, notes);
@@ -27,7 +27,7 @@ pub(super) fn check(config: &mut Config, notes: &mut Notes) {
     service(config, notes);
 }
 
-/// Without a source nothing would ever be seen (spec W-6).
+/// Without watch and poll the driver would never see a pod (spec W-6).
 fn sources(config: &Config, notes: &mut Notes) {
     if !config.watch.enabled
         && !config.poll.enabled
@@ -58,7 +58,8 @@ fn names(config: &Config, notes: &mut Notes) {
 }
 
 fn timeouts(config: &mut Config, notes: &mut Notes) {
-    // A look-up proves something only when the request can no longer commit (spec ).
+    // A look-up proves that a pod does not exist only once the request can no longer commit (spec
+    //
     let least = config.cluster.request_timeout * 2;
     let allocation = &mut config.allocation;
     let keys = ["allocation.creation_timeout", "cluster.request_timeout"];
@@ -96,7 +97,7 @@ fn timeouts(config: &mut Config, notes: &mut Notes) {
     }
 }
 
-/// A key that the chosen mode does not read is a misunderstanding.
+/// A key that the chosen mode ignores is a mistake of the user's.
 fn modes(config: &Config, notes: &mut Notes) {
     if !notes.are_sound(&["cluster.mode", "embedded.node"]) {
         return;
@@ -135,7 +136,7 @@ fn modes(config: &Config, notes: &mut Notes) {
     }
 }
 
-/// Nobody is let in without a token (spec O-50).
+/// The API never listens without tokens (spec O-50).
 fn api(config: &Config, notes: &mut Notes) {
     let keys = ["api.listen", "api.token_file"];
     if config.api.listen.is_some() && config.api.token_file.is_none() && notes.are_sound(&keys) {
@@ -147,7 +148,7 @@ fn api(config: &Config, notes: &mut Notes) {
     }
 }
 
-/// What nobody can call would never be renewed (spec B-35).
+/// Without the API no client could renew the TTL (spec B-35).
 fn ttl(config: &Config, notes: &mut Notes) {
     let keys = ["app.ttl", "api.listen"];
     if config.app.ttl.is_some() && config.api.listen.is_none() && notes.are_sound(&keys) {
@@ -159,7 +160,7 @@ fn ttl(config: &Config, notes: &mut Notes) {
     }
 }
 
-/// How many executors of a profile there may be (spec B-25, B-40).
+/// Limits on the number of executors of a profile (spec B-25, B-40).
 fn bounds(config: &Config, notes: &mut Notes) {
     for (name, profile) in &config.profiles {
         let of = |key: &str| format!("profiles.{name}.{key}");
@@ -184,7 +185,7 @@ fn bounds(config: &Config, notes: &mut Notes) {
     }
 }
 
-/// Who waits for a gang has to have one, and to ask for all of it (spec B-20).
+/// A gang needs a size, and enough initial executors to reach it (spec B-20).
 fn gangs(config: &Config, notes: &mut Notes) {
     if !config.scheduling.gang.is_on() || !notes.are_sound(&["scheduling.gang"]) {
         return;
@@ -215,7 +216,7 @@ fn gangs(config: &Config, notes: &mut Notes) {
     }
 }
 
-/// Who is unlike the others shows in a figure that they report (spec B-32).
+/// The outlier policy needs a metric to compare (spec B-32).
 fn outlier(config: &Config, notes: &mut Notes) {
     let wanted = config.roll.policy == RollPolicy::Outlier;
     let keys = ["roll.policy", "roll.metric", "backend.listen"];
@@ -237,7 +238,7 @@ fn outlier(config: &Config, notes: &mut Notes) {
     }
 }
 
-/// Executors have to know where the driver is, and it them.
+/// Executors must be able to reach the driver, and the driver to authenticate them.
 fn sessions(config: &Config, notes: &mut Notes) {
     let sessions = &config.backend.sessions;
     let listens = notes.are_sound(&["backend.listen"]);
@@ -283,7 +284,8 @@ fn sessions(config: &Config, notes: &mut Notes) {
     }
 }
 
-/// An executor's claims have to have names, whatever its id (spec K-7, K-10), and a place each.
+/// Names of claims must fit for every executor id (spec K-7, K-10), and mount paths must not
+/// collide.
 fn claims(config: &Config, notes: &mut Notes) {
     if config.claims.wait && !config.claims.reuse && notes.are_sound(&["claims"]) {
         notes.refuse(
@@ -318,7 +320,7 @@ fn claims(config: &Config, notes: &mut Notes) {
     }
 }
 
-/// A Service leads to a port that is known beforehand, in a cluster in which it has a name (spec K-9).
+/// A Service needs a fixed port and a cluster with DNS (spec K-9).
 fn service(config: &Config, notes: &mut Notes) {
     let sessions = &config.backend.sessions;
     let keys = ["backend.service_selector", "backend.listen", "cluster.mode"];

@@ -1,5 +1,5 @@
-//! What executors get beside their pods: claims on volumes (spec K-10, A-60), and the ConfigMap that all of them mount
-//! (spec K-8).
+//! The sections `[claims]` and `[[profiles.NAME.claims]]` for PersistentVolumeClaims (spec K-10,
+//! A-60), and `[config_map]` for the ConfigMap that every executor mounts (spec K-8).
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -9,15 +9,15 @@ use super::names::{is_dns_label, is_dns_subdomain};
 use super::reader::Section;
 use crate::model::quantity::Quantity;
 
-/// So many claims a profile may have: as many can be told apart when the cluster lists pods.
+/// The most claims of one profile; limited by how many can be told apart in a pod list.
 pub const MOST_CLAIMS: usize = 16;
 
-/// `[claims]`: what becomes of claims that no executor has any more (spec A-60).
+/// `[claims]`: what happens to claims whose executor has ended (spec A-60).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claims {
-    /// Whether a new executor gets one of them rather than a new one.
+    /// Whether a new executor reuses a free claim instead of creating one.
     pub reuse: bool,
-    /// Whether it waits for one that is about to be free.
+    /// Whether a new executor waits for a claim that is about to become free.
     pub wait: bool,
 }
 
@@ -40,13 +40,13 @@ impl Claims {
     }
 }
 
-/// With whom a claim goes.
+/// What owns a claim, and so when it is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ClaimOwner {
-    /// With the application.
+    /// The claim is kept until the application ends.
     #[default]
     Application,
-    /// With its executor.
+    /// The claim is deleted with its executor.
     Executor,
 }
 
@@ -57,21 +57,16 @@ impl Choice for ClaimOwner {
     ];
 }
 
-/// How a volume may be mounted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AccessMode {
-    /// By the pods of one node.
     ReadWriteOnce,
-    /// By one pod.
     ReadWriteOncePod,
-    /// By all, to read.
     ReadOnlyMany,
-    /// By all.
     ReadWriteMany,
 }
 
 impl AccessMode {
-    /// The word that Kubernetes has for it.
+    /// The name of the access mode in Kubernetes.
     pub fn as_str(self) -> &'static str {
         super::kinds::word_of(self)
     }
@@ -86,24 +81,20 @@ impl Choice for AccessMode {
     ];
 }
 
-/// `[[profiles.NAME.claims]]`: a claim that each executor of the profile has (spec K-10).
+/// `[[profiles.NAME.claims]]`: a claim that each executor of the profile gets (spec K-10).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
-    /// The volume's name; the claim's is the executor's and this.
+    /// The volume's name. The claim's name is the executor's name with this as its suffix.
     pub name: String,
-    /// Where it is mounted.
     pub mount_path: String,
-    /// How large it is.
     pub size: Quantity,
-    /// Its storage class; `None`: the cluster's default.
+    /// `None`: the cluster's default.
     pub storage_class: Option<String>,
-    /// How it may be mounted.
     pub access_modes: BTreeSet<AccessMode>,
-    /// With whom it goes.
     pub owner: ClaimOwner,
 }
 
-/// A path in a container.
+/// A mount path in a container.
 pub(super) const MOUNT_PATH: Text = Text {
     rule: |path| {
         path.len() > 1
@@ -164,7 +155,7 @@ impl Claim {
         })
     }
 
-    /// Refuses what two of one profile cannot have in common, and too many.
+    /// Refuses duplicate names and mount paths within one profile, and too many claims.
     pub(super) fn check(s: &mut Section<'_>, claims: &[Self]) {
         if claims.len() > MOST_CLAIMS {
             let found = format!("found {}", claims.len());
@@ -190,11 +181,10 @@ impl Claim {
 /// `[config_map]`: the ConfigMap that every executor mounts (spec K-8).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigMap {
-    /// Whether there is one, where there is anything to be in it.
+    /// Whether the ConfigMap is created when there is content for it.
     pub enabled: bool,
-    /// Where it is mounted.
     pub mount_path: String,
-    /// The files that are in it, under their names.
+    /// The files whose content it gets; each key is the file's name.
     pub files: Vec<PathBuf>,
 }
 

@@ -1,4 +1,5 @@
-//! The parsed file and the overrides as one tree, in which every value knows where it came from.
+//! Parses the configuration file and the overrides into one tree in which every value knows its
+//! origin.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -7,29 +8,27 @@ use toml::de::{DeTable, DeValue};
 
 use super::error::{Mistake, Origin};
 
-/// What environment variables that override a key begin with (spec C-3).
+/// The prefix of environment variables that override a key (spec C-3).
 pub const ENV_PREFIX: &str = "BOATSWAIN__";
 
-/// Sections in sections: TOML has no use for more here, and every level is a call.
+/// The deepest nesting that is accepted. No section needs more, and every level costs a recursive
+/// call.
 const DEEPEST: usize = 16;
 
-/// A value of the tree.
 #[derive(Debug, Clone)]
 pub(super) struct Node {
     pub value: Value,
-    /// Where the value stands.
+    /// The position of the value.
     pub origin: Origin,
-    /// Where its key stands; the same as `origin` in an override.
+    /// The position of the key; the same as `origin` in an override.
     pub key_origin: Origin,
 }
 
-/// What a node holds.
 #[derive(Debug, Clone)]
 pub(super) enum Value {
     Text(String),
-    /// A whole number; kept as text where it does not fit.
     Whole(i128),
-    /// A number with a fraction, or one too large, as it was written.
+    /// A number with a fraction, or an integer that does not fit, as it was written.
     Number(String),
     Flag(bool),
     Date(String),
@@ -38,7 +37,7 @@ pub(super) enum Value {
 }
 
 impl Value {
-    /// What was found, for a message.
+    /// Describes the value for an error message.
     pub fn describe(&self) -> String {
         match self {
             Self::Text(text) => {
@@ -55,7 +54,7 @@ impl Value {
     }
 }
 
-/// Reads a file. Every syntax error is reported.
+/// Parses a file, and reports every syntax error in it.
 pub(super) fn parse(text: &str) -> (Node, Vec<Mistake>) {
     let lines = Lines::of(text);
     let (table, errors) = DeTable::parse_recoverable(text);
@@ -78,8 +77,8 @@ pub(super) fn parse(text: &str) -> (Node, Vec<Mistake>) {
     (root, mistakes)
 }
 
-/// The lines that syntax errors keep from being read as they were meant: a value's own line; but what
-/// is opened and not closed, or a header, may take all with it up to the next header.
+/// The lines that cannot be read because of syntax errors: the line of a bad value, or everything
+/// up to the next header after an unclosed delimiter or a bad header.
 pub(super) fn unread(text: &str, errors: &[Mistake]) -> Vec<RangeInclusive<usize>> {
     let lines: Vec<&str> = text.lines().collect();
     let of = |error: &Mistake| {
@@ -134,7 +133,6 @@ fn value_of(value: &DeValue<'_>, place: &dyn Fn(usize) -> Origin) -> Value {
     }
 }
 
-/// One override: what it is called, which key it sets, to what.
 pub(super) struct Override {
     name: String,
     path: Vec<String>,
@@ -142,7 +140,7 @@ pub(super) struct Override {
 }
 
 impl Override {
-    /// An environment variable, if it is one of ours: `BOATSWAIN__POLL__INTERVAL` is
+    /// Parses an environment variable if it has the prefix: `BOATSWAIN__POLL__INTERVAL` sets
     /// `poll.interval` (spec C-3).
     pub fn from_env(name: &str, raw: &str) -> Option<Result<Self, Mistake>> {
         let path = name.strip_prefix(ENV_PREFIX)?;
@@ -162,8 +160,8 @@ impl Override {
         }))
     }
 
-    /// `section.key=value` of the command line; a part of the key that is not bare is quoted,
-    /// as in TOML.
+    /// Parses `section.key=value` from the command line. A part of the key that is not a bare key
+    /// is quoted, as in TOML.
     pub fn from_set(argument: &str) -> Result<Self, Mistake> {
         let name = format!("--set {argument}");
         let refuse = |found: &str| {
@@ -183,7 +181,7 @@ impl Override {
         })
     }
 
-    /// Puts the value in its place; what stood there is gone.
+    /// Sets the value in the tree, and replaces what was there.
     pub fn apply(self, root: &mut Node) {
         let origin = Origin::Override {
             name: self.name,
@@ -229,7 +227,7 @@ fn bad_override(name: &str, raw: &str, found: &str, fix: &str) -> Mistake {
     }
 }
 
-/// Splits at the first `=` that is not inside a quoted part of the key.
+/// Splits at the first `=` outside a quoted part of the key.
 fn split_outside_quotes(argument: &str) -> Option<(&str, &str)> {
     let mut quote = None;
     for (at, c) in argument.char_indices() {
@@ -243,7 +241,7 @@ fn split_outside_quotes(argument: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// The parts of a dotted key, by TOML's own rules.
+/// The parts of a dotted key, parsed by the TOML parser.
 fn dotted(key: &str) -> Option<Vec<String>> {
     let text = format!("{key} = 0");
     let document = DeTable::parse(&text).ok()?;
@@ -264,10 +262,10 @@ fn dotted(key: &str) -> Option<Vec<String>> {
     }
 }
 
-/// Finds the line and column of a byte.
+/// Converts byte offsets to lines and columns.
 struct Lines<'t> {
     text: &'t str,
-    /// At which byte each line begins.
+    /// The byte offset at which each line begins.
     starts: Vec<usize>,
 }
 

@@ -1,28 +1,25 @@
-//! What applies in the end, and where each value came from (spec C-4).
+//! The effective configuration: every key with its value and the value's origin (spec C-4).
 
 use std::fmt;
 
 use super::error::Origin;
 
-/// Every key with the value that applies, in the order in which they are read.
+/// All keys with their effective values, in the order in which they are read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Effective {
-    /// The file, as it was named.
+    /// The path of the file, as the user gave it.
     pub file: String,
-    /// The keys.
     pub settings: Vec<Setting>,
 }
 
-/// A key with the value that applies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
-    /// The section's path, as `profiles.default`.
+    /// The section's path, such as `profiles.default`.
     pub section: String,
-    /// The key in it; an entry of a table is a dotted one, as `env.LANG`.
+    /// The key in the section; for an entry of a table a dotted key, such as `env.LANG`.
     pub key: String,
-    /// The value as TOML; `None`: not set, and there is no default.
+    /// The value as TOML. `None`: not set, and there is no default.
     pub value: Option<String>,
-    /// Where it came from.
     pub origin: Origin,
 }
 
@@ -33,10 +30,10 @@ impl Setting {
 }
 
 impl Effective {
-    /// Stands for a value that is a secret.
+    /// Printed in place of a secret value.
     pub(super) const HIDDEN: &'static str = "\"(hidden)\"";
 
-    /// Puts a value that follows from other keys in the place of a default.
+    /// Replaces a default by a value that is derived from another key.
     pub(super) fn follow(&mut self, section: &str, key: &str, value: String, from: &'static str) {
         let setting = |s: &&mut Setting| s.section == section && s.key == key;
         if let Some(setting) = self.settings.iter_mut().find(setting) {
@@ -56,8 +53,8 @@ impl Effective {
 }
 
 impl fmt::Display for Effective {
-    /// As a TOML file that says the same, with each value's origin in a comment beside it. As in the annotated files, a
-    /// key that begins with `#` and no blank is left out and shows its default.
+    /// Prints a TOML file with the same settings, with each value's origin in a comment. As in the
+    /// annotated files, a key commented out with `#` and no space is not set and shows its default.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut sections: Vec<&str> = Vec::new();
         for setting in &self.settings {
@@ -80,7 +77,7 @@ impl fmt::Display for Effective {
             let width = lines.iter().map(|(line, _)| line.chars().count());
             let width = width.max().unwrap_or(0).min(WIDEST);
             for (line, setting) in lines {
-                // What is not set has no origin worth a word.
+                // An unset key has no origin.
                 if setting.value.is_none() {
                     writeln!(f, "{line}")?;
                 } else {
@@ -92,7 +89,8 @@ impl fmt::Display for Effective {
     }
 }
 
-/// Beyond this a long value does not push the others' origins aside.
+/// The width up to which the comments are aligned, so that one long value does not push all of them
+/// to the right.
 const WIDEST: usize = 48;
 
 fn line(setting: &Setting) -> String {
@@ -105,12 +103,13 @@ fn line(setting: &Setting) -> String {
     }
 }
 
-/// Whether what a key holds looks like a secret: then it is not shown, and not taken from the command line, which everyone
-/// on the machine can read (spec C-3, C-4). Only environment variables and properties have names of the user's own
-/// choosing; boatswain's own keys hold no secrets, but at most the names of such.
+/// Whether the key may hold a secret. Such a value is not printed, and not accepted on the command
+/// line, which every user of the machine can read (spec C-3, C-4). Only entries of `env` and
+/// `properties` have names of the user's choosing; boatswain's own keys hold at most the names of
+/// secrets.
 pub(crate) fn is_secret(path: &str) -> bool {
     let tables = ["env", "properties"];
-    // All of them at once, where they are not written as they have to be.
+    // The table itself counts too, in case it was not written as a table.
     if tables
         .iter()
         .any(|table| path.ends_with(&format!(".{table}")))

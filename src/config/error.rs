@@ -1,27 +1,22 @@
-//! What is wrong with a configuration, said so that it can be put right (spec C-2).
+//! Configuration errors, with what to do about each (spec C-2).
 
 use std::fmt;
 
-/// Where a value, or a mistake, comes from.
+/// The origin of a value or of a mistake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// The file, at a line and a column; both begin at 1, columns count characters.
-    File {
-        /// The line.
-        line: usize,
-        /// The column.
-        column: usize,
-    },
-    /// An override: the environment variable's name, or `--set KEY`.
+    /// A position in the file. Lines and columns start at 1; columns count characters.
+    File { line: usize, column: usize },
+    /// An override: an environment variable, or `--set`.
     Override {
-        /// How the override is called where it was given.
+        /// The variable's name, or `--set KEY`.
         name: String,
-        /// What was given, as it was written.
+        /// The value as it was written.
         raw: String,
     },
-    /// Nowhere: the default applies, or a key is missing.
+    /// No position: the default applies, or a key is missing.
     Default,
-    /// The default was too small beside what another key says.
+    /// The default was raised to fit the value of another key.
     Follows {
         /// The other key.
         from: &'static str,
@@ -29,31 +24,30 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Whether it is `--set KEY=VALUE`.
+    /// Whether the override is `--set KEY=VALUE`.
     pub(super) fn is_command_line(&self) -> bool {
         matches!(self, Self::Override { name, .. } if name.starts_with("--set "))
     }
 }
 
-/// One mistake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
-    /// Where it is.
     pub origin: Origin,
-    /// The key's full path, as `allocation.batch_size`; empty where the file is not even TOML.
+    /// The key's full path, such as `allocation.batch_size`; empty where the file is not valid
+    /// TOML.
     pub key: String,
     /// What was found.
     pub found: String,
-    /// What is allowed, or what to do.
+    /// What is allowed, or how to fix it.
     pub fix: String,
 }
 
-/// Why a configuration was refused: every mistake that was found, in the order of the file.
+/// Why a configuration was refused: all mistakes, in the order of the file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct ConfigError {
-    /// The file, as it was named.
+    /// The path of the file, as the user gave it.
     pub file: String,
-    /// What is wrong with it; never empty.
+    /// Never empty.
     pub mistakes: Vec<Mistake>,
 }
 

@@ -1,5 +1,5 @@
-//! `[failures]`: which ends count as failures, how many are too many, and how long those who fail pause (spec A-30, L-30 to
-//! L-32).
+//! The section `[failures]`: which ends count as failures, how many are tolerated, and how long a
+//! failing profile backs off (spec A-30, L-30 to L-32).
 
 use std::time::Duration;
 
@@ -9,15 +9,15 @@ use super::reader::Section;
 use super::sections::{DAY, HOUR, ms, secs};
 use crate::model::LossClass;
 
-/// What an end that a rule matches is to the application (spec L-31).
+/// What happens when an executor's end matches a rule (spec L-31).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FailureAction {
-    /// No failure.
+    /// The end does not count as a failure.
     #[default]
     Ignore,
-    /// A failure.
+    /// The end counts as a failure.
     Count,
-    /// The application's end.
+    /// The application ends.
     Stop,
 }
 
@@ -55,17 +55,16 @@ impl Choice for LossClass {
     ];
 }
 
-/// `[[failures.rules]]`: what counts as a failure otherwise than its reason says (spec L-31). It matches an end where
-/// each of the parts that it has does.
+/// `[[failures.rules]]`: an exception to how ends are classified (spec L-31). A rule matches if all
+/// of its non-empty criteria match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailureRule {
-    /// The exit code is one of these; empty: whatever it is.
+    /// The exit code is one of these; empty: any.
     pub exit_codes: Vec<i32>,
-    /// The reason is one of these; empty: whichever.
+    /// The class of the reason is one of these; empty: any.
     pub classes: Vec<LossClass>,
-    /// The pod has one of these conditions; empty: whether or not it has any.
+    /// The pod has one of these conditions; empty: any.
     pub conditions: Vec<String>,
-    /// What is done then.
     pub action: FailureAction,
 }
 
@@ -96,23 +95,25 @@ impl FailureRule {
     }
 }
 
-/// `[failures]`: executors that end again and again soon after they began (spec A-30), and how many failures the
-/// application may have (spec L-30).
+/// `[failures]`: crash loops (spec A-30), and how many failures the application may have (spec
+/// L-30).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failures {
-    /// So many failures within the window are put up with; `None`: it follows from how many executors are wanted.
+    /// The most failures that are tolerated within the window. `None`: derived from the number of
+    /// executors wanted.
     pub max: Option<u32>,
-    /// How long a failure counts; zero: for ever.
+    /// How long a failure counts. Zero: forever.
     pub window: Duration,
-    /// What counts otherwise than its reason says; the first that matches decides.
+    /// Exceptions to the classification; the first rule that matches decides.
     pub rules: Vec<FailureRule>,
-    /// A node with so many failures within the window is avoided; `None`: none is (spec L-32).
+    /// A node with this many failures within the window is avoided. `None`: nodes are never avoided
+    /// (spec L-32).
     pub node_max_failures: Option<u32>,
-    /// An executor that has run so long has stayed.
+    /// An executor that has run for this long is considered stable.
     pub stable_after: Duration,
-    /// The first pause of a profile whose executors do not stay.
+    /// The first back-off of a profile in a crash loop.
     pub backoff_initial: Duration,
-    /// The longest.
+    /// The longest back-off.
     pub backoff_max: Duration,
 }
 

@@ -1,10 +1,11 @@
-//! What holds of any configuration.
+//! Fuzz targets for the configuration.
 
 use super::effective::{Effective, is_secret};
 use super::{Config, ENV_PREFIX, EnvValue, Mistake, Origin, spark};
 
-/// A file, and after it overrides, a part each: it is taken, or refused with what is wrong and where; and what is taken
-/// can be shown, and what is shown be taken, as the same (spec C-2 to C-4).
+/// Splits the data into a file and overrides. The configuration is either accepted, or refused with
+/// positions. An accepted configuration can be printed, and reading the printed text gives the same
+/// configuration (spec C-2 to C-4).
 pub fn configuration(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut parts = text.split("\n%\n");
@@ -28,7 +29,7 @@ pub fn configuration(data: &[u8]) {
 fn is_placed(file: &str, mistake: &Mistake) {
     assert!(!mistake.found.is_empty(), "{mistake:?}");
     if let Origin::File { line, column } = mistake.origin {
-        // One line past the end is where something is missing.
+        // A missing key is reported one line past the end.
         assert!(line >= 1 && column >= 1, "{mistake:?}");
         assert!(line <= file.split('\n').count() + 1, "{mistake:?}");
     }
@@ -38,7 +39,7 @@ fn is_shown_as_it_is(mut config: Config, effective: &Effective) {
     let shown = effective.to_string();
     let again = Config::from_toml(&shown, "shown.toml", [], &[]);
     let again = again.unwrap_or_else(|error| panic!("{error}\n{shown}"));
-    // What is secret is not in what is shown.
+    // Secrets are not printed, so they are excluded from the comparison.
     let hidden = || Effective::HIDDEN.trim_matches('"').to_owned();
     for profile in config.profiles.values_mut() {
         for (name, value) in &mut profile.env {
@@ -57,7 +58,8 @@ fn is_shown_as_it_is(mut config: Config, effective: &Effective) {
     assert_eq!(config, again, "{shown}");
 }
 
-/// A file of Spark's: what is made of it can be used as it stands, but for an image (spec C-7).
+/// Converts a Spark properties file. The result is a valid configuration, except that it may lack
+/// an image (spec C-7).
 pub fn spark(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let made = spark::convert(&text);

@@ -1,4 +1,4 @@
-//! The kinds of values that keys take: what each accepts, and how it says so.
+//! The kinds of values that keys take: how each is parsed, printed and described in error messages.
 
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
@@ -8,30 +8,29 @@ use std::time::Duration;
 use super::document::Value;
 use crate::model::quantity::Quantity;
 
-/// How one kind of value is read and shown.
+/// How one kind of value is parsed and printed.
 pub(super) trait Kind {
     type Out;
-    /// The value, if this is one.
+    /// The parsed value; `None` if it is not of this kind.
     fn read(&self, value: &Value) -> Option<Self::Out>;
-    /// What is allowed, for a message: `a number from 1 to 10`.
+    /// What is allowed, for an error message: `a number from 1 to 10`.
     fn allowed(&self) -> String;
-    /// A value as TOML.
+    /// The value as TOML.
     fn show(&self, value: &Self::Out) -> String;
-    /// A word more about a value that was refused.
+    /// Advice for a value that was refused.
     fn hint(&self, _refused: &Value) -> Option<&'static str> {
         None
     }
-    /// What in particular is wrong with a value that was refused.
+    /// What exactly is wrong with a value that was refused.
     fn why(&self, _refused: &Value) -> Option<String> {
         None
     }
-    /// Whether a value only says where another one is.
+    /// Whether the value only refers to where the actual value is, such as a Secret's key.
     fn is_reference(&self, _value: &Value) -> bool {
         false
     }
 }
 
-/// `true` or `false`.
 pub(super) struct Flag;
 
 impl Kind for Flag {
@@ -50,7 +49,6 @@ impl Kind for Flag {
     }
 }
 
-/// A whole number.
 pub(super) struct Whole(pub RangeInclusive<u64>);
 
 impl Kind for Whole {
@@ -69,7 +67,7 @@ impl Kind for Whole {
     }
 }
 
-/// A whole number that counts something here and now, and so fits a `u32`.
+/// A whole number that fits a `u32`.
 pub(super) struct Count(pub RangeInclusive<u32>);
 
 impl Kind for Count {
@@ -88,7 +86,7 @@ impl Kind for Count {
     }
 }
 
-/// A whole number, which may be below zero.
+/// A whole number, possibly negative.
 pub(super) struct Integer(pub RangeInclusive<i32>);
 
 impl Kind for Integer {
@@ -107,7 +105,7 @@ impl Kind for Integer {
     }
 }
 
-/// A number with up to three places behind the point, in thousandths.
+/// A number with up to three decimal places, in thousandths.
 pub(super) struct Thousandths(pub RangeInclusive<u32>);
 
 impl Kind for Thousandths {
@@ -140,11 +138,11 @@ impl Kind for Thousandths {
     }
 }
 
-/// A duration as people write it: `1h 30m` (spec C-1).
+/// A duration such as `1h 30m` (spec C-1).
 pub(super) struct Span {
     least: Duration,
     most: Duration,
-    /// Kubernetes counts these in seconds.
+    /// Whether fractions of a second are refused, because Kubernetes counts in seconds.
     whole_seconds: bool,
 }
 
@@ -194,7 +192,7 @@ impl Kind for Span {
     }
 }
 
-/// A text, with a rule of its own.
+/// A text that satisfies a rule.
 pub(super) struct Text {
     pub rule: fn(&str) -> bool,
     pub allowed: &'static str,
@@ -206,7 +204,6 @@ impl Text {
         rule: |text| !text.is_empty() && !text.contains('\0'),
         allowed: "a text in quotes, not empty",
     };
-    /// Any text.
     pub const ANY: Self = Self {
         rule: |text| !text.contains('\0'),
         allowed: "a text in quotes",
@@ -229,7 +226,7 @@ impl Kind for Text {
     }
 }
 
-/// A file or a directory.
+/// The path of a file or a directory.
 pub(super) struct Path;
 
 impl Kind for Path {
@@ -245,7 +242,7 @@ impl Kind for Path {
     }
 }
 
-/// An address of this machine that no other can reach.
+/// A loopback address with a port.
 pub(super) struct Loopback;
 
 impl Kind for Loopback {
@@ -262,7 +259,7 @@ impl Kind for Loopback {
     }
 }
 
-/// An address of this machine.
+/// An address with a port.
 pub(super) struct Address;
 
 impl Kind for Address {
@@ -278,7 +275,7 @@ impl Kind for Address {
     }
 }
 
-/// So many in a hundred, as `"20%"`.
+/// A percentage such as `"20%"`.
 pub(super) struct Percent(pub RangeInclusive<u32>);
 
 impl Kind for Percent {
@@ -301,9 +298,9 @@ impl Kind for Percent {
     }
 }
 
-/// An amount as Kubernetes writes it (spec C-1).
+/// A Kubernetes quantity (spec C-1).
 pub(super) struct Amount {
-    /// In 10⁻⁹ units; an amount has to be a multiple of it, and not nothing.
+    /// In 10⁻⁹ units. An amount must be a positive multiple of this.
     step: u128,
     /// In 10⁻⁹ units.
     least: u128,
@@ -319,21 +316,21 @@ impl Amount {
         allowed: "cores as Kubernetes writes them, as \"500m\" or \"2\", in steps of 1m",
         hint: "half a core is \"500m\"",
     };
-    /// Bytes. Less than a mebibyte holds no program: it is a unit that was forgotten.
+    /// Bytes. At least a mebibyte: with less, the unit was probably forgotten.
     pub const MEMORY: Self = Self {
         step: 1_000_000_000,
         least: (1 << 20) * 1_000_000_000,
         allowed: "bytes as Kubernetes writes them, as \"512Mi\" or \"2Gi\", at least 1Mi",
         hint: "mebibytes are \"Mi\", gibibytes \"Gi\"",
     };
-    /// Bytes of a disk.
+    /// Bytes.
     pub const DISK: Self = Self {
         step: 1_000_000_000,
         least: 1_000_000_000,
         allowed: "bytes as Kubernetes writes them, as \"10Gi\"",
         hint: "gibibytes are \"Gi\"",
     };
-    /// Things that cannot be divided, at least one.
+    /// Indivisible devices, at least one.
     pub const DEVICES: Self = Self {
         step: 1_000_000_000,
         least: 1_000_000_000,
@@ -343,7 +340,7 @@ impl Amount {
 }
 
 impl Amount {
-    /// Bytes on a volume.
+    /// Bytes.
     pub const STORAGE: Self = Self {
         allowed: "bytes as Kubernetes writes them, as \"512Mi\" or \"10Gi\", at least 1Mi",
         ..Self::MEMORY
@@ -372,27 +369,24 @@ impl Kind for Amount {
     }
 }
 
-/// One of a few words.
+/// One of a fixed set of words.
 pub(super) trait Choice: Copy + PartialEq + 'static {
-    /// Every word, with what it stands for.
+    /// Every word with its value.
     const ALL: &'static [(&'static str, Self)];
 
-    /// A word more about one that is refused.
+    /// Advice for a word that was refused.
     fn hint(_refused: &str) -> Option<&'static str> {
         None
     }
 }
 
-/// The word that stands for a value.
 pub(super) fn word_of<C: Choice>(value: C) -> &'static str {
     let found = C::ALL.iter().find(|(_, choice)| *choice == value);
     found.map_or("", |(word, _)| word)
 }
 
-/// Reads a [`Choice`].
 pub(super) struct OneOf<C>(std::marker::PhantomData<C>);
 
-/// One of the words of a [`Choice`].
 pub(super) fn one_of<C: Choice>() -> OneOf<C> {
     OneOf(std::marker::PhantomData)
 }

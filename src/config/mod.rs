@@ -1,9 +1,9 @@
-//! The configuration: one TOML file, overrides from the environment and the command line, and a
-//! typed [`Config`] of which nothing has to be checked again (spec C-1 to C-3).
+//! Reads the configuration: one TOML file, with overrides from the environment and the command
+//! line, validated into a typed [`Config`] (spec C-1 to C-3).
 //!
-//! `document` parses into a tree in which every value knows where it came from, `reader` takes the
-//! tree apart key by key and notes every mistake, `sections`, `policy`, `failures`, `scaling`, `sessions` and `profile` say
-//! which keys there are, `check` refuses what contradicts itself.
+//! `document` parses the file into a tree in which every value knows its origin. `reader` takes the
+//! tree apart key by key and notes every mistake. `sections`, `policy`, `failures`, `scaling`,
+//! `sessions` and `profile` define the keys. `check` refuses contradictions between keys.
 
 mod added;
 mod check;
@@ -68,56 +68,36 @@ use template::Templates;
 
 use crate::model::ProfileName;
 
-/// All that can be configured, a field a section.
+/// The complete, validated configuration. Each field is a section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// The application.
     pub app: App,
-    /// The cluster.
     pub cluster: Cluster,
-    /// The embedded cluster.
     pub embedded: Embedded,
-    /// This process.
     pub driver: Driver,
-    /// What all executors have in common.
     pub executors: Executors,
-    /// The shapes of executors, by name; [`DEFAULT_PROFILE`] is always among them.
+    /// The profiles by name. [`DEFAULT_PROFILE`] is always among them.
     pub profiles: BTreeMap<ProfileName, Profile>,
-    /// What becomes of claims on volumes.
     pub claims: Claims,
-    /// The ConfigMap that every executor mounts.
     pub config_map: ConfigMap,
-    /// Being told of changes.
     pub watch: Watch,
-    /// Asking for everything.
     pub poll: Poll,
-    /// How executors are asked for and let go.
     pub allocation: Allocation,
-    /// Executors that are of use only together.
     pub scheduling: Scheduling,
-    /// What is done about executors that end.
     pub lifecycle: Lifecycle,
-    /// Executors that do not stay.
     pub failures: Failures,
-    /// What executors have to do with the driver.
     pub backend: Backend,
-    /// Executors that were there before this driver.
     pub adoption: Adoption,
-    /// Targets that follow what there is to do.
     pub autoscaling: Autoscaling,
-    /// Replacing one executor after the other.
     pub roll: Roll,
-    /// How people and programs speak to the driver.
     pub api: Api,
-    /// How this process stops.
     pub shutdown: Shutdown,
-    /// What is logged.
     pub log: Log,
 }
 
 impl Default for Config {
-    /// Every default. For a real cluster an image is still missing: [`Config::from_toml`] would
-    /// refuse an empty file.
+    /// All defaults. This is not valid for a Kubernetes cluster, because it has no image:
+    /// [`Config::from_toml`] refuses an empty file.
     fn default() -> Self {
         Self {
             app: App::default(),
@@ -146,8 +126,8 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Reads a file, then the overrides of the environment, then those of the command line: later
-    /// wins (spec C-3).
+    /// Reads a file, then overrides from the environment, then those from the command line. Later
+    /// ones win (spec C-3).
     pub fn load(
         path: &Path,
         env: impl IntoIterator<Item = (String, String)>,
@@ -156,7 +136,7 @@ impl Config {
         Self::explain(path, env, sets).map(|(config, _)| config)
     }
 
-    /// As [`Config::load`], with where each value came from (spec C-4).
+    /// Like [`Config::load`], and also returns the origin of each value (spec C-4).
     pub fn explain(
         path: &Path,
         env: impl IntoIterator<Item = (String, String)>,
@@ -182,7 +162,8 @@ impl Config {
         Self::understand(&text, &file, env, sets, Templates::Beside(directory))
     }
 
-    /// As [`Config::load`], from a text; `file` is what messages call it. Files that it names are not looked at.
+    /// Like [`Config::load`], but from a text. `file` is its name in error messages. Files that the
+    /// configuration refers to are not read.
     pub fn from_toml(
         text: &str,
         file: &str,
@@ -192,7 +173,7 @@ impl Config {
         Self::explain_toml(text, file, env, sets).map(|(config, _)| config)
     }
 
-    /// As [`Config::explain`], from a text; `file` is what messages call it.
+    /// Like [`Config::explain`], but from a text. `file` is its name in error messages.
     pub fn explain_toml(
         text: &str,
         file: &str,
@@ -211,7 +192,7 @@ impl Config {
     ) -> Result<(Self, Effective), ConfigError> {
         let (mut root, mut mistakes) = document::parse(text);
         let unread = document::unread(text, &mistakes);
-        // In the order of their names, so that the same variables always mean the same.
+        // Sorted, so that the result does not depend on the order of the environment.
         let mut env: Vec<_> = env.into_iter().collect();
         env.sort();
         let env = env
@@ -245,29 +226,32 @@ impl Config {
         })
     }
 
-    /// Every key there is, with its default (spec C-5).
+    /// Every key with its default (spec C-5).
     pub fn known_keys() -> Vec<KnownKey> {
         let (root, _) = document::parse("");
         Self::read(root, true, Templates::Unread).1.known
     }
 
-    /// Whether people and executors are let in at the same port. Two free ports are never the same.
+    /// Whether the API and the executors' sessions share a port. Two ports chosen by the system (0)
+    /// are never the same.
     pub fn one_port(&self) -> bool {
         let executors = self.backend.sessions.listen;
         executors.is_some_and(|address| address.port() != 0 && self.api.listen == Some(address))
     }
 
-    /// What the names of all that the application makes begin with (spec K-7). The driver's
-    /// record is `<prefix>-app`, executor N `<prefix>-exec-N`.
+    /// The prefix of the names of all objects of the application (spec K-7). The application record
+    /// is `<prefix>-app`, executor N is `<prefix>-exec-N`.
     pub fn pod_name_prefix(&self) -> String {
         let fixed = self.executors.pod_name_prefix.clone();
-        // A file whose name gives no prefix is refused; a Config made by hand may have one.
+        // Reading a file refuses a name that gives no prefix, but a Config built in code may have
+        // one.
         fixed
             .or_else(|| names::prefix_of(&self.app.name))
             .unwrap_or_else(|| "boatswain".to_owned())
     }
 
-    /// `whole`: whether every line of the file could be read, so that what is missing is missing.
+    /// `whole`: whether every line of the file could be parsed. Only then is an absent key reported
+    /// as missing.
     fn read(root: Node, whole: bool, templates: Templates) -> (Self, Notes) {
         let mut notes = Notes {
             templates,

@@ -1,9 +1,9 @@
-//! What Kubernetes accepts as a name, and the pods' prefix (spec K-7).
+//! Rules for Kubernetes names, and the prefix of pod names (spec K-7).
 
 use super::sections::Labels;
 
-/// The longest prefix with which `<prefix>-exec-<id>` stays within the 63 characters of a DNS
-/// label for every id: `-exec-` takes 6, an id below 2⁶³ takes 19 (spec K-7).
+/// The longest prefix with which `<prefix>-exec-<id>` fits the 63 characters of a DNS label for
+/// every id: `-exec-` takes 6, an id below 2⁶³ takes 19 (spec K-7).
 pub const LONGEST_PREFIX: usize = 63 - 6 - 19;
 
 /// Whether a text is a DNS label of at most `longest` characters: lowercase letters, digits and
@@ -16,18 +16,18 @@ pub fn is_dns_label(text: &str, longest: usize) -> bool {
         && !text.ends_with('-')
 }
 
-/// Whether a text is a DNS subdomain, as a pod's name is: labels joined by dots, at most 253.
+/// Whether a text is a DNS subdomain, such as a pod's name: labels joined by dots, at most 253
+/// characters.
 pub fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(|label| is_dns_label(label, 63))
 }
 
-/// Whether a text may be the value of a label; the empty one may.
+/// Whether a text is a valid label value; the empty text is.
 pub fn is_label_value(text: &str) -> bool {
     text.is_empty() || is_label_name(text)
 }
 
-/// Whether a text may be the key of a label: a name, with a DNS subdomain and a slash before it
-/// or without.
+/// Whether a text is a valid label key: a name, optionally after a DNS subdomain and a slash.
 pub fn is_label_key(text: &str) -> bool {
     match text.split_once('/') {
         Some((domain, name)) => is_dns_subdomain(domain) && is_label_name(name),
@@ -35,13 +35,13 @@ pub fn is_label_key(text: &str) -> bool {
     }
 }
 
-/// Whether a text may name an environment variable in a pod.
+/// Whether a text is a valid name of an environment variable in a pod.
 pub fn is_env_name(text: &str) -> bool {
     let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
     !text.is_empty() && text.bytes().all(inner) && !text.as_bytes()[0].is_ascii_digit()
 }
 
-/// Whether a text may be a key of a Secret's or a ConfigMap's data.
+/// Whether a text is a valid key in the data of a Secret or ConfigMap.
 pub fn is_data_key(text: &str) -> bool {
     let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     (1..=253).contains(&text.len())
@@ -50,13 +50,13 @@ pub fn is_data_key(text: &str) -> bool {
         && !text.starts_with("..")
 }
 
-/// The executor's container in its pod (spec K-2).
+/// The name of the executor's container in its pod (spec K-2).
 pub(super) const EXECUTOR_CONTAINER: &str = "executor";
 
-/// The labels that Kubernetes recommends and boatswain writes (spec K-3).
+/// The recommended Kubernetes labels that boatswain sets (spec K-3).
 const RECOMMENDED: [&str; 5] = ["name", "instance", "component", "managed-by", "version"];
 
-/// The labels that Spark writes.
+/// The labels that Spark sets.
 const SPARK: [&str; 5] = [
     "spark-app-selector",
     "spark-role",
@@ -65,7 +65,7 @@ const SPARK: [&str; 5] = [
     "spark-exec-inactive",
 ];
 
-/// Whether boatswain itself says what this label of an executor's pod is (spec K-2, K-3).
+/// Whether boatswain sets this label of executor pods itself (spec K-2, K-3).
 pub fn is_own_label(key: &str, labels: Labels) -> bool {
     let recommended = key.strip_prefix("app.kubernetes.io/");
     key.starts_with("boatswain.dev/")
@@ -83,10 +83,10 @@ fn is_label_name(text: &str) -> bool {
         && bytes.last().is_some_and(outer)
 }
 
-/// The prefix of all that an application makes, from its name: a DNS label that begins with a
-/// letter and has at most [`LONGEST_PREFIX`] characters (spec K-7). A name that is too long is cut
-/// and ends in a digest of the whole, so that two long names do not meet. `None` where the name
-/// has nothing to make a label of.
+/// Derives the prefix of object names from the application's name: a DNS label that begins with a
+/// letter and has at most [`LONGEST_PREFIX`] characters (spec K-7). A longer name is cut and ends
+/// in a digest of the whole name, so that two long names do not collide. `None` where the name
+/// contains no usable character.
 pub fn prefix_of(app_name: &str) -> Option<String> {
     let mut label = String::new();
     for c in app_name.chars() {
@@ -112,7 +112,7 @@ pub fn prefix_of(app_name: &str) -> Option<String> {
     Some(label)
 }
 
-/// FNV-1a: the same on every machine and in every release, which the standard hasher is not.
+/// FNV-1a. Unlike the standard hasher it is the same on every machine and in every release.
 fn digest(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

@@ -1,11 +1,11 @@
-//! The known key that a typing error is most likely to have come from (spec C-2).
+//! Finds the known key that is closest to a mistyped one (spec C-2).
 
 use strsim::osa_distance;
 
-/// One that is the beginning of the other says enough where it has so many letters.
+/// From this many letters on, a key that is the beginning of another counts as close to it.
 const LEAST_BEGINNING: usize = 3;
 
-/// The nearest of some keys; `None` where none is near.
+/// The closest of the known keys; `None` where none is close enough.
 pub(super) fn nearest<'k>(key: &str, known: &[&'k str]) -> Option<&'k str> {
     let worst = (key.chars().count() / 3).clamp(1, 3);
     let begins = |candidate: &&&str| {

@@ -1,4 +1,4 @@
-//! What is noted while a configuration is read: mistakes, the keys that there are, what applies.
+//! Collects what is found while a configuration is read: mistakes, known keys, effective values.
 
 use std::collections::BTreeMap;
 
@@ -7,30 +7,30 @@ use super::error::{Mistake, Origin};
 use super::reader::KnownKey;
 use super::template::Templates;
 
-/// What is noted while reading.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
-    /// What is done about pod templates.
+    /// How pod templates are handled.
     pub templates: Templates,
     pub mistakes: Vec<Mistake>,
     pub known: Vec<KnownKey>,
     pub effective: Effective,
-    /// Where each key that was set came from.
+    /// The origin of each key that was set.
     pub origins: BTreeMap<String, Origin>,
     /// The known keys that unknown ones were most likely meant to be.
     pub meant: Vec<String>,
-    /// The unknown keys that nothing in their section is like: which mistake, and the key.
+    /// The unknown keys with no similar key in their section: the index of the mistake, and the
+    /// key.
     pub unrecognised: Vec<(usize, String)>,
 }
 
 impl Notes {
-    /// Whether the key was set, by whatever means.
+    /// Whether the key was set, in the file or by an override.
     pub fn is_set(&self, path: &str) -> bool {
         self.origins.contains_key(path)
     }
 
-    /// Whether nothing speaks against what these keys are believed to say: a default in the place of
-    /// a mistake contradicts others only by accident.
+    /// Whether the values of these keys can be trusted: no mistake was noted about them. A default
+    /// in place of a mistake would contradict others only by accident.
     pub fn are_sound(&self, paths: &[&str]) -> bool {
         let meets = |spoilt: &str, path: &str| {
             let within = |inner: &str, outer: &str| {
@@ -51,7 +51,8 @@ impl Notes {
             .all(|spoilt| paths.iter().all(|path| !meets(spoilt, path)))
     }
 
-    /// Says of each unrecognised pod where else a key of its name is.
+    /// Adds to the mistake about each unrecognised key the other sections that have a key of this
+    /// name.
     pub fn place_unrecognised(&mut self) {
         for (at, key) in std::mem::take(&mut self.unrecognised) {
             let elsewhere = self.known.iter().map(|known| &known.path);
@@ -63,7 +64,7 @@ impl Notes {
         }
     }
 
-    /// Notes a mistake about a key that is known. One that is missing is looked for in its section.
+    /// Notes a mistake about a known key. For a missing key the position is that of its section.
     pub fn refuse(&mut self, path: &str, found: impl Into<String>, fix: impl Into<String>) {
         let mut at = path;
         let origin = loop {
@@ -84,20 +85,21 @@ impl Notes {
     }
 }
 
-/// Joins two parts of a path; what is not a bare key in TOML is quoted.
+/// Joins two parts of a path. A part that is not a bare TOML key is quoted.
 pub(super) fn join(path: &str, key: &str) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
     let key = if !key.is_empty() && key.chars().all(bare) {
         key.to_owned()
     } else {
-        // JSON's escapes are all TOML's too; this one character JSON leaves as it is.
+        // JSON's escapes are valid in TOML; this character is the only one that TOML escapes and
+        // JSON does not.
         let quoted = serde_json::Value::from(key).to_string();
         quoted.replace('\u{7f}', "\\u007f")
     };
     join_dotted(path, &key)
 }
 
-/// Joins a path and a key that is a path already.
+/// Joins a path and a key that is already a path.
 pub(super) fn join_dotted(path: &str, key: &str) -> String {
     if path.is_empty() {
         key.to_owned()

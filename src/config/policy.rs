@@ -1,4 +1,5 @@
-//! The sections about seeing and deciding: how executors are watched, asked for and let go.
+//! The sections `[watch]`, `[poll]`, `[allocation]`, `[lifecycle]` and `[scheduling]`: how
+//! executors are observed, requested and deleted.
 
 use std::time::Duration;
 
@@ -7,10 +8,10 @@ use super::reader::Section;
 use super::sections::{DAY, HOUR, ms, secs};
 use super::strategy::{Gang, GangKind, Strategy};
 
-/// `[watch]`: being told of changes (spec W-1).
+/// `[watch]`: the watch on pods (spec W-1).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Watch {
-    /// Whether to watch at all (spec W-6).
+    /// Off only if the poll is on (spec W-6).
     pub enabled: bool,
 }
 
@@ -29,17 +30,17 @@ impl Watch {
     }
 }
 
-/// `[poll]`: asking for everything now and then (spec P-1).
+/// `[poll]`: periodic complete lists of pods (spec P-1).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Poll {
-    /// Whether to poll at all (spec P-3).
+    /// Off only if the watch is on (spec P-3).
     pub enabled: bool,
-    /// From the end of a poll to the next (spec P-2).
+    /// From the end of a poll to the start of the next (spec P-2).
     pub interval: Duration,
-    /// How many pods a page has.
+    /// The number of pods in a page.
     pub page_size: u32,
-    /// Whether the server may answer from its cache, as long as that is not older than what was
-    /// seen.
+    /// Whether the API server may answer from its cache, provided that this is not older than what
+    /// was seen.
     pub from_cache: bool,
 }
 
@@ -66,13 +67,13 @@ impl Poll {
     }
 }
 
-/// What may be chosen to go when there are too many (spec A-41).
+/// Which executors may be deleted when there are too many (spec A-41).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ScaleDown {
-    /// Those that do not run yet, then those that do.
+    /// Pending executors first, then running ones.
     #[default]
     Running,
-    /// Only those that do not run yet.
+    /// Only pending executors.
     PendingOnly,
 }
 
@@ -83,37 +84,38 @@ impl Choice for ScaleDown {
     ];
 }
 
-/// `[allocation]`: how executors are asked for and let go.
+/// `[allocation]`: how executors are requested and scaled down.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allocation {
-    /// From round to round when nothing happens (spec S-21).
+    /// The interval between rounds when nothing changes (spec S-21).
     pub interval: Duration,
-    /// From a change after a quiet time to its round (spec S-21).
+    /// The delay from a change after a quiet period to its round (spec S-21).
     pub quiet_latency: Duration,
-    /// From round to round under steady change (spec S-21).
+    /// The least interval between rounds under constant change (spec S-21).
     pub min_gap: Duration,
     /// The most requests that one round decides on (spec A-3).
     pub batch_size: u32,
-    /// The most requests, and apart from them the most deletes, under way at once (spec A-6, L-11).
+    /// The most requests in flight at once. The same limit applies separately to deletes (spec A-6,
+    /// L-11).
     pub max_in_flight: u32,
-    /// The most requests in a second; `None`: no limit (spec A-3).
+    /// The most requests per second. `None`: no limit (spec A-3).
     pub max_rate: Option<u32>,
-    /// How long the outcome of a request may stay unknown before it is looked up (spec A-14).
+    /// How long the outcome of a request may stay unknown before the pod is looked up (spec A-14).
     pub creation_timeout: Duration,
-    /// The most live executors that do not run yet, over all profiles; `None`: no limit (spec A-4).
+    /// The most pending executors over all profiles. `None`: no limit (spec A-4).
     pub max_pending: Option<u32>,
-    /// How long an executor may wait to run; `None`: without end (spec A-50).
+    /// How long an executor may stay pending. `None`: forever (spec A-50).
     pub pending_timeout: Option<Duration>,
-    /// How long an executor may wait for what does not come by itself (spec A-51).
+    /// How long an executor may stay in a state that does not resolve by itself, such as a failed
+    /// image pull (spec A-51).
     pub stuck_after: Duration,
-    /// How long an executor that has to register may run before it has (spec A-52).
+    /// How long an executor that has to register may run unregistered (spec A-52).
     pub registration_timeout: Duration,
-    /// How long an executor, or a lower target, has to stand before one is chosen to go
-    /// (spec ).
+    /// How long an executor must have existed, or a target must have been lower, before an executor
+    /// is scaled down (spec ).
     pub cancel_delay: Duration,
-    /// What may be chosen to go.
     pub scale_down: ScaleDown,
-    /// Who makes the pods (spec A-80).
+    /// What creates the pods (spec A-80).
     pub strategy: Strategy,
 }
 
@@ -167,15 +169,14 @@ impl Allocation {
 /// `[lifecycle]`: what is done about executors that end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lifecycle {
-    /// From round to round when nothing happens (spec S-21).
+    /// The interval between rounds when nothing changes (spec S-21).
     pub interval: Duration,
-    /// How many changes may wait for a round before they are merged, an executor's to one
-    /// (spec S-23).
+    /// How many changes may wait for a round before the changes of each executor are merged into
+    /// one (spec S-23).
     pub max_buffered: u32,
-    /// Whether pods that have finished are deleted; otherwise they are kept, labelled inactive
-    /// (spec L-2).
+    /// Whether finished pods are deleted. Otherwise they are kept and labelled inactive (spec L-2).
     pub delete_on_termination: bool,
-    /// Whether any container that fails makes the executor a failed one (spec E-12).
+    /// Whether the failure of any container makes the executor fail (spec E-12).
     pub check_all_containers: bool,
 }
 
@@ -202,13 +203,14 @@ impl Lifecycle {
     }
 }
 
-/// `[scheduling]`: executors that are of use only together (spec B-20).
+/// `[scheduling]`: gang scheduling (spec B-20).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scheduling {
-    /// Whether an application can do nothing with fewer executors of a profile than its `min_executors`, and which
-    /// scheduler is told of that (spec A-82).
+    /// Whether a profile's executors are of no use below `min_executors`, and which scheduler
+    /// enforces that (spec A-82).
     pub gang: Gang,
-    /// They have so long to come together; then those that wait make room for a while.
+    /// How long a gang may take to become complete. After that its pending executors are deleted
+    /// for a while, to make room for others.
     pub gang_timeout: Duration,
 }
 

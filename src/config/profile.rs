@@ -1,4 +1,4 @@
-//! The shapes of executors (spec K-5).
+//! The section `[profiles.NAME]`: the shape of a profile's executors (spec K-5).
 
 mod env;
 mod placement;
@@ -28,25 +28,23 @@ pub use tolerations::{TaintEffect, Toleration, TolerationOperator};
 pub(super) use volumes::OWN_VOLUMES;
 pub use volumes::{Medium, Volume, VolumeSource};
 
-/// More executors of one profile nobody can mean.
+/// An upper bound that catches typing errors.
 pub const MOST_EXECUTORS: u32 = 100_000;
 
 /// The profile that always exists.
 pub const DEFAULT_PROFILE: &str = "default";
 
-/// When an image is pulled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PullPolicy {
-    /// At each start, where the node's is another one.
+    /// At every start, unless the node's image is the same.
     Always,
-    /// Where the node has none of that name.
     IfNotPresent,
-    /// Never: the node has to have it.
+    /// Never; the image must be on the node.
     Never,
 }
 
 impl PullPolicy {
-    /// The word that Kubernetes has for it.
+    /// The name of the policy in Kubernetes.
     pub fn as_str(self) -> &'static str {
         word_of(self)
     }
@@ -63,82 +61,74 @@ impl Choice for PullPolicy {
 /// `[profiles.NAME]`: one shape of executor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profile {
-    /// How many executors of it are wanted at the start.
+    /// The initial target.
     pub executors: u32,
-    /// How many pieces of work one of them does at a time, for autoscaling.
+    /// How many tasks an executor runs at the same time, for autoscaling.
     pub slots: u32,
-    /// Autoscaling wants no fewer, and a gang is so many (`scheduling.gang`).
+    /// The lower limit of autoscaling, and the size of the gang (`scheduling.gang`).
     pub min_executors: u32,
-    /// Nobody can want more.
+    /// The upper limit of every target.
     pub max_executors: u32,
-    /// The most of it that are live and do not run yet; `None`: no limit (spec A-4).
+    /// The most pending executors of the profile. `None`: no limit (spec A-4).
     pub max_pending: Option<u32>,
-    /// What its pods are made from before all that follows (spec K-1).
+    /// The pod template; the keys below override it (spec K-1).
     pub template: Option<PodTemplate>,
-    /// The labels of its pods beside boatswain's own.
+    /// Labels of the pods, in addition to boatswain's own.
     pub labels: BTreeMap<String, String>,
-    /// The annotations of its pods beside boatswain's own.
+    /// Annotations of the pods, in addition to boatswain's own.
     pub annotations: BTreeMap<String, String>,
-    /// The container's image. A Kubernetes cluster needs one; the embedded one has no use for it.
+    /// The container's image. Required in a Kubernetes cluster, unused in the embedded one.
     pub image: Option<String>,
-    /// When it is pulled; `None`: as Kubernetes has it.
+    /// `None`: the default of Kubernetes.
     pub pull_policy: Option<PullPolicy>,
-    /// The Secrets that registries are spoken to with.
+    /// The Secrets with credentials for image registries.
     pub pull_secrets: Vec<String>,
-    /// The program and what comes before `args`; empty: the image's own.
+    /// The program and the arguments that come before `args`; empty: the image's own.
     pub command: Vec<String>,
     /// The program's arguments; empty: the image's own.
     pub args: Vec<String>,
-    /// Environment variables.
     pub env: BTreeMap<String, EnvValue>,
-    /// What is run in the container before it is told to end.
+    /// The preStop hook: a command that is run in the container before it is terminated.
     pub pre_stop: Vec<String>,
-    /// The cores that are asked for.
+    /// The request, in cores.
     pub cpu: Option<Quantity>,
-    /// The cores that it may use at most.
+    /// The limit, in cores.
     pub cpu_limit: Option<Quantity>,
-    /// The bytes of memory that are asked for, without what comes on top.
+    /// The request, in bytes, without the overhead.
     pub memory: Option<Quantity>,
-    /// The bytes of memory beyond which it is killed.
+    /// The limit, in bytes, beyond which the container is killed.
     pub memory_limit: Option<Quantity>,
-    /// So much of `memory` is asked for on top, in thousandths …
+    /// The overhead that is added to the request for memory, in thousandths of `memory`.
     pub memory_overhead_factor: u32,
-    /// … and at least so many bytes.
+    /// The least overhead, in bytes.
     pub memory_overhead_min: Option<Quantity>,
-    /// The bytes of the node's disk that are asked for.
+    /// The request, in bytes.
     pub ephemeral_storage: Option<Quantity>,
-    /// The bytes of the node's disk beyond which it is evicted.
+    /// The limit, in bytes, beyond which the pod is evicted.
     pub ephemeral_storage_limit: Option<Quantity>,
-    /// Other resources, such as GPUs: so many are asked for, and granted.
+    /// Extended resources such as GPUs; request and limit are the same.
     pub resources: BTreeMap<String, Quantity>,
-    /// What is mounted in the container.
     pub volumes: Vec<Volume>,
-    /// The labels that a node has to have.
     pub node_selector: BTreeMap<String, String>,
-    /// The taints that a node may have.
     pub tolerations: Vec<Toleration>,
-    /// Which nodes and which neighbours it is to have, as Kubernetes has it.
+    /// The pod's affinity, with the fields that Kubernetes defines.
     pub affinity: Option<Json>,
-    /// Over what its executors are spread evenly.
     pub topology_spread: Vec<Spread>,
-    /// Its priority; `None`: the cluster's default.
+    /// `None`: the cluster's default.
     pub priority_class: Option<String>,
-    /// What runs its containers; `None`: the cluster's default.
+    /// `None`: the cluster's default.
     pub runtime_class: Option<String>,
-    /// Who finds it a node; `None`: the cluster's own scheduler.
+    /// `None`: the cluster's default scheduler.
     pub scheduler_name: Option<String>,
-    /// What has to be lifted before it is given a node.
     pub scheduling_gates: Vec<String>,
-    /// The account that it acts as; `None`: the namespace's default.
+    /// `None`: the namespace's default.
     pub service_account: Option<String>,
-    /// What it may do to its node and to the cluster.
     pub security: Security,
-    /// How dear it is: the cheaper ones go first (spec A-40).
+    /// Executors with lower costs are deleted first (spec A-40).
     pub deletion_cost: Option<i32>,
-    /// The claims on volumes that each of its executors has.
     pub claims: Vec<Claim>,
-    /// How long it may take to exit once told to; whole seconds, at least one: with none, a pod is
-    /// gone from the API while its process still runs.
+    /// How long the pod may take to exit after SIGTERM, in whole seconds. At least one: with zero,
+    /// a pod disappears from the API while its process is still running.
     pub termination_grace: Duration,
 }
 
@@ -234,7 +224,6 @@ const RESOURCE: KeyRule = (
 );
 
 impl Profile {
-    /// Reads one.
     pub(super) fn read(s: &mut Section<'_>, name: &str) -> Self {
         if !is_dns_label(name, 63) {
             s.refuse_whole(
@@ -312,7 +301,7 @@ impl Profile {
         profile
     }
 
-    /// The bytes of memory that are asked for: `memory`, and what comes on top (spec K-5).
+    /// The request for memory, in bytes: `memory` and the overhead (spec K-5).
     pub fn memory_request(&self) -> Option<u64> {
         let base = self.memory.as_ref()?.bytes();
         let least = self.memory_overhead_min.as_ref().map_or(0, Quantity::bytes);
@@ -359,10 +348,11 @@ impl Profile {
     }
 }
 
-/// What has keys of its own.
+/// Resources that have keys of their own and are refused in `resources`.
 const KEYS_OF_THEIR_OWN: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 
-/// Kubernetes refuses a request above its limit; so it is refused at the start (spec K-5).
+/// Refuses a request above its limit when the driver starts, because Kubernetes would refuse every
+/// pod (spec K-5).
 fn refuse_above(
     s: &mut Section<'_>,
     key: &str,
@@ -380,7 +370,7 @@ fn refuse_above(
     }
 }
 
-/// Names that boatswain sets itself (spec K-4) cannot be set here.
+/// Whether the name is valid and not one that boatswain sets itself (spec K-4).
 fn is_executor_env(name: &str) -> bool {
     is_env_name(name) && !name.starts_with("BOATSWAIN_")
 }

@@ -1,7 +1,7 @@
-//! Takes the tree apart, key by key. What is asked for is what is known: an unknown key, and the
-//! list of all keys with their defaults (spec C-5), both follow from the reading itself, so that
-//! they cannot disagree with it; so does what applies in the end (spec C-4). A mistake is noted and
-//! the default taken, so that all mistakes are found at once (spec C-2).
+//! Takes the parsed tree apart, key by key. The list of known keys with their defaults (spec C-5),
+//! the detection of unknown keys, and the effective values (spec C-4) all follow from what the code
+//! reads, so they cannot diverge from it. After a mistake the default is used and reading goes on,
+//! so that all mistakes are found at once (spec C-2).
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,21 +15,20 @@ use super::notes::{Notes, join, join_dotted};
 use super::template::{BadTemplate, PodTemplate};
 use crate::model::ProfileName;
 
-/// A key that the configuration has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownKey {
-    /// Its full path; `NAME` stands for a profile's name.
+    /// The full path, in which `NAME` stands for a profile's name.
     pub path: String,
-    /// Its default, as TOML; `None` where there is none.
+    /// The default as TOML; `None`: there is none.
     pub default: Option<String>,
 }
 
-/// A section being read.
+/// A section that is being read.
 pub(super) struct Section<'n> {
     notes: &'n mut Notes,
-    /// Its path; empty for the whole file.
+    /// The section's path; empty for the whole file.
     path: String,
-    /// Its path as [`KnownKey`] has it.
+    /// The section's path as in [`KnownKey`].
     known_path: String,
     table: BTreeMap<String, Node>,
     asked: Vec<&'static str>,
@@ -51,14 +50,14 @@ impl<'n> Section<'n> {
         }
     }
 
-    /// Reads a section in this one.
+    /// Reads a subsection.
     pub fn section<T>(&mut self, key: &'static str, read: impl FnOnce(&mut Section<'_>) -> T) -> T {
         let node = self.take(key);
         self.inner(key, key, node, read)
     }
 
-    /// Reads the profiles in the section `key`, whatever they are called; `names` are read also
-    /// where they are missing.
+    /// Reads all profiles in the section `key`. The profiles in `names` are read even if the file
+    /// does not have them.
     pub fn profiles<T>(
         &mut self,
         key: &'static str,
@@ -81,7 +80,7 @@ impl<'n> Section<'n> {
         })
     }
 
-    /// `key` as it stands in a path, quoted where it has to be.
+    /// `key` is the path's component, quoted if necessary.
     fn inner<T>(
         &mut self,
         key: &str,
@@ -124,7 +123,7 @@ impl<'n> Section<'n> {
         value
     }
 
-    /// A key that has a default.
+    /// Reads a key with a default.
     pub fn value<K: Kind>(&mut self, key: &'static str, kind: K, default: K::Out) -> K::Out {
         self.know(key, Some(kind.show(&default)));
         let value = self.read(key, &kind).unwrap_or(default);
@@ -132,7 +131,7 @@ impl<'n> Section<'n> {
         value
     }
 
-    /// A key that may be left out.
+    /// Reads an optional key.
     pub fn option<K: Kind>(&mut self, key: &'static str, kind: K) -> Option<K::Out> {
         self.know(key, None);
         let value = self.read(key, &kind);
@@ -140,7 +139,7 @@ impl<'n> Section<'n> {
         value
     }
 
-    /// A list, empty by default.
+    /// Reads a list, empty by default.
     pub fn list<K: Kind>(&mut self, key: &'static str, kind: K) -> Vec<K::Out> {
         let allowed = format!("a list, each of it {}", kind.allowed());
         self.know(key, Some("[]".to_owned()));
@@ -163,7 +162,7 @@ impl<'n> Section<'n> {
         out
     }
 
-    /// A list of sections, empty by default. Reading one may fail; the mistake is then noted.
+    /// Reads a list of sections, empty by default. `read` returns `None` after noting a mistake.
     pub fn list_of_sections<T>(
         &mut self,
         key: &'static str,
@@ -197,7 +196,7 @@ impl<'n> Section<'n> {
         out
     }
 
-    /// A table from names to values, empty by default. `name` says what is wrong with a name.
+    /// Reads a table from names to values, empty by default. `name` says what is wrong with a name.
     pub fn table<K: Kind>(
         &mut self,
         key: &'static str,
@@ -251,7 +250,8 @@ impl<'n> Section<'n> {
         out
     }
 
-    /// The pod template in a file that the key names; what is wrong with it is noted as wrong with the key.
+    /// Reads the pod template in the file that the key names. Mistakes in it are noted as mistakes
+    /// about the key.
     pub fn template(
         &mut self,
         key: &str,
@@ -269,7 +269,7 @@ impl<'n> Section<'n> {
         }
     }
 
-    /// Whether a key of this section is given, be it wrong.
+    /// Whether a key of this section is set, with a valid value or not.
     pub fn is_set(&self, key: &str) -> bool {
         let path = join(&self.path, key);
         self.notes.is_set(&path)
@@ -297,7 +297,7 @@ impl<'n> Section<'n> {
         if let Some(value) = kind.read(&node.value) {
             return Some(value);
         }
-        // An override is a text that merely looks like a number or a flag.
+        // The override was parsed as a number or a flag, but the key takes a text.
         if let Origin::Override { raw, .. } = &node.origin
             && let Some(value) = kind.read(&Value::Text(raw.clone()))
         {
@@ -333,7 +333,7 @@ impl<'n> Section<'n> {
         }
     }
 
-    /// Notes what applies; `None`: nothing is set, and there is no default.
+    /// Notes the effective value. `None`: not set, and there is no default.
     fn show(&mut self, key: &str, value: Option<String>) {
         self.show_unless(is_secret(key), key, value);
     }
@@ -360,7 +360,7 @@ impl<'n> Section<'n> {
         self.table.remove(key)
     }
 
-    /// What nobody asked for does not exist.
+    /// Notes a mistake about every key that was not read: it is unknown.
     pub fn refuse_the_rest(&mut self) {
         for (key, node) in std::mem::take(&mut self.table) {
             let what = if matches!(node.value, Value::Table(_)) && self.path.is_empty() {

@@ -1,4 +1,5 @@
-//! The sections about executors that come and go by themselves: with demand, and one after the other (spec B-32, B-40).
+//! The sections `[autoscaling]` and `[roll]`: targets that follow demand, and rolling replacement
+//! (spec B-32, B-40).
 
 use std::time::Duration;
 
@@ -6,20 +7,19 @@ use super::kinds::{Choice, Flag, Text, Thousandths, one_of, span};
 use super::reader::Section;
 use super::sections::{DAY, HOUR, ms, secs};
 
-/// `[autoscaling]`: from what an application has to do to how many executors it gets (spec B-40 to B-42).
+/// `[autoscaling]`: how demand determines the number of executors (spec B-40 to B-42).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Autoscaling {
-    /// Whether targets follow demand.
     pub enabled: bool,
-    /// How many slots are wanted for each that has work, in thousandths.
+    /// The slots to provide for each task, in thousandths.
     pub ratio: u32,
-    /// How long more has to be wanted before the first step up.
+    /// How long demand must exceed supply before the first step up.
     pub backlog_timeout: Duration,
-    /// From one step to the next.
+    /// The interval between further steps up.
     pub sustained_timeout: Duration,
-    /// How long an executor has to have nothing to do before it goes.
+    /// How long an executor must be idle before it is removed.
     pub idle_timeout: Duration,
-    /// How long a demand stands that is not renewed.
+    /// How long a demand is valid unless it is renewed.
     pub demand_ttl: Duration,
 }
 
@@ -54,15 +54,15 @@ impl Autoscaling {
     }
 }
 
-/// Who is replaced next (spec B-32).
+/// Which executor is replaced next (spec B-32).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RollPolicy {
     /// The one with the lowest id.
     Id,
-    /// The one whose pod is the oldest.
+    /// The one with the oldest pod.
     #[default]
     Oldest,
-    /// The one whose figure is unlike the others'.
+    /// The one whose metric deviates most from the others'.
     Outlier,
 }
 
@@ -77,13 +77,13 @@ impl Choice for RollPolicy {
 /// `[roll]`: replacing one executor after the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Roll {
-    /// From one replacement to the next; nothing: none is replaced.
+    /// The interval between replacements; zero: executors are not replaced.
     pub interval: Duration,
-    /// Who is next.
     pub policy: RollPolicy,
-    /// What is compared, of what heartbeats have in `metrics`; only for the outlier.
+    /// For the outlier policy: the key in the `metrics` of heartbeats that is compared.
     pub metric: Option<String>,
-    /// How far from the median is unlike the others, in thousandths of a standard deviation.
+    /// For the outlier policy: the least deviation from the median, in thousandths of a standard
+    /// deviation.
     pub threshold: u32,
 }
 

@@ -1,5 +1,5 @@
-//! The sections about this process and its surroundings, each with its defaults. Every duration is what its key says; bounds
-//! are there to catch slips of the pen and amounts that no timer can hold.
+//! The sections about the application, the cluster, this process, the API and logs, with their
+//! defaults. The bounds of durations catch typing errors and values that timers cannot represent.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -23,23 +23,25 @@ pub(super) const fn secs(n: u64) -> Duration {
 pub(super) const HOUR: Duration = secs(3600);
 pub(super) const DAY: Duration = secs(24 * 3600);
 
-/// `[app]`: the application whose executors these are.
+/// `[app]`: the application that the executors belong to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct App {
-    /// Its id; `None`: the one in the application record, or a new one that is kept there (spec O-30).
+    /// `None`: the id in the application record, or else a new one that is stored there (spec
+    /// O-30).
     pub id: Option<AppId>,
-    /// Its name, for people; the names of its pods begin with it (spec K-7).
+    /// A human-readable name, from which the prefix of pod names is derived (spec K-7).
     pub name: String,
-    /// What every executor is told when it registers (spec B-1).
+    /// Properties that every executor receives when it registers (spec B-1).
     pub properties: BTreeMap<String, String>,
-    /// It is ready when so many in a hundred of the executors that were wanted at the start are there (spec B-20).
+    /// The application is ready when this percentage of the initial executors has registered (spec
+    /// B-20).
     pub min_registered_ratio: u32,
-    /// It is ready after so long, however many are there (spec B-20).
+    /// The application is ready after this time at the latest (spec B-20).
     pub max_wait: Duration,
-    /// So many executors it may have over its life; `None`: no limit (spec A-5).
+    /// The most executors over the application's life. `None`: no limit (spec A-5).
     pub max_executors: Option<u32>,
-    /// How long it may be silent before its executors are held; after twice as long it ends. `None`: for ever
-    /// (spec B-35).
+    /// The application is held after this time without a renewal, and ends after twice this time.
+    /// `None`: forever (spec B-35).
     pub ttl: Option<Duration>,
 }
 
@@ -88,10 +90,9 @@ impl App {
 /// Where the executors run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ClusterMode {
-    /// A Kubernetes cluster.
     #[default]
     Kubernetes,
-    /// The cluster inside this process (spec O-70).
+    /// The cluster embedded in this process (spec O-70).
     Embedded,
 }
 
@@ -102,23 +103,21 @@ impl Choice for ClusterMode {
     ];
 }
 
-/// `[cluster]`: which cluster, and how patient to be with it.
+/// `[cluster]`: which cluster to use, and timeouts for calls to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cluster {
-    /// Where the executors run.
     pub mode: ClusterMode,
-    /// The kubeconfig; `None`: the pod's service account, else the usual rules. Only for a
-    /// Kubernetes cluster.
+    /// Only for a Kubernetes cluster. `None`: the pod's service account, or else the usual lookup
+    /// of a kubeconfig.
     pub kubeconfig: Option<PathBuf>,
-    /// The kubeconfig's context; `None`: the current one. Only for a Kubernetes cluster.
+    /// The kubeconfig's context, only for a Kubernetes cluster. `None`: the current one.
     pub context: Option<String>,
-    /// The executors' namespace; `None`: the service account's or the context's.
+    /// The executors' namespace. `None`: that of the service account or the context.
     pub namespace: Option<String>,
-    /// How long one call may take; also what the server is told (spec A-11).
+    /// The timeout of one call, which is also sent to the server (spec A-11).
     pub request_timeout: Duration,
-    /// How long a connection may take to come up.
     pub connect_timeout: Duration,
-    /// How long the cluster may stay out of reach at the start (spec O-2).
+    /// How long the cluster may be unreachable at the start (spec O-2).
     pub start_timeout: Duration,
 }
 
@@ -161,7 +160,7 @@ pub enum EmbeddedNode {
     /// Each pod is a local process (spec O-73).
     #[default]
     Process,
-    /// Nothing runs; pods only pass through their states (spec O-73).
+    /// Nothing runs; pods only pass through their phases (spec O-73).
     Simulated,
 }
 
@@ -173,10 +172,9 @@ impl Choice for EmbeddedNode {
 /// `[embedded]`: the cluster inside this process; only for `cluster.mode = "embedded"`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Embedded {
-    /// What runs the pods.
     pub node: EmbeddedNode,
-    /// Where the processes' working directories and logs are; `None`: a new directory among the
-    /// temporary files. Only for processes.
+    /// Where the working directories and logs of the processes are, only for local processes.
+    /// `None`: a new temporary directory.
     pub state_dir: Option<PathBuf>,
     /// How long a simulated pod takes to start.
     pub start_delay: Duration,
@@ -196,9 +194,9 @@ impl Embedded {
 /// `[driver]`: this process.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Driver {
-    /// The pod that this process runs in; `None`: it runs in none.
+    /// The pod that this process runs in. `None`: it does not run in a pod.
     pub pod_name: Option<String>,
-    /// What jitter and new ids are drawn from; `None`: the system's randomness.
+    /// The seed for jitter and new ids. `None`: the system's randomness.
     pub seed: Option<u64>,
 }
 
@@ -215,13 +213,12 @@ impl Driver {
     }
 }
 
-/// Whose labels the executors bear (spec K-3).
+/// The scheme of the executors' labels (spec K-3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Labels {
-    /// boatswain's own.
     #[default]
     Boatswain,
-    /// Spark's, so that tools made for Spark go on working.
+    /// Spark's labels, so that tools made for Spark keep working.
     Spark,
 }
 
@@ -233,9 +230,8 @@ impl Choice for Labels {
 /// `[executors]`: what all executors have in common.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Executors {
-    /// What the names of all that is made begin with; `None`: made from `app.name` (spec K-7).
+    /// The prefix of the names of all objects. `None`: derived from `app.name` (spec K-7).
     pub pod_name_prefix: Option<String>,
-    /// Whose labels they bear.
     pub labels: Labels,
 }
 
@@ -255,12 +251,12 @@ impl Executors {
     }
 }
 
-/// `[api]`: how people and programs speak to the driver (spec O-50).
+/// `[api]`: the HTTP API for operators and clients (spec O-50).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Api {
-    /// Where it listens; `None`: nowhere.
+    /// `None`: the API is off.
     pub listen: Option<SocketAddr>,
-    /// The file of the tokens that are let in; needed where it listens.
+    /// The file with the accepted tokens; required where the API listens.
     pub token_file: Option<PathBuf>,
 }
 
@@ -273,15 +269,15 @@ impl Api {
     }
 }
 
-/// What a signal means (spec O-10).
+/// What SIGTERM and SIGINT do (spec O-10).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnSignal {
-    /// The latter where a successor is started in this process's place, the former otherwise.
+    /// `HandOver` where a successor is started in place of this process, otherwise `End`.
     #[default]
     Auto,
-    /// The application is over: its executors go.
+    /// End the application: its executors are deleted.
     End,
-    /// This process is over: its executors stay for a successor.
+    /// End only this process: its executors keep running for a successor.
     HandOver,
 }
 
@@ -296,9 +292,8 @@ impl Choice for OnSignal {
 /// `[shutdown]`: how this process stops.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shutdown {
-    /// What a signal means.
     pub on_signal: OnSignal,
-    /// How long the end may take (spec O-11).
+    /// How long the shutdown may take (spec O-11).
     pub grace: Duration,
 }
 
@@ -325,12 +320,13 @@ impl Choice for LogFormat {
     const ALL: &'static [(&'static str, Self)] = &[("json", Self::Json), ("pretty", Self::Pretty)];
 }
 
-/// `[log]`: what is logged, and how.
+/// `[log]`: the format and level of logs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Log {
-    /// How lines look; `None`: pretty on a terminal, else JSON.
+    /// `None`: pretty on a terminal, otherwise JSON.
     pub format: Option<LogFormat>,
-    /// The least level that is logged, or directives as `info,boatswain::actors::pod_allocator=debug`.
+    /// The least level that is logged, or directives such as
+    /// `info,boatswain::actors::pod_allocator=debug`.
     pub level: String,
 }
 

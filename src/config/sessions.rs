@@ -1,4 +1,5 @@
-//! `[backend]`: executors that speak to the driver, and how they are let go (spec B-1 to B-30, O-50); and `[adoption]`.
+//! The sections `[backend]` and `[adoption]`: sessions between executors and the driver, and how
+//! executors are ended (spec B-1 to B-30, O-50).
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -10,12 +11,12 @@ use super::names::{is_label_key, is_label_value};
 use super::reader::Section;
 use super::sections::{ClusterMode, DAY, HOUR, ms, secs};
 
-/// Whether executors have to announce themselves to count as working.
+/// Whether an executor has to register before it counts as working.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Registration {
-    /// An executor works when its pod runs.
+    /// An executor counts as working when its pod runs.
     Optional,
-    /// One that runs and does not register in time is replaced (spec A-52).
+    /// A running executor that does not register in time is replaced (spec A-52).
     Required,
 }
 
@@ -24,12 +25,12 @@ impl Choice for Registration {
         &[("optional", Self::Optional), ("required", Self::Required)];
 }
 
-/// How an executor proves which one it is (spec O-50).
+/// How an executor proves its identity (spec O-50).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Auth {
-    /// By a token in its environment, made of a key that the driver has.
+    /// By a token in its environment, which is derived from a key of the driver's.
     Derived,
-    /// By a service account's token that is bound to its pod.
+    /// By a service account token that is bound to its pod.
     Kubernetes,
 }
 
@@ -38,28 +39,29 @@ impl Choice for Auth {
         &[("derived", Self::Derived), ("kubernetes", Self::Kubernetes)];
 }
 
-/// How executors speak to the driver.
+/// The sessions between executors and the driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sessions {
-    /// Where the driver listens for executors; `None`: nowhere.
+    /// `None`: the driver does not accept sessions.
     pub listen: Option<SocketAddr>,
-    /// Where executors reach it; `None`: at the address where it listens.
+    /// The URL that executors connect to. `None`: the address of the listener.
     pub url: Option<String>,
-    /// The labels of the driver's pod, by which a headless Service finds it; empty: there is none (spec K-9).
+    /// The labels of the driver's pod that a headless Service selects; empty: no Service is created
+    /// (spec K-9).
     pub service_selector: BTreeMap<String, String>,
-    /// Whether executors have to announce themselves; `None`: where the driver listens.
+    /// `None`: required where the driver listens for sessions.
     pub registration: Option<Registration>,
-    /// How executors prove who they are; `None`: by derived tokens in the embedded cluster, else as Kubernetes does.
+    /// `None`: derived tokens in the embedded cluster, otherwise service account tokens.
     pub auth: Option<Auth>,
-    /// The file of the key that derived tokens are made of; `None`: a new one each start.
+    /// The file of the key that tokens are derived from. `None`: a new key at each start.
     pub key_file: Option<PathBuf>,
-    /// From one heartbeat to the next.
     pub heartbeat_interval: Duration,
-    /// Without a sign of life for so long an executor is given up.
+    /// An executor that is silent for this long is lost.
     pub heartbeat_timeout: Duration,
-    /// A lost connection has so long to be explained.
+    /// How long the reason for a lost connection may take to become known.
     pub loss_reason_timeout: Duration,
-    /// More silent executors than so many in a hundred at the same time, and the driver doubts itself.
+    /// If more than this percentage of executors is silent at the same time, the driver doubts its
+    /// own network path.
     pub mass_loss: u32,
 }
 
@@ -125,7 +127,7 @@ impl Sessions {
         }
     }
 
-    /// Whether executors have to announce themselves, when nothing else is said: where they can.
+    /// The configured value, or else: required where the driver listens.
     pub fn registration(&self) -> Registration {
         self.registration.unwrap_or(match self.listen {
             Some(_) => Registration::Required,
@@ -133,13 +135,13 @@ impl Sessions {
         })
     }
 
-    /// The port at which a Service leads to the driver, where there is to be one (spec K-9).
+    /// The port of the Service that leads to the driver, if one is to be created (spec K-9).
     pub fn service_port(&self) -> Option<u16> {
         let port = self.listen.map(|address| address.port());
         port.filter(|port| *port != 0 && !self.service_selector.is_empty())
     }
 
-    /// How executors of such a cluster prove who they are.
+    /// The configured value, or else the default for the cluster's mode.
     pub fn auth(&self, mode: ClusterMode) -> Auth {
         self.auth.unwrap_or(match mode {
             ClusterMode::Embedded => Auth::Derived,
@@ -148,16 +150,15 @@ impl Sessions {
     }
 }
 
-/// `[backend]`: what executors have to do with the driver.
+/// `[backend]`: how the driver works with executors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backend {
-    /// How executors speak to the driver.
     pub sessions: Sessions,
-    /// How long one that is killed may take (spec B-28).
+    /// How long a killed executor may take to exit (spec B-28).
     pub kill_grace: Duration,
-    /// How long one that is decommissioned may take (spec B-30).
+    /// How long a decommissioned executor may take to finish (spec B-30).
     pub decommission_timeout: Duration,
-    /// The label of a pod whose executor is decommissioned, as `key=value` (spec L-12).
+    /// The label, as `key=value`, of the pods of decommissioned executors (spec L-12).
     pub decommission_label: String,
 }
 
@@ -194,10 +195,11 @@ impl Backend {
     }
 }
 
-/// `[adoption]`: executors that were there before this driver.
+/// `[adoption]`: executors of an earlier driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Adoption {
-    /// So long none of them is given up for want of a session (spec O-31, A-44).
+    /// How long after the start adopted executors may lack a session without being lost (spec O-31,
+    ///
     pub grace: Duration,
 }
 

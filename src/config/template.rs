@@ -1,4 +1,5 @@
-//! A pod template: a file in YAML with a pod as Kubernetes has it, of which executors are made (spec K-1, K-2).
+//! Reads pod templates: YAML files with a Kubernetes pod that executors are built from (spec K-1,
+//! K-2).
 
 use std::fs;
 use std::io::Read;
@@ -12,37 +13,36 @@ use super::names::EXECUTOR_CONTAINER;
 use super::profile::OWN_VOLUMES;
 use super::typed::{self, Misfit};
 
-/// More is no template: an object in Kubernetes is not larger than that.
+/// A larger file cannot be a template: it exceeds the size of a Kubernetes object.
 const LARGEST: u64 = 1 << 20;
 
-/// A file of which executors are made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodTemplate {
-    /// Where it is, as it was named.
+    /// The path as the user gave it.
     pub path: PathBuf,
-    /// Its `metadata` and `spec`, of which every field is one that Kubernetes has; the executor's container is called
-    /// `executor` in it. `None`: the file was not looked at.
+    /// The template's `metadata` and `spec`, checked against the Kubernetes schema, with the
+    /// executor's container renamed to `executor`. `None`: the file was not read.
     pub pod: Option<Json>,
-    /// The executor's container as the file calls it, where it has one of another name.
+    /// The executor's container's name in the file, if it was renamed.
     pub container: Option<String>,
 }
 
 impl PodTemplate {
-    /// The executor's container in it.
+    /// The executor's container.
     pub fn executor(&self) -> Option<&Json> {
         let containers = self.pod.as_ref()?.pointer("/spec/containers")?.as_array()?;
         let is_executor = |container: &&Json| name_of(container) == EXECUTOR_CONTAINER;
         containers.iter().find(is_executor)
     }
 
-    /// How long its pods may take to exit; at least a second, as in the configuration.
+    /// The termination grace period; at least a second, as in the configuration.
     pub(super) fn termination_grace(&self) -> Option<Duration> {
         let spec = self.pod.as_ref()?.get("spec")?;
         let seconds = spec.get("terminationGracePeriodSeconds")?.as_u64()?;
         Some(Duration::from_secs(seconds.max(1)))
     }
 
-    /// Whether the executor's container may have this field: it has, or nobody has looked.
+    /// Whether the executor's container may have this field: it does, or the file was not read.
     pub(super) fn may_have(&self, field: &str) -> bool {
         self.pod.is_none()
             || self
@@ -50,7 +50,7 @@ impl PodTemplate {
                 .is_some_and(|executor| executor.get(field).is_some())
     }
 
-    /// The keys of this map of the metadata: `labels` or `annotations`.
+    /// The keys of a map in the metadata: `labels` or `annotations`.
     pub(super) fn keys_of(&self, map: &str) -> Vec<&str> {
         let metadata = self.pod.as_ref().and_then(|pod| pod.pointer("/metadata"));
         let map = metadata.and_then(|metadata| metadata.get(map)?.as_object());
@@ -61,24 +61,23 @@ impl PodTemplate {
     }
 }
 
-/// What is done about templates that a configuration names.
+/// How the pod templates that a configuration names are handled.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) enum Templates {
-    /// They are read; a relative path begins at this directory.
+    /// They are read. Relative paths are relative to this directory.
     Beside(PathBuf),
-    /// They are not looked at.
+    /// They are not read.
     #[default]
     Unread,
-    /// There may be none.
+    /// They are refused.
     Refused,
 }
 
-/// Why a template cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct BadTemplate {
     /// What is wrong, and where in the file.
     pub found: String,
-    /// What to do.
+    /// How to fix it.
     pub fix: String,
 }
 
@@ -90,7 +89,8 @@ impl BadTemplate {
 }
 
 impl Templates {
-    /// The template in this file; `container` is the executor's, where that is said.
+    /// Reads the template in this file. `container` is the name of the executor's container, if the
+    /// configuration gives it.
     pub(super) fn read(
         &self,
         path: PathBuf,
@@ -151,7 +151,8 @@ fn text_of(file: &Path) -> Result<String, String> {
     }
 }
 
-/// What the text says, in the form of [`PodTemplate::pod`], and what it calls the executor's container.
+/// Parses a template. Returns it in the form of [`PodTemplate::pod`], with the original name of the
+/// executor's container.
 pub(super) fn understood(
     text: &str,
     container: Option<&str>,
@@ -223,7 +224,8 @@ fn list<'a>(pod: &'a Json, path: &str) -> &'a [Json] {
         .map_or(&[], Vec::as_slice)
 }
 
-/// Has the executor's container be called so: the one that is named, else the one that is called so, else the first.
+/// Renames the executor's container to `executor`: the one named in the configuration, or else the
+/// one already called so, or else the first.
 fn choose(pod: &mut Json, named: Option<&str>) -> Result<Option<String>, BadTemplate> {
     let containers = list(pod, "/spec/containers");
     let place = |name: &str| {
@@ -270,7 +272,8 @@ fn choose(pod: &mut Json, named: Option<&str>) -> Result<Option<String>, BadTemp
     Ok((!was.is_empty() && was != EXECUTOR_CONTAINER).then_some(was))
 }
 
-/// Whatever is boatswain's own to say (spec K-2); labels are looked at where it is known whose they are.
+/// Fields that only boatswain may set (spec K-2). Labels are checked elsewhere, where the label
+/// scheme is known.
 fn owned(pod: &Json) -> Vec<BadTemplate> {
     let mut wrong = Vec::new();
     let mut refuse = |path: String, fix: &str| {
@@ -323,7 +326,7 @@ fn owned(pod: &Json) -> Vec<BadTemplate> {
     wrong
 }
 
-/// What is null is left out, as in Kubernetes.
+/// Nulls count as absent, as in Kubernetes.
 fn without_nulls(value: &mut Json) {
     match value {
         Json::Object(fields) => {
@@ -335,7 +338,7 @@ fn without_nulls(value: &mut Json) {
     }
 }
 
-/// Kubernetes takes a number for a quantity; its type has texts.
+/// Kubernetes accepts a number as a quantity; the Rust type has only texts.
 fn quantities_as_text(value: &mut Json) {
     match value {
         Json::Object(fields) => {

@@ -1,4 +1,4 @@
-//! What the configuration is, from a file's text to a [`Config`].
+//! Tests of reading the configuration, from a file's text to a [`Config`].
 
 mod claims;
 mod convert;
@@ -15,24 +15,24 @@ use std::time::Duration;
 
 use super::*;
 
-/// A file that is complete.
+/// The shortest complete file.
 const LEAST: &str = "[profiles.default]\nimage = \"engine:1\"\n";
 
 fn read(text: &str) -> Result<Config, ConfigError> {
     Config::from_toml(text, "a.toml", [], &[])
 }
 
-/// Reads a file that is complete but for what is added at its beginning.
+/// Reads [`LEAST`] with this text before it.
 fn with(text: &str) -> Result<Config, ConfigError> {
     read(&format!("{text}\n{LEAST}"))
 }
 
-/// Reads a file that is complete, with what is added to its one profile.
+/// Reads [`LEAST`] with this text added to its profile.
 fn with_profile(text: &str) -> Result<Config, ConfigError> {
     read(&format!("{LEAST}{text}"))
 }
 
-/// What comes from the environment, and from the command line.
+/// The overrides from the environment and from the command line.
 fn overrides(env: &[(&str, &str)], sets: &[&str]) -> (Vec<(String, String)>, Vec<String>) {
     let env = env
         .iter()
@@ -46,7 +46,7 @@ fn overridden(env: &[(&str, &str)], sets: &[&str]) -> Result<Config, ConfigError
     Config::from_toml(LEAST, "a.toml", env, &sets)
 }
 
-/// The message that a file is refused with.
+/// The error message with which a file is refused.
 fn refused(text: &str) -> String {
     match read(text) {
         Ok(_) => panic!("accepted:\n{text}"),
@@ -54,12 +54,13 @@ fn refused(text: &str) -> String {
     }
 }
 
-/// The keys of all mistakes, in the order in which they are told.
+/// The keys of all mistakes, in the order in which they are reported.
 fn keys(error: &ConfigError) -> Vec<&str> {
     error.mistakes.iter().map(|m| m.key.as_str()).collect()
 }
 
-/// What was read is refused for one mistake: with this key, and with this in the message, which is handed back.
+/// Asserts that exactly one mistake was found, with this key and this text in the message. Returns
+/// the message.
 fn assert_refused<T: fmt::Debug>(
     read: Result<T, ConfigError>,
     text: &str,

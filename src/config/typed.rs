@@ -1,4 +1,4 @@
-//! Parts of a pod that are written as Kubernetes has them, held against Kubernetes' own types.
+//! Checks parts of a pod that are written in Kubernetes' own notation against its schema.
 
 use std::fmt;
 
@@ -8,12 +8,11 @@ use serde_json::{Map, Value as Json};
 
 use super::document::Value;
 
-/// Why something is not what it has to be.
+/// Why a value does not fit the schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Misfit {
-    /// Where in it; empty: all of it.
+    /// The path within the value; empty: the whole value.
     pub path: String,
-    /// What is wrong there.
     pub why: String,
 }
 
@@ -26,7 +25,7 @@ impl fmt::Display for Misfit {
     }
 }
 
-/// What keeps this from being a `T`: a value of another type, or a field that there is not.
+/// The first reason why this is not a `T`: a wrong type, or an unknown field.
 pub(super) fn misfit<T: DeserializeOwned + Serialize>(given: &Json) -> Option<Misfit> {
     let read: T = match serde_path_to_error::deserialize(given) {
         Ok(read) => read,
@@ -38,7 +37,7 @@ pub(super) fn misfit<T: DeserializeOwned + Serialize>(given: &Json) -> Option<Mi
             });
         }
     };
-    // What the type has no field for is not in what it is written as.
+    // A field that the type does not have is lost when the value is serialised again.
     let kept = serde_json::to_value(read).ok()?;
     let path = unknown(given, &kept, String::new())?;
     let why = "Kubernetes has no such field".to_owned();
@@ -66,7 +65,8 @@ fn unknown(given: &Json, kept: &Json, path: String) -> Option<String> {
     }
 }
 
-/// A value of the configuration as JSON; `None` where it is a date, or a number that JSON has not.
+/// Converts a value of the configuration to JSON. `None`: it is a date, or a number that JSON
+/// cannot represent.
 pub(super) fn json(value: &Value) -> Option<Json> {
     Some(match value {
         Value::Text(text) => Json::from(text.as_str()),

@@ -1,31 +1,30 @@
-//! Amounts as Kubernetes writes them: `500m`, `2`, `512Mi` (spec C-1, K-5).
+//! Kubernetes quantities: `500m`, `2`, `512Mi` (spec C-1, K-5).
 
 use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
-/// Thousandths of a thousandth of a thousandth: what Kubernetes counts in.
+/// The number of 10⁻⁹ units in one: the precision of Kubernetes.
 const NANOS: u128 = 1_000_000_000;
 
-/// An amount of cpu (in cores) or memory (in bytes). Keeps the text that it was written as, which
-/// is what the pod gets; equal amounts are equal however they are written.
+/// An amount of CPU (in cores) or memory (in bytes). It keeps the text that it was written as,
+/// which goes into the pod. Equal amounts compare equal however they are written.
 #[derive(Debug, Clone)]
 pub struct Quantity {
     text: String,
-    /// The amount in 10⁻⁹ units, rounded up as Kubernetes does.
+    /// The amount in 10⁻⁹ units, rounded up as in Kubernetes.
     nanos: u128,
 }
 
-/// Why a text is no quantity.
+/// Why a text is not a quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
-    /// It does not begin with a number.
     #[error("not a number with a unit")]
     Number,
-    /// What follows the number is no unit of Kubernetes'.
+    /// The suffix is not a unit of Kubernetes.
     #[error("not a unit: none, n, u, m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi or Ei")]
     Unit,
-    /// It is beyond 2⁶³ - 1.
+    /// The amount is above 2⁶³ - 1.
     #[error("too large")]
     TooLarge,
 }
@@ -36,7 +35,7 @@ impl Quantity {
         u64::try_from(self.nanos.div_ceil(NANOS)).unwrap_or(u64::MAX)
     }
 
-    /// The amount in thousandths, rounded up: millicores for cpu.
+    /// The amount in thousandths, rounded up: millicores for CPU.
     pub fn millis(&self) -> u64 {
         u64::try_from(self.nanos.div_ceil(NANOS / 1000)).unwrap_or(u64::MAX)
     }
@@ -68,7 +67,7 @@ impl FromStr for Quantity {
         if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {
             return Err(QuantityError::Number);
         }
-        // Zeros at the end of a fraction say nothing and would only use up digits.
+        // Trailing zeros of the fraction do not change the amount but could overflow the digits.
         let fraction = fraction.trim_end_matches('0');
         let digits = format!("0{whole}{fraction}");
         let digits: u128 = digits.parse().map_err(|_| QuantityError::TooLarge)?;
@@ -85,11 +84,11 @@ impl FromStr for Quantity {
     }
 }
 
-/// What one of a unit is worth.
+/// The factor of a unit.
 enum Scale {
-    /// 2 to the power.
+    /// A power of 2.
     Two(u32),
-    /// 10 to the power.
+    /// A power of 10.
     Ten(i32),
 }
 
@@ -113,14 +112,15 @@ fn scale_of(unit: &str) -> Option<Scale> {
         "Ei" => Scale::Two(60),
         _ => {
             let exponent = unit.strip_prefix(['e', 'E'])?;
-            // More is beyond every amount there is, and would only make the arithmetic long.
+            // Larger exponents are out of range for every amount and would only make the arithmetic
+            // slow.
             let exponent: i32 = exponent.parse().ok()?;
             Scale::Ten(exponent.clamp(-60, 60))
         }
     })
 }
 
-/// `digits` × scale × 10⁹ / 10^`places`, rounded up; `None` where it does not fit.
+/// `digits` × scale × 10⁹ / 10^`places`, rounded up. `None`: the result does not fit.
 fn scaled(digits: u128, scale: Scale, places: u32) -> Option<u128> {
     if digits == 0 {
         return Some(0);
@@ -135,7 +135,7 @@ fn scaled(digits: u128, scale: Scale, places: u32) -> Option<u128> {
     if exponent >= 0 {
         return amount.checked_mul(10_u128.checked_pow(power)?);
     }
-    // A divisor that does not fit is above every amount: something is left, so it rounds up to one.
+    // A divisor that overflows is larger than every amount, so the quotient rounds up to one.
     Some(match 10_u128.checked_pow(power) {
         Some(divisor) => amount.div_ceil(divisor),
         None => 1,

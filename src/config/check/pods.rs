@@ -1,21 +1,19 @@
-//! What of a profile cannot become a pod (spec K-1 to K-5).
+//! Checks that pods can be built from every profile (spec K-1 to K-5).
 
 use crate::config::names::is_own_label;
 use crate::config::notes::{Notes, join};
 use crate::config::{ClusterMode, Config, EmbeddedNode, PodTemplate};
 use crate::model::ProfileName;
 
-/// Notes all of it.
 pub(super) fn check(config: &Config, notes: &mut Notes) {
     programs(config, notes);
     own_names(config, notes);
 }
 
-/// An executor needs something to run.
 fn programs(config: &Config, notes: &mut Notes) {
     for (name, profile) in &config.profiles {
-        // A profile that nothing is asked of may stay empty, so that one who needs none by the
-        // name of `default` need not describe it.
+        // A profile without executors may stay empty, so that an application that does not use
+        // `default` need not describe it.
         if profile.executors == 0 {
             continue;
         }
@@ -54,7 +52,8 @@ fn programs(config: &Config, notes: &mut Notes) {
     }
 }
 
-/// Labels and annotations by which boatswain knows its executors are not anybody else's to set (spec K-2).
+/// Users may not set the labels and annotations by which boatswain recognises its executors (spec
+/// K-2).
 fn own_names(config: &Config, notes: &mut Notes) {
     let scheme = config.executors.labels;
     for (name, profile) in &config.profiles {

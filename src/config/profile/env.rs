@@ -1,4 +1,4 @@
-//! Environment variables, and where their values come from (spec K-5).
+//! Environment variables of executors, and the sources of their values (spec K-5).
 
 use std::collections::BTreeMap;
 
@@ -6,33 +6,29 @@ use crate::config::document::{Node, Value};
 use crate::config::kinds::{Kind, Text};
 use crate::config::names::{is_data_key, is_dns_subdomain};
 
-/// What a variable of an executor's environment is.
+/// The value of an environment variable, or its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EnvValue {
-    /// This text, which may refer to others as `$(NAME)`.
+    /// This text, which may refer to other variables as `$(NAME)`.
     Text(String),
-    /// What a Secret has under a key.
     Secret(KeyOf),
-    /// What a ConfigMap has under a key.
     ConfigMap(KeyOf),
-    /// A field of the pod, by its path, as `status.hostIP`.
+    /// A field of the pod, such as `status.hostIP`.
     Field(String),
-    /// An amount of the executor's own resources, as `limits.memory`.
+    /// A resource of the executor's container, such as `limits.memory`.
     Resource(String),
 }
 
 /// A key of a Secret or a ConfigMap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyOf {
-    /// The object's name.
     pub name: String,
-    /// The key in it.
     pub key: String,
-    /// Whether the variable is left out where there is no such object or key; otherwise the executor does not start.
+    /// Whether the variable is left out where the object or the key does not exist. Otherwise the
+    /// executor does not start.
     pub optional: bool,
 }
 
-/// Reads an [`EnvValue`].
 pub(super) struct Env;
 
 impl Kind for Env {
@@ -94,13 +90,13 @@ impl Kind for Env {
         }
     }
 
-    /// Only a text is a secret itself.
+    /// A table refers to a secret; only a text can be one.
     fn is_reference(&self, value: &Value) -> bool {
         matches!(value, Value::Table(_))
     }
 }
 
-/// A flag that is false where it is left out; `None` where it is no flag.
+/// A flag that defaults to false; `None` if the value is not a flag.
 fn flag(fields: &BTreeMap<String, Node>, name: &str) -> Option<bool> {
     match fields.get(name).map(|node| &node.value) {
         None => Some(false),

@@ -1,4 +1,4 @@
-//! Which nodes a profile's executors are put on (spec K-5).
+//! Placement of a profile's executors on nodes: affinity and topology spread (spec K-5).
 
 use k8s_openapi::api::core::v1;
 use serde_json::Value as Json;
@@ -9,18 +9,17 @@ use crate::config::names::is_label_key;
 use crate::config::reader::Section;
 use crate::config::typed;
 
-/// What is done with an executor that would make the spread uneven.
+/// What the scheduler does with an executor that would violate the spread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Uneven {
-    /// It waits.
+    /// The executor stays pending.
     #[default]
     DoNotSchedule,
-    /// It is put there all the same.
     ScheduleAnyway,
 }
 
 impl Uneven {
-    /// The word that Kubernetes has for it.
+    /// The name of the value in Kubernetes.
     pub fn as_str(self) -> &'static str {
         word_of(self)
     }
@@ -33,14 +32,14 @@ impl Choice for Uneven {
     ];
 }
 
-/// `[[profiles.NAME.topology_spread]]`: the application's executors of this profile are spread evenly.
+/// `[[profiles.NAME.topology_spread]]`: a topology spread constraint over the profile's executors
+/// of the application.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spread {
-    /// Over nodes that differ in this label.
+    /// The topology key: a label of nodes.
     pub key: String,
-    /// By how many two of them may differ.
+    /// The largest difference between two topology domains.
     pub max_skew: u32,
-    /// What is done where they would differ by more.
     pub uneven: Uneven,
 }
 
@@ -66,7 +65,7 @@ impl Spread {
     }
 }
 
-/// A pod's affinity, as Kubernetes has it.
+/// A pod's affinity, with the fields that Kubernetes defines.
 pub(super) struct Affinity;
 
 impl Affinity {

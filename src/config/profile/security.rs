@@ -1,32 +1,33 @@
-//! What an executor may do to its node and to the cluster: as little as can be, unless told otherwise (spec K-6).
+//! The security context of executors, which defaults to the least privileges (spec K-6).
 
 use crate::config::kinds::{Flag, Text, Whole};
 use crate::config::reader::Section;
 
-/// `[profiles.NAME.security]`. `None`: as the template has it, else the default.
+/// `[profiles.NAME.security]`. `None`: the template's value, or else the default.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Security {
-    /// Whether an image that runs as root is refused; by default it is.
+    /// Whether images that run as root are refused. Default: true.
     pub run_as_non_root: Option<bool>,
-    /// The user, by number; `None`: the image's.
+    /// `None`: the image's user.
     pub run_as_user: Option<u64>,
-    /// The group, by number; `None`: the image's.
+    /// `None`: the image's group.
     pub run_as_group: Option<u64>,
-    /// The group that volumes belong to, by number.
+    /// The id of the group that owns the volumes.
     pub fs_group: Option<u64>,
-    /// Whether a process may get more rights than its parent; by default not.
+    /// Whether a process may gain more privileges than its parent. Default: false.
     pub privilege_escalation: Option<bool>,
-    /// Whether the container may do what root of the node may; by default not.
+    /// Whether the container runs with the privileges of the node's root user. Default: false.
     pub privileged: Option<bool>,
-    /// Whether the image's files cannot be written to; by default they can.
+    /// Whether the container's root file system is read-only. Default: false.
     pub read_only_root: Option<bool>,
-    /// Whether all capabilities are dropped; by default they are.
+    /// Whether all capabilities are dropped. Default: true.
     pub drop_capabilities: Option<bool>,
-    /// The capabilities that it has all the same.
+    /// The capabilities that are added after dropping all.
     pub capabilities: Vec<String>,
-    /// Which system calls there are: `RuntimeDefault` by default, `Unconfined`, or `Localhost/` and a profile of the node.
+    /// The seccomp profile: `RuntimeDefault` (the default), `Unconfined`, or `Localhost/` and the
+    /// name of a profile on the node.
     pub seccomp: Option<String>,
-    /// Whether the service account's token for the API server is mounted; by default not.
+    /// Whether the service account's token is mounted. Default: false.
     pub service_account_token: Option<bool>,
 }
 

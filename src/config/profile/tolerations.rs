@@ -1,4 +1,4 @@
-//! The taints that a profile's executors put up with (spec K-5).
+//! The tolerations of a profile's executors (spec K-5).
 
 use std::time::Duration;
 
@@ -7,18 +7,17 @@ use crate::config::names::{is_label_key, is_label_value};
 use crate::config::reader::Section;
 use crate::config::sections::secs;
 
-/// How a toleration compares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TolerationOperator {
-    /// The taint has this value.
+    /// The taint has the given value.
     #[default]
     Equal,
-    /// The taint is there, whatever its value.
+    /// The taint exists, with any value.
     Exists,
 }
 
 impl TolerationOperator {
-    /// The word that Kubernetes has for it.
+    /// The name of the operator in Kubernetes.
     pub fn as_str(self) -> &'static str {
         word_of(self)
     }
@@ -29,19 +28,18 @@ impl Choice for TolerationOperator {
         &[("Equal", Self::Equal), ("Exists", Self::Exists)];
 }
 
-/// What a taint does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaintEffect {
-    /// No new pods.
+    /// New pods are not scheduled on the node.
     NoSchedule,
-    /// No new pods where it can be helped.
+    /// The scheduler avoids the node.
     PreferNoSchedule,
-    /// No pods.
+    /// Pods on the node are evicted, too.
     NoExecute,
 }
 
 impl TaintEffect {
-    /// The word that Kubernetes has for it.
+    /// The name of the effect in Kubernetes.
     pub fn as_str(self) -> &'static str {
         word_of(self)
     }
@@ -55,18 +53,16 @@ impl Choice for TaintEffect {
     ];
 }
 
-/// `[[profiles.NAME.tolerations]]`: a taint that a node may have.
+/// `[[profiles.NAME.tolerations]]`: a toleration for taints of nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Toleration {
-    /// The taint's key; `None`: every key.
+    /// `None`: every key.
     pub key: Option<String>,
-    /// How it compares.
     pub operator: TolerationOperator,
-    /// The taint's value.
     pub value: Option<String>,
-    /// The taint's effect; `None`: every effect.
+    /// `None`: every effect.
     pub effect: Option<TaintEffect>,
-    /// How long a `NoExecute` taint is put up with, whole seconds; `None`: for ever.
+    /// How long a `NoExecute` taint is tolerated, in whole seconds. `None`: forever.
     pub tolerate_for: Option<Duration>,
 }
 

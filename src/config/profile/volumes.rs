@@ -1,70 +1,63 @@
-//! What is mounted in an executor's container (spec K-5).
+//! The volumes that are mounted in an executor's container (spec K-5).
 
 use crate::config::kinds::{Amount, Choice, Flag, Text, one_of};
 use crate::config::names::{is_dns_label, is_dns_subdomain};
 use crate::config::reader::Section;
 use crate::model::quantity::Quantity;
 
-/// What the names of boatswain's own volumes begin with.
+/// The prefix of the names of boatswain's own volumes.
 pub(crate) const OWN_VOLUMES: &str = "boatswain-";
 
-/// `[[profiles.NAME.volumes]]`: a volume, and where it is mounted.
+/// `[[profiles.NAME.volumes]]`: a volume and its mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Volume {
-    /// Its name, which no other of the pod has.
+    /// Unique in the pod.
     pub name: String,
-    /// Where it is in the executor's container.
     pub mount_path: String,
-    /// The part of it that is mounted; `None`: all.
+    /// The path within the volume that is mounted. `None`: the whole volume.
     pub sub_path: Option<String>,
-    /// Whether it cannot be written to.
     pub read_only: bool,
-    /// What it is.
     pub source: VolumeSource,
 }
 
-/// What a volume is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VolumeSource {
-    /// A directory that is made with the pod and goes with it.
+    /// A directory that is created and deleted with the pod.
     EmptyDir {
-        /// Beyond this the pod is evicted.
+        /// The pod is evicted when the directory becomes larger.
         size_limit: Option<Quantity>,
-        /// Where it is.
         medium: Medium,
     },
     /// A directory or file of the node.
     HostPath {
-        /// Where on the node.
         path: String,
-        /// What has to be there, as Kubernetes calls it (`DirectoryOrCreate`); `None`: nothing is looked at.
+        /// What must exist at the path, by its name in Kubernetes (`DirectoryOrCreate`). `None`:
+        /// nothing is checked.
         kind: Option<String>,
     },
-    /// A PersistentVolumeClaim that exists.
+    /// The name of an existing PersistentVolumeClaim.
     Claim(String),
     /// The keys of a ConfigMap, as files.
     ConfigMap {
-        /// Its name.
         name: String,
-        /// Whether it need not exist.
+        /// Whether the ConfigMap may be missing.
         optional: bool,
     },
     /// The keys of a Secret, as files.
     Secret {
-        /// Its name.
         name: String,
-        /// Whether it need not exist.
+        /// Whether the Secret may be missing.
         optional: bool,
     },
 }
 
-/// Where an empty directory is.
+/// What stores an empty directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Medium {
-    /// On the node's disk.
+    /// The node's disk.
     #[default]
     Disk,
-    /// In memory, which counts as the executor's own.
+    /// Memory, which counts towards the executor's limit.
     Memory,
 }
 
@@ -132,7 +125,7 @@ impl Volume {
         .collect();
         let kinds = ["empty_dir", "host_path", "claim", "config_map", "secret"];
         let said = kinds.into_iter().filter(|kind| s.is_set(kind)).count();
-        // What is wrong with one of them was told already.
+        // The one source that was given is invalid, and the mistake is already noted.
         if said == 1 && sources.is_empty() && !s.is_set("empty_dir") {
             return None;
         }
@@ -192,7 +185,7 @@ fn is_absolute(path: &str) -> bool {
     path.starts_with('/') && !path.contains([':', '\0'])
 }
 
-/// Two of one name or at one place are a mistake.
+/// Refuses duplicate names and mount paths.
 pub(super) fn refuse_doubles(s: &mut Section<'_>, volumes: &[Volume]) {
     for (n, volume) in volumes.iter().enumerate() {
         for before in &volumes[..n] {

@@ -1,19 +1,18 @@
-//! What Spark says in several keys and boatswain in one: volumes, devices, the label of a pod that is to go.
+//! Converts what Spark spreads over several keys and boatswain has in one: volumes, devices, the
+//! decommission label.
 
 use std::collections::BTreeMap;
 
 use toml::{Table, Value};
 
-/// A key of boatswain's that is made of several of Spark's.
+/// A boatswain key that is made from several Spark keys.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Gathered {
-    /// Its section.
     pub section: &'static str,
-    /// The key in it.
+    /// The key in the section.
     pub key: &'static str,
-    /// As TOML.
     pub value: Value,
-    /// Of which keys of Spark's it is made.
+    /// The Spark keys that it is made from.
     pub from: Vec<String>,
 }
 
@@ -23,7 +22,7 @@ const DEVICES: &str = "spark.executor.resource.";
 const LABEL: &str = "spark.kubernetes.executor.decommissionLabel";
 const LABEL_VALUE: &str = "spark.kubernetes.executor.decommissionLabelValue";
 
-/// What these keys say together, and what of them is not taken over, with why.
+/// Combines these keys. Also returns what is not converted, with the reason.
 pub(super) fn gather(set: &BTreeMap<&str, &str>) -> (Vec<Gathered>, Vec<String>) {
     let mut refused = Vec::new();
     let mut gathered = Vec::new();
@@ -58,7 +57,7 @@ pub(super) fn gather(set: &BTreeMap<&str, &str>) -> (Vec<Gathered>, Vec<String>)
     (gathered, refused)
 }
 
-/// What is said of one volume.
+/// The settings of one volume.
 type Parts<'s> = BTreeMap<&'s str, &'s str>;
 
 fn volumes(set: &BTreeMap<&str, &str>, refused: &mut Vec<String>) -> (Vec<Value>, Vec<String>) {
@@ -92,7 +91,7 @@ fn volumes(set: &BTreeMap<&str, &str>, refused: &mut Vec<String>) -> (Vec<Value>
     for (key, path) in set {
         if let Some(secret) = key.strip_prefix(SECRETS) {
             let mut volume = Table::new();
-            // As Spark calls it.
+            // The name that Spark gives the volume.
             put(&mut volume, "name", format!("{secret}-volume"));
             put(&mut volume, "mount_path", *path);
             put(&mut volume, "secret", secret);

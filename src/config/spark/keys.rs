@@ -1,42 +1,41 @@
-//! Which of Spark's keys becomes which of boatswain's: data, a line a key.
+//! The table of Spark's keys and the boatswain keys that they become.
 //!
-//! A line gains its boatswain key when that is built: `To` in the place of `Planned`.
+//! When a planned boatswain key is implemented, replace `Planned` by `To`.
 
-/// How a value is written over there.
+/// How a value is converted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    /// As it is, as a text.
+    /// Unchanged, as a text.
     Text,
-    /// true or false.
     Flag,
     /// A whole number.
     Count,
-    /// A duration; a bare number counts milliseconds.
+    /// A duration, in milliseconds if it has no unit.
     Millis,
-    /// A duration; a bare number counts seconds.
+    /// A duration, in seconds if it has no unit.
     Seconds,
-    /// A number, with a fraction or without, perhaps below zero.
+    /// A number, possibly with a fraction or negative.
     Number,
-    /// A share of one.
+    /// A fraction from 0 to 1, which becomes a percentage.
     Share,
-    /// Texts between commas.
+    /// Texts separated by commas.
     List,
-    /// A Secret's name and, after a colon, a key of it.
+    /// `NAME:KEY` of a Secret.
     SecretKey,
-    /// Who is replaced next.
+    /// The name of a policy for rolling replacement.
     RollPolicy,
-    /// One of what the executor's memory is the sum of.
+    /// A summand of the executor's memory.
     Memory,
-    /// One of several that become one key.
+    /// One of several keys that become one key.
     Gathered,
 }
 
-/// What becomes of a key.
+/// What a Spark key becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
-    /// This key of boatswain's. Of two that become the same one, the one further down wins.
+    /// This boatswain key. If two keys become the same one, the one further down wins.
     To(&'static str, Form),
-    /// This key of boatswain's, which does not exist yet.
+    /// This boatswain key, which does not exist yet.
     Planned(&'static str),
     /// Nothing, for this reason.
     None(&'static str),
@@ -52,8 +51,8 @@ const SUBMISSION: &str = "boatswain is started, not submitted";
 const DRIVER_POD: &str = "the driver's own pod is described where boatswain is deployed";
 const STORAGE: &str = "shuffle and blocks are the engine's own affair";
 
-/// Every key that is known. One that ends in a dot stands for all that begin with it; what follows is put in the place
-/// of `*`. The longest that fits counts.
+/// All known keys. A key that ends in a dot stands for all keys with this prefix; the rest of such
+/// a key replaces `*`. The longest match counts.
 pub(super) const KEYS: &[(&str, Use)] = &[
     ("spark.app.id", To("app.id", Text)),
     ("spark.app.name", To("app.name", Text)),
@@ -210,7 +209,7 @@ pub(super) const KEYS: &[(&str, Use)] = &[
             "there is one only where there is anything to be in it; config_map.enabled switches it off",
         ),
     ),
-    // Seeing and deciding.
+    // Observation and allocation.
     (
         "spark.kubernetes.executor.enableApiWatcher",
         To("watch.enabled", Flag),
@@ -267,7 +266,7 @@ pub(super) const KEYS: &[(&str, Use)] = &[
         "spark.kubernetes.executor.checkAllContainers",
         To("lifecycle.check_all_containers", Flag),
     ),
-    // Counting, sessions, claims, scaling.
+    // Application, sessions, claims, autoscaling.
     (
         "spark.scheduler.minRegisteredResourcesRatio",
         To("app.min_registered_ratio", Share),
@@ -366,7 +365,7 @@ pub(super) const KEYS: &[(&str, Use)] = &[
         "spark.kubernetes.executor.rollPolicy",
         To("roll.policy", RollPolicy),
     ),
-    // What has no counterpart.
+    // Keys without a counterpart.
     (
         "spark.kubernetes.executor.missingPodDetectDelta",
         Use::None("a pod that a list lacks is looked up by name instead"),
@@ -401,7 +400,8 @@ pub(super) const KEYS: &[(&str, Use)] = &[
     ),
 ];
 
-/// What becomes of this key, and what followed the part that is known; `None` for one never heard of.
+/// Looks a key up: its index in the table, what it becomes, and the rest after the known prefix.
+/// `None`: the key is unknown.
 pub(super) fn use_of(key: &str) -> Option<(usize, Use, &str)> {
     let fits = |(at, (known, becomes)): (usize, &(&str, Use))| {
         let rest = key.strip_prefix(known)?;

@@ -1,13 +1,15 @@
-//! What Spark asks of Kubernetes for an executor's memory: a sum of several keys.
+//! The memory that Spark requests for an executor: the sum of several keys.
 
 use std::collections::BTreeMap;
 
 use super::units::{MEBIBYTE, bytes};
 
-/// The sum in mebibytes: heap, overhead, memory off the heap, Python's. The rest of the keys have Spark's defaults.
+/// The sum in mebibytes: heap, overhead, off-heap memory, Python's memory. Missing keys have
+/// Spark's defaults.
 ///
 /// # Errors
-/// The key whose value is none.
+///
+/// The key whose value is not a size.
 pub(super) fn mebibytes(set: &BTreeMap<&str, &str>) -> Result<u64, &'static str> {
     let size = |key: &'static str, unit, default| match set.get(key) {
         None => Ok(default),

@@ -1,4 +1,4 @@
-//! `spark-defaults.conf` as a configuration of boatswain's (spec C-7).
+//! Converts `spark-defaults.conf` to a boatswain configuration (spec C-7).
 
 mod gathered;
 mod keys;
@@ -16,16 +16,14 @@ use properties::properties;
 use super::Config;
 use super::notes::join;
 
-/// A key of boatswain's that is written.
+/// A key in the output.
 struct Written {
-    /// Its place in the table, which is its place in the file.
+    /// The index in the table of keys, which determines the order in the file.
     at: usize,
     section: &'static str,
-    /// The key in its section.
     key: String,
-    /// As TOML.
     value: String,
-    /// Which of Spark's keys say so.
+    /// The Spark keys that it is made from.
     from: Vec<String>,
 }
 
@@ -35,7 +33,7 @@ impl Written {
     }
 }
 
-/// What is not taken over, a line each.
+/// The lines about what is not converted.
 #[derive(Default)]
 struct LeftOut {
     planned: Vec<String>,
@@ -44,10 +42,10 @@ struct LeftOut {
     strange: Vec<String>,
 }
 
-/// The configuration that a file of Spark's says, as TOML: what boatswain has a key for, and in comments the names of
-/// what it has none for. What is written can be used as it stands, but for an image where the file names none.
+/// Converts the text of a Spark properties file to TOML. Keys without a counterpart are named in
+/// comments. The result is valid, except that it lacks an image where the file has none.
 pub fn convert(text: &str) -> String {
-    // The later one wins, as in Java.
+    // The later of two equal keys wins, as in Java.
     let set: BTreeMap<String, String> = properties(text)
         .into_iter()
         .map(|property| (property.key, property.value))
@@ -109,7 +107,7 @@ pub fn convert(text: &str) -> String {
     render(&written, &missing, &left)
 }
 
-/// What is set, in the order of the table; what has no place in it is noted at once.
+/// The keys that are set, in the order of the table. Unknown keys are noted as left out.
 fn in_order<'s>(set: &'s BTreeMap<String, String>, left: &mut LeftOut) -> Vec<(&'s str, &'s str)> {
     let mut known = Vec::new();
     for (key, value) in set {
@@ -125,7 +123,7 @@ fn in_order<'s>(set: &'s BTreeMap<String, String>, left: &mut LeftOut) -> Vec<(&
     known.into_iter().map(|(_, pair)| pair).collect()
 }
 
-/// The section of a key of the table, and the key in it.
+/// Splits a key of the table into its section and the key in the section.
 fn section_of(target: &'static str) -> (&'static str, &'static str) {
     let profile = "profiles.default";
     match target
@@ -203,7 +201,7 @@ fn name_of(form: Form) -> &'static str {
     }
 }
 
-/// Spark asks for what it allows: request and limit are one.
+/// Request and limit are the same in Spark.
 fn add_memory(set: &BTreeMap<&str, &str>, written: &mut Vec<Written>, left: &mut LeftOut) {
     let from: Vec<String> = set.keys().map(|key| (*key).to_owned()).collect();
     if from.is_empty() {
@@ -232,7 +230,7 @@ fn add_memory(set: &BTreeMap<&str, &str>, written: &mut Vec<Written>, left: &mut
     }
 }
 
-/// Of several keys one is made.
+/// Adds the keys that are made from several Spark keys.
 fn add_gathered(set: &BTreeMap<&str, &str>, written: &mut Vec<Written>, left: &mut LeftOut) {
     let (gathered, refused) = gathered::gather(set);
     left.refused.extend(refused);
@@ -252,10 +250,10 @@ fn add_gathered(set: &BTreeMap<&str, &str>, written: &mut Vec<Written>, left: &m
     }
 }
 
-/// What boatswain would not take is named instead of written, so that the rest can be used as it stands. Returns what
-/// is missing.
+/// Removes what boatswain would refuse and names it in a comment instead, so that the result is
+/// valid. Returns the keys that are missing.
 fn drop_what_is_refused(written: &mut Vec<Written>, left: &mut LeftOut) -> Vec<String> {
-    // Each turn drops a key at least.
+    // Terminates: each iteration removes at least one key.
     loop {
         let text = render(written, &[], &LeftOut::default());
         let Err(error) = Config::from_toml(&text, "", [], &[]) else {
@@ -264,7 +262,7 @@ fn drop_what_is_refused(written: &mut Vec<Written>, left: &mut LeftOut) -> Vec<S
         let before = written.len();
         let mut missing = Vec::new();
         for mistake in error.mistakes {
-            // A mistake may be about a part of what is written.
+            // The mistake may be about an entry of the value.
             let is_of = |written: &Written| {
                 let rest = mistake.key.strip_prefix(&written.path());
                 rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
@@ -299,7 +297,7 @@ fn render(written: &[Written], missing: &[String], left: &LeftOut) -> String {
             said = format!("\n# {title}\n");
         }
         for line in lines {
-            // A line break in a value must not leave the comment.
+            // A line break in a value must not end the comment.
             let line: String = line
                 .chars()
                 .map(|c| if c.is_control() { ' ' } else { c })

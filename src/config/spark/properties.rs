@@ -1,6 +1,6 @@
-//! spark-defaults.conf as Spark reads it: a file of Java properties.
+//! Parses spark-defaults.conf like Spark does: as a Java properties file.
 
-/// A line of the file, continuation lines joined.
+/// A logical line of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Property {
     pub line: usize,
@@ -8,8 +8,8 @@ pub(super) struct Property {
     pub value: String,
 }
 
-/// All properties in the order of the file; a key may come twice, and the later one wins. Blanks at the end of a value
-/// go, as Spark has it.
+/// All properties in the order of the file. If a key occurs twice, the later one wins. Trailing
+/// whitespace of values is removed, as in Spark.
 pub(super) fn properties(text: &str) -> Vec<Property> {
     logical_lines(text)
         .into_iter()
@@ -22,8 +22,9 @@ pub(super) fn properties(text: &str) -> Vec<Property> {
         .collect()
 }
 
-/// Lines that say something, each with the number of the line it begins on. An odd number of backslashes at the end
-/// continues on the next line, whose leading blanks do not count.
+/// The lines that are neither empty nor comments, each with the number of its first line. An odd
+/// number of backslashes at the end continues on the next line, whose leading whitespace is
+/// ignored.
 fn logical_lines(text: &str) -> Vec<(usize, String)> {
     let mut out: Vec<(usize, String)> = Vec::new();
     let mut open = false;
@@ -53,7 +54,8 @@ fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\u{c}')
 }
 
-/// The key ends at the first blank, `=` or `:` that is not escaped; blanks and one sign are between it and its value.
+/// The key ends at the first whitespace, `=` or `:` that is not escaped. Between the key and its
+/// value there may be whitespace and one separator.
 fn split(line: &str) -> (&str, &str) {
     let mut escaped = false;
     let end = line
@@ -70,8 +72,8 @@ fn split(line: &str) -> (&str, &str) {
     (key, rest.trim_start_matches(is_blank))
 }
 
-/// `\t`, `\n`, `\r`, `\f` and `\u` with four hex digits mean what they mean in Java; any other escaped character
-/// means itself.
+/// `\t`, `\n`, `\r`, `\f` and `\u` with four hex digits mean what they mean in Java. Any other
+/// escaped character stands for itself.
 fn unescaped(text: &str) -> String {
     let mut units: Vec<u16> = Vec::with_capacity(text.len());
     let mut chars = text.chars();
@@ -91,7 +93,7 @@ fn unescaped(text: &str) -> String {
                             chars.nth(3);
                             continue;
                         }
-                        // Java refuses the whole file; the letter alone spoils less.
+                        // Java refuses the whole file here; keeping the letter loses less.
                         _ => 'u',
                     }
                 }

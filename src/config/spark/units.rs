@@ -1,8 +1,8 @@
-//! Durations and sizes as Spark writes them.
+//! Parses durations and sizes in Spark's notation.
 
 use std::time::Duration;
 
-/// A number and what follows it, in lowercase as Spark reads it.
+/// A number and its suffix, in lowercase as Spark reads it.
 fn parts(text: &str) -> Option<(u64, String)> {
     let text = text.trim();
     let end = text
@@ -12,7 +12,7 @@ fn parts(text: &str) -> Option<(u64, String)> {
     Some((number, text[end..].trim().to_ascii_lowercase()))
 }
 
-/// A duration; without a unit, in `unit`.
+/// A duration; in `unit` if it has no suffix.
 pub(super) fn duration(text: &str, unit: Duration) -> Option<Duration> {
     let (number, suffix) = parts(text)?;
     let one = match &*suffix {
@@ -28,10 +28,9 @@ pub(super) fn duration(text: &str, unit: Duration) -> Option<Duration> {
     one.checked_mul(u32::try_from(number).ok()?)
 }
 
-/// Bytes of a mebibyte.
 pub(super) const MEBIBYTE: u64 = 1 << 20;
 
-/// Bytes; without a unit, in `unit`. Spark's units are powers of 1024, as a JVM's are.
+/// A size in bytes; in `unit` if it has no suffix. Spark's units are powers of 1024.
 pub(super) fn bytes(text: &str, unit: u64) -> Option<u64> {
     let (number, suffix) = parts(text)?;
     let power = match &*suffix {

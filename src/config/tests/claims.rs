@@ -1,4 +1,4 @@
-//! Claims on volumes, the ConfigMap that executors mount, the Service that leads to the driver.
+//! Tests of claims on volumes, of the ConfigMap that executors mount, and of the driver's Service.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

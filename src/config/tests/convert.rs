@@ -1,4 +1,4 @@
-//! Spark's configuration as boatswain's.
+//! Tests of the conversion of Spark's configuration.
 
 use super::mistakes::{assert_is, given};
 use super::*;
@@ -18,7 +18,7 @@ fn a_spark_defaults_conf_becomes_a_configuration_that_can_be_used() {
     assert_eq!(config.cluster.namespace.as_deref(), Some("analytics"));
     assert_eq!(config.profiles["default"].executors, 20);
     assert_eq!(config.poll.interval, Duration::from_secs(45));
-    // Every key is somewhere.
+    // Every key is mentioned.
     for line in conf.lines().filter(|line| line.starts_with("spark.")) {
         let key = line.split([' ', '=', ':', '\t']).next().unwrap();
         assert!(toml.contains(key), "{key} in\n{toml}");

@@ -1,4 +1,4 @@
-//! What `boatswain check` prints.
+//! Tests of the output of `boatswain check`.
 
 use super::mistakes::assert_is;
 use super::*;
@@ -51,7 +51,7 @@ fn what_is_shown_can_be_used_again_and_says_the_same() {
     for text in [MIXED, LEAST] {
         let (config, shown) = explained(text, &[], &["profiles.default.node_selector.\"a/b\"=c"]);
         let (mut again, _) = explained(&shown, &[], &[]);
-        // A secret is not in what is shown.
+        // Secrets are not printed, so they are excluded from the comparison.
         for (name, profile) in &mut again.profiles {
             if let Some(secret) = profile.env.get_mut("DB_PASSWORD") {
                 secret.clone_from(&config.profiles[name].env["DB_PASSWORD"]);

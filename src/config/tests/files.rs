@@ -1,8 +1,8 @@
-//! The annotated files tell the truth.
+//! Tests that the annotated configuration files agree with the code.
 
 use super::*;
 
-/// A line of an annotated file: in which section, which key, its value, whether it is left out.
+/// A key in an annotated file.
 struct Shown<'t> {
     path: String,
     value: &'t str,
@@ -44,7 +44,7 @@ fn file(name: &str) -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-/// Whether two values are the same, however they are written.
+/// Whether two values are the same, regardless of quotes.
 fn same(a: &str, b: &str) -> bool {
     let unquoted = |text: &str| text.trim_matches('"').to_owned();
     match (
@@ -62,7 +62,8 @@ fn the_reference_lists_every_key_with_its_default() {
     let text = file("reference.toml");
     let mut shown = shown(&text);
     let known = Config::known_keys();
-    // The entries of lists have no line of their own; those of tolerations are told in the text.
+    // Keys of list entries have no line of their own; those of tolerations are explained in the
+    // text.
     assert!(known.iter().all(|key| !key.path.contains('[')), "{known:?}");
     for key in &known {
         let at = shown.iter().position(|line| line.path == key.path);
@@ -85,7 +86,7 @@ fn the_reference_lists_every_key_with_its_default() {
 #[test]
 fn every_line_of_the_reference_could_be_used() {
     let text = file("reference.toml");
-    // Each by itself: together they would contradict each other.
+    // Each one separately, because some contradict each other.
     for line in shown(&text).iter().filter(|line| line.left_out) {
         let path = line.path.replace("NAME", "default");
         let mut sets = vec![format!("{path}={}", line.value)];

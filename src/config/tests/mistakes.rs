@@ -1,15 +1,16 @@
-//! What the user reads: ten files with five mistakes each, and beside each file the whole text that it is refused with.
+//! Tests of error messages: ten files with five mistakes each, and for each file the complete
+//! expected message.
 
 use super::*;
 
-/// A file of this folder.
+/// A file in the folder of these tests.
 fn path(file: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("src/config/tests")
         .join(file)
 }
 
-/// Compares with a file; with BOATSWAIN_WRITE_EXPECTED set, writes it instead, to be read before it is kept.
+/// Compares with a file. With BOATSWAIN_WRITE_EXPECTED set, writes it instead, for review.
 pub(super) fn assert_is(text: &str, file: &str) {
     let path = path(file);
     if std::env::var_os("BOATSWAIN_WRITE_EXPECTED").is_some() {
@@ -57,9 +58,9 @@ fn five_mistakes_are_told_at_once_each_with_its_place_and_a_way_out() {
 #[test]
 fn a_mistake_brings_no_others_with_it() {
     for text in [
-        // Without an image, because its name was mistyped.
+        // The image is missing only because its name was mistyped.
         "[profiles.default]\nimgae = \"engine:1\"",
-        // Which programs are needed depends on a mode that is not known.
+        // Which programs are required depends on a mode that is unknown.
         "cluster.mode = \"embeded\"\n[profiles.default]\ncommand = [\"a\"]",
         "cluster.mode = \"embedded\"\n[embedded]\nnode = \"simulate\"",
         "profiles = 1",

@@ -1,4 +1,4 @@
-//! What the environment and the command line override.
+//! Tests of overrides from the environment and the command line.
 
 use super::*;
 
@@ -109,7 +109,7 @@ fn a_mistake_in_an_override_names_the_override() {
 proptest::proptest! {
     #[test]
     fn no_file_and_no_override_panics(text in ".*", name in "BOATSWAIN__[A-Z_]{0,20}", raw in ".*", set in ".*") {
-        // Refused or not: it is answered.
+        // Accepted or refused, it does not panic.
         let _ = Config::from_toml(&text, "a.toml", [(name, raw.clone())], &[set, format!("app.name={raw}")]);
     }
 }

@@ -1,4 +1,4 @@
-//! What of a pod can be said in the configuration, and what is refused.
+//! Tests of the keys of pods: what is accepted and what is refused.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn default_profile(text: &str) -> Result<Profile, ConfigError> {
     with_profile(text).map(|config| config.profiles["default"].clone())
 }
 
-/// What is refused: the text, which key of the profile is named, and what the message has in it.
+/// What is refused: the text, the key of the profile that is named, and a part of the message.
 const REFUSED: &[(&str, &str, &str)] = &[
     (
         "pull_policy = \"Sometimes\"",

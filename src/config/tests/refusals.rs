@@ -1,4 +1,4 @@
-//! What is refused, and how that is said.
+//! Tests of what is refused, and with which message.
 
 use super::*;
 
@@ -78,7 +78,7 @@ fn columns_count_characters() {
     assert!(message.starts_with("a.toml:1:23: app.nome: "), "{message}");
 }
 
-/// What is refused, a line each: the text, which key is named, and what the message has in it.
+/// Values that are refused: the text, the key that is named, and a part of the message.
 const IMPOSSIBLE: &[(&str, &str, &str)] = &[
     ("app = 1", "app", "allowed: a section, [app]"),
     ("app.id = \"a b\"", "app.id", "label's value"),
@@ -296,7 +296,7 @@ const IMPOSSIBLE: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// What contradicts itself: the text, which key is named, and what the message has in it.
+/// Contradictions: the text, the key that is named, and a part of the message.
 const CONTRADICTIONS: &[(&str, &str, &str)] = &[
     ("app.name = \"日本\"", "app.name", "letter or digit"),
     (
@@ -355,7 +355,7 @@ const CONTRADICTIONS: &[(&str, &str, &str)] = &[
 #[test]
 fn impossible_values_and_contradictions_are_refused() {
     for (text, key, part) in IMPOSSIBLE.iter().chain(CONTRADICTIONS) {
-        // Dotted keys stand before the first section.
+        // Dotted keys must come before the first section.
         let read = match text.contains("profiles.default") {
             true => read(text),
             false => with(text),

@@ -1,8 +1,8 @@
-//! Pod templates in files (spec K-1, K-2).
+//! Tests of pod templates in files (spec K-1, K-2).
 
 use super::*;
 
-/// A configuration beside a template, read.
+/// Reads a configuration in the same directory as a template.
 fn beside(template: &str, profile: &str) -> Result<Profile, ConfigError> {
     let directory = tempfile::tempdir().unwrap();
     std::fs::create_dir(directory.path().join("shapes")).unwrap();
@@ -76,7 +76,7 @@ fn the_executors_container_is_the_one_that_is_named_else_executor_else_the_first
     assert_eq!(none.executor(), None);
 }
 
-/// What is refused: the template, and what the message has in it.
+/// What is refused: the template, and a part of the message.
 const REFUSED: &[(&str, &str)] = &[
     (
         "metadata: {name: a}",
