@@ -106,8 +106,8 @@ pub struct Allocation {
     pub max_pending: Option<u32>,
     /// How long an executor may stay pending. `None`: forever (spec A-50).
     pub pending_timeout: Option<Duration>,
-    /// How long an executor may stay in a state that does not resolve by itself, such as a failed
-    /// image pull (spec A-51).
+    /// How long an executor may stay in a state that does not resolve by itself, such as an
+    /// invalid image name (spec A-51).
     pub stuck_after: Duration,
     /// How long an executor that has to register may run unregistered (spec A-52).
     pub registration_timeout: Duration,

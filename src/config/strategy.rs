@@ -1,4 +1,5 @@
-//! Who makes executors' pods (spec A-80), and for whom they come together (spec A-82).
+//! The key `allocation.strategy`, which says what creates the pods (spec A-80), and
+//! `scheduling.gang`, which says who schedules gangs (spec A-82).
 
 use super::document::Value;
 use super::kinds::{Choice, Kind, OneOf, one_of};
@@ -6,15 +7,15 @@ use super::names::is_dns_label;
 use super::notes::Notes;
 use super::{Auth, ClusterMode, Config};
 
-/// Who makes executors' pods.
+/// What creates executors' pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Strategy {
-    /// boatswain, one by one.
+    /// boatswain, one pod at a time.
     #[default]
     Direct,
-    /// A StatefulSet of each profile, which boatswain scales.
+    /// One StatefulSet per profile, which boatswain scales.
     StatefulSet,
-    /// A Deployment of each profile, which boatswain scales.
+    /// One Deployment per profile, which boatswain scales.
     Deployment,
 }
 
@@ -26,17 +27,17 @@ impl Choice for Strategy {
     ];
 }
 
-/// Whether executors of a profile are of use only together, and who sees to it that they come so.
+/// Whether the executors of a profile are a gang, and who schedules it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Gang {
-    /// Each is of use by itself.
+    /// Executors are independent.
     #[default]
     Off,
-    /// They are: boatswain lets go those that wait, where too few come.
+    /// They are a gang. If it does not become complete, boatswain deletes its pending executors.
     On,
-    /// The same, and YuniKorn is told of it.
+    /// Like `On`, with annotations for YuniKorn.
     Yunikorn,
-    /// The same, and Volcano is told of it.
+    /// Like `On`, with a PodGroup for Volcano.
     Volcano,
 }
 
@@ -50,13 +51,12 @@ impl Choice for Gang {
 }
 
 impl Gang {
-    /// Whether executors come in gangs.
     pub fn is_on(self) -> bool {
         self != Self::Off
     }
 }
 
-/// A [`Gang`], or whether there is one.
+/// A [`Gang`], or a flag that stands for `On` or `Off`.
 pub(super) struct GangKind;
 
 impl Kind for GangKind {
@@ -85,10 +85,10 @@ impl GangKind {
     }
 }
 
-/// The name of a set is at most so long: that of its revision, which is a label, is longer by eleven characters.
+/// The name of a set's revision is a label value, and is eleven characters longer than the set's.
 const LONGEST_SET_NAME: usize = 52;
 
-/// What boatswain reads only where it makes the pods itself.
+/// The keys that are read only where boatswain creates the pods itself.
 const DIRECT_ONLY: [&str; 13] = [
     "allocation.batch_size",
     "allocation.max_rate",
@@ -105,7 +105,7 @@ const DIRECT_ONLY: [&str; 13] = [
     "failures.backoff_max",
 ];
 
-/// Notes what goes together with no set; sets the defaults that follow.
+/// Notes what cannot be combined with a set, and sets the defaults that follow.
 pub(super) fn check(config: &mut Config, notes: &mut Notes) {
     let strategy = config.allocation.strategy;
     if strategy == Strategy::Direct || !notes.are_sound(&["allocation.strategy"]) {
@@ -157,7 +157,7 @@ pub(super) fn check(config: &mut Config, notes: &mut Notes) {
     }
 }
 
-/// Each pod of a StatefulSet has its own; those of a Deployment are alike.
+/// A StatefulSet gives each pod its own claims; the pods of a Deployment are identical.
 fn claims(config: &Config, notes: &mut Notes) {
     if config.allocation.strategy != Strategy::Deployment {
         return;
@@ -173,7 +173,7 @@ fn claims(config: &Config, notes: &mut Notes) {
     }
 }
 
-/// A set has a name, of which its pods' names are made.
+/// The names of a set's pods are derived from the set's name.
 fn names(config: &Config, notes: &mut Notes) {
     let prefix = config.pod_name_prefix();
     for (profile, described) in &config.profiles {
