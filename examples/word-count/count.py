@@ -174,7 +174,7 @@ class Driver:
     def serves(self):
         if self.process.poll() is not None:
             raise SystemExit(f"the driver has exited:\n{self.log.read_text()}")
-        return '"api is served"' in self.log.read_text()
+        return '"the API is listening"' in self.log.read_text()
 
     def kill(self):
         """It is gone without a word, as where its machine fails."""

@@ -1,4 +1,4 @@
-//! What the driver serves over HTTP: the API for people and programs, and the sessions of executors.
+//! The driver's HTTP servers: the API for operators and clients, and the sessions of executors.
 
 pub mod api;
 pub mod problem;

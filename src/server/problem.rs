@@ -1,23 +1,23 @@
-//! The one shape of every error.
+//! The one JSON format of all error answers.
 
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, WWW_AUTHENTICATE};
 use serde::Serialize;
 
-/// Why a request was refused, for programs and for people.
+/// Why a request was refused, in machine-readable and human-readable form.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Problem {
     #[serde(skip)]
     status: StatusCode,
-    /// What it is, in one word.
+    /// A machine-readable code.
     pub code: &'static str,
-    /// What it is, for people.
+    /// A human-readable description.
     pub message: String,
-    /// Where in the request it is.
+    /// The field of the request that is wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
-    /// What to do about it.
+    /// How to fix it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
@@ -33,104 +33,100 @@ impl Problem {
         }
     }
 
-    /// Where in the request it is.
     pub fn at(mut self, field: impl Into<String>) -> Self {
         self.field = Some(field.into());
         self
     }
 
-    /// What to do about it.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// The request cannot be understood.
+    /// The request cannot be parsed.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "bad-request", message)
     }
 
-    /// It was understood, and cannot be.
+    /// The request is well-formed, but its content is invalid.
     pub fn refused(message: impl Into<String>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "refused", message)
     }
 
-    /// Nobody known asks.
+    /// The token is missing or unknown.
     pub fn unauthorized() -> Self {
         Self::new(
             StatusCode::UNAUTHORIZED,
             "unauthorized",
-            "no token, or one that is unknown here",
+            "the token is missing or unknown",
         )
         .hint("send `Authorization: Bearer TOKEN` with a token of the driver's api.token_file")
     }
 
-    /// Who speaks has not proved to be an executor.
+    /// The token does not prove the identity of an executor.
     pub fn not_an_executor(why: impl Into<String>) -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", why).hint(
             "send `Authorization: Bearer TOKEN` with the executor's own token: docs/protocol.md, \"Who speaks\"",
         )
     }
 
-    /// What is needed for an answer is not there, and may be soon.
+    /// Something that the answer depends on is temporarily unavailable.
     pub fn unavailable_for(why: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", why).hint("try again in a while")
     }
 
-    /// What it is, in a word of its own.
+    /// Replaces the code by a more specific one.
     pub fn coded(mut self, code: &'static str) -> Self {
         self.code = code;
         self
     }
 
-    /// The token may only look.
+    /// The token has only the right to read.
     pub fn read_only() -> Self {
         Self::new(
             StatusCode::FORBIDDEN,
             "read-only",
-            "this token may only look",
+            "this token may only read",
         )
-        .hint("use a token without \"read\" behind it in the driver's api.token_file")
+        .hint("use a token that is not marked \"read\" in the driver's api.token_file")
     }
 
-    /// What is asked for is not there.
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not-found", message)
     }
 
-    /// It is there, but this cannot be done to it.
     pub fn wrong_method() -> Self {
         Self::new(
             StatusCode::METHOD_NOT_ALLOWED,
             "method-not-allowed",
-            "this cannot be done here",
+            "this path does not support the method",
         )
-        .hint("/openapi.json tells what can")
+        .hint("/openapi.json lists all paths and methods")
     }
 
-    /// The driver ends, or does not answer.
+    /// The driver is ending, or does not answer.
     pub fn unavailable() -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "unavailable",
             "the driver does not answer",
         )
-        .hint("it may be ending; its log tells")
+        .hint("it may be ending; see its log")
     }
 
-    /// The body is longer than anything that could be meant, or broke off.
+    /// The body exceeds the limit, or was truncated.
     pub fn too_large() -> Self {
-        let message = "the body is too long, or broke off";
+        let message = "the body is too long or incomplete";
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", message)
     }
 
-    /// The body does not come.
+    /// The body did not arrive in time.
     pub fn too_slow() -> Self {
-        let message = "the body takes too long";
+        let message = "the body did not arrive in time";
         Self::new(StatusCode::REQUEST_TIMEOUT, "too-slow", message)
     }
 
-    /// Too many ask for the same thing.
+    /// A limit on concurrent requests is reached.
     pub fn too_many(message: impl Into<String>) -> Self {
         Self::new(StatusCode::TOO_MANY_REQUESTS, "too-many", message)
     }
@@ -138,7 +134,7 @@ impl Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        // Of texts and nothing else it can always be made.
+        // Serialising texts cannot fail.
         let body = serde_json::to_vec(&self).unwrap_or_default();
         let mut response =
             (self.status, [(CONTENT_TYPE, "application/json")], body).into_response();

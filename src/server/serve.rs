@@ -1,4 +1,4 @@
-//! Connections: how many, and how long one may take to say what it wants (spec O-50).
+//! Accepts connections, and limits their number and the time for the request's header (spec O-50).
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,30 +12,30 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-/// A connection that has not asked anything by then is closed, a new one as well as one that was used before.
+/// How long a connection may take to send a request's header. Applies to new connections as well as
+/// to idle ones.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// Taking connections failed for want of something, such as file descriptors: another one may end meanwhile.
+/// How long to wait after an accept failed, for example for lack of file descriptors. Another
+/// connection may be closed meanwhile.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// An address cannot be had.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {address}, which {key} names")]
+#[error("cannot listen on {address}, which is set by {key}")]
 pub struct ListenError {
-    /// The address.
     address: SocketAddr,
-    /// Which key of the configuration it is from.
+    /// The key of the configuration that the address is from.
     key: &'static str,
-    /// Why.
     #[source]
     source: io::Error,
 }
 
-/// Takes the address that this key of the configuration names; with it the one that it got, where the port is free.
+/// Binds the address that this configuration key names. Returns the bound address too, because the
+/// system chooses the port where it is 0.
 ///
 /// # Errors
 ///
-/// Where it cannot be had.
+/// The address cannot be bound.
 pub async fn listen(
     address: SocketAddr,
     key: &'static str,
@@ -50,8 +50,9 @@ pub async fn listen(
     Ok((listener, got))
 }
 
-/// Serves until it is dropped, and its connections with it. At most so many are open; more wait to be let in. One that
-/// has become a WebSocket is the router's, and not counted here.
+/// Serves until it is dropped, which closes all connections. At most `most` connections are open;
+/// more wait to be accepted. A connection that was upgraded to a WebSocket belongs to the router
+/// and does not count.
 pub async fn serve(listener: TcpListener, router: Router, most: usize) {
     let mut connections = JoinSet::new();
     loop {
@@ -63,7 +64,7 @@ pub async fn serve(listener: TcpListener, router: Router, most: usize) {
                     connections.spawn(talk(connection, router.clone()));
                 }
                 Err(error) => {
-                    tracing::debug!(%error, "a connection was not taken");
+                    tracing::debug!(%error, "accepting a connection failed");
                     sleep(AGAIN).await;
                 }
             }
@@ -73,7 +74,7 @@ pub async fn serve(listener: TcpListener, router: Router, most: usize) {
 
 async fn talk(connection: TcpStream, router: Router) {
     if let Err(error) = prepare(&connection) {
-        tracing::debug!(%error, "a connection keeps its delay");
+        tracing::debug!(%error, "TCP_NODELAY could not be set for a connection");
     }
     let mut builder = http1::Builder::new();
     builder
@@ -85,11 +86,11 @@ async fn talk(connection: TcpStream, router: Router) {
         .with_upgrades()
         .await
     {
-        tracing::debug!(%error, "a connection broke off");
+        tracing::debug!(%error, "a connection ended with an error");
     }
 }
 
-/// Otherwise an event may wait for the reader's acknowledgement of the one before.
+/// Disables Nagle's algorithm: with it an event may wait for the acknowledgement of the one before.
 fn prepare(connection: &TcpStream) -> io::Result<()> {
     connection.set_nodelay(true)
 }

@@ -22,7 +22,7 @@ impl Asked {
         let tokens = cluster.directory.path().join("api-token");
         let file = format!("api.token_file={}", tokens.display());
         let mut driver = Driver::start(cluster, executors, &["api.listen=127.0.0.1:0", &file]);
-        let served = driver.says("api is served");
+        let served = driver.says("the API is listening");
         Self {
             driver,
             server: format!("http://{}", served["address"].as_str().unwrap()),

@@ -114,7 +114,7 @@ fn whoever_has_the_token_is_the_executor_and_the_child_does_not_have_it() {
     let (agent, child) = agent_and_child(&mut local, 1);
     assert_eq!(variable(child, "BOATSWAIN_TOKEN"), "");
     let token = variable(agent, "BOATSWAIN_TOKEN");
-    let served = local.driver.says("sessions are served");
+    let served = local.driver.says("listening for executors' sessions");
     let address = served["address"].as_str().unwrap();
     let registration = json!({
         "type": "register",
@@ -272,7 +272,7 @@ fn one_that_asks_to_go_is_drained_by_its_own_command() {
     registered(&mut local, &[1, 2]);
     let (agent, _) = agent_and_child(&mut local, 1);
     let token = variable(agent, "BOATSWAIN_TOKEN");
-    let served = local.driver.says("sessions are served");
+    let served = local.driver.says("listening for executors' sessions");
     let address = served["address"].as_str().unwrap().to_owned();
     // As a preStop hook does, which knows no session.
     let ask = json!({"type": "decommission-me", "why": "spot notice"});

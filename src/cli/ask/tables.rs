@@ -50,7 +50,7 @@ pub fn status(answer: &Value) -> String {
         number(answer, "incarnation")
     );
     if answer["adopted"] != true {
-        out.push_str("the driver is finding out what is there");
+        out.push_str("the driver is still reading the cluster's state");
         return out;
     }
     if let Some(why) = answer["degraded"]["why"].as_str() {

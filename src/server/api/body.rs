@@ -1,4 +1,4 @@
-//! What a request's body says.
+//! Parses request bodies, and names the requester.
 
 use serde::de::DeserializeOwned;
 
@@ -6,10 +6,10 @@ use crate::kubernetes::refusal::clean;
 use crate::server::problem::Problem;
 use std::sync::Arc;
 
-/// Nobody's name is longer; what is longer is cut.
+/// Longer names are cut.
 const LONGEST_NAME: usize = 128;
 
-/// What the body says; an empty one is an empty object.
+/// Parses a JSON body; an empty one counts as an empty object.
 pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     let body = if body.is_empty() { b"{}" } else { body };
     let mut deserializer = serde_json::Deserializer::from_slice(body);
@@ -26,7 +26,7 @@ pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     Ok(parsed)
 }
 
-/// Who asks, as logs, events and loss reasons name them.
+/// The requester's name for logs, events and loss reasons.
 pub fn by(named: Option<&str>) -> Arc<str> {
     match named.map(str::trim).filter(|name| !name.is_empty()) {
         Some(name) => clean(name, LONGEST_NAME),

@@ -1,4 +1,4 @@
-//! Executors that are named, and the application as a whole (spec B-28 to B-35).
+//! Routes for the commands: kill, decommission, hold, resume, end, hand-over (spec B-28 to B-35).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use crate::actors::driver_backend::views::HeldView;
 use crate::model::ExecutorId;
 use crate::server::problem::Problem;
 
-/// Nobody waits longer for an executor to finish.
+/// The longest time that a client may allow for a decommission.
 const LONGEST_DRAIN: std::time::Duration = std::time::Duration::from_secs(24 * 3600);
 
 /// Kills executors: `{"executors": [3, 4], "replace": false, "force": false, "by": "me"}`.
@@ -43,7 +43,7 @@ pub async fn kill(State(api): State<Api>, body: Bytes) -> Result<Json<Value>, Pr
     api.ask(kill).await?.map(command_outcome).map_err(not_now)
 }
 
-/// Has executors finish what they do and go: `{"executors": [3], "replace": true, "within": "2m", "by": "me"}`.
+/// Decommissions executors: `{"executors": [3], "replace": true, "within": "2m", "by": "me"}`.
 pub async fn decommission(State(api): State<Api>, body: Bytes) -> Result<Json<Value>, Problem> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -74,7 +74,7 @@ pub async fn decommission(State(api): State<Api>, body: Bytes) -> Result<Json<Va
         .map_err(not_now)
 }
 
-/// Has all executors go, and remembers how many were wanted: `{"by": "me"}`.
+/// Decommissions all executors, and keeps the targets for a later resume: `{"by": "me"}`.
 pub async fn hold(State(api): State<Api>, body: Bytes) -> Result<Json<Value>, Problem> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -87,13 +87,13 @@ pub async fn hold(State(api): State<Api>, body: Bytes) -> Result<Json<Value>, Pr
     Ok(Json(json!({"held": HeldView::of(&held)})))
 }
 
-/// Brings back what was wanted before.
+/// Restores the targets from before the hold.
 pub async fn resume(State(api): State<Api>, body: Bytes) -> Result<Json<Value>, Problem> {
     nothing(&body)?;
     Ok(targets::shown(api.ask(Resume).await?))
 }
 
-/// The application is over: `{"exit_code": 0}`.
+/// Ends the application: `{"exit_code": 0}`.
 pub async fn end(
     State(api): State<Api>,
     body: Bytes,
@@ -113,7 +113,7 @@ pub async fn end(
     .await
 }
 
-/// This process is over, and its successor goes on.
+/// Ends this process and leaves the executors to its successor.
 pub async fn hand_over(
     State(api): State<Api>,
     body: Bytes,
@@ -128,12 +128,12 @@ async fn stop(api: &Api, stop: Stop, answer: Value) -> Result<(StatusCode, Json<
     Ok((StatusCode::ACCEPTED, Json(answer)))
 }
 
-/// There is nothing to say beyond the path.
+/// Refuses a body with any fields.
 fn nothing(body: &[u8]) -> Result<(), Problem> {
     let said: BTreeMap<String, Value> = parse(body)?;
     match said.into_keys().next() {
         None => Ok(()),
-        Some(field) => Err(Problem::bad_request("nothing is to be said here").at(field)),
+        Some(field) => Err(Problem::bad_request("this request takes no fields").at(field)),
     }
 }
 

@@ -1,4 +1,5 @@
-//! What an application has to do (spec B-40): all or nothing, as targets are.
+//! The route by which the application reports its demand (spec B-40). The report is accepted or
+//! refused as a whole, like targets.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,7 @@ use crate::actors::driver_backend::autoscaling::messages::{PostDemand, RefusedDe
 use crate::model::ProfileName;
 use crate::server::problem::Problem;
 
-/// Takes what is to be done: `{"profiles": {"default": {"pending": 12, "running": 4}}}`, in slots.
+/// Takes the demand, in slots: `{"profiles": {"default": {"pending": 12, "running": 4}}}`.
 pub async fn post(State(api): State<Api>, body: Bytes) -> Result<Json<Value>, Problem> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]

@@ -1,5 +1,5 @@
-//! What is answered before there is a driver to ask: that this process lives, and that there is nothing to see yet
-//! (spec O-42).
+//! Answers API requests while the driver is still starting: the liveness probe succeeds, the OpenAPI
+//! document is served, everything else is unavailable (spec O-42).
 
 use std::convert::Infallible;
 
@@ -14,10 +14,10 @@ use tower::ServiceExt as _;
 use super::openapi;
 use crate::server::problem::Problem;
 
-/// The driver's routes, as soon as it has some.
+/// The driver's routes, once they exist.
 pub type Routes = watch::Receiver<Option<Router>>;
 
-/// Hands everything on to the driver, where there is one.
+/// Forwards all requests to the driver's routes once they exist.
 pub fn router(driver: Routes) -> Router {
     Router::new().fallback(move |request: Request| {
         let routes = driver.borrow().clone();
@@ -35,7 +35,7 @@ fn alone(request: &Request) -> Response {
         (&Method::GET, "/healthz") => "ok\n".into_response(),
         (&Method::GET, "/openapi.json") => Json(openapi::document()).into_response(),
         _ => Problem::unavailable()
-            .hint("it is taking over from the one before; its log tells")
+            .hint("it is still starting; see its log")
             .into_response(),
     }
 }

@@ -1,4 +1,5 @@
-//! The stream of what happens (spec B-50): server-sent events, which a reader resumes after the last it has.
+//! Streams events as server-sent events (spec B-50). A client can resume the stream after the last
+//! event that it has.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -20,20 +21,22 @@ use crate::actors::driver_backend::event_history::event::{Event, EventId};
 use crate::actors::driver_backend::messages::{FollowEvents, Growth, ReadEvents};
 use crate::server::problem::Problem;
 
-/// So many events are read at a time: what a slow reader has not taken yet stays in the event history.
+/// How many events are read from the history at a time. Events that a slow client has not read yet
+/// stay in the history.
 const AT_A_TIME: usize = 100;
 
-/// Something is said at least this often, so that a reader can tell silence from a dead connection.
+/// The interval of keep-alives, by which a client can tell a quiet stream from a dead connection.
 const ALIVE: Duration = Duration::from_secs(15);
 
-/// Where a reader begins.
+/// Where a client's stream begins.
 #[derive(Debug, Deserialize)]
 pub struct Begin {
-    /// The last event it has; the header `Last-Event-ID` says the same, and counts more.
+    /// The last event that the client has. The header `Last-Event-ID` has the same meaning and
+    /// takes precedence.
     after: Option<String>,
 }
 
-/// A reader under way.
+/// The state of one client's stream.
 struct Reader {
     api: Api,
     growth: watch::Receiver<u64>,
@@ -42,7 +45,7 @@ struct Reader {
     _place: OwnedSemaphorePermit,
 }
 
-/// Tells what happens from there on.
+/// Streams the events after the given one.
 pub async fn follow(
     State(api): State<Api>,
     Query(begin): Query<Begin>,
@@ -56,7 +59,7 @@ pub async fn follow(
         (None, None) => None,
     };
     let place = (api.followers.clone().try_acquire_owned())
-        .map_err(|_| Problem::too_many("too many follow the events already"))?;
+        .map_err(|_| Problem::too_many("too many clients follow the events already"))?;
     let Growth(growth) = api.ask(FollowEvents).await?;
     let reader = Reader {
         api,
@@ -73,13 +76,13 @@ pub async fn follow(
 }
 
 fn no_id(field: &str) -> Problem {
-    Problem::bad_request("it is no event's id")
+    Problem::bad_request("this is not an event's id")
         .at(field)
-        .hint("an id is as the stream gave it, such as 3-17; without one the stream begins with all that live")
+        .hint("use an id from the stream, such as 3-17; without one the stream begins with all live executors")
 }
 
 impl Reader {
-    /// The next line; none once the driver has ended.
+    /// The next message; `None` once the driver has ended.
     async fn next(&mut self) -> Option<Line> {
         loop {
             if let Some(line) = self.unsent.pop_front() {

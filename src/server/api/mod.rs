@@ -1,7 +1,8 @@
-//! The driver's API: how people and programs ask how it is going, and say what is wanted (spec O-41 to O-43, B-25, B-50).
+//! The driver's HTTP API, through which operators and clients read its state, set targets and send
+//! commands (spec O-41 to O-43, B-25, B-50).
 //!
-//! HTTP with JSON, under /v1; [`Problem`] is the one shape of errors. Nothing is decided here: handlers ask DriverBackend
-//! and show what it answers.
+//! It speaks JSON under /v1, and all errors are [`Problem`]s. Handlers make no decisions: they
+//! query DriverBackend and return its answers.
 
 mod body;
 mod commands;
@@ -33,41 +34,39 @@ use crate::server::problem::Problem;
 use crate::server::serve;
 use tokens::{Tokens, TokensError};
 
-/// An actor answers at once or is gone.
+/// Actors answer at once unless they have stopped.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// So many connections may be open; more wait to be let in.
+/// The most open connections. More wait to be accepted.
 pub const CONNECTIONS: usize = 1_024;
 
-/// So many may follow events at the same time.
+/// The most concurrent event streams.
 const FOLLOWERS: usize = 256;
 
-/// A request's body is not longer than that.
+/// The longest body of a request, in bytes.
 const BODY: usize = 64 * 1024;
 
-/// A request's body has come whole by then.
+/// How long a request's body may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(10);
 
-/// Why there is no API.
+/// Why the API cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
-    /// Nobody could be let in.
     #[error(transparent)]
     Tokens(#[from] TokensError),
-    /// The address cannot be had.
     #[error(transparent)]
     Listen(#[from] serve::ListenError),
 }
 
-/// The API, about to be served.
+/// The API with its listener bound, not yet served.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
-    /// Who is let in.
+    /// The accepted tokens.
     pub tokens: Tokens,
 }
 
-/// What handlers have.
+/// The state that handlers share.
 #[derive(Clone)]
 struct Api {
     backend: Addr<DriverBackend>,
@@ -77,7 +76,7 @@ struct Api {
 }
 
 impl Api {
-    /// DriverBackend's answer.
+    /// Sends a message to DriverBackend and waits for the answer.
     async fn ask<M>(&self, message: M) -> Result<M::Result, Problem>
     where
         M: Message + Send + 'static,
@@ -89,7 +88,7 @@ impl Api {
     }
 }
 
-/// An actor's answer.
+/// Sends a message to an actor and waits for the answer.
 async fn answer<A, M>(actor: &Addr<A>, message: M) -> Result<M::Result, Problem>
 where
     A: Actor + Handler<M>,
@@ -104,25 +103,26 @@ where
 }
 
 impl Server {
-    /// Takes the address, and reads the tokens.
+    /// Binds the address and reads the tokens.
     ///
     /// # Errors
     ///
-    /// Where either cannot be had.
+    /// The address cannot be bound, or the token file cannot be used.
     pub async fn bind(address: SocketAddr, token_file: &Path) -> Result<Self, ApiError> {
         let tokens = Tokens::of_file(token_file)?;
         let (listener, address) = serve::listen(address, "api.listen").await?;
-        tracing::info!(%address, "api is served");
+        tracing::info!(%address, "the API is listening");
         Ok(Self { listener, tokens })
     }
 
-    /// Serves until it is dropped: the driver's routes, as soon as it has some, over so many connections at most.
+    /// Serves until it is dropped, with at most `most` open connections. The driver's routes are
+    /// served once they exist.
     pub async fn run(self, driver: early::Routes, most: usize) {
         serve::serve(self.listener, early::router(driver), most).await;
     }
 }
 
-/// The routes, over the driver of these actors.
+/// The routes, served by these actors.
 pub fn router(backend: Addr<DriverBackend>, meter: Addr<Meter>, tokens: Tokens) -> Router {
     routes::of(Api {
         backend,

@@ -1,33 +1,35 @@
-//! The OpenAPI document, made from the table of routes and the schemas beside it.
+//! Generates the OpenAPI document from the table of routes and the schemas in `schemas.json`.
 
 use serde_json::{Map, Value, json};
 
 use super::table::{Answers, Route, table};
 
-/// The schemas of bodies and answers, each with examples.
+/// The schemas of requests and answers, each with examples.
 const SCHEMAS: &str = include_str!("schemas.json");
 
-/// What each status of an answer that is no good one means.
+/// The meaning of each error status.
 const REFUSALS: [(u16, &str); 9] = [
-    (400, "The request cannot be understood"),
+    (400, "The request is malformed"),
     (401, "No token, or an unknown one"),
-    (403, "The token may only look"),
-    (404, "There is no such thing"),
-    (408, "The body takes too long"),
+    (403, "The token may only read"),
+    (404, "Not found"),
+    (408, "The body did not arrive in time"),
     (413, "The body is too long"),
-    (422, "It was understood, and cannot be"),
-    (429, "Too many ask for the same"),
-    (503, "The driver ends, or does not know yet what is there"),
+    (
+        422,
+        "The request is well-formed, but its content is invalid",
+    ),
+    (429, "Too many concurrent requests"),
+    (503, "The driver is ending, or has not started completely"),
 ];
 
-/// The document.
 pub fn document() -> Value {
     let mut paths = Map::new();
     for route in table() {
         let path = paths.entry(route.path).or_insert_with(|| json!({}));
         path[route.method.as_str().to_ascii_lowercase()] = operation(&route);
     }
-    // It is a part of this program, and a test reads it.
+    // The schemas are compiled in, and a test parses them.
     let schemas: Value = serde_json::from_str(SCHEMAS).unwrap_or_default();
     let token = json!({"type": "http", "scheme": "bearer"});
     json!({
@@ -35,7 +37,7 @@ pub fn document() -> Value {
         "info": {
             "title": "boatswain",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "How a driver that runs is asked, and told what is wanted.",
+            "description": "Queries and commands for a running driver.",
         },
         "servers": [{"url": "/"}],
         "paths": paths,
@@ -77,7 +79,8 @@ fn operation(route: &Route) -> Value {
     operation
 }
 
-/// Whether a route may answer with this status: its own, and what whoever lets in, or an actor, may say.
+/// Whether a route may answer with this status: one of its own, or one from authentication or from
+/// asking an actor.
 pub(super) fn may_answer(route: &Route, status: u16) -> bool {
     let by_the_door = match status {
         401 | 408 | 413 => !route.open,
@@ -105,7 +108,7 @@ fn parameters(route: &Route) -> Vec<Value> {
     if route.answers == Answers::Text("text/event-stream") {
         let schema = json!({"type": "string", "pattern": "^[0-9]+-[0-9]+$"});
         for (name, place) in [("after", "query"), ("Last-Event-ID", "header")] {
-            let about = "The last event that the reader has";
+            let about = "The last event that the client has";
             parameters
                 .push(json!({"name": name, "in": place, "description": about, "schema": schema}));
         }

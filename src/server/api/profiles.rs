@@ -1,4 +1,4 @@
-//! New profiles (spec B-26).
+//! The route that adds a profile (spec B-26).
 
 use axum::Json;
 use axum::body::Bytes;
@@ -11,7 +11,8 @@ use crate::actors::driver_backend::profiles::{AddProfile, RefusedProfile};
 use crate::model::ProfileName;
 use crate::server::problem::Problem;
 
-/// Adds a profile: `{"executors": 2, "image": "engine:2", "memory": "4Gi"}`, by the keys of the configuration.
+/// Adds a profile, described by the keys of the configuration: `{"executors": 2, "image":
+/// "engine:2", "memory": "4Gi"}`.
 pub async fn add(
     State(api): State<Api>,
     Path(name): Path<String>,
@@ -29,7 +30,7 @@ pub async fn add(
     let problem = Problem::refused(refused.to_string());
     Err(match refused {
         RefusedProfile::Exists(_) => {
-            problem.hint("a profile that executors may use is not changed: choose a new name")
+            problem.hint("an existing profile cannot be changed: choose a new name")
         }
         RefusedProfile::Mistakes(mistakes) => match mistakes.into_iter().next() {
             Some(first) => Problem::refused(first.found).at(first.key).hint(first.fix),

@@ -1,4 +1,4 @@
-//! What can be asked, and who may.
+//! Builds the API's router, authorises requests, and serves the read-only routes.
 
 use axum::Json;
 use axum::Router;
@@ -20,7 +20,6 @@ use crate::actors::metrics::messages::Scrape;
 use crate::model::ExecutorId;
 use crate::server::problem::Problem;
 
-/// All routes.
 pub fn of(api: Api) -> Router {
     let (mut open, mut closed) = (Router::new(), Router::new());
     for route in table() {
@@ -30,14 +29,13 @@ pub fn of(api: Api) -> Router {
     let closed = closed.layer(from_fn_with_state(api.clone(), admit));
     open.merge(closed)
         .fallback(async || {
-            Problem::not_found("there is nothing at this path")
-                .hint("/openapi.json tells what there is")
+            Problem::not_found("this path does not exist").hint("/openapi.json lists all paths")
         })
         .method_not_allowed_fallback(async || Problem::wrong_method())
         .with_state(api)
 }
 
-/// Lets in who may do what is asked, and hears them out within bounds.
+/// Checks the token's right, and limits the size of the body and the time that it takes.
 async fn admit(State(api): State<Api>, request: Request, next: Next) -> Result<Response, Problem> {
     let right = bearer(request.headers()).and_then(|token| api.tokens.right(token));
     let right = right.ok_or_else(Problem::unauthorized)?;
@@ -64,7 +62,7 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
         .then(|| token.trim_ascii())
 }
 
-/// What Prometheus scrapes (spec O-41).
+/// The metrics for Prometheus (spec O-41).
 pub async fn metrics(State(api): State<Api>) -> Result<Response, Problem> {
     let text = answer(&api.meter, Scrape).await?;
     let text = text.map_err(|_| Problem::unavailable())?;
@@ -72,39 +70,43 @@ pub async fn metrics(State(api): State<Api>) -> Result<Response, Problem> {
     Ok(([(CONTENT_TYPE, OPEN_METRICS)], text).into_response())
 }
 
-/// The actors answer (spec O-42).
+/// The liveness probe: the actors answer (spec O-42).
 pub async fn health(State(api): State<Api>) -> Result<&'static str, Problem> {
     api.ask(GetStatus).await.map(|_| "ok\n")
 }
 
-/// The application may begin (spec B-20).
+/// The readiness probe: the application is ready (spec B-20).
 pub async fn readiness(State(api): State<Api>) -> Result<&'static str, Problem> {
     let status = api.ask(GetStatus).await?;
     match (status.adopted, status.ready) {
         (true, true) => Ok("ok\n"),
-        (true, false) => Err(Problem::unavailable_for("too few executors are there yet")
-            .hint("`boatswain status` tells how many, and what the others wait for")),
-        (false, _) => Err(Problem::unavailable().hint("the driver is finding out what is there")),
+        (true, false) => Err(Problem::unavailable_for(
+            "too few executors are running or registered",
+        )
+        .hint("`boatswain status` shows how many, and what the others wait for")),
+        (false, _) => {
+            Err(Problem::unavailable().hint("the driver is still reading the cluster's state"))
+        }
     }
 }
 
-/// This api, described (spec B-25, O-42).
+/// The OpenAPI document (spec B-25, O-42).
 pub async fn document() -> Json<Value> {
     Json(openapi::document())
 }
 
-/// How it is going (spec O-42).
+/// The driver's state (spec O-42).
 pub async fn status(State(api): State<Api>) -> Result<Json<Value>, Problem> {
     Ok(Json(json!(api.ask(GetStatus).await?)))
 }
 
-/// Who lives.
+/// The live executors.
 pub async fn executors(State(api): State<Api>) -> Result<Json<Value>, Problem> {
     let executors = api.ask(GetExecutors).await?;
     Ok(Json(json!({"executors": executors})))
 }
 
-/// What happened to an executor (spec B-51).
+/// An executor's history (spec B-51).
 pub async fn explain(
     State(api): State<Api>,
     Path(id): Path<String>,
@@ -116,7 +118,7 @@ pub async fn explain(
     })?;
     let explanation = api.ask(Explain(parsed)).await?.ok_or_else(|| {
         Problem::not_found(format!("nothing is known of executor {id}"))
-            .hint("it never was, or ended long ago: the log tells of each end")
+            .hint("it never existed, or ended long ago: the log has each executor's end")
     })?;
     let history = &explanation.history;
     Ok(Json(json!({

@@ -1,5 +1,5 @@
-//! Every route there is, with what is said of it in the OpenAPI document: one line each, so that none is served that is
-//! not described.
+//! The table of all routes, with their descriptions for the OpenAPI document. A route without a
+//! description cannot be served.
 
 use axum::routing::{MethodRouter, get, post, put};
 use http::Method;
@@ -7,38 +7,34 @@ use http::Method;
 use super::routes::{document, executors, explain, health, metrics, readiness, status};
 use super::{Api, commands, demand, events, profiles, targets};
 
-/// A route.
 pub struct Route {
-    /// How it is asked.
     pub method: Method,
-    /// Where.
     pub path: &'static str,
-    /// Who answers.
     pub handler: MethodRouter<Api>,
-    /// Whether no token is needed.
+    /// Whether the route needs no token.
     pub open: bool,
-    /// What it is for.
+    /// The summary in the OpenAPI document.
     pub summary: &'static str,
-    /// The schema of its body, where it has one.
+    /// The schema of the request's body, if it has one.
     pub takes: Option<&'static str>,
-    /// The status of a good answer.
+    /// The status of a successful answer.
     pub status: u16,
-    /// What a good answer is.
+    /// The content of a successful answer.
     pub answers: Answers,
-    /// The statuses of other answers, beside those that any route may give.
+    /// The error statuses that not every route may return.
     pub refusals: &'static [u16],
 }
 
-/// What a good answer is.
+/// The content of a successful answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answers {
     /// JSON of this schema.
     Json(&'static str),
-    /// Something else, of this type.
+    /// Text of this media type.
     Text(&'static str),
 }
 
-/// One that only looks.
+/// A read-only route.
 fn looks(path: &'static str, handler: MethodRouter<Api>, schema: &'static str) -> Route {
     Route {
         method: Method::GET,
@@ -53,7 +49,7 @@ fn looks(path: &'static str, handler: MethodRouter<Api>, schema: &'static str) -
     }
 }
 
-/// One that changes something.
+/// A route that changes something.
 fn does(
     method: Method,
     path: &'static str,
@@ -97,7 +93,6 @@ impl Route {
     }
 }
 
-/// All of them.
 pub fn table() -> Vec<Route> {
     let routes = [profiles_and_targets(), commands(), demand_and_health()];
     routes.into_iter().flatten().collect()
@@ -112,13 +107,14 @@ fn profiles_and_targets() -> Vec<Route> {
             "NewProfile",
             "Targets",
         )
-        .is("Adds a profile; one that is there is not changed")
+        .is("Adds a profile; an existing one cannot be changed")
         .refuses(&[400, 422]),
-        looks("/v1/status", get(status), "Status")
-            .is("How the driver is doing: targets, states, what is waited for, the last losses"),
+        looks("/v1/status", get(status), "Status").is(
+            "The driver's state: targets, executors by state, what they wait for, the last losses",
+        ),
         looks("/v1/executors", get(executors), "Executors").is("The executors that live"),
         looks("/v1/executors/{id}", get(explain), "ExecutorHistory")
-            .is("The history of an executor, also of the last 1,000 that ended")
+            .is("The history of a live executor, or of one of the last 1,000 that ended")
             .refuses(&[400, 404]),
         looks("/v1/targets", get(targets::read), "Targets").is("How many executors are wanted"),
         does(
@@ -128,7 +124,7 @@ fn profiles_and_targets() -> Vec<Route> {
             "Targets",
             "Targets",
         )
-        .is("Says how many executors are wanted, of all profiles that are named or of none")
+        .is("Sets the targets of all named profiles, or of none if one is invalid")
         .refuses(&[400, 422]),
         does(
             Method::PUT,
@@ -137,7 +133,7 @@ fn profiles_and_targets() -> Vec<Route> {
             "Target",
             "Targets",
         )
-        .is("Says how many executors of one profile are wanted")
+        .is("Sets the target of one profile")
         .refuses(&[400, 422]),
     ]
 }
@@ -159,7 +155,7 @@ fn commands() -> Vec<Route> {
             "Decommission",
             "CommandOutcome",
         )
-        .is("Has executors finish what they do and go"),
+        .is("Decommissions executors: they finish their work and exit"),
         does(
             Method::POST,
             "/v1/application/hold",
@@ -167,7 +163,7 @@ fn commands() -> Vec<Route> {
             "Hold",
             "Held",
         )
-        .is("Has all executors finish and go, and remembers how many were wanted"),
+        .is("Decommissions all executors, and keeps the targets for a later resume"),
         does(
             Method::POST,
             "/v1/application/resume",
@@ -175,7 +171,7 @@ fn commands() -> Vec<Route> {
             "Nothing",
             "Targets",
         )
-        .is("Brings back what was wanted before the executors were held"),
+        .is("Restores the targets from before the hold"),
         does(
             Method::POST,
             "/v1/application/end",
@@ -207,14 +203,14 @@ fn demand_and_health() -> Vec<Route> {
             "Demand",
             "Wanted",
         )
-        .is("Says what there is to do, for autoscaling")
+        .is("Reports the demand, for autoscaling")
         .refuses(&[400, 422]),
         looks("/v1/events", get(events::follow), "Event")
-            .is("What happens, as it happens: server-sent events, each with data of this schema")
+            .is("The events as they happen: server-sent events, each with data of this schema")
             .text("text/event-stream")
             .refuses(&[400, 429]),
         looks("/metrics", get(metrics), "")
-            .is("What Prometheus scrapes")
+            .is("The metrics for Prometheus")
             .text("application/openmetrics-text"),
         looks("/healthz", get(health), "")
             .is("Whether the driver answers")

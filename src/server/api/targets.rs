@@ -1,4 +1,4 @@
-//! How many executors are wanted (spec B-25): all or nothing.
+//! Routes for the targets (spec B-25). A request is accepted or refused as a whole.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::actors::driver_backend::messages::{GetStatus, SetTargets};
 use crate::model::ProfileName;
 use crate::server::problem::Problem;
 
-/// The targets that are.
+/// The current targets.
 pub async fn read(State(api): State<Api>) -> Result<Json<Value>, Problem> {
     let profiles = api.ask(GetStatus).await?.profiles;
     let targets: BTreeMap<String, u32> = profiles
@@ -23,7 +23,7 @@ pub async fn read(State(api): State<Api>) -> Result<Json<Value>, Problem> {
     Ok(Json(json!({"targets": targets})))
 }
 
-/// Sets the targets of all profiles that the body names: `{"targets": {"default": 4}}`.
+/// Sets the targets of all profiles in the body: `{"targets": {"default": 4}}`.
 pub async fn set(State(api): State<Api>, body: Bytes) -> Result<Json<Value>, Problem> {
     #[derive(serde::Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -61,7 +61,7 @@ async fn change(api: &Api, targets: BTreeMap<String, u32>) -> Result<Json<Value>
     Ok(shown(set))
 }
 
-/// Targets, as they are answered.
+/// The answer of all routes for targets.
 pub fn shown(targets: BTreeMap<ProfileName, u32>) -> Json<Value> {
     Json(json!({"targets": targets}))
 }

@@ -1,4 +1,4 @@
-//! The routes over a DriverBackend and a store that run, without a socket.
+//! Tests of the API's routes with a running DriverBackend and SnapshotStore, without a socket.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use crate::model::pod::tests::pending;
 use crate::model::{AppId, Incarnation};
 use crate::testing::{Scenario, TIMING, backend, id, running};
 
-/// A driver's store and backend, and the api over them.
+/// A driver's store and backend, with the API's router.
 struct Driver {
     store: Addr<SnapshotStore>,
     router: Router,
@@ -108,7 +108,7 @@ impl Driver {
         self.store.do_send(Tell(news));
     }
 
-    /// The names of the next events of a stream.
+    /// The next events of a stream: their names and contents.
     async fn events(&self, path: &str, last: Option<&str>, count: usize) -> Vec<(String, Value)> {
         let mut request = Request::get(path).header("authorization", "Bearer looks");
         if let Some(last) = last {
@@ -136,7 +136,7 @@ impl Driver {
     }
 }
 
-/// Batches come on a timer.
+/// Advances the time, because batches are sent on a timer.
 async fn a_moment() {
     tokio::time::sleep(Duration::from_secs(2)).await;
 }

@@ -1,4 +1,4 @@
-//! Who is let in: whoever bears a token of the file, to look or to do anything (spec O-50).
+//! Reads the API's tokens and checks the tokens of requests (spec O-50).
 
 use std::path::Path;
 
@@ -6,66 +6,60 @@ use subtle::ConstantTimeEq as _;
 
 use crate::secret::{self, SecretError};
 
-/// What a bearer may do.
+/// What the bearer of a token may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Right {
-    /// Look.
+    /// Read only.
     Read,
-    /// Anything.
+    /// Read and change.
     Full,
 }
 
-/// The tokens that are let in.
+/// The accepted tokens.
 #[derive(Clone)]
 pub struct Tokens(Vec<(String, Right)>);
 
 impl std::fmt::Debug for Tokens {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Tokens are not for logs.
+        // Prints only their number, because tokens are secrets.
         f.debug_tuple("Tokens").field(&self.0.len()).finish()
     }
 }
 
-/// Why nobody can be let in.
+/// Why the tokens cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TokensError {
-    /// The file cannot be used.
     #[error(transparent)]
     Secret(#[from] SecretError),
-    /// A line of it is none.
     #[error(
-        "{path}:{line}: a line is a token of printable ASCII, with \" read\" behind it if it may only look"
+        "{path}:{line}: each line must be a token of printable ASCII, followed by \" read\" if it may only read"
     )]
     Line {
-        /// The file.
         path: String,
-        /// Counted from 1.
+        /// Starts at 1.
         line: usize,
     },
-    /// It has no token.
-    #[error("{path} has no token: remove the file, and one is made")]
-    None {
-        /// The file.
-        path: String,
-    },
+    #[error("{path} has no token: remove the file, and a new one is created with a token")]
+    None { path: String },
 }
 
 impl Tokens {
-    /// Those of the file; one is made with a token that may do anything, where there is none.
+    /// Reads the tokens from a file. If the file does not exist, it is created with a new token
+    /// that has the full right.
     ///
     /// # Errors
     ///
-    /// Where the file cannot be used, or a line of it is no token.
+    /// The file cannot be used, or has a line that is not a token.
     pub fn of_file(path: &Path) -> Result<Self, TokensError> {
         let text = secret::read_or_make(path)?;
         Self::parse(&text, &path.display().to_string())
     }
 
-    /// Those of a text, which errors call by this path.
+    /// Parses tokens. `path` is the file's name in error messages.
     ///
     /// # Errors
     ///
-    /// Where a line of it is no token.
+    /// A line is not a token.
     pub fn parse(text: &str, path: &str) -> Result<Self, TokensError> {
         let lines = text.lines().enumerate();
         let lines = lines.filter(|(_, line)| {
@@ -98,7 +92,8 @@ impl Tokens {
         Ok(Self(tokens))
     }
 
-    /// What the bearer of this may do; nothing if it is unknown. All are compared, so that the time tells nothing.
+    /// The right of this token; `None` if it is unknown. All tokens are compared, so that the time
+    /// does not reveal which one matched.
     pub fn right(&self, given: &[u8]) -> Option<Right> {
         let mut found = None;
         for (token, right) in &self.0 {
@@ -110,11 +105,11 @@ impl Tokens {
     }
 }
 
-/// The first token of the file, for a client.
+/// The first token in the file, for a client.
 ///
 /// # Errors
 ///
-/// Where the file cannot be read, others may read it, or it has none.
+/// The file cannot be read, is readable by other users, or has no token.
 pub fn first(path: &Path) -> Result<String, TokensError> {
     let text = secret::read(path)?;
     let Tokens(tokens) = Tokens::parse(&text, &path.display().to_string())?;

@@ -1,4 +1,4 @@
-//! Who speaks: from a token to what it proves (spec O-50, B-5).
+//! Authenticates executors: determines what a token proves (spec O-50, B-5).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,28 +14,23 @@ use crate::kubernetes::{Calls, Failure};
 use crate::model::{AppId, Tick};
 use crate::secret::seal::Key;
 
-/// Why nobody is let in.
+/// Why a token was not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
-    /// There is no token, or what is there is none.
-    #[error("there is no token, or none that could be an executor's")]
+    #[error("the token is missing or malformed")]
     NoToken,
-    /// It is a token, and does not prove what it has to.
     #[error("the token does not prove which executor this is: {0}")]
     Untrue(&'static str),
-    /// The keys to verify it with could not be had.
-    #[error(
-        "the cluster's keys, by which the token would be verified, cannot be had at the moment"
-    )]
+    #[error("the cluster's keys for verifying the token are unavailable at the moment")]
     NoKeys,
 }
 
-/// How an executor proves which one it is.
+/// How executors prove their identity.
 #[derive(Clone)]
 pub enum Access {
-    /// By a token made of a key that the driver has.
+    /// By a token that is derived from a key of the driver's.
     Derived(AppId, Key),
-    /// By a token of its pod's service account.
+    /// By a token of their pod's service account.
     Kubernetes(Addr<TokenKeys>),
 }
 
@@ -44,7 +39,7 @@ impl Access {
     ///
     /// # Errors
     ///
-    /// Where it proves nothing.
+    /// The token proves nothing.
     pub(super) async fn prove(&self, token: &str) -> Result<Proof, Denied> {
         match self {
             Self::Derived(app, key) => {
@@ -60,10 +55,12 @@ impl Access {
     }
 }
 
-/// A key that is not known may be a new one; but whoever invents keys does not have the cluster asked more often.
+/// The least interval between fetches of the keys. An unknown key may be a new one, but forged key
+/// ids must not cause a request to the cluster each.
 const ASK_AGAIN: Duration = Duration::from_secs(10);
 
-/// Has the keys that the cluster publishes, and fetches them anew when a token names one that is not among them.
+/// Caches the keys that the cluster publishes for service account tokens, and fetches them again
+/// when a token names an unknown one.
 pub struct TokenKeys {
     calls: Calls,
     clock: Clock,
@@ -73,7 +70,7 @@ pub struct TokenKeys {
 }
 
 impl TokenKeys {
-    /// Before any are known. Tokens have to be for this audience.
+    /// Starts without any keys. `audience` is the one that tokens must be for.
     pub fn new(calls: Calls, clock: Clock, audience: String) -> Self {
         let namespace = calls.namespace().to_owned();
         Self {
@@ -93,7 +90,7 @@ impl TokenKeys {
         trusted.prove(token, &self.expected, now)
     }
 
-    /// Whether the cluster is to be asked before this token can be judged.
+    /// Whether the keys must be fetched before this token can be verified.
     fn asks(&self, token: &str, now: Tick) -> bool {
         let known = (self.trusted.as_ref()).is_some_and(|trusted| trusted.knows_key_of(token));
         let long_ago = self.asked.is_none_or(|asked| now.since(asked) >= ASK_AGAIN);
@@ -104,11 +101,11 @@ impl TokenKeys {
         match fetched {
             Ok(Some(trusted)) => self.trusted = Some(trusted),
             Ok(None) => {
-                tracing::warn!("the cluster publishes no keys for tokens that could be read")
+                tracing::warn!("the keys that the cluster publishes for tokens could not be parsed")
             }
             Err(failure) => {
                 let error = &*failure.message;
-                tracing::warn!(error, "the cluster's keys for tokens cannot be had");
+                tracing::warn!(error, "the cluster's keys for tokens could not be fetched");
             }
         }
     }
@@ -118,7 +115,6 @@ impl Actor for TokenKeys {
     type Context = Context<Self>;
 }
 
-/// What does this token prove?
 #[derive(Clone, Message)]
 #[rtype(result = "Result<Proof, Denied>")]
 pub struct Prove(Arc<str>);
@@ -126,7 +122,8 @@ pub struct Prove(Arc<str>);
 impl Handler<Prove> for TokenKeys {
     type Result = AtomicResponse<Self, Result<Proof, Denied>>;
 
-    /// While keys are fetched all others wait, for they need the same; it takes a call's time at most.
+    /// While keys are fetched all other requests wait, because they need the same keys. This takes
+    /// at most the timeout of one call.
     fn handle(&mut self, Prove(token): Prove, _: &mut Self::Context) -> Self::Result {
         let now = self.clock.now();
         let calls = self.asks(&token, now.tick).then(|| self.calls.clone());

@@ -1,6 +1,6 @@
-//! How executors reach the driver (spec B-1, O-50, O-61): a WebSocket at `/v1/session`, or each message as a request of
-//! its own to `/v1/session/messages`. What they say and are told is [`boatswain_agent::protocol`]'s, what follows from it
-//! DriverBackend's.
+//! Serves executors' sessions (spec B-1, O-50, O-61): as a WebSocket at `/v1/session`, or with one
+//! request per message to `/v1/session/messages`. The messages are defined in
+//! [`boatswain_agent::protocol`]; DriverBackend acts on them.
 
 pub mod access;
 mod request;
@@ -27,19 +27,19 @@ use crate::server::problem::Problem;
 use crate::server::serve::{self, ListenError};
 use access::{Access, Denied};
 
-/// So many sessions may be open at the same time.
+/// The most open sessions.
 const SESSIONS: usize = 50_000;
 
-/// So many connections may be open that are none yet; more wait to be let in.
+/// The most open connections that are not WebSockets. More wait to be accepted.
 pub const CONNECTIONS: usize = 4_096;
 
-/// An actor answers at once or is gone.
+/// Actors answer at once unless they have stopped.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// Whoever has not registered by then is not going to; and nobody takes that long to take in a message.
+/// How long an executor may take to register after connecting, and to read a message.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The sessions, about to be served.
+/// The sessions' server with its listener bound, not yet served.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
@@ -47,37 +47,38 @@ pub struct Server {
 }
 
 impl Server {
-    /// Takes the address.
+    /// Binds the address.
     ///
     /// # Errors
     ///
-    /// Where it cannot be had.
+    /// The address cannot be bound.
     pub async fn bind(address: SocketAddr) -> Result<Self, ListenError> {
         let (listener, address) = serve::listen(address, "backend.listen").await?;
-        tracing::info!(%address, "sessions are served");
+        tracing::info!(%address, "listening for executors' sessions");
         Ok(Self { listener, address })
     }
 
-    /// Where it listens, with the port that it got.
+    /// The bound address, with the port that the system chose.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Serves until it is dropped, and all sessions end with it.
+    /// Serves until it is dropped, which ends all sessions.
     pub async fn run(self, sessions: Sessions) {
         serve::serve(self.listener, sessions.router(), CONNECTIONS).await;
     }
 }
 
-/// What sessions have in common. When the last copy that was not made for a session is dropped, all sessions end.
+/// The state that sessions share. When the last copy outside of sessions is dropped, all sessions
+/// end.
 #[derive(Clone)]
 pub struct Sessions {
     door: Door,
-    /// Ends the sessions with the driver.
+    /// Ends the sessions when the server is dropped.
     _end: Arc<DropGuard>,
 }
 
-/// What a session has.
+/// What each session needs.
 #[derive(Clone)]
 struct Door {
     backend: Addr<DriverBackend>,
@@ -87,7 +88,6 @@ struct Door {
 }
 
 impl Sessions {
-    /// Over this driver.
     pub fn new(backend: Addr<DriverBackend>, access: Access) -> Self {
         Self::with_room(backend, access, SESSIONS)
     }
@@ -105,7 +105,7 @@ impl Sessions {
         }
     }
 
-    /// What executors speak to, for a port that serves something else as well.
+    /// The routes for executors, for a listener that serves other routes as well.
     pub fn routes(&self) -> Router {
         Router::new()
             .route("/v1/session", get(socket::open))
@@ -114,13 +114,13 @@ impl Sessions {
             .with_state(self.clone())
     }
 
-    /// All that is served where executors have a port of their own. It works without a socket as well.
+    /// All routes of a listener for executors only. Works without a socket as well.
     pub fn router(&self) -> Router {
         self.routes()
             .route("/healthz", get(async || "ok\n"))
             .fallback(async || {
-                Problem::not_found("there is nothing at this path").hint(
-                    "executors speak at /v1/session and /v1/session/messages: docs/protocol.md",
+                Problem::not_found("this path does not exist").hint(
+                    "the paths for executors are /v1/session and /v1/session/messages: see docs/protocol.md",
                 )
             })
             .method_not_allowed_fallback(async || Problem::wrong_method())
@@ -128,7 +128,7 @@ impl Sessions {
 }
 
 impl Door {
-    /// Who speaks.
+    /// Authenticates a request.
     async fn admit(&self, headers: &HeaderMap) -> Result<Proof, Problem> {
         let token = bearer(headers).ok_or(Denied::NoToken);
         let proof = match token {
@@ -136,7 +136,7 @@ impl Door {
             Err(denied) => Err(denied),
         };
         proof.map_err(|denied| {
-            tracing::debug!(%denied, "an executor was not let in");
+            tracing::debug!(%denied, "an executor's token was refused");
             let code = "not-let-in";
             self.backend.do_send(NotTakenIn { code });
             match denied {

@@ -1,4 +1,4 @@
-//! A message as a request of its own, for whoever has no WebSocket (spec O-61).
+//! The route that takes one message per request, for executors without WebSocket (spec O-61).
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::actors::driver_backend::sessions::{NotTakenIn, Say};
 use crate::server::problem::Problem;
 use boatswain_agent::protocol::{MESSAGE_LIMIT, Notice, read};
 
-/// Takes a message, and answers with all that there is to say.
+/// Forwards the message, and answers with all messages for the executor.
 pub(super) async fn take(
     State(sessions): State<Sessions>,
     headers: HeaderMap,

@@ -1,5 +1,4 @@
-//! Tokens of service accounts, as a cluster gives them to one pod: verified by the keys that it publishes (spec O-50).
-//! Pure.
+//! Verifies service account tokens with the keys that the cluster publishes (spec O-50). Pure.
 
 use std::sync::Arc;
 
@@ -14,21 +13,21 @@ use serde::Deserialize;
 use super::access::Denied;
 use crate::actors::driver_backend::registry::Proof;
 
-/// Longer than any token that a cluster gives, in bytes.
+/// The longest token that is accepted, in bytes.
 const LONGEST: usize = 8 * 1024;
 
-/// The clocks of two machines may differ by so much, in seconds.
+/// The tolerated difference between the clocks of two machines, in seconds.
 const SKEW: i64 = 10;
 
-/// What the keys of a cluster are, and who signs with them.
+/// A cluster's issuer and public keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trusted {
-    /// As tokens name it.
+    /// The `iss` of tokens.
     issuer: String,
     keys: Vec<PublicKey>,
 }
 
-/// A key that tokens can be verified with.
+/// A public key that tokens are verified with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct PublicKey {
     id: String,
@@ -43,18 +42,17 @@ enum KeyKind {
     P256(Vec<u8>),
 }
 
-/// What a token has to be for.
+/// What a token must have been issued for.
 #[derive(Debug, Clone)]
 pub struct Expected {
-    /// For whom it was made.
     pub audience: String,
-    /// Where its pod is.
+    /// The namespace of the pod.
     pub namespace: String,
 }
 
 impl Trusted {
-    /// What a cluster publishes: the discovery document and the key set. Keys of kinds that are not known are left out.
-    /// `None` where either cannot be read.
+    /// Parses the discovery document and the key set of a cluster. Keys of unsupported types are
+    /// left out. `None` where either cannot be parsed.
     pub fn read(configuration: &[u8], keys: &[u8]) -> Option<Self> {
         #[derive(Deserialize)]
         struct Configuration {
@@ -70,31 +68,34 @@ impl Trusted {
         Some(Self { issuer, keys })
     }
 
-    /// Whether the key that a token names is known; of what is no token that cannot be told.
+    /// Whether the key that a token names is known; true for a malformed token, for which no fetch
+    /// would help.
     pub fn knows_key_of(&self, token: &str) -> bool {
         head(token).is_none_or(|head| self.keys.iter().any(|key| key.id == head.kid))
     }
 
-    /// Which pod a token proves its bearer to be.
+    /// The pod that a token proves its bearer to be.
     ///
     /// # Errors
     ///
-    /// Where it proves nothing of the kind.
+    /// The token is malformed, expired, wrongly signed, or for something else.
     pub fn prove(&self, token: &str, expected: &Expected, now: Timestamp) -> Result<Proof, Denied> {
         let head = head(token).ok_or(Denied::NoToken)?;
         let named = self.keys.iter().find(|key| key.id == head.kid);
-        let key = named.ok_or(Denied::Untrue("its key is none that the cluster publishes"))?;
+        let key = named.ok_or(Denied::Untrue(
+            "its key is not among those that the cluster publishes",
+        ))?;
         let (signed, signature) = token.rsplit_once('.').ok_or(Denied::NoToken)?;
         let signature = BASE64.decode(signature).map_err(|_| Denied::NoToken)?;
         if !key.has_signed(&head.alg, signed.as_bytes(), &signature) {
             return Err(Denied::Untrue(
-                "its signature is not of the key that it names",
+                "its signature does not match the key that it names",
             ));
         }
         let claims = signed.split_once('.').map(|(_, claims)| claims);
         let claims = claims.and_then(|claims| BASE64.decode(claims).ok());
         let claims = claims.and_then(|claims| serde_json::from_slice::<Claims>(&claims).ok());
-        let claims = claims.ok_or(Denied::Untrue("it does not say what a pod's token says"))?;
+        let claims = claims.ok_or(Denied::Untrue("it lacks the claims of a pod's token"))?;
         self.check(claims, expected, now)
     }
 
@@ -143,7 +144,7 @@ impl PublicKey {
         Some(Self { id, kind })
     }
 
-    /// Whether it has; also that the token says the algorithm which this kind of key is for.
+    /// Verifies the signature, and that the token's algorithm is the one for this type of key.
     fn has_signed(&self, algorithm: &str, signed: &[u8], signature: &[u8]) -> bool {
         match (&self.kind, algorithm) {
             (KeyKind::Rsa { n, e }, "RS256") => RsaPublicKeyComponents { n, e }

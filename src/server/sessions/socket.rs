@@ -1,5 +1,6 @@
-//! A session over a WebSocket: what the executor says goes to DriverBackend one message at a time, what it is told comes
-//! from there; and neither a silent nor a slow one holds up anybody else (spec O-50).
+//! Runs a session over a WebSocket: forwards the executor's messages to DriverBackend one at a
+//! time, and DriverBackend's messages to the executor. A silent or slow executor does not delay
+//! others (spec O-50).
 
 use std::sync::Arc;
 
@@ -20,10 +21,11 @@ use crate::actors::driver_backend::sessions::{Lost, NotTakenIn, Open, Opened, Ou
 use crate::server::problem::Problem;
 use boatswain_agent::protocol::{MESSAGE_LIMIT, ToExecutor, read};
 
-/// An executor says little at a time; ten thousand of them have such a buffer each.
+/// The size of read and write buffers, in bytes. Messages are short, and each of ten thousand
+/// sessions has such buffers.
 const BUFFER: usize = 2 * 1024;
 
-/// Opens a session, once its token proves something.
+/// Upgrades to a WebSocket once the token has been verified.
 pub(super) async fn open(
     State(sessions): State<Sessions>,
     headers: HeaderMap,
@@ -36,7 +38,7 @@ pub(super) async fn open(
             .hint("without one, post messages to /v1/session/messages")
     })?;
     let room = Arc::clone(&door.room).try_acquire_owned();
-    let room = room.map_err(|_| Problem::too_many("no more sessions can be open here"))?;
+    let room = room.map_err(|_| Problem::too_many("the limit of open sessions is reached"))?;
     let upgrade = upgrade
         .read_buffer_size(BUFFER)
         .write_buffer_size(0)
@@ -63,7 +65,7 @@ pub(super) async fn open(
     }))
 }
 
-/// A session, from its opening to its end. However that comes about, DriverBackend hears of it.
+/// A session from its opening to its end. DriverBackend is informed of the end in every case.
 struct Session {
     proof: Arc<Proof>,
     connection: ConnectionId,
@@ -79,7 +81,7 @@ impl Drop for Session {
     }
 }
 
-/// Why a session goes no further, as the WebSocket's close frame says it.
+/// The WebSocket close code and reason with which a session ends.
 type End = Option<(u16, &'static str)>;
 
 impl Session {
@@ -110,7 +112,7 @@ impl Session {
         if let Some((code, reason)) = why {
             let reason = reason.into();
             let frame = Message::Close(Some(CloseFrame { code, reason }));
-            // Whoever does not take even that in is cut off.
+            // An executor that does not read this in time is disconnected.
             let _ = timeout(PATIENCE, self.socket.send(frame)).await;
         }
     }
@@ -119,7 +121,7 @@ impl Session {
         let message = match &message {
             Message::Text(text) => read(text.as_bytes()),
             Message::Binary(bytes) => read(bytes),
-            // These the WebSocket answers by itself; the end of the stream follows.
+            // The WebSocket library answers these itself; after a close the stream ends.
             Message::Ping(_) | Message::Pong(_) | Message::Close(_) => return Ok(()),
         };
         let message = match message {
@@ -149,7 +151,7 @@ impl Session {
     }
 
     async fn say(&mut self, message: &ToExecutor) -> Result<(), End> {
-        // Of texts and numbers it can always be made.
+        // Serialising texts and numbers cannot fail.
         let text = serde_json::to_string(message).unwrap_or_default();
         match timeout(PATIENCE, self.socket.send(Message::Text(text.into()))).await {
             Ok(Ok(())) => Ok(()),
@@ -157,13 +159,14 @@ impl Session {
         }
     }
 
-    /// What could not be read at all ends the session, for nobody knows where the next message begins.
+    /// Ends the session after a frame that could not be decoded, because the start of the next
+    /// message is unknown.
     async fn unreadable(&mut self, error: &axum::Error) -> End {
         let error = error.to_string();
-        tracing::debug!(error, "a session could not be read any further");
+        tracing::debug!(error, "a session sent a frame that could not be decoded");
         let code = "unreadable";
         let told = self.say(&ToExecutor::problem(code, error)).await;
-        // Over a connection that broke off nobody has said anything.
+        // If even this cannot be sent, the connection is broken, and no message was at fault.
         if told.is_ok() {
             self.backend.do_send(NotTakenIn { code });
         }

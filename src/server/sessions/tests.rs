@@ -1,4 +1,5 @@
-//! The routes over a DriverBackend and a store that run, without a socket: executors speak over pipes.
+//! Tests of the sessions' routes with a running DriverBackend and SnapshotStore; executors connect
+//! over in-memory pipes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -32,7 +33,7 @@ use crate::testing::{Scenario, backend, id, store};
 mod hostile;
 mod token;
 
-/// A driver with so many executors that run, and its sessions.
+/// A driver with a number of running executors, and its sessions.
 struct Driver {
     store: Addr<SnapshotStore>,
     backend: Addr<DriverBackend>,
@@ -40,7 +41,7 @@ struct Driver {
     key: Key,
 }
 
-/// A WebSocket over a pipe.
+/// A WebSocket over an in-memory pipe.
 type Socket = WebSocketStream<DuplexStream>;
 
 impl Driver {
@@ -77,7 +78,7 @@ impl Driver {
         self.key.token(&AppId::from("app"), id(n))
     }
 
-    /// A connection on which the routes are served.
+    /// A new connection to the routes.
     fn connect(&self) -> DuplexStream {
         let (near, far) = tokio::io::duplex(64 * 1024);
         let service = TowerToHyperService::new(self.sessions.router());
@@ -109,7 +110,7 @@ impl Driver {
         self.socket_with(&self.token(n)).await.unwrap()
     }
 
-    /// An executor with a connection that has registered.
+    /// The connection of an executor that has registered.
     async fn registered(&self, n: u64) -> Socket {
         let mut socket = self.socket(n).await;
         let answer = ask(&mut socket, &registration(n)).await;
@@ -117,7 +118,7 @@ impl Driver {
         socket
     }
 
-    /// A message as a request of its own.
+    /// Sends a message as a request of its own.
     async fn post(&self, token: &str, body: impl Into<Body>) -> (StatusCode, Value) {
         let mut request = Request::builder()
             .method(Method::POST)
@@ -132,7 +133,7 @@ impl Driver {
         (status, serde_json::from_slice(&body).unwrap_or(Value::Null))
     }
 
-    /// How the driver shows the session of an executor.
+    /// What the driver shows of an executor's session.
     async fn shown(&self, n: u64) -> Value {
         let executors = self.backend.send(GetExecutors).await.unwrap();
         let shown = executors.iter().find(|view| view.executor == n).unwrap();
@@ -173,7 +174,7 @@ async fn ask(socket: &mut Socket, message: &Value) -> Value {
     hear(socket).await
 }
 
-/// Batches come on a timer.
+/// Advances the time, because batches are sent on a timer.
 async fn a_moment() {
     tokio::time::sleep(Duration::from_secs(2)).await;
 }

@@ -97,7 +97,7 @@ pub enum Stop {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotNow {
     /// Who is there is not known before the driver has taken over.
-    #[error("the driver is finding out what is there")]
+    #[error("the driver is still reading the cluster's state")]
     BeforeAdoption,
     /// It is over.
     #[error("the driver ends")]

@@ -1,4 +1,4 @@
-//! The OpenAPI document says what is so.
+//! Tests that the OpenAPI document agrees with the routes.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// Everything in the document that bears this key, at any depth.
+/// All values with this key in the document, at any depth.
 fn all<'a>(value: &'a Value, key: &str, found: &mut Vec<&'a Value>) {
     match value {
         Value::Object(fields) => {

@@ -1,4 +1,5 @@
-//! Those who mean no good, or know no better: each gets a clear answer, and nobody else notices (spec O-50, I-11).
+//! Tests of malicious and faulty clients: each gets a clear answer, and other executors are not
+//! affected (spec O-50, I-11).
 
 use tokio::io::AsyncReadExt as _;
 use tokio::io::AsyncWriteExt as _;
@@ -6,7 +7,7 @@ use tokio::io::AsyncWriteExt as _;
 use super::*;
 use boatswain_agent::protocol::MESSAGE_LIMIT;
 
-/// Somebody else works on as ever.
+/// Another executor's session still works.
 async fn still_works(socket: &mut Socket) {
     let beat = json!({"type": "heartbeat", "busy_slots": 1});
     assert_eq!(ask(socket, &beat).await, json!({"type": "ack"}));
@@ -126,7 +127,7 @@ async fn a_thousand_silent_sessions_leave_room_again_once_they_are_shown_out() {
 async fn who_reads_nothing_is_cut_off_and_holds_nobody_up() {
     let driver = Driver::with(2).await;
     let mut bystander = driver.registered(2).await;
-    // A pipe of its own, so small that nothing fits into it but the handshake.
+    // The pipe is so small that nothing fits into it but the handshake.
     let (mut near, far) = tokio::io::duplex(512);
     let service = TowerToHyperService::new(driver.sessions.router());
     tokio::spawn(async move {
@@ -148,13 +149,13 @@ async fn who_reads_nothing_is_cut_off_and_holds_nobody_up() {
         let text = message.to_string();
         let length = u8::try_from(text.len().min(125)).unwrap();
         assert_eq!(usize::from(length), text.len(), "fits a short frame");
-        // Masked with nothing, which changes nothing.
+        // Masked with zeros, which leaves the text unchanged.
         [&[0x81, 0x80 | length, 0, 0, 0, 0], text.as_bytes()].concat()
     };
     let short = json!({"type": "register", "app": "app", "executor": 1, "pod_uid": "u1"});
     near.write_all(&frame(&short)).await.unwrap();
     let flood = frame(&json!({"type": "dance"}));
-    // It writes until nobody takes it any more, and never reads.
+    // Writes until the driver stops reading, and never reads itself.
     let flooded = tokio::time::timeout(Duration::from_secs(60), async {
         while near.write_all(&flood).await.is_ok() {}
     });

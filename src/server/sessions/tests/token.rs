@@ -1,4 +1,4 @@
-//! Tokens that a cluster gives its pods, and the keys that it publishes.
+//! Tests of service account tokens, and of the keys that a cluster publishes.
 
 use http_body_util::BodyExt as _;
 
@@ -11,7 +11,7 @@ use devcluster::{self, DevCluster, NodeKind, Options};
 
 const AUDIENCE: &str = "boatswain.dev/app";
 
-/// A cluster in this process.
+/// An embedded cluster.
 struct Cluster(DevCluster);
 
 impl Cluster {
@@ -37,7 +37,7 @@ impl Cluster {
         serde_json::from_slice(&body).unwrap()
     }
 
-    /// A pod, and a token of its for this audience.
+    /// Creates a pod, and a token of this audience for it. Returns the pod's uid and the token.
     async fn token(&self, pod: &str, audience: &str) -> (String, String) {
         let container = json!({"name": "executor", "image": "none"});
         let body = json!({"metadata": {"name": pod}, "spec": {"containers": [container]}});
@@ -80,12 +80,12 @@ async fn a_new_key_is_asked_for_and_an_invented_one_not_more_than_once_in_a_whil
     let (strange, _) = other.token("a-exec-1", AUDIENCE).await;
     let denied = access.prove(&strange).await.unwrap_err();
     assert!(denied.to_string().contains("publishes"), "{denied}");
-    // The keys are known now, so this one needs no asking.
+    // The keys are cached now, so the token is verified without a request.
     let (token, _) = cluster.token("a-exec-1", AUDIENCE).await;
     assert!(access.prove(&token).await.is_ok());
     assert!(access.prove(&strange).await.is_err());
     tokio::time::sleep(Duration::from_secs(11)).await;
-    // It is asked for again, in vain; what is known stays known.
+    // The keys are fetched again, without success; the cached keys stay valid.
     assert!(access.prove(&strange).await.is_err());
     assert!(access.prove(&token).await.is_ok());
 }
