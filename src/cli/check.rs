@@ -1,17 +1,16 @@
-//! `boatswain check`: whether a configuration can be used, and what applies (spec C-4).
+//! `boatswain check`: validates a configuration, and prints its effective values (spec C-4).
 
 use super::{complain, run::ConfigArgs, say};
 use crate::driver;
 use crate::exit::Exit;
 
-/// The arguments of `boatswain check`.
 #[derive(Debug, clap::Args)]
 pub(super) struct CheckArgs {
     #[command(flatten)]
     config: ConfigArgs,
 }
 
-/// Says every mistake, or what applies and where each value came from.
+/// Prints every mistake, or else the effective values with their origins.
 pub(super) fn check(args: &CheckArgs) -> Exit {
     match args.config.explain() {
         Ok((config, effective)) => match driver::shapes(&config) {

@@ -1,4 +1,4 @@
-//! What lets a client into an embedded cluster: its token, and the kubeconfig that bears it.
+//! Creates the credentials for an embedded cluster: its token, and a kubeconfig.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -11,34 +11,27 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 
 use crate::secret::{self, SecretError};
 
-/// Why there are no credentials.
+/// Why the credentials cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialsError {
-    /// The token's file cannot be used.
     #[error(transparent)]
     Secret(#[from] SecretError),
     /// The file has no token that can be sent in a header.
-    #[error("the token file {path} has no token of printable ASCII characters: remove it, and one is made", path = .path.display())]
-    TokenUnusable {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The kubeconfig cannot be written.
+    #[error("the token file {path} has no token of printable ASCII characters: remove it, and a new one is created", path = .path.display())]
+    TokenUnusable { path: PathBuf },
     #[error("cannot write the kubeconfig {path}", path = .path.display())]
     Kubeconfig {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
 }
 
-/// The token in the file, or a new one put there.
+/// The token in the file. If the file does not exist, it is created with a new token.
 ///
 /// # Errors
 ///
-/// Where the file cannot be used, others may read it, or it holds no token.
+/// The file cannot be used, is readable by other users, or has no token.
 pub fn token(path: &Path) -> Result<String, CredentialsError> {
     let text = secret::read_or_make(path)?;
     let token = text.trim();
@@ -50,11 +43,12 @@ pub fn token(path: &Path) -> Result<String, CredentialsError> {
     })
 }
 
-/// Writes a kubeconfig for the cluster at this address, for its owner only. The authority is a certificate in PEM.
+/// Writes a kubeconfig for the cluster at this address, readable by its owner only. `authority` is
+/// a certificate in PEM.
 ///
 /// # Errors
 ///
-/// Where it cannot be written.
+/// The file cannot be written.
 pub fn write_kubeconfig(
     path: &Path,
     address: SocketAddr,
@@ -68,7 +62,7 @@ pub fn write_kubeconfig(
     })
 }
 
-/// Writes a file for its owner only, whole or not at all.
+/// Writes a file atomically, readable by its owner only.
 fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(format!(".{}", std::process::id()));
@@ -84,7 +78,7 @@ fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
         fs::rename(&temporary, path)
     })();
     if written.is_err() {
-        // What is half written helps nobody; that it cannot be removed either adds nothing.
+        // Best effort: a failure to remove the partial file adds nothing to the error.
         let _ = fs::remove_file(&temporary);
     }
     written

@@ -1,4 +1,4 @@
-//! `boatswain dev-cluster ctl`: faults on demand, for tests by hand.
+//! `boatswain dev-cluster ctl`: injects faults into an embedded cluster, for manual tests.
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -10,10 +10,10 @@ use devcluster::control::ask_node::{NodeRequest, PodName};
 use devcluster::control::faults::{Failing, Matching};
 use devcluster::control::socket::{self, ControlError, Request};
 
-/// Which cluster, and what it is to do.
+/// Inject faults into an embedded cluster
 #[derive(Debug, Args)]
 pub struct CtlArgs {
-    /// The socket that the cluster was given with `--control`.
+    /// Socket that the cluster was given with `--control`
     #[arg(long, value_name = "SOCKET")]
     control: PathBuf,
     #[command(subcommand)]
@@ -22,78 +22,78 @@ pub struct CtlArgs {
 
 #[derive(Debug, Subcommand)]
 enum Fault {
-    /// Say what is in force.
+    /// Print the faults in force
     Status,
-    /// End all that is in force, the node's faults too.
+    /// End all faults, including those of the node
     Clear,
-    /// Answer later; `0s` ends it.
+    /// Delay answers; `0s` ends the fault
     Latency {
-        /// By how much: a duration, or two, `100ms..2s`, between which it is drawn.
+        /// Delay: a duration, or a range such as `100ms..2s` from which it is drawn
         #[arg(value_parser = range)]
         by: (Duration, Duration),
         #[command(flatten)]
         only: Only,
     },
-    /// Have a share of requests fail; `0` ends it.
+    /// Let a share of requests fail; `0` ends the fault
     Errors {
-        /// The share, from 0 to 1.
+        /// Share of requests, from 0 to 1
         #[arg(value_parser = super::dev_cluster::rate)]
         rate: f64,
-        /// How: an HTTP status, `break` or `break-after` (the connection breaks before or after the request is
-        /// carried out).
+        /// Kind of failure: an HTTP status, `break` or `break-after` (the connection breaks before
+        /// or after the request is carried out)
         #[arg(long = "as", value_name = "HOW", default_value = "500", value_parser = failing)]
         failing: Failing,
         #[command(flatten)]
         only: Only,
     },
-    /// End every open watch.
+    /// Close every open watch
     CutWatches,
-    /// Forget all history, so that watches and lists of earlier versions are refused with 410.
+    /// Compact the history, so that watches and lists of earlier versions are refused with 410
     Compact,
-    /// Answer nothing and send nothing, until `thaw`.
+    /// Send nothing until `thaw`
     Freeze {
-        /// For so long only.
+        /// Thaw after this time
         #[arg(value_parser = humantime::parse_duration)]
         duration: Option<Duration>,
     },
-    /// Answer again.
+    /// Resume answering
     Thaw,
-    /// Close all connections, take none for a while, and then be there again with all that there was.
+    /// Close all connections, refuse new ones for a while, and then return with all data
     Restart {
-        /// For how long.
+        /// How long to refuse connections
         #[arg(value_parser = humantime::parse_duration, default_value = "1s")]
         away: Duration,
-        /// Come back as if nothing had ever been written.
+        /// Return without any data
         #[arg(long)]
         empty: bool,
     },
-    /// Have the node be not ready, gone, or well again.
+    /// Make the node not ready, gone, or ready again
     Node {
         #[command(subcommand)]
         node: Node,
     },
-    /// Have pods that start from now on wait for an image.
+    /// Make an image unavailable for pods that start from now on
     ImageMissing {
-        /// The image, as the pods name it.
+        /// Image, as the pods name it
         image: String,
-        /// It can be had again.
+        /// Make the image available again
         #[arg(long)]
         off: bool,
     },
-    /// Kill a pod's containers for want of memory.
+    /// Kill a pod's containers as if out of memory
     OutOfMemory {
         #[command(flatten)]
         pod: Pod,
     },
-    /// Have a pod's containers exit.
+    /// Let a pod's containers exit
     Crash {
         #[command(flatten)]
         pod: Pod,
-        /// With this code.
+        /// Exit code
         #[arg(long, default_value_t = 1)]
         code: u8,
     },
-    /// Have the node end a pod because it runs short of memory.
+    /// Let the node evict a pod for lack of memory
     Evict {
         #[command(flatten)]
         pod: Pod,
@@ -102,32 +102,34 @@ enum Fault {
 
 #[derive(Debug, Subcommand)]
 enum Node {
-    /// Nothing is heard from it; after a while its pods are evicted, which it does not hear either.
+    /// The node stops responding; after a while its pods are evicted, which it does not notice
+    /// either
     NotReady {
-        /// Its name, where it is to be checked.
+        /// Name of the node, to be checked
         name: Option<String>,
-        /// Evict pods after this time at the latest, rather than after the five minutes that they usually tolerate.
+        /// Evict pods after this time at the latest, instead of the five minutes that they usually
+        /// tolerate
         #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
         evict_after: Option<Duration>,
     },
-    /// It goes on.
+    /// The node responds again
     Ready {
-        /// Its name, where it is to be checked.
+        /// Name of the node, to be checked
         name: Option<String>,
     },
-    /// It is removed, and its pods after it.
+    /// The node is removed, and then its pods
     Gone {
-        /// Its name, where it is to be checked.
+        /// Name of the node, to be checked
         name: Option<String>,
     },
 }
 
-/// Which pod is meant.
+/// The pod that a fault applies to.
 #[derive(Debug, Args)]
 struct Pod {
-    /// The pod's name.
+    /// Name of the pod
     pod: String,
-    /// Its namespace.
+    /// Namespace of the pod
     #[arg(long, short, default_value = "default")]
     namespace: String,
 }
@@ -141,13 +143,13 @@ impl From<Pod> for PodName {
     }
 }
 
-/// Which requests are meant; all, where nothing is said.
+/// The requests that a fault applies to; all by default.
 #[derive(Debug, Args)]
 struct Only {
-    /// Only requests with this HTTP method.
+    /// Only requests with this HTTP method
     #[arg(long, value_name = "METHOD")]
     verb: Option<String>,
-    /// Only requests whose path and query have this in them, such as `/pods` or `watch=`.
+    /// Only requests with this text in their path and query, such as `/pods` or `watch=`
     #[arg(long, value_name = "TEXT")]
     path: Option<String>,
 }
@@ -209,7 +211,7 @@ fn range(text: &str) -> Result<(Duration, Duration), String> {
         None => duration(text).map(|both| (both, both)),
         Some((from, to)) => match (duration(from)?, duration(to)?) {
             (from, to) if from <= to => Ok((from, to)),
-            _ => Err("the first of two durations is the shorter one".to_owned()),
+            _ => Err("the first of two durations must be the shorter one".to_owned()),
         },
     }
 }
@@ -219,14 +221,14 @@ fn failing(text: &str) -> Result<Failing, String> {
         ("break", _) => Ok(Failing::Break),
         ("break-after", _) => Ok(Failing::BreakAfter),
         (_, Ok(code)) if (400..600).contains(&code) => Ok(Failing::Status(code)),
-        _ => Err("an HTTP status from 400 to 599, `break` or `break-after`".to_owned()),
+        _ => Err("expected an HTTP status from 400 to 599, `break` or `break-after`".to_owned()),
     }
 }
 
-/// Asks the cluster, and prints what is in force then.
+/// Sends the fault to the cluster, and prints the faults in force.
 pub async fn run(args: CtlArgs) -> Result<(), ControlError> {
     let said = socket::ask(&args.control, &args.fault.into()).await?;
-    // Nobody has to read it.
+    // A closed stdout is not an error.
     let _ = writeln!(io::stdout(), "{said}");
     Ok(())
 }

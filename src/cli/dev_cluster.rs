@@ -1,4 +1,4 @@
-//! `boatswain dev-cluster`: the embedded cluster alone, for kubectl and any client.
+//! `boatswain dev-cluster`: serves the embedded cluster on its own, for kubectl and other clients.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -21,7 +21,7 @@ use devcluster::{
     SimulatedNode,
 };
 
-/// Serve an embedded cluster on loopback, for kubectl and any other client.
+/// Serve an embedded cluster on loopback, for kubectl and any other client
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct DevClusterArgs {
@@ -33,89 +33,89 @@ pub struct DevClusterArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Have a cluster that was started with `--control` misbehave, for tests by hand.
+    /// Inject faults into a cluster that was started with `--control`
     Ctl(CtlArgs),
 }
 
-/// How the cluster is set up.
 #[derive(Debug, Args)]
 struct ServeArgs {
-    /// Where to listen; a loopback address, port 0 for any that is free.
+    /// Listening address: a loopback address; port 0 chooses any free port
     #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
     listen: SocketAddr,
-    /// The file of the bearer token; made, for its owner only, if it is not there.
+    /// File with the bearer token; created with mode 600 if it does not exist
     #[arg(long, value_name = "FILE", required = true)]
     token_file: Option<PathBuf>,
-    /// Further users: a file of lines `token,user,uid,"group1,group2"`, for its owner only.
+    /// File with further users, in lines of the form `token,user,uid,"group1,group2"`; only its
+    /// owner may have access
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
-    /// Let roles say who may do what: a YAML file of Roles, ClusterRoles and their bindings. The cluster's own token
-    /// may do anything all the same. Without it every user may. With `--data` it counts when that file is new.
+    /// YAML file with Roles, ClusterRoles and their bindings, which enables authorisation. The
+    /// cluster's own token still has all rights. Without this option every user has all rights.
+    /// With `--data` the file is read only when the data file is new
     #[arg(long, value_name = "FILE")]
     rbac: Option<PathBuf>,
-    /// Where to write a kubeconfig for this cluster.
+    /// Where to write a kubeconfig for this cluster
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// What runs the pods.
+    /// What runs the pods
     #[arg(long, value_enum, default_value_t = Node::Process)]
     node: Node,
-    /// No node: pods stay pending until a client binds them. The same as `--node none`.
+    /// No node: pods stay pending until a client binds them. The same as `--node none`
     #[arg(long, conflicts_with = "node")]
     no_node: bool,
-    /// Where processes have their working directories and logs [default: a temporary directory].
+    /// Directory for the working directories and logs of processes [default: a temporary directory]
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
-    /// Make a socket at which `boatswain dev-cluster ctl` can have the cluster misbehave.
+    /// Create a socket by which `boatswain dev-cluster ctl` can inject faults
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
-    /// Keep the cluster's state in this file, and begin with what it holds.
+    /// Keep the cluster's state in this file, and start with what it contains
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
-    /// Whether there are controllers: what is owned goes with its owner, quotas are accounted for, each namespace has a
-    /// service account [default: on; off with `--node none`, which is an API server and nothing else].
+    /// Whether controllers run: garbage collection, quotas, and a service account in each namespace
+    /// [default: on; off with `--node none`, which is only an API server]
     #[arg(long, value_enum, value_name = "SWITCH")]
     controllers: Option<Switch>,
-    /// Simulated node: how long a pod takes to start.
+    /// Simulated node: how long a pod takes to start
     #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = humantime::parse_duration)]
     start_delay: Duration,
-    /// Simulated node: how long a pod takes to stop.
+    /// Simulated node: how long a pod takes to stop
     #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = humantime::parse_duration)]
     stop_delay: Duration,
-    /// Simulated node: the share of pods that start slowly, from 0 to 1.
+    /// Simulated node: share of pods that start slowly, from 0 to 1
     #[arg(long, value_name = "RATE", default_value_t = 0.0, value_parser = rate)]
     slow_start_rate: f64,
-    /// Simulated node: how long a slow start takes.
+    /// Simulated node: how long a slow start takes
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = humantime::parse_duration)]
     slow_start_delay: Duration,
-    /// Simulated node: the share of pods that exit with an error, from 0 to 1.
+    /// Simulated node: share of pods that exit with an error, from 0 to 1
     #[arg(long, value_name = "RATE", default_value_t = 0.0, value_parser = rate)]
     crash_rate: f64,
-    /// Simulated node: the share of pods that are killed for want of memory, from 0 to 1.
+    /// Simulated node: share of pods that are killed out of memory, from 0 to 1
     #[arg(long, value_name = "RATE", default_value_t = 0.0, value_parser = rate)]
     out_of_memory_rate: f64,
-    /// Simulated node: the share of pods that are evicted, from 0 to 1.
+    /// Simulated node: share of pods that are evicted, from 0 to 1
     #[arg(long, value_name = "RATE", default_value_t = 0.0, value_parser = rate)]
     eviction_rate: f64,
-    /// Simulated node: within what time of its start such a thing befalls a pod.
+    /// Simulated node: the longest time from a pod's start to such a failure
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = humantime::parse_duration)]
     trouble_within: Duration,
-    /// Where the random source begins; the operating system's choice if it is not given.
+    /// Seed of the random numbers [default: chosen by the operating system]
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
 }
 
-/// What runs the pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Node {
-    /// Each container is a process on this machine.
+    /// Each container is a process on this machine
     Process,
-    /// Pods are said to run.
+    /// Nothing runs; pods only pass through their phases
     Simulated,
-    /// Nothing.
+    /// No node: pods stay pending
     None,
 }
 
-/// A share, from 0 to 1.
+/// Parses a share from 0 to 1.
 pub fn rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(rate) if (0.0..=1.0).contains(&rate) => Ok(rate),
@@ -126,68 +126,56 @@ pub fn rate(text: &str) -> Result<f64, String> {
 /// Why the embedded cluster cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum DevClusterError {
-    /// There is none.
-    #[error("--token-file is needed")]
+    #[error("--token-file is required")]
     NoTokenFile,
-    /// The file of further users cannot be used.
     #[error("cannot use the users' file {path}: {source}", path = .path.display())]
     Users {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: UsersError,
     },
-    /// The file of roles cannot be read.
     #[error("cannot read the roles' file {path}: {source}", path = .path.display())]
     RolesUnreadable {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
-    /// The file of roles holds what is no role.
     #[error("cannot use the roles' file {path}: {source}", path = .path.display())]
     Roles {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: SeedError,
     },
-    /// The token or the kubeconfig cannot be used.
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
-    /// There is no randomness, or no signals, to be had.
-    #[error("the operating system refuses what is needed to start")]
+    /// Random numbers or signal handlers are not available.
+    #[error("the operating system denied random numbers or signal handlers")]
     System(#[source] io::Error),
-    /// The API cannot be served.
     #[error(transparent)]
     Serve(#[from] ServeError),
-    /// The state cannot be kept.
+    /// The data file cannot be used.
     #[error(transparent)]
     Keep(#[from] KeepError),
-    /// It cannot be controlled.
+    /// The control socket cannot be used.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// It could not go on.
-    #[error("the cluster has stopped by itself: its log says why")]
+    /// The server ended unexpectedly.
+    #[error("the cluster stopped unexpectedly: see its log")]
     Stopped,
 }
 
 impl DevClusterArgs {
-    /// Whether a cluster is to be served, and not another one to be spoken to.
+    /// Whether a cluster is to be served, rather than one that runs to be controlled.
     pub fn serves(&self) -> bool {
         self.command.is_none()
     }
 }
 
-/// Serves the cluster until SIGTERM or SIGINT, or speaks to one.
+/// Serves the cluster until SIGTERM or SIGINT, or controls one that runs.
 ///
 /// # Errors
 ///
-/// Where that cannot be done; the error says what to do about it.
+/// The cluster cannot be served or reached; the error says how to fix it.
 pub async fn run(args: DevClusterArgs) -> Result<(), DevClusterError> {
     match args.command {
         Some(Command::Ctl(args)) => Ok(ctl::run(args).await?),
@@ -206,7 +194,7 @@ async fn serve(args: ServeArgs) -> Result<(), DevClusterError> {
         None => devcluster::start(options),
     };
     let mut server = Server::bind(cluster.clone(), args.listen).await?;
-    // Dropped with the server, so that its socket is not left behind.
+    // Dropped with the server, which removes the socket.
     let mut controlling = JoinSet::new();
     if let Some(path) = &args.control {
         let (control, controlled) = Control::bind(path, cluster.clone())?;
@@ -218,7 +206,7 @@ async fn serve(args: ServeArgs) -> Result<(), DevClusterError> {
         credentials::write_kubeconfig(path, server.address(), server.authority(), &token)?;
     }
     let mut serving = tokio::spawn(server.run());
-    // Nobody has to read the line.
+    // A closed stdout is not an error.
     let _ = writeln!(io::stdout(), "{url}");
     tokio::select! {
         biased;
@@ -230,12 +218,11 @@ async fn serve(args: ServeArgs) -> Result<(), DevClusterError> {
         }
     }
     cluster.shutdown().await;
-    // A connection that a client keeps open is no reason to stay.
+    // Connections that clients keep open must not delay the exit.
     serving.abort();
     Ok(())
 }
 
-/// On or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Switch {
     On,
@@ -291,7 +278,6 @@ fn options(args: &ServeArgs, token: String) -> Result<Options, DevClusterError> 
     })
 }
 
-/// The roles and bindings in the file.
 fn roles(path: &Path) -> Result<Vec<Seed>, DevClusterError> {
     let text = fs::read_to_string(path).map_err(|source| DevClusterError::RolesUnreadable {
         path: path.to_owned(),

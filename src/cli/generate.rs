@@ -1,4 +1,5 @@
-//! What shells and manuals want to know of the command line, made from it (spec O-43).
+//! `boatswain completions` and `boatswain man`: generates shell completions and manual pages from
+//! the command line's definition (spec O-43).
 
 use std::path::PathBuf;
 
@@ -11,25 +12,23 @@ use crate::exit::Exit;
 /// `boatswain completions`
 #[derive(Debug, Args)]
 pub(super) struct CompletionsArgs {
-    /// Which shell.
+    /// The shell
     shell: Shell,
 }
 
 /// `boatswain man`
 #[derive(Debug, Args)]
 pub(super) struct ManArgs {
-    /// Where the pages are written, a file a command; it is made where it is not there.
+    /// Directory for the pages, one file per command; created if it does not exist
     directory: PathBuf,
 }
 
-/// Prints what has a shell complete the command line.
 pub(super) fn completions(args: &CompletionsArgs, mut command: Command) -> Exit {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, "boatswain", &mut script);
     say(String::from_utf8_lossy(&script))
 }
 
-/// Writes a page of the manual for each command.
 pub(super) fn man(args: &ManArgs, command: Command) -> Exit {
     let written = std::fs::create_dir_all(&args.directory)
         .and_then(|()| clap_mangen::generate_to(command, &args.directory));
@@ -37,7 +36,7 @@ pub(super) fn man(args: &ManArgs, command: Command) -> Exit {
         Ok(()) => Exit::Clean,
         Err(error) => {
             let directory = args.directory.display();
-            complain(format_args!("{directory} cannot be written to: {error}"));
+            complain(format_args!("cannot write to {directory}: {error}"));
             Exit::Refused
         }
     }

@@ -1,4 +1,4 @@
-//! The command line.
+//! Parses the command line and runs the commands.
 
 mod ask;
 mod check;
@@ -20,7 +20,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use crate::exit::Exit;
 use crate::telemetry;
 
-/// Keeps a distributed application's executor pods alive on Kubernetes.
+/// Keeps a distributed application's executor pods alive on Kubernetes
 #[derive(Debug, Parser)]
 #[command(name = "boatswain", version, arg_required_else_help = true)]
 struct Cli {
@@ -30,43 +30,44 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Drive an application: keep as many executors alive as its configuration wants.
+    /// Run a driver, which keeps as many executors alive as its configuration and its clients
+    /// request
     Run(run::RunArgs),
-    /// Check a configuration, and print what applies and where each value comes from.
+    /// Check a configuration, and print the effective values with their origins
     Check(check::CheckArgs),
-    /// Make a configuration from one of Spark's, and name what there is no use for.
+    /// Convert a Spark configuration, and name the keys that have no counterpart
     Convert(convert::ConvertArgs),
-    /// Show how a driver is doing: targets, states, what is waited for, the last losses.
+    /// Show a driver's state: targets, executors by state, what they wait for, the last losses
     Status(ask::StatusArgs),
-    /// Show the executors of a driver that live.
+    /// List a driver's live executors
     Executors(ask::ExecutorsArgs),
-    /// Tell the story of an executor.
+    /// Show an executor's history
     Explain(ask::ExplainArgs),
-    /// Show what happens, as it happens.
+    /// Print events as they happen
     Events(ask::EventsArgs),
-    /// Say how many executors of a profile are wanted.
+    /// Set the targets of profiles
     Scale(ask::ScaleArgs),
-    /// Run an executor's program in its pod, and speak to the driver for it.
+    /// Run an executor's program in its pod, and handle its session with the driver
     Agent(Box<Agent>),
-    /// Kill executors.
+    /// Kill executors
     Kill(ask::KillArgs),
-    /// Have executors finish what they do and go.
+    /// Decommission executors: they finish their work and exit
     Decommission(ask::DecommissionArgs),
-    /// Have all executors finish and go, and remember how many were wanted.
+    /// Decommission all executors, and keep the targets for a later resume
     Hold(ask::HoldArgs),
-    /// Bring back what was wanted before the executors were held.
+    /// Restore the targets from before the hold
     Resume(ask::ResumeArgs),
-    /// End the application, or its driver alone.
+    /// End the application, or only its driver
     Stop(ask::StopArgs),
-    /// Print what has a shell complete these commands.
+    /// Print a shell completion script
     Completions(generate::CompletionsArgs),
-    /// Write the pages of the manual.
+    /// Write manual pages
     Man(generate::ManArgs),
-    /// Serve the embedded cluster alone, on loopback, for kubectl and any other client.
+    /// Serve an embedded cluster on its own, for kubectl and any other client
     DevCluster(Box<dev_cluster::DevClusterArgs>),
 }
 
-/// Does what the command line says; what it returns is how the process ends.
+/// Runs the command and returns the exit code.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     match Cli::try_parse_from(arguments) {
         Ok(cli) => match cli.command {
@@ -89,7 +90,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             Command::DevCluster(args) => serve(*args),
         },
         Err(error) => {
-            // Where nobody reads it any more, it need not be said.
+            // A closed stdout or stderr is not an error.
             let _ = error.print();
             match error.kind() {
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Clean,
@@ -99,7 +100,6 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     }
 }
 
-/// Serves the embedded cluster until a signal.
 fn serve(args: dev_cluster::DevClusterArgs) -> Exit {
     if args.serves()
         && let Err(error) = telemetry::init(None, "info,apiserver=info")
@@ -117,7 +117,7 @@ fn serve(args: dev_cluster::DevClusterArgs) -> Exit {
     }
 }
 
-/// Runs an executor's program as the agent does, until it ends.
+/// Runs an executor's program until it ends.
 fn run_agent(agent: Agent) -> Exit {
     if let Err(error) = telemetry::init(None, "info") {
         complain(error);
@@ -137,26 +137,24 @@ fn run_agent(agent: Agent) -> Exit {
     }
 }
 
-/// Prints what was asked for. A reader who has seen enough, as `head`, is no trouble.
+/// Prints to stdout. A reader that closes the pipe early, such as `head`, is not an error.
 fn say(what: impl std::fmt::Display) -> Exit {
     use std::io::Write;
     let mut out = std::io::stdout().lock();
     match writeln!(out, "{}", what.to_string().trim_end()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            complain(format_args!(
-                "standard output cannot be written to: {error}"
-            ));
+            complain(format_args!("cannot write to standard output: {error}"));
             Exit::Bug
         }
         _ => Exit::Clean,
     }
 }
 
-/// Tells people what went wrong and what to do about it. Before logging has begun, and for what
-/// ends the process, this is plainer than a log line.
+/// Prints an error for the user to stderr: plainer than a log line, and possible before logging is
+/// set up.
 fn complain(what: impl std::fmt::Display) {
     use std::io::Write;
-    // Where nobody reads it any more, it need not be said.
+    // A closed stderr is not an error.
     let _ = writeln!(std::io::stderr(), "{what}");
 }
 

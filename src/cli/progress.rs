@@ -1,4 +1,4 @@
-//! On a terminal: how far the executors have come until all that are wanted run (spec O-43's progress, at the start).
+//! Shows on a terminal how many executors are running until all that are wanted run (spec O-43).
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -11,25 +11,25 @@ use crate::driver::Handle;
 use crate::model::{Pod, ProfileName, Snapshot, State};
 use crate::telemetry::ERASE_LINE;
 
-/// Fast enough for an eye, and of no weight beside the work.
+/// The refresh interval.
 const EVERY: Duration = Duration::from_millis(200);
 
-/// Where the terminal does not say.
+/// The width if the terminal does not report one.
 const USUAL_WIDTH: usize = 80;
 
-/// So many reasons are told of a profile; the most frequent ones.
+/// How many reasons are shown for a profile, the most frequent first.
 const REASONS: usize = 2;
 
-/// A reason is cut to this many characters.
+/// Reasons are cut to this many characters.
 const LONGEST_REASON: usize = 48;
 
-/// Keeps one line at the bottom of the terminal up to date, until all executors that are wanted run. A log line wipes it
-/// away and it is drawn again below, so the two need not know of each other.
+/// Keeps one line at the bottom of the terminal up to date until all executors that are wanted run.
+/// Each log line erases it, and it is drawn again below, so progress and logs need no coordination.
 pub(super) async fn show(driver: Handle) {
     let began = Instant::now();
     loop {
         sleep(EVERY).await;
-        // There is nothing to look at until the application is taken over.
+        // There is nothing to show before the application has been taken over.
         let Some(snapshot) = driver.look().await.filter(|snapshot| snapshot.adopted) else {
             continue;
         };
@@ -40,18 +40,18 @@ pub(super) async fn show(driver: Handle) {
             draw(&format!("{line}, after {seconds:.1} s\n"));
             return;
         }
-        // The last column stays free: some terminals break the line there.
+        // The last column stays empty because some terminals wrap there.
         draw(&cut(&line, width.saturating_sub(1)));
     }
 }
 
 fn draw(text: &str) {
-    // Where nobody looks any more, it need not be shown.
+    // A closed stderr is not an error.
     let mut out = io::stderr().lock();
     let _ = write!(out, "{ERASE_LINE}{text}").and_then(|()| out.flush());
 }
 
-/// How far each profile has come, in one line, and whether all that are wanted run.
+/// The running executors of each profile, in one line, and whether all that are wanted run.
 fn status(snapshot: &Snapshot) -> (String, bool) {
     let mut reasons: BTreeMap<&ProfileName, BTreeMap<String, u32>> = BTreeMap::new();
     for entry in snapshot.entries.values() {
@@ -93,14 +93,14 @@ fn status(snapshot: &Snapshot) -> (String, bool) {
     (profiles.join("; "), complete)
 }
 
-/// What a pod waits for, as a terminal can show it.
+/// The reason why a pod is pending, without control characters.
 fn why_pending(pod: &Pod) -> Option<String> {
-    // It is the cluster's text: what moves the cursor does not belong on a terminal.
+    // The text is from the cluster and must not control the terminal.
     let plain = pod.why_pending()?.replace(char::is_control, " ");
     Some(cut(&plain, LONGEST_REASON))
 }
 
-/// The reasons in brackets, the most frequent first.
+/// The reasons in parentheses, the most frequent first.
 fn told(reasons: &BTreeMap<String, u32>) -> String {
     let mut by_count: Vec<(&String, &u32)> = reasons.iter().collect();
     by_count.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
@@ -109,7 +109,7 @@ fn told(reasons: &BTreeMap<String, u32>) -> String {
         .map(|(why, count)| format!("{count} {why}"))
         .collect();
     if more > 0 {
-        told.push(format!("{more} reasons more"));
+        told.push(format!("{more} more reasons"));
     }
     format!(" ({})", told.join(", "))
 }
@@ -188,7 +188,7 @@ mod tests {
         waits(&mut scenario, 5, Scheduling::Gated, None);
         assert_eq!(
             line(&scenario),
-            "default 1/6 running, 4 pending (2 ImagePullBackOff, 1 held by a scheduling gate, 1 reasons more), 1 requested"
+            "default 1/6 running, 4 pending (2 ImagePullBackOff, 1 held by a scheduling gate, 1 more reasons), 1 requested"
         );
         waits(
             &mut scenario,

@@ -1,4 +1,4 @@
-//! `boatswain run`: from a configuration to a running driver, and from a signal to its end.
+//! `boatswain run`: reads the configuration and runs a driver until it ends or a signal stops it.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,22 +12,22 @@ use crate::driver;
 use crate::exit::Exit;
 use crate::telemetry;
 
-/// Which configuration.
+/// The configuration and its overrides.
 #[derive(Debug, clap::Args)]
 pub(super) struct ConfigArgs {
-    /// The configuration file; see config/reference.toml for every key.
+    /// Configuration file; see config/reference.toml for all keys
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// Overrides a key, as --set poll.interval=10s; wins over BOATSWAIN__POLL__INTERVAL in the
-    /// environment, which wins over the file.
+    /// Override a key, as in --set poll.interval=10s; takes precedence over
+    /// BOATSWAIN__POLL__INTERVAL in the environment, which takes precedence over the file
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
 }
 
 impl ConfigArgs {
-    /// The configuration, with where each value came from.
+    /// The configuration, with the origin of each value.
     pub(super) fn explain(&self) -> Result<(Config, Effective), ConfigError> {
-        // What is not Unicode cannot be an override that means something.
+        // Variables that are not Unicode cannot be overrides.
         let env = std::env::vars_os().filter_map(|(name, value)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         });
@@ -35,14 +35,13 @@ impl ConfigArgs {
     }
 }
 
-/// The arguments of `boatswain run`.
 #[derive(Debug, clap::Args)]
 pub(super) struct RunArgs {
     #[command(flatten)]
     config: ConfigArgs,
-    /// Print what a first start would ask for in its first round, as YAML for kubectl create -f, and do nothing. No
-    /// cluster is asked, so it is what happens where nothing is there yet: a start that finds its record and executors
-    /// asks for less. An app.id that is not set is made up anew.
+    /// Print the objects that a first start would create in its first round, as YAML for kubectl
+    /// create -f, and exit. No cluster is contacted: a start that finds its application record and
+    /// executors creates fewer. If app.id is not set, a random one is shown
     #[arg(long)]
     dry_run: bool,
 }
@@ -65,7 +64,7 @@ pub(super) fn run(args: &RunArgs) -> Exit {
             }
         };
     }
-    // Before a cluster is asked for anything.
+    // Before any request to a cluster.
     if let Err(error) = driver::shapes(&config) {
         complain(error);
         return Exit::Configuration;
@@ -79,12 +78,12 @@ pub(super) fn run(args: &RunArgs) -> Exit {
     actix::System::new().block_on(drive(config, on_terminal))
 }
 
-/// The driver, told to stop by the first signal and left to itself by the second (spec O-11).
+/// Runs the driver. The first signal stops it, the second one ends the process at once (spec O-11).
 async fn drive(config: Config, on_terminal: bool) -> Exit {
     let mut signals = match Signals::listen() {
         Ok(signals) => signals,
         Err(error) => {
-            tracing::error!(%error, "signals cannot be listened for");
+            tracing::error!(%error, "cannot listen for signals");
             return Exit::Bug;
         }
     };
@@ -99,10 +98,10 @@ async fn drive(config: Config, on_terminal: bool) -> Exit {
             exit = &mut running => return exit,
             signal = signals.next() => {
                 if told {
-                    tracing::warn!(signal, "a second signal, ending at once: what is left is left");
+                    tracing::warn!(signal, "second signal: exiting at once, without cleaning up");
                     return Exit::Interrupted;
                 }
-                tracing::info!(signal, "stopping; a second signal ends it at once");
+                tracing::info!(signal, "stopping; a second signal ends the process at once");
                 told = true;
                 progressing = false;
                 handle.stop();
@@ -126,7 +125,7 @@ impl Signals {
         })
     }
 
-    /// The next one's name.
+    /// Waits for the next signal and returns its name.
     async fn next(&mut self) -> &'static str {
         tokio::select! {
             biased;

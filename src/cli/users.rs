@@ -1,5 +1,5 @@
-//! The users that an embedded cluster knows beside its own: a file of lines `token,user,uid,"group1,group2"`, as
-//! kube-apiserver takes it.
+//! Reads the further users of an embedded cluster from a file in kube-apiserver's format: lines of
+//! `token,user,uid,"group1,group2"`.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -8,21 +8,17 @@ use std::path::Path;
 
 use devcluster::KnownUser;
 
-/// Why a file of users cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum UsersError {
-    /// It cannot be read.
     #[error("cannot read it: {0}")]
     Unreadable(#[from] io::Error),
-    /// Others than its owner may read the tokens.
+    /// Users other than the owner may read the tokens.
     #[error("it has mode {0:o}, so others may read its tokens: run `chmod 600` on it")]
     Readable(u32),
-    /// A line is not as it should be.
     #[error("line {0} is not of the form token,user,uid,\"group1,group2\"")]
     Line(usize),
 }
 
-/// Reads the file.
 pub fn read(path: &Path) -> Result<Vec<KnownUser>, UsersError> {
     let mut file = File::open(path)?;
     let mode = file.metadata()?.permissions().mode() & 0o777;
@@ -64,7 +60,7 @@ fn user(line: &str) -> Option<KnownUser> {
     })
 }
 
-/// The fields of a line; one in quotes may hold commas, and a quote as two.
+/// Splits a line into fields. A quoted field may contain commas, and quotes as two quotes.
 fn fields(line: &str) -> Option<Vec<String>> {
     let mut fields = vec![String::new()];
     let mut quoted = false;

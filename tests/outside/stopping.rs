@@ -62,7 +62,7 @@ fn a_second_signal_ends_at_once() {
     assert_eq!(local.driver.exit(), Some(130));
     local
         .driver
-        .says("a second signal, ending at once: what is left is left");
+        .says("second signal: exiting at once, without cleaning up");
     // The embedded cluster has its processes killed whatever becomes of it.
     nothing_is_left(&mark);
 }

@@ -87,7 +87,7 @@ pub enum Failed {
     #[error("no token: name its file with --token-file, or set BOATSWAIN_TOKEN")]
     NoToken,
     /// Without signals the command could not be stopped.
-    #[error("signals cannot be listened for")]
+    #[error("cannot listen for signals")]
     Signals(#[from] std::io::Error),
 }
 

@@ -62,7 +62,7 @@ pub struct Options {
 ///
 /// # Errors
 ///
-/// Where signals cannot be listened for.
+/// Where cannot listen for signals.
 pub async fn run(options: Options) -> std::io::Result<u8> {
     let mut signals = ForwardedSignals::listen()?;
     let mut ended = signal(SignalKind::child())?;

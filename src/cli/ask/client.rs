@@ -1,4 +1,4 @@
-//! Speaks to a driver that runs: HTTP to its api.
+//! The HTTP client for the API of a running driver.
 
 use std::time::Duration;
 
@@ -13,47 +13,36 @@ use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 use tokio::time::timeout;
 
-/// How long an answer may take, but for a stream's.
+/// The timeout of an answer, except for streams.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// An answer is not longer than that: 100,000 executors take about 20 MB.
+/// The longest answer, in bytes: 100,000 executors take about 20 MB.
 const ANSWER: usize = 64 << 20;
 
-/// What a body is made of on its way.
+/// The body of an answer while it is read.
 pub type Body = UnsyncBoxBody<Bytes, String>;
 
-/// Why there is no answer.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    /// Nobody answers there.
+    /// The driver cannot be reached.
     #[error(
-        "no driver answers at {server}: {why}\nis it running, with api.listen set? --server says where"
+        "no driver answers at {server}: {why}\ncheck that it is running with api.listen set, and that --server is its address"
     )]
-    Unreachable {
-        /// Where.
-        server: Uri,
-        /// Why not.
-        why: String,
-    },
-    /// It answers, and refuses.
+    Unreachable { server: Uri, why: String },
+    /// The driver refused the request.
     #[error("{message}{}", hint.as_deref().map(|hint| format!("\n{hint}")).unwrap_or_default())]
     Refused {
-        /// Why.
         message: String,
-        /// What to do about it.
+        /// How to fix it.
         hint: Option<String>,
     },
-    /// What answers there is no driver.
-    #[error("what answers at {server} is no driver of this version: {why}")]
-    Foreign {
-        /// Where.
-        server: Uri,
-        /// What is odd about it.
-        why: String,
-    },
+    /// The answer is not one of a driver of this version.
+    #[error("the server at {server} is not a driver of this version: {why}")]
+    Foreign { server: Uri, why: String },
 }
 
-/// A driver, and how one is let in.
+/// A connection to a driver, with its token.
 pub struct Client {
     http: legacy::Client<HttpConnector, Full<Bytes>>,
     server: Uri,
@@ -61,7 +50,6 @@ pub struct Client {
 }
 
 impl Client {
-    /// Of the driver that is there.
     pub fn new(server: Uri, token: String) -> Self {
         let mut connector = HttpConnector::new();
         connector.set_connect_timeout(Some(PATIENCE));
@@ -72,17 +60,14 @@ impl Client {
         }
     }
 
-    /// What is there.
     pub async fn get(&self, path: &str) -> Result<Value, AskError> {
         self.ask(Method::GET, path, None).await
     }
 
-    /// Has it be so.
     pub async fn put(&self, path: &str, body: &Value) -> Result<Value, AskError> {
         self.ask(Method::PUT, path, Some(body)).await
     }
 
-    /// Has it done.
     pub async fn post(&self, path: &str, body: &Value) -> Result<Value, AskError> {
         self.ask(Method::POST, path, Some(body)).await
     }
@@ -102,7 +87,7 @@ impl Client {
             .unwrap_or_else(|_| Err(self.unreachable("it takes too long")))
     }
 
-    /// The stream that is there, resumed after the event that was read last.
+    /// Opens a stream of events, resumed after the event with the id `last`.
     pub async fn stream(&self, path: &str, last: Option<&str>) -> Result<Body, AskError> {
         let response = timeout(PATIENCE, self.send(Method::GET, path, None, last));
         let response = response
@@ -113,7 +98,7 @@ impl Client {
         }
         match self.read(response).await {
             Err(error) => Err(error),
-            Ok(_) => Err(self.foreign("it refuses without a reason")),
+            Ok(_) => Err(self.foreign("it refused the request without a reason")),
         }
     }
 
@@ -182,7 +167,7 @@ impl Client {
     }
 }
 
-/// What says most: the cause of the causes.
+/// The message of the root cause, which is the most specific.
 fn innermost(error: &dyn std::error::Error) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {

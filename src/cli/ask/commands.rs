@@ -1,4 +1,4 @@
-//! The commands that name executors, and those for the application as a whole (spec B-28 to B-35).
+//! The commands kill, decommission, hold, resume and stop (spec B-28 to B-35).
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -11,13 +11,13 @@ use crate::exit::Exit;
 pub(in crate::cli) struct KillArgs {
     #[command(flatten)]
     driver: Driver,
-    /// Which executors.
+    /// Ids of the executors
     #[arg(required = true, value_name = "EXECUTOR")]
     executors: Vec<u64>,
-    /// Have others take their place; otherwise as many fewer are wanted.
+    /// Start replacements; otherwise the targets are lowered
     #[arg(long)]
     replace: bool,
-    /// Kill those that have something to do as well.
+    /// Also kill executors that are running tasks
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -29,13 +29,14 @@ pub(in crate::cli) struct KillArgs {
 pub(in crate::cli) struct DecommissionArgs {
     #[command(flatten)]
     driver: Driver,
-    /// Which executors.
+    /// Ids of the executors
     #[arg(required = true, value_name = "EXECUTOR")]
     executors: Vec<u64>,
-    /// Have nobody take their place: as many fewer are wanted.
+    /// Start no replacements, and lower the targets instead
     #[arg(long)]
     no_replace: bool,
-    /// How long they may take, as 30s or 1h 30m; backend.decommission_timeout of the driver's otherwise.
+    /// How long the executors may take, such as 30s or 1h 30m [default: the driver's
+    /// backend.decommission_timeout]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     within: Option<std::time::Duration>,
     #[command(flatten)]
@@ -63,7 +64,7 @@ pub(in crate::cli) struct ResumeArgs {
 pub(in crate::cli) struct StopArgs {
     #[command(flatten)]
     driver: Driver,
-    /// What the driver exits with.
+    /// Exit code of the driver
     #[arg(
         long,
         value_name = "N",
@@ -71,15 +72,15 @@ pub(in crate::cli) struct StopArgs {
         conflicts_with = "hand_over"
     )]
     exit_code: u8,
-    /// End this driver only, and leave the executors to its successor.
+    /// End only this driver, and leave the executors to its successor
     #[arg(long)]
     hand_over: bool,
 }
 
-/// Who asks.
+/// The requester.
 #[derive(Debug, Args)]
 struct Who {
-    /// Who asks, for logs, events and loss reasons.
+    /// Name of the requester, for logs, events and loss reasons
     #[arg(long, env = "USER", value_name = "NAME")]
     by: Option<String>,
 }
@@ -88,7 +89,7 @@ fn tell(driver: &Driver, path: &str, body: &Value, table: fn(&Value) -> String) 
     tell_and(driver, path, body, table, |_| Exit::Clean)
 }
 
-/// Tells the driver, shows its answer, and exits as the answer says.
+/// Sends a command, prints the answer, and determines the exit code from it.
 fn tell_and(
     driver: &Driver,
     path: &str,
@@ -108,7 +109,7 @@ fn tell_and(
     }
 }
 
-/// Who was named and does not go is a refusal, for scripts.
+/// Fails if an executor that was named is not ended, so that scripts notice.
 fn all_go(answer: &Value) -> Exit {
     let some = |field: &str| answer[field].as_array().is_some_and(|ids| !ids.is_empty());
     match some("busy") || some("unknown") {
@@ -117,7 +118,6 @@ fn all_go(answer: &Value) -> Exit {
     }
 }
 
-/// Kills executors.
 pub(in crate::cli) fn kill(args: &KillArgs) -> Exit {
     let body = json!({
         "executors": args.executors,
@@ -134,7 +134,6 @@ pub(in crate::cli) fn kill(args: &KillArgs) -> Exit {
     )
 }
 
-/// Has executors finish what they do and go.
 pub(in crate::cli) fn decommission(args: &DecommissionArgs) -> Exit {
     let within = args
         .within
@@ -149,13 +148,11 @@ pub(in crate::cli) fn decommission(args: &DecommissionArgs) -> Exit {
     tell_and(&args.driver, path, &body, tables::command_outcome, all_go)
 }
 
-/// Has all executors go, and remembers how many were wanted.
 pub(in crate::cli) fn hold(args: &HoldArgs) -> Exit {
     let body = json!({"by": args.who.by});
     tell(&args.driver, "/v1/application/hold", &body, tables::held)
 }
 
-/// Brings back what was wanted.
 pub(in crate::cli) fn resume(args: &ResumeArgs) -> Exit {
     tell(
         &args.driver,
@@ -165,7 +162,6 @@ pub(in crate::cli) fn resume(args: &ResumeArgs) -> Exit {
     )
 }
 
-/// Ends the application, or this driver alone.
 pub(in crate::cli) fn stop(args: &StopArgs) -> Exit {
     let (path, body) = match args.hand_over {
         true => ("/v1/application/hand-over", json!({})),

@@ -1,4 +1,4 @@
-//! `boatswain events`: the stream of what happens, over breaks of the connection.
+//! `boatswain events`: prints the stream of events, and reconnects when the connection breaks.
 
 use std::time::Duration;
 
@@ -12,22 +12,23 @@ use super::tables;
 use crate::cli::{complain, say};
 use crate::exit::Exit;
 
-/// The driver says something at least each 15 s; after this a connection is taken for dead.
+/// The driver sends something at least every 15 s; after this time the connection is considered
+/// dead.
 const SILENCE: Duration = Duration::from_secs(45);
 
-/// Before the next try.
+/// The delay before reconnecting.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// A line of the stream is not longer than that: all that live are one.
+/// The longest line of the stream, in bytes: the list of all live executors is one line.
 const LONGEST: usize = 64 << 20;
 
-/// Shows what happens until it is interrupted. Where the driver goes away it is waited for.
+/// Prints events until interrupted. If the driver disappears, waits for it to return.
 pub async fn follow(
     client: &Client,
     mut last: Option<String>,
     as_json: bool,
 ) -> Result<Exit, AskError> {
-    // The first time it has to work, so that a slip of the pen is not waited out.
+    // The first connection must succeed, so that a wrong address is reported at once.
     let mut stream = client.stream("/v1/events", last.as_deref()).await?;
     loop {
         let exit = read(&mut stream, &mut last, as_json).await;
@@ -46,7 +47,6 @@ pub async fn follow(
     }
 }
 
-/// Reads a stream to its end.
 async fn read(stream: &mut Body, last: &mut Option<String>, as_json: bool) -> Exit {
     let mut lines = Lines::default();
     while let Ok(Some(Ok(frame))) = timeout(SILENCE, stream.frame()).await {
@@ -73,14 +73,14 @@ async fn read(stream: &mut Body, last: &mut Option<String>, as_json: bool) -> Ex
     Exit::Clean
 }
 
-/// One message of the stream.
+/// A server-sent event.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Message {
     id: Option<String>,
     data: String,
 }
 
-/// Puts messages together from pieces of a stream of server-sent events.
+/// Parses a stream of server-sent events that arrives in chunks.
 #[derive(Debug, Default)]
 struct Lines {
     rest: Vec<u8>,
@@ -88,7 +88,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// The messages that this piece completes.
+    /// The messages that this chunk completes.
     fn feed(&mut self, piece: &Bytes) -> Vec<Message> {
         let mut messages = Vec::new();
         for byte in piece {
@@ -114,7 +114,7 @@ impl Lines {
                         .data
                         .push_str(data.strip_prefix(' ').unwrap_or(data));
                 }
-                // Comments keep the connection alive; other fields are not for us.
+                // Comments are keep-alives; other fields are not used.
                 Some(_) | None => {}
             }
         }

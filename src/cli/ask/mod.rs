@@ -1,4 +1,4 @@
-//! The commands that speak to a driver that runs (spec O-43).
+//! The commands that query or control a running driver over its API (spec O-43).
 
 mod client;
 mod commands;
@@ -23,10 +23,10 @@ pub(super) use commands::{
     stop,
 };
 
-/// Which driver, and how its answer is shown.
+/// The options that all of these commands share.
 #[derive(Debug, Args)]
 pub(super) struct Driver {
-    /// Where the driver's api is.
+    /// URL of the driver's API
     #[arg(
         long,
         env = "BOATSWAIN_SERVER",
@@ -34,20 +34,20 @@ pub(super) struct Driver {
         default_value = "http://127.0.0.1:7117"
     )]
     server: Uri,
-    /// The file of the token to show: the driver's api.token_file, or one with a line of it.
+    /// File with the API token: the driver's api.token_file, or a file with one of its lines
     #[arg(long, env = "BOATSWAIN_TOKEN_FILE", value_name = "FILE")]
     token_file: PathBuf,
-    /// How the answer is shown.
+    /// Output format
     #[arg(long, short, value_enum, default_value_t = Output::Table)]
     output: Output,
 }
 
-/// How an answer is shown.
+/// The output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Output {
-    /// For people.
+    /// Human-readable text
     Table,
-    /// For programs: what the driver answered.
+    /// The driver's answer, as JSON
     Json,
 }
 
@@ -56,7 +56,7 @@ enum Output {
 pub(super) struct StatusArgs {
     #[command(flatten)]
     driver: Driver,
-    /// Show it again and again.
+    /// Refresh the output continuously
     #[arg(long, short)]
     watch: bool,
 }
@@ -73,7 +73,7 @@ pub(super) struct ExecutorsArgs {
 pub(super) struct ExplainArgs {
     #[command(flatten)]
     driver: Driver,
-    /// Which executor.
+    /// Id of the executor
     executor: u64,
 }
 
@@ -82,7 +82,8 @@ pub(super) struct ExplainArgs {
 pub(super) struct EventsArgs {
     #[command(flatten)]
     driver: Driver,
-    /// Begin after this event, such as 3-17; without it with all that live.
+    /// Start after the event with this id, such as 3-17 [default: start with the list of live
+    /// executors]
     #[arg(long, value_name = "ID")]
     after: Option<String>,
 }
@@ -92,7 +93,7 @@ pub(super) struct EventsArgs {
 pub(super) struct ScaleArgs {
     #[command(flatten)]
     driver: Driver,
-    /// How many executors of a profile are wanted; all of them are taken, or none.
+    /// Targets of profiles, such as default=4; if one is refused, none is changed
     #[arg(required = true, value_name = "PROFILE=N", value_parser = wanted)]
     targets: Vec<(String, u32)>,
 }
@@ -101,20 +102,19 @@ fn wanted(text: &str) -> Result<(String, u32), String> {
     let parsed = text
         .split_once('=')
         .and_then(|(profile, number)| Some((profile.to_owned(), number.parse().ok()?)));
-    parsed.ok_or_else(|| "a profile and how many, as default=4".to_owned())
+    parsed.ok_or_else(|| "expected PROFILE=N, such as default=4".to_owned())
 }
 
-/// Empties the terminal.
 const CLEAR_SCREEN: &str = "\u{1b}[H\u{1b}[2J";
 
-/// Between two looks.
+/// The refresh interval.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 impl Driver {
     fn client(&self) -> Result<Client, Exit> {
         let token = tokens::first(&self.token_file).map_err(|error| {
             complain(format_args!(
-                "{error}\n--token-file names the driver's api.token_file"
+                "{error}\nset --token-file to the driver's api.token_file"
             ));
             Exit::Configuration
         })?;
@@ -147,7 +147,7 @@ fn block_on(asking: impl Future<Output = Result<Exit, AskError>>) -> Exit {
             .unwrap_or_else(|error| failed(&error)),
         Err(error) => {
             complain(format_args!(
-                "the system refuses what is needed to ask: {error}"
+                "the operating system denied what is needed for a request: {error}"
             ));
             Exit::Bug
         }
@@ -161,7 +161,6 @@ fn ask(driver: &Driver, path: &str, table: fn(&Value) -> String) -> Exit {
     }
 }
 
-/// How it is going.
 pub(super) fn status(args: &StatusArgs) -> Exit {
     if !args.watch {
         return ask(&args.driver, "/v1/status", tables::status);
@@ -185,18 +184,15 @@ pub(super) fn status(args: &StatusArgs) -> Exit {
     })
 }
 
-/// Who lives.
 pub(super) fn executors(args: &ExecutorsArgs) -> Exit {
     ask(&args.driver, "/v1/executors", tables::executors)
 }
 
-/// What happened to an executor.
 pub(super) fn explain(args: &ExplainArgs) -> Exit {
     let path = format!("/v1/executors/{}", args.executor);
     ask(&args.driver, &path, tables::history)
 }
 
-/// What happens.
 pub(super) fn events(args: &EventsArgs) -> Exit {
     match args.driver.client() {
         Ok(client) => {
@@ -207,7 +203,6 @@ pub(super) fn events(args: &EventsArgs) -> Exit {
     }
 }
 
-/// Says how many are wanted.
 pub(super) fn scale(args: &ScaleArgs) -> Exit {
     let targets: BTreeMap<&str, u32> = args.targets.iter().map(|(p, n)| (p.as_str(), *n)).collect();
     match args.driver.client() {

@@ -1,25 +1,25 @@
-//! Answers as people read them.
+//! Formats the driver's answers as human-readable text.
 
 use serde_json::Value;
 
-/// A text, or nothing.
+/// A field of text; empty if it is missing.
 fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value[field].as_str().unwrap_or_default()
 }
 
-/// A number, or nothing.
+/// A number; empty if it is missing.
 fn number(value: &Value, field: &str) -> String {
     value[field]
         .as_i64()
         .map_or_else(String::new, |n| n.to_string())
 }
 
-/// What moves the cursor does not belong on a terminal, whoever wrote it.
+/// Removes control characters: text from elsewhere must not control the terminal.
 fn plain(text: &str) -> String {
     text.replace(char::is_control, " ")
 }
 
-/// Columns as wide as what stands in them, two blanks apart.
+/// Formats a table with two spaces between columns.
 fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let rows: Vec<Vec<String>> = std::iter::once(header.iter().map(|h| (*h).to_owned()).collect())
         .chain(
@@ -42,7 +42,7 @@ fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Of `/v1/status`.
+/// `/v1/status`
 pub fn status(answer: &Value) -> String {
     let mut out = format!(
         "application {}, incarnation {}\n",
@@ -57,11 +57,11 @@ pub fn status(answer: &Value) -> String {
         let seconds = number(&answer["degraded"], "for_seconds");
         let why = plain(why);
         out.push_str(&format!(
-            "degraded for {seconds} s: {why}; nobody is given up meanwhile\n"
+            "degraded for {seconds} s: {why}; silent executors are not given up meanwhile\n"
         ));
     }
     if answer["ready"] == false {
-        out.push_str("not ready: too few executors are there yet\n");
+        out.push_str("not ready: too few executors are running or registered\n");
     }
     if !answer["held"].is_null() {
         out.push_str(&format!("{}\n\n", held(answer)));
@@ -105,7 +105,7 @@ pub fn status(answer: &Value) -> String {
         }
         for wait in view["waiting_for"].as_array().into_iter().flatten() {
             let (executors, why) = (number(wait, "executors"), plain(text(wait, "why")));
-            out.push_str(&format!("\n{name}: {executors} wait: {why}"));
+            out.push_str(&format!("\n{name}: {executors} waiting: {why}"));
         }
     }
     out.push_str(&losses(answer));
@@ -132,18 +132,18 @@ fn losses(status: &Value) -> String {
     format!("\n\nended last:\n{}", table(&columns, &rows))
 }
 
-/// Why no executors of a profile are asked for.
+/// Why requests for a profile are paused.
 fn paused(paused: &Value) -> String {
     let (cause, why) = (text(paused, "cause"), plain(text(paused, "why")));
     let seconds = number(paused, "for_seconds");
     let again = match number(paused, "again_in_seconds").as_str() {
         "" => "one is being tried".to_owned(),
-        seconds => format!("one is tried in {seconds} s"),
+        seconds => format!("next attempt in {seconds} s"),
     };
     format!("{cause} for {seconds} s, {again}: {why}")
 }
 
-/// How an executor's session stands, and how busy it is.
+/// The state of an executor's session, and its busy slots.
 fn session(session: &Value) -> String {
     let state = text(session, "state");
     match (session["busy_slots"].as_u64(), session["slots"].as_u64()) {
@@ -152,7 +152,7 @@ fn session(session: &Value) -> String {
     }
 }
 
-/// Of `/v1/executors`.
+/// `/v1/executors`
 pub fn executors(answer: &Value) -> String {
     let rows: Vec<Vec<String>> = (answer["executors"].as_array().into_iter().flatten())
         .map(|executor| {
@@ -186,7 +186,7 @@ pub fn executors(answer: &Value) -> String {
     )
 }
 
-/// Of `/v1/executors/ID`.
+/// `/v1/executors/ID`
 pub fn history(answer: &Value) -> String {
     let state = match answer["now"].as_object() {
         Some(_) => format!("is {}", text(&answer["now"], "state")),
@@ -201,14 +201,14 @@ pub fn history(answer: &Value) -> String {
         .enumerate()
     {
         if at == 1 && left_out > 0 {
-            out.push_str(&format!("\n  … {left_out} events that are not kept"));
+            out.push_str(&format!("\n  … {left_out} events no longer kept"));
         }
         out.push_str(&format!("\n  {}", line(event, false)));
     }
     out
 }
 
-/// Of `/v1/targets`.
+/// `/v1/targets`
 pub fn targets(answer: &Value) -> String {
     let rows: Vec<Vec<String>> = (answer["targets"].as_object().into_iter().flatten())
         .map(|(profile, target)| vec![profile.clone(), target.to_string()])
@@ -216,7 +216,7 @@ pub fn targets(answer: &Value) -> String {
     table(&["PROFILE", "TARGET"], &rows)
 }
 
-/// What becomes of those that were named.
+/// The answer to kill and decommission.
 pub fn command_outcome(answer: &Value) -> String {
     let places = [
         ("leaving", "LEAVING"),
@@ -238,23 +238,20 @@ pub fn command_outcome(answer: &Value) -> String {
     )
 }
 
-/// What is held.
+/// The answer to hold.
 pub fn held(answer: &Value) -> String {
     let held = &answer["held"];
     let by = match text(held, "by") {
-        "" => "for the application's silence".to_owned(),
+        "" => "because the application was silent".to_owned(),
         by => format!("by {}", plain(by)),
     };
-    format!(
-        "held {by}; `boatswain resume` brings back:\n{}",
-        targets(held)
-    )
+    format!("held {by}; `boatswain resume` restores:\n{}", targets(held))
 }
 
-/// That the driver stops.
+/// The answer to stop.
 pub fn ending(answer: &Value) -> String {
     format!(
-        "the driver ends, with exit code {}",
+        "the driver is ending with exit code {}",
         number(answer, "exit_code")
     )
 }
@@ -265,13 +262,13 @@ pub fn event(event: &Value) -> String {
         return line(event, true);
     }
     let gap = match event["gap"] == true {
-        true => "what happened since the last event is not kept any more; ",
+        true => "events since the last one are no longer kept; ",
         false => "",
     };
-    format!("{gap}these live:\n{}", executors(event))
+    format!("{gap}live executors:\n{}", executors(event))
 }
 
-/// An event on a line: when, who, what, and what goes with it.
+/// An event in one line: time, executor, event, details.
 fn line(event: &Value, names_executor: bool) -> String {
     let mut parts = vec![text(event, "time").to_owned()];
     if names_executor && !event["executor"].is_null() {
@@ -322,8 +319,8 @@ mod tests {
             "application app-1, incarnation 2\n\
              PROFILE  TARGET  RUNNING  REGISTERED  PENDING  REQUESTED  UNANSWERED  IN DOUBT  LEAVING\n\
              default  4       2        1           2        0          0           0         0\n\
-             default: quota-exceeded for 9 s, one is tried in 4 s: exceeded quota: few\n\
-             default: 2 wait: unscheduled: no nodes\n\
+             default: quota-exceeded for 9 s, next attempt in 4 s: exceeded quota: few\n\
+             default: 2 waiting: unscheduled: no nodes\n\
              \n\
              ended last:\n\
              TIME                 EXECUTOR  PROFILE  REASON     WHY\n\
@@ -372,7 +369,7 @@ mod tests {
         });
         assert_eq!(
             history(&answer),
-            "executor 7 has ended\n  T1  requested\n  … 3 events that are not kept\n  T2  ended  exit_code=3  reason=Exited"
+            "executor 7 has ended\n  T1  requested\n  … 3 events no longer kept\n  T2  ended  exit_code=3  reason=Exited"
         );
     }
 }
