@@ -140,7 +140,7 @@ fn text_of(file: &Path) -> Result<String, String> {
     let opened = fs::File::open(file).map_err(|error| error.to_string())?;
     let about = opened.metadata().map_err(|error| error.to_string())?;
     if !about.is_file() {
-        return Err("it is no file".to_owned());
+        return Err("it is not a regular file".to_owned());
     }
     let mut text = String::new();
     let read = opened.take(LARGEST + 1).read_to_string(&mut text);

@@ -110,7 +110,12 @@ pub fn exit_on_panic() {
         let thread = std::thread::current();
         let thread = thread.name().unwrap_or("unassigned");
         if tracing::dispatcher::has_been_set() {
-            tracing::error!(location, thread, error = text, "panicked, the process ends");
+            tracing::error!(
+                location,
+                thread,
+                error = text,
+                "panicked: the process exits"
+            );
         } else {
             // Nobody is left to tell should this fail too.
             let _ = writeln!(

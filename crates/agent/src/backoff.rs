@@ -2,24 +2,24 @@
 
 use std::time::Duration;
 
-/// How long to wait after the nth failure in a row.
+/// The delay after consecutive failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
     /// After the first failure.
     pub initial: Duration,
-    /// Never longer than this, jitter included.
+    /// The longest delay, jitter included.
     pub max: Duration,
 }
 
 impl Backoff {
-    /// The wait after failure number `failures` (1, 2, 3 …), doubling from `initial` up to `max`.
+    /// The delay after failure number `failures` (1, 2, 3 …): doubles from `initial` up to `max`.
     pub fn delay(&self, failures: u32) -> Duration {
         let doublings = failures.saturating_sub(1).min(31);
         self.initial.saturating_mul(1 << doublings).min(self.max)
     }
 
-    /// The same, shortened by up to a quarter, so that many who failed together do not come back together.
-    /// `random` is taken from [0, 1).
+    /// The same delay, shortened by up to a quarter, so that clients that failed at the same time
+    /// do not retry at the same time. `random` is in [0, 1).
     pub fn jittered(&self, failures: u32, random: f64) -> Duration {
         self.delay(failures)
             .mul_f64(1.0 - random.clamp(0.0, 1.0) / 4.0)

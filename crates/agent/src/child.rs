@@ -1,5 +1,5 @@
-//! The child, and whatever else ends below this process: where the agent is the first process of a container, all that
-//! lose their parent become its own, and would stay as zombies if nobody waited for them.
+//! Starts the child process and reaps processes. As the first process of a container the agent
+//! inherits all orphaned processes, which would stay zombies if it did not wait for them.
 
 use std::ffi::OsString;
 use std::io;
@@ -10,17 +10,16 @@ use std::time::Duration;
 use super::status::STATUS_FILE;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
 
-/// How the child ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ended {
-    /// With this code.
+    /// With this exit code.
     Exited(u8),
     /// By this signal.
     Killed(u8),
 }
 
 impl Ended {
-    /// The code that says so, as shells and kubelets have it.
+    /// The exit code, in the convention of shells and kubelets.
     pub(super) fn code(self) -> u8 {
         match self {
             Self::Exited(code) => code,
@@ -29,7 +28,7 @@ impl Ended {
     }
 }
 
-/// As shells have it: 127 where there is no such program, 126 where it cannot be run.
+/// As in shells: 127 if the program does not exist, 126 if it cannot be executed.
 pub(super) fn code_of_no_start(error: &io::Error) -> u8 {
     match error.kind() {
         io::ErrorKind::NotFound => 127,
@@ -37,13 +36,13 @@ pub(super) fn code_of_no_start(error: &io::Error) -> u8 {
     }
 }
 
-/// The executor's program.
+/// The process of the executor's program.
 #[derive(Debug)]
 pub(super) struct Child(Pid);
 
 impl Child {
-    /// Starts it. It has all that this process has, but for the token; and the name of the file in which it may say how
-    /// busy it is.
+    /// Starts the program with the environment of this process, without the token, and with the
+    /// path of the status file.
     pub(super) fn start(command: &[OsString], status_file: Option<&Path>) -> io::Result<Self> {
         let (program, args) = command
             .split_first()
@@ -57,11 +56,11 @@ impl Child {
     }
 
     pub(super) fn signal(&self, signal: Signal) {
-        // It may have ended just now, and will be waited for.
+        // The child may have exited already, and will be reaped.
         let _ = kill_process(self.0, signal);
     }
 
-    /// Waits for all that has ended by now, and tells whether the child is among it.
+    /// Reaps all processes that have exited, and returns how the child ended if it is among them.
     pub(super) fn reap(&self) -> Option<Ended> {
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             if pid != self.0 {
@@ -79,7 +78,8 @@ impl Child {
     }
 }
 
-/// Runs a command of the configuration's, which ends by itself; it finds the time that is left in its environment.
+/// Starts a shell command from the configuration and does not wait for it. Its environment contains
+/// the remaining time.
 pub(super) fn run(command: &str, left: Duration) -> io::Result<()> {
     let mut shell = Command::new("/bin/sh");
     shell.arg("-c").arg(command).stdin(Stdio::null());
@@ -87,9 +87,9 @@ pub(super) fn run(command: &str, left: Duration) -> io::Result<()> {
     spawn(&mut shell).map(|_| ())
 }
 
-/// Whoever is started here is waited for with all others, by the number of its process.
+/// Detaches from the standard library's handle: all children are reaped by process id.
 fn spawn(command: &mut Command) -> io::Result<Pid> {
     let id = command.spawn()?.id();
     let pid = i32::try_from(id).ok().and_then(Pid::from_raw);
-    pid.ok_or_else(|| io::Error::other("a process without a number"))
+    pid.ok_or_else(|| io::Error::other("the process has no valid id"))
 }

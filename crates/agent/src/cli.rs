@@ -11,30 +11,31 @@ use crate::identity::{self, Identity, Token};
 use crate::protocol::Register;
 use crate::{Options, STATUS_FILE};
 
-/// Runs an executor's program, and speaks to the driver for it. A pod of boatswain's has in its environment all that has a
-/// variable here.
+/// Run an executor's program, and handle its session with the driver. In boatswain's pods the
+/// environment variables for these options are set
 #[derive(Debug, clap::Parser)]
 #[command(version)]
 pub struct Agent {
-    /// Where the driver is.
+    /// URL of the driver
     #[arg(long, env = "BOATSWAIN_DRIVER_URL", value_name = "URL", value_parser = identity::driver)]
     driver: Uri,
-    /// The application's id.
+    /// Id of the application
     #[arg(long, env = "BOATSWAIN_APP_ID", value_name = "ID")]
     app: String,
-    /// The executor's id.
+    /// Id of the executor
     #[arg(long, env = "BOATSWAIN_EXECUTOR_ID", value_name = "N")]
     executor: Option<u64>,
-    /// The name of its pod, for an executor that does not know its id.
+    /// Name of the executor's pod, if the executor does not know its id
     #[arg(long, env = "BOATSWAIN_POD_NAME", value_name = "NAME")]
     pod: Option<String>,
-    /// The uid of its pod.
+    /// Uid of the executor's pod
     #[arg(long, env = "BOATSWAIN_POD_UID", value_name = "UID")]
     pod_uid: String,
-    /// The file of the token that proves which executor this is; without one the token is BOATSWAIN_TOKEN.
+    /// File with the token that proves the executor's identity [default: the token is in
+    /// BOATSWAIN_TOKEN]
     #[arg(long, env = "BOATSWAIN_TOKEN_FILE", value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Where the application reaches this executor, as host:port.
+    /// Address at which the application can reach this executor, as host:port
     #[arg(
         long,
         env = "BOATSWAIN_ADDRESS",
@@ -42,32 +43,32 @@ pub struct Agent {
         default_value = ""
     )]
     address: String,
-    /// How many pieces of work it does at a time. Without it: BOATSWAIN_CORES, or 1.
+    /// Number of tasks that the executor runs at the same time [default: BOATSWAIN_CORES, or 1]
     #[arg(long, env = "BOATSWAIN_SLOTS", value_name = "N")]
     slots: Option<u32>,
-    /// Something else that the application wants to know of it; may be repeated.
+    /// Further information for the application; may be repeated
     #[arg(long = "attribute", value_name = "NAME=VALUE", value_parser = identity::attribute)]
     attributes: Vec<(String, String)>,
-    /// Where its log can be read.
+    /// URL of the executor's log
     #[arg(long, env = "BOATSWAIN_LOG_URL", value_name = "URL")]
     log_url: Option<String>,
-    /// Run by a shell when the executor is to drain, instead of sending it SIGTERM. It finds the seconds that are left
-    /// in BOATSWAIN_DEADLINE_SECONDS.
+    /// Shell command to run when the executor is decommissioned, instead of sending it SIGTERM. The
+    /// remaining seconds are in BOATSWAIN_DEADLINE_SECONDS
     #[arg(long, value_name = "COMMAND")]
     decommission_command: Option<String>,
-    /// Where the command says how many of its slots have work, as {"busy_slots": 1}; its environment names the file.
-    /// Without this it is a new one among the temporary files.
+    /// File in which the command reports its busy slots, as {"busy_slots": 1}; its path is in the
+    /// command's environment [default: a new temporary file]
     #[arg(long, env = STATUS_FILE, value_name = "FILE")]
     status_file: Option<PathBuf>,
-    /// The driver may be away for so long before the command is stopped; "never" for no limit.
+    /// How long the driver may be unreachable before the command is stopped; "never" for no limit
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = patience)]
     driver_timeout: Patience,
-    /// The executor's program and its arguments.
+    /// Program to run, and its arguments
     #[arg(required = true, last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
-/// How long the driver may be away.
+/// The value of `--driver-timeout`; `None`: no limit.
 #[derive(Debug, Clone, Copy)]
 struct Patience(Option<Duration>);
 
@@ -76,27 +77,26 @@ fn patience(text: &str) -> Result<Patience, String> {
         "never" => Ok(Patience(None)),
         text => humantime::parse_duration(text)
             .map(|time| Patience(Some(time)))
-            .map_err(|_| "a duration, as 10m, or never".to_owned()),
+            .map_err(|_| "expected a duration, such as 10m, or never".to_owned()),
     }
 }
 
 /// Why the agent cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum Failed {
-    /// The driver would refuse an executor without a token.
     #[error("no token: name its file with --token-file, or set BOATSWAIN_TOKEN")]
     NoToken,
-    /// Without signals the command could not be stopped.
     #[error("cannot listen for signals")]
     Signals(#[from] std::io::Error),
 }
 
 impl Agent {
-    /// Runs the command until it ends, and returns the exit code for this process: the command's own.
+    /// Runs the command until it ends, and returns its exit code, which becomes that of this
+    /// process.
     ///
     /// # Errors
     ///
-    /// Where the command was not started.
+    /// There is no token, or signal handlers cannot be installed.
     pub async fn run(self) -> Result<u8, Failed> {
         let token = match (self.token_file, std::env::var("BOATSWAIN_TOKEN")) {
             (Some(file), _) => Token::File(file),

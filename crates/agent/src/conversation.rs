@@ -1,4 +1,5 @@
-//! The agent's session: opened, held, and opened again for as long as the child runs (spec O-60, B-10, B-11).
+//! Keeps the agent's session with the driver: opens it, and reopens it for as long as the child
+//! runs (spec O-60, B-10, B-11).
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -21,48 +22,43 @@ use super::status::Status;
 use crate::backoff::Backoff;
 use crate::protocol::{Exiting, FromExecutor, Registered, ToExecutor};
 
-/// What the agent hears of the driver.
+/// What the agent must react to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Heard {
-    /// The executor is to exit.
-    Stop {
-        /// In so much time.
-        within: Duration,
-    },
-    /// It is to finish its work and exit.
-    Decommission {
-        /// In so much time.
-        within: Duration,
-    },
-    /// The driver has no account for it, and never will.
+    /// The driver orders the executor to exit.
+    Stop { within: Duration },
+    /// The driver orders the executor to finish its work and exit.
+    Decommission { within: Duration },
+    /// The driver refuses the executor for good.
     Unwanted,
-    /// Nothing was heard of the driver for too long.
+    /// The driver was unreachable for too long.
     DriverGone,
 }
 
-/// Between tries to reach the driver.
+/// The delays between attempts to connect.
 const RECONNECT: Backoff = Backoff {
     initial: Duration::from_millis(200),
     max: Duration::from_secs(10),
 };
 
-/// A driver that is there answers in that time.
+/// The timeout of the driver's answers.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// What the driver says is short; so is what it is told.
+/// The size of read and write buffers, in bytes; messages are short.
 const BUFFER: usize = 4 * 1024;
 
-/// The longest message of a driver's that is read: its properties may be in it.
+/// The longest message that is accepted from the driver, in bytes. It may contain the application's
+/// properties.
 const LONGEST: usize = 1024 * 1024;
 
 type Socket = WebSocketStream<TcpStream>;
 
-/// Why a session is over, or never was.
+/// Why a session ended or could not be opened.
 #[derive(Debug, thiserror::Error)]
 enum Over {
-    #[error("the token cannot be read")]
+    #[error("the token file cannot be read")]
     Token(#[source] std::io::Error),
-    #[error("the driver's name leads nowhere yet")]
+    #[error("the driver's host name cannot be resolved")]
     Unresolved(#[source] std::io::Error),
     #[error("the driver cannot be reached")]
     Unreachable(#[source] std::io::Error),
@@ -82,15 +78,16 @@ enum Over {
     Done,
 }
 
-/// The conversation of an agent with its driver.
+/// The agent's session with the driver, across reconnections.
 pub(super) struct Conversation {
     identity: Identity,
-    /// What the child says of itself.
+    /// The busy slots and metrics that the child reports.
     status: Status,
     driver_timeout: Option<Duration>,
-    /// When anything was last heard of the driver, or this began.
+    /// When the driver was last heard, or when the agent started.
     last_heard: Instant,
-    /// Whether its name ever led anywhere: where a Service names it, that takes a moment at first (spec K-9).
+    /// Whether the driver's name was ever resolved. Right after a Service is created its name does
+    /// not exist yet (spec K-9).
     resolved: bool,
     failures: u32,
     rng: StdRng,
@@ -113,7 +110,7 @@ impl Conversation {
         }
     }
 
-    /// Speaks until the child has ended and the driver was told, or could not be.
+    /// Runs until the child has ended and this was reported to the driver, or could not be.
     pub(super) async fn run(
         mut self,
         heard: mpsc::Sender<Heard>,
@@ -131,7 +128,9 @@ impl Conversation {
             self.over(&over);
             log(&over, self.failures);
             if self.is_away() {
-                tracing::error!("the driver has been away for too long: the command is stopped");
+                tracing::error!(
+                    "the driver has been unreachable for too long: stopping the command"
+                );
                 self.driver_timeout = None;
                 tell(&heard, Heard::DriverGone).await;
             }
@@ -147,7 +146,8 @@ impl Conversation {
         }
     }
 
-    /// A driver whose name is not known yet was never there to be away.
+    /// The time in which the driver's name was never resolved does not count towards the driver's
+    /// timeout.
     fn over(&mut self, over: &Over) {
         match over {
             Over::Unresolved(_) if !self.resolved => self.last_heard = Instant::now(),
@@ -181,17 +181,21 @@ impl Conversation {
                     exit,
                 } => {
                     if exit {
-                        tracing::warn!(code, message, "the driver wants this executor to exit");
+                        tracing::warn!(
+                            code,
+                            message,
+                            "the driver refuses this executor: it must exit"
+                        );
                         tell(heard, Heard::Unwanted).await;
                     }
                     return Err(Over::Refused(message));
                 }
-                other => return Err(Over::Refused(format!("it answers {other:?}"))),
+                other => return Err(Over::Refused(format!("unexpected answer {other:?}"))),
             }
         }
     }
 
-    /// Holds a session until it breaks, or the child has ended.
+    /// Runs a session until it breaks or the child ends.
     async fn hold(
         &mut self,
         mut socket: Socket,
@@ -203,9 +207,9 @@ impl Conversation {
         tracing::info!(executor, session, "registered with the driver");
         self.failures = 0;
         let interval = Duration::from_millis(registered.heartbeat_interval_ms.max(1));
-        // The first one at once: until then the driver does not know how busy it is.
+        // The first heartbeat is sent at once: until then the driver does not know the busy slots.
         let mut beat_at = Instant::now();
-        // While a message is not answered yet: until when that may take.
+        // The deadline of the answer, while one is outstanding.
         let mut answer_by = None;
         loop {
             let silent_at = answer_by.unwrap_or(beat_at);
@@ -249,13 +253,13 @@ impl Conversation {
     ) -> Result<(), Over> {
         match message {
             ToExecutor::Stop { deadline_ms, why } => {
-                tracing::info!(deadline_ms, why, "the driver wants this executor to stop");
+                tracing::info!(deadline_ms, why, "the driver orders this executor to stop");
                 let within = Duration::from_millis(deadline_ms);
                 tell(heard, Heard::Stop { within }).await;
                 Ok(())
             }
             ToExecutor::Decommission { deadline_ms, why } => {
-                tracing::info!(deadline_ms, why, "the driver wants this executor to drain");
+                tracing::info!(deadline_ms, why, "the driver orders this executor to drain");
                 let within = Duration::from_millis(deadline_ms);
                 tell(heard, Heard::Decommission { within }).await;
                 Ok(())
@@ -272,7 +276,7 @@ impl Conversation {
             }
             ToExecutor::Superseded => Err(Over::Superseded),
             ToExecutor::Problem { code, message, .. } => {
-                tracing::warn!(code, message, "the driver could not read a message");
+                tracing::warn!(code, message, "the driver refused a message");
                 Ok(())
             }
             ToExecutor::Ack | ToExecutor::Later { .. } | ToExecutor::Registered(_) => Ok(()),
@@ -285,7 +289,8 @@ impl Conversation {
             code: i32::from(end.code()),
             why: String::new(),
         });
-        // The answer says that it was heard; whether or not it comes, the container tells the same.
+        // The answer confirms that the message arrived. It is not needed: the container's state
+        // shows the same exit code.
         if say(socket, &exiting).await.is_ok() {
             let _ = in_time(hear(socket)).await;
         }
@@ -294,19 +299,16 @@ impl Conversation {
     }
 }
 
-/// Only the first failure in a row is worth a line.
+/// Logs only the first of consecutive failures as a warning.
 fn log(over: &Over, failures: u32) {
     let error = over as &dyn std::error::Error;
     match failures {
-        1 => tracing::warn!(
-            error,
-            "no session with the driver: it is tried again and again"
-        ),
+        1 => tracing::warn!(error, "no session with the driver: retrying"),
         _ => tracing::debug!(error, failures, "no session with the driver"),
     }
 }
 
-/// The agent acts on what it hears at once; where it is gone, so is this.
+/// The agent receives at once; if it has stopped, this task ends too.
 async fn tell(heard: &mpsc::Sender<Heard>, what: Heard) {
     let _ = heard.send(what).await;
 }
@@ -355,13 +357,13 @@ async fn connect(identity: &Identity, token: &str) -> Result<Socket, Over> {
 }
 
 async fn say(socket: &mut Socket, message: &FromExecutor) -> Result<(), Over> {
-    // Of texts and numbers it can always be made.
+    // Serialising texts and numbers cannot fail.
     let text = serde_json::to_string(message).unwrap_or_default();
     let sent = in_time(socket.send(Message::text(text))).await?;
     sent.map_err(|error| Over::Broken(Box::new(error)))
 }
 
-/// The next message. One of a type that is not known is passed over: the driver may be a newer one.
+/// The next message. Messages of unknown types are skipped, because the driver may be newer.
 async fn hear(socket: &mut Socket) -> Result<ToExecutor, Over> {
     loop {
         match socket.next().await {
@@ -369,7 +371,7 @@ async fn hear(socket: &mut Socket) -> Result<ToExecutor, Over> {
                 if let Ok(message) = serde_json::from_str(&text) {
                     return Ok(message);
                 }
-                tracing::debug!("a message of the driver's is not understood");
+                tracing::debug!("unknown message from the driver");
             }
             Some(Ok(Message::Close(frame))) => {
                 let why = frame.map(|frame| frame.reason.to_string());
@@ -410,7 +412,7 @@ mod tests {
             conversation.over(&unresolved());
             assert!(!conversation.is_away());
         }
-        // It was there, and is not any more: its name may be gone with it.
+        // The driver existed before; its name may have been removed with it.
         conversation.over(&Over::Silence);
         sleep(Duration::from_secs(59)).await;
         conversation.over(&unresolved());

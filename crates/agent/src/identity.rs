@@ -1,4 +1,4 @@
-//! Who this executor is, and where its driver is (spec K-4).
+//! The executor's identity, and the driver's URL (spec K-4).
 
 use std::path::{Path, PathBuf};
 
@@ -6,29 +6,28 @@ use http::Uri;
 
 use crate::protocol::Register;
 
-/// Who an executor is.
+/// The executor's identity, and how it reaches the driver.
 #[derive(Debug, Clone)]
 pub struct Identity {
-    /// Where the driver is.
     pub driver: Uri,
-    /// What it registers with.
+    /// The message with which the executor registers.
     pub registration: Register,
-    /// What it proves with who it is.
+    /// Proves the identity.
     pub token: Token,
 }
 
-/// Where the token is.
+/// Where the token is stored.
 #[derive(Clone)]
 pub enum Token {
-    /// This is it.
+    /// The token itself.
     Text(String),
-    /// In a file, which is written anew from time to time.
+    /// A file, which is rewritten from time to time.
     File(PathBuf),
 }
 
 impl std::fmt::Debug for Token {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Tokens are not for logs.
+        // Tokens must not appear in logs.
         match self {
             Self::Text(_) => f.write_str("Text"),
             Self::File(path) => f.debug_tuple("File").field(path).finish(),
@@ -36,15 +35,15 @@ impl std::fmt::Debug for Token {
     }
 }
 
-/// Where a process stands for a container, its root is a directory, which this names.
+/// The variable that names the root directory of a container that is only a local process.
 pub const ROOT: &str = "DEVCLUSTER_ROOT";
 
 impl Token {
-    /// The token as it is now.
+    /// The current token.
     ///
     /// # Errors
     ///
-    /// Where the file cannot be read.
+    /// The file cannot be read.
     pub(super) fn read(&self) -> std::io::Result<String> {
         match self {
             Self::Text(text) => Ok(text.clone()),
@@ -57,7 +56,8 @@ impl Token {
     }
 }
 
-/// A path of the container, below its root where that is a directory.
+/// Translates a path in the container to one below its root directory, if the container is only a
+/// process.
 fn below(root: Option<&Path>, path: &Path) -> PathBuf {
     match (root, path.strip_prefix("/")) {
         (Some(root), Ok(relative)) if !path.exists() => root.join(relative),
@@ -65,28 +65,28 @@ fn below(root: Option<&Path>, path: &Path) -> PathBuf {
     }
 }
 
-/// An attribute as it is written: `NAME=VALUE`.
+/// Parses an attribute, `NAME=VALUE`.
 ///
 /// # Errors
 ///
-/// Where it is none.
+/// The text has another form.
 pub fn attribute(text: &str) -> Result<(String, String), String> {
     let parted = text.split_once('=').filter(|(name, _)| !name.is_empty());
-    let (name, value) = parted.ok_or_else(|| "an attribute, as zone=a".to_owned())?;
+    let (name, value) = parted.ok_or_else(|| "expected NAME=VALUE, such as zone=a".to_owned())?;
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// The address of a driver: `http://host:port`.
+/// Parses the driver's URL, `http://host:port`.
 ///
 /// # Errors
 ///
-/// Where it is none, or asks for TLS.
+/// The text is not a URL, or requires TLS.
 pub fn driver(text: &str) -> Result<Uri, String> {
     let uri: Uri = text.parse().map_err(|error| format!("{error}"))?;
     match (uri.scheme_str(), uri.host()) {
         (Some("http"), Some(_)) => Ok(uri),
-        (Some("https"), _) => Err("the agent speaks plain HTTP only".to_owned()),
-        _ => Err("an address as http://driver.jobs:7078".to_owned()),
+        (Some("https"), _) => Err("the agent supports only plain HTTP".to_owned()),
+        _ => Err("expected a URL such as http://driver.jobs:7078".to_owned()),
     }
 }
 

@@ -1,10 +1,11 @@
-//! The agent: runs an executor's program as its child, and speaks to the driver for it (spec O-60).
+//! The agent: runs an executor's program as its child and handles the session with the driver (spec
+//! O-60).
 //!
-//! The child notices nothing of that: not that the driver restarts, not that a connection breaks. What the driver
-//! orders it hears as a signal, or as a command that the configuration names; what becomes of it the agent reports, and
-//! becomes itself.
+//! The child is not affected by restarts of the driver or broken connections. The driver's orders
+//! reach it as signals, or as a configured command. The agent reports the child's exit code to the
+//! driver, and exits with it.
 //!
-//! [`protocol`]: what executors and the driver say to each other.
+//! [`protocol`] defines the messages between executors and the driver.
 
 #![forbid(unsafe_code)]
 
@@ -34,27 +35,28 @@ use status::{Scratch, Status};
 
 pub use status::STATUS_FILE;
 
-/// So long a child that was told to go by the agent itself has, as a pod has.
+/// How long the child has to exit when the agent stops it by itself: the default grace period of
+/// pods.
 const USUAL_GRACE: Duration = Duration::from_secs(30);
 
-/// So long the last word to the driver may take.
+/// How long the last message to the driver may take.
 const LAST_WORD: Duration = Duration::from_secs(2);
 
-/// The conversation hears one thing at a time, and the agent acts on it at once.
+/// The capacity of the channel from the session to the agent. The agent reacts at once.
 const HEARD: usize = 4;
 
-/// What the agent is to do.
+/// The options of an agent.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The executor's program and its arguments.
     pub command: Vec<OsString>,
-    /// Who it is, and where the driver is.
     pub identity: Identity,
-    /// Run instead of a SIGTERM where the executor is to be drained.
+    /// The shell command that is run instead of sending SIGTERM when the executor is
+    /// decommissioned.
     pub decommission_command: Option<String>,
-    /// Where the child says how busy it is; `None`: in a new file among the temporary ones.
+    /// The file in which the child reports its busy slots. `None`: a new temporary file.
     pub status_file: Option<PathBuf>,
-    /// The driver may be away for so long; `None`: for ever.
+    /// How long the driver may be unreachable. `None`: forever.
     pub driver_timeout: Option<Duration>,
 }
 
@@ -62,7 +64,7 @@ pub struct Options {
 ///
 /// # Errors
 ///
-/// Where cannot listen for signals.
+/// Signal handlers cannot be installed. If the child cannot be started, the exit code says so.
 pub async fn run(options: Options) -> std::io::Result<u8> {
     let mut signals = ForwardedSignals::listen()?;
     let mut ended = signal(SignalKind::child())?;
@@ -72,7 +74,7 @@ pub async fn run(options: Options) -> std::io::Result<u8> {
         Ok(child) => child,
         Err(error) => {
             let command = options.command.first().cloned().unwrap_or_default();
-            tracing::error!(?command, %error, "the command cannot be started");
+            tracing::error!(?command, %error, "the command could not be started");
             return Ok(child::code_of_no_start(&error));
         }
     };
@@ -83,7 +85,7 @@ pub async fn run(options: Options) -> std::io::Result<u8> {
     let talking = tokio::spawn(conversation.run(hear, reported));
     let mut state = ChildState::new(options.decommission_command, USUAL_GRACE);
     let end = loop {
-        // The child may have ended before anybody listened.
+        // Checked before waiting, because the child may have exited already.
         if let Some(end) = child.reap() {
             break end;
         }
@@ -103,19 +105,20 @@ pub async fn run(options: Options) -> std::io::Result<u8> {
     };
     tracing::info!(code = end.code(), "the command has ended");
     report.send_replace(Some(end));
-    // A driver that is away is not waited for; Kubernetes tells it the same.
+    // The agent does not wait for an unreachable driver, which also learns of the exit from
+    // Kubernetes.
     let _ = timeout(LAST_WORD, talking).await;
     Ok(end.code())
 }
 
-/// A place for what the child says of itself, where one is needed; without it the child works as well.
+/// A temporary directory for the status file, if needed. The child also works without one.
 fn scratch(needed: bool) -> Option<Scratch> {
     match needed.then(Scratch::new)? {
         Ok(scratch) => Some(scratch),
         Err(error) => {
             tracing::warn!(
                 %error,
-                "there is no room for what the command says of itself: it counts as busy; name a file with --status-file"
+                "a temporary status file could not be created: all slots count as busy; set --status-file"
             );
             None
         }
@@ -127,14 +130,14 @@ fn carry_out(child: &Child, action: Action) {
         Action::Signal(signal) => child.signal(signal),
         Action::Run { command, left } => {
             if let Err(error) = child::run(&command, left) {
-                tracing::error!(command, %error, "the decommission command cannot be started, so SIGTERM is sent");
+                tracing::error!(command, %error, "the decommission command could not be started: sending SIGTERM instead");
                 child.signal(Signal::TERM);
             }
         }
     }
 }
 
-/// The signals that are the child's rather than the agent's.
+/// The signals that are forwarded to the child.
 struct ForwardedSignals(Vec<(Signal, Signals)>);
 
 impl ForwardedSignals {

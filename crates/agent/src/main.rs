@@ -1,4 +1,4 @@
-//! `boatswain-agent`: the agent alone, a small static binary for executors' images.
+//! `boatswain-agent`: the agent as a small static binary, for executors' images.
 
 use std::process::ExitCode;
 
@@ -7,17 +7,17 @@ use clap::Parser as _;
 use clap::error::ErrorKind;
 use tracing_subscriber::EnvFilter;
 
-/// The command line is not understood, as sysexits.h has it.
+/// EX_USAGE of sysexits.h: the command line is invalid.
 const USAGE: u8 = 64;
 
-/// A panic, as sysexits.h has it.
+/// EX_SOFTWARE of sysexits.h: a panic.
 const BUG: u8 = 70;
 
 fn main() -> ExitCode {
     let agent = match Agent::try_parse() {
         Ok(agent) => agent,
         Err(error) => {
-            // Where nobody reads what is printed, the exit code still says it.
+            // A closed stdout or stderr is not an error; the exit code tells the same.
             let _ = error.print();
             return match error.kind() {
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
         .log_internal_errors(false)
         .init();
     std::panic::set_hook(Box::new(|panic| {
-        tracing::error!(%panic, "panicked, the process ends");
+        tracing::error!(%panic, "panicked: the process exits");
         std::process::exit(BUG.into());
     }));
     let runtime = match tokio::runtime::Builder::new_current_thread()

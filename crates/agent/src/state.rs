@@ -1,4 +1,4 @@
-//! What the agent does about what it hears: pure.
+//! Decides how the agent reacts to the driver's orders: pure.
 
 use std::time::Duration;
 
@@ -7,33 +7,31 @@ use tokio::time::Instant;
 
 use super::conversation::Heard;
 
-/// Something to do to the child.
+/// An action on the child.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Action {
-    /// Send it a signal.
     Signal(Signal),
-    /// Run a command that drains it, which has so much time.
+    /// Run the shell command for decommissioning.
     Run {
-        /// For a shell.
         command: String,
-        /// The time.
+        /// The remaining time.
         left: Duration,
     },
 }
 
-/// How far the child's end has come.
+/// The state of the child's termination.
 #[derive(Debug)]
 pub(super) struct ChildState {
     decommission_command: Option<String>,
     grace: Duration,
     drains: bool,
     stops: bool,
-    /// When it has to have ended.
+    /// The deadline by which the child must have exited.
     by: Option<Instant>,
 }
 
 impl ChildState {
-    /// The child runs, and nobody has told it to go.
+    /// The state of a running child that has no order to exit.
     pub(super) fn new(decommission_command: Option<String>, grace: Duration) -> Self {
         Self {
             decommission_command,
@@ -44,12 +42,12 @@ impl ChildState {
         }
     }
 
-    /// When the child is killed, if it is to end.
+    /// When the child will be killed, if it has an order to exit.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.by
     }
 
-    /// Something was heard of the driver, or was not for too long.
+    /// Reacts to an order, or to the loss of the driver.
     pub(super) fn heard(&mut self, heard: Heard, now: Instant) -> Vec<Action> {
         match heard {
             Heard::Stop { within } => self.stop(now + within),
@@ -58,7 +56,7 @@ impl ChildState {
         }
     }
 
-    /// Its time is over.
+    /// Reacts to the passing of the deadline.
     pub(super) fn too_late(&mut self) -> Vec<Action> {
         self.by = None;
         vec![Action::Signal(Signal::KILL)]
@@ -139,7 +137,7 @@ mod tests {
         }];
         assert_eq!(state.heard(Heard::Decommission { within }, now), run);
         assert_eq!(state.heard(Heard::Decommission { within }, now), []);
-        // A later deadline does not put the first one off, an earlier one counts.
+        // A later deadline does not extend the first one; an earlier one replaces it.
         let later = Heard::Stop {
             within: seconds(90),
         };

@@ -1,7 +1,7 @@
-//! What the child says of itself, in a file: how many of its slots have work, and figures of its own (spec B-10, B-21).
+//! Reads the status file in which the child reports its busy slots and metrics (spec B-10, B-21).
 //!
-//! Nobody but the child knows how busy it is. As long as it says nothing all its slots count as busy, for an idle executor
-//! may be let go.
+//! Only the child knows how busy it is. Until it reports, all its slots count as busy, because an
+//! idle executor may be removed.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read as _};
@@ -14,15 +14,14 @@ use serde_json::Value;
 
 use crate::protocol::{FromExecutor, Heartbeat, MESSAGE_LIMIT, read};
 
-/// The variable of the child's environment that names the file.
+/// The environment variable of the child that has the status file's path.
 pub const STATUS_FILE: &str = "BOATSWAIN_STATUS_FILE";
 
-/// A directory for the file, for this user alone; gone with this.
+/// A private temporary directory for the status file, which is removed on drop.
 #[derive(Debug)]
 pub(super) struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Makes it among the temporary files.
     pub(super) fn new() -> io::Result<Self> {
         let number: u64 = rand::make_rng::<StdRng>().random();
         let path = std::env::temp_dir().join(format!("boatswain-agent-{number:016x}"));
@@ -30,7 +29,6 @@ impl Scratch {
         Ok(Self(path))
     }
 
-    /// Where the child writes.
     pub(super) fn file(&self) -> PathBuf {
         self.0.join("status.json")
     }
@@ -40,22 +38,22 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.0) {
             let directory = self.0.display();
-            tracing::debug!(%directory, %error, "a directory is left");
+            tracing::debug!(%directory, %error, "a temporary directory could not be removed");
         }
     }
 }
 
-/// What the child said last.
+/// The latest report of the child.
 #[derive(Debug)]
 pub(super) struct Status {
     file: Option<PathBuf>,
     said: Option<Heartbeat>,
-    /// What was wrong with the file when it was looked at last; said once.
+    /// The latest error about the file, so that each error is logged only once.
     wrong: Option<String>,
 }
 
 impl Status {
-    /// As this file will say; without one all slots are busy.
+    /// Reports from this file; without one all slots count as busy.
     pub(super) fn of(file: Option<PathBuf>) -> Self {
         Self {
             file,
@@ -64,7 +62,7 @@ impl Status {
         }
     }
 
-    /// The next heartbeat of an executor with so many slots.
+    /// The next heartbeat of an executor with `slots` slots.
     pub(super) fn heartbeat(&mut self, session: u64, slots: u32) -> Heartbeat {
         self.look();
         let said = self.said.clone().unwrap_or(Heartbeat {
@@ -87,7 +85,7 @@ impl Status {
                 self.said = None;
                 None
             }
-            // It is just being written: what was said before still holds.
+            // The child is just writing the file; the previous report still applies.
             Ok(Some(bytes)) if bytes.is_empty() => return,
             Ok(Some(bytes)) => match understood(&bytes) {
                 Ok(said) => {
@@ -103,22 +101,22 @@ impl Status {
             .filter(|wrong| self.wrong.as_ref() != Some(wrong))
         {
             let file = file.display();
-            tracing::warn!(%file, wrong, "what the command says of itself is not understood; what it said before counts");
+            tracing::warn!(%file, wrong, "the status file could not be read; the previous status still applies");
         }
         self.wrong = wrong;
     }
 }
 
-/// What is in the file, as far as a message may be long; nothing where there is none.
+/// The file's content, up to the limit of messages; `None` if the file does not exist.
 fn contents(file: &Path) -> io::Result<Option<Vec<u8>>> {
     let found = match fs::metadata(file) {
         Ok(found) => found,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    // Anything else may keep its reader waiting.
+    // Reading anything else, such as a pipe, could block.
     if !found.is_file() {
-        return Err(io::Error::other("it is no file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     let mut bytes = Vec::new();
     let most = u64::try_from(MESSAGE_LIMIT).unwrap_or(u64::MAX);
@@ -126,14 +124,15 @@ fn contents(file: &Path) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// A heartbeat without what only the agent knows; held to what the driver takes.
+/// Parses a heartbeat without the fields that only the agent knows, with the limits that the driver
+/// applies.
 fn understood(bytes: &[u8]) -> Result<Heartbeat, String> {
     if bytes.len() > MESSAGE_LIMIT {
         return Err(format!("it has more than {MESSAGE_LIMIT} bytes"));
     }
     let said: Value = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     let Value::Object(mut said) = said else {
-        return Err("it is no JSON object".to_owned());
+        return Err("it is not a JSON object".to_owned());
     };
     said.remove("session");
     said.insert("type".to_owned(), "heartbeat".into());
@@ -148,7 +147,7 @@ fn understood(bytes: &[u8]) -> Result<Heartbeat, String> {
 mod tests {
     use super::*;
 
-    /// How many of four slots are busy, after the file has said each of these.
+    /// The busy slots out of four after each of these file contents.
     fn busy_after(says: &[&str]) -> Vec<u32> {
         let scratch = Scratch::new().unwrap();
         let mut status = Status::of(Some(scratch.file()));

@@ -1,46 +1,42 @@
-//! What an executor says.
+//! The messages from executors to the driver.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A message of an executor's.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum FromExecutor {
-    /// It is there, and wants an account with the driver (spec B-1).
+    /// Registers the executor (spec B-1).
     Register(Register),
-    /// It is alive, and this is how busy it is (spec B-10).
+    /// Reports that the executor is alive, and its busy slots (spec B-10).
     Heartbeat(Heartbeat),
-    /// It has to go soon, and asks to be drained (spec B-30).
+    /// Asks for the executor to be decommissioned, because it has to exit soon (spec B-30).
     DecommissionMe(AskToGo),
-    /// Its work is over, and this process will end with that code.
+    /// Announces that the executor exits with this code.
     Exiting(Exiting),
 }
 
-/// Who registers. One of `executor` and `pod` is needed.
+/// Registers an executor. Either `executor` or `pod` is required.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Register {
-    /// The application's id.
     pub app: String,
-    /// The executor's id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub executor: Option<u64>,
-    /// The name of its pod, for one that does not know its id.
+    /// The name of the executor's pod, if the executor does not know its id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
-    /// The uid of its pod.
     pub pod_uid: String,
-    /// Where the application can reach it; the driver only hands it on.
+    /// The address at which the application can reach the executor. The driver only passes it on.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub address: String,
-    /// How many pieces of work it does at a time.
+    /// How many tasks the executor runs at the same time.
     #[serde(default = "one_slot")]
     pub slots: u32,
-    /// Whatever else the application wants to know of it.
+    /// Further information for the application.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, String>,
-    /// Where its log can be read.
+    /// The URL of the executor's log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_url: Option<String>,
 }
@@ -49,45 +45,44 @@ fn one_slot() -> u32 {
     1
 }
 
-/// A sign of life.
+/// A heartbeat.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Heartbeat {
-    /// The session; on a connection it may be left out.
+    /// The session; optional on a WebSocket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<u64>,
-    /// How many of its slots have work.
     pub busy_slots: u32,
-    /// Figures of its own; only the last ones are kept.
+    /// Metrics of the executor; only the latest are kept.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metrics: BTreeMap<String, f64>,
 }
 
-/// It asks to be drained, as before a node's maintenance.
+/// A request to be decommissioned, for example before the maintenance of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct AskToGo {
-    /// The session; on a connection it may be left out.
+    /// The session; optional on a WebSocket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<u64>,
-    /// Why, for people.
+    /// A human-readable reason.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub why: String,
 }
 
-/// It ends.
+/// The executor is exiting.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Exiting {
-    /// The session; on a connection it may be left out.
+    /// The session; optional on a WebSocket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<u64>,
-    /// With which exit code.
+    /// The exit code.
     pub code: i32,
-    /// Why, for people.
+    /// A human-readable reason.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub why: String,
 }
 
 impl FromExecutor {
-    /// Its type, as it is written.
+    /// The value of the field `type`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Register(_) => "register",

@@ -1,8 +1,8 @@
-//! What executors and the driver say to each other: the messages of both directions, and how they are read (spec B-1 to
-//! B-11, O-61). `docs/protocol.md` tells the same to people who write a client.
+//! The protocol between executors and the driver: the messages in both directions, and their parser
+//! (spec B-1 to B-11, O-61). `docs/protocol.md` describes the protocol for authors of clients.
 //!
-//! A message is one JSON object whose `type` says which one it is. Fields that are not known are ignored, so that either
-//! side may be the newer one; a type that is not known is answered with a problem.
+//! A message is one JSON object whose field `type` names its kind. Unknown fields are ignored, so
+//! that either side may be newer. Unknown types are answered with a problem.
 
 mod from_executor;
 mod order;

@@ -1,22 +1,21 @@
-//! What an executor is told to do.
+//! The orders that the driver gives executors.
 
 use std::time::Duration;
 
-/// Something that an executor is told to do, and by when.
+/// An order to an executor, with a deadline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Order {
-    /// What.
     pub demand: Demand,
-    /// How long it has for that, counted from when the order is given.
+    /// How long the executor has, from when the order is given.
     pub within: Duration,
-    /// Why, for people.
+    /// A human-readable reason.
     pub why: String,
 }
 
-/// What can be demanded of an executor; the later one outdoes the earlier one.
+/// What an order demands. Later variants override earlier ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Demand {
-    /// Finish what is under way, take on nothing more, and exit (spec B-30).
+    /// Finish running tasks, accept no more, and exit (spec B-30).
     Drain,
     /// Exit (spec B-28).
     Stop,

@@ -1,4 +1,5 @@
-//! From bytes of whatever kind to a message of an executor's, or to what is wrong with them (spec I-11).
+//! Parses and validates the messages of executors, and describes what is wrong with invalid ones
+//! (spec I-11).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,33 +10,33 @@ use serde::de::DeserializeOwned;
 use super::from_executor::{FromExecutor, Register};
 use super::to_executor::ToExecutor;
 
-/// A message is not longer than that, in bytes.
+/// The longest message, in bytes.
 pub const MESSAGE_LIMIT: usize = 16 * 1024;
 
-/// So many attributes or figures there may be.
+/// The most attributes or metrics.
 const ENTRIES: usize = 64;
 
-/// So long may the name of one be.
+/// The longest name of an attribute or a metric, in bytes.
 const NAME: usize = 128;
 
-/// So long may a text be.
+/// The longest text, in bytes.
 const TEXT: usize = 1024;
 
-/// What is wrong with a message is said in so many bytes.
+/// The longest description of an error, in bytes.
 const SAID: usize = 256;
 
-/// More slots than that nobody has.
+/// The most slots.
 const SLOTS: u32 = 65_536;
 
-/// Why a message could not be read.
+/// Why a message was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Misread {
-    /// In one word.
+    /// A machine-readable code.
     pub code: &'static str,
-    /// For people.
+    /// A human-readable description.
     pub message: String,
-    /// Where in the message, if that is known.
+    /// The field of the message that is wrong, if known.
     pub field: Option<String>,
 }
 
@@ -55,7 +56,7 @@ impl Misread {
         }
     }
 
-    /// The answer to it.
+    /// The problem to answer with.
     pub fn answer(self) -> ToExecutor {
         ToExecutor::Problem {
             code: self.code.to_owned(),
@@ -65,11 +66,11 @@ impl Misread {
     }
 }
 
-/// Reads a message.
+/// Parses a message.
 ///
 /// # Errors
 ///
-/// Where it is too long, no JSON, of an unknown type, or has a value that nobody can mean.
+/// The message is too long, not JSON, of an unknown type, or has an invalid value.
 pub fn read(bytes: &[u8]) -> Result<FromExecutor, Misread> {
     #[derive(Deserialize)]
     struct Typed<'a> {
@@ -77,7 +78,7 @@ pub fn read(bytes: &[u8]) -> Result<FromExecutor, Misread> {
         kind: Cow<'a, str>,
     }
     if bytes.len() > MESSAGE_LIMIT {
-        let message = format!("a message has at most {MESSAGE_LIMIT} bytes");
+        let message = format!("a message may have at most {MESSAGE_LIMIT} bytes");
         return Err(Misread::new("too-large", message));
     }
     let kind = parsed::<Typed<'_>>(bytes)?.kind;
@@ -88,7 +89,7 @@ pub fn read(bytes: &[u8]) -> Result<FromExecutor, Misread> {
         "exiting" => FromExecutor::Exiting(parsed_whole(bytes)?),
         _ => {
             let kinds = "register, heartbeat, decommission-me and exiting";
-            let message = format!("no message has this type; there are {kinds}");
+            let message = format!("unknown message type; the types are {kinds}");
             return Err(Misread {
                 field: Some("type".to_owned()),
                 ..Misread::new("unknown-type", message)
@@ -116,7 +117,7 @@ fn parsed<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Misread> {
     Ok(parsed)
 }
 
-/// What is wrong may have a part of the message in it, which may be long.
+/// Cuts a description, which may quote a long part of the message.
 fn short(mut text: String) -> String {
     if text.len() > SAID {
         text.truncate(text.floor_char_boundary(SAID));
@@ -129,7 +130,7 @@ fn parsed_whole<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Misread> {
     parsed(bytes)
 }
 
-/// Refuses values that no executor can mean.
+/// Refuses values out of range.
 fn check(message: &FromExecutor) -> Result<(), Misread> {
     match message {
         FromExecutor::Register(register) => check_register(register),
@@ -137,7 +138,7 @@ fn check(message: &FromExecutor) -> Result<(), Misread> {
             names("metrics", &heartbeat.metrics)?;
             match heartbeat.metrics.values().all(|value| value.is_finite()) {
                 true => Ok(()),
-                false => Err(Misread::at("metrics", "a figure has to be a finite number")),
+                false => Err(Misread::at("metrics", "a metric must be a finite number")),
             }
         }
         FromExecutor::DecommissionMe(ask) => text("why", &ask.why),
@@ -156,43 +157,50 @@ fn check_register(register: &Register) -> Result<(), Misread> {
         text("attributes", value)?;
     }
     if register.executor == Some(0) {
-        return Err(Misread::at("executor", "ids begin at 1"));
+        return Err(Misread::at("executor", "ids start at 1"));
     }
     if register.executor.is_none() && register.pod.is_none() {
-        let message = "one of executor and pod is needed, to tell who registers";
+        let message = "either executor or pod is required, to identify the executor";
         return Err(Misread::at("executor", message));
     }
     if register.pod_uid.is_empty() {
-        return Err(Misread::at("pod_uid", "the uid of its pod is needed"));
+        return Err(Misread::at(
+            "pod_uid",
+            "the uid of the executor's pod is required",
+        ));
     }
     if !(1..=SLOTS).contains(&register.slots) {
-        let message = format!("slots are at least 1 and at most {SLOTS}");
+        let message = format!("slots must be from 1 to {SLOTS}");
         return Err(Misread::at("slots", message));
     }
     Ok(())
 }
 
-/// A text of a length that can be shown, without what would spoil a log or a terminal.
+/// Refuses texts that are too long, or have control characters that could spoil a log or a
+/// terminal.
 fn text(field: &str, text: &str) -> Result<(), Misread> {
     if text.len() > TEXT {
         return Err(Misread::at(
             field,
-            format!("at most {TEXT} bytes are taken"),
+            format!("at most {TEXT} bytes are allowed"),
         ));
     }
     match text.chars().any(char::is_control) {
-        true => Err(Misread::at(field, "control characters are not taken")),
+        true => Err(Misread::at(field, "control characters are not allowed")),
         false => Ok(()),
     }
 }
 
 fn names<V>(field: &str, entries: &BTreeMap<String, V>) -> Result<(), Misread> {
     if entries.len() > ENTRIES {
-        return Err(Misread::at(field, format!("at most {ENTRIES} are taken")));
+        return Err(Misread::at(
+            field,
+            format!("at most {ENTRIES} entries are allowed"),
+        ));
     }
     for name in entries.keys() {
         if name.is_empty() || name.len() > NAME {
-            let message = format!("a name has from 1 to {NAME} bytes");
+            let message = format!("a name must have from 1 to {NAME} bytes");
             return Err(Misread::at(field, message));
         }
         text(field, name)?;

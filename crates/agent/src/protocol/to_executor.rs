@@ -1,87 +1,84 @@
-//! What the driver says.
+//! The messages from the driver to executors.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A message of the driver's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum ToExecutor {
-    /// It has an account now.
+    /// The executor is registered.
     Registered(Registered),
-    /// The driver does not know yet who is there: to be asked again after that time (spec B-3).
+    /// The driver is still reading the cluster's state; the executor should register again after
+    /// this time (spec B-3).
     Later {
         /// In milliseconds.
         in_ms: u64,
     },
-    /// It gets no account (spec B-3, B-4).
+    /// The executor is not registered (spec B-3, B-4).
     Refused {
-        /// Why, in one word.
+        /// A machine-readable code.
         code: String,
-        /// Why, for people.
+        /// A human-readable description.
         message: String,
-        /// Whether it is to exit; otherwise another try may succeed.
+        /// Whether the executor must exit. If not, another attempt may succeed.
         exit: bool,
     },
-    /// It has no account: it is to register (spec B-11).
+    /// The executor is not registered and must register first (spec B-11).
     Register,
-    /// There is a newer session of the same executor; this one is over (spec B-2).
+    /// A newer session of the same executor has replaced this one (spec B-2).
     Superseded,
-    /// It is to exit.
+    /// The executor must exit.
     Stop {
-        /// By when, in milliseconds from now.
+        /// The deadline, in milliseconds from now.
         deadline_ms: u64,
-        /// Why, for people.
+        /// A human-readable reason.
         why: String,
     },
-    /// It is to finish what is under way, take on nothing more, and exit.
+    /// The executor must finish running tasks, accept no more, and exit.
     Decommission {
-        /// By when, in milliseconds from now.
+        /// The deadline, in milliseconds from now.
         deadline_ms: u64,
-        /// Why, for people.
+        /// A human-readable reason.
         why: String,
     },
-    /// The message was taken in, and there is nothing to say.
+    /// The message was accepted, and there is no other answer.
     Ack,
-    /// The message could not be taken in; the session goes on.
+    /// The message was refused; the session continues.
     Problem {
-        /// What it is, in one word.
+        /// A machine-readable code.
         code: String,
-        /// What it is, for people.
+        /// A human-readable description.
         message: String,
-        /// Where in the message it is.
+        /// The field of the message that is wrong.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         field: Option<String>,
     },
 }
 
-/// An account.
+/// The answer to a successful registration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Registered {
-    /// The executor's id.
     pub executor: u64,
-    /// The session's number; a later one supersedes it.
+    /// The number of the session. A session with a higher number replaces it.
     pub session: u64,
-    /// The executor's profile.
     pub profile: String,
-    /// From one heartbeat to the next, in milliseconds.
     pub heartbeat_interval_ms: u64,
-    /// Without a sign of life for so long it is given up, in milliseconds.
+    /// An executor that is silent for this long is lost.
     pub heartbeat_timeout_ms: u64,
     /// The application's properties.
     #[serde(default)]
     pub properties: BTreeMap<String, String>,
 }
 
-/// The body of an answer over plain HTTP: what the driver has to say, in order.
+/// The body of an answer over plain HTTP: messages for the executor, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Notice<'a> {
     /// At least one message.
     pub messages: &'a [ToExecutor],
 }
 
-/// The same, as a client reads it.
+/// The same body, as a client parses it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Said {
     /// At least one message.
@@ -89,7 +86,7 @@ pub struct Said {
 }
 
 impl ToExecutor {
-    /// Why a message was not taken in, in one word, where this says so.
+    /// The code with which a message was refused, if this is a refusal.
     pub fn refusal(&self) -> Option<&str> {
         match self {
             Self::Refused { code, .. } | Self::Problem { code, .. } => Some(code),
@@ -100,7 +97,7 @@ impl ToExecutor {
         }
     }
 
-    /// That it gets no account, and is to exit.
+    /// Refuses a registration; the executor must exit.
     pub fn exit(code: &str, message: impl Into<String>) -> Self {
         Self::Refused {
             code: code.to_owned(),
@@ -109,7 +106,7 @@ impl ToExecutor {
         }
     }
 
-    /// That it gets no account as things are.
+    /// Refuses a registration for now.
     pub fn refused(code: &str, message: impl Into<String>) -> Self {
         Self::Refused {
             code: code.to_owned(),
@@ -118,7 +115,7 @@ impl ToExecutor {
         }
     }
 
-    /// That a message could not be taken in.
+    /// Refuses a message.
     pub fn problem(code: &str, message: impl Into<String>) -> Self {
         Self::Problem {
             code: code.to_owned(),

@@ -35,7 +35,7 @@ fn three_may_be_pending_over_profiles_that_want_two_and_three() {
     assert_eq!(
         driver.ids_where(Class::is_live),
         [1, 2, 3],
-        "ids begin at 1"
+        "ids start at 1"
     );
     assert_eq!(
         (of(&driver, "a"), of(&driver, "b")),
