@@ -1,4 +1,4 @@
-//! Secrets in files, comparing them, and what is sealed with them.
+//! Reads and creates secret files, and compares secrets in constant time.
 
 pub mod seal;
 
@@ -10,36 +10,27 @@ use std::path::{Path, PathBuf};
 use rand::TryRng as _;
 use rand::rngs::SysRng;
 
-/// Why a file of secrets cannot be used.
+/// Why a secret file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
-    /// It cannot be read or written.
     #[error("cannot use the token file {path}", path = .path.display())]
     File {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
-    /// Others than its owner may read it.
+    /// Users other than the owner may read the file.
     #[error("the token file {path} has mode {mode:o}, so others may read it: run `chmod 600 {path}`", path = .path.display())]
-    Readable {
-        /// The file.
-        path: PathBuf,
-        /// Its permissions.
-        mode: u32,
-    },
-    /// There is no randomness to be had.
-    #[error("the operating system gives no randomness for a token")]
+    Readable { path: PathBuf, mode: u32 },
+    #[error("the operating system provides no random numbers for a token")]
     NoRandomness(#[source] io::Error),
 }
 
-/// What is in the file; where that is nothing, or there is no file, a new token that is put there.
+/// The content of the file. If the file is empty or does not exist, it is written with a new token.
 ///
 /// # Errors
 ///
-/// Where the file cannot be used, or others may read it.
+/// The file cannot be used, or is readable by other users.
 pub fn read_or_make(path: &Path) -> Result<String, SecretError> {
     let failed = |source| SecretError::File {
         path: path.to_owned(),
@@ -61,11 +52,11 @@ pub fn read_or_make(path: &Path) -> Result<String, SecretError> {
     Ok(token)
 }
 
-/// What is in a file that is there.
+/// The content of an existing file.
 ///
 /// # Errors
 ///
-/// As [`read_or_make`], and where there is no file.
+/// Like [`read_or_make`], and if the file does not exist.
 pub fn read(path: &Path) -> Result<String, SecretError> {
     let mut file = File::open(path).map_err(|source| SecretError::File {
         path: path.to_owned(),
@@ -95,7 +86,7 @@ fn private(file: &mut File, path: &Path) -> Result<String, SecretError> {
 ///
 /// # Errors
 ///
-/// Where the operating system has no randomness.
+/// The operating system provides no randomness.
 pub fn make() -> Result<String, SecretError> {
     let mut bytes = [0; 32];
     SysRng

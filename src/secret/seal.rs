@@ -1,4 +1,5 @@
-//! Derived tokens: an executor's id and a seal on it that only the holder of the key can make (spec O-50). Pure.
+//! Derived tokens: an executor's id with a signature that only the holder of the key can make (spec
+//! O-50). Pure.
 
 use std::fmt;
 use std::path::Path;
@@ -9,49 +10,49 @@ use ring::hmac;
 use super::SecretError;
 use crate::model::{AppId, ExecutorId};
 
-/// The key that the tokens of an application's executors are made of.
+/// The key from which the tokens of an application's executors are derived.
 #[derive(Clone)]
 pub struct Key(Arc<hmac::Key>);
 
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The key itself is not for logs.
+        // The key must not appear in logs.
         f.write_str("Key")
     }
 }
 
 impl Key {
-    /// The key of a file; one is made where there is none.
+    /// The key in a file, which is created with a new key if it does not exist.
     ///
     /// # Errors
     ///
-    /// Where the file cannot be used, or others may read it.
+    /// The file cannot be used, or is readable by other users.
     pub fn of_file(path: &Path) -> Result<Self, SecretError> {
         Ok(Self::new(super::read_or_make(path)?.trim().as_bytes()))
     }
 
-    /// A key that nobody else has, and that is gone with this process.
+    /// A new random key that lasts as long as this process.
     ///
     /// # Errors
     ///
-    /// Where the operating system has no randomness.
+    /// The operating system provides no randomness.
     pub fn drawn() -> Result<Self, SecretError> {
         Ok(Self::new(super::make()?.as_bytes()))
     }
 
-    /// A key of these bytes.
     pub fn new(bytes: &[u8]) -> Self {
         Self(Arc::new(hmac::Key::new(hmac::HMAC_SHA256, bytes)))
     }
 
-    /// The token of this executor of that application: `ID.SEAL`, the seal in hexadecimal digits.
+    /// The token of an executor: `ID.SIGNATURE`, with the signature in hexadecimal digits.
     pub fn token(&self, app: &AppId, id: ExecutorId) -> String {
         let seal = hmac::sign(&self.0, sealed(app, id).as_bytes());
         let digits = seal.as_ref().iter().map(|byte| format!("{byte:02x}"));
         format!("{id}.{}", digits.collect::<String>())
     }
 
-    /// Whose token this is; nobody's where the seal is not of this key. It is compared in constant time.
+    /// The executor whose token this is; `None` if the signature is wrong. It is compared in
+    /// constant time.
     pub fn open(&self, app: &AppId, token: &str) -> Option<ExecutorId> {
         let (id, seal) = token.split_once('.')?;
         let id = ExecutorId::parse(id).ok()?;
@@ -63,7 +64,7 @@ impl Key {
 }
 
 impl PartialEq for Key {
-    /// Two keys are the same that make the same seal.
+    /// Two keys are equal if they make the same signature.
     fn eq(&self, other: &Self) -> bool {
         let seal = hmac::sign(&other.0, b"");
         hmac::verify(&self.0, b"", seal.as_ref()).is_ok()
@@ -72,7 +73,7 @@ impl PartialEq for Key {
 
 impl Eq for Key {}
 
-/// What is sealed. An id holds no line break, so no two pairs give the same text.
+/// The signed text. Ids contain no line break, so different pairs give different texts.
 fn sealed(app: &AppId, id: ExecutorId) -> String {
     format!("{id}\n{app}")
 }

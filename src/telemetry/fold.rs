@@ -1,19 +1,20 @@
-//! Folds repeats: the same line again within a while is counted instead of written (spec O-40).
+//! Deduplicates log lines: repeats of a line within a time window are counted instead of written
+//! (spec O-40).
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// For how long a line that was written keeps its repeats back.
+/// How long repeats of a written line are suppressed.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// Lines remembered at most: far more than differ within [`WINDOW`] in anything but a storm, and
-/// in a storm what finds no room is written rather than kept back.
+/// The most lines that are remembered: far more than the different lines within [`WINDOW`], except
+/// in a burst. Lines that do not fit are written rather than suppressed.
 const MOST: usize = 128;
 
-/// The lines of the last while.
+/// The lines within the window.
 #[derive(Debug, Default)]
 pub(super) struct Folds {
-    /// By what the line says, its time aside.
+    /// Keyed by the line without its time.
     recent: BTreeMap<String, Recent>,
 }
 
@@ -24,7 +25,7 @@ struct Recent {
 }
 
 impl Folds {
-    /// Whether to write this line.
+    /// Whether this line is to be written.
     pub fn admit(&mut self, line: &str, now: Instant) -> bool {
         if let Some(recent) = self.recent.get_mut(line) {
             recent.kept_back += 1;
@@ -40,8 +41,8 @@ impl Folds {
         true
     }
 
-    /// The lines whose while is over and that were kept back since, with how often. To be called
-    /// before [`Folds::admit`].
+    /// Removes the lines whose window has passed, and returns those with suppressed repeats, with
+    /// their number. Must be called before [`Folds::admit`].
     pub fn over(&mut self, now: Instant) -> Vec<(String, u64)> {
         let mut over = Vec::new();
         self.recent.retain(|line, recent| {

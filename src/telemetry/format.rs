@@ -1,4 +1,4 @@
-//! How a line looks, in JSON and for people.
+//! Formats log lines, as JSON or for terminals.
 
 use std::cell::RefCell;
 use std::fmt::{self, Write};
@@ -15,15 +15,15 @@ use tracing_subscriber::registry::LookupSpan;
 use super::LogFormat;
 use super::fold::Folds;
 
-/// Texts from outside may be of any length; a log line is not.
+/// Texts from outside are cut to this length.
 const LONGEST_TEXT: usize = 1000;
 
 thread_local! {
-    /// The core has one thread, and each thread folds its own lines: nothing is shared.
+    /// Per thread, so that no state is shared. The actors run on one thread.
     static FOLDS: RefCell<Folds> = RefCell::default();
 }
 
-/// The fields of an event or a span, in the order in which they were written down.
+/// The fields of an event or a span, in the order of the code.
 #[derive(Default)]
 struct Fields {
     message: String,
@@ -79,7 +79,7 @@ impl Visit for Fields {
     }
 }
 
-/// Keeps a span's fields as a JSON object, whatever the format of the lines.
+/// Stores a span's fields as a JSON object, in both formats.
 pub(super) struct SpanFields;
 
 impl<'w> FormatFields<'w> for SpanFields {
@@ -114,10 +114,9 @@ fn parsed(object: &str) -> serde_json::Map<String, Value> {
     serde_json::from_str(object).unwrap_or_default()
 }
 
-/// Writes events as lines.
 pub(super) struct Lines {
     format: LogFormat,
-    /// Whether there may be a line of progress in the way.
+    /// Whether the terminal may show a progress line that has to be erased first.
     erases: bool,
 }
 
@@ -126,7 +125,7 @@ impl Lines {
         Self { format, erases }
     }
 
-    /// What stands between the time and a repeat's count.
+    /// The line without its time and without the number of repeats.
     fn body(&self, line: &Line, colours: bool) -> String {
         match self.format {
             LogFormat::Json => line.json(),
@@ -188,7 +187,8 @@ where
             }
         }
         let body = self.body(&line, writer.has_ansi_escapes());
-        // Nothing else borrows it but a panic in here, whose own line is then simply written.
+        // It is already borrowed only if formatting itself panics; the panic's line is then written
+        // without deduplication.
         let (over, admitted) = FOLDS.with(|folds| match folds.try_borrow_mut() {
             Ok(mut folds) => {
                 let now = Instant::now();
@@ -207,7 +207,7 @@ where
     }
 }
 
-/// One line, before it is written.
+/// A line before it is written.
 struct Line {
     level: Level,
     module: &'static str,
@@ -219,7 +219,7 @@ const DIM: &str = "\x1b[2m";
 const PLAIN: &str = "\x1b[0m";
 
 impl Line {
-    /// The members of an object, its braces and time aside.
+    /// The members of the JSON object, without braces and time.
     fn json(&self) -> String {
         let level = self.level.as_str().to_lowercase();
         let message = Value::from(self.fields.message.as_str());
@@ -250,7 +250,7 @@ impl Line {
             Level::TRACE => "\x1b[35m",
         };
         let mut out = format!("{colour}{:<5}{plain} ", self.level.as_str());
-        // A line stays one line, whatever a server or a pod puts into it.
+        // Control characters are escaped, so that texts from outside cannot break the line.
         for c in self.fields.message.chars() {
             if c.is_control() {
                 let _ = write!(out, "{}", c.escape_default());
@@ -273,7 +273,7 @@ impl Line {
     }
 }
 
-/// A value without quotes where it is a single plain word.
+/// The value without quotes if it is a single plain word.
 fn bare(value: &Value) -> String {
     match value {
         Value::String(text) if is_plain(text) => text.clone(),

@@ -1,8 +1,8 @@
-//! Logs: one line an event, JSON or for people, to standard error (spec O-40).
+//! Sets up logging: one line per event to standard error, as JSON or for terminals (spec O-40).
 //!
-//! The same thing has the same field name everywhere: `app`, `executor` (the id), `profile`, `pod`,
-//! `uid`, `node`, `reason`, `exit_code`, `verb`, `attempt`, `count`, `duration_ms`, `error`. What
-//! varies goes into fields, never into the message, so that repeats can be folded and searched for.
+//! A field has the same name everywhere: `app`, `executor` (the id), `profile`, `pod`, `uid`,
+//! `node`, `reason`, `exit_code`, `verb`, `attempt`, `count`, `duration_ms`, `error`. Variable
+//! parts go into fields, never into the message, so that repeats can be found and deduplicated.
 
 mod fold;
 mod format;
@@ -15,49 +15,48 @@ use tracing_subscriber::EnvFilter;
 
 use crate::exit::Exit;
 
-/// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
-    /// A JSON object a line.
+    /// A JSON object per line.
     Json,
-    /// For people.
+    /// For terminals.
     Pretty,
 }
 
-/// Why logging could not begin.
+/// Why logging could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
-    /// The level is neither a level nor a list of directives.
     #[error("not a log level: {0}")]
     Level(String),
-    /// Something in this process logs already.
-    #[error("logging has already begun")]
+    /// Another logger has been installed in this process.
+    #[error("logging is already set up")]
     Begun,
 }
 
-/// A duration as log lines show it: in `duration_ms` and fields like it.
+/// A duration for `duration_ms` and similar fields.
 pub fn millis(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What libraries say below a warning is of use only to who asks for it, as `info,kube=debug`. kube's client says every
-/// 5xx at error; what it means for the driver is said by the driver. The embedded cluster's own log is for who serves it.
+/// Libraries' messages below warnings are logged only on request, such as `info,kube=debug`. kube's
+/// client logs every 5xx as an error; the driver itself logs what it means. The embedded cluster's
+/// own log is only for those who serve it.
 const QUIET: &str = "h2=warn,hyper=warn,hyper_util=warn,kube=warn,kube_client=warn,kube_core=warn,\
                      kube_client::client::builder=off,apiserver=off,\
                      rustls=warn,tower=warn,actix=warn,mio=warn";
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-/// Goes to the beginning of the terminal's line and empties it: what a log line does to a line of progress.
+/// Erases the current line of a terminal: a log line overwrites the progress line.
 pub const ERASE_LINE: &str = "\r\u{1b}[K";
 
-/// Whether the log goes to people at a terminal, which can take a line back.
+/// Whether logs go to a terminal that can erase a line.
 pub fn on_terminal(format: Option<LogFormat>) -> bool {
     let dumb = std::env::var_os("TERM").is_none_or(|terminal| terminal == "dumb");
     format != Some(LogFormat::Json) && std::io::stderr().is_terminal() && !dumb
 }
 
-/// Begins to log, for the whole process. Without a format: pretty on a terminal, else JSON.
+/// Sets up logging for the process. `None`: pretty on a terminal, otherwise JSON.
 pub fn init(format: Option<LogFormat>, level: &str) -> Result<(), TelemetryError> {
     let filter = filter(level).ok_or_else(|| TelemetryError::Level(level.to_owned()))?;
     let terminal = std::io::stderr().is_terminal();
@@ -69,7 +68,7 @@ pub fn init(format: Option<LogFormat>, level: &str) -> Result<(), TelemetryError
     });
     let colours = terminal && format == LogFormat::Pretty && std::env::var_os("NO_COLOR").is_none();
     tracing_subscriber::fmt()
-        // Its own complaint about a standard error that is gone would be a panic.
+        // Otherwise the subscriber would panic when standard error is closed.
         .log_internal_errors(false)
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
@@ -80,13 +79,13 @@ pub fn init(format: Option<LogFormat>, level: &str) -> Result<(), TelemetryError
         .map_err(|_| TelemetryError::Begun)
 }
 
-/// Whether a text says what to log: a level, or directives with commas between them.
+/// Whether the text is a valid filter: a level, or directives separated by commas.
 pub fn is_level(text: &str) -> bool {
     filter(text).is_some()
 }
 
 fn filter(text: &str) -> Option<EnvFilter> {
-    // A lone word that is no level would be taken for a target, and everything else be silent.
+    // The filter would take a single unknown word for a target, and silence everything else.
     let known = |part: &str| part.contains('=') || LEVELS.contains(&part);
     let written = |c: char| c.is_ascii_alphanumeric() || "_:-=[]{}\".,".contains(c);
     if !text.split(',').all(known) || !text.chars().all(written) {
@@ -95,8 +94,8 @@ fn filter(text: &str) -> Option<EnvFilter> {
     EnvFilter::builder().parse(format!("{QUIET},{text}")).ok()
 }
 
-/// From now on a panic anywhere is logged and ends the process: there is no half-dead driver
-/// (spec O-12). Actors would otherwise die alone and the process live on.
+/// From now on a panic on any thread is logged and ends the process (spec O-12). Otherwise only the
+/// actor would end, and the process would go on without it.
 pub fn exit_on_panic() {
     std::panic::set_hook(Box::new(|panic| {
         let payload = panic.payload();
@@ -117,7 +116,7 @@ pub fn exit_on_panic() {
                 "panicked: the process exits"
             );
         } else {
-            // Nobody is left to tell should this fail too.
+            // If this fails, there is no other channel to report it.
             let _ = writeln!(
                 std::io::stderr(),
                 "panicked at {location} in {thread}: {text}"
@@ -152,8 +151,7 @@ mod tests {
         }
     }
 
-    /// The other half of the next test, which runs it in a process of its own and says how that
-    /// is to log; does nothing otherwise.
+    /// The child process of the next test, which sets its log format; does nothing otherwise.
     #[test]
     fn child_that_panics() {
         let format = match std::env::var(CHILD_LOGS_IN).as_deref() {

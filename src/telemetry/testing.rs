@@ -1,4 +1,4 @@
-//! What is logged, as it would be written.
+//! Captures log lines in tests.
 
 use std::io;
 use std::sync::mpsc;
@@ -8,7 +8,7 @@ use tracing::Level;
 use super::LogFormat;
 use super::format::{Lines, SpanFields};
 
-/// A writer that hands every line over.
+/// A writer that sends every line over a channel.
 struct Sent(mpsc::Sender<Vec<u8>>);
 
 impl io::Write for Sent {
@@ -23,7 +23,7 @@ impl io::Write for Sent {
     }
 }
 
-/// What is written while `f` runs.
+/// What is logged while `f` runs.
 pub(crate) fn logged(format: LogFormat, f: impl FnOnce()) -> String {
     let (sender, receiver) = mpsc::channel();
     let subscriber = tracing_subscriber::fmt()
