@@ -96,7 +96,10 @@ fn an_api_server_that_is_killed_and_comes_back_with_all_it_had_gets_nothing_anew
     assert_eq!(written.len(), 1, "one is replaced: {written:?}");
     let log = driver.log();
     assert_eq!(log.count("executor ended"), 1);
-    assert_eq!(log.count("first list is in, watching from it"), 1);
+    assert_eq!(
+        log.count("first list completed, watching from its version"),
+        1
+    );
     let restored = "the API server was restored or emptied: its lists are believed from here on";
     assert_eq!(log.count(restored), 0);
 }

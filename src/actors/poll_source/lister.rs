@@ -1,4 +1,5 @@
-//! One whole list: the store is told before, pages are gathered, the store judges it (spec P-1, S-11 to S-13).
+//! Makes one complete list: gets a ticket from the store, collects the pages, and gives the list to
+//! the store, which accepts or rejects it (spec P-1, S-11 to S-13).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,46 +15,44 @@ use crate::model::news::{ListKind, Listed};
 use crate::model::pod::Sighting;
 use crate::planted::{self, Planted};
 
-/// A page token lives for minutes and a page takes less than a second: a list that outlives its token so often in a
-/// row will not come to its end by trying on.
+/// How often a list is begun again after its page token has expired. A token is valid for minutes
+/// and a page takes less than a second, so a list that outlives its token this often would not
+/// complete by further attempts either.
 const MAX_BEGINNINGS: u32 = 4;
 
-/// Makes lists and hands them to the store.
 #[derive(Debug, Clone)]
 pub struct Lister {
-    /// How the cluster is reached.
     pub calls: Calls,
-    /// The store, which says what it knows before a list is asked for.
+    /// Gives a ticket with what the store knew before the list.
     pub begin: Recipient<BeginList>,
-    /// The store, which judges the list.
+    /// Takes the list.
     pub arrived: Recipient<ListArrived>,
-    /// How many pods a page has at most.
+    /// The most pods in a page.
     pub page_size: u32,
-    /// Whether the server is asked for streamed lists first (spec W-4).
+    /// Whether streamed lists are tried first (spec W-4).
     pub streams: bool,
 }
 
-/// A list that the store has judged.
+/// A list that was given to the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TakenIn {
-    /// The list's version.
+    /// The list's resource version.
     pub version: ResourceVersion,
-    /// How many pods were in it.
+    /// The number of pods in it.
     pub pods: usize,
-    /// What became of it.
+    /// Whether the store accepted it.
     pub verdict: ListVerdict,
 }
 
 /// Why there is no list.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ListError {
-    /// A page could not be had.
+    /// A page could not be fetched.
     #[error(transparent)]
     Page(#[from] Failure),
-    /// It took too long.
     #[error("the list was not complete within {} s", .0.as_secs())]
     TooLong(Duration),
-    /// The driver ends.
+    /// The store has stopped, because the driver is ending.
     #[error("the snapshot store is gone")]
     StoreGone,
 }
@@ -65,7 +64,7 @@ enum StreamError {
 }
 
 impl ListError {
-    /// How long the server asks to be left alone.
+    /// The Retry-After of the server's answer.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             ListError::Page(failure) => failure.retry_after,
@@ -73,21 +72,21 @@ impl ListError {
         }
     }
 
-    /// The error in words.
     pub fn text(&self) -> Arc<str> {
         Arc::from(self.to_string())
     }
 }
 
 impl Lister {
-    /// Makes one list in pages and has the store judge it.
+    /// Makes one list in pages and gives it to the store.
     ///
-    /// A list whose page token has expired is begun again; where the server has not reached the version that a cached
-    /// list asks for, the newest list is made (spec S-13). Either way the store is asked anew: it may have learnt more
-    /// meanwhile.
+    /// A list whose page token has expired is begun again. If the server has not reached the
+    /// version that a cached list requires, the newest list is made (spec S-13). In both cases the
+    /// store gives a new ticket, because it may have learnt more meanwhile.
     ///
     /// # Errors
-    /// Where it is not complete within `deadline`, or a page cannot be had.
+    ///
+    /// The list is not complete within `deadline`, or a page cannot be fetched.
     pub async fn list(&self, kind: ListKind, deadline: Duration) -> Result<TakenIn, ListError> {
         match tokio::time::timeout(deadline, self.list_at_leisure(kind)).await {
             Ok(outcome) => outcome,
@@ -95,11 +94,13 @@ impl Lister {
         }
     }
 
-    /// Makes one quorum list for the watch to go on from, as a stream where the server offers that, in pages otherwise (spec W-4), and has the store
-    /// judge it. Beside it: why it was no stream, where one was asked for.
+    /// Makes one quorum list from which the watch continues, and gives it to the store. The list is
+    /// streamed where the server supports that, and paginated otherwise (spec W-4). Also returns
+    /// why it was not streamed, if streaming was tried.
     ///
     /// # Errors
-    /// As [`Lister::list`].
+    ///
+    /// Like [`Lister::list`].
     pub async fn list_streamed(
         &self,
         deadline: Duration,
@@ -153,7 +154,7 @@ impl Lister {
             beginnings += 1;
             let ticket = self.ask(&self.begin, BeginList).await?;
             let kind = match wanted {
-                // Where nothing was seen yet, a cached list could be of any age.
+                // If nothing has been seen yet, a cached list could be of any age.
                 ListKind::PollCached if ticket.highest == ResourceVersion::ZERO => {
                     ListKind::PollNewest
                 }
@@ -187,7 +188,7 @@ impl Lister {
         }
     }
 
-    /// All pages of a list; the version of the first one holds for all.
+    /// Collects all pages of a list. The version of the first page is that of the list.
     async fn gather(
         &self,
         at_least: Option<ResourceVersion>,

@@ -1,7 +1,8 @@
-//! When the next list is made: a function of the poll's state, an event and the time (spec P-1, P-2).
+//! Decides when to make the next list: a function of the poll's state, an event and the time (spec
+//! P-1, P-2).
 //!
-//! There is a list in flight or a timer armed, never both; each has a number of its own, and the answer of a
-//! list or the alarm of a timer that is no longer the current one changes nothing.
+//! Either a list is in flight or a timer is armed, never both. Each has a serial number; answers
+//! and alarms with an outdated number are ignored.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,17 +14,17 @@ use super::Pace;
 use crate::kubernetes::backoff::{LONGEST, WATCH};
 use crate::model::Tick;
 
-/// Lists that are asked for ([`Event::PollNow`]) begin at least this far apart, whoever asks how often.
+/// The least interval between lists that are requested by [`Event::PollNow`].
 const MIN_GAP: Duration = Duration::from_secs(1);
 
-/// The number of one list or one timer.
+/// The serial number of a list or a timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(super) struct Serial(u64);
 
-/// A list as the store judged it.
+/// A list that the store has accepted or rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Polled {
-    /// Not, where it was asked for in an older history.
+    /// False if the list was begun in an earlier epoch.
     pub(super) accepted: bool,
     pub(super) pods: usize,
 }
@@ -32,7 +33,7 @@ pub(super) struct Polled {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Setback {
     pub(super) error: Arc<str>,
-    /// How long the server asked to be left alone.
+    /// The Retry-After of the server's answer.
     pub(super) retry_after: Option<Duration>,
 }
 
@@ -51,59 +52,58 @@ pub(super) enum Event {
     Stop,
 }
 
-/// What is to be done.
+/// What the actor must do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// Make a list and have the store judge it.
+    /// Make a list and give it to the store.
     Poll { call: Serial, quorum: bool },
-    /// Drop the list in flight.
+    /// Cancel the list in flight.
     Cut,
-    /// Set the timer, in place of the one before.
+    /// Arm the timer, replacing the previous one.
     Arm { timer: Serial, after: Duration },
-    /// Tell people.
+    /// Log a message.
     Report(Report),
 }
 
-/// What people are told.
+/// The messages that are logged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Report {
-    /// A list was taken in; `first` of this process.
+    /// A list was accepted; `first`: the first one of this process.
     Listed { first: bool, pods: usize },
-    /// A list failed; `first` since one came in.
+    /// A list failed; `first`: the first failure since the last success.
     Trouble {
         first: bool,
         error: Arc<str>,
         wait: Duration,
     },
-    /// Lists come in again.
+    /// A list succeeded after failures.
     Recovered,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Phase {
-    /// Not begun.
+    /// Not started.
     Idle,
-    /// Until the timer's alarm, at `due`.
+    /// Waits for the timer, which rings at `due`.
     Waiting { timer: Serial, due: Tick },
-    /// A list is being made.
+    /// A list is in flight.
     Polling {
         call: Serial,
-        /// It repeats one that was asked for in an older history.
+        /// Whether it repeats a list that was begun in an earlier epoch.
         repeated: bool,
-        /// Somebody asked for a list since it began.
+        /// Whether another list was requested since it began.
         asked: bool,
     },
-    /// The driver stops.
+    /// The driver is stopping.
     Stopped,
 }
 
-/// The machine.
 #[derive(Debug)]
 pub(super) struct Machine {
     phase: Phase,
     pace: Pace,
     rng: StdRng,
-    /// Failures in a row.
+    /// Consecutive failures.
     failures: u32,
     last_serial: Serial,
     /// When the last list was begun.
@@ -126,7 +126,8 @@ impl Machine {
         }
     }
 
-    /// One step. Every state meets every event; where they have nothing to do with one another, nothing changes.
+    /// Performs one step. Every combination of state and event is covered; those that do not belong
+    /// together change nothing.
     pub(super) fn step(&mut self, event: Event, now: Tick) -> Vec<Effect> {
         let mut out = Vec::new();
         let phase = std::mem::replace(&mut self.phase, Phase::Stopped);
@@ -175,14 +176,14 @@ impl Machine {
                 Ok(list) => self.listed(&list, asked, now, out),
                 Err(why) => self.failed(why, now, out),
             },
-            // The list in flight was asked for before that, and need not show what is looked for.
+            // The list in flight began before the request and need not contain what is looked for.
             (Phase::Polling { call, repeated, .. }, Event::PollNow) => Phase::Polling {
                 call,
                 repeated,
                 asked: true,
             },
 
-            // What is left is begun already, or the answer of a list or the alarm of a timer that was given up.
+            // The remaining events are a repeated start, or outdated answers and alarms.
             (
                 phase @ (Phase::Idle | Phase::Waiting { .. } | Phase::Polling { .. }),
                 Event::Begin | Event::Polled { .. } | Event::Alarm { .. } | Event::PollNow,
@@ -193,8 +194,8 @@ impl Machine {
     fn poll(&mut self, repeated: bool, now: Tick, out: &mut Vec<Effect>) -> Phase {
         self.begun = Some(now);
         let call = self.serial();
-        // Where nothing was listed yet and no watch will, the first list shows the newest there is (spec W-6). And after
-        // a failure: a cache that waits for a version from a history that is no more answers too late (spec S-13).
+        // Without a watch the first list must be the newest (spec W-6). After a failure too: a
+        // cache that waits for a version of an earlier history would answer too late (spec S-13).
         let quorum = !self.pace.from_cache
             || self.in_trouble
             || (self.pace.makes_first_list && !self.listed);
@@ -229,7 +230,7 @@ impl Machine {
         let interval = self.interval();
         let mut wait = interval;
         if self.pace.makes_first_list && !self.listed {
-            // Nothing can be decided before the first list, so it does not wait for an interval.
+            // Nothing can be decided before the first list, so it is not delayed by an interval.
             self.failures = self.failures.saturating_add(1);
             wait = WATCH
                 .jittered(self.failures, self.rng.random())
@@ -253,7 +254,8 @@ impl Machine {
         }
     }
 
-    /// The interval, ± 10 %, so that many drivers that began together do not ask together (spec P-1).
+    /// The interval with a jitter of ± 10 %, so that drivers that started at the same time do not
+    /// poll at the same time (spec P-1).
     fn interval(&mut self) -> Duration {
         let tenth = self.pace.interval / 10;
         let shortest = self.pace.interval.saturating_sub(tenth);

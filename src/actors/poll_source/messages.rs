@@ -1,13 +1,13 @@
-//! What PollSource is told.
+//! The messages of PollSource.
 
 use actix::Message;
 
-/// A list is wanted before the next interval is over; many askings make one list.
+/// Requests a list before the interval has passed. Requests while one is waiting are merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
 #[rtype(result = "()")]
 pub struct PollNow;
 
-/// The driver stops: whatever is in flight is dropped at once, and nothing more is told.
+/// Stops the poll: the list in flight is cancelled at once, and nothing more is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
 #[rtype(result = "()")]
 pub struct Stop;

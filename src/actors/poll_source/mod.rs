@@ -1,6 +1,7 @@
-//! PollSource: a list at each interval, whatever the watch says (spec P-1 to P-3).
+//! PollSource: makes a complete list at each interval, independently of the watch (spec P-1 to
+//! P-3).
 //!
-//! The decision is in `machine`; the actor carries it out and feeds the answers back.
+//! `machine` makes the decisions; the actor carries them out and feeds the results back.
 
 use std::time::Duration;
 
@@ -22,26 +23,27 @@ pub mod lister;
 mod machine;
 pub mod messages;
 
-/// A poll may take this long even where the interval is shorter: it is many pages, each with its own timeout
-/// (spec P-2).
+/// The least deadline of a poll, even if the interval is shorter: a list consists of many pages,
+/// each with its own timeout (spec P-2).
 const SHORTEST_DEADLINE: Duration = Duration::from_secs(60);
-/// How often everything is listed where the poll is switched off (spec P-3).
+/// The interval of lists where the poll is off (spec P-3).
 const SWEEP_INTERVAL: Duration = Duration::from_secs(5 * 60);
 
-/// How often and how is listed.
+/// When and how lists are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
-    /// From the end of one list to the next one's beginning, ± 10 %.
+    /// From the end of one list to the start of the next, ± 10 %.
     pub interval: Duration,
     /// Whether the server may answer from its cache (spec P-1).
     pub from_cache: bool,
-    /// Whether there is no watch, so that the poll makes the first list, and at once (spec W-6).
+    /// Whether there is no watch, so that the poll makes the first list, and makes it at once (spec
+    /// W-6).
     pub makes_first_list: bool,
 }
 
 impl Pace {
-    /// What is done where the poll is switched off, beside a watch: one quorum list each 5 min, so that nothing
-    /// missed stays missed (spec P-3).
+    /// The pace where the poll is off and only the watch is on: one quorum list every 5 min
+    /// corrects what the watch may have missed (spec P-3).
     pub const SWEEP: Pace = Pace {
         interval: SWEEP_INTERVAL,
         from_cache: false,
@@ -49,24 +51,23 @@ impl Pace {
     };
 }
 
-/// The actor.
 pub struct PollSource {
     lister: Lister,
     machine: Machine,
     deadline: Duration,
-    /// Ticks are reckoned from here.
+    /// The origin of ticks.
     born: Instant,
     list: Option<SpawnHandle>,
     timer: Option<SpawnHandle>,
 }
 
-/// The timer rings.
+/// The timer has rung.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Alarm(Serial);
 
 impl PollSource {
-    /// A poll at this pace; it begins when it is started.
+    /// A poll with this pace. It begins when the actor is started.
     pub fn new(lister: Lister, pace: Pace, rng: StdRng) -> Self {
         Self {
             lister,
@@ -137,12 +138,12 @@ fn setback(error: &ListError) -> Setback {
 
 fn log(report: &Report) {
     match report {
-        Report::Listed { first: true, pods } => info!(pods, "first poll is in"),
-        Report::Listed { first: false, pods } => debug!(pods, "poll is in"),
+        Report::Listed { first: true, pods } => info!(pods, "first poll completed"),
+        Report::Listed { first: false, pods } => debug!(pods, "poll completed"),
         Report::Trouble { first, error, wait } => {
             let backoff_ms = wait.as_millis();
             if *first {
-                warn!(%error, backoff_ms, "poll failed, the snapshot stays as it is");
+                warn!(%error, backoff_ms, "poll failed, the snapshot is unchanged");
             } else {
                 debug!(%error, backoff_ms, "poll failed again");
             }

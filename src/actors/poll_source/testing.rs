@@ -1,5 +1,5 @@
-//! What the sources are tested between: a store that records, and the embedded cluster, or, for what a cluster
-//! that is well never does, a server whose every answer the test gives.
+//! Test doubles for the sources: a recording store; the embedded cluster; and a server whose every
+//! answer the test gives, for behaviour that a healthy cluster never shows.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::model::{Epoch, ResourceVersion};
 use crate::testing::calls_to;
 use devcluster::{self, DevCluster, Options};
 
-/// What the store heard.
+/// What the store received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Heard {
     News(News),
@@ -31,7 +31,8 @@ pub(crate) enum Heard {
     List(Listed),
 }
 
-/// A store that only records. It gives out tickets of its own epoch and accepts lists of it.
+/// A store that only records. It gives out tickets of its own epoch and accepts lists of that
+/// epoch.
 pub(crate) struct Recorder {
     heard: mpsc::UnboundedSender<Heard>,
     highest: ResourceVersion,
@@ -99,7 +100,7 @@ impl Handler<ListArrived> for Recorder {
     }
 }
 
-/// A new history begins.
+/// Starts a new epoch.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
 pub(crate) struct BeginEpoch(pub(crate) Epoch);
@@ -113,7 +114,7 @@ impl Handler<BeginEpoch> for Recorder {
     }
 }
 
-/// A lister that goes by these clients to this store.
+/// A lister between these clients and this store.
 pub(crate) fn lister(clients: Clients, store: &actix::Addr<Recorder>) -> Lister {
     Lister {
         calls: calls_to(clients),
@@ -130,7 +131,7 @@ pub(crate) struct Asked {
     answer: oneshot::Sender<Response<Body>>,
 }
 
-/// The server's side of all connections.
+/// The server side of all connections.
 pub(crate) struct Server(mpsc::UnboundedReceiver<Asked>);
 
 impl Server {
@@ -141,7 +142,7 @@ impl Server {
             async move {
                 let (answer, answered) = oneshot::channel();
                 let uri = request.uri().to_string();
-                // A test that is over, or drops the request, never answers.
+                // A test that has ended, or that drops the request, never answers.
                 let _ = asked.send(Asked { uri, answer }).await;
                 match answered.await {
                     Ok(response) => Ok::<_, Infallible>(response),
@@ -152,12 +153,12 @@ impl Server {
         (Clients::in_process(service, "default"), Self(asks))
     }
 
-    /// The next request, whenever it comes.
+    /// Waits for the next request.
     pub(crate) async fn asked(&mut self) -> Asked {
         self.0.next().await.unwrap()
     }
 
-    /// The next request, which is to be a watch.
+    /// Waits for the next request and asserts that it is a watch.
     pub(crate) async fn watch(&mut self, from: u64) -> Asked {
         let asked = self.asked().await;
         assert!(asked.has("watch=true"), "{}", asked.uri);
@@ -169,7 +170,7 @@ impl Server {
         asked
     }
 
-    /// The next request, which is to be a streamed list.
+    /// Waits for the next request and asserts that it is a streamed list.
     pub(crate) async fn stream(&mut self) -> Asked {
         let asked = self.asked().await;
         for part in [
@@ -184,14 +185,15 @@ impl Server {
         asked
     }
 
-    /// The next request, which is to be a list.
+    /// Waits for the next request and asserts that it is a list.
     pub(crate) async fn list(&mut self) -> Asked {
         let asked = self.asked().await;
         assert!(!asked.has("watch=true"), "{}", asked.uri);
         asked
     }
 
-    /// Nothing is asked within this time, by anybody who is still there.
+    /// Asserts that no request arrives within this time, except from clients that have been
+    /// dropped.
     pub(crate) async fn quiet_for(&mut self, time: Duration) {
         if let Ok(Some(asked)) = tokio::time::timeout(time, self.0.next()).await {
             panic!("asked too soon: {}", asked.uri);
@@ -200,7 +202,7 @@ impl Server {
 }
 
 impl Asked {
-    /// Whether the query has this part.
+    /// Whether the query contains this part.
     pub(crate) fn has(&self, part: &str) -> bool {
         let query = self.uri.split_once('?').map_or("", |(_, query)| query);
         query.split('&').any(|has| has == part)
@@ -212,7 +214,7 @@ impl Asked {
             .header("content-type", "application/json")
             .body(Body::from(body.to_string()))
             .unwrap();
-        // Whoever asked may have gone.
+        // The client may have disconnected.
         let _ = self.answer.send(response);
     }
 
@@ -232,7 +234,7 @@ impl Asked {
         );
     }
 
-    /// Answers with lines, which end when what is returned is dropped.
+    /// Answers with a stream of lines, which ends when the returned value is dropped.
     pub(crate) fn lines(self) -> Lines {
         let (lines, sent) = mpsc::unbounded();
         let body = Body::from_stream(sent.map(Ok::<Bytes, Infallible>));
@@ -241,7 +243,7 @@ impl Asked {
     }
 }
 
-/// The server's side of a watch.
+/// The server side of a watch.
 pub(crate) struct Lines(mpsc::UnboundedSender<Bytes>);
 
 impl Lines {
@@ -269,7 +271,7 @@ impl Lines {
         let _ = self.0.unbounded_send(Bytes::from_static(text.as_bytes()));
     }
 
-    /// Whether the other side has gone.
+    /// Whether the client has closed the stream.
     pub(crate) fn is_cut(&self) -> bool {
         self.0.is_closed()
     }
@@ -279,7 +281,6 @@ pub(crate) fn status(code: u16, reason: &str) -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": "no"})
 }
 
-/// The pod of this executor.
 pub(crate) fn pod(id: u64, version: u64) -> Value {
     json!({
         "kind": "Pod",
@@ -300,7 +301,7 @@ pub(crate) fn pod(id: u64, version: u64) -> Value {
     })
 }
 
-/// The versions of all news that came until now, in order; an unreadable one has 0.
+/// The versions of all news received so far, in order; 0 for unreadable ones.
 pub(crate) fn versions(hears: &mut mpsc::UnboundedReceiver<Heard>) -> Vec<(char, u64)> {
     let number = |version: Option<&ResourceVersion>| {
         version.map_or(0, |version| version.to_string().parse().unwrap())
@@ -319,7 +320,7 @@ pub(crate) fn versions(hears: &mut mpsc::UnboundedReceiver<Heard>) -> Vec<(char,
     versions
 }
 
-/// An embedded cluster without a node, in which nothing is random.
+/// An embedded cluster without a node and without randomness.
 pub(crate) fn cluster() -> DevCluster {
     devcluster::start(Options {
         wall_clock_start: Some("2026-01-01T00:00:00Z".parse().unwrap()),
@@ -327,7 +328,7 @@ pub(crate) fn cluster() -> DevCluster {
     })
 }
 
-/// Makes the pod of this executor, and returns its version.
+/// Creates the pod of this executor, and returns its version.
 pub(crate) async fn create(calls: &Calls, id: u64) -> u64 {
     let mut pod = pod(id, 0);
     let metadata = pod["metadata"].as_object_mut().unwrap();

@@ -1,4 +1,5 @@
-//! The actor between a store that records and a server whose every answer the test gives, under a paused clock.
+//! Tests of the actor between a recording store and a server whose every answer the test gives,
+//! with a paused clock.
 
 use actix::Addr;
 use futures::StreamExt;

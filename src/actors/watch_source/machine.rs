@@ -1,7 +1,7 @@
-//! What the watch does next: a function of its state, an event and the time (spec W-1 to W-3).
+//! Decides the watch's next step: a function of its state, an event and the time (spec W-1 to W-3).
 //!
-//! There is at most one call in flight and one timer armed; each has a number of its own, and the answer
-//! of a call or the alarm of a timer that is no longer the current one changes nothing.
+//! At most one call is in flight and one timer armed. Each has a serial number; answers and alarms
+//! with an outdated number are ignored.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,85 +18,87 @@ mod values;
 
 pub(super) use self::values::{Effect, Event, Line, Listing, Report, Serial, Setback, SetbackKind};
 
-/// How long the server is asked to keep a watch open, in seconds; drawn anew each time, so that the watches of
-/// many drivers do not all end together (spec W-3).
+/// The timeout that a watch asks the server for, in seconds. It is random, so that the watches of
+/// many drivers do not end at the same time (spec W-3).
 const TIMEOUT_SECONDS: std::ops::RangeInclusive<u32> = 300..=600;
-/// Bookmarks come about each minute: where they come at all, two missed ones mean a dead connection (spec W-3).
+/// Bookmarks arrive about every minute. If the server sends them at all, the lack of two in a row
+/// means a dead connection (spec W-3).
 const SILENCE_WITH_BOOKMARKS: Duration = Duration::from_secs(150);
-/// Without bookmarks only the end of the watch itself can be missed; this much later it is (spec W-3).
+/// Without bookmarks only a missing end of the watch reveals a dead connection, which is this long
+/// after its timeout (spec W-3).
 const SILENCE_AFTER_TIMEOUT: Duration = Duration::from_secs(10);
-/// A version from the future is silent for ever: after so many silences in a row it is doubted (spec W-3).
+/// A watch from a version in the future is silent forever: after this many silent watches in a row
+/// the version is suspect, and a list is made (spec W-3).
 const SILENCES_BEFORE_LIST: u32 = 2;
-/// A watch that opens, shows nothing and breaks may break on what comes next, every time: after so many in a row the
-/// list goes around it.
+/// A watch that opens, delivers nothing and breaks may be breaking on the next event, every time:
+/// after this many in a row a list skips that event.
 const BREAKS_BEFORE_LIST: u32 = 5;
 
-/// The point in history from which to watch.
+/// The version and epoch from which to watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Point {
     version: ResourceVersion,
     epoch: Epoch,
 }
 
-/// How far the watch has come.
+/// The state of the watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Phase {
-    /// Not begun.
+    /// Not started.
     Idle,
-    /// A list is being made; it has its own deadline.
+    /// A list is in flight. It has its own deadline.
     Listing { call: Serial },
-    /// A watch is asked for; opening it has its own deadline.
+    /// A watch is being opened. This has its own deadline.
     Opening {
         call: Serial,
         from: Point,
         timeout: Duration,
     },
-    /// Lines come in.
+    /// A watch is open.
     Watching(Watching),
-    /// Until the timer's alarm. `next` is where the watch resumes; without one, it lists.
+    /// Waits for the timer. Then the watch resumes at `next`, or makes a list if that is `None`.
     Waiting { timer: Serial, next: Option<Point> },
-    /// The driver stops.
+    /// The driver is stopping.
     Stopped,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Watching {
     call: Serial,
-    /// Moves on with each line that bears a version.
+    /// Advances with each line that has a version.
     from: Point,
     timeout: Duration,
     opened: Tick,
     last_line: Tick,
     received: Received,
-    /// Armed for the earliest instant at which the silence may be too long.
+    /// Armed for the earliest time at which the silence may be too long.
     timer: Serial,
 }
 
-/// What came over a watch so far.
+/// What a watch has delivered so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Received {
     Nothing,
-    /// Lines that could not be read.
+    /// Only lines that could not be parsed.
     Unreadable,
     /// Events or bookmarks.
     Readable,
 }
 
-/// The machine.
 #[derive(Debug)]
 pub(super) struct Machine {
     phase: Phase,
     rng: StdRng,
-    /// Failures in a row.
+    /// Consecutive failures.
     failures: u32,
     last_serial: Serial,
-    /// The newest history heard of: a list of an older one is made again.
+    /// The latest known epoch. A list of an earlier one is repeated.
     epoch: Epoch,
-    /// Whether this server, in this history, sends bookmarks.
+    /// Whether the server has sent bookmarks in this epoch.
     bookmarks: bool,
-    /// Watches in a row that were silent.
+    /// Consecutive watches that were silent.
     silences: u32,
-    /// Watches in a row that opened, showed nothing and broke.
+    /// Consecutive watches that opened, delivered nothing and broke.
     breaks: u32,
     synced: bool,
     in_trouble: bool,
@@ -120,7 +122,8 @@ impl Machine {
         }
     }
 
-    /// One step. Every state meets every event; where they have nothing to do with one another, nothing changes.
+    /// Performs one step. Every combination of state and event is covered; those that do not belong
+    /// together change nothing.
     pub(super) fn step(&mut self, event: Event, now: Tick) -> Vec<Effect> {
         let mut out = Vec::new();
         let phase = std::mem::replace(&mut self.phase, Phase::Stopped);
@@ -177,7 +180,7 @@ impl Machine {
                 }
             }
 
-            // What is left is begun already, or the answer of a call or the alarm of a timer that was given up.
+            // The remaining events are a repeated start, or outdated answers and alarms.
             (
                 phase @ (Phase::Idle
                 | Phase::Listing { .. }
@@ -194,8 +197,8 @@ impl Machine {
         }
     }
 
-    /// A new history (spec S-13): what is watched of an older one is given up. A list that is being made may
-    /// be of either: the store's verdict on it says so.
+    /// A new epoch (spec S-13): a watch of an earlier one is abandoned. A list in flight may belong
+    /// to either epoch; the store's verdict decides.
     fn anew(&mut self, phase: Phase, epoch: Epoch, out: &mut Vec<Effect>) -> Phase {
         if epoch > self.epoch {
             self.epoch = epoch;
@@ -233,7 +236,7 @@ impl Machine {
             Ok(list) => list,
             Err(why) => return self.over(why, None, None, now, out),
         };
-        // The news of a newer history may have overtaken the verdict.
+        // The news of the new epoch may have arrived before the verdict.
         if !list.accepted || list.epoch < self.epoch {
             let why = Setback {
                 kind: SetbackKind::Outdated,
@@ -340,7 +343,7 @@ impl Machine {
         Phase::Watching(watching)
     }
 
-    /// The timer is not set again with each line, so it may ring too early.
+    /// The timer is not re-armed for each line, so it may ring too early.
     fn silence(&mut self, mut watching: Watching, now: Tick, out: &mut Vec<Effect>) -> Phase {
         let longest = self.longest_silence(watching.timeout);
         let silence = now.since(watching.last_line);
@@ -358,12 +361,12 @@ impl Machine {
         self.over(why, Some(watching.from.clone()), Some(&watching), now, out)
     }
 
-    /// Counts what speaks against the version that was watched from.
+    /// Counts evidence that the version of the watch is invalid.
     fn doubt(&mut self, watching: &Watching, kind: SetbackKind, now: Tick) {
         let lived = now.since(watching.opened);
         match kind {
             SetbackKind::Silent => self.silences += 1,
-            // Where no bookmarks come, the server's own end comes before the silence is too long.
+            // Without bookmarks the server ends the watch before the silence is too long.
             SetbackKind::Ended
                 if watching.received == Received::Nothing
                     && lived + SILENCE_AFTER_TIMEOUT >= watching.timeout =>
@@ -386,8 +389,9 @@ impl Machine {
         }
     }
 
-    /// Something is over; what comes next comes after the backoff (spec W-2). That is reckoned from when the watch
-    /// opened, where it did: one that had lived for minutes is resumed at once, one that ends at once is not.
+    /// Ends a phase; the next one starts after the backoff (spec W-2). For a watch the backoff
+    /// counts from its opening: a watch that lasted for minutes is resumed at once, one that ended
+    /// immediately is not.
     fn over(
         &mut self,
         why: Setback,

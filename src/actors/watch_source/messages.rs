@@ -1,8 +1,8 @@
-//! What WatchSource is told.
+//! The messages of WatchSource.
 
 use actix::Message;
 
-/// The driver stops: whatever is in flight is dropped at once, and nothing more is told.
+/// Stops the watch: the call in flight is cancelled at once, and nothing more is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
 #[rtype(result = "()")]
 pub struct Stop;

@@ -1,6 +1,7 @@
-//! WatchSource: one watch on the application's executor pods, told to the store line by line (spec W-1 to W-5).
+//! WatchSource: watches the application's executor pods and sends each line to the store (spec W-1
+//! to W-5).
 //!
-//! The decision is in `machine`; the actor carries it out and feeds the answers back.
+//! `machine` makes the decisions; the actor carries them out and feeds the results back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,25 +28,25 @@ use crate::model::{ResourceVersion, Tick};
 mod machine;
 pub mod messages;
 
-/// So many lines are read before the store has taken in all of them, and no more: those that come meanwhile stay in
-/// the connection, and if they pile up there, the server closes the watch, which is resumed (spec W-2). One line at a
-/// time would cost a turn of the event loop each; many more would hold up everything else while they are read.
+/// The most lines that are read before the store has processed them. Later lines stay in the
+/// connection; if too many accumulate, the server closes the watch, which is then resumed (spec
+/// W-2). A limit of one would cost a turn of the event loop per line; a much higher one would block
+/// other actors while the lines are read.
 const LINES_AT_ONCE: usize = 64;
-/// A list of any size takes less, and a page token lives no longer.
+/// Enough for a list of any size; page tokens are not valid for longer.
 const LIST_DEADLINE: Duration = Duration::from_secs(5 * 60);
 
-/// The actor.
 pub struct WatchSource {
     lister: Lister,
     tell: Recipient<Tell>,
     machine: Machine,
-    /// Ticks are reckoned from here.
+    /// The origin of ticks.
     born: Instant,
-    /// The list, the opening of a watch, or the wait for its next lines.
+    /// A list, the opening of a watch, or the wait for its next lines.
     in_flight: Option<SpawnHandle>,
-    /// The watch, while the store takes in its last lines.
+    /// The watch, while the store processes its last lines.
     lines: Option<(Serial, Lines)>,
-    /// News of the lines that are being read.
+    /// The news of the lines that were read.
     outbox: Vec<News>,
     timer: Option<SpawnHandle>,
 }
@@ -53,13 +54,13 @@ pub struct WatchSource {
 type Lines = ReadyChunks<WatchStream>;
 type WatchItem = Result<WatchLine<Sighting>, Failure>;
 
-/// The timer rings.
+/// The timer has rung.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Alarm(Serial);
 
 impl WatchSource {
-    /// A watch that is told to this store; it begins, with a list, when it is started.
+    /// A watch that reports to this store. It begins with a list when the actor is started.
     pub fn new(lister: Lister, tell: Recipient<Tell>, rng: StdRng) -> Self {
         Self {
             lister,
@@ -115,10 +116,10 @@ impl WatchSource {
                 match not_streamed {
                     Some(NotStreamed::Refused(why)) => {
                         act.lister.streams = false;
-                        info!(%why, "the server streams no lists: from now on they come in pages");
+                        info!(%why, "the server does not support streamed lists: using pages from now on");
                     }
                     Some(NotStreamed::Cut(why)) => {
-                        debug!(%why, "a streamed list did not come to its end: it came in pages");
+                        debug!(%why, "a streamed list failed: it was repeated in pages");
                     }
                     Some(NotStreamed::Failed(_)) | None => {}
                 }
@@ -184,7 +185,7 @@ impl WatchSource {
         self.flush(call, ctx);
     }
 
-    /// Sends what the lines said, and reads on when the store has taken in the last of it.
+    /// Sends the news, and reads on when the store has processed the last of it.
     fn flush(&mut self, call: Serial, ctx: &mut Context<Self>) {
         let last = self.outbox.pop();
         for news in self.outbox.drain(..) {
@@ -193,11 +194,14 @@ impl WatchSource {
         let Some(last) = last else {
             return self.read_on(call, ctx);
         };
-        // This outlives the watch, so that nothing is lost where it is cut meanwhile.
+        // Spawned independently of the watch, so that nothing is lost if the watch is cancelled
+        // meanwhile.
         let heard = self.tell.send(Tell(last)).into_actor(self);
         ctx.spawn(heard.map(move |heard, act, ctx| match heard {
             Ok(()) => act.read_on(call, ctx),
-            Err(error) => debug!(%error, "the snapshot store is gone, the watch is not read on"),
+            Err(error) => {
+                debug!(%error, "the snapshot store has stopped: no longer reading the watch")
+            }
         }));
     }
 
@@ -272,8 +276,12 @@ fn event(call: Serial, item: WatchItem) -> Event {
 
 fn log(report: &Report) {
     match report {
-        Report::Synced { first: true, pods } => info!(pods, "first list is in, watching from it"),
-        Report::Synced { first: false, pods } => debug!(pods, "list is in, watching from it"),
+        Report::Synced { first: true, pods } => {
+            info!(pods, "first list completed, watching from its version")
+        }
+        Report::Synced { first: false, pods } => {
+            debug!(pods, "list completed, watching from its version")
+        }
         Report::Trouble {
             first,
             error,
@@ -283,22 +291,22 @@ fn log(report: &Report) {
             let from_version = from.as_ref().map(tracing::field::display);
             let backoff_ms = wait.as_millis();
             if *first {
-                warn!(%error, from_version, backoff_ms, "watch is in trouble");
+                warn!(%error, from_version, backoff_ms, "watch failed");
             } else {
-                debug!(%error, from_version, backoff_ms, "watch is still in trouble");
+                debug!(%error, from_version, backoff_ms, "watch failed again");
             }
         }
         Report::Again { error, from, wait } => {
             let from_version = from.as_ref().map(tracing::field::display);
             let backoff_ms = wait.as_millis();
-            debug!(%error, from_version, backoff_ms, "watch is taken up again");
+            debug!(%error, from_version, backoff_ms, "watch resumed");
         }
         Report::Recovered => info!("watch works again"),
         Report::Unreadable { count: 1, error } => {
-            warn!(%error, "a line of the watch cannot be read and is skipped; further ones are logged at debug");
+            warn!(%error, "a line of the watch cannot be parsed and is skipped; further ones are logged at debug level");
         }
         Report::Unreadable { count, error } => {
-            debug!(%error, count, "a line of the watch cannot be read");
+            debug!(%error, count, "a line of the watch cannot be parsed");
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The actor between a store that records and a server whose every answer the test gives, under a paused clock.
+//! Tests of the actor between a recording store and a server whose every answer the test gives,
+//! with a paused clock.
 
 mod cluster;
 mod streamed_list;
@@ -56,7 +57,7 @@ async fn every_line_reaches_the_store_in_order_and_a_cut_loses_none() {
     let lines = asked.lines();
     assert_eq!(rig.heard().await, [('?', 0), ('l', 10)]);
 
-    // More than are read at once.
+    // More lines than are read at once.
     for version in 11..=311 {
         lines.send("MODIFIED", &pod(1, version));
     }
@@ -65,7 +66,7 @@ async fn every_line_reaches_the_store_in_order_and_a_cut_loses_none() {
     assert_eq!(rig.heard().await, expected);
 
     lines.bookmark(400);
-    // Half a line is dropped.
+    // An incomplete line is dropped.
     lines.send_raw("{\"type\":\"ADD");
     drop(lines);
     let lines = rig.server.watch(400).await.lines();

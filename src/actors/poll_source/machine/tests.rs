@@ -5,7 +5,7 @@ use super::*;
 
 const S: Duration = Duration::from_secs(1);
 
-/// Beside a watch, each 30 s.
+/// With a watch: every 30 s.
 const BESIDE: Pace = Pace {
     interval: Duration::from_secs(30),
     from_cache: true,
@@ -28,7 +28,7 @@ fn taken_in(accepted: bool) -> Result<Polled, Setback> {
     Ok(Polled { accepted, pods: 3 })
 }
 
-/// A machine with what its shell knows, driven by hand.
+/// A machine with the state that the actor would keep.
 struct Driven {
     machine: Machine,
     now: Tick,
@@ -301,7 +301,7 @@ proptest! {
                     Event::Alarm { timer: Serial(ms) }
                 }
                 _ => {
-                    // Time passes, but not past the alarm.
+                    // Advances the time, but not past the alarm.
                     if driven.call.is_some() {
                         driven.now = driven.now + Duration::from_millis(ms);
                     }

@@ -1,4 +1,4 @@
-//! A machine that is driven by hand, for its tests.
+//! Drives the machine by hand, for its tests.
 
 use rand::SeedableRng;
 
@@ -39,7 +39,7 @@ pub(super) fn list(version: u64, epoch: u64) -> Result<Listing, Setback> {
     })
 }
 
-/// What the shell knows: the call in flight and the timer that is armed.
+/// What the actor keeps: the call in flight and the armed timer.
 #[derive(Default)]
 pub(super) struct Shell {
     pub(super) call: Option<Serial>,
@@ -59,7 +59,7 @@ impl Shell {
     }
 }
 
-/// A machine with its shell, driven by hand.
+/// A machine with the state that the actor would keep.
 pub(super) struct Driven {
     pub(super) machine: Machine,
     pub(super) shell: Shell,
@@ -77,7 +77,7 @@ impl Driven {
         driven
     }
 
-    /// Watching from version 10 in epoch 0.
+    /// A machine that watches from version 10 in epoch 0.
     pub(super) fn watching() -> Self {
         let mut driven = Self::begun();
         driven.listed(list(10, 0));
@@ -116,7 +116,7 @@ impl Driven {
         self.step(Event::Ended { call, why })
     }
 
-    /// Lets the time pass until the timer rings.
+    /// Advances the time until the timer rings.
     pub(super) fn alarm(&mut self) -> Vec<Effect> {
         let (timer, after) = self.shell.timer.unwrap();
         self.now = self.now + after;

@@ -1,4 +1,4 @@
-//! What holds after any events in any order.
+//! Property tests: invariants after any events in any order.
 
 use proptest::prelude::*;
 use rand::SeedableRng;
@@ -9,7 +9,7 @@ use crate::kubernetes::backoff::tests::FIRST;
 use crate::model::pod::Sighting;
 use crate::model::pod::tests::pending;
 
-/// What may happen next, as far as the shell could bring it about.
+/// The next event, out of those that the actor could produce.
 #[derive(Debug, Clone)]
 enum Happening {
     Answer(Result<u64, SetbackKind>, bool),
@@ -115,7 +115,7 @@ proptest! {
                 last_asked = driven.now;
             }
             if effects.iter().any(|effect| matches!(effect, Effect::Report(Report::Trouble { .. } | Report::Again { .. }))) {
-                // It was answered, or cut.
+                // Answered or cancelled.
                 driven.shell.call = None;
             }
             let waiting = matches!(driven.machine.phase, Phase::Waiting { .. });

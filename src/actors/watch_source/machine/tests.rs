@@ -6,7 +6,7 @@ use crate::model::pod::{Sighting, Unreadable};
 
 const S: Duration = Duration::from_secs(1);
 
-/// The version watched from, where that is the only thing done.
+/// The version watched from, if that is the only effect.
 fn watched_from(effects: &[Effect]) -> Option<&ResourceVersion> {
     match effects {
         [Effect::Watch { from, .. }] => Some(from),

@@ -1,4 +1,4 @@
-//! What happens to the watch, and what is to be done.
+//! The events and effects of the watch's state machine.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,36 +7,36 @@ use crate::model::news::News;
 use crate::model::pod::Sighting;
 use crate::model::{Epoch, ResourceVersion};
 
-/// The number of one call or one timer.
+/// The serial number of a call or a timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(in crate::actors::watch_source) struct Serial(pub(super) u64);
 
-/// Why something that was going on is over.
+/// Why a call or a watch ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::actors::watch_source) struct Setback {
     pub(in crate::actors::watch_source) kind: SetbackKind,
-    /// In words.
+    /// A human-readable description.
     pub(in crate::actors::watch_source) error: Arc<str>,
-    /// How long the server asked to be left alone.
+    /// The Retry-After of the server's answer.
     pub(in crate::actors::watch_source) retry_after: Option<Duration>,
 }
 
-/// What a setback means for what comes next.
+/// How a setback determines the next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::actors::watch_source) enum SetbackKind {
-    /// The server ended the watch in good order.
+    /// The server ended the watch normally.
     Ended,
-    /// Refused, unreachable, broken off.
+    /// The request was refused, the server was unreachable, or the connection broke.
     Broke,
-    /// Nothing came for too long.
+    /// Nothing was received for too long.
     Silent,
-    /// 410: the server no longer knows the version (spec W-2).
+    /// 410: the server no longer has the version (spec W-2).
     Expired,
-    /// The list was asked for in an older history (spec S-13).
+    /// The list was begun in an earlier epoch (spec S-13).
     Outdated,
 }
 
-/// A list as the store judged it.
+/// A list that the store has accepted or rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::actors::watch_source) struct Listing {
     pub(in crate::actors::watch_source) version: ResourceVersion,
@@ -51,7 +51,7 @@ pub(in crate::actors::watch_source) enum Line {
     Seen(Sighting),
     Deleted(Sighting),
     Bookmark(ResourceVersion),
-    /// Of a type never heard of, or not to be read at all (spec W-5); in words.
+    /// Of an unknown type, or unparsable (spec W-5); with a description.
     Garbage(Arc<str>),
 }
 
@@ -77,17 +77,17 @@ pub(in crate::actors::watch_source) enum Event {
     Alarm {
         timer: Serial,
     },
-    /// The store learnt of a new history.
+    /// The store has begun a new epoch.
     Anew {
         epoch: Epoch,
     },
     Stop,
 }
 
-/// What is to be done.
+/// What the actor must do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::actors::watch_source) enum Effect {
-    /// Make a quorum list and have the store judge it.
+    /// Make a quorum list and give it to the store.
     List { call: Serial },
     /// Watch from this version.
     Watch {
@@ -95,36 +95,36 @@ pub(in crate::actors::watch_source) enum Effect {
         from: ResourceVersion,
         timeout_seconds: u32,
     },
-    /// Drop the call in flight.
+    /// Cancel the call in flight.
     Cut,
-    /// Set the timer, in place of the one before.
+    /// Arm the timer, replacing the previous one.
     Arm { timer: Serial, after: Duration },
-    /// Tell the store.
+    /// Send news to the store.
     Tell(News),
-    /// Tell people.
+    /// Log a message.
     Report(Report),
 }
 
-/// What people are told.
+/// The messages that are logged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::actors::watch_source) enum Report {
-    /// A list was taken in; `first` of this process.
+    /// A list was accepted; `first`: the first one of this process.
     Synced { first: bool, pods: usize },
-    /// An attempt that showed nothing; `first` since something worked.
+    /// An attempt failed; `first`: the first failure since the last success.
     Trouble {
         first: bool,
         error: Arc<str>,
         from: Option<ResourceVersion>,
         wait: Duration,
     },
-    /// What worked until now is over, and is taken up again: the normal life of a watch.
+    /// A working watch ended and is resumed, which is normal.
     Again {
         error: Arc<str>,
         from: Option<ResourceVersion>,
         wait: Duration,
     },
-    /// Something worked again.
+    /// An attempt succeeded after failures.
     Recovered,
-    /// A line could not be read; the how-manieth.
+    /// A line could not be parsed; `count`: the number of such lines so far.
     Unreadable { count: u64, error: Arc<str> },
 }

@@ -1,4 +1,4 @@
-//! The actor between a store that records and the embedded cluster, under a paused clock.
+//! Tests of the actor between a recording store and the embedded cluster, with a paused clock.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,7 +18,7 @@ struct Rig {
     cluster: DevCluster,
     calls: Calls,
     hears: futures::channel::mpsc::UnboundedReceiver<Heard>,
-    /// Held, so that it lives as long as the rig.
+    /// Kept so that it lives as long as the rig.
     _source: Addr<WatchSource>,
 }
 

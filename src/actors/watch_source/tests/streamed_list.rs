@@ -1,4 +1,5 @@
-//! Streamed lists (spec W-4), from a server whose every answer the test gives, and from the embedded cluster.
+//! Tests of streamed lists (spec W-4), with a server whose every answer the test gives, and with
+//! the embedded cluster.
 
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ const S: Duration = Duration::from_secs(1);
 struct Rig {
     server: Server,
     hears: futures::channel::mpsc::UnboundedReceiver<Heard>,
-    /// Held, so that it lives as long as the rig.
+    /// Kept so that it lives as long as the rig.
     _source: Addr<WatchSource>,
 }
 
@@ -47,7 +48,7 @@ impl Rig {
         Self::another()
     }
 
-    /// A server and a source more, where time stands still already.
+    /// Another server and source, with the clock already paused.
     fn another() -> Self {
         let (clients, server) = Server::started();
         let (source, hears) = source(clients);
@@ -58,7 +59,7 @@ impl Rig {
         }
     }
 
-    /// The lists that the store was given until now.
+    /// The lists that the store has received.
     async fn lists(&mut self) -> Vec<Listed> {
         sleep(Duration::from_millis(10)).await;
         let mut lists = Vec::new();
@@ -70,7 +71,7 @@ impl Rig {
         lists
     }
 
-    /// Has the watch begin anew with a list.
+    /// Makes the watch start again with a list.
     async fn expire(&mut self, from: u64) {
         self.server.watch(from).await.refuse(410, "Expired");
     }
@@ -97,7 +98,7 @@ async fn a_streamed_list_is_handed_over_whole_at_the_version_of_its_end() {
         &json!({"metadata": {"name": "a-exec-5", "uid": 7}}),
     );
     lines.bookmark(6);
-    // It goes on changing until its end.
+    // Pods keep changing until the end of the list.
     lines.send("MODIFIED", &pod(2, 7));
     lines.send("DELETED", &pod(3, 8));
     lines.send("ADDED", &pod(6, 9));
@@ -206,7 +207,7 @@ async fn a_stream_that_is_cut_before_its_end_says_nothing_and_the_list_comes_in_
             (2, &version.into()),
             "{way}"
         );
-        // Next time the stream may work.
+        // The next stream may work again.
         rig.expire(version).await;
     }
     rig.server.stream().await.lines().end_of_list(30);
