@@ -1,5 +1,5 @@
-//! How long it takes to read a line of a watch: below 15 µs for a pod of 4 kB, so that 10,000 pods that all change
-//! at once cost 150 ms of one core.
+//! Benchmark of decoding a line of a watch. The target is below 15 µs for a pod of 4 kB, so that
+//! 10,000 pods that all change at once cost 150 ms of one core.
 #![allow(missing_docs, reason = "criterion's macros define what needs none")]
 
 use std::hint::black_box;

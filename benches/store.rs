@@ -1,8 +1,10 @@
-//! What an update of the ledger costs, and a round over its changes.
+//! Benchmark of an update of the ledger, and of a subscriber's round over its changes.
 //!
 //! spec: S-25
 //!
-//! Times are those of this thread on a core, so that busy neighbours show less. An update is one watch event, decoded already: taken in, a snapshot made of it and pushed to two subscribers.
+//! The times are CPU times of this thread, so that other load on the machine matters less. An
+//! update is one decoded watch event: it is applied, and a snapshot is made and delivered to two
+//! subscribers.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -104,7 +106,7 @@ impl Fleet {
         ExecutorId::new(number).unwrap_or(ExecutorId::FIRST)
     }
 
-    /// The next event of the watch; each is of another executor, all over the fleet.
+    /// The next watch event. Consecutive events are of different executors, spread over the fleet.
     fn event(&mut self) -> News {
         let id = self.next_id();
         News::Seen {
@@ -123,7 +125,8 @@ impl Fleet {
         black_box(applied);
     }
 
-    /// Both subscribers are handed what waits, and look at all that changed in it; the batches are theirs to drop.
+    /// Delivers the waiting batches to both subscribers, which look at all changes. The caller
+    /// drops the batches.
     fn round(&mut self) -> Vec<Batch> {
         let mut live = 0;
         let mut batches = Vec::with_capacity(self.subscribers.len());
@@ -166,7 +169,7 @@ fn updates(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// What no ledger on such a map can be faster than: one entry replaced in it while the map before is kept.
+/// The lower bound for any ledger on such a map: replaces one entry while the previous map is kept.
 fn floor(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("floor of an update");
     for executors in FLEETS {
@@ -190,7 +193,7 @@ fn floor(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// A round with and without the freeing of the snapshots that only it had kept.
+/// A round with and without freeing the snapshots that only its batches kept.
 fn rounds(criterion: &mut Criterion) {
     for (name, freeing) in [
         ("round over 100 changes", false),

@@ -1,9 +1,11 @@
-//! What holds of whatever comes from outside: functions that take any bytes, and panic where it does not.
+//! Properties that must hold for any input from outside: functions that take arbitrary bytes and
+//! panic if a property is violated.
 //!
-//! `fuzz/` calls them with what it thinks of, and the properties here with recorded examples that were damaged; so what
-//! the one finds, the other can keep. They are there for tests, and with the feature `fuzzing`, only.
+//! `fuzz/` calls them with generated inputs, and the tests here with recorded examples and
+//! mutations of them; an input that the fuzzer finds can be kept as an example. They are compiled
+//! only for tests and with the feature `fuzzing`.
 //!
-//! What has more than one part is written with a line `%` between them.
+//! Inputs with several parts separate them by a line `%`.
 
 pub use crate::actors::driver_backend::registry::fuzzing::sessions;
 pub use crate::config::fuzzing::{configuration, spark};

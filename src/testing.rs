@@ -1,4 +1,4 @@
-//! The real ledger, told a story step by step: what the tests of decisions stand on.
+//! A ledger that tests drive step by step, for the tests of decisions.
 
 mod plain;
 mod speaking;
@@ -31,7 +31,7 @@ pub(crate) fn at(millis: u64) -> Tick {
     Tick::after_start(Duration::from_millis(millis))
 }
 
-/// A ledger, the time, and the snapshots that its subscribers have not got yet; the first is always there.
+/// A ledger, the time, and each subscriber's undelivered snapshots.
 pub(crate) struct Scenario {
     pub(crate) ledger: Ledger,
     pub(crate) millis: u64,
@@ -42,12 +42,12 @@ pub(crate) struct Scenario {
 #[derive(Default)]
 struct Subscriber {
     waiting: Vec<Arc<Snapshot>>,
-    /// The last snapshot that it has got.
+    /// The number of the last snapshot that was delivered.
     delivered: u64,
 }
 
 impl Scenario {
-    /// Before the first list.
+    /// A ledger before the first list.
     pub(crate) fn before_adoption(targets: &[(&str, u32)], inheritance: Inheritance) -> Self {
         let identity = Identity {
             app: AppId::from("app"),
@@ -67,14 +67,14 @@ impl Scenario {
         }
     }
 
-    /// After a first list that found nothing.
+    /// A ledger after a first list without pods.
     pub(crate) fn new(targets: &[(&str, u32)]) -> Self {
         let mut scenario = Self::before_adoption(targets, Inheritance::default());
         scenario.list(Vec::new());
         scenario
     }
 
-    /// The same where sets make the pods.
+    /// The same with a strategy in which sets create the pods.
     pub(crate) fn new_of_sets(targets: &[(&str, u32)]) -> Self {
         let scenario = Self::before_adoption(targets, Inheritance::default());
         let mut scenario = Self {
@@ -99,7 +99,7 @@ impl Scenario {
         self.millis += millis;
     }
 
-    /// The end of executor `n` is reported, with the reason that its entry shows.
+    /// Reports the end of executor `n`, with the reason in its entry.
     pub(crate) fn report(&mut self, n: u64) {
         if let Some(entry) = self.entry(n) {
             let reason = Arc::new(reason_of(entry));
@@ -147,7 +147,7 @@ impl Scenario {
         Batch::new(std::mem::take(&mut subscriber.waiting), current)
     }
 
-    /// Another subscriber, by its number.
+    /// Adds a subscriber, and returns its index.
     pub(crate) fn subscribe(&mut self) -> usize {
         let waiting = vec![Arc::new(self.current().clone())];
         self.subscribers.push(Subscriber {
@@ -157,12 +157,12 @@ impl Scenario {
         self.subscribers.len() - 1
     }
 
-    /// Whether anything waits for any subscriber.
+    /// Whether any subscriber has undelivered changes.
     pub(crate) fn has_news(&self) -> bool {
         self.subscribers.iter().any(|s| !s.waiting.is_empty())
     }
 
-    /// What is gone and was in everybody's last batch leaves.
+    /// Releases the ended entries that all subscribers have received.
     pub(crate) fn release(&mut self) {
         let everyone = self.subscribers.iter().map(|s| s.delivered).min();
         let applied = self.ledger.release(everyone.unwrap_or(0));
@@ -189,7 +189,7 @@ impl Scenario {
         self.tell(News::Requested { id: id(n), outcome });
     }
 
-    /// The pod of this executor, as it is known, or as it would be created.
+    /// The pod of this executor as in the ledger, or else as it would be created.
     pub(crate) fn pod(&self, n: u64) -> Pod {
         if let Some(pod) = self.entry(n).and_then(|entry| entry.pod()) {
             return Pod::clone(pod);
@@ -201,7 +201,7 @@ impl Scenario {
         pod
     }
 
-    /// The pod as it would be if it changed now.
+    /// The pod with the next resource version.
     pub(crate) fn changed(&mut self, mut pod: Pod) -> Pod {
         self.version += 1;
         pod.version = self.version.into();
@@ -212,7 +212,7 @@ impl Scenario {
         Sighting::Read(Arc::new(self.changed(pod)))
     }
 
-    /// The answer 201.
+    /// The outcome of a successful create (201).
     pub(crate) fn creation(&mut self, n: u64) -> Outcome {
         let pod = self.pod(n);
         Outcome::Created(self.newer(pod))
@@ -223,7 +223,7 @@ impl Scenario {
         self.requested(n, outcome);
     }
 
-    /// An event of the watch.
+    /// A watch event.
     pub(crate) fn see(&mut self, pod: Pod) {
         let pod = self.newer(pod);
         self.tell(News::Seen {
@@ -242,13 +242,13 @@ impl Scenario {
         self.see(pod);
     }
 
-    /// Its deletion has begun.
+    /// The pod's deletion has begun.
     pub(crate) fn terminates(&mut self, n: u64) {
         let pod = terminating(self.pod(n));
         self.see(pod);
     }
 
-    /// The DELETED event of a deletion.
+    /// The pod's DELETED event.
     pub(crate) fn goes(&mut self, n: u64) {
         let pod = terminating(self.pod(n));
         let pod = self.newer(pod);

@@ -84,7 +84,7 @@ pub(super) fn exit_after(report: FatalReport) -> Exit {
                 ),
                 Kind::Credentials => (
                     Exit::Rights,
-                    "look at the kubeconfig's user, or at the pod's service account",
+                    "check the kubeconfig's user, or the pod's service account",
                 ),
                 Kind::Namespace => (
                     Exit::Configuration,

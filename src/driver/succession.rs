@@ -313,7 +313,7 @@ impl Retries<'_> {
             )),
             Kind::Credentials => Some((
                 Exit::Rights,
-                "look at the kubeconfig's user, or at the pod's service account",
+                "check the kubeconfig's user, or the pod's service account",
             )),
             Kind::NamespaceMissing | Kind::NamespaceTerminating => Some((
                 Exit::Configuration,

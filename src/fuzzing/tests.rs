@@ -1,4 +1,5 @@
-//! Recorded examples, as they are and damaged. The fuzzer damages them for longer (scripts/fuzz).
+//! Tests the properties with recorded examples and mutations of them. The fuzzer mutates them for
+//! longer (scripts/fuzz).
 
 use std::path::Path;
 
@@ -6,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// The examples of a target, by its name.
+/// The examples of a target.
 fn examples(target: &str) -> Vec<Vec<u8>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut found = Vec::new();
@@ -24,18 +25,18 @@ fn examples(target: &str) -> Vec<Vec<u8>> {
     found
 }
 
-/// What becomes of an example.
+/// A mutation of an example.
 #[derive(Debug, Clone)]
 enum Damage {
-    /// Bytes are left out.
+    /// Removes bytes.
     Cut(usize, usize),
-    /// Other bytes come in.
+    /// Inserts bytes.
     Insert(usize, Vec<u8>),
-    /// A part of it is there twice.
+    /// Repeats a part of the example.
     Repeat(usize, usize, usize),
-    /// A part of another example comes in.
+    /// Inserts a part of another example.
     Splice(usize, usize, usize, usize),
-    /// A byte is another.
+    /// Changes a byte.
     Change(usize, u8),
 }
 
@@ -103,7 +104,7 @@ fn damaged(examples: &[Vec<u8>], which: usize, damages: &[Damage]) -> Vec<u8> {
     data
 }
 
-/// Holds of all examples, and of so many damaged ones.
+/// Asserts a property of all examples, and of this many mutations.
 fn holds(target: &str, cases: u32, property: fn(&[u8])) {
     let examples = examples(target);
     for example in &examples {
@@ -115,7 +116,7 @@ fn holds(target: &str, cases: u32, property: fn(&[u8])) {
     });
     let outcome = runner.run(&(any::<usize>(), damages()), |(which, damages)| {
         let data = damaged(&examples, which, &damages);
-        // Shown as it is fed to the fuzzer.
+        // Shown in the form in which it is given to the fuzzer.
         let shown = String::from_utf8_lossy(&data).into_owned();
         let held = std::panic::catch_unwind(|| property(&data));
         prop_assert!(held.is_ok(), "does not hold of:\n{shown}");

@@ -1,4 +1,4 @@
-//! What a test says nothing special about: a configuration from a text, calls about an application.
+//! Defaults for tests: a configuration from a text, and calls for an application.
 
 use std::time::Duration;
 
@@ -6,12 +6,11 @@ use crate::config::Config;
 use crate::kubernetes::pod_template::EXECUTOR_CONTAINER;
 use crate::kubernetes::{Calls, CallsSpec, Clients, LabelScheme};
 
-/// The configuration that this text is.
 pub(crate) fn config(text: &str) -> Config {
     Config::from_toml(text, "a.toml", [], &[]).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// What calls know of an application in the namespace `default`.
+/// The parameters of calls for an application in the namespace `default`.
 pub(crate) fn calls_spec() -> CallsSpec {
     CallsSpec {
         namespace: "default".to_owned(),
@@ -24,7 +23,6 @@ pub(crate) fn calls_spec() -> CallsSpec {
     }
 }
 
-/// Calls about that application.
 pub(crate) fn calls_to(clients: Clients) -> Calls {
     Calls::new(clients, calls_spec())
 }

@@ -1,4 +1,4 @@
-//! A driver's backend for tests, and how executors speak to it.
+//! A driver's backend for tests, and the messages of executors to it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::clock::Clock;
 use crate::kubernetes::pod_template::TemplateError;
 use crate::model::{AppId, Incarnation};
 
-/// With the usual times; nobody has to register.
+/// Sessions with the default times; registration is optional.
 pub(crate) fn speaking() -> sessions::Wiring {
     sessions::Wiring {
         registry: registry::Settings {
@@ -41,7 +41,7 @@ pub(crate) fn speaking() -> sessions::Wiring {
     }
 }
 
-/// Takes what a record keeper would keep, and what would end the driver.
+/// Accepts the messages to the record keeper, and the one that ends the driver.
 struct Keeper;
 
 impl Actor for Keeper {
@@ -74,7 +74,7 @@ impl Handler<Stop> for Keeper {
     fn handle(&mut self, _: Stop, _: &mut Self::Context) {}
 }
 
-/// When subscribers of a test's store are told.
+/// When batches are delivered to the subscribers of a test's store.
 pub(crate) const TIMING: Timing = Timing {
     interval: Duration::from_secs(1),
     quiet_latency: Duration::from_millis(10),
@@ -82,7 +82,7 @@ pub(crate) const TIMING: Timing = Timing {
     max_buffered: 1_000,
 };
 
-/// A store of this ledger, which begins no lists and whose rounds nobody counts.
+/// A store of this ledger, without a source of lists and without metrics.
 pub(crate) fn store(ledger: Ledger, clock: Clock) -> Addr<SnapshotStore> {
     let (watch, meter) = (None, None);
     let wiring = snapshot_store::Wiring {
@@ -94,7 +94,8 @@ pub(crate) fn store(ledger: Ledger, clock: Clock) -> Addr<SnapshotStore> {
     SnapshotStore::new(wiring).start()
 }
 
-/// A DriverBackend over a store, with the usual times; nothing scales or rolls by itself, and nobody keeps anything.
+/// A DriverBackend over a store, with the default times, without autoscaling and rolling
+/// replacement, and without persistence.
 pub(crate) fn backend(
     store: &Addr<SnapshotStore>,
     clock: Clock,

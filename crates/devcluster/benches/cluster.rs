@@ -1,8 +1,10 @@
-//! What a request costs the embedded cluster with 10,000 pods, without a network: from the request to the whole answer.
+//! Benchmark of the embedded cluster's requests with 10,000 pods, without a network: from the
+//! request to the complete answer.
 //!
-//! The store's task runs on the same thread, so the time is all the CPU that is spent on it. `create` and `delete` are
-//! each timed alone. `event_to_10_watchers` is a status patch and what ten watchers then read of it, `status_patch` the patch alone;
-//! what lies between the two is the watchers' part, and hardly grows with them, since an event is encoded once.
+//! The store's task runs on the same thread, so the time is the total CPU time. `create` and
+//! `delete` are timed separately. `event_to_10_watchers` is a status patch and what ten watchers
+//! then read of it, `status_patch` the patch alone. The difference is the cost of the watchers,
+//! which hardly grows with their number, because an event is encoded only once.
 #![allow(missing_docs, reason = "criterion's macros define what needs none")]
 #![allow(clippy::unwrap_used, reason = "a benchmark that cannot go on ends")]
 
@@ -92,7 +94,7 @@ impl Cluster {
         self.call(Method::DELETE, &format!("{PATH}/{name}"), None);
     }
 
-    /// Another address for one pod after the other.
+    /// Patches the status of the next pod with a new address.
     fn patch_status(&mut self) {
         self.written += 1;
         let n = self.written;

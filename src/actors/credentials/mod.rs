@@ -1,4 +1,4 @@
-//! Credentials: where the API server does not accept the driver's any more, they are read anew, once (spec A-22).
+//! Credentials: reloads the driver's credentials once when the API server refuses them (spec A-22).
 
 pub mod standing;
 
@@ -11,7 +11,7 @@ use crate::telemetry::millis;
 
 use standing::{Heard, Standing, Step};
 
-/// Sees to it that the driver's credentials are those that there are.
+/// Tracks whether the API server accepts the driver's credentials.
 pub struct Credentials {
     standing: Standing,
     calls: Calls,
@@ -19,7 +19,7 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// They are believed to be good.
+    /// Starts with credentials that are assumed to be valid.
     pub fn new(calls: Calls, clock: Clock) -> Self {
         Self {
             standing: Standing::default(),
@@ -50,20 +50,20 @@ impl Handler<CallMade> for Credentials {
                 actix::AsyncContext::spawn(ctx, renewed.into_actor(self).map(|renewed, this, _| {
                     match renewed {
                         Ok(true) => tracing::info!(
-                            "the API server does not accept the driver's credentials: they were read anew"
+                            "the API server refused the driver's credentials: they were reloaded"
                         ),
                         Ok(false) => {}
                         Err(error) => tracing::warn!(
                             %error,
-                            "the API server does not accept the driver's credentials, and they cannot be read anew"
+                            "the API server refused the driver's credentials, and they could not be reloaded"
                         ),
                     }
                     this.standing.renewed(this.clock.now().tick);
                 }));
             }
             Some(Step::SayRefused) => tracing::warn!(
-                hint = "look at the kubeconfig's user, or at the pod's service account",
-                "the API server does not accept the driver's credentials, though they were read anew: degraded"
+                hint = "check the kubeconfig's user, or the pod's service account",
+                "the API server refuses the driver's credentials even after reloading: degraded"
             ),
             Some(Step::SayAccepted(after)) => tracing::info!(
                 duration_ms = millis(after),

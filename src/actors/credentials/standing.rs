@@ -1,56 +1,55 @@
-//! How the driver's credentials stand: pure (spec A-22).
+//! The state of the driver's credentials: pure (spec A-22).
 
 use std::time::Duration;
 
 use crate::model::Tick;
 
-/// What an answer says of the credentials that a call was made with.
+/// What a call's answer shows about the credentials that it was made with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heard {
-    /// They are good, whatever else was wrong.
+    /// They are valid, even if the call failed for another reason.
     Accepted,
     /// 401.
     Refused,
 }
 
-/// What is done about it.
+/// What must be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// They are read anew.
+    /// Reload the credentials.
     Renew,
-    /// That did not help, which is said.
+    /// Log that the reloaded credentials are refused too.
     SayRefused,
-    /// They are accepted again, after so long.
+    /// Log that the credentials are accepted again, after this time.
     SayAccepted(Duration),
 }
 
-/// How they stand.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// They are accepted, as far as is known.
+    /// Accepted, as far as is known.
     #[default]
     Good,
-    /// They are being read anew.
+    /// Being reloaded.
     Renewing {
-        /// Since when they were refused.
+        /// When they were first refused.
         since: Tick,
     },
-    /// They were read anew.
+    /// Reloaded, and not yet tried.
     Renewed {
-        /// Since when they were refused.
+        /// When they were first refused.
         since: Tick,
-        /// When they were read: an answer to a call that was made before says nothing of them.
+        /// When they were reloaded. Answers to earlier calls say nothing about them.
         at: Tick,
     },
-    /// They are refused all the same; what is there is read by the client itself from now on.
+    /// Refused after reloading. From now on only the client itself reloads them.
     Refused {
-        /// Since when.
+        /// When they were first refused.
         since: Tick,
     },
 }
 
 impl Standing {
-    /// A call that took so long was answered now.
+    /// Processes the answer to a call that took `took`.
     pub fn heard(&mut self, heard: Heard, took: Duration, now: Tick) -> Option<Step> {
         match (*self, heard) {
             (Self::Good, Heard::Refused) => {
@@ -75,7 +74,7 @@ impl Standing {
         }
     }
 
-    /// They were read anew, or cannot be.
+    /// The credentials were reloaded, or could not be.
     pub fn renewed(&mut self, now: Tick) {
         if let Self::Renewing { since } = *self {
             *self = Self::Renewed { since, at: now };

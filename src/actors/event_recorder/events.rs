@@ -1,4 +1,4 @@
-//! Which events are written, and how: pure (spec O-45).
+//! Decides which Kubernetes Events are recorded, and builds them: pure (spec O-45).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -8,41 +8,42 @@ use serde_json::{Value, json};
 use crate::kubernetes::calls::Reference;
 use crate::model::{Now, Tick};
 
-/// So many wait at most: what is said of each profile and kind of trouble once is more than anybody reads.
+/// The most notes that may wait to be recorded. There is at most one for each profile and kind of
+/// problem.
 const MOST_WAITING: usize = 16;
 
-/// Of the same thing an event is written this often at most.
+/// The least interval between events about the same problem.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// So many things are remembered, so that what comes again is counted on the event that there is.
+/// The most events that are remembered, so that repetitions are counted on the existing event.
 const MOST_KNOWN: usize = 64;
 
-/// A note is not longer than Kubernetes takes.
+/// The longest message, below the limit of Kubernetes.
 const LONGEST_NOTE: usize = 1_000;
 
-/// Something to be announced.
+/// A note to be recorded as a Kubernetes Event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// In one word, as events have it: `QuotaExceeded`.
+    /// The event's reason in CamelCase: `QuotaExceeded`.
     pub reason: &'static str,
-    /// What it is about, beside the driver: a profile, or nothing.
+    /// The profile that it is about; empty: the driver.
     pub about: String,
-    /// For people.
+    /// The human-readable message.
     pub text: String,
-    /// Whether it is trouble, or the end of it.
+    /// Whether it is a problem, rather than the end of one.
     pub warning: bool,
 }
 
-/// A call to be made.
+/// A call to the API server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Call {
-    /// Make this event.
+    /// Create this event.
     Create(Value),
-    /// Change the event of this name: it has happened again.
+    /// Patch the event with this name, because it was repeated.
     Update(String, Value),
 }
 
-/// Events about one pod.
+/// The events about one pod.
 #[derive(Debug)]
 pub struct Events {
     pod: Reference,
@@ -61,7 +62,8 @@ struct Known {
 }
 
 impl Events {
-    /// About this pod; `instance` tells this start of the driver from any other.
+    /// Events about this pod. `instance` distinguishes this process from earlier ones of the
+    /// driver.
     pub fn new(pod: Reference, namespace: String, instance: String) -> Self {
         Self {
             pod,
@@ -73,10 +75,11 @@ impl Events {
         }
     }
 
-    /// Takes a note in.
+    /// Adds a note to the queue.
     ///
     /// # Errors
-    /// With the note, where it comes too often or there is no room.
+    ///
+    /// Returns the note if it is repeated too soon, or if the queue is full.
     pub fn add(&mut self, note: Note, now: Tick) -> Result<(), Note> {
         let key = (note.reason, note.about.clone());
         let lately = (self.known.get(&key)).is_some_and(|known| now.since(known.last) < AGAIN);
@@ -89,7 +92,7 @@ impl Events {
         Ok(())
     }
 
-    /// The next call.
+    /// The next call to make.
     pub fn next(&mut self, now: Now) -> Option<Call> {
         let note = self.waiting.pop_front()?;
         let text: String = note.text.chars().take(LONGEST_NOTE).collect();
@@ -231,7 +234,7 @@ mod tests {
         let Some(Call::Create(event)) = events.next(now(9_999)) else {
             panic!("{events:?}")
         };
-        // Kubernetes counts characters of the message, and takes 1024.
+        // Kubernetes counts the message's characters, and allows 1024.
         assert_eq!(
             event["message"].as_str().unwrap().chars().count(),
             LONGEST_NOTE

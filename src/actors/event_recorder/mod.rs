@@ -1,7 +1,9 @@
-//! Announcer: Kubernetes Events on the driver's pod, for what an operator would look for there (spec O-45).
+//! EventRecorder: records Kubernetes Events on the driver's pod, for conditions that an operator
+//! would look for there (spec O-45).
 //!
-//! It is never in anybody's way: what finds no room, comes too often or is not taken by the server is dropped with a line
-//! at debug, and the log says all of it in any case.
+//! It never blocks other actors. Notes that find no room, are repeated too soon, or are refused by
+//! the server are dropped and logged at debug level; the log contains all of the information
+//! anyway.
 
 pub mod events;
 
@@ -14,20 +16,19 @@ use crate::kubernetes::Calls;
 
 use events::{Call, Events, Note};
 
-/// From one call to the next.
+/// The interval between calls.
 const SPACING: Duration = Duration::from_secs(1);
 
-/// Something that lasts has happened.
+/// Records an event about a lasting condition.
 #[derive(Debug, Clone, PartialEq, Eq, Message)]
 #[rtype(result = "()")]
 pub struct RecordEvent(pub Note);
 
-/// Writes events about the driver's pod.
 pub struct EventRecorder {
     events: Events,
     calls: Calls,
     clock: Clock,
-    /// A call is under way, or one was a moment ago.
+    /// Whether a call is in flight, or was made less than [`SPACING`] ago.
     busy: bool,
 }
 
@@ -37,7 +38,6 @@ pub struct EventRecorder {
 struct Next;
 
 impl EventRecorder {
-    /// With nothing announced yet.
     pub fn new(events: Events, calls: Calls, clock: Clock) -> Self {
         Self {
             events,
@@ -65,7 +65,7 @@ impl EventRecorder {
         ctx.spawn(made.into_actor(self).map(|answer, _, ctx| {
             if let Err(failure) = answer {
                 let error = &failure.message;
-                tracing::debug!(%error, "an event about the driver's pod was not taken");
+                tracing::debug!(%error, "an event about the driver's pod could not be recorded");
             }
             ctx.notify_later(Next, SPACING);
         }));

@@ -1,4 +1,4 @@
-//! The numbers, by Prometheus' rules for names and units.
+//! The metrics, named by the conventions of Prometheus.
 
 use std::fmt;
 use std::time::Duration;
@@ -18,17 +18,17 @@ use crate::actors::snapshot_store::messages::{Measures, RoundMade, Subscriber};
 use crate::kubernetes::calls::CallMade;
 use crate::model::{AppId, Incarnation, LossClass, ProfileName, Snapshot, Tick};
 
-/// Seconds that a call may take.
+/// Buckets for the duration of calls, in seconds.
 const CALL_SECONDS: [f64; 11] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5, 10.0,
 ];
 
-/// Seconds that an executor may take from being asked for to running.
+/// Buckets for the time from an executor's request to its running, in seconds.
 const START_SECONDS: [f64; 11] = [
     0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 180.0, 600.0,
 ];
 
-/// Seconds that a round may take.
+/// Buckets for the duration of rounds, in seconds.
 const ROUND_SECONDS: [f64; 9] = [
     0.000_1, 0.000_25, 0.001, 0.002_5, 0.01, 0.025, 0.1, 0.25, 1.0,
 ];
@@ -94,7 +94,7 @@ struct OfRefusal {
     code: String,
 }
 
-/// A metric of whatever kind, for the table of all of them.
+/// A metric of any kind, for the table of metrics.
 #[derive(Debug)]
 struct Boxed(Box<dyn Metric>);
 
@@ -108,10 +108,10 @@ impl EncodeMetric for Boxed {
     }
 }
 
-/// A line of the table: a metric's name without the prefix, what it is, in which unit, and where it is counted.
+/// A row of the table of metrics: the name without the prefix, the help, the unit, and the metric.
 type Line = (&'static str, &'static str, Option<Unit>, Box<dyn Metric>);
 
-/// Every number there is.
+/// All metrics of the driver.
 pub struct Families {
     registry: Registry,
     targets: Family<OfProfile, Gauge>,
@@ -138,7 +138,7 @@ pub struct Families {
 }
 
 impl Families {
-    /// With nothing counted yet, for that start of that application's driver.
+    /// Metrics without any counts, for this application and incarnation.
     pub fn new(app: &AppId, incarnation: Incarnation) -> Self {
         let build = [
             ("version", env!("CARGO_PKG_VERSION").to_owned()),
@@ -181,7 +181,7 @@ impl Families {
         it
     }
 
-    /// Each but the build, which is no number.
+    /// All metrics except `build`, which has no value.
     fn table(&self) -> Vec<Line> {
         let lines = [self.of_executors(), self.of_work(), self.of_the_ledger()];
         lines.into_iter().flatten().collect()
@@ -210,31 +210,31 @@ impl Families {
             ),
             (
                 "executor_start",
-                "From the request for an executor to its running",
+                "Time from the request for an executor until it runs",
                 seconds(),
                 Box::new(self.starts.clone()),
             ),
             (
                 "executor_registration",
-                "From the request for an executor to its registration",
+                "Time from the request for an executor until it registers",
                 seconds(),
                 Box::new(self.registrations.clone()),
             ),
             (
                 "sessions",
-                "Sessions of executors, by how they are reached",
+                "Sessions of executors, by state",
                 None,
                 Box::new(self.sessions.clone()),
             ),
             (
                 "session_messages",
-                "What executors said, heartbeats among it",
+                "Messages from executors, including heartbeats",
                 None,
                 Box::new(self.messages.clone()),
             ),
             (
                 "session_messages_refused",
-                "What executors, or others, said and was not taken in",
+                "Messages to the sessions' endpoints that were refused",
                 None,
                 Box::new(self.refused.clone()),
             ),
@@ -246,19 +246,19 @@ impl Families {
         vec![
             (
                 "queue_depth",
-                "What waits to be done, or is under way",
+                "Work that is queued or in progress, by queue",
                 None,
                 Box::new(self.depths.clone()),
             ),
             (
                 "mailbox_wait",
-                "How long an actor's answer took to a message that it answers at once",
+                "How long an actor took to answer a message that needs no work",
                 seconds(),
                 Box::new(self.mailboxes.clone()),
             ),
             (
                 "api_calls",
-                "Calls to the API server, by what became of them",
+                "Calls to the API server, by outcome",
                 None,
                 Box::new(self.calls.clone()),
             ),
@@ -282,7 +282,7 @@ impl Families {
         vec![
             (
                 "orphans",
-                "Pods of this application that are nobody's, and are being deleted",
+                "Orphan pods of this application, which are being deleted",
                 None,
                 Box::new(self.orphans.clone()),
             ),
@@ -331,7 +331,7 @@ impl Families {
         ]
     }
 
-    /// An executor runs, so long after it was asked for.
+    /// An executor has started to run, this long after its request.
     pub fn started(&self, profile: &ProfileName, after: Duration) {
         let profile = profile.to_string();
         self.starts
@@ -339,7 +339,7 @@ impl Families {
             .observe(after.as_secs_f64());
     }
 
-    /// An executor has registered, so long after it was asked for.
+    /// An executor has registered, this long after its request.
     pub fn registered(&self, profile: &ProfileName, after: Duration) {
         let profile = profile.to_string();
         self.registrations
@@ -347,14 +347,14 @@ impl Families {
             .observe(after.as_secs_f64());
     }
 
-    /// An actor took so long for an answer that it need not think about.
+    /// An actor took this long to answer a message that needs no work.
     pub fn answered(&self, actor: &'static str, took: Duration) {
         self.mailboxes
             .get_or_create(&OfActor { actor })
             .observe(took.as_secs_f64());
     }
 
-    /// So much waits in these queues.
+    /// The depths of these queues.
     pub fn depths(&self, depths: &[(&'static str, usize)]) {
         for (queue, depth) in depths {
             let queue = OfQueue { queue };
@@ -362,7 +362,7 @@ impl Families {
         }
     }
 
-    /// How sessions stand.
+    /// The state of the sessions.
     pub fn sessions(&self, measures: &SessionMeasures) {
         for (state, number) in [
             ("connected", measures.connected),
@@ -393,7 +393,7 @@ impl Families {
         self.ended.get_or_create(&of).inc();
     }
 
-    /// A call is over.
+    /// A call has finished.
     pub fn called(&self, call: &CallMade) {
         let (verb, resource, outcome) = (call.verb, call.resource, call.outcome);
         self.calls
@@ -423,7 +423,7 @@ impl Families {
             .observe(round.took.as_secs_f64());
     }
 
-    /// What the store remembers, and when it last heard.
+    /// The size of the store, and when it last received something.
     pub fn measure(&self, measures: &Measures, now: Tick) {
         self.waiting.set(whole(measures.waiting));
         for (gauge, at) in [
@@ -436,7 +436,7 @@ impl Families {
         }
     }
 
-    /// How things are now.
+    /// The state of the executors.
     pub fn show(&self, snapshot: &Snapshot, now: Tick) {
         for (profile, target) in &snapshot.targets {
             let of = |state| OfState {
@@ -471,7 +471,7 @@ impl Families {
         }
     }
 
-    /// All of it, as Prometheus reads it.
+    /// All metrics in the text format of Prometheus.
     pub fn text(&self) -> Result<String, fmt::Error> {
         let mut text = String::new();
         encode(&mut text, &self.registry)?;
@@ -479,7 +479,7 @@ impl Families {
     }
 }
 
-/// What somebody else counts, as one of our counters.
+/// Raises a counter to a total that is counted elsewhere.
 fn raise(counter: &Counter, total: u64) {
     counter.inc_by(total.saturating_sub(counter.get()));
 }

@@ -1,41 +1,42 @@
-//! What the meter is told and asked.
+//! The messages of Meter.
 
 use std::collections::BTreeMap;
 
 use actix::{Message, MessageResponse};
 
-/// All that was counted, as Prometheus reads it.
+/// Requests all metrics in the text format of Prometheus.
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "Result<String, std::fmt::Error>")]
 pub struct Scrape;
 
-/// How much waits to be done? By the time that the answer takes is seen how long a message waits in the actor's mailbox.
+/// Requests the depths of an actor's queues. The time until the answer shows how long messages wait
+/// in its mailbox.
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "Depths")]
 pub struct AskDepths;
 
-/// What waits to be done by an actor: the name of each of its queues, and how long that is.
+/// The name and depth of each queue of an actor.
 #[derive(Debug, Clone, PartialEq, Eq, Default, MessageResponse)]
 pub struct Depths(pub Vec<(&'static str, usize)>);
 
-/// How do sessions stand?
+/// Requests the state of the sessions.
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "SessionMeasures")]
 pub struct MeasureSessions;
 
-/// How sessions stand, and what was said over them since the start.
+/// The number of sessions by state, and the messages received since the start.
 #[derive(Debug, Clone, PartialEq, Eq, Default, MessageResponse)]
 pub struct SessionMeasures {
-    /// Sessions over a connection that is open.
+    /// Sessions with an open connection.
     pub connected: usize,
-    /// Sessions of executors that only ask.
+    /// Sessions of executors that use single requests.
     pub asking: usize,
-    /// Sessions whose connection is lost, and why is not known yet (spec B-14).
+    /// Sessions whose connection was lost for a reason that is not known yet (spec B-14).
     pub disabled: usize,
-    /// Connections over which nobody has registered.
+    /// Connections without a registration.
     pub unregistered: usize,
-    /// Messages, by their type.
+    /// The number of messages by type.
     pub heard: BTreeMap<&'static str, u64>,
-    /// Messages that were not taken in, by why.
+    /// The number of refused messages by code.
     pub refused: BTreeMap<String, u64>,
 }

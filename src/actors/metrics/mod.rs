@@ -1,7 +1,8 @@
-//! What Prometheus scrapes (spec O-41).
+//! Meter: collects the metrics and serves them to Prometheus (spec O-41).
 //!
-//! One actor owns every number: the store's batches tell it of executors, the calls tell it of themselves, and a scrape
-//! is a message like any other. So nothing is shared, and nothing is counted that nobody asks for but a few integers.
+//! One actor owns all metrics. Batches of the store inform it of executors, the calls report
+//! themselves, and a scrape is a message like any other. So no state is shared, and between scrapes
+//! only a few integers are counted.
 
 mod families;
 pub mod messages;
@@ -36,22 +37,22 @@ pub struct Meter {
     clock: Clock,
     timing: Timing,
     seen: Option<Snapshot>,
-    /// Actors with queues, by name.
+    /// The actors with queues, by name.
     queues: Vec<(&'static str, Recipient<AskDepths>)>,
     sessions: Recipient<MeasureSessions>,
 }
 
-/// What Meter is made of.
+/// What Meter is created from.
 pub struct Wiring {
     pub app: AppId,
     pub incarnation: Incarnation,
     pub store: Addr<SnapshotStore>,
     pub clock: Clock,
-    /// When batches come.
+    /// When batches are delivered.
     pub timing: Timing,
-    /// The actors whose queues each scrape measures, with the names that Prometheus shows for them.
+    /// The actors whose queues are measured at each scrape, with their names in the metrics.
     pub queues: Vec<(&'static str, Recipient<AskDepths>)>,
-    /// The actor that keeps the sessions with executors.
+    /// The actor with the executors' sessions.
     pub sessions: Recipient<MeasureSessions>,
 }
 
@@ -77,7 +78,7 @@ impl Meter {
         }
     }
 
-    /// Takes in a batch: O(changes).
+    /// Processes a batch in O(changes).
     fn round(&mut self, batch: &Batch) {
         let latest = batch.latest();
         let now = self.clock.now().tick;
@@ -87,7 +88,7 @@ impl Meter {
         if let Some(before) = &self.seen {
             for id in batch.changed_executors() {
                 let earlier = before.entry(id);
-                // How long one that was adopted took, this driver has not seen.
+                // This driver did not see how long an adopted executor took to start.
                 let Some(entry) = latest.entry(id).filter(|entry| !entry.adopted) else {
                     continue;
                 };
@@ -155,7 +156,7 @@ impl Handler<Scrape> for Meter {
             let now = this.clock.now().tick;
             let (measures, queues, sessions) = gathered;
             for (actor, (depths, took)) in queues {
-                // One that is gone is asked no more, for the driver ends.
+                // An actor that has stopped is skipped: the driver is ending.
                 if let Ok(Depths(depths)) = depths {
                     this.families.answered(actor, took);
                     this.families.depths(&depths);
@@ -164,7 +165,7 @@ impl Handler<Scrape> for Meter {
             if let Some(sessions) = sessions {
                 this.families.sessions(&sessions);
             }
-            // Where the store is gone the driver ends, and what was counted is still of use.
+            // If the store has stopped, the driver is ending; the counters are still useful.
             if let (Ok(measures), took) = measures {
                 this.families.answered("store", took);
                 this.families.measure(&measures, now);
@@ -177,13 +178,13 @@ impl Handler<Scrape> for Meter {
     }
 }
 
-/// An answer, or that there is none any more; and how long it took.
+/// An answer, or the error that the actor has stopped; and how long it took.
 type Answered<T> = (Result<T, MailboxError>, Duration);
 
-/// What an actor of this name answered.
+/// The name of an actor, and its answer.
 type AnsweredBy = (&'static str, Answered<Depths>);
 
-/// What others know, all of them asked at the same time.
+/// The measurements of other actors, requested concurrently.
 fn gather(
     store: &Addr<SnapshotStore>,
     queues: &[(&'static str, Recipient<AskDepths>)],
@@ -200,7 +201,7 @@ fn gather(
     async move { futures::join!(measures, queues, sessions) }
 }
 
-/// Asked now; with how long the answer takes.
+/// Starts measuring now; returns the answer and the time that it took.
 fn timed<T>(answer: impl Future<Output = T>) -> impl Future<Output = (T, Duration)> {
     let asked = Instant::now();
     async move {

@@ -12,7 +12,7 @@ fn families() -> Families {
     Families::new(&AppId::from("app-1"), Incarnation(3))
 }
 
-/// The value of a line.
+/// The value of the line that begins with this name.
 fn value(text: &str, name: &str) -> Option<f64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.trim().parse().ok()
@@ -81,7 +81,7 @@ fn ends_and_starts_are_counted_by_profile() {
     );
 }
 
-/// Every name that may stand before a brace in what Prometheus reads.
+/// All metric names that may appear in queries.
 fn names(text: &str) -> BTreeSet<String> {
     let kinds = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     kinds
@@ -117,7 +117,7 @@ fn the_dashboard_asks_for_nothing_that_is_not_counted_and_shows_all_that_is() {
         .collect();
     let there = names(&families().text().unwrap());
     assert!(asked.is_subset(&there), "{:?}", asked.difference(&there));
-    // Of a histogram its buckets are enough.
+    // The buckets of a histogram are enough.
     let shown = |name: &&String| !name.ends_with("_sum") && !name.ends_with("_count");
     let unseen: Vec<&String> = there
         .iter()

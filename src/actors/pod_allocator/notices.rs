@@ -87,7 +87,7 @@ fn hint(kind: Kind) -> &'static str {
         Kind::Rights => {
             "grant it, or run with an account that has it: see docs/kubernetes.md, \"Rights\""
         }
-        Kind::Credentials => "look at the kubeconfig's user, or at the pod's service account",
+        Kind::Credentials => "check the kubeconfig's user, or the pod's service account",
         Kind::Namespace => "create the namespace, or set cluster.namespace",
     }
 }

@@ -1,6 +1,7 @@
-//! GroupKeeper: the PodGroups that Volcano reads, one a profile whose executors come in gangs (spec A-82).
+//! GroupKeeper: maintains the PodGroups that Volcano reads, one for each profile that is a gang
+//! (spec A-82).
 //!
-//! Looked at now and then, made where they are missing, and set right where they say something else.
+//! It checks them periodically, creates missing ones and corrects others.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,10 +22,10 @@ use crate::kubernetes::{Calls, Failure, Kind};
 use crate::model::{PodUid, ProfileName};
 use boatswain_agent::backoff::Backoff;
 
-/// From one look at them to the next, where nothing is wrong.
+/// The interval between checks, if nothing is wrong.
 const LOOK_EVERY: Duration = Duration::from_secs(300);
 
-/// The record is waited for so long at a time.
+/// The interval between checks for the application record.
 const WAIT: Duration = Duration::from_secs(1);
 
 const TRIES: Backoff = Backoff {
@@ -32,7 +33,7 @@ const TRIES: Backoff = Backoff {
     max: Duration::from_secs(60),
 };
 
-/// Looks after the PodGroups.
+/// Maintains the PodGroups.
 pub struct GroupKeeper {
     calls: Calls,
     prefix: String,
@@ -42,18 +43,16 @@ pub struct GroupKeeper {
     failures: u32,
 }
 
-/// What is to be done about a PodGroup.
+/// What must be done about a PodGroup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Todo {
-    /// It is as it should be.
     Nothing,
-    /// Make it.
     Create(Value),
-    /// Change it, by a merge patch.
+    /// Apply this merge patch.
     Patch(Value),
 }
 
-/// What is to be done about a profile's PodGroup: pure.
+/// What must be done about a profile's PodGroup: pure.
 pub fn todo(
     prefix: &str,
     profile: &ProfileName,
@@ -80,23 +79,23 @@ pub fn todo(
     }
 }
 
-/// What a look came to.
+/// The result of a check.
 enum Looked {
-    /// All are as they should be.
+    /// All PodGroups are correct.
     InOrder,
-    /// The application record is not there at the moment.
+    /// The application record does not exist at the moment.
     TooEarly,
-    /// The cluster has no such kind.
+    /// The cluster does not have this kind.
     NotInstalled,
 }
 
-/// It is time to look.
+/// The next check is due.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct LookAgain;
 
 impl GroupKeeper {
-    /// PodGroups of at least so many executors of these profiles; of a profile with 0 there is none.
+    /// PodGroups with these minimum numbers of executors by profile. A profile with 0 gets none.
     pub fn new(
         calls: Calls,
         prefix: String,
@@ -119,13 +118,13 @@ impl GroupKeeper {
         let pause = match looked {
             Ok(Looked::InOrder) => {
                 if std::mem::take(&mut self.failures) > 0 {
-                    tracing::info!("recovered: the PodGroups are as Volcano needs them");
+                    tracing::info!("recovered: the PodGroups are correct");
                 }
                 LOOK_EVERY
             }
             Ok(Looked::TooEarly) => WAIT,
             Ok(Looked::NotInstalled) => self.failed(
-                "the cluster has no kind PodGroup of scheduling.volcano.sh",
+                "the cluster does not have the kind PodGroup of scheduling.volcano.sh",
                 "install Volcano (volcano.sh), or set scheduling.gang to another word",
             ),
             Err(failure) => {
@@ -139,14 +138,14 @@ impl GroupKeeper {
         ctx.notify_later(LookAgain, pause);
     }
 
-    /// Says so, once; how long it is waited.
+    /// Logs the first failure, and returns the delay until the next check.
     fn failed(&mut self, error: &str, hint: &str) -> Duration {
         self.failures += 1;
         if self.failures == 1 {
             tracing::warn!(
                 error,
                 hint,
-                "degraded: Volcano is not told of the gangs, and their executors may wait"
+                "degraded: the PodGroups for Volcano are out of date, and executors may stay pending"
             );
             if let Some(event_recorder) = &self.event_recorder {
                 event_recorder.do_send(RecordEvent(Note {
@@ -177,7 +176,7 @@ impl Handler<LookAgain> for GroupKeeper {
         let (prefix, least) = (self.prefix.clone(), self.least.clone());
         let look = async move {
             let snapshot = store.send(LookNow).await.ok();
-            // While the record is not there nothing may be owned by it (spec K-2).
+            // The PodGroups are owned by the record, so they wait for it (spec K-2).
             let record = snapshot
                 .filter(|look| look.0.adopted)
                 .and_then(|look| look.0.record);
