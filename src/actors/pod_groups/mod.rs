@@ -151,7 +151,7 @@ impl GroupKeeper {
                 event_recorder.do_send(RecordEvent(Note {
                     reason: "PodGroupMissing",
                     about: self.prefix.clone(),
-                    text: format!("Volcano is not told of the gangs: {error}: {hint}"),
+                    text: format!("The PodGroups for Volcano are out of date: {error}: {hint}"),
                     warning: true,
                 }));
             }
