@@ -36,7 +36,7 @@ fn a_mistake_in_the_file_exits_with_78_and_says_what_and_how_to_put_it_right() {
     assert_eq!(stdout, "");
     let expected = format!(
         "{path}:2:12: poll.interval: found \"often\"\n  \
-         allowed: a duration from 100ms to 1day, as \"30s\" or \"1h 30m\"\n"
+         allowed: a duration from 100ms to 1day, such as \"30s\" or \"1h 30m\"\n"
     );
     assert_eq!(stderr, expected);
 }
@@ -178,7 +178,7 @@ fn check_and_a_dry_run_show_what_becomes_of_a_template() {
         assert_eq!(output.status.code(), Some(78));
         let (_, told) = said(&output);
         assert!(
-            told.contains("spec.restartPolicy: that is boatswain's to say"),
+            told.contains("spec.restartPolicy: only boatswain may set this"),
             "{told}"
         );
     }

@@ -49,10 +49,10 @@ fn names(config: &Config, notes: &mut Notes) {
         notes.refuse(
             "app.name",
             format!(
-                "found {:?}, of which no pod's name can be made",
+                "found {:?}, from which no pod name can be derived",
                 config.app.name
             ),
-            "use at least one letter or digit of ASCII, or set executors.pod_name_prefix",
+            "use at least one ASCII letter or digit, or set executors.pod_name_prefix",
         );
     }
 }
@@ -143,7 +143,7 @@ fn api(config: &Config, notes: &mut Notes) {
         notes.refuse(
             "api.token_file",
             "missing, and api.listen is set",
-            "name a file: where there is none, it is made with a token in it",
+            "name a file: if it does not exist, it is created with a token",
         );
     }
 }
@@ -178,7 +178,7 @@ fn bounds(config: &Config, notes: &mut Notes) {
                         &keys[1]
                     },
                     format!("{key} is {found}, above max_executors, which is {most}"),
-                    format!("have {key} at most as large as max_executors"),
+                    format!("set {key} to at most max_executors"),
                 );
             }
         }
@@ -198,8 +198,8 @@ fn gangs(config: &Config, notes: &mut Notes) {
         if (1..least).contains(&wanted) && sound {
             notes.refuse(
                 &keys[0],
-                format!("executors is {wanted}, and with scheduling.gang min_executors, {least}, is the least"),
-                format!("ask for {least} or more, or for none; or lower min_executors"),
+                format!("executors is {wanted}, but with scheduling.gang it must be at least min_executors, {least}"),
+                format!("set it to {least} or more, or to 0; or lower min_executors"),
             );
         }
     }
@@ -210,7 +210,7 @@ fn gangs(config: &Config, notes: &mut Notes) {
     if config.profiles.values().all(|p| p.min_executors == 0) && notes.are_sound(&keys) {
         notes.refuse(
             "scheduling.gang",
-            "found on, and no profile says how many of it make a gang",
+            "found on, but no profile sets the size of its gang",
             "set profiles.NAME.min_executors, or remove it",
         );
     }
@@ -227,12 +227,12 @@ fn outlier(config: &Config, notes: &mut Notes) {
         notes.refuse(
             "roll.metric",
             "missing, and roll.policy is \"outlier\"",
-            "name what executors report under metrics in their heartbeats, as \"gc_ms\"",
+            "name a metric of the executors' heartbeats, such as \"gc_ms\"",
         );
     } else if wanted && config.backend.sessions.listen.is_none() {
         notes.refuse(
             "roll.policy",
-            "found \"outlier\", and without backend.listen nobody reports anything",
+            "found \"outlier\", but without backend.listen executors cannot report metrics",
             "set backend.listen, or choose another policy",
         );
     }
@@ -247,7 +247,7 @@ fn sessions(config: &Config, notes: &mut Notes) {
         if required && listens && notes.are_sound(&["backend.registration"]) {
             notes.refuse(
                 "backend.registration",
-                "found \"required\", and backend.listen is not set, so nobody can register",
+                "found \"required\", and backend.listen is not set, so executors cannot register",
                 "set backend.listen, or remove it",
             );
         }
@@ -258,8 +258,8 @@ fn sessions(config: &Config, notes: &mut Notes) {
     if anywhere && notes.are_sound(&["backend.url"]) {
         notes.refuse(
             "backend.url",
-            "missing, and backend.listen is no address that others could call",
-            "say where executors reach this driver, as \"http://driver.jobs:7078\"",
+            "missing, and backend.listen is not an address that other machines can reach",
+            "say where executors reach this driver, such as \"http://driver.jobs:7078\"",
         );
     }
     let keys = ["backend.auth", "backend.key_file", "cluster.mode"];
@@ -269,7 +269,7 @@ fn sessions(config: &Config, notes: &mut Notes) {
         notes.refuse(
             "backend.key_file",
             "missing, and derived tokens have to outlast this process",
-            "name a file: where there is none, it is made with a key in it",
+            "name a file: if it does not exist, it is created with a key",
         );
     }
     let keys = ["backend.heartbeat_timeout", "backend.heartbeat_interval"];
@@ -291,7 +291,7 @@ fn claims(config: &Config, notes: &mut Notes) {
         notes.refuse(
             "claims.wait",
             "found true, and claims.reuse is false: there is nothing to wait for",
-            "have them reused, or remove it",
+            "set claims.reuse = true, or remove it",
         );
     }
     let prefix = config.pod_name_prefix();
@@ -330,14 +330,12 @@ fn service(config: &Config, notes: &mut Notes) {
     let found = match (config.cluster.mode, sessions.listen) {
         (ClusterMode::Embedded, _) => "found, and the embedded cluster has no names for Services",
         (_, None) => "found, and without backend.listen there is nothing for a Service to lead to",
-        (_, Some(address)) if address.port() == 0 => {
-            "found, and backend.listen has no port that is known beforehand"
-        }
+        (_, Some(address)) if address.port() == 0 => "found, and backend.listen has no fixed port",
         (_, Some(address)) if address.ip().is_loopback() => {
             "found, and backend.listen is an address that only this machine can reach"
         }
         _ => return,
     };
-    let fix = "set backend.listen, as \"0.0.0.0:7078\", or remove it";
+    let fix = "set backend.listen, such as \"0.0.0.0:7078\", or remove it";
     notes.refuse("backend.service_selector", found, fix);
 }

@@ -102,18 +102,18 @@ pub(super) const MOUNT_PATH: Text = Text {
             && !path.contains([':', '\0'])
             && path.split('/').all(|part| part != "..")
     },
-    allowed: "a path in the container, as \"/data\"",
+    allowed: "a path in the container, such as \"/data\"",
 };
 
 impl Claim {
     pub(super) fn read(s: &mut Section<'_>) -> Option<Self> {
         let name = Text {
             rule: |name| is_dns_label(name, 63),
-            allowed: "lowercase letters, digits and inner dashes, as \"data\"",
+            allowed: "lowercase letters, digits and inner dashes, such as \"data\"",
         };
         let class = Text {
             rule: is_dns_subdomain,
-            allowed: "a storage class's name, as \"fast\"",
+            allowed: "a storage class's name, such as \"fast\"",
         };
         let (name, mount_path) = (s.option("name", name), s.option("mount_path", MOUNT_PATH));
         let size = s.option("size", Amount::STORAGE);
@@ -124,17 +124,17 @@ impl Claim {
             (
                 "name",
                 name.is_none(),
-                "name the volume, as name = \"data\"",
+                "name the volume, such as name = \"data\"",
             ),
             (
                 "mount_path",
                 mount_path.is_none(),
-                "say where it is mounted, as mount_path = \"/data\"",
+                "set where it is mounted, such as mount_path = \"/data\"",
             ),
             (
                 "size",
                 size.is_none(),
-                "say how large it is, as size = \"10Gi\"",
+                "set its size, such as size = \"10Gi\"",
             ),
         ] {
             if is_missing && !s.is_set(key) {
@@ -165,14 +165,14 @@ impl Claim {
             let earlier = claims.get(..n).unwrap_or_default();
             if earlier.iter().any(|other| other.name == claim.name) {
                 let found = format!("two have the name {:?}", claim.name);
-                s.refuse("claims", found, "give each a name of its own");
+                s.refuse("claims", found, "give each a unique name");
             }
             if earlier
                 .iter()
                 .any(|other| other.mount_path == claim.mount_path)
             {
                 let found = format!("two are mounted at {:?}", claim.mount_path);
-                s.refuse("claims", found, "mount each at a path of its own");
+                s.refuse("claims", found, "mount each at a different path");
             }
         }
     }

@@ -149,8 +149,8 @@ impl Override {
             return Some(Err(bad_override(
                 name,
                 raw,
-                "an override that names no key",
-                "write BOATSWAIN__SECTION__KEY, as BOATSWAIN__POLL__INTERVAL",
+                "the override names no key",
+                "write BOATSWAIN__SECTION__KEY, such as BOATSWAIN__POLL__INTERVAL",
             )));
         }
         Some(Ok(Self {
@@ -172,7 +172,7 @@ impl Override {
             return refuse("no `=` in it");
         };
         let Some(path) = dotted(key) else {
-            return refuse("an override that names no key");
+            return refuse("the override names no key");
         };
         Ok(Self {
             name: format!("--set {key}"),

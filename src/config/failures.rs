@@ -72,7 +72,7 @@ impl FailureRule {
     fn read(s: &mut Section<'_>) -> Option<Self> {
         let condition = Text {
             rule: is_label_key,
-            allowed: "the type of a pod's condition, as DisruptionTarget",
+            allowed: "the type of a pod's condition, such as DisruptionTarget",
         };
         let codes = s.list("exit_codes", Count(0..=255)).into_iter();
         let rule = Self {
@@ -83,12 +83,12 @@ impl FailureRule {
         };
         if rule.exit_codes.is_empty() && rule.classes.is_empty() && rule.conditions.is_empty() {
             let fix = "name exit_codes, classes or conditions";
-            s.refuse_whole("a rule that would match every end", fix);
+            s.refuse_whole("the rule would match every end", fix);
             return None;
         }
         if !s.is_set("action") {
             let fix = "say action = \"ignore\", \"count\" or \"stop\"";
-            s.refuse_whole("a rule that does not say what it does", fix);
+            s.refuse_whole("the rule has no action", fix);
             return None;
         }
         Some(rule)

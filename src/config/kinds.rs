@@ -126,7 +126,7 @@ impl Kind for Thousandths {
     }
     fn allowed(&self) -> String {
         let (least, most) = (self.show(self.0.start()), self.show(self.0.end()));
-        format!("a number from {least} to {most}, with up to three places behind the point")
+        format!("a number from {least} to {most}, with up to three decimal places")
     }
     fn show(&self, value: &u32) -> String {
         let text = format!("{}.{:03}", value / 1_000, value % 1_000);
@@ -182,7 +182,7 @@ impl Kind for Span {
         };
         let least = humantime::format_duration(self.least);
         let most = humantime::format_duration(self.most);
-        format!("a duration{whole} from {least} to {most}, as \"30s\" or \"1h 30m\"")
+        format!("a duration{whole} from {least} to {most}, such as \"30s\" or \"1h 30m\"")
     }
     fn show(&self, value: &Duration) -> String {
         format!("\"{}\"", humantime::format_duration(*value))
@@ -252,7 +252,7 @@ impl Kind for Loopback {
         address.ip().is_loopback().then_some(address)
     }
     fn allowed(&self) -> String {
-        "an address that only this machine can reach, as \"127.0.0.1:7117\"".to_owned()
+        "an address that only this machine can reach, such as \"127.0.0.1:7117\"".to_owned()
     }
     fn show(&self, value: &SocketAddr) -> String {
         format!("\"{value}\"")
@@ -268,7 +268,7 @@ impl Kind for Address {
         Text::SOME.read(value)?.parse().ok()
     }
     fn allowed(&self) -> String {
-        "an address of this machine with a port, as \"0.0.0.0:7078\"".to_owned()
+        "an address of this machine with a port, such as \"0.0.0.0:7078\"".to_owned()
     }
     fn show(&self, value: &SocketAddr) -> String {
         format!("\"{value}\"")
@@ -313,21 +313,21 @@ impl Amount {
     pub const CPU: Self = Self {
         step: 1_000_000,
         least: 1_000_000,
-        allowed: "cores as Kubernetes writes them, as \"500m\" or \"2\", in steps of 1m",
+        allowed: "cores as Kubernetes writes them, such as \"500m\" or \"2\", in steps of 1m",
         hint: "half a core is \"500m\"",
     };
     /// Bytes. At least a mebibyte: with less, the unit was probably forgotten.
     pub const MEMORY: Self = Self {
         step: 1_000_000_000,
         least: (1 << 20) * 1_000_000_000,
-        allowed: "bytes as Kubernetes writes them, as \"512Mi\" or \"2Gi\", at least 1Mi",
+        allowed: "bytes as Kubernetes writes them, such as \"512Mi\" or \"2Gi\", at least 1Mi",
         hint: "mebibytes are \"Mi\", gibibytes \"Gi\"",
     };
     /// Bytes.
     pub const DISK: Self = Self {
         step: 1_000_000_000,
         least: 1_000_000_000,
-        allowed: "bytes as Kubernetes writes them, as \"10Gi\"",
+        allowed: "bytes as Kubernetes writes them, such as \"10Gi\"",
         hint: "gibibytes are \"Gi\"",
     };
     /// Indivisible devices, at least one.
@@ -335,14 +335,14 @@ impl Amount {
         step: 1_000_000_000,
         least: 1_000_000_000,
         allowed: "a whole number, at least 1, or an amount as Kubernetes writes it",
-        hint: "devices cannot be shared in parts",
+        hint: "devices cannot be divided",
     };
 }
 
 impl Amount {
     /// Bytes.
     pub const STORAGE: Self = Self {
-        allowed: "bytes as Kubernetes writes them, as \"512Mi\" or \"10Gi\", at least 1Mi",
+        allowed: "bytes as Kubernetes writes them, such as \"512Mi\" or \"10Gi\", at least 1Mi",
         ..Self::MEMORY
     };
 }

@@ -153,7 +153,7 @@ impl Config {
             }],
         };
         let bytes = std::fs::read(path).map_err(|error| {
-            let fix = "name a readable file with --config, as config/local.toml";
+            let fix = "name a readable file with --config, such as config/local.toml";
             refuse(format!("cannot be read: {error}"), fix)
         })?;
         let text = String::from_utf8(bytes)

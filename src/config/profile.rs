@@ -181,7 +181,7 @@ const IMAGE: Text = Text {
     rule: |image| {
         !image.is_empty() && !image.contains(|c: char| c.is_whitespace() || c.is_control())
     },
-    allowed: "an image, as \"registry.example/engine:1.2\"",
+    allowed: "an image, such as \"registry.example/engine:1.2\"",
 };
 
 const LABEL_VALUE: Text = Text {
@@ -191,7 +191,7 @@ const LABEL_VALUE: Text = Text {
 
 const OBJECT: Text = Text {
     rule: is_dns_subdomain,
-    allowed: "a name as Kubernetes has them: lowercase letters, digits, inner dashes and dots",
+    allowed: "a Kubernetes name: lowercase letters, digits, inner dashes and dots",
 };
 
 const CONTAINER: Text = Text {
@@ -201,7 +201,7 @@ const CONTAINER: Text = Text {
 
 const QUALIFIED: Text = Text {
     rule: is_label_key,
-    allowed: "a name, as example.com/quota-checked",
+    allowed: "a name, such as example.com/quota-checked",
 };
 
 /// Which keys a table may have, and how they are described to people.
@@ -209,7 +209,7 @@ type KeyRule = (fn(&str) -> bool, &'static str);
 
 const LABEL_KEY: KeyRule = (
     is_label_key,
-    "a label's key, as disktype or kubernetes.io/arch",
+    "a label's key, such as disktype or kubernetes.io/arch",
 );
 
 const ENV_NAME: KeyRule = (
@@ -220,7 +220,7 @@ const ENV_NAME: KeyRule = (
 
 const RESOURCE: KeyRule = (
     |name| is_label_key(name) && !KEYS_OF_THEIR_OWN.contains(&name),
-    "the name of a resource, as nvidia.com/gpu; cpu, memory and ephemeral-storage have keys of their own",
+    "the name of a resource, such as nvidia.com/gpu; cpu, memory and ephemeral-storage have keys of their own",
 );
 
 impl Profile {
@@ -330,7 +330,7 @@ impl Profile {
             && asked > limit.bytes()
         {
             let found = format!(
-                "found {base}, with what comes on top {asked} bytes, above memory_limit, which is {limit}"
+                "found {base}, with the overhead {asked} bytes, above memory_limit, which is {limit}"
             );
             let fix = "ask for less, lower memory_overhead_factor or memory_overhead_min, or raise memory_limit";
             s.refuse("memory", found, fix);

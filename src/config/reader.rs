@@ -168,7 +168,7 @@ impl<'n> Section<'n> {
         key: &'static str,
         read: impl Fn(&mut Section<'_>) -> Option<T>,
     ) -> Vec<T> {
-        let allowed = "a list of sections, as [[…]] or [{ … }]";
+        let allowed = "a list of sections, such as [[…]] or [{ … }]";
         self.know(key, Some("[]".to_owned()));
         let Some(node) = self.take(key) else {
             self.show(key, Some("[]".to_owned()));
@@ -227,9 +227,9 @@ impl<'n> Section<'n> {
                     origin: item.origin,
                     key: path,
                     found:
-                        "a secret, which everyone on this machine can read in the list of processes"
+                        "a secret, which every user of this machine can read in the list of processes"
                             .to_owned(),
-                    fix: "write it into the file, or give it by the environment".to_owned(),
+                    fix: "write it into the file, or set it in the environment".to_owned(),
                 });
             } else if !name.0(&entry) {
                 self.notes.mistakes.push(Mistake {
@@ -314,7 +314,7 @@ impl<'n> Section<'n> {
     fn wrong(&mut self, path: String, node: &Node, allowed: &str, hint: Option<String>) {
         let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
         let found = if is_secret(&path) {
-            "found something else, which is not shown".to_owned()
+            "found another value, which is not shown".to_owned()
         } else {
             format!("found {}", node.value.describe())
         };

@@ -345,7 +345,7 @@ impl Log {
         let level = Text {
             rule: is_level,
             allowed: "a level (error, warn, info, debug, trace, off) or directives, \
-                      as \"info,boatswain::actors::pod_allocator=debug\"",
+                      such as \"info,boatswain::actors::pod_allocator=debug\"",
         };
         Self {
             format: s.option("format", one_of()),

@@ -91,11 +91,11 @@ impl Sessions {
                 let host = host.strip_suffix('/').unwrap_or(host);
                 !host.is_empty() && host.bytes().all(|b| b.is_ascii_graphic() && b != b'/')
             },
-            allowed: "an address as executors see it, as \"http://driver.jobs:7078\"",
+            allowed: "an address as executors see it, such as \"http://driver.jobs:7078\"",
         };
         let label = (
             is_label_key as fn(&str) -> bool,
-            "a label's key, as app or app.kubernetes.io/name",
+            "a label's key, such as app or app.kubernetes.io/name",
         );
         let label_value = Text {
             rule: |value| !value.is_empty() && is_label_value(value),
@@ -180,7 +180,7 @@ impl Backend {
             rule: |text| {
                 (text.split_once('=')).is_some_and(|(k, v)| is_label_key(k) && is_label_value(v))
             },
-            allowed: "a label, as \"example.com/draining=true\"",
+            allowed: "a label, such as \"example.com/draining=true\"",
         };
         Self {
             sessions: Sessions::read(s),

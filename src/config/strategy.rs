@@ -130,8 +130,8 @@ pub(super) fn check(config: &mut Config, notes: &mut Notes) {
     if config.scheduling.gang == Gang::On && notes.are_sound(&["scheduling.gang"]) {
         notes.refuse(
             "scheduling.gang",
-            "found \"on\", but what a set makes boatswain cannot let go",
-            "name a scheduler that knows gangs (\"yunikorn\" or \"volcano\"), or set allocation.strategy = \"direct\"",
+            "found \"on\", but boatswain cannot choose which pods of a set are deleted",
+            "name a scheduler that supports gangs (\"yunikorn\" or \"volcano\"), or set allocation.strategy = \"direct\"",
         );
     }
     names(config, notes);
@@ -166,7 +166,7 @@ fn claims(config: &Config, notes: &mut Notes) {
         if !described.claims.is_empty() {
             notes.refuse(
                 &format!("profiles.{profile}.claims"),
-                "found, but all pods of a deployment would share what is claimed",
+                "found, but all pods of a deployment would share the volume",
                 "remove it, or set allocation.strategy = \"statefulset\" or \"direct\"",
             );
         }
@@ -184,7 +184,7 @@ fn names(config: &Config, notes: &mut Notes) {
         if !is_dns_label(&name, LONGEST_SET_NAME) && notes.are_sound(&["app.name"]) {
             notes.refuse(
                 &format!("profiles.{profile}"),
-                format!("its set would be {name:?}, which is no set's name"),
+                format!("its set would be {name:?}, which is not a valid name for a set"),
                 format!(
                     "choose a shorter name of a-z, 0-9 and -: with the prefix at most {LONGEST_SET_NAME} characters"
                 ),

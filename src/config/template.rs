@@ -108,7 +108,7 @@ impl Templates {
                 let fix =
                     "describe the profile by its other keys, or name the file in the configuration";
                 return Err(vec![BadTemplate::new(
-                    "a file, of which only the configuration can name one",
+                    "a file, which only the configuration file can name",
                     fix,
                 )]);
             }
@@ -278,7 +278,7 @@ fn owned(pod: &Json) -> Vec<BadTemplate> {
     let mut wrong = Vec::new();
     let mut refuse = |path: String, fix: &str| {
         wrong.push(BadTemplate::new(
-            format!("{path}: that is boatswain's to say"),
+            format!("{path}: only boatswain may set this"),
             fix,
         ));
     };

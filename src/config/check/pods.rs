@@ -43,7 +43,7 @@ fn programs(config: &Config, notes: &mut Notes) {
             {
                 notes.refuse(
                     &of("command"),
-                    "missing, and there is no image that would have one",
+                    "missing, and there is no image with a command of its own",
                     format!("name a program, or set profiles.{name}.executors = 0"),
                 );
             }
@@ -64,7 +64,7 @@ fn own_names(config: &Config, notes: &mut Notes) {
             .filter(|key| is_own_label(key, scheme))
         {
             let found = "that label is boatswain's own";
-            notes.refuse(&join(&path("labels"), key), found, "give it another key");
+            notes.refuse(&join(&path("labels"), key), found, "choose another key");
         }
         for key in profile
             .annotations
@@ -112,7 +112,7 @@ fn refuse<'t>(
     for key in own {
         let path = join(&format!("metadata.{map}"), key);
         let found = format!(
-            "{}: {path}: that is boatswain's to say",
+            "{}: {path}: only boatswain may set this",
             template.path.display()
         );
         notes.refuse(&format!("profiles.{profile}.template"), found, "remove it");

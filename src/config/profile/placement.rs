@@ -47,7 +47,7 @@ impl Spread {
     pub(super) fn read(s: &mut Section<'_>) -> Option<Self> {
         let key = Text {
             rule: is_label_key,
-            allowed: "the key of a node's label, as topology.kubernetes.io/zone",
+            allowed: "the key of a node's label, such as topology.kubernetes.io/zone",
         };
         let key = s.option("key", key);
         let max_skew = s.value("max_skew", Count(1..=100_000), 1);
@@ -89,7 +89,8 @@ impl Kind for Affinity {
     }
 
     fn allowed(&self) -> String {
-        "a pod's affinity by the names that Kubernetes has: nodeAffinity, podAffinity, podAntiAffinity".to_owned()
+        "a pod's affinity with the fields of Kubernetes: nodeAffinity, podAffinity, podAntiAffinity"
+            .to_owned()
     }
 
     fn show(&self, value: &Json) -> String {

@@ -39,7 +39,7 @@ impl Security {
                 let plain = |b: u8| b.is_ascii_uppercase() || b == b'_';
                 !name.is_empty() && name.bytes().all(plain)
             },
-            allowed: "a capability without CAP_, as \"NET_BIND_SERVICE\"",
+            allowed: "a capability without CAP_, such as \"NET_BIND_SERVICE\"",
         };
         let seccomp = Text {
             rule: |profile| {
@@ -77,7 +77,7 @@ impl Security {
             let fix = "choose another user, or set run_as_non_root = false";
             s.refuse(
                 "run_as_user",
-                "found 0, which is root, beside run_as_non_root = true",
+                "found 0, which is root, but run_as_non_root is true",
                 fix,
             );
         }

@@ -70,7 +70,7 @@ impl Toleration {
     pub(super) fn read(s: &mut Section<'_>) -> Option<Self> {
         let key = Text {
             rule: is_label_key,
-            allowed: "a taint's key, as dedicated or node.kubernetes.io/unreachable",
+            allowed: "a taint's key, such as dedicated or node.kubernetes.io/unreachable",
         };
         let value = Text {
             rule: is_label_value,

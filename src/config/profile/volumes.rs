@@ -85,7 +85,7 @@ impl Volume {
         };
         let object = || Text {
             rule: is_dns_subdomain,
-            allowed: "a name as Kubernetes has them: lowercase letters, digits, inner dashes and dots",
+            allowed: "a Kubernetes name: lowercase letters, digits, inner dashes and dots",
         };
         let host_path = Text {
             rule: |path| is_absolute(path) && path.split('/').all(|part| part != ".."),
@@ -131,8 +131,8 @@ impl Volume {
         }
         if sources.len() != 1 || said != 1 {
             let fix =
-                "say exactly one of empty_dir = true, host_path, claim, config_map and secret";
-            s.refuse_whole("a volume of no kind, or of more than one", fix);
+                "set exactly one of empty_dir = true, host_path, claim, config_map and secret";
+            s.refuse_whole("a volume without a source, or with more than one", fix);
             return None;
         }
         let source = sources.into_iter().next()?;
@@ -191,11 +191,11 @@ pub(super) fn refuse_doubles(s: &mut Section<'_>, volumes: &[Volume]) {
         for before in &volumes[..n] {
             if before.name == volume.name {
                 let found = format!("two volumes are called {:?}", volume.name);
-                s.refuse("volumes", found, "give each a name of its own");
+                s.refuse("volumes", found, "give each a unique name");
             }
             if before.mount_path == volume.mount_path {
                 let found = format!("two volumes are mounted at {:?}", volume.mount_path);
-                s.refuse("volumes", found, "mount each at a place of its own");
+                s.refuse("volumes", found, "mount each at a different path");
             }
         }
     }

@@ -48,7 +48,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     (
         "memory = \"1Gi\"\nmemory_limit = \"1Gi\"\nmemory_overhead_factor = 0.1",
         "memory",
-        "with what comes on top",
+        "with the overhead",
     ),
     (
         "memory_overhead_min = \"1Gi\"",

@@ -15,7 +15,7 @@ fn a_mistake_is_told_with_its_place_its_path_what_was_found_and_what_is_allowed(
     assert_eq!(
         with("[poll]\ninterval = 30").unwrap_err().to_string(),
         "a.toml:2:12: poll.interval: found 30\n  \
-         allowed: a duration from 100ms to 1day, as \"30s\" or \"1h 30m\"; give the unit, in quotes"
+         allowed: a duration from 100ms to 1day, such as \"30s\" or \"1h 30m\"; give the unit, in quotes"
     );
     assert_eq!(
         with("[cluster]\nmode = \"local\"").unwrap_err().to_string(),

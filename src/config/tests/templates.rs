@@ -80,15 +80,15 @@ fn the_executors_container_is_the_one_that_is_named_else_executor_else_the_first
 const REFUSED: &[(&str, &str)] = &[
     (
         "metadata: {name: a}",
-        "metadata.name: that is boatswain's to say\n  remove it",
+        "metadata.name: only boatswain may set this\n  remove it",
     ),
     (
         "metadata: {namespace: a}",
-        "metadata.namespace: that is boatswain's",
+        "metadata.namespace: only boatswain",
     ),
     (
         "metadata: {ownerReferences: [{apiVersion: v1, kind: Pod, name: a, uid: b}]}",
-        "metadata.ownerReferences: that",
+        "metadata.ownerReferences: only",
     ),
     (
         "metadata: {labels: {boatswain.dev/role: x}}",
@@ -100,7 +100,7 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     (
         "spec: {restartPolicy: Always}",
-        "spec.restartPolicy: that is boatswain's to say\n  remove it, or say Never",
+        "spec.restartPolicy: only boatswain may set this\n  remove it, or say Never",
     ),
     (
         "spec: {containers: [{name: a, env: [{name: BOATSWAIN_APP_ID}]}]}",

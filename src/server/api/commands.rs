@@ -59,7 +59,7 @@ pub async fn decommission(State(api): State<Api>, body: Bytes) -> Result<Json<Va
         within.filter(|time| *time <= LONGEST_DRAIN).ok_or_else(|| {
             Problem::bad_request(format!("{text:?} is no time that an executor can be given"))
                 .at("within")
-                .hint("as \"30s\" or \"1h 30m\", at most a day")
+                .hint("give a duration such as \"30s\" or \"1h 30m\", at most a day")
         })
     });
     let decommission = Decommission {

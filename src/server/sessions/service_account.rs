@@ -305,7 +305,7 @@ mod tests {
                 "another namespace",
             ),
             ("/kubernetes.io/pod", json!(null), "not bound to a pod"),
-            ("/exp", json!("soon"), "does not say"),
+            ("/exp", json!("soon"), "lacks the claims"),
         ] {
             let mut claims = claims();
             *claims.pointer_mut(path).unwrap() = value;
