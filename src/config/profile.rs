@@ -204,7 +204,7 @@ const QUALIFIED: Text = Text {
     allowed: "a name, such as example.com/quota-checked",
 };
 
-/// Which keys a table may have, and how they are described to people.
+/// The keys that a table may have, and their description in error messages.
 type KeyRule = (fn(&str) -> bool, &'static str);
 
 const LABEL_KEY: KeyRule = (
