@@ -9,6 +9,7 @@ pub mod metrics;
 pub mod pod_allocator;
 pub mod pod_groups;
 pub mod poll_source;
+pub mod profiles;
 pub mod record_keeper;
 pub mod set_scaler;
 pub mod snapshot_store;

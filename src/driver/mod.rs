@@ -365,8 +365,7 @@ async fn drive(
         }
     };
     if let Some(tokens) = tokens {
-        let (backend, meter) = (actors.backend.clone(), actors.meter.clone());
-        let mut router = api::router(backend, meter, tokens);
+        let mut router = api::router(actors.api(), tokens);
         if let (Some(Listener { server: None, .. }), Some(sessions)) = (&listener, &actors.sessions)
         {
             router = router.merge(sessions.routes());

@@ -8,7 +8,8 @@ use crate::actors::lifecycle_manager::messages::Ended;
 use crate::actors::metrics::messages::AskDepths;
 use crate::actors::pod_allocator::PodAllocator;
 use crate::actors::pod_allocator::failures::{self, Failures};
-use crate::actors::pod_allocator::messages::{KnowProfile, StopRequesting};
+use crate::actors::pod_allocator::messages::StopRequesting;
+use crate::actors::profiles::messages::ProfileAdded;
 use crate::actors::set_scaler::SetScaler;
 use crate::actors::set_scaler::decision::{Scaling, Settings};
 use crate::actors::set_scaler::messages::EndSets;
@@ -34,7 +35,7 @@ pub(super) struct Provisioner {
     pub(super) end: Option<Recipient<EndSets>>,
     pub(super) ends: Recipient<Ended>,
     pub(super) depths: Recipient<AskDepths>,
-    pub(super) profiles: Recipient<KnowProfile>,
+    pub(super) profiles: Recipient<ProfileAdded>,
 }
 
 impl From<Addr<PodAllocator>> for Provisioner {

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::actors::driver_backend::autoscaling::{self, Bounds};
-use crate::actors::driver_backend::profiles::Understood;
+use crate::actors::driver_backend::autoscaling;
 use crate::actors::driver_backend::rolling::{self, Policy};
 use crate::actors::lifecycle_manager::pending_actions;
 use crate::actors::pod_allocator::caps::Caps;
@@ -13,9 +12,11 @@ use crate::actors::pod_allocator::crash_loop::Kept;
 use crate::actors::pod_allocator::failures::rules::{Rule, Verdict};
 use crate::actors::pod_allocator::{allocation, claims, failures, gang, pace, victims, waiting};
 use crate::actors::poll_source;
+use crate::actors::profiles::Understood;
+use crate::actors::profiles::messages::Bounds;
 use crate::actors::snapshot_store::ledger::Inheritance;
 use crate::config::{self, FailureAction, Gang, ScaleDown, Where};
-use crate::kubernetes::pod_template::gangs::{GangScheduler, mark_profiles};
+use crate::kubernetes::pod_template::gangs::{GangScheduler, Gangs};
 use crate::kubernetes::{ProfileSpec, Record};
 use crate::model::{Now, ProfileName};
 use boatswain_agent::backoff::Backoff;
@@ -268,19 +269,21 @@ fn kept_backoffs(record: &Record, now: Now) -> BTreeMap<ProfileName, Kept> {
         .collect()
 }
 
-/// Marks pods for a scheduler that knows gangs, where one is to be told (spec A-82).
+/// Marks the pods of these profiles for a gang scheduler (spec A-82). Returns their gangs, to which profiles that are added
+/// later add theirs; `None` where no gang scheduler is told of any.
 pub(super) fn mark_gangs(
     scheduling: &config::Scheduling,
     least: &BTreeMap<ProfileName, u32>,
     specs: &mut BTreeMap<ProfileName, ProfileSpec>,
-) {
+) -> Option<Gangs> {
     let scheduler = match scheduling.gang {
-        Gang::Off | Gang::On => return,
+        Gang::Off | Gang::On => return None,
         Gang::Yunikorn => GangScheduler::Yunikorn,
         Gang::Volcano => GangScheduler::Volcano,
     };
-    let timeout = scheduling.gang_timeout.as_secs();
-    mark_profiles(scheduler, least, timeout, specs);
+    let mut gangs = Gangs::new(scheduler, scheduling.gang_timeout.as_secs());
+    gangs.add_all(least, specs);
+    Some(gangs)
 }
 
 /// What is done with claims on volumes of these profiles' executors.

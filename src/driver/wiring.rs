@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{Actor, Addr, AsyncContext, Context};
+use actix::{Actor, Addr, AsyncContext, Context, Recipient};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
 use crate::actors::credentials::Credentials;
 use crate::actors::driver_backend::messages::{HearOfEnds, SetTargets};
-use crate::actors::driver_backend::profiles::{self, TellOfProfiles};
 use crate::actors::driver_backend::{self, DriverBackend, commands};
 use crate::actors::event_recorder::EventRecorder;
 use crate::actors::event_recorder::events::Events;
@@ -20,6 +19,8 @@ use crate::actors::pod_allocator::{self, PodAllocator, Pods, allocation};
 use crate::actors::pod_groups::GroupKeeper;
 use crate::actors::poll_source::PollSource;
 use crate::actors::poll_source::lister::Lister;
+use crate::actors::profiles::messages::ProfileAdded;
+use crate::actors::profiles::{self, Profiles};
 use crate::actors::record_keeper::keeping::Keeping;
 use crate::actors::record_keeper::owned_resources::OwnedResources;
 use crate::actors::record_keeper::{self, RecordKeeper};
@@ -59,6 +60,7 @@ pub struct Actors {
     pub(super) provisioner: Provisioner,
     pub(super) record: Addr<RecordKeeper>,
     pub(super) backend: Addr<DriverBackend>,
+    pub(super) profiles: Addr<Profiles>,
     pub(super) meter: Addr<Meter>,
     pub(super) sessions: Option<Sessions>,
     pub(super) calls: Calls,
@@ -70,6 +72,15 @@ pub struct Actors {
 }
 
 impl Actors {
+    /// The actors that the API asks.
+    pub(super) fn api(&self) -> api::Actors {
+        api::Actors {
+            backend: self.backend.clone(),
+            profiles: self.profiles.clone(),
+            meter: self.meter.clone(),
+        }
+    }
+
     /// Carries out a command that does not stop the driver.
     pub(super) async fn command(&self, command: Command) {
         // An asker who is gone does not want the answer any more.
@@ -95,8 +106,7 @@ impl Actors {
             }
             Command::HearOfEnds(reader) => self.backend.do_send(HearOfEnds(reader)),
             Command::Routes(tokens, answer) => {
-                let routes = api::router(self.backend.clone(), self.meter.clone(), tokens);
-                let _ = answer.send(routes);
+                let _ = answer.send(api::router(self.api(), tokens));
             }
             Command::Stop(_) => {}
         }
@@ -279,13 +289,6 @@ pub(super) fn wire(
         },
         autoscaling: demand.enabled.then(|| settings::scaling(&demand)),
         rolling: (!roll.interval.is_zero()).then(|| settings::rolling(&roll)),
-        adding: profiles::Wiring {
-            read: Box::new(move |name, described| {
-                settings::understood(place_of_pods, name, described)
-            }),
-            added: record.profiles.clone(),
-            keep: keeper.clone().recipient(),
-        },
     }));
 
     backend.do_send(HearOfEnds(meter.clone().recipient()));
@@ -333,17 +336,18 @@ pub(super) fn wire(
     };
     let names: Vec<ProfileName> = profiles.keys().cloned().collect();
     let mut specs = profile_spec::specs(profiles);
-    settings::mark_gangs(&scheduling, &least, &mut specs);
+    let gangs = settings::mark_gangs(&scheduling, &least, &mut specs);
+    let mut group_keeper: Option<Recipient<ProfileAdded>> = None;
     if scheduling.gang == Gang::Volcano {
         let (prefix, event_recorder) = (common.prefix.clone(), event_recorder.clone());
-        GroupKeeper::new(
+        let keeper = GroupKeeper::new(
             calls.clone(),
             prefix,
             least.clone(),
             store.clone(),
             event_recorder,
-        )
-        .start();
+        );
+        group_keeper = Some(keeper.start().recipient());
     }
     let timing_of_pods = Timing {
         interval: up.interval,
@@ -410,7 +414,20 @@ pub(super) fn wire(
     ] {
         meter.do_send(TellOfDepths { actor, asked });
     }
-    backend.do_send(TellOfProfiles(provisioner.profiles.clone()));
+    let mut recipients = vec![
+        provisioner.profiles.clone(),
+        keeper.clone().recipient(),
+        backend.clone().recipient(),
+    ];
+    recipients.extend(group_keeper);
+    let profiles = Profiles::new(profiles::Wiring {
+        read: Box::new(move |name, described| settings::understood(place_of_pods, name, described)),
+        names: names.into_iter().collect(),
+        added: record.profiles.clone(),
+        gangs,
+        recipients,
+    })
+    .start();
     let sessions = listener.map(|listener| {
         let access = match &listener.key {
             Some(key) => Access::Derived(record.app_id.clone(), key.clone()),
@@ -428,6 +445,7 @@ pub(super) fn wire(
         provisioner,
         record: keeper,
         backend,
+        profiles,
         meter,
         sessions,
         calls,

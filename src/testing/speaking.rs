@@ -7,7 +7,6 @@ use actix::{Actor, Addr, Context, Handler};
 
 use crate::actors::driver_backend::commands::messages::{KeepHeld, Stop};
 use crate::actors::driver_backend::messages::KeepTargets;
-use crate::actors::driver_backend::profiles::{self, KeepProfile};
 use crate::actors::driver_backend::{self, commands, readiness, registry, sessions};
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::delivery::Timing;
@@ -58,12 +57,6 @@ impl Handler<KeepHeld> for Keeper {
     fn handle(&mut self, _: KeepHeld, _: &mut Self::Context) {}
 }
 
-impl Handler<KeepProfile> for Keeper {
-    type Result = ();
-
-    fn handle(&mut self, _: KeepProfile, _: &mut Self::Context) {}
-}
-
 impl Handler<Stop> for Keeper {
     type Result = ();
 
@@ -106,10 +99,5 @@ pub(crate) fn backend(
         },
         autoscaling: None,
         rolling: None,
-        adding: profiles::Wiring {
-            read: Box::new(|_, _| panic!("no profile is added here")),
-            added: BTreeMap::new(),
-            keep: Keeper.start().recipient(),
-        },
     }
 }

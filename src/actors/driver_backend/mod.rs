@@ -8,7 +8,6 @@ pub mod commands;
 pub mod event_history;
 pub mod messages;
 mod pauses;
-pub mod profiles;
 pub mod readiness;
 pub mod registry;
 pub mod rolling;
@@ -22,14 +21,15 @@ use tokio::sync::watch;
 
 use crate::actors::lifecycle_manager::messages::Ended;
 use crate::actors::pod_allocator::pause::Paused;
+use crate::actors::profiles::messages::{Bounds, ProfileAdded};
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::delivery::Timing;
 use crate::actors::snapshot_store::messages::{Decided, Round, Subscribe, Subscriber, Tell};
 use crate::clock::Clock;
+use crate::kubernetes::pod_template::TemplateError;
 use crate::model::news::News;
 use crate::model::{AppId, Incarnation, ProfileName};
 
-use autoscaling::Bounds;
 use autoscaling::driving::Scalers;
 use commands::Commands;
 use event_history::event::What;
@@ -38,7 +38,6 @@ use messages::{
     EventsRead, Explain, Explanation, FollowEvents, GetExecutors, GetStatus, Growth, HearOfEnds,
     KeepTargets, ReadEvents, RefusedTargets, SetTargets,
 };
-use profiles::Profiles;
 use rolling::Roller;
 use sessions::Sessions;
 use views::{DegradedView, ExecutorView, HeldView, LOSSES, LossView, StatusView};
@@ -65,7 +64,6 @@ pub struct DriverBackend {
     commands: Commands,
     scalers: Scalers,
     roller: Option<Roller>,
-    added: Profiles,
     /// The profiles of which nothing is asked for (spec A-31).
     paused: Paused,
 }
@@ -96,8 +94,6 @@ pub struct Wiring {
     pub autoscaling: Option<autoscaling::Settings>,
     /// How executors are replaced one after the other, where they are.
     pub rolling: Option<rolling::Settings>,
-    /// How profiles are added.
-    pub adding: profiles::Wiring,
 }
 
 impl DriverBackend {
@@ -116,7 +112,6 @@ impl DriverBackend {
             commands,
             autoscaling,
             rolling,
-            adding,
         } = wiring;
         let wanted = (targets.values()).fold(0, |sum: u32, n| sum.saturating_add(*n));
         let scalers = autoscaling.map(|settings| Scalers::new(settings, profiles.clone()));
@@ -136,7 +131,6 @@ impl DriverBackend {
             sessions: Sessions::new(sessions, wanted),
             commands: Commands::new(commands, clock.now().tick),
             scalers: scalers.unwrap_or_default(),
-            added: Profiles::new(adding),
             paused: Paused::default(),
             roller: rolling.map(|settings| Roller::new(settings, clock.now().tick)),
         }
@@ -242,6 +236,31 @@ impl Handler<SetTargets> for DriverBackend {
             self.store.do_send(Tell(News::Targets(targets)));
         }
         Ok(self.targets.clone())
+    }
+}
+
+impl Handler<ProfileAdded> for DriverBackend {
+    type Result = Result<(), TemplateError>;
+
+    fn handle(&mut self, ProfileAdded(added): ProfileAdded, _: &mut Self::Context) -> Self::Result {
+        let (name, bounds) = (added.name.clone(), added.bounds);
+        self.profiles.insert(name.clone(), bounds);
+        self.scalers.add(name.clone(), bounds);
+        if let Some(grace) = added.spec.termination_grace {
+            self.sessions.registry.know(name.clone(), grace);
+        }
+        self.targets.insert(name.clone(), added.executors);
+        let targets = BTreeMap::from([(name, added.executors)]);
+        match self.commands.held().cloned() {
+            None => self.store.do_send(Tell(News::Targets(targets))),
+            Some(mut held) => {
+                let none = targets.keys().map(|name| (name.clone(), 0)).collect();
+                self.store.do_send(Tell(News::Targets(none)));
+                held.targets.extend(targets);
+                self.commands.set_held(Some(held));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -1,30 +1,33 @@
-//! GroupKeeper: the PodGroups that Volcano reads, one a profile whose executors come in gangs (spec A-82).
+//! GroupKeeper: keeps the PodGroups that Volcano reads, one for each profile whose executors come in gangs (spec A-82).
 //!
-//! Looked at now and then, made where they are missing, and set right where they say something else.
+//! It reads them at an interval and when a profile is added, creates the missing ones, and corrects those that differ. This
+//! folder uses the store's, the event recorder's and the profiles' messages.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use actix::{
-    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Recipient, WrapFuture,
+    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Recipient, SpawnHandle,
+    WrapFuture,
 };
 use serde_json::{Value, json};
 
 use crate::actors::event_recorder::RecordEvent;
 use crate::actors::event_recorder::events::Note;
+use crate::actors::profiles::messages::ProfileAdded;
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::messages::LookNow;
 use crate::kubernetes::calls::PodGroupSeen;
 use crate::kubernetes::pod_template::gangs::group_name;
-use crate::kubernetes::pod_template::owner_reference;
+use crate::kubernetes::pod_template::{TemplateError, owner_reference};
 use crate::kubernetes::{Calls, Failure, Kind};
 use crate::model::{PodUid, ProfileName};
 use boatswain_agent::backoff::Backoff;
 
-/// From one look at them to the next, where nothing is wrong.
+/// The time between two looks at the PodGroups, where nothing is wrong.
 const LOOK_EVERY: Duration = Duration::from_secs(300);
 
-/// The record is waited for so long at a time.
+/// The time between two looks while the application record is not there.
 const WAIT: Duration = Duration::from_secs(1);
 
 const TRIES: Backoff = Backoff {
@@ -32,7 +35,7 @@ const TRIES: Backoff = Backoff {
     max: Duration::from_secs(60),
 };
 
-/// Looks after the PodGroups.
+/// Keeps the PodGroups.
 pub struct GroupKeeper {
     calls: Calls,
     prefix: String,
@@ -40,6 +43,8 @@ pub struct GroupKeeper {
     store: Addr<SnapshotStore>,
     event_recorder: Option<Recipient<RecordEvent>>,
     failures: u32,
+    /// The look that is under way, or the timer of the next one.
+    look: Option<SpawnHandle>,
 }
 
 /// What is to be done about a PodGroup.
@@ -96,7 +101,7 @@ enum Looked {
 struct LookAgain;
 
 impl GroupKeeper {
-    /// PodGroups of at least so many executors of these profiles; of a profile with 0 there is none.
+    /// Keeps PodGroups of at least this many executors of these profiles; a profile with 0 has none.
     pub fn new(
         calls: Calls,
         prefix: String,
@@ -112,6 +117,7 @@ impl GroupKeeper {
             store,
             event_recorder,
             failures: 0,
+            look: None,
         }
     }
 
@@ -136,10 +142,10 @@ impl GroupKeeper {
                 self.failed(&failure.explained(), hint)
             }
         };
-        ctx.notify_later(LookAgain, pause);
+        self.look = Some(ctx.notify_later(LookAgain, pause));
     }
 
-    /// Says so, once; how long it is waited.
+    /// Reports the first failure; returns the time until the next look.
     fn failed(&mut self, error: &str, hint: &str) -> Duration {
         self.failures += 1;
         if self.failures == 1 {
@@ -173,6 +179,10 @@ impl Handler<LookAgain> for GroupKeeper {
     type Result = ();
 
     fn handle(&mut self, _: LookAgain, ctx: &mut Self::Context) {
+        // A look that is under way may not know the newest profile. This one does what that one has not done yet.
+        if let Some(look) = self.look.take() {
+            ctx.cancel_future(look);
+        }
         let (calls, store) = (self.calls.clone(), self.store.clone());
         let (prefix, least) = (self.prefix.clone(), self.least.clone());
         let look = async move {
@@ -198,34 +208,29 @@ impl Handler<LookAgain> for GroupKeeper {
             }
             Ok(Looked::InOrder)
         };
-        ctx.spawn(look.into_actor(self).map(|looked, this, ctx| {
+        let look = ctx.spawn(look.into_actor(self).map(|looked, this, ctx| {
             this.looked(looked, ctx);
         }));
+        self.look = Some(look);
+    }
+}
+
+impl Handler<ProfileAdded> for GroupKeeper {
+    type Result = Result<(), TemplateError>;
+
+    fn handle(
+        &mut self,
+        ProfileAdded(added): ProfileAdded,
+        ctx: &mut Self::Context,
+    ) -> Self::Result {
+        let least = added.bounds.least;
+        if least > 0 {
+            self.least.insert(added.name.clone(), least);
+            ctx.notify(LookAgain);
+        }
+        Ok(())
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    // spec: A-82
-    #[test]
-    fn a_pod_group_is_made_set_right_and_left_alone() {
-        let (profile, record) = ("default".into(), PodUid::from("r1"));
-        let todo = |seen: Option<PodGroupSeen>| todo("etl", &profile, 4, &record, seen.as_ref());
-        let seen = |least, owner: &str| {
-            let owner = Some(owner.to_owned());
-            Some(PodGroupSeen { least, owner })
-        };
-        assert_eq!(todo(seen(4, "r1")), Todo::Nothing);
-        let Todo::Create(group) = todo(None) else {
-            panic!("it is missing");
-        };
-        assert_eq!(group["metadata"]["name"], "etl-default");
-        assert_eq!(group["spec"]["minMember"], 4);
-        assert_eq!(group["metadata"]["ownerReferences"][0]["uid"], "r1");
-        for wrong in [seen(3, "r1"), seen(4, "r0")] {
-            assert!(matches!(todo(wrong), Todo::Patch(_)));
-        }
-    }
-}
+mod tests;

@@ -14,8 +14,8 @@ use serde_json::json;
 use std::collections::VecDeque;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-use super::Api;
 use super::problem::Problem;
+use super::{Api, ask};
 use crate::actors::driver_backend::event_history::Reading;
 use crate::actors::driver_backend::event_history::event::{Event, EventId};
 use crate::actors::driver_backend::messages::{FollowEvents, Growth, ReadEvents};
@@ -57,7 +57,7 @@ pub async fn follow(
     };
     let place = (api.followers.clone().try_acquire_owned())
         .map_err(|_| Problem::too_many("too many follow the events already"))?;
-    let Growth(growth) = api.ask(FollowEvents).await?;
+    let Growth(growth) = ask(&api.actors.backend, FollowEvents).await?;
     let reader = Reader {
         api,
         growth,
@@ -86,11 +86,11 @@ impl Reader {
                 return Some(line);
             }
             self.growth.borrow_and_update();
-            let ask = ReadEvents {
+            let unread = ReadEvents {
                 after: self.last,
                 most: AT_A_TIME,
             };
-            let read = self.api.ask(ask).await.ok()?;
+            let read = ask(&self.api.actors.backend, unread).await.ok()?;
             match read.reading {
                 Reading::Next(events) if events.is_empty() => self.growth.changed().await.ok()?,
                 Reading::Next(events) => {

@@ -1,7 +1,7 @@
 //! The driver's API: how people and programs ask how it is going, and say what is wanted (spec O-41 to O-43, B-25, B-50).
 //!
-//! HTTP with JSON, under /v1; [`problem`] is the one shape of errors. Nothing is decided here: handlers ask DriverBackend
-//! and show what it answers.
+//! HTTP with JSON, under /v1; [`problem`] is the one shape of errors. Nothing is decided here: handlers ask the
+//! actors and show what they answer.
 
 mod body;
 mod commands;
@@ -31,6 +31,7 @@ use tokio::time::timeout;
 
 use crate::actors::driver_backend::DriverBackend;
 use crate::actors::metrics::Meter;
+use crate::actors::profiles::Profiles;
 use problem::Problem;
 use tokens::{Tokens, TokensError};
 
@@ -68,30 +69,27 @@ pub struct Server {
     pub tokens: Tokens,
 }
 
+/// The actors that answer.
+#[derive(Clone)]
+pub struct Actors {
+    /// The application's status.
+    pub backend: Addr<DriverBackend>,
+    /// New profiles.
+    pub profiles: Addr<Profiles>,
+    /// Metrics.
+    pub meter: Addr<Meter>,
+}
+
 /// What handlers have.
 #[derive(Clone)]
 struct Api {
-    backend: Addr<DriverBackend>,
-    meter: Addr<Meter>,
+    actors: Actors,
     tokens: Arc<Tokens>,
     followers: Arc<Semaphore>,
 }
 
-impl Api {
-    /// DriverBackend's answer.
-    async fn ask<M>(&self, message: M) -> Result<M::Result, Problem>
-    where
-        M: Message + Send + 'static,
-        M::Result: Send,
-        DriverBackend: Handler<M>,
-        <DriverBackend as Actor>::Context: ToEnvelope<DriverBackend, M>,
-    {
-        answer(&self.backend, message).await
-    }
-}
-
 /// An actor's answer.
-async fn answer<A, M>(actor: &Addr<A>, message: M) -> Result<M::Result, Problem>
+async fn ask<A, M>(actor: &Addr<A>, message: M) -> Result<M::Result, Problem>
 where
     A: Actor + Handler<M>,
     A::Context: ToEnvelope<A, M>,
@@ -123,11 +121,10 @@ impl Server {
     }
 }
 
-/// The routes, over the driver of these actors.
-pub fn router(backend: Addr<DriverBackend>, meter: Addr<Meter>, tokens: Tokens) -> Router {
+/// The routes over these actors.
+pub fn router(actors: Actors, tokens: Tokens) -> Router {
     routes::of(Api {
-        backend,
-        meter,
+        actors,
         tokens: Arc::new(tokens),
         followers: Arc::new(Semaphore::new(FOLLOWERS)),
     })

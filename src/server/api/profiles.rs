@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use super::body::parse;
 use super::problem::Problem;
-use super::{Api, targets};
-use crate::actors::driver_backend::profiles::{AddProfile, RefusedProfile};
+use super::{Api, ask, targets};
+use crate::actors::profiles::messages::{AddProfile, RefusedProfile};
 use crate::model::ProfileName;
 
 /// Adds a profile: `{"executors": 2, "image": "engine:2", "memory": "4Gi"}`, by the keys of the configuration.
@@ -22,8 +22,8 @@ pub async fn add(
         name: ProfileName::from(name),
         described: Value::Object(described),
     };
-    let refused = match api.ask(add).await? {
-        Ok(targets) => return Ok(targets::shown(targets)),
+    let refused = match ask(&api.actors.profiles, add).await? {
+        Ok(()) => return targets::current(&api).await,
         Err(refused) => refused,
     };
     let problem = Problem::refused(refused.to_string());

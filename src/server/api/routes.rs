@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::problem::Problem;
 use super::table::table;
 use super::tokens::Right;
-use super::{Api, BODY, BODY_TIME, answer, openapi};
+use super::{Api, BODY, BODY_TIME, ask, openapi};
 use crate::actors::driver_backend::commands::messages::Renew;
 use crate::actors::driver_backend::messages::{Explain, GetExecutors, GetStatus};
 use crate::actors::metrics::messages::Scrape;
@@ -46,7 +46,7 @@ async fn admit(State(api): State<Api>, request: Request, next: Next) -> Result<R
         return Err(Problem::read_only());
     }
     if right == Right::Full {
-        api.backend.do_send(Renew);
+        api.actors.backend.do_send(Renew);
     }
     let (parts, body) = request.into_parts();
     let body = timeout(BODY_TIME, to_bytes(body, BODY))
@@ -66,7 +66,7 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
 
 /// What Prometheus scrapes (spec O-41).
 pub async fn metrics(State(api): State<Api>) -> Result<Response, Problem> {
-    let text = answer(&api.meter, Scrape).await?;
+    let text = ask(&api.actors.meter, Scrape).await?;
     let text = text.map_err(|_| Problem::unavailable())?;
     const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(CONTENT_TYPE, OPEN_METRICS)], text).into_response())
@@ -74,12 +74,12 @@ pub async fn metrics(State(api): State<Api>) -> Result<Response, Problem> {
 
 /// The actors answer (spec O-42).
 pub async fn health(State(api): State<Api>) -> Result<&'static str, Problem> {
-    api.ask(GetStatus).await.map(|_| "ok\n")
+    ask(&api.actors.backend, GetStatus).await.map(|_| "ok\n")
 }
 
 /// The application may begin (spec B-20).
 pub async fn readiness(State(api): State<Api>) -> Result<&'static str, Problem> {
-    let status = api.ask(GetStatus).await?;
+    let status = ask(&api.actors.backend, GetStatus).await?;
     match (status.adopted, status.ready) {
         (true, true) => Ok("ok\n"),
         (true, false) => Err(Problem::unavailable_for("too few executors are there yet")
@@ -95,12 +95,12 @@ pub async fn document() -> Json<Value> {
 
 /// How it is going (spec O-42).
 pub async fn status(State(api): State<Api>) -> Result<Json<Value>, Problem> {
-    Ok(Json(json!(api.ask(GetStatus).await?)))
+    Ok(Json(json!(ask(&api.actors.backend, GetStatus).await?)))
 }
 
 /// Who lives.
 pub async fn executors(State(api): State<Api>) -> Result<Json<Value>, Problem> {
-    let executors = api.ask(GetExecutors).await?;
+    let executors = ask(&api.actors.backend, GetExecutors).await?;
     Ok(Json(json!({"executors": executors})))
 }
 
@@ -114,10 +114,12 @@ pub async fn explain(
             .at("id")
             .hint("an id is a whole number from 1")
     })?;
-    let explanation = api.ask(Explain(parsed)).await?.ok_or_else(|| {
-        Problem::not_found(format!("nothing is known of executor {id}"))
-            .hint("it never was, or ended long ago: the log tells of each end")
-    })?;
+    let explanation = ask(&api.actors.backend, Explain(parsed))
+        .await?
+        .ok_or_else(|| {
+            Problem::not_found(format!("nothing is known of executor {id}"))
+                .hint("it never was, or ended long ago: the log tells of each end")
+        })?;
     let history = &explanation.history;
     Ok(Json(json!({
         "executor": parsed.get(),

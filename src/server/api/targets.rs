@@ -7,15 +7,15 @@ use axum::body::Bytes;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
-use super::Api;
 use super::body::parse;
 use super::problem::Problem;
+use super::{Api, ask};
 use crate::actors::driver_backend::messages::{GetStatus, SetTargets};
 use crate::model::ProfileName;
 
 /// The targets that are.
 pub async fn read(State(api): State<Api>) -> Result<Json<Value>, Problem> {
-    let profiles = api.ask(GetStatus).await?.profiles;
+    let profiles = ask(&api.actors.backend, GetStatus).await?.profiles;
     let targets: BTreeMap<String, u32> = profiles
         .into_iter()
         .map(|(profile, view)| (profile, view.target))
@@ -52,13 +52,20 @@ pub async fn set_one(
 async fn change(api: &Api, targets: BTreeMap<String, u32>) -> Result<Json<Value>, Problem> {
     let named = |(profile, target)| (ProfileName::from(profile), target);
     let targets = targets.into_iter().map(named).collect();
-    let set = api.ask(SetTargets(targets)).await?.map_err(|refused| {
-        let field = format!("targets.{}", refused.profile());
-        Problem::refused(refused.to_string())
-            .at(field)
-            .hint("nothing was changed")
-    })?;
+    let set = ask(&api.actors.backend, SetTargets(targets))
+        .await?
+        .map_err(|refused| {
+            let field = format!("targets.{}", refused.profile());
+            Problem::refused(refused.to_string())
+                .at(field)
+                .hint("nothing was changed")
+        })?;
     Ok(shown(set))
+}
+
+/// The targets of all profiles, once everything that was sent before is done.
+pub async fn current(api: &Api) -> Result<Json<Value>, Problem> {
+    change(api, BTreeMap::new()).await
 }
 
 /// Targets, as they are answered.

@@ -1,6 +1,6 @@
 //! The routes over a DriverBackend and a store that run, without a socket.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use actix::Actor;
@@ -12,8 +12,10 @@ use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
 use super::*;
-use crate::actors::driver_backend::autoscaling::{self, Bounds};
+use crate::actors::driver_backend::autoscaling;
 use crate::actors::driver_backend::{self, DriverBackend};
+use crate::actors::profiles::messages::Bounds;
+use crate::actors::profiles::{self, Profiles};
 use crate::actors::snapshot_store::messages::Tell;
 use crate::actors::snapshot_store::{SnapshotStore, TellOfRounds};
 use crate::clock::Clock;
@@ -60,10 +62,23 @@ fn driver(targets: &[(&str, u32)]) -> Driver {
     )
     .start();
     store.do_send(TellOfRounds(meter.clone().recipient()));
+    let profiles = Profiles::new(profiles::Wiring {
+        read: Box::new(|_, _| panic!("no profile is added here")),
+        names: BTreeSet::new(),
+        added: BTreeMap::new(),
+        gangs: None,
+        recipients: Vec::new(),
+    })
+    .start();
+    let actors = Actors {
+        backend,
+        profiles,
+        meter,
+    };
     let tokens = Tokens::parse("full-one\nlooks read\n", "tokens").unwrap();
     Driver {
         store,
-        router: router(backend, meter, tokens),
+        router: router(actors, tokens),
     }
 }
 

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use actix::Handler;
 
 use super::messages::{PostDemand, RefusedDemand};
-use super::{Bounds, Scaler, Settings, Step};
+use super::{Scaler, Settings, Step};
 use crate::actors::driver_backend::DriverBackend;
 use crate::actors::driver_backend::messages::KeepTargets;
+use crate::actors::profiles::messages::Bounds;
 use crate::actors::snapshot_store::messages::Tell;
 use crate::model::executor::{Class, How, Why};
 use crate::model::news::{Aim, News};

@@ -13,6 +13,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::actors::profiles::messages::Bounds;
 use crate::model::{ExecutorId, Tick};
 
 /// A target falls by this part of it at most in one step; by one at least.
@@ -31,17 +32,6 @@ pub struct Settings {
     pub idle_timeout: Duration,
     /// How long a demand stands that is not renewed.
     pub demand_ttl: Duration,
-}
-
-/// What holds for one profile.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bounds {
-    /// How many pieces of work one of its executors does at a time.
-    pub slots: u32,
-    /// Never fewer executors than that.
-    pub least: u32,
-    /// Never more.
-    pub most: u32,
 }
 
 /// What an application has to do: in slots.
