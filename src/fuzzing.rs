@@ -5,7 +5,7 @@
 //!
 //! What has more than one part is written with a line `%` between them.
 
-pub use crate::actors::driver_backend::registry::fuzzing::sessions;
+pub use crate::actors::executor_registry::registry::fuzzing::sessions;
 pub use crate::config::fuzzing::{configuration, spark};
 pub use crate::kubernetes::calls::fuzzing::watch_lines;
 pub use devcluster::fuzzing::{patch, requests, selectors, token};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::{TryStreamExt as _, stream};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
-use crate::actors::driver_backend::commands::messages::Stop;
+use crate::actors::commands::messages::Stop;
 use crate::actors::lifecycle_manager::pending_actions::nothing_left;
 use crate::actors::pod_allocator::messages::{CannotStart, StopRequesting};
 use crate::actors::pod_allocator::refusal::Kind;

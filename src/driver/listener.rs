@@ -2,7 +2,8 @@
 
 use std::net::SocketAddr;
 
-use crate::actors::driver_backend::{readiness, registry, sessions};
+use crate::actors::driver_backend::readiness;
+use crate::actors::executor_registry::registry;
 use crate::config::{Auth, ClusterMode, Config, EmbeddedNode, Profile, Registration};
 use crate::kubernetes::Record;
 use crate::kubernetes::owned_resources::service_name;
@@ -102,14 +103,18 @@ pub(super) fn agent(config: &Config) -> Option<String> {
     Some(program.display().to_string())
 }
 
-/// How executors speak to this driver.
-pub(super) fn speaking(config: &Config, record: &Record, prefix: &str) -> sessions::Wiring {
+/// Which executors get an account and which are given up, and when the application may begin.
+pub(super) fn speaking(
+    config: &Config,
+    record: &Record,
+    prefix: &str,
+) -> (registry::Settings, readiness::Settings) {
     let keys = &config.backend.sessions;
     let required = keys.registration() == Registration::Required;
     let grace =
         |(name, profile): (&ProfileName, &Profile)| (name.clone(), profile.termination_grace);
-    sessions::Wiring {
-        registry: registry::Settings {
+    (
+        registry::Settings {
             app: record.app_id.clone(),
             prefix: prefix.to_owned(),
             incarnation: record.incarnation,
@@ -122,7 +127,7 @@ pub(super) fn speaking(config: &Config, record: &Record, prefix: &str) -> sessio
             properties: config.app.properties.clone(),
             graces: config.profiles.iter().map(grace).collect(),
         },
-        readiness: readiness::Settings {
+        readiness::Settings {
             ratio: config.app.min_registered_ratio,
             max_wait: config.app.max_wait,
             gangs: (config.profiles.iter())
@@ -131,5 +136,5 @@ pub(super) fn speaking(config: &Config, record: &Record, prefix: &str) -> sessio
                 .collect(),
             registered: required,
         },
-    }
+    )
 }

@@ -28,8 +28,8 @@ use rand::rngs::SysRng;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
-use crate::actors::driver_backend::commands::messages::Stop;
-use crate::actors::driver_backend::messages::RefusedTargets;
+use crate::actors::commands::messages::RefusedTargets;
+use crate::actors::commands::messages::Stop;
 use crate::actors::lifecycle_manager::messages::Ended;
 use crate::actors::pod_allocator::messages::CannotStart;
 use crate::actors::record_keeper::messages::DriverIsOver;

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::actors::driver_backend::autoscaling;
-use crate::actors::driver_backend::rolling::{self, Policy};
+use crate::actors::autoscaler::scaler;
 use crate::actors::lifecycle_manager::pending_actions;
 use crate::actors::pod_allocator::caps::Caps;
 use crate::actors::pod_allocator::crash_loop::Kept;
@@ -14,6 +13,7 @@ use crate::actors::pod_allocator::{allocation, claims, failures, gang, pace, vic
 use crate::actors::poll_source;
 use crate::actors::profiles::Understood;
 use crate::actors::profiles::messages::Bounds;
+use crate::actors::roller::rolling::{self, Policy};
 use crate::actors::snapshot_store::ledger::Inheritance;
 use crate::config::{self, FailureAction, Gang, ScaleDown, Where};
 use crate::kubernetes::pod_template::gangs::{GangScheduler, Gangs};
@@ -60,8 +60,8 @@ fn bounds_of(profile: &config::Profile) -> Bounds {
 }
 
 /// How targets follow demand.
-pub(super) fn scaling(demand: &config::Autoscaling) -> autoscaling::Settings {
-    autoscaling::Settings {
+pub(super) fn scaling(demand: &config::Autoscaling) -> scaler::Settings {
+    scaler::Settings {
         ratio: demand.ratio,
         backlog_timeout: demand.backlog_timeout,
         sustained_timeout: demand.sustained_timeout,

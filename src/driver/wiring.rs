@@ -7,11 +7,16 @@ use actix::{Actor, Addr, AsyncContext, Context, Recipient};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
+use crate::actors::autoscaler::{self, Autoscaler};
+use crate::actors::commands::messages::SetTargets;
+use crate::actors::commands::{self, Commands};
 use crate::actors::credentials::Credentials;
-use crate::actors::driver_backend::messages::{HearOfEnds, SetTargets};
-use crate::actors::driver_backend::{self, DriverBackend, commands};
+use crate::actors::driver_backend::messages::HearOfEnds;
+use crate::actors::driver_backend::{self, DriverBackend};
+use crate::actors::event_history::{self, EventHistory};
 use crate::actors::event_recorder::EventRecorder;
 use crate::actors::event_recorder::events::Events;
+use crate::actors::executor_registry::{self, ExecutorRegistry};
 use crate::actors::lifecycle_manager::{self, LifecycleManager, pending_actions};
 use crate::actors::metrics::Meter;
 use crate::actors::metrics::messages::{TellOfDepths, TellOfSessions};
@@ -24,6 +29,7 @@ use crate::actors::profiles::{self, Profiles};
 use crate::actors::record_keeper::keeping::Keeping;
 use crate::actors::record_keeper::owned_resources::OwnedResources;
 use crate::actors::record_keeper::{self, RecordKeeper};
+use crate::actors::roller::{self, Roller};
 use crate::actors::set_scaler::{self, SetScaler};
 use crate::actors::snapshot_store::delivery::Timing;
 use crate::actors::snapshot_store::ledger::{Identity, Ledger};
@@ -60,6 +66,9 @@ pub struct Actors {
     pub(super) provisioner: Provisioner,
     pub(super) record: Addr<RecordKeeper>,
     pub(super) backend: Addr<DriverBackend>,
+    pub(super) history: Addr<EventHistory>,
+    pub(super) commands: Addr<Commands>,
+    pub(super) autoscaler: Addr<Autoscaler>,
     pub(super) profiles: Addr<Profiles>,
     pub(super) meter: Addr<Meter>,
     pub(super) sessions: Option<Sessions>,
@@ -76,6 +85,9 @@ impl Actors {
     pub(super) fn api(&self) -> api::Actors {
         api::Actors {
             backend: self.backend.clone(),
+            history: self.history.clone(),
+            commands: self.commands.clone(),
+            autoscaler: self.autoscaler.clone(),
             profiles: self.profiles.clone(),
             meter: self.meter.clone(),
         }
@@ -86,7 +98,7 @@ impl Actors {
         // An asker who is gone does not want the answer any more.
         match command {
             Command::SetTargets(targets, answer) => {
-                if let Ok(set) = self.backend.send(SetTargets(targets)).await {
+                if let Ok(set) = self.commands.send(SetTargets(targets)).await {
                     let _ = answer.send(set);
                 }
             }
@@ -151,7 +163,7 @@ pub(super) fn wire(
         .any(|one| one.resource == "configmaps");
     let token = listener.map(|listener| listener.token_source(&record.app_id));
     let agent = listener.and_then(|_| listener::agent(&config));
-    let speaking = listener::speaking(&config, &record, &prefix);
+    let (accounts, readiness) = listener::speaking(&config, &record, &prefix);
     let wanted = succession::targets(&config, &record);
     let place_of_pods = Where::of(&config);
     let set_kind = provisioners::set_kind(config.allocation.strategy);
@@ -230,10 +242,30 @@ pub(super) fn wire(
     )
     .start();
     store.do_send(TellOfRounds(meter.clone().recipient()));
-    // It is told of calls, and needs what makes them.
-    let backend_context = Context::<DriverBackend>::new();
-    let backend = backend_context.address();
-    let (metered, doubted) = (meter.clone(), backend.clone());
+    // Each of these sends to actors that are started later.
+    let (backend_context, history_context) = (
+        Context::<DriverBackend>::new(),
+        Context::<EventHistory>::new(),
+    );
+    let (backend, history) = (backend_context.address(), history_context.address());
+    let registry = ExecutorRegistry::new(executor_registry::Wiring {
+        registry: accounts,
+        decommission_timeout: going.decommission_timeout,
+        store: store.clone(),
+        events: history.clone().recipient(),
+        changes: backend.clone().recipient(),
+        clock,
+        timing,
+    })
+    .start();
+    history_context.run(EventHistory::new(event_history::Wiring {
+        incarnation: record.incarnation,
+        sessions: registry.clone().recipient(),
+        store: store.clone(),
+        clock,
+        timing,
+    }));
+    let (metered, doubted) = (meter.clone(), registry.clone());
     let credentials = Credentials::new(calls.clone(), clock).start();
     let calls = calls.observed(Arc::new(move |call| {
         metered.do_send(call);
@@ -267,32 +299,62 @@ pub(super) fn wire(
         over: reporter.clone().recipient(),
     })
     .start();
+    let bounds = settings::bounds(&profiles);
+    let wanted_in_all = (wanted.values()).fold(0, |sum: u32, n| sum.saturating_add(*n));
+    let commands = Commands::new(commands::Wiring {
+        settings: commands::Settings {
+            kill_grace: going.kill_grace,
+            decommission_timeout: going.decommission_timeout,
+            ttl: app.ttl,
+        },
+        profiles: bounds.clone(),
+        targets: wanted,
+        held,
+        keep_targets: keeper.clone().recipient(),
+        keep_held: keeper.clone().recipient(),
+        stop: reporter.clone().recipient(),
+        events: history.clone().recipient(),
+        store: store.clone(),
+        clock,
+        timing,
+    })
+    .start();
     backend_context.run(DriverBackend::new(driver_backend::Wiring {
         app: record.app_id.clone(),
         incarnation: record.incarnation,
-        profiles: settings::bounds(&profiles),
-        targets: wanted,
+        readiness,
+        wanted: wanted_in_all,
+        targets: commands.clone().recipient(),
+        events: history.clone().recipient(),
         store: store.clone(),
-        keep: keeper.clone().recipient(),
         clock,
         timing,
-        sessions: speaking,
-        commands: commands::Wiring {
-            settings: commands::Settings {
-                kill_grace: going.kill_grace,
-                decommission_timeout: going.decommission_timeout,
-                ttl: app.ttl,
-            },
-            held,
-            keep: keeper.clone().recipient(),
-            stop: reporter.clone().recipient(),
-        },
-        autoscaling: demand.enabled.then(|| settings::scaling(&demand)),
-        rolling: (!roll.interval.is_zero()).then(|| settings::rolling(&roll)),
     }));
-
+    let autoscaler = Autoscaler::new(autoscaler::Wiring {
+        settings: demand.enabled.then(|| settings::scaling(&demand)),
+        profiles: bounds,
+        targets: commands.clone().recipient(),
+        adjust: commands.clone().recipient(),
+        store: store.clone(),
+        clock,
+        timing,
+    })
+    .start();
+    if !roll.interval.is_zero() {
+        let roller = Roller::new(roller::Wiring {
+            settings: settings::rolling(&roll),
+            targets: commands.clone().recipient(),
+            adjust: commands.clone().recipient(),
+            sessions: registry.clone().recipient(),
+            store: store.clone(),
+            clock,
+            timing,
+        });
+        roller.start();
+    }
     backend.do_send(HearOfEnds(meter.clone().recipient()));
-    meter.do_send(TellOfSessions(backend.clone().recipient()));
+    backend.do_send(HearOfEnds(history.clone().recipient()));
+    meter.do_send(TellOfSessions(registry.clone().recipient()));
 
     let lifecycle_manager = LifecycleManager::new(lifecycle_manager::Wiring {
         pending_actions: pending_actions::PendingActions::new(
@@ -306,7 +368,7 @@ pub(super) fn wire(
         timing,
         store: store.clone(),
         backend: backend.clone().recipient(),
-        sessions: backend.clone().recipient(),
+        sessions: registry.clone().recipient(),
         drain_label: settings::label(&going.decommission_label),
     })
     .start();
@@ -372,7 +434,7 @@ pub(super) fn wire(
             store: store.clone(),
             reserve: keeper.clone().recipient(),
             keep_failures: keeper.clone().recipient(),
-            stop: backend.clone().recipient(),
+            stop: commands.clone().recipient(),
         });
         scaler.start().into()
     } else {
@@ -400,7 +462,7 @@ pub(super) fn wire(
             keep: keeper.clone().recipient(),
             keep_failures: keeper.clone().recipient(),
             cannot_start: reporter.clone().recipient(),
-            stop: backend.clone().recipient(),
+            stop: commands.clone().recipient(),
             paused: backend.clone().recipient(),
             event_recorder,
         });
@@ -410,16 +472,19 @@ pub(super) fn wire(
     for (actor, asked) in [
         ("allocator", provisioner.depths.clone()),
         ("lifecycle", lifecycle_manager.recipient()),
-        ("backend", backend.clone().recipient()),
+        ("registry", registry.clone().recipient()),
+        ("history", history.clone().recipient()),
     ] {
         meter.do_send(TellOfDepths { actor, asked });
     }
     let mut recipients = vec![
         provisioner.profiles.clone(),
         keeper.clone().recipient(),
-        backend.clone().recipient(),
+        registry.clone().recipient(),
+        autoscaler.clone().recipient(),
     ];
     recipients.extend(group_keeper);
+    recipients.push(commands.clone().recipient());
     let profiles = Profiles::new(profiles::Wiring {
         read: Box::new(move |name, described| settings::understood(place_of_pods, name, described)),
         names: names.into_iter().collect(),
@@ -436,7 +501,7 @@ pub(super) fn wire(
                 Access::Kubernetes(TokenKeys::new(calls.clone(), clock, audience).start())
             }
         };
-        Sessions::new(backend.clone(), access)
+        Sessions::new(registry, access)
     });
     Ok(Actors {
         watch: watching,
@@ -445,6 +510,9 @@ pub(super) fn wire(
         provisioner,
         record: keeper,
         backend,
+        history,
+        commands,
+        autoscaler,
         profiles,
         meter,
         sessions,

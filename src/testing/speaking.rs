@@ -1,44 +1,40 @@
-//! A driver's backend for tests, and how executors speak to it.
+//! The actors of a driver that the servers ask, for tests.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use actix::{Actor, Addr, Context, Handler};
+use actix::{Actor, Addr, AsyncContext, Context, Handler};
 
-use crate::actors::driver_backend::commands::messages::{KeepHeld, Stop};
-use crate::actors::driver_backend::messages::KeepTargets;
-use crate::actors::driver_backend::{self, commands, readiness, registry, sessions};
+use crate::actors::autoscaler::{self, Autoscaler, scaler};
+use crate::actors::commands::messages::{KeepHeld, KeepTargets, Stop};
+use crate::actors::commands::{self, Commands};
+use crate::actors::driver_backend::{self, DriverBackend, readiness};
+use crate::actors::event_history::{self, EventHistory};
+use crate::actors::executor_registry::{self, ExecutorRegistry, registry};
+use crate::actors::profiles::messages::Bounds;
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::delivery::Timing;
 use crate::clock::Clock;
 use crate::model::{AppId, Incarnation};
 
-/// With the usual times; nobody has to register.
-pub(crate) fn speaking() -> sessions::Wiring {
-    sessions::Wiring {
-        registry: registry::Settings {
-            app: AppId::from("app"),
-            prefix: "a".to_owned(),
-            incarnation: Incarnation(1),
-            heartbeat_interval: Duration::from_secs(10),
-            heartbeat_timeout: Duration::from_secs(120),
-            loss_reason_timeout: Duration::from_secs(60),
-            mass_loss: 20,
-            registration_timeout: None,
-            adoption_grace: Duration::from_secs(60),
-            properties: BTreeMap::new(),
-            graces: BTreeMap::new(),
-        },
-        readiness: readiness::Settings {
-            ratio: 80,
-            max_wait: Duration::from_secs(30),
-            gangs: BTreeMap::new(),
-            registered: true,
-        },
+/// The usual times; no executor has to register.
+fn accounts() -> registry::Settings {
+    registry::Settings {
+        app: AppId::from("app"),
+        prefix: "a".to_owned(),
+        incarnation: Incarnation(1),
+        heartbeat_interval: Duration::from_secs(10),
+        heartbeat_timeout: Duration::from_secs(120),
+        loss_reason_timeout: Duration::from_secs(60),
+        mass_loss: 20,
+        registration_timeout: None,
+        adoption_grace: Duration::from_secs(60),
+        properties: BTreeMap::new(),
+        graces: BTreeMap::new(),
     }
 }
 
-/// Takes what a record keeper would keep, and what would end the driver.
+/// Takes what RecordKeeper would keep, and what would end the driver.
 struct Keeper;
 
 impl Actor for Keeper {
@@ -71,33 +67,111 @@ pub(crate) const TIMING: Timing = Timing {
     max_buffered: 1_000,
 };
 
-/// A DriverBackend over a store, with the usual times; nothing scales or rolls by itself, and nobody keeps anything.
+/// The actors of a driver's backend.
+#[derive(Clone)]
+pub(crate) struct Backend {
+    pub(crate) status: Addr<DriverBackend>,
+    pub(crate) history: Addr<EventHistory>,
+    pub(crate) registry: Addr<ExecutorRegistry>,
+    pub(crate) commands: Addr<Commands>,
+    pub(crate) autoscaler: Addr<Autoscaler>,
+}
+
+/// Commands over a store, with the usual times.
+fn commands(
+    store: &Addr<SnapshotStore>,
+    events: &Addr<EventHistory>,
+    clock: Clock,
+    targets: &[(&str, u32)],
+) -> commands::Wiring {
+    let bounds = Bounds {
+        slots: 2,
+        least: 0,
+        most: 1_000,
+    };
+    commands::Wiring {
+        settings: commands::Settings {
+            kill_grace: Duration::from_secs(5),
+            decommission_timeout: Duration::from_secs(60),
+            ttl: None,
+        },
+        profiles: targets.iter().map(|(p, _)| ((*p).into(), bounds)).collect(),
+        targets: targets.iter().map(|(p, n)| ((*p).into(), *n)).collect(),
+        held: None,
+        keep_targets: Keeper.start().recipient(),
+        keep_held: Keeper.start().recipient(),
+        stop: Keeper.start().recipient(),
+        events: events.clone().recipient(),
+        store: store.clone(),
+        clock,
+        timing: TIMING,
+    }
+}
+
+/// A driver's backend over a store, with the usual times; nothing is kept over a restart.
 pub(crate) fn backend(
     store: &Addr<SnapshotStore>,
     clock: Clock,
     targets: &[(&str, u32)],
-) -> driver_backend::Wiring {
-    driver_backend::Wiring {
+    scaling: Option<scaler::Settings>,
+) -> Backend {
+    let (store, timing) = (store.clone(), TIMING);
+    let (status_context, history_context) = (
+        Context::<DriverBackend>::new(),
+        Context::<EventHistory>::new(),
+    );
+    let (status, history) = (status_context.address(), history_context.address());
+    let registry = ExecutorRegistry::new(executor_registry::Wiring {
+        registry: accounts(),
+        decommission_timeout: Duration::from_secs(60),
+        store: store.clone(),
+        events: history.clone().recipient(),
+        changes: status.clone().recipient(),
+        clock,
+        timing,
+    })
+    .start();
+    history_context.run(EventHistory::new(event_history::Wiring {
+        incarnation: Incarnation(1),
+        sessions: registry.clone().recipient(),
+        store: store.clone(),
+        clock,
+        timing,
+    }));
+    let wiring = commands(&store, &history, clock, targets);
+    let bounds = wiring.profiles.clone();
+    let commands = Commands::new(wiring).start();
+    status_context.run(DriverBackend::new(driver_backend::Wiring {
         app: AppId::from("app"),
         incarnation: Incarnation(1),
-        profiles: BTreeMap::new(),
-        targets: targets.iter().map(|(p, n)| ((*p).into(), *n)).collect(),
-        store: store.clone(),
-        keep: Keeper.start().recipient(),
-        clock,
-        timing: TIMING,
-        sessions: speaking(),
-        commands: commands::Wiring {
-            settings: commands::Settings {
-                kill_grace: Duration::from_secs(5),
-                decommission_timeout: Duration::from_secs(60),
-                ttl: None,
-            },
-            held: None,
-            keep: Keeper.start().recipient(),
-            stop: Keeper.start().recipient(),
+        readiness: readiness::Settings {
+            ratio: 80,
+            max_wait: Duration::from_secs(30),
+            gangs: BTreeMap::new(),
+            registered: true,
         },
-        autoscaling: None,
-        rolling: None,
+        wanted: targets.iter().map(|(_, n)| *n).sum(),
+        targets: commands.clone().recipient(),
+        events: history.clone().recipient(),
+        store: store.clone(),
+        clock,
+        timing,
+    }));
+    let autoscaler = Autoscaler::new(autoscaler::Wiring {
+        settings: scaling,
+        profiles: bounds,
+        targets: commands.clone().recipient(),
+        adjust: commands.clone().recipient(),
+        store,
+        clock,
+        timing,
+    })
+    .start();
+    Backend {
+        status,
+        history,
+        registry,
+        commands,
+        autoscaler,
     }
 }

@@ -397,6 +397,11 @@ impl Families {
             Subscriber::Allocator => "allocator",
             Subscriber::Lifecycle => "lifecycle",
             Subscriber::Record => "record",
+            Subscriber::Registry => "registry",
+            Subscriber::History => "history",
+            Subscriber::Commands => "commands",
+            Subscriber::Autoscaler => "autoscaler",
+            Subscriber::Roller => "roller",
             Subscriber::Backend => "backend",
             Subscriber::Metrics => "metrics",
         };

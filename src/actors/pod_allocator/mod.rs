@@ -30,7 +30,7 @@ use actix::{
     Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Recipient, WrapFuture,
 };
 
-use crate::actors::driver_backend::commands::messages::Stop;
+use crate::actors::commands::messages::Stop;
 use crate::actors::event_recorder::RecordEvent;
 use crate::actors::lifecycle_manager::messages::Ended;
 use crate::actors::metrics::messages::{AskDepths, Depths};

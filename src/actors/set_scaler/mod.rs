@@ -14,7 +14,7 @@ use std::sync::Arc;
 use actix::{Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Recipient, WrapFuture};
 use serde_json::json;
 
-use crate::actors::driver_backend::commands::messages::Stop;
+use crate::actors::commands::messages::Stop;
 use crate::actors::lifecycle_manager::messages::Ended;
 use crate::actors::metrics::messages::{AskDepths, Depths};
 use crate::actors::pod_allocator::messages::{KeepFailures, Reserve, StopRequesting};

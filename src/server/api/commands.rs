@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::body::{by, parse};
 use super::problem::Problem;
 use super::{Api, ask, targets};
-use crate::actors::driver_backend::commands::messages::{
+use crate::actors::commands::messages::{
     CommandOutcome, Decommission, Hold, Kill, NotNow, Resume, Stop,
 };
 use crate::actors::driver_backend::views::HeldView;
@@ -40,7 +40,7 @@ pub async fn kill(State(api): State<Api>, body: Bytes) -> Result<Json<Value>, Pr
         force: wanted.force,
         by: by(wanted.by.as_deref()),
     };
-    ask(&api.actors.backend, kill)
+    ask(&api.actors.commands, kill)
         .await?
         .map(command_outcome)
         .map_err(not_now)
@@ -71,7 +71,7 @@ pub async fn decommission(State(api): State<Api>, body: Bytes) -> Result<Json<Va
         within: within.transpose()?,
         by: by(wanted.by.as_deref()),
     };
-    ask(&api.actors.backend, decommission)
+    ask(&api.actors.commands, decommission)
         .await?
         .map(command_outcome)
         .map_err(not_now)
@@ -86,7 +86,7 @@ pub async fn hold(State(api): State<Api>, body: Bytes) -> Result<Json<Value>, Pr
     }
     let wanted: Wanted = parse(&body)?;
     let by = Some(by(wanted.by.as_deref()));
-    let held = ask(&api.actors.backend, Hold { by })
+    let held = ask(&api.actors.commands, Hold { by })
         .await?
         .map_err(not_now)?;
     Ok(Json(json!({"held": HeldView::of(&held)})))
@@ -95,7 +95,7 @@ pub async fn hold(State(api): State<Api>, body: Bytes) -> Result<Json<Value>, Pr
 /// Brings back what was wanted before.
 pub async fn resume(State(api): State<Api>, body: Bytes) -> Result<Json<Value>, Problem> {
     nothing(&body)?;
-    Ok(targets::shown(ask(&api.actors.backend, Resume).await?))
+    Ok(targets::shown(ask(&api.actors.commands, Resume).await?))
 }
 
 /// The application is over: `{"exit_code": 0}`.
@@ -129,7 +129,7 @@ pub async fn hand_over(
 }
 
 async fn stop(api: &Api, stop: Stop, answer: Value) -> Result<(StatusCode, Json<Value>), Problem> {
-    ask(&api.actors.backend, stop).await?;
+    ask(&api.actors.commands, stop).await?;
     Ok((StatusCode::ACCEPTED, Json(answer)))
 }
 

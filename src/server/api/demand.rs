@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use super::body::parse;
 use super::problem::Problem;
 use super::{Api, ask};
-use crate::actors::driver_backend::autoscaling::Demand;
-use crate::actors::driver_backend::autoscaling::messages::{PostDemand, RefusedDemand};
+use crate::actors::autoscaler::messages::{PostDemand, RefusedDemand};
+use crate::actors::autoscaler::scaler::Demand;
 use crate::model::ProfileName;
 
 /// Takes what is to be done: `{"profiles": {"default": {"pending": 12, "running": 4}}}`, in slots.
@@ -31,7 +31,7 @@ pub async fn post(State(api): State<Api>, body: Bytes) -> Result<Json<Value>, Pr
     let wanted: Wanted = parse(&body)?;
     let demand = |(profile, Slots { pending, running })| (profile, Demand { pending, running });
     let demands = wanted.profiles.into_iter().map(demand).collect();
-    match ask(&api.actors.backend, PostDemand(demands)).await? {
+    match ask(&api.actors.autoscaler, PostDemand(demands)).await? {
         Ok(wanted) => Ok(Json(json!({"wanted": wanted}))),
         Err(refused) => {
             let problem = Problem::refused(refused.to_string());

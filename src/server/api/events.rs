@@ -16,9 +16,9 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::problem::Problem;
 use super::{Api, ask};
-use crate::actors::driver_backend::event_history::Reading;
-use crate::actors::driver_backend::event_history::event::{Event, EventId};
-use crate::actors::driver_backend::messages::{FollowEvents, Growth, ReadEvents};
+use crate::actors::event_history::event::{Event, EventId};
+use crate::actors::event_history::history::Reading;
+use crate::actors::event_history::messages::{FollowEvents, Growth, ReadEvents};
 
 /// So many events are read at a time: what a slow reader has not taken yet stays in the event history.
 const AT_A_TIME: usize = 100;
@@ -57,7 +57,7 @@ pub async fn follow(
     };
     let place = (api.followers.clone().try_acquire_owned())
         .map_err(|_| Problem::too_many("too many follow the events already"))?;
-    let Growth(growth) = ask(&api.actors.backend, FollowEvents).await?;
+    let Growth(growth) = ask(&api.actors.history, FollowEvents).await?;
     let reader = Reader {
         api,
         growth,
@@ -90,7 +90,7 @@ impl Reader {
                 after: self.last,
                 most: AT_A_TIME,
             };
-            let read = ask(&self.api.actors.backend, unread).await.ok()?;
+            let read = ask(&self.api.actors.history, unread).await.ok()?;
             match read.reading {
                 Reading::Next(events) if events.is_empty() => self.growth.changed().await.ok()?,
                 Reading::Next(events) => {

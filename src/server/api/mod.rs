@@ -29,7 +29,10 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+use crate::actors::autoscaler::Autoscaler;
+use crate::actors::commands::Commands;
 use crate::actors::driver_backend::DriverBackend;
+use crate::actors::event_history::EventHistory;
 use crate::actors::metrics::Meter;
 use crate::actors::profiles::Profiles;
 use problem::Problem;
@@ -74,6 +77,12 @@ pub struct Server {
 pub struct Actors {
     /// The application's status.
     pub backend: Addr<DriverBackend>,
+    /// Events and executors.
+    pub history: Addr<EventHistory>,
+    /// What is asked for.
+    pub commands: Addr<Commands>,
+    /// What the application has to do.
+    pub autoscaler: Addr<Autoscaler>,
     /// New profiles.
     pub profiles: Addr<Profiles>,
     /// Metrics.

@@ -23,7 +23,7 @@ pub async fn add(
         described: Value::Object(described),
     };
     let refused = match ask(&api.actors.profiles, add).await? {
-        Ok(()) => return targets::current(&api).await,
+        Ok(()) => return targets::asked(&api).await,
         Err(refused) => refused,
     };
     let problem = Problem::refused(refused.to_string());

@@ -15,8 +15,9 @@ use super::problem::Problem;
 use super::table::table;
 use super::tokens::Right;
 use super::{Api, BODY, BODY_TIME, ask, openapi};
-use crate::actors::driver_backend::commands::messages::Renew;
-use crate::actors::driver_backend::messages::{Explain, GetExecutors, GetStatus};
+use crate::actors::commands::messages::Renew;
+use crate::actors::driver_backend::messages::GetStatus;
+use crate::actors::event_history::messages::{Explain, GetExecutors};
 use crate::actors::metrics::messages::Scrape;
 use crate::model::ExecutorId;
 
@@ -46,7 +47,7 @@ async fn admit(State(api): State<Api>, request: Request, next: Next) -> Result<R
         return Err(Problem::read_only());
     }
     if right == Right::Full {
-        api.actors.backend.do_send(Renew);
+        api.actors.commands.do_send(Renew);
     }
     let (parts, body) = request.into_parts();
     let body = timeout(BODY_TIME, to_bytes(body, BODY))
@@ -100,7 +101,7 @@ pub async fn status(State(api): State<Api>) -> Result<Json<Value>, Problem> {
 
 /// Who lives.
 pub async fn executors(State(api): State<Api>) -> Result<Json<Value>, Problem> {
-    let executors = ask(&api.actors.backend, GetExecutors).await?;
+    let executors = ask(&api.actors.history, GetExecutors).await?;
     Ok(Json(json!({"executors": executors})))
 }
 
@@ -114,7 +115,7 @@ pub async fn explain(
             .at("id")
             .hint("an id is a whole number from 1")
     })?;
-    let explanation = ask(&api.actors.backend, Explain(parsed))
+    let explanation = ask(&api.actors.history, Explain(parsed))
         .await?
         .ok_or_else(|| {
             Problem::not_found(format!("nothing is known of executor {id}"))

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use super::body::parse;
 use super::problem::Problem;
 use super::{Api, ask};
-use crate::actors::driver_backend::messages::{GetStatus, SetTargets};
+use crate::actors::commands::messages::{GetTargets, SetTargets};
+use crate::actors::driver_backend::messages::GetStatus;
 use crate::model::ProfileName;
 
 /// The targets that are.
@@ -52,7 +53,7 @@ pub async fn set_one(
 async fn change(api: &Api, targets: BTreeMap<String, u32>) -> Result<Json<Value>, Problem> {
     let named = |(profile, target)| (ProfileName::from(profile), target);
     let targets = targets.into_iter().map(named).collect();
-    let set = ask(&api.actors.backend, SetTargets(targets))
+    let set = ask(&api.actors.commands, SetTargets(targets))
         .await?
         .map_err(|refused| {
             let field = format!("targets.{}", refused.profile());
@@ -63,9 +64,9 @@ async fn change(api: &Api, targets: BTreeMap<String, u32>) -> Result<Json<Value>
     Ok(shown(set))
 }
 
-/// The targets of all profiles, once everything that was sent before is done.
-pub async fn current(api: &Api) -> Result<Json<Value>, Problem> {
-    change(api, BTreeMap::new()).await
+/// The targets as they were asked for.
+pub async fn asked(api: &Api) -> Result<Json<Value>, Problem> {
+    Ok(shown(ask(&api.actors.commands, GetTargets).await?.targets))
 }
 
 /// Targets, as they are answered.

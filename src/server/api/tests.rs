@@ -1,4 +1,4 @@
-//! The routes over a DriverBackend and a store that run, without a socket.
+//! The routes over actors and a store that run, without a socket.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,9 +12,7 @@ use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
 use super::*;
-use crate::actors::driver_backend::autoscaling;
-use crate::actors::driver_backend::{self, DriverBackend};
-use crate::actors::profiles::messages::Bounds;
+use crate::actors::autoscaler::scaler;
 use crate::actors::profiles::{self, Profiles};
 use crate::actors::snapshot_store::messages::Tell;
 use crate::actors::snapshot_store::{SnapshotStore, TellOfRounds};
@@ -34,25 +32,18 @@ struct Driver {
 fn driver(targets: &[(&str, u32)]) -> Driver {
     let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);
     let store = SnapshotStore::new(Scenario::new(targets).ledger, clock).start();
-    let bounds = Bounds {
-        slots: 2,
-        least: 0,
-        most: 1_000,
-    };
-    let backend = DriverBackend::new(driver_backend::Wiring {
-        profiles: (targets.iter())
-            .map(|(p, _)| ((*p).into(), bounds))
-            .collect(),
-        autoscaling: Some(autoscaling::Settings {
+    let backend = backend(
+        &store,
+        clock,
+        targets,
+        Some(scaler::Settings {
             ratio: 1_000,
             backlog_timeout: Duration::from_secs(1),
             sustained_timeout: Duration::from_secs(1),
             idle_timeout: Duration::from_secs(60),
             demand_ttl: Duration::from_secs(60),
         }),
-        ..backend(&store, clock, targets)
-    })
-    .start();
+    );
     let meter = Meter::new(
         &AppId::from("app"),
         Incarnation(1),
@@ -71,7 +62,10 @@ fn driver(targets: &[(&str, u32)]) -> Driver {
     })
     .start();
     let actors = Actors {
-        backend,
+        backend: backend.status,
+        history: backend.history,
+        commands: backend.commands,
+        autoscaler: backend.autoscaler,
         profiles,
         meter,
     };

@@ -1,6 +1,6 @@
 //! How executors reach the driver (spec B-1, O-50, O-61): a WebSocket at `/v1/session`, or each message as a request of
 //! its own to `/v1/session/messages`. What they say and are told is [`boatswain_agent::protocol`]'s, what follows from it
-//! DriverBackend's.
+//! ExecutorRegistry's.
 
 pub mod access;
 mod request;
@@ -20,9 +20,9 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::actors::driver_backend::DriverBackend;
-use crate::actors::driver_backend::registry::Proof;
-use crate::actors::driver_backend::sessions::NotTakenIn;
+use crate::actors::executor_registry::ExecutorRegistry;
+use crate::actors::executor_registry::messages::NotTakenIn;
+use crate::actors::executor_registry::registry::Proof;
 use crate::server::api::problem::Problem;
 use crate::server::api::serve::{self, ListenError};
 use access::{Access, Denied};
@@ -80,7 +80,7 @@ pub struct Sessions {
 /// What a session has.
 #[derive(Clone)]
 struct Door {
-    backend: Addr<DriverBackend>,
+    registry: Addr<ExecutorRegistry>,
     access: Access,
     room: Arc<Semaphore>,
     end: CancellationToken,
@@ -88,15 +88,15 @@ struct Door {
 
 impl Sessions {
     /// Over this driver.
-    pub fn new(backend: Addr<DriverBackend>, access: Access) -> Self {
-        Self::with_room(backend, access, SESSIONS)
+    pub fn new(registry: Addr<ExecutorRegistry>, access: Access) -> Self {
+        Self::with_room(registry, access, SESSIONS)
     }
 
-    fn with_room(backend: Addr<DriverBackend>, access: Access, room: usize) -> Self {
+    fn with_room(registry: Addr<ExecutorRegistry>, access: Access, room: usize) -> Self {
         let end = CancellationToken::new();
         Self {
             door: Door {
-                backend,
+                registry,
                 access,
                 room: Arc::new(Semaphore::new(room)),
                 end: end.clone(),
@@ -138,7 +138,7 @@ impl Door {
         proof.map_err(|denied| {
             tracing::debug!(%denied, "an executor was not let in");
             let code = "not-let-in";
-            self.backend.do_send(NotTakenIn { code });
+            self.registry.do_send(NotTakenIn { code });
             match denied {
                 Denied::NoKeys => Problem::unavailable_for(denied.to_string()),
                 Denied::NoToken | Denied::Untrue(_) => Problem::not_an_executor(denied.to_string()),

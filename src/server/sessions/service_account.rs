@@ -12,7 +12,7 @@ use ring::signature::{
 use serde::Deserialize;
 
 use super::access::Denied;
-use crate::actors::driver_backend::registry::Proof;
+use crate::actors::executor_registry::registry::Proof;
 
 /// Longer than any token that a cluster gives, in bytes.
 const LONGEST: usize = 8 * 1024;

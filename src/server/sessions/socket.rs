@@ -1,4 +1,4 @@
-//! A session over a WebSocket: what the executor says goes to DriverBackend one message at a time, what it is told comes
+//! A session over a WebSocket: what the executor says goes to ExecutorRegistry one message at a time, what it is told comes
 //! from there; and neither a silent nor a slow one holds up anybody else (spec O-50).
 
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{ANSWER, PATIENCE, Sessions};
-use crate::actors::driver_backend::DriverBackend;
-use crate::actors::driver_backend::registry::{ConnectionId, Proof, Via};
-use crate::actors::driver_backend::sessions::{Lost, NotTakenIn, Open, Opened, Outgoing, Say};
+use crate::actors::executor_registry::ExecutorRegistry;
+use crate::actors::executor_registry::messages::{Lost, NotTakenIn, Open, Opened, Outgoing, Say};
+use crate::actors::executor_registry::registry::{ConnectionId, Proof, Via};
 use crate::server::api::problem::Problem;
 use boatswain_agent::protocol::{MESSAGE_LIMIT, ToExecutor, read};
 
@@ -47,14 +47,14 @@ pub(super) async fn open(
         let Ok(Opened {
             connection,
             outgoing,
-        }) = door.backend.send(Open).await
+        }) = door.registry.send(Open).await
         else {
             return;
         };
         let session = Session {
             proof: Arc::new(proof),
             connection,
-            backend: door.backend,
+            registry: door.registry,
             socket,
             registered: false,
             _room: room,
@@ -63,11 +63,11 @@ pub(super) async fn open(
     }))
 }
 
-/// A session, from its opening to its end. However that comes about, DriverBackend hears of it.
+/// A session, from its opening to its end. However that comes about, ExecutorRegistry hears of it.
 struct Session {
     proof: Arc<Proof>,
     connection: ConnectionId,
-    backend: Addr<DriverBackend>,
+    registry: Addr<ExecutorRegistry>,
     socket: WebSocket,
     registered: bool,
     _room: OwnedSemaphorePermit,
@@ -75,7 +75,7 @@ struct Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.backend.do_send(Lost(self.connection));
+        self.registry.do_send(Lost(self.connection));
     }
 }
 
@@ -126,7 +126,7 @@ impl Session {
             Ok(message) => message,
             Err(misread) => {
                 let code = misread.code;
-                self.backend.do_send(NotTakenIn { code });
+                self.registry.do_send(NotTakenIn { code });
                 return self.say(&misread.answer()).await;
             }
         };
@@ -135,7 +135,7 @@ impl Session {
             via: Via::Connection(self.connection),
             message,
         };
-        let answers = match timeout(ANSWER, self.backend.send(say)).await {
+        let answers = match timeout(ANSWER, self.registry.send(say)).await {
             Ok(Ok(answers)) => answers,
             Ok(Err(_)) | Err(_) => {
                 return Err(Some((close_code::AGAIN, "the driver does not answer")));
@@ -165,7 +165,7 @@ impl Session {
         let told = self.say(&ToExecutor::problem(code, error)).await;
         // Over a connection that broke off nobody has said anything.
         if told.is_ok() {
-            self.backend.do_send(NotTakenIn { code });
+            self.registry.do_send(NotTakenIn { code });
         }
         told.err()
             .flatten()
