@@ -45,8 +45,8 @@ faults! {
     TerminatingCounts,
     /// An executor that was chosen to go counts as live (spec E-6).
     LeavingCounts,
-    /// That an end was told is not remembered (spec L-1).
-    ToldTwice,
+    /// That an end was reported is not remembered (spec L-1).
+    ReportedTwice,
     /// Merging waiting changes keeps only those of the latest snapshot (spec S-23).
     MergedEndLost,
     /// The watch passes over deletions (spec W-1).
@@ -79,8 +79,8 @@ faults! {
     IdsReused,
     /// An executor that was adopted is chosen to go, wanted or not (spec ).
     AdoptedChosen,
-    /// What the record knows and the first list lacks is not told (spec L-1).
-    LossUntold,
+    /// What the record knows and the first list lacks is not reported (spec L-1).
+    LossUnreported,
     /// A younger driver's number in the record is overlooked (spec W-7).
     SupersededGoesOn,
     /// A record that is gone is not made anew (spec K-2).

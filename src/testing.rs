@@ -11,6 +11,7 @@ use crate::actors::snapshot_store::ledger::{Identity, Inheritance, Ledger};
 use crate::model::news::{Listed, News, Outcome};
 use crate::model::pod::tests::{ended, pending};
 use crate::model::pod::{Claim, ContainerState, Deletion, Phase, Scheduling, Sighting};
+use crate::model::reasoning::reason_of;
 use crate::model::snapshot::Counts;
 use crate::model::{
     AppId, Batch, Entry, Epoch, ExecutorId, Incarnation, Now, Pod, ProfileName, Snapshot, Tick,
@@ -90,6 +91,14 @@ impl Scenario {
 
     pub(crate) fn pass(&mut self, millis: u64) {
         self.millis += millis;
+    }
+
+    /// The end of executor `n` is reported, with the reason that its entry shows.
+    pub(crate) fn report(&mut self, n: u64) {
+        if let Some(entry) = self.entry(n) {
+            let reason = Arc::new(reason_of(entry));
+            self.tell(News::Reported { id: id(n), reason });
+        }
     }
 
     pub(crate) fn tell(&mut self, news: News) {

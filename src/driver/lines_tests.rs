@@ -11,7 +11,6 @@ use rand::SeedableRng;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::actors::lifecycle_manager::pending_actions::Ending;
 use crate::actors::lifecycle_manager::say_ended;
 use crate::actors::pod_allocator::allocation::{Allocation, Inherited};
 use crate::actors::pod_allocator::{meaning, notices};
@@ -20,7 +19,7 @@ use crate::kubernetes::{LabelScheme, PodReader};
 use crate::model::executor::{Bound, Gone, How, HowGone, Leaving, Why};
 use crate::model::pod::Sighting;
 use crate::model::reasoning::{reason_of, reason_of_an_overdue};
-use crate::model::{Entry, Epoch, ExecutorId, Incarnation, LossClass, Now, State, Tick};
+use crate::model::{Ending, Entry, Epoch, ExecutorId, Incarnation, LossClass, Now, State, Tick};
 use crate::telemetry::LogFormat;
 use crate::telemetry::testing::logged;
 
@@ -165,7 +164,7 @@ fn ending(end: &End) -> Ending {
     );
     Ending {
         entry: Arc::new(entry),
-        reason,
+        reason: Arc::new(reason),
     }
 }
 
@@ -288,7 +287,7 @@ fn every_reason_that_is_told_has_an_example() {
 fn what_a_node_ends_is_told_by_the_pods_reason_and_memory_by_the_kernels_word_only() {
     let ends: Vec<End> = serde_json::from_str(PODS).unwrap();
     for end in &ends {
-        let said = ending(end).reason.message;
+        let said = &ending(end).reason.message;
         let blames_memory = said.contains("memory limit") || said.contains("want of memory");
         assert_eq!(
             blames_memory,

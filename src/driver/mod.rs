@@ -7,6 +7,7 @@
 mod dry_run;
 mod ending;
 mod listener;
+mod observer;
 mod owned_resources;
 mod owner_chain;
 mod profile_spec;
@@ -28,12 +29,10 @@ use rand::rngs::SysRng;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
-use crate::actors::commands::messages::RefusedTargets;
-use crate::actors::commands::messages::Stop;
-use crate::actors::lifecycle_manager::messages::Ended;
+use crate::actors::commands::messages::{RefusedTargets, Stop};
 use crate::actors::pod_allocator::messages::CannotStart;
 use crate::actors::record_keeper::messages::DriverIsOver;
-use crate::actors::snapshot_store::messages::Measures;
+use crate::actors::snapshot_store::messages::{Measures, Round};
 use crate::clock::Clock;
 use crate::config::{self, ClusterMode, Config, EmbeddedNode, OnSignal};
 use crate::exit::Exit;
@@ -72,7 +71,7 @@ enum Command {
     ),
     Look(oneshot::Sender<Snapshot>),
     Measure(oneshot::Sender<Measures>),
-    HearOfEnds(Recipient<Ended>),
+    Observe(Recipient<Round>),
     Sessions(oneshot::Sender<Option<Router>>),
     Routes(Tokens, oneshot::Sender<Router>),
 }
@@ -125,9 +124,9 @@ impl Handle {
         answered.await.ok().flatten()
     }
 
-    /// Has this one told of every end from now on.
-    pub fn hear_of_ends(&self, reader: Recipient<Ended>) {
-        self.tell(Command::HearOfEnds(reader));
+    /// Hands every batch to this reader from now on, which need not answer. A later reader takes its place.
+    pub fn observe(&self, reader: Recipient<Round>) {
+        self.tell(Command::Observe(reader));
     }
 
     /// Its api without a socket, for the bearers of these tokens; `None` where the driver has ended, or does not run
@@ -424,7 +423,7 @@ async fn served(config: &config::Api) -> Result<Option<api::Server>, api::ApiErr
 }
 
 /// Waits for the command to stop. Who looks finds nothing yet; the other commands are kept for the driver that starts,
-/// so that no reader misses an end.
+/// so that no observer misses a batch.
 async fn told_to_stop(commands: &mut mpsc::UnboundedReceiver<Command>, early: &mut Vec<Command>) {
     loop {
         match commands.recv().await {

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use actix::{Addr, Recipient};
 
-use crate::actors::lifecycle_manager::messages::Ended;
 use crate::actors::metrics::messages::AskDepths;
 use crate::actors::pod_allocator::PodAllocator;
 use crate::actors::pod_allocator::failures::{self, Failures};
@@ -33,7 +32,6 @@ pub(super) struct Provisioner {
     pub(super) stop: Recipient<StopRequesting>,
     /// Where the application's end has to be told to sets.
     pub(super) end: Option<Recipient<EndSets>>,
-    pub(super) ends: Recipient<Ended>,
     pub(super) depths: Recipient<AskDepths>,
     pub(super) profiles: Recipient<ProfileAdded>,
 }
@@ -43,7 +41,6 @@ impl From<Addr<PodAllocator>> for Provisioner {
         Self {
             stop: provisioner.clone().recipient(),
             end: None,
-            ends: provisioner.clone().recipient(),
             depths: provisioner.clone().recipient(),
             profiles: provisioner.recipient(),
         }
@@ -55,7 +52,6 @@ impl From<Addr<SetScaler>> for Provisioner {
         Self {
             stop: provisioner.clone().recipient(),
             end: Some(provisioner.clone().recipient()),
-            ends: provisioner.clone().recipient(),
             depths: provisioner.clone().recipient(),
             profiles: provisioner.recipient(),
         }

@@ -15,20 +15,21 @@ use tower::ServiceExt as _;
 use super::*;
 use crate::model::LossClass;
 
-/// Writes down what is told of ends.
+/// Writes down the ends that are reported.
 struct Reader(Rc<RefCell<Vec<(u64, LossClass)>>>);
 
 impl Actor for Reader {
     type Context = Context<Self>;
 }
 
-impl Handler<Ended> for Reader {
+impl Handler<Round> for Reader {
     type Result = ();
 
-    fn handle(&mut self, ended: Ended, _: &mut Self::Context) {
-        let Ended(ending) = ended;
-        let told = (ending.entry.id.get(), ending.reason.class);
-        self.0.borrow_mut().push(told);
+    fn handle(&mut self, Round(batch): Round, _: &mut Self::Context) {
+        let ends = batch
+            .ends()
+            .map(|end| (end.entry.id.get(), end.reason.class));
+        self.0.borrow_mut().extend(ends);
     }
 }
 
@@ -38,7 +39,7 @@ struct World {
     directory: tempfile::TempDir,
 }
 
-/// A driver that runs, and what it told of ends.
+/// A driver that runs, and the ends that it reported.
 struct Running {
     handle: Handle,
     task: JoinHandle<Exit>,
@@ -80,7 +81,7 @@ impl World {
         };
         let (handle, running) = start_in(config, environment);
         let ends = Rc::new(RefCell::new(Vec::new()));
-        handle.hear_of_ends(Reader(Rc::clone(&ends)).start().recipient());
+        handle.observe(Reader(Rc::clone(&ends)).start().recipient());
         let task = actix::spawn(running);
         tokio::time::sleep(Duration::from_secs(2)).await;
         let router = handle.sessions().await.unwrap();

@@ -14,27 +14,32 @@ use tokio::task::JoinHandle;
 use tower::{BoxError, ServiceExt as _, service_fn};
 
 use super::*;
-use crate::model::LossClass;
+use crate::model::{Ending, LossClass};
 
-/// Which driver told the end of which executor in which pod, and why.
+/// Which driver reported the end of which executor in which pod, and why.
 type Ends = Rc<RefCell<Vec<(u64, u64, String, LossClass)>>>;
 
-/// Writes down what is told of ends.
+/// Writes down the ends that are reported.
 struct Reader(u64, Ends);
 
 impl Actor for Reader {
     type Context = Context<Self>;
 }
 
-impl Handler<Ended> for Reader {
+impl Handler<Round> for Reader {
     type Result = ();
 
-    fn handle(&mut self, ended: Ended, _: &mut Self::Context) {
-        let Ended(ending) = ended;
-        let uid = ending.entry.uid().map(ToString::to_string);
-        let (id, class) = (ending.entry.id.get(), ending.reason.class);
-        let told = (self.0, id, uid.unwrap_or_default(), class);
-        self.1.borrow_mut().push(told);
+    fn handle(&mut self, Round(batch): Round, _: &mut Self::Context) {
+        for Ending { entry, reason } in batch.ends() {
+            let uid = entry.uid().map(ToString::to_string);
+            let end = (
+                self.0,
+                entry.id.get(),
+                uid.unwrap_or_default(),
+                reason.class,
+            );
+            self.1.borrow_mut().push(end);
+        }
     }
 }
 
@@ -101,7 +106,7 @@ impl World {
         };
         let (handle, running) = start_in(config, environment);
         let reader = Reader(self.starts, Rc::clone(&self.ends));
-        handle.hear_of_ends(reader.start().recipient());
+        handle.observe(reader.start().recipient());
         let task = actix::spawn(running);
         Running { handle, task, dead }
     }

@@ -11,7 +11,6 @@ use crate::actors::autoscaler::{self, Autoscaler};
 use crate::actors::commands::messages::SetTargets;
 use crate::actors::commands::{self, Commands};
 use crate::actors::credentials::Credentials;
-use crate::actors::driver_backend::messages::HearOfEnds;
 use crate::actors::driver_backend::{self, DriverBackend};
 use crate::actors::event_history::{self, EventHistory};
 use crate::actors::event_recorder::EventRecorder;
@@ -47,6 +46,7 @@ use crate::server::sessions::Sessions;
 use crate::server::sessions::access::{Access, TokenKeys};
 
 use super::listener::{self, Listener};
+use super::observer::Observer;
 use super::owned_resources;
 use super::profile_spec;
 use super::provisioners::{self, Provisioner};
@@ -116,7 +116,7 @@ impl Actors {
                 let router = self.sessions.as_ref().map(Sessions::router);
                 let _ = answer.send(router);
             }
-            Command::HearOfEnds(reader) => self.backend.do_send(HearOfEnds(reader)),
+            Command::Observe(reader) => drop(Observer::new(reader, self.store.clone()).start()),
             Command::Routes(tokens, answer) => {
                 let _ = answer.send(api::router(self.api(), tokens));
             }
@@ -352,8 +352,6 @@ pub(super) fn wire(
         });
         roller.start();
     }
-    backend.do_send(HearOfEnds(meter.clone().recipient()));
-    backend.do_send(HearOfEnds(history.clone().recipient()));
     meter.do_send(TellOfSessions(registry.clone().recipient()));
 
     let lifecycle_manager = LifecycleManager::new(lifecycle_manager::Wiring {
@@ -367,7 +365,6 @@ pub(super) fn wire(
         clock,
         timing,
         store: store.clone(),
-        backend: backend.clone().recipient(),
         sessions: registry.clone().recipient(),
         drain_label: settings::label(&going.decommission_label),
     })
@@ -468,7 +465,6 @@ pub(super) fn wire(
         });
         allocator.start().into()
     };
-    backend.do_send(HearOfEnds(provisioner.ends.clone()));
     for (actor, asked) in [
         ("allocator", provisioner.depths.clone()),
         ("lifecycle", lifecycle_manager.recipient()),

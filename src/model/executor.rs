@@ -9,6 +9,7 @@ use crate::planted::{self, Planted};
 use super::clock::Tick;
 use super::ids::{Epoch, ExecutorId, Incarnation, PodUid, ProfileName};
 use super::pod::{PendingStage, Pod, PodState};
+use super::reason::LossReason;
 use super::version::ResourceVersion;
 
 /// All that is known of one executor.
@@ -28,8 +29,8 @@ pub struct Entry {
     pub state: State,
     /// That it was chosen to go, by whom and how; a mark never ends (spec A-43).
     pub leaving: Option<Leaving>,
-    /// Whether its end and the reason were announced (spec E-9).
-    pub told: bool,
+    /// Why it ended, once that was reported (spec E-9, L-1). A reason that is known only later does not replace it.
+    pub end: Option<Arc<LossReason>>,
     /// What its session says.
     pub session: Session,
 }
@@ -121,7 +122,7 @@ pub enum HowGone {
     Missing,
     /// A delete found nothing any more.
     DeleteFoundNothing,
-    /// A full list lacks it, and it was Terminating, Finished or told before.
+    /// A full list lacks it, and it was Terminating, Finished or reported before.
     NoLongerListed,
     /// Looked up: its labels are not ours any more, and it had ended before.
     RelabelledAfterEnd,
@@ -327,7 +328,7 @@ impl Entry {
             adopted: false,
             state: State::Sent(Request { sent, epoch }),
             leaving: None,
-            told: false,
+            end: None,
             session: Session::default(),
         }
     }
@@ -388,10 +389,19 @@ impl Entry {
         matches!(self.class(), Class::Finished | Class::Gone)
     }
 
-    /// Whether its end is still to be told: it was bound to a pod, has ended, and nobody was told (spec L-1).
+    /// Whether its end was reported. That may be before its pod is gone (spec L-3).
+    pub fn is_reported(&self) -> bool {
+        self.end.is_some()
+    }
+
+    /// Whether its end has still to be reported: it was bound to a pod and has ended (spec L-1).
     pub fn has_unreported_end(&self) -> bool {
-        let loses_an_executor = self.uid().is_some()
-            || matches!(&self.state, State::Gone(gone) if gone.how == HowGone::LostBeforeStart);
-        self.has_ended() && !self.told && loses_an_executor
+        self.has_ended() && !self.is_reported() && self.had_a_pod()
+    }
+
+    /// Whether it was bound to a pod, by this driver or an earlier one: only then does its end lose an executor.
+    pub fn had_a_pod(&self) -> bool {
+        self.uid().is_some()
+            || matches!(&self.state, State::Gone(gone) if gone.how == HowGone::LostBeforeStart)
     }
 }

@@ -20,7 +20,7 @@ pub struct KeptFailures {
     pub all: Times,
     /// Those that count by the node on which they were.
     pub nodes: BTreeMap<String, Times>,
-    /// Executors whose end was counted and that may be found once more; they are not counted again.
+    /// Executors whose end was counted and whose pods a successor may still find; it does not count them again.
     #[serde(skip)]
     pub counted: IdSet,
     /// Why the application may not go on, in words: whoever finds it has to bring it to its end (spec L-30).

@@ -25,5 +25,5 @@ pub use ids::{AppId, Epoch, ExecutorId, Incarnation, PodUid, ProfileName};
 pub use intervals::IdSet;
 pub use pod::{Pod, PodState};
 pub use reason::{LossClass, LossReason};
-pub use snapshot::{Batch, Snapshot};
+pub use snapshot::{Batch, Ending, Snapshot};
 pub use version::ResourceVersion;

@@ -7,6 +7,7 @@ use super::clock::Tick;
 use super::executor::{How, Why};
 use super::ids::{Epoch, ExecutorId, PodUid, ProfileName};
 use super::pod::Sighting;
+use super::reason::LossReason;
 use super::version::ResourceVersion;
 
 /// One piece of news.
@@ -67,10 +68,12 @@ pub enum News {
         /// Which pod.
         uid: PodUid,
     },
-    /// An end and its reason were announced (spec E-9).
-    Told {
-        /// Of which executor.
+    /// LifecycleManager has judged why an executor ended: the ledger reports that to every subscriber (spec E-9, L-1).
+    Reported {
+        /// Which executor.
         id: ExecutorId,
+        /// Why it ended.
+        reason: Arc<LossReason>,
     },
     /// Executors were chosen to go; targets that change with that are in the same message (spec E-5).
     Retire {

@@ -125,7 +125,7 @@ pub struct LossReason {
     pub failure: bool,
     /// In one line, for people.
     pub message: String,
-    /// What it was told from.
+    /// What it was inferred from.
     pub evidence: Evidence,
 }
 
@@ -144,7 +144,7 @@ impl LossReason {
     }
 }
 
-/// What a loss reason was told from.
+/// What a loss reason was inferred from.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Evidence {
     /// The node.

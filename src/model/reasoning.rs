@@ -234,7 +234,7 @@ fn by_absence(entry: &Entry) -> (LossClass, String) {
         },
         _ => (
             LossClass::Missing,
-            "its end was told before it was known".to_owned(),
+            "its end was reported before it was known".to_owned(),
         ),
     }
 }

@@ -13,6 +13,7 @@ use super::entries::Entries;
 use super::executor::{Class, Entry};
 use super::ids::{Epoch, ExecutorId, PodUid, ProfileName};
 use super::intervals::IdSet;
+use super::reason::LossReason;
 use super::version::ResourceVersion;
 
 /// All that is known at one instant; a copy shares everything (spec S-1).
@@ -116,10 +117,22 @@ pub struct FullList {
 pub struct Changes {
     /// Executors whose entry changed, appeared or left.
     pub executors: Vec<ExecutorId>,
+    /// The ends that are reported with this snapshot; their executors are also among those that changed. The ledger
+    /// puts each end into one snapshot, so each subscriber gets it once (spec L-1).
+    pub ends: Vec<Ending>,
     /// Orphan pods that appeared, changed or left.
     pub orphans: Vec<PodUid>,
     /// Whether anything else did: targets, the record, the epoch, adoption.
     pub other: bool,
+}
+
+/// The reported end of an executor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ending {
+    /// The executor's entry when the end was reported.
+    pub entry: Arc<Entry>,
+    /// Why it ended.
+    pub reason: Arc<LossReason>,
 }
 
 impl Changes {
@@ -271,6 +284,11 @@ impl Batch {
             .iter()
             .flat_map(|s| s.changes.executors.iter().copied())
             .collect()
+    }
+
+    /// Every end that is reported in any of them, in the order of the reports.
+    pub fn ends(&self) -> impl Iterator<Item = &Ending> {
+        self.snapshots.iter().flat_map(|s| &s.changes.ends)
     }
 
     /// Every orphan pod that changed in any of them, once.

@@ -1,15 +1,14 @@
-//! The application's failure budget, held against what drivers told (spec L-30, L-31): it is not spent before so many
+//! The application's failure budget, held against what drivers reported (spec L-30, L-31): it is not spent before so many
 //! have failed, and what failed before a restart counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use boatswain::actors::lifecycle_manager::pending_actions::Ending;
 use boatswain::actors::pod_allocator::failures::rules::{Rule, Verdict as Judged, judge};
 use boatswain::config::{Config, FailureAction, FailureRule};
 use boatswain::exit::OVER_BUDGET;
 use boatswain::model::reasoning::ended_early;
-use boatswain::model::{ExecutorId, Tick};
+use boatswain::model::{Ending, ExecutorId, Tick};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -72,8 +71,8 @@ impl Budget {
         }
     }
 
-    /// A driver told an end.
-    pub fn told(&mut self, driver: usize, ending: &Ending) {
+    /// A driver reported an end.
+    pub fn reported(&mut self, driver: usize, ending: &Ending) {
         match judge(&self.rules, &ending.reason) {
             Judged::Ignore => return,
             Judged::Stop => self.stopped = true,

@@ -202,7 +202,7 @@ impl World {
         };
         self.as_wanted(&ledger)?;
         self.checks.budget.is_kept()?;
-        self.checks.all_told(number)?;
+        self.checks.all_reported(number)?;
         let state = self.cluster.state().await;
         let record = state
             .config_maps(NAMESPACE)

@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use boatswain::actors::lifecycle_manager::messages::Ended;
-use boatswain::model::{Entry, ExecutorId, LossClass, PodUid, ProfileName, Snapshot};
+use boatswain::model::{Ending, Entry, ExecutorId, LossClass, PodUid, ProfileName, Snapshot};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -38,8 +37,8 @@ struct Seen {
     asked_for: BTreeSet<u64>,
     /// Those among them that have not ended.
     open: BTreeSet<u64>,
-    told: BTreeMap<(ExecutorId, Option<PodUid>), LossClass>,
-    /// Bound executors that left its ledger; it must have told their ends by now.
+    reported: BTreeMap<(ExecutorId, Option<PodUid>), LossClass>,
+    /// Bound executors that left its ledger; it must have reported their ends by now.
     owed: Vec<(ExecutorId, PodUid)>,
     /// Pods whose version may go back once, for the server's history was replaced.
     may_go_back: BTreeSet<PodUid>,
@@ -93,9 +92,9 @@ pub struct Checks {
     pub budget: Budget,
     /// How long executors may wait.
     pub deadlines: Deadlines,
-    /// Executors that the record once knew to be bound to a pod, and those whose end some driver told.
+    /// Executors that the record once knew to be bound to a pod, and those whose end some driver reported.
     recorded: BTreeSet<ExecutorId>,
-    told: BTreeSet<ExecutorId>,
+    reported: BTreeSet<ExecutorId>,
     /// Who is which executor, where sets make the pods.
     named: Option<sets::Named>,
 }
@@ -303,48 +302,51 @@ impl Checks {
         Ok(())
     }
 
-    /// Ends that a driver told.
+    /// Ends that a driver reported.
     // spec: I-2, L-1
-    pub fn told(&mut self, driver: usize, ends: Vec<Ended>) -> Verdict {
+    pub fn reported(&mut self, driver: usize, ends: Vec<Ending>) -> Verdict {
         let seen = self.drivers.entry(driver).or_default();
-        for Ended(ending) in ends {
-            self.budget.told(driver, &ending);
+        for ending in ends {
+            self.budget.reported(driver, &ending);
             let key = (ending.entry.id, ending.entry.uid().cloned());
             let class = ending.reason.class;
-            self.told.insert(ending.entry.id);
+            self.reported.insert(ending.entry.id);
             if key.1.is_none() && class != LossClass::Lost {
                 return violated!(
-                    "L-1: d{driver} told the end of {}, which never had a pod",
+                    "L-1: d{driver} reported the end of {}, which never had a pod",
                     key.0
                 );
             }
             if let Some(uid) = &key.1
                 && let Some(befell) = self.excuses.mishaps.get(uid.as_str())
-                && !reasons::is_told_as(befell, class)
+                && !reasons::is_reported_as(befell, class)
             {
                 return violated!(
-                    "L-20: d{driver} told the end of {} as {class}, and what befell it was {befell:?}",
+                    "L-20: d{driver} reported the end of {} as {class}, and what befell it was {befell:?}",
                     key.0
                 );
             }
-            if seen.told.insert(key, class).is_some() {
-                return violated!("I-2: d{driver} told the end of {} twice", ending.entry.id);
+            if seen.reported.insert(key, class).is_some() {
+                return violated!(
+                    "I-2: d{driver} reported the end of {} twice",
+                    ending.entry.id
+                );
             }
         }
         Ok(())
     }
 
-    /// At the end: whatever the record knew, and this driver does not have, some driver told the end of.
+    /// At the end: whatever the record knew, and this driver does not have, some driver reported the end of.
     // spec: I-2, L-1, O-30
-    pub fn all_told(&self, driver: usize) -> Verdict {
-        let untold = |id: &&ExecutorId| {
-            !self.told.contains(*id)
+    pub fn all_reported(&self, driver: usize) -> Verdict {
+        let unreported = |id: &&ExecutorId| {
+            !self.reported.contains(*id)
                 && self
                     .last(driver)
                     .is_none_or(|last| last.entry(**id).is_none())
         };
-        match self.recorded.iter().find(untold) {
-            Some(id) => violated!("I-2: {id} was in the record, and nobody told its end"),
+        match self.recorded.iter().find(unreported) {
+            Some(id) => violated!("I-2: {id} was in the record, and no driver reported its end"),
             None => Ok(()),
         }
     }

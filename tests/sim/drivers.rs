@@ -11,13 +11,13 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use actix::{Actor, Handler};
-use boatswain::actors::lifecycle_manager::messages::Ended;
+use boatswain::actors::snapshot_store::messages::Round;
 use boatswain::clock::Clock;
 use boatswain::config::{Config, OnSignal};
 use boatswain::driver::{self, Environment, Handle};
 use boatswain::exit::Exit;
 use boatswain::kubernetes::Clients;
-use boatswain::model::ProfileName;
+use boatswain::model::{Ending, ProfileName};
 use tempfile::NamedTempFile;
 use tokio::sync::Notify;
 use tokio::task::LocalSet;
@@ -48,24 +48,24 @@ pub struct Driver {
     wake: Arc<Notify>,
     tasks: Option<LocalSet>,
     exit: Rc<Cell<Option<Exit>>>,
-    ends: Rc<RefCell<Vec<Ended>>>,
+    ends: Rc<RefCell<Vec<Ending>>>,
 }
 
 /// All of them, those that are over too.
 pub type Fleet = Rc<RefCell<Vec<Driver>>>;
 
-/// Writes down what a driver tells of ends.
-struct Reader(Rc<RefCell<Vec<Ended>>>);
+/// A subscriber to a driver's batches that writes down the ends reported in them.
+struct Reader(Rc<RefCell<Vec<Ending>>>);
 
 impl Actor for Reader {
     type Context = actix::Context<Self>;
 }
 
-impl Handler<Ended> for Reader {
+impl Handler<Round> for Reader {
     type Result = ();
 
-    fn handle(&mut self, ended: Ended, _: &mut Self::Context) {
-        self.0.borrow_mut().push(ended);
+    fn handle(&mut self, Round(batch): Round, _: &mut Self::Context) {
+        self.0.borrow_mut().extend(batch.ends().cloned());
     }
 }
 
@@ -99,7 +99,7 @@ impl Driver {
         let (exits, reader, speaker) = (Rc::clone(&exit), Reader(Rc::clone(&ends)), handle.clone());
         let woken = Arc::clone(&wake);
         tasks.spawn_local(async move {
-            speaker.hear_of_ends(reader.start().recipient());
+            speaker.observe(reader.start().recipient());
             exits.set(Some(running.await));
             woken.notify_one();
         });
@@ -136,8 +136,8 @@ impl Driver {
         Some(exit)
     }
 
-    /// The ends that it told since this was last asked.
-    pub fn take_ends(&self) -> Vec<Ended> {
+    /// The ends that it reported since this was last asked.
+    pub fn take_ends(&self) -> Vec<Ending> {
         self.ends.take()
     }
 

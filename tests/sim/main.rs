@@ -8,7 +8,7 @@
 //! - `BOATSWAIN_SIM_SEED=7 cargo test --test sim all_invariants -- --nocapture`: one, with all that happened.
 //! - `BOATSWAIN_SIM_KEEP=folder`: the trace of each seed is written there.
 //! - A violation ends with the command that shows it again, in the shortest form that does ([`shrink`]).
-//! - `BOATSWAIN_SIM_PLANTED=ToldTwice cargo test --test sim all_invariants`: the same with a fault of the driver's own.
+//! - `BOATSWAIN_SIM_PLANTED=ReportedTwice cargo test --test sim all_invariants`: the same with a fault of the driver's own.
 //! - `BOATSWAIN_SIM_PLANTED=all cargo test --release --test sim planted -- --nocapture`: which seed finds which fault
 //!   ([`planted`]).
 //!

@@ -8,9 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use axum::Router;
-use boatswain::actors::lifecycle_manager::messages::Ended;
 use boatswain::config::Config;
-use boatswain::model::LossClass;
+use boatswain::model::{Ending, LossClass};
 use devcluster::State;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -278,13 +277,13 @@ impl World {
         Ok(())
     }
 
-    /// Ends that have to do with silence are only told of those that were silent.
+    /// Ends that have to do with silence are only reported of executors that were silent.
     // spec: B-12, B-13, B-15, A-44, A-52, I-12
-    pub fn silence_is_real(&mut self, driver: usize, ends: &[Ended]) -> Verdict {
+    pub fn silence_is_real(&mut self, driver: usize, ends: &[Ending]) -> Verdict {
         let Some(talk) = &mut self.talk else {
             return Ok(());
         };
-        for Ended(ending) in ends {
+        for ending in ends {
             let of_silence = matches!(
                 ending.reason.class,
                 LossClass::HeartbeatTimeout

@@ -5,9 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use boatswain::actors::lifecycle_manager::messages::Ended;
 use boatswain::model::{
-    Entry, ExecutorId, LossClass, PodState, PodUid, ProfileName, Snapshot, State,
+    Ending, Entry, ExecutorId, LossClass, PodState, PodUid, ProfileName, Snapshot, State,
 };
 use devcluster::State as Server;
 use serde_json::Value;
@@ -21,10 +20,10 @@ use crate::script::{Fault, Script};
 pub struct Truth {
     /// Whether lists and watches say at some time what is not so. What comes of that has to mend itself.
     lied_to: bool,
-    /// The pods that a driver's requests made in time, by the ids they were for, of whose end it has told nothing.
+    /// The pods that a driver's requests made in time, by the ids they were for, whose end it has not reported.
     made: BTreeMap<(usize, u64), PodUid>,
-    /// Pods whose end a driver told.
-    told: BTreeSet<(usize, PodUid)>,
+    /// Pods whose end a driver reported.
+    reported: BTreeSet<(usize, PodUid)>,
     /// The ids of those: a pod that comes after that is not the one that was counted.
     closed: BTreeSet<(usize, u64)>,
 }
@@ -50,7 +49,7 @@ impl Truth {
         Self {
             lied_to: script.steps.iter().any(|step| lies(&step.fault)),
             made: BTreeMap::new(),
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
             closed: BTreeSet::new(),
         }
     }
@@ -67,21 +66,21 @@ impl Truth {
         }
     }
 
-    /// Ends that a driver told, and the server after that.
+    /// Ends that a driver reported, and the server after that.
     // spec: L-4
-    pub fn told(&mut self, driver: usize, ends: &[Ended], server: &Server) -> Verdict {
-        for Ended(ending) in ends {
+    pub fn reported(&mut self, driver: usize, ends: &[Ending], server: &Server) -> Verdict {
+        for ending in ends {
             let Some(pod) = ending.entry.pod() else {
                 continue;
             };
             let there = pod_of(server, &pod.name, &pod.uid).is_some();
             if ending.reason.class == LossClass::Missing && there {
                 return Err(format!(
-                    "L-4: d{driver} told {} missing, and its pod is there",
+                    "L-4: d{driver} reported {} missing, and its pod is there",
                     ending.entry.id
                 ));
             }
-            self.told.insert((driver, pod.uid.clone()));
+            self.reported.insert((driver, pod.uid.clone()));
             let id = (driver, ending.entry.id.get());
             self.made.remove(&id);
             self.closed.insert(id);
@@ -131,7 +130,7 @@ impl Truth {
             let Some(pod) = pod else { continue };
             // One that came later than any server works on a request is nobody's (spec A-13).
             let uid = PodUid::from(text(pod, "/metadata/uid"));
-            if uid == *made && is_well(pod) && !self.told.contains(&(driver, uid)) {
+            if uid == *made && is_well(pod) && !self.reported.contains(&(driver, uid)) {
                 return Err(format!(
                     "A-13: d{driver} gave {id} up, for which it has a pod"
                 ));
@@ -144,12 +143,12 @@ impl Truth {
     fn dead_for_good(&self, look: &Look<'_>) -> Verdict {
         let driver = look.driver;
         let back = (look.now.orphans.iter()).find(|(uid, _)| {
-            self.told.contains(&(driver, (*uid).clone()))
+            self.reported.contains(&(driver, (*uid).clone()))
                 && !look.excuses.relabelled.contains(uid.as_str())
         });
         match back {
             Some((_, orphan)) => Err(format!(
-                "S-14: d{driver} told the end of {}, and has it for a orphan",
+                "S-14: d{driver} reported the end of {}, and has it for a orphan",
                 orphan.name
             )),
             None => Ok(()),

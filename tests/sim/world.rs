@@ -273,23 +273,23 @@ impl World {
         (self.checks).is_spent_for_a_reason(|number| alive.contains(&number))
     }
 
-    /// Hears what drivers told of ends.
+    /// Takes in the ends that drivers reported.
     async fn hear(&mut self) -> Verdict {
         // While the server is asked, what was said before arrives.
         let server = self.cluster.state().await;
-        let told: Vec<_> = (self.fleet.borrow().iter())
+        let reported: Vec<_> = (self.fleet.borrow().iter())
             .map(|driver| (driver.number, driver.take_ends()))
             .collect();
-        for (number, ends) in told {
+        for (number, ends) in reported {
             for end in &ends {
-                let (id, class) = (end.0.entry.id, end.0.reason.class);
-                say!("d{number} tells: {id} {class}");
+                let (id, class) = (end.entry.id, end.reason.class);
+                say!("d{number} reports: {id} {class}");
             }
             if self.checks.excuses.rewritten.is_empty() {
-                self.truth.told(number, &ends, &server)?;
+                self.truth.reported(number, &ends, &server)?;
             }
             self.silence_is_real(number, &ends)?;
-            self.checks.told(number, ends)?;
+            self.checks.reported(number, ends)?;
         }
         Ok(())
     }

@@ -3,14 +3,15 @@
 //! It has batches of its own, and is sent by other actors what no batch shows: how many executors are registered
 //! (ExecutorRegistry) and which profiles are paused (PodAllocator). From that it decides when the application is ready, and
 //! answers for the status. The other parts of the driver's backend are actors of their own: ExecutorRegistry, EventHistory,
-//! Commands, Autoscaler, Roller and Profiles. It uses the messages of the store, of ExecutorRegistry, EventHistory, Commands,
-//! PodAllocator (pauses) and LifecycleManager (ends).
+//! Commands, Autoscaler, Roller and Profiles. It uses the messages of the store, of ExecutorRegistry, EventHistory, Commands
+//! and PodAllocator (pauses).
 
-mod ends;
 pub mod messages;
 mod pauses;
 pub mod readiness;
 pub mod views;
+
+use std::collections::VecDeque;
 
 use actix::{
     Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Recipient, ResponseActFuture,
@@ -27,12 +28,11 @@ use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::delivery::Timing;
 use crate::actors::snapshot_store::messages::{Decided, Round, Subscribe, Subscriber};
 use crate::clock::Clock;
-use crate::model::{AppId, Incarnation, ProfileName, Snapshot};
+use crate::model::{AppId, Batch, Ending, Incarnation, ProfileName, Snapshot};
 
-use ends::Ends;
 use messages::GetStatus;
 use readiness::Readiness;
-use views::{DegradedView, HeldView, StatusView};
+use views::{DegradedView, HeldView, LOSSES, LossView, StatusView};
 
 /// The application's status.
 pub struct DriverBackend {
@@ -44,7 +44,8 @@ pub struct DriverBackend {
     sessions: SessionsChanged,
     /// The profiles of which no executors are requested (spec A-31).
     paused: Paused,
-    ends: Ends,
+    /// The last losses, the newest first.
+    losses: VecDeque<LossView>,
     targets: Recipient<GetTargets>,
     events: Recipient<Happened>,
     store: Addr<SnapshotStore>,
@@ -95,7 +96,7 @@ impl DriverBackend {
             snapshot: None,
             sessions: SessionsChanged::default(),
             paused: Paused::default(),
-            ends: Ends::default(),
+            losses: VecDeque::new(),
             targets,
             events,
             store,
@@ -140,6 +141,20 @@ impl DriverBackend {
         }
     }
 
+    fn note_losses(&mut self, batch: &Batch) {
+        let time = self.clock.now().wall;
+        for Ending { entry, reason } in batch.ends() {
+            self.losses.truncate(LOSSES - 1);
+            self.losses.push_front(LossView {
+                executor: entry.id.get(),
+                profile: entry.profile.to_string(),
+                time,
+                reason: reason.class.to_string(),
+                why: reason.message.clone(),
+            });
+        }
+    }
+
     fn degraded(&self) -> Option<DegradedView> {
         let (why, since) = self.sessions.doubt?;
         Some(DegradedView {
@@ -160,7 +175,7 @@ impl DriverBackend {
             status.degraded = self.degraded();
             status.profiles = views::profiles(snapshot, registered, &self.paused.0, now.tick);
             status.held = asked.held.as_ref().map(HeldView::of);
-            status.losses = self.ends.losses();
+            status.losses = self.losses.iter().cloned().collect();
         }
         status
     }
@@ -189,6 +204,7 @@ impl Handler<Round> for DriverBackend {
     fn handle(&mut self, Round(batch): Round, _: &mut Self::Context) {
         if batch.latest().adopted {
             self.snapshot = Some(batch.latest().clone());
+            self.note_losses(&batch);
             self.look_whether_ready();
         }
         self.store.do_send(Decided(Subscriber::Backend));

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
 use crate::actors::executor_registry::registry::SessionStep;
-use crate::actors::lifecycle_manager::pending_actions::Ending;
+use crate::model::Ending;
 use crate::model::executor::{Class, HowGone};
 use crate::model::{Entry, ExecutorId, Incarnation, LossClass, ProfileName, State};
 

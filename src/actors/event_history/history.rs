@@ -7,9 +7,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::actors::lifecycle_manager::pending_actions::Ending;
 use crate::model::executor::{Class, State};
-use crate::model::{Batch, Entry, ExecutorId, Incarnation, Now, ProfileName, Snapshot, Tick};
+use crate::model::{
+    Batch, Ending, Entry, ExecutorId, Incarnation, Now, ProfileName, Snapshot, Tick,
+};
 
 use super::event::{Event, EventId, Step, What};
 
@@ -89,6 +90,7 @@ impl History {
         }
         let Some(mut before) = self.seen.take() else {
             self.begin(latest, now);
+            batch.ends().for_each(|ending| self.end(ending, now));
             self.seen = Some(latest.clone());
             return;
         };
@@ -112,12 +114,6 @@ impl History {
         if let Some(history) = self.histories.get_mut(&id) {
             history.add(event);
         }
-    }
-
-    /// An executor has ended.
-    pub fn end(&mut self, ending: &Ending, now: Now) {
-        let entry = &ending.entry;
-        self.tell(entry, Step::end(ending), None, now);
     }
 
     /// The story of an executor that lives, or that was among the last to end.
@@ -188,6 +184,13 @@ impl History {
                 self.tell(entry, step, since(entry), now);
             }
         }
+        for ending in &snapshot.changes.ends {
+            self.end(ending, now);
+        }
+    }
+
+    fn end(&mut self, ending: &Ending, now: Now) {
+        self.tell(&ending.entry, Step::end(ending), None, now);
     }
 
     /// Tells a step, which took place at that time of the driver's, if that is known.

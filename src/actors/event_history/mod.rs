@@ -2,8 +2,8 @@
 //!
 //! The pure [`history`] makes events from the batches of the store. What no snapshot shows is sent here: steps of sessions by
 //! ExecutorRegistry, everything else as [`Happened`]. It answers the API's questions about events and about executors; how an
-//! executor's session stands it asks ExecutorRegistry. It uses the messages of the store, of ExecutorRegistry, of
-//! LifecycleManager (ends) and of the metrics.
+//! executor's session stands it asks ExecutorRegistry. It uses the messages of the store, of ExecutorRegistry and of
+//! the metrics.
 
 pub mod event;
 pub mod history;
@@ -20,7 +20,6 @@ use tokio::sync::watch;
 
 use crate::actors::executor_registry::messages::{GetSessions, SessionEvent};
 use crate::actors::executor_registry::view::SessionView;
-use crate::actors::lifecycle_manager::messages::Ended;
 use crate::actors::metrics::messages::{AskDepths, Depths};
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::delivery::Timing;
@@ -153,15 +152,6 @@ impl Handler<Round> for EventHistory {
         self.history.round(&batch, self.clock.now());
         self.take_steps();
         self.store.do_send(Decided(Subscriber::History));
-        self.grown();
-    }
-}
-
-impl Handler<Ended> for EventHistory {
-    type Result = ();
-
-    fn handle(&mut self, Ended(ending): Ended, _: &mut Self::Context) {
-        self.history.end(&ending, self.clock.now());
         self.grown();
     }
 }

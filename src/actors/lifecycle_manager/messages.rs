@@ -1,14 +1,8 @@
-//! What LifecycleManager tells.
+//! What LifecycleManager sends.
 
 use actix::Message;
 
-use super::pending_actions::Ending;
 use crate::model::{ExecutorId, Tick};
-
-/// An executor's end and its reason, told once (spec L-1).
-#[derive(Debug, Clone, Message)]
-#[rtype(result = "()")]
-pub struct Ended(pub Box<Ending>);
 
 /// Tell this executor over its session what it is to do (spec L-12, B-28, B-30).
 #[derive(Debug, Clone, PartialEq, Eq, Message)]

@@ -1,7 +1,8 @@
 //! LifecycleManager: how an executor goes, how it ends, and why.
 //!
-//! Gets batches, asks [`pending actions`] what is owed, makes the calls and tells their answers to the store. Deletes, labels
-//! and look-ups have a queue of their own, apart from the creates (spec L-11).
+//! Gets batches, asks [`pending actions`] what is owed, makes the calls and sends their answers to the store. It alone
+//! judges why an executor ended, and reports that to the store, from which every other subscriber learns it (spec L-1).
+//! Deletes, labels and look-ups have a queue of their own, apart from the creates (spec L-11).
 
 pub mod call_queue;
 pub mod going;
@@ -28,12 +29,12 @@ use crate::kubernetes::{Calls, Deleted, Failure};
 use crate::model::ids::pod_name;
 use crate::model::news::{Found, News};
 use crate::model::pod::{Draining, Sighting};
-use crate::model::{Epoch, ExecutorId, Snapshot, Tick};
+use crate::model::{Ending, Epoch, ExecutorId, Snapshot, Tick};
 use crate::planted::{self, Planted};
 
 use call_queue::{PodCall, Subject};
-use messages::{Ended, Instruct};
-use pending_actions::{Action, Ending, PendingActions};
+use messages::Instruct;
+use pending_actions::{Action, PendingActions};
 
 /// Carries out what is owed to each executor.
 pub struct LifecycleManager {
@@ -44,7 +45,6 @@ pub struct LifecycleManager {
     clock: Clock,
     timing: Timing,
     store: Addr<SnapshotStore>,
-    backend: Recipient<Ended>,
     sessions: Recipient<Instruct>,
     drain_label: (String, String),
     /// The history of the last batch: what is asked now belongs to it.
@@ -71,8 +71,6 @@ pub struct Wiring {
     pub timing: Timing,
     /// Where news goes.
     pub store: Addr<SnapshotStore>,
-    /// Who is told of every end.
-    pub backend: Recipient<Ended>,
     /// Who speaks to executors that have a session.
     pub sessions: Recipient<Instruct>,
     /// The label of pods whose executors drain, key and value (spec L-12).
@@ -95,7 +93,6 @@ impl LifecycleManager {
             clock,
             timing,
             store,
-            backend,
             sessions,
             drain_label,
         } = wiring;
@@ -107,7 +104,6 @@ impl LifecycleManager {
             clock,
             timing,
             store,
-            backend,
             sessions,
             drain_label,
             epoch: Epoch::default(),
@@ -118,16 +114,15 @@ impl LifecycleManager {
 
     fn carry_out(&mut self, action: Action, ctx: &mut Context<Self>) {
         match action {
-            Action::Tell(ending) => {
+            Action::Report(ending) => {
                 say_ended(&ending);
-                let id = ending.entry.id;
-                self.backend.do_send(Ended(ending));
-                self.store.do_send(Tell(News::Told { id }));
+                let Ending { entry, reason } = ending;
+                let id = entry.id;
+                self.store.do_send(Tell(News::Reported { id, reason }));
             }
-            Action::Correct(ending) => {
-                let Ending { entry, reason } = *ending;
+            Action::Correct(Ending { entry, reason }) => {
                 let (executor, profile) = (entry.id.get(), entry.profile.as_str());
-                let (class, why) = (reason.class, reason.message);
+                let (class, why) = (reason.class, &*reason.message);
                 tracing::info!(executor, profile, reason = %class, why, "a better reason is known now");
             }
             Action::Call(subject, pod_call) => self.call(subject, pod_call, ctx),
@@ -306,8 +301,14 @@ impl Handler<Round> for LifecycleManager {
     fn handle(&mut self, Round(batch): Round, ctx: &mut Self::Context) {
         self.epoch = batch.latest().epoch;
         self.latest = batch.latest().clone();
-        for action in self.pending_actions.decide(&batch, self.clock.now()) {
+        let actions = self.pending_actions.decide(&batch, self.clock.now());
+        let reports = (actions.iter()).any(|action| matches!(action, Action::Report(_)));
+        for action in actions {
             self.carry_out(action, ctx);
+        }
+        if reports {
+            // What is requested in place of these executors does not wait for the next batch.
+            self.store.do_send(AskRound(Subscriber::Allocator));
         }
         self.store.do_send(Decided(Subscriber::Lifecycle));
         self.arm(ctx);

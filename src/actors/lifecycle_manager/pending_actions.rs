@@ -1,4 +1,4 @@
-//! What is owed to each executor: telling its end, deleting, labelling or looking up its pod (spec L-1 to L-14).
+//! What is owed to each executor: reporting its end, deleting, labelling or looking up its pod (spec L-1 to L-14).
 //!
 //! `(state, batch, now) → actions`, pure. What is owed follows from the entry alone, so a lost answer, a doubled event
 //! or a restart leads to the same pending action again and never to a wrong one.
@@ -13,7 +13,7 @@ use crate::model::executor::How;
 use crate::model::reasoning::{reason_of, reason_of_an_overdue};
 use crate::model::snapshot::OrphanPod;
 use crate::model::{
-    Batch, Entry, ExecutorId, LossClass, LossReason, Now, PodState, PodUid, Snapshot, State, Tick,
+    Batch, Ending, Entry, ExecutorId, LossClass, Now, PodState, PodUid, Snapshot, State, Tick,
 };
 use crate::planted::{self, Planted};
 use boatswain_agent::backoff::Backoff;
@@ -44,23 +44,14 @@ pub struct Settings {
 /// What a round decides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Tell this end: to the backend, to the log, and to the store that it was told (spec L-1).
-    Tell(Box<Ending>),
-    /// A better reason came after the telling: say so (spec L-13).
-    Correct(Box<Ending>),
+    /// Report this end: to the log, and to the ledger, which hands it to every subscriber (spec L-1).
+    Report(Ending),
+    /// A better reason is known only after the report: log it (spec L-13).
+    Correct(Ending),
     /// Make this call.
     Call(Subject, PodCall),
     /// Tell the executor, which has a session, what it is to do (spec L-12, B-28).
     Instruct(Instruct),
-}
-
-/// An executor's end.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ending {
-    /// The entry as it ended.
-    pub entry: Arc<Entry>,
-    /// Why.
-    pub reason: LossReason,
 }
 
 /// What is owed now, and when it is tried next.
@@ -70,13 +61,14 @@ pub struct PendingActions {
     /// Whether the first snapshot after adoption has been looked at, all of it.
     begun: bool,
     queue: CallQueue,
-    /// What was told of executors that have not left the snapshot yet.
-    told: BTreeMap<ExecutorId, LossClass>,
+    /// The better reason that was logged last for an executor that has not left the snapshot yet: the entry keeps the
+    /// reported reason, and each better one is logged once (spec L-13).
+    corrected: BTreeMap<ExecutorId, LossClass>,
     /// What executors that have not left the snapshot yet were told to do.
     instructed: BTreeMap<ExecutorId, (Order, Tick)>,
     /// When an executor is to be looked at again although nothing may have been heard of it.
     deadlines: BTreeSet<(Tick, ExecutorId)>,
-    /// Since when each executor whose end was not told is Terminating (spec L-3).
+    /// Since when each executor whose end is unreported has been Terminating (spec L-3).
     terminating: BTreeMap<ExecutorId, Tick>,
 }
 
@@ -90,7 +82,7 @@ impl PendingActions {
             settings,
             begun: false,
             queue: CallQueue::new(settings.max_in_flight, settings.backoff, rng),
-            told: BTreeMap::new(),
+            corrected: BTreeMap::new(),
             instructed: BTreeMap::new(),
             deadlines: BTreeSet::new(),
             terminating: BTreeMap::new(),
@@ -148,11 +140,11 @@ impl PendingActions {
         let entry = latest.entry(id);
         match entry {
             Some(entry) => {
-                self.tell(entry, as_it_ended, actions);
-                self.tell_overdue(entry, now, actions);
+                self.report(entry, as_it_ended, actions);
+                self.report_overdue(entry, now, actions);
             }
             None => {
-                self.told.remove(&id);
+                self.corrected.remove(&id);
                 self.instructed.remove(&id);
                 self.terminating.remove(&id);
             }
@@ -213,7 +205,7 @@ impl PendingActions {
         }
     }
 
-    fn tell(
+    fn report(
         &mut self,
         entry: &Arc<Entry>,
         as_it_ended: Option<&Arc<Entry>>,
@@ -227,25 +219,29 @@ impl PendingActions {
             {
                 ending = before;
             }
-            self.told.insert(entry.id, ending.reason.class);
-            actions.push(Action::Tell(Box::new(ending)));
-        } else if let Some(told) = self.told.get_mut(&entry.id).filter(|_| entry.has_ended()) {
+            actions.push(Action::Report(ending));
+        } else if let Some(reported) = entry.end.as_ref().filter(|_| entry.has_ended()) {
             let ending = Ending::of(entry);
             let class = ending.reason.class;
+            let known = self.corrected.get(&entry.id).copied();
+            let known = known.unwrap_or(reported.class);
             // That its node was lost is why the cluster deleted it.
-            let same = (*told, class) == (LossClass::NodeLost, LossClass::Disrupted);
-            if class != *told && !same && !ending.says_little() {
-                *told = ending.reason.class;
-                actions.push(Action::Correct(Box::new(ending)));
+            let same = (known, class) == (LossClass::NodeLost, LossClass::Disrupted);
+            if class != known && !same && !ending.says_little() {
+                self.corrected.insert(entry.id, class);
+                actions.push(Action::Correct(ending));
             }
         }
     }
 
-    /// One that is Terminating for longer than it may is told, and stays until it is gone (spec L-3). By this driver's
-    /// own clock, from when it first saw the deletion: others' clocks are not to end anybody.
-    fn tell_overdue(&mut self, entry: &Arc<Entry>, now: Tick, actions: &mut Vec<Action>) {
+    /// An executor that has been Terminating for too long is reported, and its entry stays until its pod is gone (spec
+    /// L-3). The time is counted by this driver's own clock from when it first saw the deletion: no other clock may end
+    /// an executor.
+    fn report_overdue(&mut self, entry: &Arc<Entry>, now: Tick, actions: &mut Vec<Action>) {
         let deletion = match &entry.state {
-            State::Bound(bound) if bound.pod.state() == PodState::Terminating && !entry.told => {
+            State::Bound(bound)
+                if bound.pod.state() == PodState::Terminating && !entry.is_reported() =>
+            {
                 bound.pod.deletion
             }
             _ => None,
@@ -261,10 +257,9 @@ impl PendingActions {
             return;
         }
         self.terminating.remove(&entry.id);
-        let reason = reason_of_an_overdue(entry, now.since(since));
-        self.told.insert(entry.id, reason.class);
+        let reason = Arc::new(reason_of_an_overdue(entry, now.since(since)));
         let entry = Arc::clone(entry);
-        actions.push(Action::Tell(Box::new(Ending { entry, reason })));
+        actions.push(Action::Report(Ending { entry, reason }));
     }
 
     /// What is owed to an executor, and not before when; `None`: at once.
@@ -294,7 +289,7 @@ impl PendingActions {
         let (name, uid) = (Arc::clone(&bound.pod.name), bound.pod.uid.clone());
         let state = bound.pod.state();
         if state.is_finished() {
-            let settled = !entry.told || bound.pod.deletion.is_some();
+            let settled = !entry.is_reported() || bound.pod.deletion.is_some();
             if settled || planted::is(Planted::DeadLeftLying) {
                 return None;
             }
@@ -324,7 +319,7 @@ impl Ending {
     fn of(entry: &Arc<Entry>) -> Self {
         Self {
             entry: Arc::clone(entry),
-            reason: reason_of(entry),
+            reason: Arc::new(reason_of(entry)),
         }
     }
 
@@ -361,7 +356,7 @@ fn laying(uid: &PodUid, orphan: &OrphanPod) -> Option<(PodCall, Option<Tick>)> {
     (!orphan.terminating && !planted::is(Planted::OrphansSpared)).then_some((pod_call, None))
 }
 
-/// Whether nothing of this application is left that would have to be deleted, or told of (spec O-11, L-1).
+/// Whether nothing of this application is left that would have to be deleted or reported (spec O-11, L-1).
 pub fn nothing_left(snapshot: &Snapshot) -> bool {
     let settled = |entry: &Arc<Entry>| {
         let going = entry.pod().is_some_and(|pod| pod.deletion.is_some());

@@ -404,6 +404,7 @@ impl Families {
             Subscriber::Roller => "roller",
             Subscriber::Backend => "backend",
             Subscriber::Metrics => "metrics",
+            Subscriber::Observer => "observer",
         };
         self.rounds
             .get_or_create(&OfRound { subscriber })

@@ -16,7 +16,6 @@ use actix::{
 use futures::future::join_all;
 use tokio::time::Instant;
 
-use crate::actors::lifecycle_manager::messages::Ended;
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::delivery::Timing;
 use crate::actors::snapshot_store::messages::{
@@ -24,7 +23,7 @@ use crate::actors::snapshot_store::messages::{
 };
 use crate::clock::Clock;
 use crate::model::executor::Class;
-use crate::model::{AppId, Batch, Incarnation, Snapshot};
+use crate::model::{AppId, Batch, Ending, Incarnation, Snapshot};
 
 use crate::kubernetes::calls::CallMade;
 use families::Families;
@@ -68,6 +67,9 @@ impl Meter {
     fn round(&mut self, batch: &Batch) {
         let latest = batch.latest();
         let now = self.clock.now().tick;
+        for Ending { entry, reason } in batch.ends() {
+            (self.families).ended(&entry.profile, reason.class, reason.failure);
+        }
         if let Some(before) = &self.seen {
             for id in batch.changed_executors() {
                 let earlier = before.entry(id);
@@ -111,16 +113,6 @@ impl Handler<Round> for Meter {
     fn handle(&mut self, Round(batch): Round, _: &mut Self::Context) {
         self.round(&batch);
         self.store.do_send(Decided(Subscriber::Metrics));
-    }
-}
-
-impl Handler<Ended> for Meter {
-    type Result = ();
-
-    fn handle(&mut self, Ended(ending): Ended, _: &mut Self::Context) {
-        let reason = &ending.reason;
-        self.families
-            .ended(&ending.entry.profile, reason.class, reason.failure);
     }
 }
 

@@ -10,16 +10,14 @@ mod settings;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use imbl::OrdMap;
 use rand::rngs::StdRng;
 
 use crate::model::executor::{Class, How, Why};
 use crate::model::failures::{Avoid, KeptFailures};
 use crate::model::made::Made;
 use crate::model::reasoning::{ended_early, reason_of};
-use crate::model::snapshot::Target;
 use crate::model::{
-    Batch, Entry, ExecutorId, LossClass, LossReason, Now, ProfileName, Snapshot, State, Tick,
+    Batch, Ending, Entry, ExecutorId, LossClass, Now, ProfileName, Snapshot, State, Tick,
 };
 
 use super::claims::Claims;
@@ -57,8 +55,6 @@ pub struct Allocation {
     said_enough: bool,
     /// The nodes that new executors avoid.
     avoid: Avoid,
-    /// The targets of the last round.
-    targets: OrdMap<ProfileName, Target>,
     kept_steps: BTreeMap<ProfileName, u32>,
     /// Who took the first slot of the last round that sent anything.
     served_first: Option<ProfileName>,
@@ -97,7 +93,6 @@ impl Allocation {
             made: inherited.made.clone(),
             said_enough: false,
             avoid: Avoid::default(),
-            targets: OrdMap::new(),
             kept_steps: kept
                 .iter()
                 .map(|(profile, kept)| (profile.clone(), kept.step))
@@ -145,9 +140,11 @@ impl Allocation {
             return decision;
         }
         self.claims.begin_round(batch, wall);
-        self.targets = latest.targets.clone();
         let wanted: Vec<u32> = latest.targets.values().map(|t| t.executors).collect();
         self.failures.wanted(sum(&wanted));
+        for ending in batch.ends() {
+            self.ended(ending, latest, wall, &mut decision);
+        }
         if std::mem::replace(&mut self.begun, true) {
             for id in batch.changed_executors() {
                 self.observe(id, latest, now, &mut decision);
@@ -196,24 +193,33 @@ impl Allocation {
         decision
     }
 
-    /// An executor's end was told, with this reason.
-    pub fn ended(&mut self, entry: &Entry, reason: &LossReason, now: Now) -> Vec<Notice> {
-        // Whether this end came within a backoff is known when it is judged, which the next round would do.
-        let change = self.judge(entry, reason.class, now.tick);
+    /// An executor's end was reported.
+    fn ended(&mut self, ending: &Ending, latest: &Snapshot, now: Now, decision: &mut Decision) {
+        let Ending { entry, reason } = ending;
+        // Whether this end came within a backoff is known once it is judged, which this batch may be the first to do.
+        if let Some(change) = self.judge(entry, reason.class, latest, now.tick) {
+            decision.say(backoff_notice(&entry.profile, change, now.tick));
+        }
         let looping = self.crash_loops.get(&entry.profile);
         let early = ended_early(entry, reason.class, now.tick, self.settings.stable_after);
         let period = looping.and_then(|looping| looping.period_of(entry.id));
         let spent = (self.failures).ended(entry, reason, period.filter(|_| early), now);
-        let change = change.map(|change| backoff_notice(&entry.profile, change, now.tick));
-        change.into_iter().chain(spent.map(over)).collect()
+        if let Some(spent) = spent {
+            decision.say(over(spent));
+        }
     }
 
-    /// One that does not count any more is replaced at once, so it has to be judged at once: a pod that is deleted
-    /// before it ever ran may stay Terminating for as long as its grace, or for ever.
-    fn judge(&mut self, entry: &Entry, class: LossClass, now: Tick) -> Option<Change> {
+    /// An executor that does not count any more is replaced at once, so it has to be judged at once, before its end is
+    /// reported: a pod that is deleted before it ever ran may stay Terminating for as long as its grace, or for ever.
+    fn judge(
+        &mut self,
+        entry: &Entry,
+        class: LossClass,
+        latest: &Snapshot,
+        now: Tick,
+    ) -> Option<Change> {
         let early = ended_early(entry, class, now, self.settings.stable_after);
-        let target = self.targets.get(&entry.profile);
-        let target = target.map_or(0, |target| target.executors);
+        let target = latest.target(&entry.profile);
         let looping = self.crash_loops.entry(entry.profile.clone()).or_default();
         looping.ended(entry.id, early, target, &self.settings.crash_backoff, now)
     }
@@ -257,7 +263,7 @@ impl Allocation {
         self.gangs.seen(entry);
         if entry.has_ended()
             && entry.uid().is_some()
-            && (entry.is_gone() || !entry.told)
+            && (entry.is_gone() || !entry.is_reported())
             && let Some(hold) = self.holds.get_mut(&entry.profile)
         {
             hold.executor_ended(now);
@@ -266,7 +272,7 @@ impl Allocation {
         self.waiting.see(entry, now);
         self.made.see(id, Some(entry));
         if !entry.class().is_live() {
-            if let Some(change) = self.judge(entry, reason_of(entry).class, now) {
+            if let Some(change) = self.judge(entry, reason_of(entry).class, latest, now) {
                 decision.say(backoff_notice(&entry.profile, change, now));
             }
         } else if let Some(since) = entry.bound().and_then(|bound| bound.running_since)

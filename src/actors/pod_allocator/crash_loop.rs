@@ -16,9 +16,10 @@ pub struct CrashLoop {
     phase: Phase,
     /// Early ends since the last executor that stayed.
     early: u32,
-    /// Executors that were judged and have not left the snapshot, so its size follows the dying; with the backoff
-    /// period in which each ended early.
-    counted: BTreeMap<ExecutorId, Option<Period>>,
+    /// Executors that were judged and have not left the snapshot, with the backoff period in which each ended early. An
+    /// executor is judged when it stops counting towards the target, for it is replaced then; that is before its end
+    /// is reported, and later changes of its entry show it again.
+    judged: BTreeMap<ExecutorId, Option<Period>>,
     /// How often a backoff period has begun.
     period: Period,
     /// Executors that run, but not for long yet.
@@ -129,7 +130,7 @@ impl CrashLoop {
     pub fn running(&mut self, id: ExecutorId, since: Tick, stable_after: Duration) {
         // One that stayed long ago and of which there is news says nothing of those that end early now.
         let stayed_before = since + stable_after <= self.ticked;
-        if stayed_before || self.counted.contains_key(&id) {
+        if stayed_before || self.judged.contains_key(&id) {
             return;
         }
         if self.young.insert(id, since).is_none() {
@@ -137,8 +138,8 @@ impl CrashLoop {
         }
     }
 
-    /// An executor does not count any more: it ended, early or not, or is about to. Each is judged once, however
-    /// often it is seen.
+    /// An executor does not count any more: it ended, early or not, or is about to. It is judged once, however often
+    /// its entry changes after that.
     pub fn ended(
         &mut self,
         id: ExecutorId,
@@ -150,18 +151,18 @@ impl CrashLoop {
         if let Some(since) = self.young.remove(&id) {
             self.young_order.remove(&(since, id));
         }
-        if self.counted.contains_key(&id) {
+        if self.judged.contains_key(&id) {
             return None;
         }
         let change = self.judge(id, early, target, backoff, now);
         let within = early && self.phase != Phase::Open;
-        self.counted.insert(id, within.then_some(self.period));
+        self.judged.insert(id, within.then_some(self.period));
         change
     }
 
     /// The backoff period in which an executor ended early, where it did so in one.
     pub fn period_of(&self, id: ExecutorId) -> Option<Period> {
-        self.counted.get(&id).copied().flatten()
+        self.judged.get(&id).copied().flatten()
     }
 
     fn judge(
@@ -211,7 +212,7 @@ impl CrashLoop {
 
     /// An executor has left the snapshot.
     pub fn left(&mut self, id: ExecutorId) {
-        self.counted.remove(&id);
+        self.judged.remove(&id);
         if let Some(since) = self.young.remove(&id) {
             self.young_order.remove(&(since, id));
         }

@@ -32,7 +32,6 @@ use actix::{
 
 use crate::actors::commands::messages::Stop;
 use crate::actors::event_recorder::RecordEvent;
-use crate::actors::lifecycle_manager::messages::Ended;
 use crate::actors::metrics::messages::{AskDepths, Depths};
 use crate::actors::profiles::messages::ProfileAdded;
 use crate::actors::snapshot_store::SnapshotStore;
@@ -366,21 +365,6 @@ impl Handler<Round> for PodAllocator {
             self.show_pauses(batch.latest());
         }
         self.store.do_send(Decided(Subscriber::Allocator));
-    }
-}
-
-impl Handler<Ended> for PodAllocator {
-    type Result = ();
-
-    fn handle(&mut self, Ended(ending): Ended, _: &mut Self::Context) {
-        if self.stopped {
-            return;
-        }
-        let now = self.clock.now();
-        for notice in self.allocation.ended(&ending.entry, &ending.reason, now) {
-            self.say(notice);
-        }
-        self.store.do_send(AskRound(Subscriber::Allocator));
     }
 }
 

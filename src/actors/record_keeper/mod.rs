@@ -348,7 +348,7 @@ fn answer_all(waiting: &mut Vec<oneshot::Sender<()>>) {
     }
 }
 
-/// The ids that have ended, and those that are bound to a pod and have not, or have and nobody was told. Before adoption
+/// The ids that have ended, and those that are bound to a pod and have not, or have ended unreported. Before adoption
 /// nobody knows: then the record keeps what earlier incarnations wrote (spec O-30, O-31, L-1).
 fn intervals(snapshot: &Snapshot) -> Option<(IdSet, IdSet)> {
     let mut bound = snapshot.not_found.clone();
@@ -368,12 +368,12 @@ fn intervals(snapshot: &Snapshot) -> Option<(IdSet, IdSet)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::news::{News, Outcome};
+    use crate::model::news::Outcome;
     use crate::testing::{Scenario, id};
 
     // spec: L-1, O-30
     #[test]
-    fn one_that_is_gone_stays_in_the_record_until_its_end_was_told() {
+    fn an_executor_that_is_gone_stays_in_the_record_until_its_end_is_reported() {
         let mut scenario = Scenario::new(&[("default", 1)]);
         let profile = "default".into();
         scenario.requested(1, Outcome::Sent { profile });
@@ -383,13 +383,13 @@ mod tests {
         assert!(scenario.entry(1).unwrap().is_gone());
         let open = |scenario: &Scenario| intervals(scenario.current()).unwrap().1;
         assert_eq!(open(&scenario), IdSet::from_iter([id(1)]));
-        scenario.tell(News::Told { id: id(1) });
+        scenario.report(1);
         assert_eq!(open(&scenario), IdSet::new());
     }
 
     // spec: O-31, L-1, S-15
     #[test]
-    fn what_the_first_list_did_not_show_stays_in_the_record_as_long_as_nobody_was_told() {
+    fn what_the_first_list_did_not_show_stays_in_the_record_until_its_end_is_reported() {
         let mut scenario = Scenario::new(&[("default", 1)]);
         let profile = "default".into();
         scenario.requested(1, Outcome::Sent { profile });
@@ -401,10 +401,14 @@ mod tests {
         assert_eq!(bound, IdSet::from_iter([id(1), id(3)]));
         scenario.exits(1, 0);
         scenario.goes(1);
-        scenario.tell(News::Told { id: id(1) });
+        scenario.report(1);
         snapshot.entries = scenario.current().entries.clone();
         let (_, bound) = intervals(&snapshot).unwrap();
-        assert_eq!(bound, IdSet::from_iter([id(3)]), "it is told of already");
+        assert_eq!(
+            bound,
+            IdSet::from_iter([id(3)]),
+            "its end is reported already"
+        );
     }
 
     // spec: O-30, O-31, L-1

@@ -21,7 +21,8 @@ use crate::model::failures::KeptFailures;
 use crate::model::reasoning::reason_of;
 use crate::model::snapshot::{Snapshot, UnassignedPod};
 use crate::model::{
-    Batch, Entry, ExecutorId, LossReason, Now, Pod, PodUid, ProfileName, ResourceVersion, Tick,
+    Batch, Ending, Entry, ExecutorId, LossReason, Now, Pod, PodUid, ProfileName, ResourceVersion,
+    Tick,
 };
 use boatswain_agent::backoff::Backoff;
 
@@ -212,6 +213,10 @@ impl Scaling {
             (self.ids).begin(latest.first_free, now.tick, &mut decision);
             latest.entries.keys().collect()
         };
+        for Ending { entry, reason } in batch.ends() {
+            let spent = self.failures.ended(entry, reason, None, now);
+            actions.extend(spent.map(over));
+        }
         for id in ids {
             self.see(id, latest, now, &mut actions);
         }
@@ -276,12 +281,6 @@ impl Scaling {
         let spent = (self.failures).restarted(&ended, &reason, count - before, now);
         actions.push(Action::Restarted(Box::new(ended), Box::new(reason)));
         actions.extend(spent.map(over));
-    }
-
-    /// An executor's end was told, with this reason; whether the application has failed too often by that.
-    pub fn ended(&mut self, entry: &Entry, reason: &LossReason, now: Now) -> Option<Arc<str>> {
-        let spent = self.failures.ended(entry, reason, None, now);
-        spent.map(|Spent(why)| why)
     }
 
     /// The failures that a successor has to know of, where they have changed since this was asked.

@@ -15,7 +15,6 @@ use actix::{Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Recipie
 use serde_json::json;
 
 use crate::actors::commands::messages::Stop;
-use crate::actors::lifecycle_manager::messages::Ended;
 use crate::actors::metrics::messages::{AskDepths, Depths};
 use crate::actors::pod_allocator::messages::{KeepFailures, Reserve, StopRequesting};
 use crate::actors::profiles::messages::ProfileAdded;
@@ -324,19 +323,6 @@ impl Handler<Round> for SetScaler {
             }
         }
         self.store.do_send(Decided(Subscriber::Allocator));
-    }
-}
-
-impl Handler<Ended> for SetScaler {
-    type Result = ();
-
-    fn handle(&mut self, Ended(ending): Ended, _: &mut Self::Context) {
-        let now = self.clock.now();
-        let spent = self.scaling.ended(&ending.entry, &ending.reason, now);
-        if let Some(why) = spent.filter(|_| !self.stopped) {
-            self.spent(why);
-        }
-        self.ask();
     }
 }
 

@@ -119,22 +119,26 @@ impl Delivery {
         self.decided
     }
 
-    /// Keeps the latest snapshot, with all that changed on the way to it. No end is lost by that: an entry that is
-    /// gone stays in the snapshot until every subscriber has decided on it (spec S-14).
+    /// Keeps the latest snapshot, with all that changed on the way to it. No end is lost: the list of the reported ends
+    /// is carried over, and their entries stay in the snapshot until every subscriber has decided on them (spec S-14).
+    /// That also bounds the list.
     fn merge(&mut self) {
         let mut executors = BTreeSet::new();
+        let mut ends = Vec::new();
         let mut orphans = BTreeSet::new();
         let mut other = false;
         let lost = planted::is(Planted::MergedEndLost);
         let kept = if lost { self.waiting.len() - 1 } else { 0 };
         for snapshot in &self.waiting[kept..] {
             executors.extend(snapshot.changes.executors.iter().copied());
+            ends.extend(snapshot.changes.ends.iter().cloned());
             orphans.extend(snapshot.changes.orphans.iter().cloned());
             other |= snapshot.changes.other;
         }
         if let Some(mut latest) = self.waiting.pop() {
             Arc::make_mut(&mut latest).changes = Arc::new(Changes {
                 executors: executors.into_iter().collect(),
+                ends,
                 orphans: orphans.into_iter().collect(),
                 other,
             });

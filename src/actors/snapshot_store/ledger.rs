@@ -20,8 +20,8 @@ use crate::model::ids::AppId;
 use crate::model::news::{Aim, ListTicket, Listed, News};
 use crate::model::snapshot::{Changes, Target};
 use crate::model::{
-    Entry, Epoch, ExecutorId, IdSet, Incarnation, Now, PodUid, ProfileName, ResourceVersion,
-    Snapshot,
+    Ending, Entry, Epoch, ExecutorId, IdSet, Incarnation, LossReason, Now, PodUid, ProfileName,
+    ResourceVersion, Snapshot,
 };
 use crate::planted::{self, Planted};
 
@@ -37,7 +37,7 @@ pub(super) const PLAUSIBLE_ID: u64 = 1 << 62;
 /// Unrecognised pods are warned about once each; beyond this many, new ones are not (spec E-2).
 const MAX_REMEMBERED_STRANGERS: usize = 1_000;
 
-/// At most this many executors are told as lost at a start: a damaged record must not keep the driver from starting.
+/// At most this many executors are reported as lost at a start: a damaged record must not keep the driver from starting.
 const MAX_LOST: usize = 100_000;
 
 /// What the ledger needs to know of the application.
@@ -79,7 +79,8 @@ pub struct Ledger {
     highest: ResourceVersion,
     /// Uids of executors that left the snapshot → when (spec S-14).
     tombstones: BTreeMap<PodUid, u64>,
-    /// Entries that are gone → the snapshot in which they were first so.
+    /// Entries that are gone → the snapshot that every subscriber must have decided on before they may leave: the one
+    /// in which they were first gone or, if that is later, the one that reported the end (spec E-9).
     gone: BTreeMap<ExecutorId, u64>,
     unrecognised: BTreeSet<PodUid>,
     /// What polls say and the watch has not shown (spec P-4).
@@ -92,6 +93,8 @@ struct Draft {
     executors: Vec<ExecutorId>,
     /// Those among them that are over.
     gone: Vec<ExecutorId>,
+    /// The ends that are reported with it.
+    ends: Vec<Ending>,
     orphans: Vec<PodUid>,
     other: bool,
     session: bool,
@@ -225,7 +228,7 @@ impl Ledger {
                     self.step(id, &EntryNews::Inactive, now, &mut draft);
                 }
             }
-            News::Told { id } => self.step(id, &EntryNews::Told, now, &mut draft),
+            News::Reported { id, reason } => self.report(id, reason, now, &mut draft),
             News::Retire { ids, aim, why, how } => {
                 self.retire(ids, aim, &why, how, now, &mut draft);
             }
@@ -252,7 +255,8 @@ impl Ledger {
         self.finish(draft)
     }
 
-    /// Lets go of what is gone and was delivered to every subscriber up to this snapshot (spec S-14).
+    /// Removes the entries that are gone, once every subscriber has decided on the snapshot that shows their end
+    /// (spec E-9, S-14).
     pub fn release(&mut self, delivered: u64) -> Applied {
         let mut draft = Draft::default();
         let current = &self.current;
@@ -302,6 +306,7 @@ impl Ledger {
         orphans.dedup();
         let changes = Changes {
             executors,
+            ends: draft.ends,
             orphans,
             other: draft.other,
         };
@@ -317,6 +322,11 @@ impl Ledger {
         for id in draft.gone {
             self.gone.entry(id).or_insert(self.current.seq);
         }
+        for ending in &self.current.changes.ends {
+            if let Some(since) = self.gone.get_mut(&ending.entry.id) {
+                *since = self.current.seq;
+            }
+        }
         Applied {
             snapshot: Some(Arc::new(self.current.clone())),
             worth_a_batch: !draft.session,
@@ -331,6 +341,27 @@ impl Ledger {
             count: self.count,
             epoch,
             server_timeout: self.identity.server_timeout,
+        }
+    }
+
+    /// An end becomes reported: only this transition puts it into the changes, so no subscriber gets it twice
+    /// (spec L-1).
+    fn report(&mut self, id: ExecutorId, reason: Arc<LossReason>, now: Now, draft: &mut Draft) {
+        let Some(before) = self.current.entry(id).cloned() else {
+            draft.notes.push(Note::Ignored("no such entry"));
+            return;
+        };
+        let at = self.at(now, self.current.epoch);
+        let Some(after) = table::next(&before, &EntryNews::Reported(&reason), &at) else {
+            draft.notes.push(Note::Ignored("nothing new"));
+            return;
+        };
+        let entry = Arc::new(after.clone());
+        draft.ends.push(Ending { entry, reason });
+        if planted::is(Planted::ReportedTwice) {
+            draft.executors.push(id);
+        } else {
+            self.put(Some(before), after, draft);
         }
     }
 

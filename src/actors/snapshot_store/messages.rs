@@ -83,6 +83,8 @@ pub enum Subscriber {
     Backend,
     /// Meter.
     Metrics,
+    /// Observer.
+    Observer,
 }
 
 /// Wants batches.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::model::clock::Tick;
 use crate::model::executor::{Absence, Bound, Doubt, Gone, How, HowGone, Leaving, Request, Why};
-use crate::model::{Entry, Epoch, ExecutorId, Pod, PodState, ResourceVersion, State};
+use crate::model::{Entry, Epoch, ExecutorId, LossReason, Pod, PodState, ResourceVersion, State};
 use crate::planted::{self, Planted};
 
 /// News about one executor, already known to be about its pod where it is about a pod.
@@ -43,8 +43,8 @@ pub enum EntryNews<'a> {
     DeleteFoundNothing,
     /// The inactive label of its pod is confirmed.
     Inactive,
-    /// Its end was announced.
-    Told,
+    /// LifecycleManager has judged why it ended.
+    Reported(&'a Arc<LossReason>),
     /// It was chosen to go.
     Leave(&'a Why, How),
     /// Its session's facts: registered, idle.
@@ -80,7 +80,7 @@ pub fn next(entry: &Entry, news: &EntryNews<'_>, at: &At) -> Option<Entry> {
     match news {
         EntryNews::Leave(why, how) => return mark(entry, why, *how, at),
         EntryNews::Session(registered, idle) => return session(entry, *registered, *idle),
-        EntryNews::Told => return told(entry),
+        EntryNews::Reported(reason) => return reported(entry, reason),
         _ => {}
     }
     let state = match &entry.state {
@@ -123,7 +123,7 @@ fn sent(id: ExecutorId, request: Request, news: &EntryNews<'_>, at: &At) -> Opti
         | EntryNews::NoAnswer
         | EntryNews::DeleteFoundNothing
         | EntryNews::Inactive
-        | EntryNews::Told
+        | EntryNews::Reported(_)
         | EntryNews::Leave(..)
         | EntryNews::Session(..) => None,
     }
@@ -176,7 +176,7 @@ fn unknown(id: ExecutorId, doubt: &Doubt, news: &EntryNews<'_>, at: &At) -> Opti
         | EntryNews::NoAnswer
         | EntryNews::DeleteFoundNothing
         | EntryNews::Inactive
-        | EntryNews::Told
+        | EntryNews::Reported(_)
         | EntryNews::Leave(..)
         | EntryNews::Session(..) => None,
     }
@@ -260,11 +260,10 @@ fn mark(entry: &Entry, why: &Why, how: How, at: &At) -> Option<Entry> {
     })
 }
 
-/// An end can be told while its pod is still there (spec E-9, L-3), but never of what has no pod.
-fn told(entry: &Entry) -> Option<Entry> {
-    let has_an_end = matches!(entry.state, State::Bound(_) | State::Gone(_));
-    (has_an_end && !entry.told && !planted::is(Planted::ToldTwice)).then(|| Entry {
-        told: true,
+/// An end can be reported while its pod is still there (spec E-9, L-3), but never of an executor without a pod.
+fn reported(entry: &Entry, reason: &Arc<LossReason>) -> Option<Entry> {
+    (entry.had_a_pod() && !entry.is_reported()).then(|| Entry {
+        end: Some(Arc::clone(reason)),
         ..entry.clone()
     })
 }

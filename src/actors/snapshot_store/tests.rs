@@ -24,8 +24,8 @@ use crate::model::news::{Found, ListTicket, Listed, News, Outcome};
 use crate::model::pod::{Claim, Deletion, Phase, Sighting, Unreadable, tests::pending};
 use crate::model::snapshot::Counts;
 use crate::model::{
-    Entry, Epoch, ExecutorId, IdSet, Incarnation, Now, Pod, PodUid, ProfileName, Snapshot, State,
-    Tick,
+    Ending, Entry, Epoch, ExecutorId, IdSet, Incarnation, LossReason, Now, Pod, PodUid,
+    ProfileName, Snapshot, State, Tick,
 };
 
 use super::ledger::{Applied, Identity, Inheritance, Ledger, ListOutcome, Note};
@@ -151,8 +151,11 @@ impl Store {
         })
     }
 
-    fn told(&mut self, number: u64) -> Applied {
-        self.tell(News::Told { id: id(number) })
+    fn reported(&mut self, number: u64) -> Applied {
+        self.tell(News::Reported {
+            id: id(number),
+            reason: some_reason(),
+        })
     }
 
     fn begin_list(&mut self) -> ListTicket {
@@ -299,6 +302,10 @@ fn profile() -> ProfileName {
 
 fn read(pod: Pod) -> Sighting {
     Sighting::Read(Arc::new(pod))
+}
+
+fn some_reason() -> Arc<LossReason> {
+    Arc::new(LossReason::of_a_refusal("any"))
 }
 
 /// A pending pod of an executor that this incarnation asked for.

@@ -129,7 +129,7 @@ impl Checks {
         befell.push(how);
     }
 
-    /// A driver has ended the application, and nothing of it is left that would have to be told of.
+    /// A driver has ended the application, and nothing of it is left that would have to be reported.
     pub fn application_ended(&mut self) {
         self.excuses.ended.push(Instant::now());
         self.budget.forget_what_is_sure();

@@ -31,8 +31,8 @@ impl Checks {
     ) -> Verdict {
         let seen = self.drivers.entry(driver).or_default();
         for (id, uid) in std::mem::take(&mut seen.owed) {
-            if !seen.told.contains_key(&(id, Some(uid.clone()))) {
-                return violated!("I-2: the end of {id} ({uid}) was never told by d{driver}");
+            if !seen.reported.contains_key(&(id, Some(uid.clone()))) {
+                return violated!("I-2: the end of {id} ({uid}) was never reported by d{driver}");
             }
         }
         for (id, entry) in before.entries.iter() {
@@ -200,16 +200,16 @@ impl Checks {
             let entry = id
                 .and_then(|id| now.entry(id))
                 .filter(|entry| entry.uid() == Some(&uid));
-            let told = id.and_then(|id| seen.told.get(&(id, Some(uid.clone()))).copied());
-            let class = match (entry, told) {
+            let reported = id.and_then(|id| seen.reported.get(&(id, Some(uid.clone()))).copied());
+            let class = match (entry, reported) {
                 (Some(entry), _) if entry.leaving.is_some() => {
                     Some(boatswain::model::reasoning::reason_of(entry).class)
                 }
-                (_, told) => told,
+                (_, reported) => reported,
             };
-            // The end of another pod of that id was told: this one came too late.
-            let closed = (seen.told.keys())
-                .any(|(told, other)| Some(*told) == id && other.as_ref() != Some(&uid));
+            // The end of another pod of that id was reported: this one came too late.
+            let closed = (seen.reported.keys())
+                .any(|(ended, other)| Some(*ended) == id && other.as_ref() != Some(&uid));
             let surplus = seen.counted_a_surplus;
             let lately = Instant::now().checked_sub(UNNOTICED);
             let was_rewritten = lately.is_some_and(|at| self.was_rewritten_since(at));
@@ -242,7 +242,7 @@ impl Checks {
                 Some(LossClass::PendingTimeout | LossClass::StartFailed) => {
                     entry.is_some_and(|entry| entry.leaving.is_some()) || meddled || was_rewritten
                 }
-                // Whether those were silent is looked at when they are told.
+                // Whether those were silent is looked at when they are reported.
                 Some(
                     LossClass::HeartbeatTimeout
                     | LossClass::Disconnected
@@ -253,7 +253,7 @@ impl Checks {
                     meddled || self.was_given_before_a_restore(&uid)
                 }
                 // It had ended, in a history that the driver does not know to be over yet.
-                Some(_) if told.is_some() => meddled || was_rewritten,
+                Some(_) if reported.is_some() => meddled || was_rewritten,
                 Some(_) | None => meddled,
             };
             if !(orphan || excused) {

@@ -4,9 +4,9 @@ use boatswain::model::LossClass;
 
 use crate::node::Mishap;
 
-/// Whether the reason that is told is what befell the executor, or what kept the driver from seeing it.
+/// Whether the reported reason is what befell the executor, or what kept the driver from seeing it.
 // spec: L-13, L-20
-pub fn is_told_as(befell: &[Mishap], class: LossClass) -> bool {
+pub fn is_reported_as(befell: &[Mishap], class: LossClass) -> bool {
     let own = befell.iter().any(|mishap| match mishap {
         Mishap::Exit(_) => class == LossClass::Exited,
         Mishap::OutOfMemory => class == LossClass::OomKilled,

@@ -1,7 +1,5 @@
 use super::*;
-use crate::actors::lifecycle_manager::pending_actions::Ending;
 use crate::model::news::Outcome;
-use crate::model::reasoning::reason_of;
 use crate::testing::{Scenario as World, id};
 
 fn event_history() -> History {
@@ -33,10 +31,9 @@ fn sent(world: &mut World, n: u64) {
     world.requested(n, Outcome::Sent { profile });
 }
 
-fn ends(event_history: &mut History, world: &World, n: u64) {
-    let entry = Arc::clone(world.entry(n).unwrap());
-    let reason = reason_of(&entry);
-    event_history.end(&Ending { entry, reason }, world.now());
+fn ends(event_history: &mut History, world: &mut World, n: u64) {
+    world.report(n);
+    event_history.round(&world.batch(), world.now());
 }
 
 // spec: B-50
@@ -59,7 +56,7 @@ fn what_differs_between_snapshots_is_told_in_order_and_once() {
     assert_eq!(told(&event_history, 5), [""; 0]);
     world.exits(1, 3);
     event_history.round(&world.batch(), world.now());
-    ends(&mut event_history, &world, 1);
+    ends(&mut event_history, &mut world, 1);
     assert_eq!(told(&event_history, 5), ["1 ended"]);
 }
 
@@ -142,7 +139,7 @@ fn the_stories_of_the_living_and_of_the_last_that_ended_are_kept() {
         world.created(n);
         world.exits(n, 1);
         event_history.round(&world.batch(), world.now());
-        ends(&mut event_history, &world, n);
+        ends(&mut event_history, &mut world, n);
     }
     assert_eq!(event_history.histories.len(), KEPT_STORIES + 1);
     assert!(event_history.history(id(1)).is_some(), "it lives");

@@ -381,7 +381,7 @@ fn who_is_leaving_or_has_ended_is_refused_and_told_to_exit() {
     assert_eq!(refusal(&world.registers(2)), ("leaving", true));
     assert_eq!(refusal(&world.registers(3)), ("ended", true));
     world.scenario.goes(3);
-    world.scenario.tell(News::Told { id: id(3) });
+    world.scenario.report(3);
     world.round();
     world.scenario.release();
     assert!(world.scenario.entry(3).is_none());

@@ -1,4 +1,4 @@
-//! What is owed, on the real ledger: ends told once, pods deleted until they are gone, look-ups in time.
+//! What is owed, on the real ledger: ends reported once, pods deleted until they are gone, look-ups in time.
 
 mod calls;
 mod ends;
@@ -37,7 +37,7 @@ fn settings() -> Settings {
 struct Manager {
     scenario: Scenario,
     pending_actions: PendingActions,
-    told: Vec<(u64, LossClass)>,
+    reported: Vec<(u64, LossClass)>,
     corrected: Vec<(u64, LossClass)>,
     calls: Vec<(Subject, PodCall)>,
     instructed: Vec<Instruct>,
@@ -63,7 +63,7 @@ impl Manager {
         Self {
             scenario,
             pending_actions: PendingActions::new(settings, StdRng::seed_from_u64(7)),
-            told: Vec::new(),
+            reported: Vec::new(),
             corrected: Vec::new(),
             calls: Vec::new(),
             instructed: Vec::new(),
@@ -76,10 +76,10 @@ impl Manager {
         let batch = self.scenario.batch();
         for action in self.pending_actions.decide(&batch, self.scenario.now()) {
             match action {
-                Action::Tell(ending) => {
-                    let id = ending.entry.id;
-                    self.told.push((id.get(), ending.reason.class));
-                    self.scenario.tell(News::Told { id });
+                Action::Report(Ending { entry, reason }) => {
+                    let id = entry.id;
+                    self.reported.push((id.get(), reason.class));
+                    self.scenario.tell(News::Reported { id, reason });
                 }
                 Action::Correct(ending) => self
                     .corrected

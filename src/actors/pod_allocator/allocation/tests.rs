@@ -321,14 +321,14 @@ impl Driver {
             .collect()
     }
 
-    /// What is over is told and gone, as LifecycleManager would see to.
+    /// What is over is reported and gone, as LifecycleManager would see to.
     fn bury(&mut self) {
         for n in self.ids_where(|class| !class.is_live()) {
             let entry = self.scenario.entry(n).cloned().unwrap();
             if entry.uid().is_some() && !entry.is_gone() {
                 self.scenario.goes(n);
             }
-            self.scenario.tell(News::Told { id: id(n) });
+            self.scenario.report(n);
         }
         self.scenario.release();
     }

@@ -166,8 +166,8 @@ impl Claims {
             .then(|| before.and_then(|before| before.ended).unwrap_or(now));
         let goes = match class {
             Class::Leaving | Class::Finished => true,
-            // Whose end was told all the same does not go in time (spec L-3).
-            Class::Terminating => !entry.told,
+            // An executor whose end was reported all the same does not go in time (spec L-3).
+            Class::Terminating => !entry.is_reported(),
             _ => false,
         };
         self.hold(id, Holding { names, goes, ended });

@@ -44,8 +44,9 @@ pub struct Failures {
     all: Window,
     nodes: Nodes,
     largest: u32,
-    /// Executors whose end was counted and that have not left the ledger: who finds them once more does not count them
-    /// again (spec L-1).
+    /// Executors whose end was counted and that have not left the ledger. This driver gets each end once; the set is
+    /// kept in the record for a successor, which adopts a finished pod that is still there and reports its end again
+    /// (spec L-1, O-30).
     counted: IdSet,
     /// The last backoff period of each profile of which an early end was counted (spec A-30).
     periods: BTreeMap<ProfileName, Period>,
@@ -99,7 +100,7 @@ impl Failures {
         self.counted.remove(id);
     }
 
-    /// An executor's end was told. `period` is the backoff period in which it ended early, if it did: of those of one
+    /// An executor's end was reported. `period` is the backoff period in which it ended early, if it did: of those of one
     /// period one counts (spec A-30).
     pub fn ended(
         &mut self,

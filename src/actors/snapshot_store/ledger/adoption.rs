@@ -138,7 +138,7 @@ impl Ledger {
 
     /// Closes every id up to the last one that may have been used and was not found (spec L-1, O-31), unless a pod may
     /// have it of which nobody can read which it is (spec S-15); how many were lost. That waits as long as there is
-    /// such a pod: it costs nothing but that a loss is told later.
+    /// such a pod: it costs nothing but that a loss is reported later.
     pub(super) fn settle(&mut self, now: Now, draft: &mut Draft) -> usize {
         if self.unsettled.is_none() || self.has_unread() {
             return 0;
@@ -146,7 +146,7 @@ impl Ledger {
         let last = self.unsettled.take().flatten();
         let not_found = std::mem::take(&mut self.current.not_found);
         let missing: Vec<ExecutorId> = (not_found.ids())
-            .take(if planted::is(Planted::LossUntold) {
+            .take(if planted::is(Planted::LossUnreported) {
                 0
             } else {
                 MAX_LOST

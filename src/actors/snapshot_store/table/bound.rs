@@ -52,7 +52,7 @@ pub(super) fn next(entry: &Entry, bound: &Bound, news: &EntryNews<'_>, at: &At) 
         | EntryNews::Broke(_)
         | EntryNews::NameTaken
         | EntryNews::NoAnswer
-        | EntryNews::Told
+        | EntryNews::Reported(_)
         | EntryNews::Leave(..)
         | EntryNews::Session(..) => None,
     }
@@ -232,7 +232,7 @@ fn is_over(bound: &Bound) -> bool {
 }
 
 fn needs_no_look_up(entry: &Entry, bound: &Bound) -> bool {
-    is_over(bound) || entry.told
+    is_over(bound) || entry.is_reported()
 }
 
 /// The version that counts as held: versions of an earlier epoch count as 0 (spec S-13).

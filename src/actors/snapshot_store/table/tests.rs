@@ -23,10 +23,10 @@ seen, unreadable, newer           | –            | –            | Odd       
 seen, unreadable, as held         | –            | –            | –            | –            | –            | –            | –           | –           | –
 DELETED, deletionTimestamp        | gone         | gone         | gone         | gone         | gone         | gone         | gone        | gone        | –
 DELETED, none                     | –            | –            | Absent       | Absent       | Absent       | Absent       | gone        | gone        | –
-DELETED, none, but told           | –            | –            | gone         | gone         | gone         | gone         | gone        | gone        | –
+DELETED, none, but reported       | –            | –            | gone         | gone         | gone         | gone         | gone        | gone        | –
 DELETED, none, not newer          | –            | –            | –            | –            | –            | –            | –           | –           | –
 a full list lacks it              | –            | –            | Absent       | Absent       | Absent       | –            | gone        | gone        | –
-a full list lacks it, but told    | –            | –            | gone         | gone         | gone         | gone         | gone        | gone        | –
+a full list lacks it, but reported| –            | –            | gone         | gone         | gone         | gone         | gone        | gone        | –
 looked up: there, ours            | Running      | Running      | Running      | Running      | Running      | Running      | Running     | Running     | –
 looked up: there, as held         | as held      | as held      | –            | –            | –            | Running      | –           | –           | –
 looked up before, there, older    | Running      | Running      | –            | –            | –            | –            | –           | –           | –
@@ -38,10 +38,14 @@ looked up too early: 404          | –            | –            | –       
 look-up unanswered                | –            | –            | –            | –            | –            | –            | –           | –           | –
 delete answered 404               | –            | –            | gone         | gone         | gone         | gone         | gone        | gone        | –
 inactive label confirmed          | –            | –            | gone         | gone         | gone         | gone         | gone        | gone        | –
-told                              | –            | –            | Pending+told | Running+told | Odd+told     | Absent+told  | Terminating+told | Finished+told | gone+told
+reported                          | –            | –            | Pending+reported | Running+reported | Odd+reported     | Absent+reported  | Terminating+reported | Finished+reported | gone+reported
 leaving mark                      | Sent+mark    | Unknown+mark | Pending+mark | Running+mark | Odd+mark     | Absent+mark  | –           | –           | –
 session facts                     | Sent+session | Unknown+session | Pending+session | Running+session | Odd+session | Absent+session | Terminating+session | Finished+session | gone+session
 ";
+
+fn reason() -> Arc<LossReason> {
+    Arc::new(LossReason::of_a_refusal("any"))
+}
 
 const HELD: u64 = 5;
 const NEWER: u64 = 9;
@@ -171,7 +175,7 @@ fn describe(before: &Entry, after: Option<&Entry>) -> String {
     let mut text = name_of(&after.state).to_owned();
     for (changed, word) in [
         (before.leaving != after.leaving, "+mark"),
-        (before.told != after.told, "+told"),
+        (before.end != after.end, "+reported"),
         (before.session != after.session, "+session"),
     ] {
         if changed {
@@ -192,13 +196,13 @@ fn tell(row: &str, column: &str, entry: &Entry) -> Option<Entry> {
     let event = Authority::Event;
     let by_look_up = Authority::LookUp(at(LOOKED_UP));
     let next = |news: EntryNews<'_>| super::next(entry, &news, &here());
-    let next_told = |news: EntryNews<'_>| {
-        let told = Entry {
-            told: true,
+    let next_reported = |news: EntryNews<'_>| {
+        let reported = Entry {
+            end: Some(reason()),
             ..entry.clone()
         };
-        super::next(&told, &news, &here()).map(|after| Entry {
-            told: entry.told,
+        super::next(&reported, &news, &here()).map(|after| Entry {
+            end: entry.end.clone(),
             ..after
         })
     };
@@ -226,10 +230,10 @@ fn tell(row: &str, column: &str, entry: &Entry) -> Option<Entry> {
             next(EntryNews::Deleted(&Arc::new(last)))
         }
         "DELETED, none" => next(EntryNews::Deleted(&running)),
-        "DELETED, none, but told" => next_told(EntryNews::Deleted(&running)),
+        "DELETED, none, but reported" => next_reported(EntryNews::Deleted(&running)),
         "DELETED, none, not newer" => next(EntryNews::Deleted(&pod("Running", HELD))),
         "a full list lacks it" => next(EntryNews::Lacked(Some(&list))),
-        "a full list lacks it, but told" => next_told(EntryNews::Lacked(Some(&list))),
+        "a full list lacks it, but reported" => next_reported(EntryNews::Lacked(Some(&list))),
         "looked up: there, ours" => next(EntryNews::FoundThere(&running, at(LOOKED_UP))),
         "looked up: there, as held" => next(EntryNews::FoundThere(&as_held, at(LOOKED_UP))),
         "looked up before, there, older" => {
@@ -252,7 +256,7 @@ fn tell(row: &str, column: &str, entry: &Entry) -> Option<Entry> {
         "look-up unanswered" => next(EntryNews::NoAnswer),
         "delete answered 404" => next(EntryNews::DeleteFoundNothing),
         "inactive label confirmed" => next(EntryNews::Inactive),
-        "told" => next(EntryNews::Told),
+        "reported" => next(EntryNews::Reported(&reason())),
         "leaving mark" => next(EntryNews::Leave(&Why::ScaledDown, How::Delete)),
         "session facts" => next(EntryNews::Session(true, true)),
         other => panic!("no such news: {other}"),
@@ -312,7 +316,7 @@ fn a_leaving_mark_never_ends_and_hides_no_news() {
         }
         // Whoever was marked before is not marked anew; all else is as it is without a mark.
         let same =
-            |entry: Option<Entry>| entry.map(|entry| (entry.state, entry.told, entry.session));
+            |entry: Option<Entry>| entry.map(|entry| (entry.state, entry.end, entry.session));
         if row != "leaving mark" {
             assert_eq!(same(after), same(unmarked), "{row:?}, {column}");
         } else {

@@ -27,7 +27,7 @@ fn what_is_found_is_bound_what_is_missing_is_lost_and_all_else_up_to_the_reserve
     for lost in [5, 6] {
         assert_eq!(store.how_gone(lost), HowGone::LostBeforeStart);
         assert!(store.entry(lost).has_unreported_end());
-        store.told(lost);
+        store.reported(lost);
         assert!(!store.entry(lost).has_unreported_end());
     }
     store.deliver();

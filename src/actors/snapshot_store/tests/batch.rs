@@ -129,13 +129,14 @@ fn two_subscribers_with_intervals_of_their_own_see_every_snapshot_once_and_in_or
     );
 }
 
-// spec: S-23, S-14
+// spec: S-23, S-14, L-1
 #[test]
-fn a_subscriber_that_stalls_delays_nobody_and_loses_no_end() {
+fn a_subscriber_that_stalls_delays_nobody_and_gets_each_end_once() {
     let mut fan = Fan::new(&[QUICK, SLOW]);
     let stalled = fan.take(1, at(0)).unwrap();
     assert_eq!(stalled.snapshots().len(), 1, "it is never decided on");
-    let mut told_quickly = BTreeSet::new();
+    let mut reported = BTreeSet::new();
+    let mut ends: Vec<ExecutorId> = Vec::new();
     for n in 1..=30 {
         let now = at(n * 1_000);
         let uid = format!("u{n}");
@@ -148,20 +149,21 @@ fn a_subscriber_that_stalls_delays_nobody_and_loses_no_end() {
             fan.hand_out(applied, now);
         }
         let batch = fan.take(0, at(n * 1_000 + 500)).unwrap();
+        ends.extend(batch.ends().map(|end| end.entry.id));
         for id in batch.changed_executors() {
             let owes = batch
                 .latest()
                 .entry(id)
                 .is_some_and(|entry| entry.has_unreported_end());
-            if owes && told_quickly.insert(id) {
-                let applied = fan.store.told(id.get());
+            if owes && reported.insert(id) {
+                let applied = fan.store.reported(id.get());
                 fan.hand_out(applied, now);
             }
         }
         fan.subscribers[0].decided();
         fan.release(now);
     }
-    assert_eq!(told_quickly.len(), 30, "the other one is not held up");
+    assert_eq!(reported.len(), 30, "the other one is not held up");
     assert_eq!(
         fan.store.snapshot().entries.len(),
         30,
@@ -175,11 +177,16 @@ fn a_subscriber_that_stalls_delays_nobody_and_loses_no_end() {
         "merged: {}",
         batch.snapshots().len()
     );
-    let ends = batch.changed_executors();
-    let ended = |id: &&ExecutorId| batch.latest().entry(**id).is_some_and(|e| e.is_gone());
-    assert_eq!(ends.iter().filter(ended).count(), 30, "no end is lost");
+    let late: Vec<ExecutorId> = batch.ends().map(|end| end.entry.id).collect();
+    assert_eq!(
+        late,
+        (1..=30).map(id).collect::<Vec<_>>(),
+        "no end is lost or doubled"
+    );
     fan.subscribers[1].decided();
     let batch = fan.take(0, at(40_000)).unwrap();
+    ends.extend(batch.ends().map(|end| end.entry.id));
+    assert_eq!(ends, late);
     assert!(batch.latest().seq >= stalled.latest().seq);
     fan.subscribers[0].decided();
     fan.release(at(40_001));

@@ -9,26 +9,64 @@ fn gone(id: u64) -> Store {
     store
 }
 
-// spec: S-14, L-1
+// spec: S-14, L-1, E-9
 #[test]
-fn what_is_gone_leaves_after_it_was_delivered_to_all_and_told() {
+fn what_is_gone_leaves_after_every_subscriber_has_decided_on_its_reported_end() {
     let mut store = gone(1);
-    let first_gone = store.snapshot().seq;
-    assert!(store.ledger.release(first_gone - 1).snapshot.is_none());
-    assert!(store.deliver().snapshot.is_none(), "not told yet");
-    store.told(1);
+    assert!(store.deliver().snapshot.is_none(), "not reported yet");
+    let report = store.reported(1).snapshot.unwrap();
     assert!(
-        store.ledger.release(first_gone - 1).snapshot.is_none(),
-        "not delivered yet"
+        store.ledger.release(report.seq - 1).snapshot.is_none(),
+        "somebody has not decided on the report yet"
     );
-    let released = store.ledger.release(first_gone).snapshot.unwrap();
+    let released = store.ledger.release(report.seq).snapshot.unwrap();
     assert_eq!(released.changes.executors, vec![id(1)]);
     assert_eq!(store.state(1), "ended");
 }
 
+// spec: L-1, E-9
+#[test]
+fn an_end_is_in_the_changes_of_the_one_snapshot_that_reports_it_with_its_reason() {
+    let mut store = Store::new().with(running(1, "u", 20));
+    let seen = store.seen(failed(1, "u", 25)).snapshot.unwrap();
+    assert!(seen.changes.ends.is_empty(), "not reported yet");
+    let report = store.reported(1);
+    assert!(report.worth_a_batch);
+    let changes = &report.snapshot.unwrap().changes;
+    let ends = [Ending {
+        entry: store.entry(1),
+        reason: some_reason(),
+    }];
+    assert_eq!(
+        (&*changes.ends, &*changes.executors),
+        (&ends[..], &[id(1)][..])
+    );
+    assert_eq!(store.entry(1).end, Some(some_reason()));
+    assert!(store.reported(1).snapshot.is_none());
+    let later = [
+        store.seen(terminating(failed(1, "u", 28))).snapshot,
+        store.deleted(terminating(failed(1, "u", 30))).snapshot,
+        store.deliver().snapshot,
+    ];
+    for snapshot in later {
+        assert!(snapshot.unwrap().changes.ends.is_empty());
+    }
+}
+
+// spec: L-1
+#[test]
+fn no_end_is_reported_of_an_executor_without_a_pod_nor_of_one_that_has_left() {
+    let mut store = Store::new();
+    store.request(1);
+    assert!(store.reported(1).snapshot.is_none());
+    store.outcome(1, Outcome::Refused("forbidden".into()));
+    assert!(store.reported(1).snapshot.is_none());
+    assert!(store.reported(2).snapshot.is_none());
+}
+
 // spec: S-14, A-12
 #[test]
-fn what_was_never_bound_needs_no_telling() {
+fn what_was_never_bound_needs_no_report() {
     let mut store = Store::new();
     store.request(1);
     store.outcome(1, Outcome::Refused("forbidden".into()));
@@ -56,27 +94,27 @@ fn an_end_is_owed_once_however_often_and_from_whichever_source_it_is_seen() {
         |store| _ = store.list(31, vec![]),
         |store| _ = store.look_up(1, Found::Nothing),
     ];
-    let mut told = 0;
+    let mut reports = 0;
     for end in ends {
         end(&mut store);
         if store.entry(1).has_unreported_end() {
-            told += 1;
-            store.told(1);
+            reports += 1;
+            store.reported(1);
         }
         assert!(
-            store.told(1).snapshot.is_none(),
-            "telling twice changes nothing"
+            store.reported(1).snapshot.is_none(),
+            "a second report changes nothing"
         );
     }
-    assert_eq!(told, 1);
+    assert_eq!(reports, 1);
 }
 
 // spec: L-1, E-9
 #[test]
-fn an_end_can_be_told_while_the_pod_is_stuck_terminating_and_is_not_told_again() {
+fn an_end_can_be_reported_while_the_pod_is_stuck_terminating_and_is_not_reported_again() {
     let mut store = Store::new().with(terminating(running(1, "u", 20)));
     assert!(!store.entry(1).has_unreported_end());
-    store.told(1);
+    store.reported(1);
     assert_eq!(store.state(1), "Terminating");
     store.deleted(terminating(running(1, "u", 30)));
     assert!(!store.entry(1).has_unreported_end());
@@ -88,7 +126,7 @@ fn an_end_can_be_told_while_the_pod_is_stuck_terminating_and_is_not_told_again()
 #[test]
 fn nothing_late_brings_an_ended_executor_back() {
     let mut store = gone(1);
-    store.told(1);
+    store.reported(1);
     store.deliver();
     let late = |store: &mut Store| {
         store.created(1, pod(1, "u", 20));
@@ -96,7 +134,7 @@ fn nothing_late_brings_an_ended_executor_back() {
         store.deleted(terminating(running(1, "u", 30)));
         store.looked_up(1, Tick::default(), found(running(1, "u", 25)));
         store.retire(1);
-        store.told(1);
+        store.reported(1);
         assert_eq!((store.state(1), store.orphans()), ("ended", vec![]));
     };
     late(&mut store);
@@ -114,7 +152,7 @@ fn nothing_late_brings_an_ended_executor_back() {
 fn a_tombstone_outlives_lists_that_were_asked_for_before() {
     let mut store = gone(1);
     let under_way = store.begin_list();
-    store.told(1);
+    store.reported(1);
     store.deliver();
     let items = vec![read(running(1, "u", 25))];
     store.list_arrives(under_way, 30, false, items);
@@ -133,7 +171,7 @@ fn memory_follows_the_living_not_history() {
         store.request(n);
         store.created(n, pod(n, &uid, version));
         store.deleted(terminating(pod(n, &uid, version + 1)));
-        store.told(n);
+        store.reported(n);
         store.deliver();
         if n % 50 == 0 {
             store.list(version + 2, vec![]);
@@ -159,7 +197,7 @@ fn a_pod_that_is_deleted_before_anything_else_is_heard_of_it_was_bound_and_has_e
         if answer_comes == "before release" {
             store.created(1, pod(1, "u", 20));
         }
-        store.told(1);
+        store.reported(1);
         store.deliver();
         if answer_comes == "after the next list" {
             store.list(40, vec![]);

@@ -62,7 +62,7 @@ fn an_emptied_server_ends_all_it_does_not_have() {
     assert_eq!(store.state(3), "Sent", "its answer is yet to come");
     for number in [1, 2] {
         store.look_up(number, Found::Nothing);
-        store.told(number);
+        store.reported(number);
     }
     store.deliver();
     assert_eq!((store.state(1), store.state(2)), ("ended", "ended"));
@@ -157,7 +157,7 @@ fn a_history_that_was_replaced_unnoticed_is_noticed_by_an_older_item_in_a_newer_
 fn what_a_restored_server_brings_back_from_the_dead_is_a_orphan() {
     let mut store = two();
     store.deleted(terminating(running(1, "u1", 101)));
-    store.told(1);
+    store.reported(1);
     store.deliver();
     store.quorum_list(40, vec![running(1, "u1", 30), running(2, "u2", 31)]);
     assert_eq!(

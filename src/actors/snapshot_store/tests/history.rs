@@ -134,7 +134,10 @@ fn any_news(epoch: Epoch) -> impl Strategy<Value = News> {
                     name: "a-exec-1".into(),
                 },
                 12 => News::Inactive { id, uid },
-                13 => News::Told { id },
+                13 => News::Reported {
+                    id,
+                    reason: some_reason(),
+                },
                 14 => News::Retire {
                     ids: vec![id],
                     aim: crate::model::news::Aim::Become(BTreeMap::from([(profile(), b as u32)])),

@@ -124,7 +124,7 @@ fn an_entry_is_made_with_its_request_and_an_id_is_never_used_twice() {
     store.deleted(terminating(running(1, "u1", 30)));
     store.request(1);
     assert_eq!(store.state(1), "Gone");
-    store.told(1);
+    store.reported(1);
     store.deliver();
     store.request(1);
     assert_eq!(store.state(1), "ended");
@@ -262,7 +262,7 @@ fn a_404_from_before_the_pod_was_bound_proves_nothing() {
 fn told_and_ended_are_two_things() {
     let mut store = Store::new().with(failed(1, "u1", 20));
     assert!(store.entry(1).has_unreported_end());
-    store.told(1);
+    store.reported(1);
     store.deliver();
     assert_eq!(
         store.state(1),
@@ -271,7 +271,7 @@ fn told_and_ended_are_two_things() {
     );
     assert!(!store.entry(1).has_unreported_end());
     store.deleted(terminating(failed(1, "u1", 30)));
-    assert!(store.entry(1).told);
+    assert!(store.entry(1).is_reported());
     store.deliver();
     assert_eq!(store.state(1), "ended");
 }
@@ -280,7 +280,7 @@ fn told_and_ended_are_two_things() {
 #[test]
 fn a_kept_pod_has_ended_when_its_label_is_confirmed_and_nothing_late_brings_it_back() {
     let mut store = Store::new().with(failed(1, "u1", 20));
-    store.told(1);
+    store.reported(1);
     let (id, uid) = (id(1), PodUid::from("another"));
     store.tell(News::Inactive { id, uid });
     assert_eq!(store.state(1), "Finished", "the label of another pod");

@@ -149,7 +149,7 @@ fn one_that_is_terminating_or_told_is_gone_without_a_look_up() {
         .with(terminating(running(1, "u1", 20)))
         .with(failed(2, "u2", 21))
         .with(running(3, "u3", 22));
-    store.told(3);
+    store.reported(3);
     store.list(30, vec![]);
     assert_eq!(
         (store.state(1), store.state(2), store.state(3)),

@@ -21,7 +21,7 @@ pub(super) struct World {
     answers: Vec<(u64, Pod, Epoch)>,
     lists: Vec<ListTicket>,
     look_ups: Vec<(u64, Tick, Epoch)>,
-    told: BTreeSet<(ExecutorId, Option<PodUid>)>,
+    reported: BTreeSet<(ExecutorId, Option<PodUid>)>,
 }
 
 impl World {
@@ -39,7 +39,7 @@ impl World {
             answers: Vec::new(),
             lists: Vec::new(),
             look_ups: Vec::new(),
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
         };
         world.history.insert(10, BTreeMap::new());
         world
@@ -83,7 +83,7 @@ impl World {
             16 => self.look_up(a, b),
             17 if b.is_multiple_of(3) => _ = self.store.retire(1 + a as u64 % self.next_id),
             17 => self.delete(a),
-            18 => self.tell_and_release(),
+            18 => self.report_and_release(),
             _ if b.is_multiple_of(8) => self.restore(a),
             _ => self.event(self.delivered, b),
         }
@@ -196,7 +196,7 @@ impl World {
         // late news (spec S-14).
         let snapshot = self.store.snapshot();
         let entry = snapshot.entry(super::id(id));
-        let taken_for_gone = entry.is_none_or(|entry| entry.is_gone() || entry.told);
+        let taken_for_gone = entry.is_none_or(|entry| entry.is_gone() || entry.is_reported());
         if taken_for_gone && !is_ours(&before) {
             return;
         }
@@ -328,19 +328,19 @@ impl World {
     }
 
     // spec: L-1
-    fn tell_and_release(&mut self) {
+    fn report_and_release(&mut self) {
         let owed: Vec<_> = self.store.snapshot().entries.values().cloned().collect();
         for entry in owed.iter().filter(|entry| entry.has_unreported_end()) {
             let key = (entry.id, entry.uid().cloned());
-            assert!(self.told.insert(key), "{} is told once", entry.id);
-            self.store.told(entry.id.get());
+            assert!(self.reported.insert(key), "{} is reported once", entry.id);
+            self.store.reported(entry.id.get());
         }
         self.store.deliver();
     }
 
     /// The server is restored from a backup, which a quorum list notices.
     fn restore(&mut self, a: usize) {
-        self.tell_and_release();
+        self.report_and_release();
         let ticket = self.store.begin_list();
         let Some(version) = pick_key(&self.history, a % self.history.len()) else {
             return;
@@ -383,7 +383,7 @@ impl World {
                 self.store.look_up(id.get(), answer);
             }
         }
-        self.tell_and_release();
+        self.report_and_release();
     }
 
     // spec: I-6

@@ -8,8 +8,8 @@ fn a_finished_pod_is_told_and_then_deleted_by_uid_until_its_deletion_has_begun()
     let mut manager = Manager::new();
     manager.start(1);
     manager.scenario.exits(1, 1);
-    assert_eq!(manager.round(), [], "told first");
-    assert_eq!(manager.told.len(), 1);
+    assert_eq!(manager.round(), [], "reported first");
+    assert_eq!(manager.reported.len(), 1);
     assert_eq!(manager.round(), [Call::Delete("u1")]);
     let (_, pod_call) = manager.calls.last().unwrap();
     assert!(matches!(pod_call, PodCall::Delete { name, .. } if &**name == "a-exec-1"));
@@ -99,7 +99,7 @@ fn a_delete_that_finds_nothing_is_the_end() {
     });
     manager.answer(true);
     assert_eq!(manager.seconds(5), []);
-    assert_eq!(manager.told, [(1, LossClass::ScaledDown)]);
+    assert_eq!(manager.reported, [(1, LossClass::ScaledDown)]);
     assert_eq!(manager.pending_actions.outstanding(), 0);
 }
 
@@ -135,7 +135,7 @@ fn a_orphan_is_deleted_by_uid_again_and_again_until_it_is_gone() {
     manager.scenario.see(terminating(orphan));
     assert_eq!(manager.seconds(60), []);
     assert_eq!(manager.pending_actions.outstanding(), 0);
-    assert!(manager.told.is_empty(), "it was no executor");
+    assert!(manager.reported.is_empty(), "it was no executor");
 }
 
 // spec: E-3, O-31
@@ -169,7 +169,7 @@ fn a_kept_pod_is_labelled_once_and_never_read_again() {
     assert!(manager.scenario.entry(1).is_none());
     manager.scenario.see(kept);
     assert_eq!(manager.seconds(60), []);
-    assert_eq!(manager.told, [(1, LossClass::Exited)]);
+    assert_eq!(manager.reported, [(1, LossClass::Exited)]);
     assert!(manager.corrected.is_empty(), "{:?}", manager.corrected);
 }
 
@@ -279,7 +279,10 @@ fn an_answer_that_comes_after_its_duty_vanished_and_came_back_is_not_taken_for_t
     }
     manager.rounds();
     assert_eq!(
-        (manager.told.len(), manager.pending_actions.outstanding()),
+        (
+            manager.reported.len(),
+            manager.pending_actions.outstanding()
+        ),
         (3, 0)
     );
     for n in 4..=6 {

@@ -1,4 +1,4 @@
-//! What is told, once, and as what.
+//! Which ends are reported, once, and with which reason.
 
 use super::*;
 
@@ -22,7 +22,7 @@ fn an_end_is_told_once_however_often_and_in_whatever_order_it_is_seen() {
     manager.rounds();
     manager.scenario.see(late);
     manager.rounds();
-    assert_eq!(manager.told, [(1, LossClass::Exited)]);
+    assert_eq!(manager.reported, [(1, LossClass::Exited)]);
     assert!(manager.scenario.entry(1).is_none() && manager.scenario.current().orphans.is_empty());
 }
 
@@ -33,7 +33,7 @@ fn one_that_was_deleted_without_having_been_seen_to_end_is_told_too() {
     manager.start(1);
     manager.scenario.goes(1);
     manager.rounds();
-    assert_eq!(manager.told, [(1, LossClass::Deleted)]);
+    assert_eq!(manager.reported, [(1, LossClass::Deleted)]);
     assert!(manager.scenario.entry(1).is_none());
 }
 
@@ -45,7 +45,7 @@ fn what_was_never_created_is_closed_without_a_word() {
     manager.scenario.requested(1, Outcome::Refused("no".into()));
     assert_eq!(manager.rounds(), []);
     manager.rounds();
-    assert!(manager.told.is_empty() && manager.scenario.entry(1).is_none());
+    assert!(manager.reported.is_empty() && manager.scenario.entry(1).is_none());
 }
 
 // spec: L-1
@@ -60,7 +60,7 @@ fn what_the_record_knows_and_adoption_does_not_find_is_told_as_lost() {
     scenario.list(Vec::new());
     let mut manager = Manager::with(settings(), scenario);
     manager.rounds();
-    assert_eq!(manager.told, [(4, LossClass::Lost)]);
+    assert_eq!(manager.reported, [(4, LossClass::Lost)]);
 }
 
 // spec: L-1, S-20
@@ -78,7 +78,7 @@ fn what_adoption_found_is_seen_to_though_the_first_batch_names_only_what_changed
         scenario
     });
     assert_eq!(manager.rounds(), [Call::Delete("u3")]);
-    assert_eq!(manager.told.len(), 1);
+    assert_eq!(manager.reported.len(), 1);
 }
 
 // spec: L-5
@@ -99,7 +99,7 @@ fn an_end_that_a_later_snapshot_of_the_batch_no_longer_shows_is_told_as_it_was()
     manager.scenario.see(relabelled);
     manager.rounds();
     assert_eq!(
-        manager.told,
+        manager.reported,
         [(1, LossClass::Exited), (2, LossClass::Exited)]
     );
 }
@@ -124,7 +124,7 @@ fn a_better_reason_that_comes_later_is_a_correction_and_said_once() {
     }
     manager.scenario.goes(1);
     manager.rounds();
-    assert_eq!(manager.told, [(1, LossClass::Exited)]);
+    assert_eq!(manager.reported, [(1, LossClass::Exited)]);
     assert_eq!(manager.corrected, [(1, LossClass::Disrupted)]);
 }
 
@@ -157,6 +157,6 @@ fn of_what_one_batch_shows_the_best_reason_is_told() {
     };
     manager.scenario.see(preempted);
     manager.rounds();
-    assert_eq!(manager.told, [(1, LossClass::Preempted)]);
+    assert_eq!(manager.reported, [(1, LossClass::Preempted)]);
     assert!(manager.corrected.is_empty());
 }

@@ -74,7 +74,7 @@ fn one_that_is_killed_is_told_by_its_node_and_deleted_without_grace_after_its_ti
     assert_eq!(manager.orders(), []);
     manager.scenario.goes(1);
     manager.rounds();
-    assert_eq!(manager.told, [(1, LossClass::Killed)]);
+    assert_eq!(manager.reported, [(1, LossClass::Killed)]);
 }
 
 // spec: B-28
@@ -100,7 +100,7 @@ fn one_that_exits_in_time_is_not_deleted_before_its_end_was_told() {
     manager.rounds();
     manager.scenario.exits(1, 143);
     assert_eq!(manager.rounds(), [Call::Delete("u1")]);
-    assert_eq!(manager.told, [(1, LossClass::Killed)]);
+    assert_eq!(manager.reported, [(1, LossClass::Killed)]);
 }
 
 // spec: L-1
@@ -116,7 +116,7 @@ fn one_that_exits_in_the_moment_in_which_its_time_is_up_is_told_once() {
     manager.scenario.pass(30_000);
     manager.scenario.exits(1, 0);
     manager.rounds();
-    assert_eq!(manager.told, [(1, LossClass::Decommissioned)]);
+    assert_eq!(manager.reported, [(1, LossClass::Decommissioned)]);
 }
 
 // spec: B-28
@@ -149,7 +149,7 @@ fn the_mark_goes_onto_the_pod_first_and_one_without_a_session_is_then_deleted_at
     assert_eq!(manager.seconds(120), []);
     manager.scenario.goes(1);
     manager.rounds();
-    assert_eq!(manager.told, [(1, LossClass::Decommissioned)]);
+    assert_eq!(manager.reported, [(1, LossClass::Decommissioned)]);
 }
 
 // spec: L-12, B-30
@@ -236,7 +236,7 @@ fn one_that_drains_is_hurried_by_a_kill_and_its_reason_stays() {
     assert_eq!(manager.seconds(20), [(15, Call::DeleteWithin("u1", 0))]);
     manager.scenario.goes(1);
     manager.rounds();
-    assert_eq!(manager.told, [(1, LossClass::Decommissioned)]);
+    assert_eq!(manager.reported, [(1, LossClass::Decommissioned)]);
 }
 
 /// A successor that finds an executor whose pod says that it drains for another 300 s.
@@ -290,5 +290,5 @@ fn a_successor_goes_on_with_what_the_mark_on_the_pod_says() {
     assert_eq!(manager.orders(), [(1, Order::Drain, until)]);
     manager.scenario.goes(1);
     manager.rounds();
-    assert_eq!(manager.told, [(1, LossClass::Decommissioned)]);
+    assert_eq!(manager.reported, [(1, LossClass::Decommissioned)]);
 }

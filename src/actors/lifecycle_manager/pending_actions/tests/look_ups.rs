@@ -9,14 +9,14 @@ fn one_that_a_list_lacks_is_looked_up_and_told_as_missing_when_it_is_not_found()
     manager.start(1);
     manager.scenario.list(Vec::new());
     assert_eq!(manager.round(), [Call::LookUp(1)]);
-    assert!(manager.told.is_empty());
+    assert!(manager.reported.is_empty());
     manager.looked_up(1, Found::NoAnswer);
     manager.answer(false);
     assert_eq!(manager.seconds(1), [(1, Call::LookUp(1))]);
     manager.looked_up(1, Found::Nothing);
     manager.answer(true);
     manager.rounds();
-    assert_eq!(manager.told, [(1, LossClass::Missing)]);
+    assert_eq!(manager.reported, [(1, LossClass::Missing)]);
 }
 
 // spec: L-4
@@ -30,7 +30,7 @@ fn one_that_a_list_lacks_and_a_look_up_finds_is_let_be() {
     manager.looked_up(1, found(there));
     manager.answer(true);
     assert_eq!(manager.seconds(60), []);
-    assert!(manager.told.is_empty());
+    assert!(manager.reported.is_empty());
     assert_eq!(manager.pending_actions.outstanding(), 0);
 }
 
@@ -68,7 +68,7 @@ fn an_unknown_request_whose_repeat_was_refused_is_looked_up_after_the_server_tim
         manager.rounds();
         manager.rounds();
         assert!(manager.scenario.entry(1).is_none(), "not created");
-        assert!(manager.told.is_empty());
+        assert!(manager.reported.is_empty());
     }
 }
 
@@ -127,5 +127,5 @@ fn one_whose_labels_are_no_longer_ours_is_looked_up_and_then_deleted_by_uid() {
     manager.scenario.goes(1);
     manager.answer(true);
     manager.rounds();
-    assert_eq!(manager.told, [(1, LossClass::Mislabelled)]);
+    assert_eq!(manager.reported, [(1, LossClass::Mislabelled)]);
 }

@@ -33,18 +33,23 @@ fn one_that_does_not_go_is_told_a_minute_beyond_its_grace_and_stays_until_it_is_
     manager.deleted(1, 30, |pod| pod);
     manager.rounds();
     manager.seconds(89);
-    assert_eq!(manager.told, []);
+    assert_eq!(manager.reported, []);
     manager.seconds(1);
-    assert_eq!(manager.told, [(1, LossClass::Stuck)]);
+    assert_eq!(manager.reported, [(1, LossClass::Stuck)]);
     manager.seconds(600);
-    assert!(manager.scenario.entry(1).is_some_and(|entry| entry.told));
+    assert!(
+        manager
+            .scenario
+            .entry(1)
+            .is_some_and(|entry| entry.is_reported())
+    );
     manager.scenario.goes(1);
     manager.rounds();
     assert_eq!(manager.scenario.entry(1), None);
     assert_eq!(
-        (manager.told.len(), &*manager.corrected),
+        (manager.reported.len(), &*manager.corrected),
         (1, &[][..]),
-        "told once"
+        "reported once"
     );
 }
 
@@ -65,7 +70,7 @@ fn where_the_pod_says_that_its_node_is_lost_that_is_told() {
     manager.seconds(61);
     let lost = LossClass::NodeLost;
     assert_eq!(
-        manager.told,
+        manager.reported,
         [(1, lost), (2, lost), (3, lost), (4, LossClass::Stuck)]
     );
     for n in 1..=4 {
@@ -84,7 +89,7 @@ fn one_that_was_to_go_is_told_as_what_it_was_to_go_for() {
     manager.deleted(1, 30, |pod| pod);
     manager.rounds();
     manager.seconds(90);
-    assert_eq!(manager.told, [(1, LossClass::ScaledDown)]);
+    assert_eq!(manager.reported, [(1, LossClass::ScaledDown)]);
 }
 
 // spec: L-3
@@ -101,9 +106,9 @@ fn a_shorter_grace_counts_from_the_same_beginning_and_an_end_in_time_is_told_as_
     manager.rounds();
     manager.scenario.goes(2);
     manager.seconds(49);
-    assert_eq!(manager.told, [(2, LossClass::Deleted)]);
+    assert_eq!(manager.reported, [(2, LossClass::Deleted)]);
     manager.seconds(1);
-    assert_eq!(manager.told.last(), Some(&(1, LossClass::Stuck)));
+    assert_eq!(manager.reported.last(), Some(&(1, LossClass::Stuck)));
 }
 
 // spec: L-3, L-13
@@ -114,8 +119,8 @@ fn an_end_that_shows_at_last_corrects_what_was_told() {
     manager.deleted(1, 0, |pod| pod);
     manager.rounds();
     manager.seconds(60);
-    assert_eq!(manager.told, [(1, LossClass::Stuck)]);
+    assert_eq!(manager.reported, [(1, LossClass::Stuck)]);
     manager.scenario.exits(1, 3);
     manager.rounds();
-    assert_eq!(manager.told.len(), 1);
+    assert_eq!(manager.reported.len(), 1);
 }

@@ -323,7 +323,7 @@ fn what_ended_early_is_judged_once_however_often_it_is_seen() {
         driver.scenario.see(pod);
         driver.round();
     }
-    driver.scenario.tell(News::Told { id: id(5) });
+    driver.scenario.report(5);
     driver.round();
     driver.scenario.goes(5);
     driver.round();

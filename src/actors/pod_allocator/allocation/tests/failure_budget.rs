@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::model::Pod;
-use crate::model::reasoning::reason_of;
 use crate::testing::running;
 
 fn allows(max: u32) -> Settings {
@@ -12,18 +11,13 @@ fn allows(max: u32) -> Settings {
 }
 
 impl Driver {
-    /// Executor `n` exits so, which is told before or after the allocator's next round.
-    fn fails(&mut self, n: u64, code: i32, told_first: bool) {
+    /// Executor `n` exits with this code, which is reported before or after the allocator's next round.
+    fn fails(&mut self, n: u64, code: i32, reported_first: bool) {
         self.scenario.exits(n, code);
-        if !told_first {
+        if !reported_first {
             self.round();
         }
-        let entry = Arc::clone(self.scenario.entry(n).unwrap());
-        let said = self
-            .allocation
-            .ended(&entry, &reason_of(&entry), self.scenario.now());
-        self.said.extend(said);
-        self.scenario.tell(News::Told { id: id(n) });
+        self.scenario.report(n);
         self.round();
     }
 
@@ -36,17 +30,17 @@ impl Driver {
 // spec: L-30
 #[test]
 fn whichever_subscriber_is_first_an_end_counts_once() {
-    for told_first in [false, true] {
+    for reported_first in [false, true] {
         let mut driver = Driver::with(allows(3), Scenario::new(&[("default", 10)]));
         driver.fill();
         driver.all_stay();
         for n in 1..=3 {
-            driver.fails(n, 1, told_first);
+            driver.fails(n, 1, reported_first);
         }
         assert_eq!(driver.spent(), 0, "exactly at the limit it goes on");
-        driver.fails(4, 0, told_first);
+        driver.fails(4, 0, reported_first);
         assert_eq!(driver.spent(), 0, "a clean exit is no failure");
-        driver.fails(5, 1, told_first);
+        driver.fails(5, 1, reported_first);
         assert_eq!(driver.spent(), 1);
     }
 }
@@ -54,11 +48,11 @@ fn whichever_subscriber_is_first_an_end_counts_once() {
 // spec: A-30, L-30
 #[test]
 fn early_ends_in_one_backoff_count_once_whichever_subscriber_is_first() {
-    for told_first in [false, true] {
+    for reported_first in [false, true] {
         let mut driver = Driver::with(allows(2), Scenario::new(&[("default", 10)]));
         driver.fill();
         for n in 1..=10 {
-            driver.fails(n, 1, told_first);
+            driver.fails(n, 1, reported_first);
         }
         // One that is tolerated, and the backoff with all that end in it.
         assert_eq!(driver.spent(), 0, "{:?}", driver.said);
@@ -69,7 +63,7 @@ fn early_ends_in_one_backoff_count_once_whichever_subscriber_is_first() {
         driver.answer_all(|_, _| Reply::Created);
         driver.scenario.runs(probe);
         driver.round();
-        driver.fails(probe, 1, told_first);
+        driver.fails(probe, 1, reported_first);
         assert_eq!(driver.spent(), 1, "the probe makes the next step");
     }
 }

@@ -329,7 +329,7 @@ fn nobody_waits_for_ever_for_a_claim_that_is_not_given_back() {
     driver.round();
     driver.scenario.pass(6_000);
     assert_eq!(driver.rounds(&claims), [0; 0]);
-    driver.scenario.tell(News::Told { id: id(1) });
+    driver.scenario.report(1);
     driver.scenario.pass(6_000);
     assert_eq!(driver.rounds(&claims), [3]);
 

@@ -27,7 +27,7 @@ struct World {
     /// What each request asked for.
     asked: BTreeMap<u64, Pod>,
     calls: Vec<(Subject, PodCall, Tick)>,
-    told: Vec<u64>,
+    reported: Vec<u64>,
     bound: BTreeSet<u64>,
     /// The target in force when an executor was asked for.
     target_then: BTreeMap<u64, u32>,
@@ -61,7 +61,7 @@ impl World {
             late: Vec::new(),
             asked: BTreeMap::new(),
             calls: Vec::new(),
-            told: Vec::new(),
+            reported: Vec::new(),
             bound: BTreeSet::new(),
             target_then: BTreeMap::new(),
             uids: 0,
@@ -296,11 +296,14 @@ impl World {
         let (now, before) = (self.driver.scenario.now(), self.calls.len());
         for action in self.pending_actions.decide(&batch, now) {
             match action {
-                pending_actions::Action::Tell(ending) => {
-                    let id = ending.entry.id;
-                    assert!(!self.told.contains(&id.get()), "L-1: {id} told twice");
-                    self.told.push(id.get());
-                    self.driver.scenario.tell(News::Told { id });
+                pending_actions::Action::Report(Ending { entry, reason }) => {
+                    let id = entry.id;
+                    assert!(
+                        !self.reported.contains(&id.get()),
+                        "L-1: {id} reported twice"
+                    );
+                    self.reported.push(id.get());
+                    self.driver.scenario.tell(News::Reported { id, reason });
                 }
                 pending_actions::Action::Correct(_) | pending_actions::Action::Instruct(_) => {}
                 pending_actions::Action::Call(subject, pod_call) => {
@@ -388,13 +391,13 @@ proptest! {
         let writes: usize = (0..1_200).map(|_| world.good_time()).sum();
         prop_assert_eq!((writes, world.is_as_wanted()), (0, true));
 
-        // Ids fixed = entries + ended; and everyone who was bound and ended was told, once.
+        // Ids fixed = entries + ended; and everyone who was bound and ended was reported, once.
         let snapshot = world.driver.scenario.current();
         for n in 1..=world.highest_id {
             let there = snapshot.entry(id(n)).is_some();
             prop_assert!(there != snapshot.ended.contains(id(n)), "I-2: {}", n);
-            let told = world.told.contains(&n);
-            prop_assert_eq!(told, world.bound.contains(&n) && !there, "L-1: {}", n);
+            let reported = world.reported.contains(&n);
+            prop_assert_eq!(reported, world.bound.contains(&n) && !there, "L-1: {}", n);
         }
     }
 }
