@@ -85,6 +85,12 @@ impl Scenario {
         scenario
     }
 
+    /// The same with executors held since before the start.
+    pub(crate) fn with_executors_held(self) -> Self {
+        let ledger = self.ledger.with_executors_held();
+        Self { ledger, ..self }
+    }
+
     pub(crate) fn now(&self) -> Now {
         Now::new(at(self.millis), jiff::Timestamp::UNIX_EPOCH)
     }

@@ -168,15 +168,11 @@ pub(super) fn wire(
     let place_of_pods = Where::of(&config);
     let set_kind = provisioners::set_kind(config.allocation.strategy);
     provisioners::announce(&config);
-    let mut targets = wanted.clone();
     // Profiles may have come and gone since then.
     let held = record.held.clone().map(|held| Held {
         targets: wanted.clone(),
         ..held
     });
-    if held.is_some() {
-        targets.values_mut().for_each(|target| *target = 0);
-    }
     let Config {
         app,
         cluster,
@@ -217,12 +213,16 @@ pub(super) fn wire(
     let ledger = Ledger::new(
         identity,
         settings::inheritance(inherited.as_ref()),
-        targets,
+        wanted.clone(),
         uid.clone(),
         now,
     );
     let ledger = match set_kind {
         Some(_) => ledger.of_sets(),
+        None => ledger,
+    };
+    let ledger = match held {
+        Some(_) => ledger.with_executors_held(),
         None => ledger,
     };
     let store = SnapshotStore::new(ledger, clock).start();
@@ -308,9 +308,7 @@ pub(super) fn wire(
             ttl: app.ttl,
         },
         profiles: bounds.clone(),
-        targets: wanted,
         held,
-        keep_targets: keeper.clone().recipient(),
         keep_held: keeper.clone().recipient(),
         stop: reporter.clone().recipient(),
         events: history.clone().recipient(),
@@ -324,7 +322,7 @@ pub(super) fn wire(
         incarnation: record.incarnation,
         readiness,
         wanted: wanted_in_all,
-        targets: commands.clone().recipient(),
+        held: commands.clone().recipient(),
         events: history.clone().recipient(),
         store: store.clone(),
         clock,
@@ -333,8 +331,7 @@ pub(super) fn wire(
     let autoscaler = Autoscaler::new(autoscaler::Wiring {
         settings: demand.enabled.then(|| settings::scaling(&demand)),
         profiles: bounds,
-        targets: commands.clone().recipient(),
-        adjust: commands.clone().recipient(),
+        decommission_timeout: going.decommission_timeout,
         store: store.clone(),
         clock,
         timing,
@@ -343,8 +340,7 @@ pub(super) fn wire(
     if !roll.interval.is_zero() {
         let roller = Roller::new(roller::Wiring {
             settings: settings::rolling(&roll),
-            targets: commands.clone().recipient(),
-            adjust: commands.clone().recipient(),
+            decommission_timeout: going.decommission_timeout,
             sessions: registry.clone().recipient(),
             store: store.clone(),
             clock,

@@ -86,8 +86,17 @@ pub enum News {
         /// How.
         how: How,
     },
-    /// How many executors of each profile are wanted now.
+    /// How many executors of each profile are asked for from now on.
     Targets(BTreeMap<ProfileName, u32>),
+    /// One executor more than asked for is wanted of this profile while one is replaced, or no longer (spec B-32).
+    Surge {
+        /// Which profile.
+        profile: ProfileName,
+        /// Whether the replacement is under way.
+        under_way: bool,
+    },
+    /// Executors are held no longer: as many are wanted as were asked for (spec B-31).
+    Resume,
     /// The application record was seen to exist (spec K-2).
     RecordSeen {
         /// Its uid.
@@ -118,10 +127,14 @@ pub enum News {
 pub enum Aim {
     /// They stay: who goes is replaced, or was one too many.
     Stay,
-    /// Each falls by as many of its profile as counted until now and become leaving (spec B-28).
+    /// Each falls by as many of its profile as counted until now and become leaving (spec B-28). What is held stays.
     Fall,
-    /// Those that are named become this.
+    /// As many executors of the named profiles are asked for.
     Become(BTreeMap<ProfileName, u32>),
+    /// The replacements of these executors run: of their profiles as many are wanted as were asked for (spec B-32).
+    EndSurge,
+    /// None is wanted until executors are held no longer; what was asked for is remembered (spec B-31).
+    Hold,
 }
 
 /// What became of a request for a pod.

@@ -44,6 +44,8 @@ pub struct Snapshot {
     pub first_free: Option<ExecutorId>,
     /// How many executors of each profile are wanted.
     pub targets: OrdMap<ProfileName, Target>,
+    /// Whether executors are held: whatever is asked for, none is wanted (spec B-31).
+    pub held: bool,
     /// How many entries of each profile are in which class.
     pub counts: OrdMap<ProfileName, Counts>,
     /// The last full list (spec S-3).
@@ -97,10 +99,15 @@ pub struct UnassignedPod {
 /// A wanted number of executors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Target {
-    /// How many.
+    /// How many are to run now: as many as were asked for, and one more while a replacement is under way (spec B-32);
+    /// none while executors are held (spec B-31).
     pub executors: u32,
-    /// Since when it is that many.
+    /// Since when `executors` is what it is.
     pub since: Tick,
+    /// How many were asked for.
+    pub asked: u32,
+    /// Whether that was asked for while this driver ran, so that the record has to keep it (spec O-30).
+    pub is_set: bool,
 }
 
 /// The last full list (spec S-3).
@@ -298,6 +305,14 @@ impl Batch {
             .flat_map(|s| s.changes.orphans.iter().cloned())
             .collect()
     }
+}
+
+/// How many executors of each profile were asked for, as a plain map.
+pub fn asked(targets: &OrdMap<ProfileName, Target>) -> BTreeMap<ProfileName, u32> {
+    targets
+        .iter()
+        .map(|(profile, target)| (profile.clone(), target.asked))
+        .collect()
 }
 
 /// The targets as a plain map.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use actix::{Actor, Addr, AsyncContext, Context, Handler};
 
 use crate::actors::autoscaler::{self, Autoscaler, scaler};
-use crate::actors::commands::messages::{KeepHeld, KeepTargets, Stop};
+use crate::actors::commands::messages::{KeepHeld, Stop};
 use crate::actors::commands::{self, Commands};
 use crate::actors::driver_backend::{self, DriverBackend, readiness};
 use crate::actors::event_history::{self, EventHistory};
@@ -39,12 +39,6 @@ struct Keeper;
 
 impl Actor for Keeper {
     type Context = Context<Self>;
-}
-
-impl Handler<KeepTargets> for Keeper {
-    type Result = ();
-
-    fn handle(&mut self, _: KeepTargets, _: &mut Self::Context) {}
 }
 
 impl Handler<KeepHeld> for Keeper {
@@ -96,9 +90,7 @@ fn commands(
             ttl: None,
         },
         profiles: targets.iter().map(|(p, _)| ((*p).into(), bounds)).collect(),
-        targets: targets.iter().map(|(p, n)| ((*p).into(), *n)).collect(),
         held: None,
-        keep_targets: Keeper.start().recipient(),
         keep_held: Keeper.start().recipient(),
         stop: Keeper.start().recipient(),
         events: events.clone().recipient(),
@@ -151,7 +143,7 @@ pub(crate) fn backend(
             registered: true,
         },
         wanted: targets.iter().map(|(_, n)| *n).sum(),
-        targets: commands.clone().recipient(),
+        held: commands.clone().recipient(),
         events: history.clone().recipient(),
         store: store.clone(),
         clock,
@@ -160,8 +152,7 @@ pub(crate) fn backend(
     let autoscaler = Autoscaler::new(autoscaler::Wiring {
         settings: scaling,
         profiles: bounds,
-        targets: commands.clone().recipient(),
-        adjust: commands.clone().recipient(),
+        decommission_timeout: Duration::from_secs(60),
         store,
         clock,
         timing,

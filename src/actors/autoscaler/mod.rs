@@ -1,40 +1,36 @@
 //! Autoscaler: targets that follow what the application has to do (spec B-40 to B-42).
 //!
-//! One pure [`scaler`] a profile decides. On each of its batches this actor shows the scalers which executors are idle, asks
-//! Commands for the targets that were asked for, and has Commands carry out the steps that are due. It uses the messages of
-//! the store, of Commands and of the profiles.
+//! One pure [`scaler`] a profile decides. On each of its batches this actor shows the scalers which executors are idle, and
+//! sends the steps that are due to the store. It uses the messages of the store and of the profiles.
 
 pub mod messages;
 pub mod scaler;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use actix::{
-    Actor, ActorFutureExt, Addr, AsyncContext, Context, ContextFutureSpawner, Handler, Recipient,
-    WrapFuture,
-};
+use actix::{Actor, Addr, AsyncContext, Context, Handler};
 
-use crate::actors::commands::messages::{AdjustTarget, Asked, GetTargets};
 use crate::actors::profiles::messages::{Bounds, ProfileAdded};
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::delivery::Timing;
-use crate::actors::snapshot_store::messages::{Decided, Round, Subscribe, Subscriber};
+use crate::actors::snapshot_store::messages::{Decided, Round, Subscribe, Subscriber, Tell};
 use crate::clock::Clock;
 use crate::kubernetes::pod_template::TemplateError;
-use crate::model::executor::Class;
-use crate::model::{Batch, Entry, ExecutorId, ProfileName, Tick};
+use crate::model::executor::{Class, How, Why};
+use crate::model::news::{Aim, News};
+use crate::model::{Batch, Entry, ExecutorId, ProfileName, Snapshot, Tick};
 
 use messages::{PostDemand, RefusedDemand};
-use scaler::{Scaler, Settings};
+use scaler::{Scaler, Settings, Step};
 
 /// Scales all profiles, or none where autoscaling is off.
 pub struct Autoscaler {
     settings: Option<Settings>,
     by_profile: BTreeMap<ProfileName, Scaler>,
-    /// Whether all of a snapshot has been looked at. From then on only the changes of a batch are.
+    /// Whether the first snapshot after adoption has been looked at, all of it.
     begun: bool,
-    targets: Recipient<GetTargets>,
-    adjust: Recipient<AdjustTarget>,
+    decommission_timeout: Duration,
     store: Addr<SnapshotStore>,
     clock: Clock,
     timing: Timing,
@@ -46,11 +42,9 @@ pub struct Wiring {
     pub settings: Option<Settings>,
     /// All profiles.
     pub profiles: BTreeMap<ProfileName, Bounds>,
-    /// Knows the targets that were asked for.
-    pub targets: Recipient<GetTargets>,
-    /// Changes targets.
-    pub adjust: Recipient<AdjustTarget>,
-    /// Where batches come from.
+    /// How long an executor that is decommissioned may take (spec B-30).
+    pub decommission_timeout: Duration,
+    /// Where news goes.
     pub store: Addr<SnapshotStore>,
     /// The time.
     pub clock: Clock,
@@ -64,8 +58,7 @@ impl Autoscaler {
         let Wiring {
             settings,
             profiles,
-            targets,
-            adjust,
+            decommission_timeout,
             store,
             clock,
             timing,
@@ -74,8 +67,7 @@ impl Autoscaler {
             settings,
             by_profile: BTreeMap::new(),
             begun: false,
-            targets,
-            adjust,
+            decommission_timeout,
             store,
             clock,
             timing,
@@ -114,46 +106,42 @@ impl Autoscaler {
     }
 
     /// The steps that are due. While executors are held none is, whatever there is to do.
-    fn decide(&mut self, asked: &Asked) -> Vec<AdjustTarget> {
-        if asked.held.is_some() {
+    fn decide(&mut self, latest: &Snapshot, now: Tick) -> Vec<(ProfileName, Step)> {
+        if latest.held {
             return Vec::new();
         }
-        let now = self.clock.now().tick;
         let mut steps = Vec::new();
         for (profile, scaler) in &mut self.by_profile {
-            let target = asked.targets.get(profile).copied().unwrap_or_default();
+            let target = latest.targets.get(profile);
+            let target = target.map_or(0, |target| target.asked);
             if let Some(step) = scaler.decide(target, now) {
-                steps.push(AdjustTarget {
-                    profile: profile.clone(),
-                    asked: target,
-                    target: step.target,
-                    kept: true,
-                    retire: step.retire,
-                    by: "autoscaling".into(),
-                });
+                steps.push((profile.clone(), step));
             }
         }
         steps
     }
-}
 
-/// Has Commands carry out these steps; whether each of them was.
-async fn carry_out(adjust: Recipient<AdjustTarget>, steps: Vec<AdjustTarget>) -> bool {
-    let mut all = true;
-    for step in steps {
-        let (profile, target, retired) = (step.profile.clone(), step.target, step.retire.len());
-        if adjust.send(step).await.unwrap_or(false) {
-            tracing::info!(
-                profile = profile.as_str(),
-                target,
-                retired,
-                "target set by autoscaling"
-            );
+    fn carry_out(&self, profile: ProfileName, Step { target, retire }: Step) {
+        tracing::info!(
+            profile = profile.as_str(),
+            target,
+            retired = retire.len(),
+            "target set by autoscaling"
+        );
+        let targets = BTreeMap::from([(profile, target)]);
+        self.store.do_send(Tell(if retire.is_empty() {
+            News::Targets(targets)
         } else {
-            all = false;
-        }
+            News::Retire {
+                ids: retire,
+                aim: Aim::Become(targets),
+                why: Why::Decommissioned("autoscaling".into()),
+                how: How::Drain {
+                    within: self.decommission_timeout,
+                },
+            }
+        }));
     }
-    all
 }
 
 /// Whether an executor is known to have nothing to do: one without a session may be busy.
@@ -178,26 +166,15 @@ impl Actor for Autoscaler {
 impl Handler<Round> for Autoscaler {
     type Result = ();
 
-    /// Nothing else is handled until its steps are carried out: each decision stands on what came of the one before.
-    fn handle(&mut self, Round(batch): Round, ctx: &mut Self::Context) {
-        if !batch.latest().adopted {
-            self.store.do_send(Decided(Subscriber::Autoscaler));
-            return;
+    fn handle(&mut self, Round(batch): Round, _: &mut Self::Context) {
+        if batch.latest().adopted {
+            let now = self.clock.now().tick;
+            self.see(&batch, now);
+            for (profile, step) in self.decide(batch.latest(), now) {
+                self.carry_out(profile, step);
+            }
         }
-        self.see(&batch, self.clock.now().tick);
-        let asked = self.targets.send(GetTargets).into_actor(self);
-        asked
-            .then(|asked, this, _| {
-                // Where Commands is gone the driver ends.
-                let steps = asked.map_or_else(|_| Vec::new(), |asked| this.decide(&asked));
-                carry_out(this.adjust.clone(), steps).into_actor(this)
-            })
-            .map(|all, this, _| {
-                // The scaler counts the executors of a step as gone. Where it was not carried out they are looked at anew.
-                this.begun &= all;
-                this.store.do_send(Decided(Subscriber::Autoscaler));
-            })
-            .wait(ctx);
+        self.store.do_send(Decided(Subscriber::Autoscaler));
     }
 }
 

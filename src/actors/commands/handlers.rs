@@ -5,22 +5,23 @@ use std::sync::Arc;
 
 use actix::{
     Actor, ActorFutureExt, AsyncContext, AtomicResponse, Context, Handler, MessageResult,
-    WrapFuture,
+    ResponseFuture, WrapFuture,
 };
 
 use super::liveness::Lapse;
 use super::messages::{
-    AdjustTarget, CommandOutcome, Decommission, GetTargets, Hold, KeepTargets, Kill, NotNow,
-    RefusedTargets, Renew, Resume, SetTargets, Stop,
+    CommandOutcome, Decommission, GetHeld, Hold, Kill, NotNow, RefusedTargets, Renew, Resume,
+    SetTargets, Stop,
 };
 use super::picking::{Picked, pick};
+use super::targets::refused;
 use super::{ABANDONED, Commands};
 use crate::actors::event_history::event::What;
 use crate::actors::event_history::messages::Happened;
 use crate::actors::profiles::messages::ProfileAdded;
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::messages::{
-    Decided, LookNow, Retire, Retired, Round, Subscribe, Subscriber, Tell,
+    AskFor, Decided, LookNow, Retire, Retired, Round, Subscribe, Subscriber, Tell,
 };
 use crate::exit::OVER_BUDGET;
 use crate::kubernetes::pod_template::TemplateError;
@@ -58,27 +59,9 @@ impl Commands {
             let aim = if replace { Aim::Stay } else { Aim::Fall };
             let retire = Retire { ids, aim, why, how };
             let retired = store.send(retire).await.map_err(|_| NotNow::Ending)?;
-            let mut fallen: BTreeMap<ProfileName, u32> = BTreeMap::new();
-            for id in retired.marked.iter().filter(|_| !replace) {
-                if let Some(entry) = snapshot.entry(*id) {
-                    *fallen.entry(entry.profile.clone()).or_default() += 1;
-                }
-            }
-            Ok((picked, retired, fallen))
-        };
-        AtomicResponse::new(Box::pin(going.into_actor(self).map(|gone, this, _| {
-            let (picked, retired, fallen) = gone?;
-            this.fallen(fallen);
             Ok(command_outcome(picked, retired))
-        })))
-    }
-
-    /// The targets have fallen by this many executors, which is kept over a restart.
-    fn fallen(&mut self, fallen: BTreeMap<ProfileName, u32>) {
-        let targets = self.targets.fall(fallen);
-        if !targets.is_empty() {
-            self.keep_targets.do_send(KeepTargets(targets));
-        }
+        };
+        AtomicResponse::new(Box::pin(going.into_actor(self)))
     }
 
     /// Carries out what follows from the application's silence, if anything does now (spec B-35).
@@ -100,16 +83,14 @@ impl Commands {
         }
     }
 
-    fn resume(&mut self) -> BTreeMap<ProfileName, u32> {
-        let targets = self.targets.asked().clone();
-        if self.targets.held().is_some() {
-            tracing::info!(?targets, "executors are wanted again");
+    fn resume(&mut self) {
+        if let Some(held) = self.held.take() {
+            tracing::info!(targets = ?held.targets, "executors are wanted again");
             self.set_held(None);
             // Before the store's batch with the targets, so that the event comes before theirs.
             self.happened(What::Resumed);
-            self.store.do_send(Tell(News::Targets(targets.clone())));
+            self.store.do_send(Tell(News::Resume));
         }
-        targets
     }
 }
 
@@ -164,70 +145,49 @@ impl Handler<Round> for Commands {
 }
 
 impl Handler<SetTargets> for Commands {
-    type Result = Result<BTreeMap<ProfileName, u32>, RefusedTargets>;
+    type Result = AtomicResponse<Self, Result<BTreeMap<ProfileName, u32>, RefusedTargets>>;
 
+    /// Answered with what the ledger has then. Nothing else is handled meanwhile, so that no other command comes in
+    /// between.
     fn handle(&mut self, SetTargets(targets): SetTargets, _: &mut Self::Context) -> Self::Result {
-        self.targets.set(&targets)?;
-        for (profile, target) in &targets {
-            tracing::info!(profile = profile.as_str(), target, "target set");
-        }
-        self.keep_targets.do_send(KeepTargets(targets.clone()));
-        match self.targets.held() {
-            Some(_) => self.keep_what_is_held(),
-            None => self.store.do_send(Tell(News::Targets(targets))),
-        }
-        Ok(self.targets.asked().clone())
-    }
-}
-
-impl Handler<GetTargets> for Commands {
-    type Result = MessageResult<GetTargets>;
-
-    fn handle(&mut self, _: GetTargets, _: &mut Self::Context) -> Self::Result {
-        MessageResult(self.asked())
-    }
-}
-
-impl Handler<AdjustTarget> for Commands {
-    type Result = bool;
-
-    fn handle(&mut self, adjust: AdjustTarget, _: &mut Self::Context) -> bool {
-        if !self.targets.adjust(&adjust) {
-            return false;
-        }
-        let targets = BTreeMap::from([(adjust.profile, adjust.target)]);
-        if adjust.kept {
-            self.keep_targets.do_send(KeepTargets(targets.clone()));
-        }
-        self.store.do_send(Tell(if adjust.retire.is_empty() {
-            News::Targets(targets)
-        } else {
-            News::Retire {
-                ids: adjust.retire,
-                aim: Aim::Become(targets),
-                why: Why::Decommissioned(adjust.by),
-                how: How::Drain {
-                    within: self.settings.decommission_timeout,
-                },
+        let refused = refused(&self.profiles, &targets);
+        if refused.is_none() {
+            for (profile, target) in &targets {
+                tracing::info!(profile = profile.as_str(), target, "target set");
             }
-        }));
-        true
+        }
+        let store = self.store.clone();
+        let asking = async move {
+            match refused {
+                Some(refused) => Err(refused),
+                // Where the store is gone the driver ends.
+                None => Ok(store.send(AskFor(targets)).await.unwrap_or_default()),
+            }
+        };
+        AtomicResponse::new(Box::pin(asking.into_actor(self).map(|asked, this, _| {
+            let asked = asked?;
+            this.hold_as_well(&asked);
+            Ok(asked)
+        })))
+    }
+}
+
+impl Handler<GetHeld> for Commands {
+    type Result = MessageResult<GetHeld>;
+
+    fn handle(&mut self, _: GetHeld, _: &mut Self::Context) -> Self::Result {
+        MessageResult(self.held.clone())
     }
 }
 
 impl Handler<ProfileAdded> for Commands {
     type Result = Result<(), TemplateError>;
 
-    /// Its target is not kept by itself: the record keeps the description, which has it.
     fn handle(&mut self, ProfileAdded(added): ProfileAdded, _: &mut Self::Context) -> Self::Result {
-        self.targets.add(&added.name, added.bounds, added.executors);
-        let held = self.targets.held().is_some();
-        let target = if held { 0 } else { added.executors };
-        let targets = BTreeMap::from([(added.name.clone(), target)]);
+        self.profiles.insert(added.name.clone(), added.bounds);
+        let targets = BTreeMap::from([(added.name.clone(), added.executors)]);
+        self.hold_as_well(&targets);
         self.store.do_send(Tell(News::Targets(targets)));
-        if held {
-            self.keep_what_is_held();
-        }
         Ok(())
     }
 }
@@ -269,33 +229,30 @@ impl Handler<Hold> for Commands {
     type Result = AtomicResponse<Self, Result<Held, NotNow>>;
 
     fn handle(&mut self, Hold { by }: Hold, _: &mut Self::Context) -> Self::Result {
-        let known = self.targets.held().cloned();
+        let known = self.held.clone();
         let (store, events) = (self.store.clone(), self.events.clone());
         let within = self.settings.decommission_timeout;
-        let held = Held {
-            targets: self.targets.asked().clone(),
-            by,
-        };
         let holding = async move {
             if let Some(known) = known {
                 return Ok((known, false));
             }
             let snapshot = look(&store).await?;
             // Before the store's batch with the leaving executors, so that the event comes before theirs.
-            let by = held.by.as_deref().map(str::to_owned);
-            events.do_send(Happened(What::Held { by }));
-            let who: Arc<str> = match &held.by {
+            let operator = by.as_deref().map(str::to_owned);
+            events.do_send(Happened(What::Held { by: operator }));
+            let who: Arc<str> = match &by {
                 Some(by) => Arc::from(format!("{by}'s hold")),
                 None => Arc::from("the hold of a silent application"),
             };
             let retire = Retire {
                 ids: snapshot.entries.keys().collect(),
-                aim: Aim::Become(held.targets.keys().map(|p| (p.clone(), 0)).collect()),
+                aim: Aim::Hold,
                 why: Why::Decommissioned(who),
                 how: How::Drain { within },
             };
-            store.send(retire).await.map_err(|_| NotNow::Ending)?;
-            Ok((held, true))
+            let retired = store.send(retire).await.map_err(|_| NotNow::Ending)?;
+            let targets = retired.asked;
+            Ok((Held { targets, by }, true))
         };
         AtomicResponse::new(Box::pin(holding.into_actor(self).map(|held, this, _| {
             let (held, new) = held?;
@@ -309,10 +266,13 @@ impl Handler<Hold> for Commands {
 }
 
 impl Handler<Resume> for Commands {
-    type Result = MessageResult<Resume>;
+    type Result = ResponseFuture<BTreeMap<ProfileName, u32>>;
 
     fn handle(&mut self, _: Resume, _: &mut Self::Context) -> Self::Result {
-        MessageResult(self.resume())
+        self.resume();
+        let asked = self.store.send(AskFor(BTreeMap::new()));
+        // Where the store is gone the driver ends.
+        Box::pin(async move { asked.await.unwrap_or_default() })
     }
 }
 
@@ -326,7 +286,7 @@ impl Handler<Renew> for Commands {
         };
         liveness.renew(now);
         // A hold for silence ends with the silence; one that a client asked for does not.
-        if (self.targets.held()).is_some_and(|held| held.by.is_none()) {
+        if (self.held.as_ref()).is_some_and(|held| held.by.is_none()) {
             self.resume();
         }
     }

@@ -47,44 +47,10 @@ impl RefusedTargets {
     }
 }
 
-/// Targets that were set while running are kept over a restart (spec O-30).
-#[derive(Debug, Clone, Message)]
-#[rtype(result = "()")]
-pub struct KeepTargets(pub BTreeMap<ProfileName, u32>);
-
-/// Asks for the targets as they were asked for, whatever the ledger's are for the time of a hold or a replacement.
+/// Asks for what is held, while executors are (spec B-31).
 #[derive(Debug, Clone, Copy, Message)]
-#[rtype(result = "Asked")]
-pub struct GetTargets;
-
-/// What was asked for.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Asked {
-    /// How many executors of each profile, whether they are held or not.
-    pub targets: BTreeMap<ProfileName, u32>,
-    /// What is held, while the executors are (spec B-31).
-    pub held: Option<Held>,
-}
-
-/// Changes the ledger's target of one profile by an automatic decision: autoscaling's or rolling's. Answered with whether
-/// it was done.
-#[derive(Debug, Clone, PartialEq, Eq, Message)]
-#[rtype(result = "bool")]
-pub struct AdjustTarget {
-    /// Which profile.
-    pub profile: ProfileName,
-    /// The target that the decision stands on, as it was asked for. Nothing is changed where another one was asked for
-    /// since then, or where executors are held.
-    pub asked: u32,
-    /// The new target.
-    pub target: u32,
-    /// Whether the new target is what is asked for from now on, also after a restart. Otherwise only the ledger has it.
-    pub kept: bool,
-    /// The executors that are decommissioned with it.
-    pub retire: Vec<ExecutorId>,
-    /// Who decided, for people.
-    pub by: Arc<str>,
-}
+#[rtype(result = "Option<Held>")]
+pub struct GetHeld;
 
 /// Kills these executors (spec B-28).
 #[derive(Debug, Clone, Message)]

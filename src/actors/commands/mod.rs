@@ -1,9 +1,9 @@
 //! Commands: what an application and its operators ask for: targets, kill, decommission, hold, resume, stop (spec B-25, B-28
 //! to B-35).
 //!
-//! [`targets`], [`picking`] and [`liveness`] decide, `handlers` ask the store and answer. The store marks the executors that
-//! are to leave, together with the targets that fall with them, so that no snapshot shows one without the other (spec E-5).
-//! One actor has all of it, so that no command comes between the steps of another one. It uses the messages of the store, of
+//! [`targets`], [`picking`] and [`liveness`] decide, `handlers` ask the store and answer. The ledger alone has the targets. It
+//! marks the executors that are to leave together with the targets that fall with them, so that no snapshot shows one without
+//! the other (spec E-5). One actor has all commands, so that none comes between the steps of another one. It uses the messages of the store, of
 //! EventHistory and of the profiles.
 
 mod handlers;
@@ -25,8 +25,7 @@ use crate::actors::snapshot_store::delivery::Timing;
 use crate::clock::Clock;
 use crate::kubernetes::record::Held;
 use crate::model::ProfileName;
-use messages::{Asked, KeepHeld, KeepTargets, Stop};
-use targets::Targets;
+use messages::{KeepHeld, Stop};
 
 /// The exit code of an application that was silent for too long (spec B-35).
 pub const ABANDONED: u8 = 12;
@@ -48,12 +47,8 @@ pub struct Wiring {
     pub settings: Settings,
     /// All profiles.
     pub profiles: BTreeMap<ProfileName, Bounds>,
-    /// The targets of all profiles at the start; the ledger has them already.
-    pub targets: BTreeMap<ProfileName, u32>,
     /// What is held from before this start.
     pub held: Option<Held>,
-    /// Keeps targets over a restart.
-    pub keep_targets: Recipient<KeepTargets>,
     /// Keeps over a restart what is held.
     pub keep_held: Recipient<KeepHeld>,
     /// Ends the driver.
@@ -71,9 +66,10 @@ pub struct Wiring {
 /// Carries out commands.
 pub struct Commands {
     settings: Settings,
-    targets: Targets,
+    profiles: BTreeMap<ProfileName, Bounds>,
+    /// What the ledger wants again once executors are held no longer.
+    held: Option<Held>,
     liveness: Option<liveness::Liveness>,
-    keep_targets: Recipient<KeepTargets>,
     keep_held: Recipient<KeepHeld>,
     stop: Recipient<Stop>,
     events: Recipient<Happened>,
@@ -85,14 +81,12 @@ pub struct Commands {
 }
 
 impl Commands {
-    /// With the targets of the wiring.
+    /// With what the wiring says is held.
     pub fn new(wiring: Wiring) -> Self {
         let Wiring {
             settings,
             profiles,
-            targets,
             held,
-            keep_targets,
             keep_held,
             stop,
             events,
@@ -103,9 +97,9 @@ impl Commands {
         let now = clock.now().tick;
         Self {
             settings,
-            targets: Targets::new(profiles, targets, held),
+            profiles,
+            held,
             liveness: (settings.ttl).map(|ttl| liveness::Liveness::new(ttl, now)),
-            keep_targets,
             keep_held,
             stop,
             events,
@@ -116,21 +110,17 @@ impl Commands {
         }
     }
 
-    fn asked(&self) -> Asked {
-        Asked {
-            targets: self.targets.asked().clone(),
-            held: self.targets.held().cloned(),
-        }
-    }
-
     fn set_held(&mut self, held: Option<Held>) {
-        self.targets.set_held(held);
-        self.keep_what_is_held();
+        self.held.clone_from(&held);
+        self.keep_held.do_send(KeepHeld(held));
     }
 
-    fn keep_what_is_held(&self) {
-        self.keep_held
-            .do_send(KeepHeld(self.targets.held().cloned()));
+    /// What is asked for while executors are held is held with them.
+    fn hold_as_well(&mut self, asked: &BTreeMap<ProfileName, u32>) {
+        if let Some(mut held) = self.held.clone() {
+            held.targets.extend(asked.clone());
+            self.set_held(Some(held));
+        }
     }
 
     fn happened(&self, what: What) {

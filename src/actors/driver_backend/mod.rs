@@ -18,7 +18,7 @@ use actix::{
     WrapFuture,
 };
 
-use crate::actors::commands::messages::{Asked, GetTargets};
+use crate::actors::commands::messages::GetHeld;
 use crate::actors::event_history::event::What;
 use crate::actors::event_history::messages::Happened;
 use crate::actors::executor_registry::messages::SessionsChanged;
@@ -28,6 +28,7 @@ use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::delivery::Timing;
 use crate::actors::snapshot_store::messages::{Decided, Round, Subscribe, Subscriber};
 use crate::clock::Clock;
+use crate::kubernetes::record::Held;
 use crate::model::{AppId, Batch, Ending, Incarnation, ProfileName, Snapshot};
 
 use messages::GetStatus;
@@ -46,7 +47,7 @@ pub struct DriverBackend {
     paused: Paused,
     /// The last losses, the newest first.
     losses: VecDeque<LossView>,
-    targets: Recipient<GetTargets>,
+    held: Recipient<GetHeld>,
     events: Recipient<Happened>,
     store: Addr<SnapshotStore>,
     clock: Clock,
@@ -64,7 +65,7 @@ pub struct Wiring {
     /// How many executors are wanted at the start.
     pub wanted: u32,
     /// Knows what is held.
-    pub targets: Recipient<GetTargets>,
+    pub held: Recipient<GetHeld>,
     /// The event history.
     pub events: Recipient<Happened>,
     /// Where batches come from.
@@ -83,7 +84,7 @@ impl DriverBackend {
             incarnation,
             readiness,
             wanted,
-            targets,
+            held,
             events,
             store,
             clock,
@@ -97,7 +98,7 @@ impl DriverBackend {
             sessions: SessionsChanged::default(),
             paused: Paused::default(),
             losses: VecDeque::new(),
-            targets,
+            held,
             events,
             store,
             clock,
@@ -163,8 +164,8 @@ impl DriverBackend {
         })
     }
 
-    /// The status, with what was asked for.
-    fn status(&self, asked: &Asked) -> StatusView {
+    /// The status, with what is held.
+    fn status(&self, held: Option<&Held>) -> StatusView {
         let now = self.clock.now();
         let app = self.app.to_string();
         let mut status = StatusView::before_adoption(app, self.incarnation, now.wall);
@@ -174,7 +175,7 @@ impl DriverBackend {
             status.ready = self.readiness.is_ready();
             status.degraded = self.degraded();
             status.profiles = views::profiles(snapshot, registered, &self.paused.0, now.tick);
-            status.held = asked.held.as_ref().map(HeldView::of);
+            status.held = held.map(HeldView::of);
             status.losses = self.losses.iter().cloned().collect();
         }
         status
@@ -224,8 +225,8 @@ impl Handler<GetStatus> for DriverBackend {
     type Result = ResponseActFuture<Self, StatusView>;
 
     fn handle(&mut self, _: GetStatus, _: &mut Self::Context) -> Self::Result {
-        let asked = self.targets.send(GetTargets).into_actor(self);
+        let held = self.held.send(GetHeld).into_actor(self);
         // Where Commands is gone the driver ends, and nothing is held any more.
-        Box::pin(asked.map(|asked, this, _| this.status(&asked.unwrap_or_default())))
+        Box::pin(held.map(|held, this, _| this.status(held.unwrap_or_default().as_ref())))
     }
 }

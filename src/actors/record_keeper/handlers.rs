@@ -2,18 +2,23 @@
 
 use std::time::Duration;
 
-use actix::{Actor, AsyncContext, Context, Handler, ResponseFuture, StreamHandler};
+use actix::{
+    Actor, ActorFutureExt, AsyncContext, Context, Handler, ResponseFuture, StreamHandler,
+    WrapFuture,
+};
 use jiff::Timestamp;
 use tokio::sync::oneshot;
 
 use super::keeping::Effect;
 use super::messages::{DeleteRecord, FinishRecord, Flush};
 use super::{RecordKeeper, Wake};
-use crate::actors::commands::messages::{KeepHeld, KeepTargets};
+use crate::actors::commands::messages::KeepHeld;
 use crate::actors::pod_allocator::crash_loop::Kept;
 use crate::actors::pod_allocator::messages::{Keep, KeepFailures, Reserve};
 use crate::actors::profiles::messages::ProfileAdded;
-use crate::actors::snapshot_store::messages::{Decided, Round, Subscribe, Subscriber};
+use crate::actors::snapshot_store::messages::{
+    Decided, Look, LookNow, Round, Subscribe, Subscriber,
+};
 use crate::kubernetes::calls::ConfigMap;
 use crate::kubernetes::pod_template::TemplateError;
 use crate::kubernetes::record::SavedBackoff;
@@ -45,6 +50,7 @@ impl Handler<Round> for RecordKeeper {
         if self.latest.record.is_none() && before.record.is_some() {
             self.keeping.check();
         }
+        self.keep_targets(batch.latest());
         let changed = batch.changed_executors();
         if !changed.is_empty() {
             self.stale = true;
@@ -113,14 +119,6 @@ impl Handler<KeepFailures> for RecordKeeper {
     }
 }
 
-impl Handler<KeepTargets> for RecordKeeper {
-    type Result = ();
-
-    fn handle(&mut self, KeepTargets(targets): KeepTargets, ctx: &mut Self::Context) {
-        self.change(|record| record.targets.extend(targets), ctx);
-    }
-}
-
 impl Handler<KeepHeld> for RecordKeeper {
     type Result = ();
 
@@ -152,13 +150,20 @@ impl Handler<Flush> for RecordKeeper {
 
     fn handle(&mut self, _: Flush, ctx: &mut Self::Context) -> Self::Result {
         let (done, flushed) = oneshot::channel();
-        self.flushes.push(done);
-        self.gather();
-        self.keeping.change_now(|_| ());
-        if self.keeping.is_written() {
-            self.carry_out(vec![Effect::Flushed]);
-        }
-        self.pump(ctx);
+        // What the ledger has taken in is kept, also where its batch is still to come.
+        let look = self.store.send(LookNow).into_actor(self);
+        ctx.spawn(look.map(|look, this, ctx| {
+            this.flushes.push(done);
+            if let Ok(Look(snapshot)) = look {
+                this.keep_targets(&snapshot);
+            }
+            this.gather();
+            this.keeping.change_now(|_| ());
+            if this.keeping.is_written() {
+                this.carry_out(vec![Effect::Flushed]);
+            }
+            this.pump(ctx);
+        }));
         Box::pin(async move { flushed.await.unwrap_or_default() })
     }
 }

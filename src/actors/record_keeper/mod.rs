@@ -11,10 +11,12 @@ pub mod owned_resources;
 pub mod owners;
 mod watching;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use actix::{ActorFutureExt, Addr, AsyncContext, Context, Message, Recipient, WrapFuture};
 use futures::StreamExt;
+use imbl::OrdMap;
 use serde_json::json;
 use tokio::sync::oneshot;
 
@@ -27,7 +29,8 @@ use crate::kubernetes::record::{Record, record_name};
 use crate::kubernetes::{Calls, Deleted};
 use crate::model::made::Made;
 use crate::model::news::News;
-use crate::model::{Epoch, ExecutorId, IdSet, PodUid, Snapshot, Tick};
+use crate::model::snapshot::Target;
+use crate::model::{Epoch, ExecutorId, IdSet, PodUid, ProfileName, Snapshot, Tick};
 
 use keeping::{Answer, Effect, Keeping, Op};
 use messages::DriverIsOver;
@@ -50,6 +53,8 @@ pub struct RecordKeeper {
     store: Addr<SnapshotStore>,
     over: Recipient<DriverIsOver>,
     latest: Snapshot,
+    /// The targets that were looked at last.
+    targets: OrdMap<ProfileName, Target>,
     /// How many executors were made (spec A-5).
     made: Made,
     /// Executors changed since the record's intervals were made from a snapshot.
@@ -113,6 +118,7 @@ impl RecordKeeper {
             store,
             over,
             latest: Snapshot::default(),
+            targets: OrdMap::new(),
             stale: false,
             unconfirmed: None,
             reservations: Vec::new(),
@@ -156,6 +162,16 @@ impl RecordKeeper {
     fn gather(&mut self) {
         if let Some((ended, bound)) = intervals(&self.latest) {
             self.keeping.set_intervals(ended, bound, self.made.count());
+        }
+    }
+
+    /// Keeps the numbers of executors that were asked for while this driver ran (spec O-30).
+    fn keep_targets(&mut self, snapshot: &Snapshot) {
+        let set = newly_set(&self.targets, &snapshot.targets);
+        self.targets = snapshot.targets.clone();
+        if !set.is_empty() {
+            let now = self.clock.now().tick;
+            (self.keeping).change(|record| record.targets.extend(set), now);
         }
     }
 
@@ -348,6 +364,24 @@ fn answer_all(waiting: &mut Vec<oneshot::Sender<()>>) {
     }
 }
 
+/// How many executors of each profile were asked for since the earlier targets. That is not what the targets are while
+/// executors are held or one is replaced, for a successor knows nothing of a replacement (spec B-31, B-32).
+fn newly_set(
+    before: &OrdMap<ProfileName, Target>,
+    now: &OrdMap<ProfileName, Target>,
+) -> BTreeMap<ProfileName, u32> {
+    if now.ptr_eq(before) {
+        return BTreeMap::new();
+    }
+    let is_new = |(profile, target): &(&ProfileName, &Target)| {
+        let before = before.get(*profile).filter(|before| before.is_set);
+        target.is_set && before.is_none_or(|before| before.asked != target.asked)
+    };
+    (now.iter().filter(is_new))
+        .map(|(profile, target)| (profile.clone(), target.asked))
+        .collect()
+}
+
 /// The ids that have ended, and those that are bound to a pod and have not, or have ended unreported. Before adoption
 /// nobody knows: then the record keeps what earlier incarnations wrote (spec O-30, O-31, L-1).
 fn intervals(snapshot: &Snapshot) -> Option<(IdSet, IdSet)> {
@@ -366,57 +400,4 @@ fn intervals(snapshot: &Snapshot) -> Option<(IdSet, IdSet)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::news::Outcome;
-    use crate::testing::{Scenario, id};
-
-    // spec: L-1, O-30
-    #[test]
-    fn an_executor_that_is_gone_stays_in_the_record_until_its_end_is_reported() {
-        let mut scenario = Scenario::new(&[("default", 1)]);
-        let profile = "default".into();
-        scenario.requested(1, Outcome::Sent { profile });
-        scenario.created(1);
-        scenario.runs(1);
-        scenario.goes(1);
-        assert!(scenario.entry(1).unwrap().is_gone());
-        let open = |scenario: &Scenario| intervals(scenario.current()).unwrap().1;
-        assert_eq!(open(&scenario), IdSet::from_iter([id(1)]));
-        scenario.report(1);
-        assert_eq!(open(&scenario), IdSet::new());
-    }
-
-    // spec: O-31, L-1, S-15
-    #[test]
-    fn what_the_first_list_did_not_show_stays_in_the_record_until_its_end_is_reported() {
-        let mut scenario = Scenario::new(&[("default", 1)]);
-        let profile = "default".into();
-        scenario.requested(1, Outcome::Sent { profile });
-        scenario.created(1);
-        let mut snapshot = scenario.current().clone();
-        snapshot.not_found = [1, 2, 3].map(id).into_iter().collect();
-        snapshot.ended.insert(id(2));
-        let (_, bound) = intervals(&snapshot).unwrap();
-        assert_eq!(bound, IdSet::from_iter([id(1), id(3)]));
-        scenario.exits(1, 0);
-        scenario.goes(1);
-        scenario.report(1);
-        snapshot.entries = scenario.current().entries.clone();
-        let (_, bound) = intervals(&snapshot).unwrap();
-        assert_eq!(
-            bound,
-            IdSet::from_iter([id(3)]),
-            "its end is reported already"
-        );
-    }
-
-    // spec: O-30, O-31, L-1
-    #[test]
-    fn a_driver_that_ends_before_it_has_adopted_leaves_what_the_record_says_of_executors() {
-        let mut snapshot = Snapshot::default();
-        assert_eq!(intervals(&snapshot), None);
-        snapshot.adopted = true;
-        assert_eq!(intervals(&snapshot), Some((IdSet::new(), IdSet::new())));
-    }
-}
+mod tests;

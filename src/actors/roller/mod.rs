@@ -1,26 +1,28 @@
 //! Roller: replaces one executor after the other (spec B-32).
 //!
-//! The pure [`rolling`] decides. On each of its batches this actor asks Commands for the targets that were asked for and, where
-//! the policy needs them, ExecutorRegistry for the executors' figures; Commands carries the step out. It uses the messages of
-//! the store, of Commands and of ExecutorRegistry.
+//! The pure [`rolling`] decides. On each of its batches this actor asks ExecutorRegistry for the executors' figures, where the
+//! policy needs them, and sends the step that is due to the store. It uses the messages of the store and of ExecutorRegistry.
 
 pub mod rolling;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::{
     Actor, ActorFutureExt, Addr, AsyncContext, Context, ContextFutureSpawner, Handler, Recipient,
     WrapFuture,
 };
 
-use crate::actors::commands::messages::{AdjustTarget, Asked, GetTargets};
 use crate::actors::executor_registry::messages::GetSessions;
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::delivery::Timing;
-use crate::actors::snapshot_store::messages::{Decided, Round, Subscribe, Subscriber};
+use crate::actors::snapshot_store::messages::{Decided, Round, Subscribe, Subscriber, Tell};
 use crate::clock::Clock;
-use crate::model::{ExecutorId, ProfileName, Snapshot};
+use crate::model::executor::{How, Why};
+use crate::model::news::{Aim, News};
+use crate::model::snapshot::asked;
+use crate::model::{ExecutorId, Snapshot};
 
 use rolling::{Rolling, Settings, Step};
 
@@ -30,8 +32,7 @@ type Figures = BTreeMap<ExecutorId, f64>;
 /// Replaces executors.
 pub struct Roller {
     rolling: Rolling,
-    targets: Recipient<GetTargets>,
-    adjust: Recipient<AdjustTarget>,
+    decommission_timeout: Duration,
     sessions: Recipient<GetSessions>,
     store: Addr<SnapshotStore>,
     clock: Clock,
@@ -42,13 +43,11 @@ pub struct Roller {
 pub struct Wiring {
     /// How executors are replaced.
     pub settings: Settings,
-    /// Knows the targets that were asked for.
-    pub targets: Recipient<GetTargets>,
-    /// Changes targets.
-    pub adjust: Recipient<AdjustTarget>,
+    /// How long an executor that is decommissioned may take (spec B-30).
+    pub decommission_timeout: Duration,
     /// Knows the executors' figures.
     pub sessions: Recipient<GetSessions>,
-    /// Where batches come from.
+    /// Where news goes.
     pub store: Addr<SnapshotStore>,
     /// The time.
     pub clock: Clock,
@@ -61,8 +60,7 @@ impl Roller {
     pub fn new(wiring: Wiring) -> Self {
         let Wiring {
             settings,
-            targets,
-            adjust,
+            decommission_timeout,
             sessions,
             store,
             clock,
@@ -70,8 +68,7 @@ impl Roller {
         } = wiring;
         Self {
             rolling: Rolling::new(settings, clock.now().tick),
-            targets,
-            adjust,
+            decommission_timeout,
             sessions,
             store,
             clock,
@@ -79,42 +76,34 @@ impl Roller {
         }
     }
 
-    /// What Commands is to change now, if anything.
-    fn decide(
-        &mut self,
-        snapshot: &Snapshot,
-        asked: &Asked,
-        figures: &Figures,
-    ) -> Option<AdjustTarget> {
+    /// Decides on a snapshot, and sends the step that is due to the store.
+    fn roll(&mut self, latest: &Snapshot, figures: &Figures) {
         let figure = |id, _: &str| figures.get(&id).copied();
-        let now = self.clock.now().tick;
-        let step = (self.rolling).decide(snapshot, &asked.targets, figure, now)?;
+        let (asked, now) = (asked(&latest.targets), self.clock.now().tick);
+        let Some(step) = self.rolling.decide(latest, &asked, figure, now) else {
+            return;
+        };
         log(&step);
-        adjustment(step, snapshot, &asked.targets)
+        self.store.do_send(Tell(match step {
+            Step::Begin { profile, .. } => News::Surge {
+                profile,
+                under_way: true,
+            },
+            Step::Finish { old } => News::Retire {
+                ids: vec![old],
+                aim: Aim::EndSurge,
+                why: Why::Decommissioned("the roll".into()),
+                how: How::Drain {
+                    within: self.decommission_timeout,
+                },
+            },
+            Step::GiveUp { profile, .. } => News::Surge {
+                profile,
+                under_way: false,
+            },
+            Step::Forget { .. } => return,
+        }));
     }
-}
-
-/// What a step changes. For the time of a replacement the ledger alone has one executor more.
-fn adjustment(
-    step: Step,
-    snapshot: &Snapshot,
-    asked: &BTreeMap<ProfileName, u32>,
-) -> Option<AdjustTarget> {
-    let (profile, surplus, retire) = match step {
-        Step::Begin { profile, .. } => (profile, 1, Vec::new()),
-        Step::Finish { old } => (snapshot.entry(old)?.profile.clone(), 0, vec![old]),
-        Step::GiveUp { profile, .. } => (profile, 0, Vec::new()),
-        Step::Forget { .. } => return None,
-    };
-    let target = asked.get(&profile).copied().unwrap_or_default();
-    Some(AdjustTarget {
-        profile,
-        asked: target,
-        target: target.saturating_add(surplus),
-        kept: false,
-        retire,
-        by: "the roll".into(),
-    })
 }
 
 fn log(step: &Step) {
@@ -166,33 +155,21 @@ impl Actor for Roller {
 impl Handler<Round> for Roller {
     type Result = ();
 
-    /// The next batch comes once the step is carried out: each decision stands on what came of the one before.
+    /// The next batch comes once the step is sent: each decision stands on what came of the one before.
     fn handle(&mut self, Round(batch): Round, ctx: &mut Self::Context) {
-        if !batch.latest().adopted {
+        let latest = batch.latest().clone();
+        if !latest.adopted {
             self.store.do_send(Decided(Subscriber::Roller));
             return;
         }
-        let asked = self.targets.send(GetTargets).into_actor(self);
-        asked
-            .then(|asked, this, _| {
-                // Where Commands is gone the driver ends.
-                let asked = asked.unwrap_or_default();
-                let (latest, now) = (batch.latest(), this.clock.now().tick);
-                let metric = this.rolling.metric(latest, &asked.targets, now).cloned();
-                let figures = figures(this.sessions.clone(), metric).into_actor(this);
-                figures.map(move |figures, this, _| this.decide(batch.latest(), &asked, &figures))
+        let now = self.clock.now().tick;
+        let metric = (self.rolling).metric(&latest, &asked(&latest.targets), now);
+        figures(self.sessions.clone(), metric.cloned())
+            .into_actor(self)
+            .map(move |figures, this, _| {
+                this.roll(&latest, &figures);
+                this.store.do_send(Decided(Subscriber::Roller));
             })
-            .then(|step, this, _| {
-                let adjust = this.adjust.clone();
-                let carried_out = async move {
-                    if let Some(step) = step {
-                        // Where another target was asked for meanwhile, the next decision sees that.
-                        let _ = adjust.send(step).await;
-                    }
-                };
-                carried_out.into_actor(this)
-            })
-            .map(|(), this, _| this.store.do_send(Decided(Subscriber::Roller)))
             .wait(ctx);
     }
 }

@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use super::rolling::Policy;
 use super::*;
 use crate::actors::commands::messages::SetTargets;
@@ -25,8 +23,7 @@ fn world() -> (Addr<SnapshotStore>, Backend) {
             interval: Duration::from_secs(60),
             policy: Policy::Id,
         },
-        targets: backend.commands.clone().recipient(),
-        adjust: backend.commands.clone().recipient(),
+        decommission_timeout: Duration::from_secs(60),
         sessions: backend.registry.clone().recipient(),
         store: store.clone(),
         clock,

@@ -10,14 +10,14 @@ mod outcome;
 mod requests;
 mod sets;
 mod sightings;
+mod targets;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::model::executor::{How, Why};
 use crate::model::ids::AppId;
-use crate::model::news::{Aim, ListTicket, Listed, News};
+use crate::model::news::{ListTicket, Listed, News};
 use crate::model::snapshot::{Changes, Target};
 use crate::model::{
     Ending, Entry, Epoch, ExecutorId, IdSet, Incarnation, LossReason, Now, PodUid, ProfileName,
@@ -115,13 +115,13 @@ impl Ledger {
         let targets = targets
             .into_iter()
             .map(|(profile, executors)| {
-                (
-                    profile,
-                    Target {
-                        executors,
-                        since: now.tick,
-                    },
-                )
+                let target = Target {
+                    executors,
+                    since: now.tick,
+                    asked: executors,
+                    is_set: false,
+                };
+                (profile, target)
             })
             .collect();
         let ended = inheritance.ended.clone();
@@ -232,7 +232,11 @@ impl Ledger {
             News::Retire { ids, aim, why, how } => {
                 self.retire(ids, aim, &why, how, now, &mut draft);
             }
-            News::Targets(targets) => self.retarget(targets, now, &mut draft),
+            News::Targets(targets) => self.ask_for(targets, now, &mut draft),
+            News::Surge { profile, under_way } => {
+                self.surge(profile, under_way, now, &mut draft);
+            }
+            News::Resume => self.resume(now, &mut draft),
             News::RecordSeen { uid, epoch } => {
                 let current = epoch == self.current.epoch;
                 if current && self.current.record.as_ref() != Some(&uid) {
@@ -420,65 +424,6 @@ impl Ledger {
     fn raise(&mut self, version: &ResourceVersion, epoch: Epoch) {
         if epoch == self.current.epoch && *version > self.highest {
             self.highest = version.clone();
-        }
-    }
-
-    /// Marks executors as leaving, and sets the targets that change with that (spec L-10, E-5).
-    fn retire(
-        &mut self,
-        ids: Vec<ExecutorId>,
-        aim: Aim,
-        why: &Why,
-        how: How,
-        now: Now,
-        draft: &mut Draft,
-    ) {
-        let mut counted: BTreeMap<ProfileName, u32> = BTreeMap::new();
-        for id in ids {
-            let Some(before) = self.current.entry(id).cloned() else {
-                draft.notes.push(Note::Ignored("no such entry"));
-                continue;
-            };
-            self.advance(Arc::clone(&before), &EntryNews::Leave(why, how), now, draft);
-            let leaves = |entry: &Arc<Entry>| entry.leaving.is_some();
-            if leaves(&before) || !self.current.entry(id).is_some_and(leaves) {
-                continue;
-            }
-            draft.marked.push(id);
-            if before.class().is_live() {
-                *counted.entry(before.profile.clone()).or_default() += 1;
-            }
-        }
-        let targets = match aim {
-            Aim::Stay => BTreeMap::new(),
-            Aim::Fall => (counted.into_iter())
-                .map(|(profile, marked)| {
-                    let target = self.current.target(&profile).saturating_sub(marked);
-                    (profile, target)
-                })
-                .collect(),
-            Aim::Become(targets) => targets,
-        };
-        self.retarget(targets, now, draft);
-    }
-
-    fn retarget(&mut self, targets: BTreeMap<ProfileName, u32>, now: Now, draft: &mut Draft) {
-        for (profile, executors) in targets {
-            let same = self
-                .current
-                .targets
-                .get(&profile)
-                .is_some_and(|t| t.executors == executors);
-            if !same {
-                self.current.targets.insert(
-                    profile,
-                    Target {
-                        executors,
-                        since: now.tick,
-                    },
-                );
-                draft.other = true;
-            }
         }
     }
 }

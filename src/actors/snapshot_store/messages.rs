@@ -37,7 +37,15 @@ pub struct Retired {
     pub marked: Vec<ExecutorId>,
     /// All targets, as they are then.
     pub targets: BTreeMap<ProfileName, u32>,
+    /// How many executors of each profile are asked for then; unlike the targets also while executors are held.
+    pub asked: BTreeMap<ProfileName, u32>,
 }
+
+/// As many executors of these profiles are asked for; answered with how many are asked for then, of all profiles (spec
+/// B-25).
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "BTreeMap<ProfileName, u32>")]
+pub struct AskFor(pub BTreeMap<ProfileName, u32>);
 
 /// A list is about to be asked for.
 #[derive(Debug, Clone, Copy, Message)]

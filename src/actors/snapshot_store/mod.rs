@@ -14,16 +14,17 @@ use actix::{Actor, AsyncContext, Context, Handler, Message, Recipient};
 
 use crate::actors::watch_source::messages::ListAnew;
 use crate::clock::Clock;
+use crate::model::ProfileName;
 use crate::model::Tick;
 use crate::model::news::{ListTicket, News};
-use crate::model::snapshot::plain_targets;
+use crate::model::snapshot::{asked, plain_targets};
 
 use delivery::Delivery;
 use journal::Journal;
 use ledger::{Applied, Ledger};
 use messages::{
-    AskRound, BeginList, Decided, ListArrived, ListVerdict, Look, LookNow, MeasureNow, Measures,
-    Retire, Retired, Round, RoundMade, Subscribe, Subscriber, Tell,
+    AskFor, AskRound, BeginList, Decided, ListArrived, ListVerdict, Look, LookNow, MeasureNow,
+    Measures, Retire, Retired, Round, RoundMade, Subscribe, Subscriber, Tell,
 };
 
 /// The store of all that is known.
@@ -161,7 +162,19 @@ impl Handler<Retire> for SnapshotStore {
         Retired {
             marked,
             targets: plain_targets(&self.ledger.current().targets),
+            asked: asked(&self.ledger.current().targets),
         }
+    }
+}
+
+impl Handler<AskFor> for SnapshotStore {
+    type Result = actix::MessageResult<AskFor>;
+
+    fn handle(&mut self, AskFor(targets): AskFor, ctx: &mut Self::Context) -> Self::Result {
+        let applied = (self.ledger).apply(News::Targets(targets), self.clock.now());
+        self.publish(applied, ctx);
+        let all: BTreeMap<ProfileName, u32> = asked(&self.ledger.current().targets);
+        actix::MessageResult(all)
     }
 }
 

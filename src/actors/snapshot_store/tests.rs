@@ -11,6 +11,7 @@ mod leaving;
 mod list;
 mod orphan;
 mod set;
+mod targets;
 mod world;
 
 use std::collections::{BTreeMap, BTreeSet};

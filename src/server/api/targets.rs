@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::body::parse;
 use super::problem::Problem;
 use super::{Api, ask};
-use crate::actors::commands::messages::{GetTargets, SetTargets};
+use crate::actors::commands::messages::SetTargets;
 use crate::actors::driver_backend::messages::GetStatus;
 use crate::model::ProfileName;
 
@@ -66,7 +66,8 @@ async fn change(api: &Api, targets: BTreeMap<String, u32>) -> Result<Json<Value>
 
 /// The targets as they were asked for.
 pub async fn asked(api: &Api) -> Result<Json<Value>, Problem> {
-    Ok(shown(ask(&api.actors.commands, GetTargets).await?.targets))
+    // Which names none, so that nothing is changed.
+    change(api, BTreeMap::new()).await
 }
 
 /// Targets, as they are answered.

@@ -31,6 +31,8 @@ impl Fleet {
             Target {
                 executors,
                 since: at(since),
+                asked: executors,
+                is_set: false,
             },
         );
         Self(snapshot)

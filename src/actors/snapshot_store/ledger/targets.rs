@@ -1,0 +1,163 @@
+//! How many executors are wanted of each profile: the ledger alone says so, and whoever changes it asks the ledger
+//! (spec E-5, B-25, B-28, B-31, B-32).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::actors::snapshot_store::table::EntryNews;
+use crate::model::executor::{How, Why};
+use crate::model::news::Aim;
+use crate::model::snapshot::Target;
+use crate::model::{Entry, ExecutorId, Now, ProfileName};
+
+use super::{Draft, Ledger, Note};
+
+impl Ledger {
+    /// The same with executors held since before the start.
+    pub fn with_executors_held(mut self) -> Self {
+        self.current.held = true;
+        self.current.targets = (self.current.targets.into_iter())
+            .map(|(profile, target)| {
+                let held = Target {
+                    executors: 0,
+                    ..target
+                };
+                (profile, held)
+            })
+            .collect();
+        self
+    }
+
+    /// Marks executors as leaving, and sets the targets that change with that (spec L-10, E-5).
+    pub(super) fn retire(
+        &mut self,
+        ids: Vec<ExecutorId>,
+        aim: Aim,
+        why: &Why,
+        how: How,
+        now: Now,
+        draft: &mut Draft,
+    ) {
+        let mut counted: BTreeMap<ProfileName, u32> = BTreeMap::new();
+        let mut profiles: BTreeSet<ProfileName> = BTreeSet::new();
+        for id in ids {
+            let Some(before) = self.current.entry(id).cloned() else {
+                draft.notes.push(Note::Ignored("no such entry"));
+                continue;
+            };
+            profiles.insert(before.profile.clone());
+            self.advance(Arc::clone(&before), &EntryNews::Leave(why, how), now, draft);
+            let leaves = |entry: &Arc<Entry>| entry.leaving.is_some();
+            if leaves(&before) || !self.current.entry(id).is_some_and(leaves) {
+                continue;
+            }
+            draft.marked.push(id);
+            if before.class().is_live() {
+                *counted.entry(before.profile.clone()).or_default() += 1;
+            }
+        }
+        match aim {
+            Aim::Stay => {}
+            Aim::Fall => counted.into_iter().for_each(|(profile, marked)| {
+                self.fall(profile, marked, now, draft);
+            }),
+            Aim::Become(targets) => self.ask_for(targets, now, draft),
+            // Also where one has ended meanwhile: its replacement runs in its place.
+            Aim::EndSurge => (profiles.into_iter()).for_each(|profile| {
+                self.surge(profile, false, now, draft);
+            }),
+            Aim::Hold => {
+                draft.other |= !std::mem::replace(&mut self.current.held, true);
+                for (profile, target) in self.current.targets.clone() {
+                    self.set_target(profile, target, now, draft);
+                }
+            }
+        }
+    }
+
+    /// As many executors of these profiles are asked for; that ends a replacement that is under way.
+    pub(super) fn ask_for(
+        &mut self,
+        targets: BTreeMap<ProfileName, u32>,
+        now: Now,
+        draft: &mut Draft,
+    ) {
+        for (profile, asked) in targets {
+            let target = Target {
+                executors: asked,
+                since: now.tick,
+                asked,
+                is_set: true,
+            };
+            self.set_target(profile, target, now, draft);
+        }
+    }
+
+    /// This many fewer executors of a profile are asked for, and a replacement that is under way goes on. What is held
+    /// stays: its executors are leaving already.
+    fn fall(&mut self, profile: ProfileName, by: u32, now: Now, draft: &mut Draft) {
+        let known = self.current.targets.get(&profile).copied();
+        if let Some(target) = known.filter(|_| !self.current.held) {
+            let target = Target {
+                executors: target.executors.saturating_sub(by),
+                asked: target.asked.saturating_sub(by),
+                is_set: true,
+                ..target
+            };
+            self.set_target(profile, target, now, draft);
+        }
+    }
+
+    /// One executor more than asked for is wanted of this profile while one is replaced (spec B-32).
+    pub(super) fn surge(
+        &mut self,
+        profile: ProfileName,
+        under_way: bool,
+        now: Now,
+        draft: &mut Draft,
+    ) {
+        if let Some(target) = self.current.targets.get(&profile).copied() {
+            let executors = target.asked.saturating_add(u32::from(under_way));
+            let target = Target {
+                executors,
+                ..target
+            };
+            self.set_target(profile, target, now, draft);
+        }
+    }
+
+    /// Executors are held no longer (spec B-31).
+    pub(super) fn resume(&mut self, now: Now, draft: &mut Draft) {
+        if std::mem::take(&mut self.current.held) {
+            draft.other = true;
+            for (profile, target) in self.current.targets.clone() {
+                let executors = target.asked;
+                let target = Target {
+                    executors,
+                    ..target
+                };
+                self.set_target(profile, target, now, draft);
+            }
+        }
+    }
+
+    /// While executors are held, none is wanted.
+    fn set_target(&mut self, profile: ProfileName, target: Target, now: Now, draft: &mut Draft) {
+        let before = self.current.targets.get(&profile).copied();
+        let executors = if self.current.held {
+            0
+        } else {
+            target.executors
+        };
+        let same = before.filter(|before| before.executors == executors);
+        let target = Target {
+            executors,
+            since: same.map_or(now.tick, |before| before.since),
+            ..target
+        };
+        if before != Some(target) {
+            self.current.targets.insert(profile, target);
+            draft.other = true;
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! How many executors are wanted, and how many were asked for (spec B-28, B-31, B-32, O-30).
+
+use crate::model::ProfileName;
+use crate::model::executor::{How, Why};
+use crate::model::news::{Aim, News};
+use crate::model::snapshot::Target;
+use crate::testing::{Scenario, id};
+
+/// Three that run, and as many asked for.
+fn three() -> Scenario {
+    let mut scenario = Scenario::new(&[("default", 3), ("other", 3)]);
+    for n in 1..=3 {
+        let profile = "default".into();
+        scenario.requested(n, crate::model::news::Outcome::Sent { profile });
+        scenario.created(n);
+        scenario.runs(n);
+    }
+    scenario
+}
+
+fn retire(ids: &[u64], aim: Aim) -> News {
+    News::Retire {
+        ids: ids.iter().map(|n| id(*n)).collect(),
+        aim,
+        why: Why::Decommissioned("me".into()),
+        how: How::Delete,
+    }
+}
+
+fn surge(under_way: bool) -> News {
+    let profile = "default".into();
+    News::Surge { profile, under_way }
+}
+
+/// How many executors are wanted, and how many were asked for; whether the record has to keep that.
+fn target(scenario: &Scenario) -> (u32, u32, bool) {
+    let targets = &scenario.current().targets;
+    let Target {
+        executors,
+        asked,
+        is_set,
+        ..
+    } = targets[&ProfileName::from("default")];
+    (executors, asked, is_set)
+}
+
+// spec: O-30
+#[test]
+fn only_what_was_asked_for_while_the_driver_ran_has_to_be_kept_also_where_the_number_is_the_same() {
+    let mut scenario = three();
+    assert_eq!(target(&scenario), (3, 3, false));
+    scenario.want("default", 3);
+    assert_eq!(target(&scenario), (3, 3, true));
+    let since =
+        |scenario: &Scenario| scenario.current().targets[&ProfileName::from("default")].since;
+    let before = since(&scenario);
+    scenario.pass(1_000);
+    scenario.want("default", 3);
+    assert_eq!(since(&scenario), before);
+    scenario.want("default", 4);
+    assert_ne!(since(&scenario), before);
+}
+
+// spec: B-31
+#[test]
+fn while_executors_are_held_none_is_wanted_and_what_was_asked_for_is_remembered() {
+    let mut scenario = three();
+    scenario.tell(retire(&[1, 2, 3], Aim::Hold));
+    assert_eq!(target(&scenario), (0, 3, false));
+    assert!(scenario.current().held);
+    scenario.tell(retire(&[1], Aim::Fall));
+    assert_eq!(target(&scenario), (0, 3, false));
+    scenario.want("default", 5);
+    scenario.want("new", 1);
+    assert_eq!(target(&scenario), (0, 5, true));
+    scenario.tell(surge(true));
+    assert_eq!(target(&scenario), (0, 5, true));
+    scenario.tell(News::Resume);
+    assert_eq!(target(&scenario), (5, 5, true));
+    assert_eq!(scenario.current().target(&"new".into()), 1);
+    assert!(!scenario.current().held);
+}
+
+// spec: B-31, O-30
+#[test]
+fn a_driver_that_starts_while_executors_are_held_remembers_what_was_asked_for() {
+    let mut scenario = three().with_executors_held();
+    assert_eq!(target(&scenario), (0, 3, false));
+    scenario.tell(News::Resume);
+    assert_eq!(target(&scenario), (3, 3, false));
+}
+
+// spec: B-32
+#[test]
+fn a_replacement_that_is_under_way_is_wanted_and_was_not_asked_for() {
+    let mut scenario = three();
+    scenario.tell(surge(true));
+    assert_eq!(target(&scenario), (4, 3, false));
+    scenario.tell(surge(false));
+    assert_eq!(target(&scenario), (3, 3, false));
+    scenario.tell(surge(true));
+    scenario.tell(retire(&[1], Aim::EndSurge));
+    assert_eq!(target(&scenario), (3, 3, false));
+    scenario.tell(surge(true));
+    scenario.exits(2, 0);
+    scenario.tell(retire(&[2], Aim::EndSurge));
+    assert_eq!(
+        target(&scenario),
+        (3, 3, false),
+        "also where it has ended meanwhile"
+    );
+    scenario.tell(surge(true));
+    scenario.want("default", 6);
+    assert_eq!(target(&scenario), (6, 6, true), "it is forgotten");
+}
+
+// spec: B-28, B-32
+#[test]
+fn what_falls_while_a_replacement_is_under_way_falls_for_good() {
+    let mut scenario = three();
+    scenario.tell(surge(true));
+    scenario.tell(retire(&[2], Aim::Fall));
+    assert_eq!(target(&scenario), (3, 2, true));
+    scenario.tell(surge(false));
+    assert_eq!(target(&scenario), (2, 2, true));
+}
