@@ -1,4 +1,9 @@
-# boatswain's image: one static binary, the certificates that a cluster's address may need, and nothing else; no shell, not root.
+# boatswain's image: two static binaries, the certificates that a cluster's address may need, and nothing else; no shell,
+# not root. Images of executors copy the agent from it:
+#
+#   COPY --from=boatswain /usr/bin/boatswain-agent /usr/bin/
+#
+# To build and try it:
 #
 #   docker build --tag boatswain .
 #   docker run --rm boatswain --version
@@ -8,7 +13,7 @@
 FROM rust:1.95-slim-bookworm AS build
 RUN rustup target add "$(uname -m)-unknown-linux-musl" \
     && apt-get update \
-    && apt-get install --yes --no-install-recommends binutils musl-tools ca-certificates \
+    && apt-get install --yes --no-install-recommends musl-tools ca-certificates \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY . .

@@ -15,7 +15,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use boatswain::actors::snapshot_store::delivery::{Delivery, Timing};
 use boatswain::actors::snapshot_store::ledger::{Identity, Inheritance, Ledger};
-use boatswain::model::news::{Listed, News};
+use boatswain::model::news::{ListKind, Listed, News};
 use boatswain::model::pod::{Claim, Phase, Sighting};
 use boatswain::model::{
     Batch, Entry, Epoch, ExecutorId, Incarnation, Now, Pod, ProfileName, ResourceVersion, Tick,
@@ -81,8 +81,7 @@ impl Fleet {
         let listed = Listed {
             ticket,
             version: executors.into(),
-            quorum: true,
-            by_watch: false,
+            kind: ListKind::PollNewest,
             items: ids
                 .map(|id| Sighting::Read(Arc::new(pod(id, id.get()))))
                 .collect(),

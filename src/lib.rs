@@ -1,21 +1,18 @@
 //! boatswain keeps a distributed application's executor pods alive on Kubernetes.
 //!
-//! The map of the house, from the inside out:
+//! The modules, lowest layer first:
 //!
 //! - [`model`]: values and pure functions: ids, pods, entries, snapshots, reasons.
-//! - the actors, one folder each, the decision of each a pure function beside it:
-//!   [`watch_source`], [`poll_source`], [`snapshot_store`], [`pod_allocator`],
-//!   [`set_scaler`], [`pod_groups`], [`lifecycle_manager`], [`driver_backend`], [`record_keeper`].
-//! - [`protocol`]: what executors and the driver say to each other.
-//! - [`sessions`]: how executors reach the driver, and prove who they are.
-//! - [`kubernetes`]: the client, typed calls, what a failure means, how a pod is built.
-//! - [`driver`]: all wiring, in one function. [`api`]: its HTTP, for people and programs.
-//! - [`agent`]: runs an executor's program, and speaks to the driver for it.
-//! - [`config`], [`cli`], [`exit`], [`secret`], [`telemetry`]: the edges to people.
-//! - [`devcluster`]: the embedded cluster; it knows nothing of the driver.
-//! - [`planted`]: faults for the simulator to find.
+//! - [`kubernetes`]: the client, typed calls, the meaning of failures, how pods are built.
+//! - [`config`]: the configuration file.
+//! - [`actors`]: one folder for each actor; its decisions are pure functions beside it.
+//! - [`server`]: the HTTP API, and the sessions of executors.
+//! - [`driver`]: the start, the wiring of all actors, the end.
+//! - [`cli`]: the command line.
+//! - [`clock`], [`secret`], [`telemetry`], [`exit`]: time, secrets, logs, exit codes.
+//! - [`planted`]: faults that the simulator has to find.
 //!
-//! `ARCHITECTURE.md` has the picture and the reasons.
+//! The agent and the embedded cluster are crates of their own. `ARCHITECTURE.md` has the picture and the reasons.
 
 #![forbid(unsafe_code)]
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::actors::snapshot_store::ledger::{Identity, Inheritance, Ledger};
-use crate::model::news::{Listed, News, Outcome};
+use crate::model::news::{ListKind, Listed, News, Outcome};
 use crate::model::pod::tests::{ended, pending};
 use crate::model::pod::{Claim, ContainerState, Deletion, Phase, Scheduling, Sighting};
 use crate::model::reasoning::reason_of;
@@ -18,7 +18,7 @@ use crate::model::{
 };
 
 pub(crate) use plain::{calls_spec, calls_to, config};
-pub(crate) use speaking::{Backend, TIMING, backend};
+pub(crate) use speaking::{Backend, TIMING, backend, store};
 
 /// How long the server may take to commit a request.
 pub(crate) const SERVER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -119,8 +119,7 @@ impl Scenario {
         let listed = Listed {
             ticket,
             version: self.version.into(),
-            quorum: true,
-            by_watch: true,
+            kind: ListKind::ForWatch,
             items: pods
                 .into_iter()
                 .map(|p| Sighting::Read(Arc::new(p)))

@@ -184,6 +184,7 @@ fn check_and_a_dry_run_show_what_becomes_of_a_template() {
     }
 }
 
+// spec: O-4
 #[test]
 fn a_dry_run_prints_and_does_nothing_else() {
     let run = ["run", "--config", "config/kubernetes.toml", "--dry-run"];
@@ -198,8 +199,7 @@ fn a_dry_run_prints_and_does_nothing_else() {
 
 // spec: O-52
 #[test]
-fn the_manifests_ask_for_the_rights_that_the_readme_names_and_bring_a_configuration_that_can_be_used()
- {
+fn the_manifests_ask_for_the_documented_rights_and_bring_a_configuration_that_can_be_used() {
     use serde_json::Value;
     let manifests = std::fs::read_to_string("deploy/boatswain.yaml").unwrap();
     let manifests: Vec<Value> = serde_saphyr::from_multiple(&manifests).unwrap();
@@ -209,8 +209,8 @@ fn the_manifests_ask_for_the_rights_that_the_readme_names_and_bring_a_configurat
             .find(|manifest| manifest["kind"] == kind)
             .unwrap()
     };
-    let readme = std::fs::read_to_string("README.md").unwrap();
-    let rights = readme.split("### Rights").nth(1).unwrap();
+    let page = std::fs::read_to_string("docs/kubernetes.md").unwrap();
+    let rights = page.split("\n## Rights\n").nth(1).unwrap();
     let role = rights
         .split("```")
         .nth(1)

@@ -20,7 +20,7 @@ def token():
     if "BOATSWAIN_TOKEN" in os.environ:
         return os.environ["BOATSWAIN_TOKEN"]
     path = pathlib.Path(os.environ["BOATSWAIN_TOKEN_FILE"])
-    root = os.environ.get("BOATSWAIN_ROOT")
+    root = os.environ.get("DEVCLUSTER_ROOT")
     if root and not path.exists():
         path = pathlib.Path(root) / path.relative_to("/")
     return path.read_text().strip()

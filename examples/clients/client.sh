@@ -10,7 +10,7 @@ token() {
     elif [ -e "$BOATSWAIN_TOKEN_FILE" ]; then
         cat "$BOATSWAIN_TOKEN_FILE"
     else
-        cat "${BOATSWAIN_ROOT:-}$BOATSWAIN_TOKEN_FILE"
+        cat "${DEVCLUSTER_ROOT:-}$BOATSWAIN_TOKEN_FILE"
     fi
 }
 

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use super::kinds::{Amount, Choice, Flag, Path, Text, one_of};
 use super::names::{is_dns_label, is_dns_subdomain};
-use super::quantity::Quantity;
 use super::reader::Section;
+use crate::model::quantity::Quantity;
 
 /// So many claims a profile may have: as many can be told apart when the cluster lists pods.
 pub const MOST_CLAIMS: usize = 16;

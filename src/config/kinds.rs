@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::document::Value;
-use super::quantity::Quantity;
+use crate::model::quantity::Quantity;
 
 /// How one kind of value is read and shown.
 pub(super) trait Kind {

@@ -20,7 +20,6 @@ mod near;
 mod notes;
 mod policy;
 mod profile;
-mod quantity;
 mod reader;
 mod scaling;
 mod sections;
@@ -35,6 +34,7 @@ mod typed;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+pub use crate::model::quantity::{Quantity, QuantityError};
 pub use added::Where;
 pub use claims::{AccessMode, Claim, ClaimOwner, Claims, ConfigMap, MOST_CLAIMS};
 pub use document::ENV_PREFIX;
@@ -51,7 +51,6 @@ pub use profile::{
     DEFAULT_PROFILE, EnvValue, KeyOf, MOST_EXECUTORS, Medium, Profile, PullPolicy, Security,
     Spread, TaintEffect, Toleration, TolerationOperator, Uneven, Volume, VolumeSource,
 };
-pub use quantity::{Quantity, QuantityError};
 pub use reader::KnownKey;
 pub use scaling::{Autoscaling, Roll, RollPolicy};
 pub use sections::{

@@ -16,10 +16,10 @@ use super::kinds::{
     Amount, Choice, Count, Integer, Path, Text, Thousandths, one_of, seconds, word_of,
 };
 use super::names::{is_dns_label, is_dns_subdomain, is_env_name, is_label_key, is_label_value};
-use super::quantity::Quantity;
 use super::reader::Section;
 use super::sections::secs;
 use super::template::PodTemplate;
+use crate::model::quantity::Quantity;
 
 pub use env::{EnvValue, KeyOf};
 pub use placement::{Spread, Uneven};
@@ -187,6 +187,52 @@ impl Default for Profile {
     }
 }
 
+const IMAGE: Text = Text {
+    rule: |image| {
+        !image.is_empty() && !image.contains(|c: char| c.is_whitespace() || c.is_control())
+    },
+    allowed: "an image, as \"registry.example/engine:1.2\"",
+};
+
+const LABEL_VALUE: Text = Text {
+    rule: is_label_value,
+    allowed: "a label's value: at most 63 letters, digits, dashes, dots and underscores",
+};
+
+const OBJECT: Text = Text {
+    rule: is_dns_subdomain,
+    allowed: "a name as Kubernetes has them: lowercase letters, digits, inner dashes and dots",
+};
+
+const CONTAINER: Text = Text {
+    rule: |name| is_dns_label(name, 63),
+    allowed: "a container's name: lowercase letters, digits and inner dashes",
+};
+
+const QUALIFIED: Text = Text {
+    rule: is_label_key,
+    allowed: "a name, as example.com/quota-checked",
+};
+
+/// Which keys a table may have, and how they are described to people.
+type KeyRule = (fn(&str) -> bool, &'static str);
+
+const LABEL_KEY: KeyRule = (
+    is_label_key,
+    "a label's key, as disktype or kubernetes.io/arch",
+);
+
+const ENV_NAME: KeyRule = (
+    is_executor_env,
+    "letters, digits, underscores, dashes and dots, no digit first; \
+     names that begin with BOATSWAIN_ are boatswain's own",
+);
+
+const RESOURCE: KeyRule = (
+    |name| is_label_key(name) && !KEYS_OF_THEIR_OWN.contains(&name),
+    "the name of a resource, as nvidia.com/gpu; cpu, memory and ephemeral-storage have keys of their own",
+);
+
 impl Profile {
     /// Reads one.
     pub(super) fn read(s: &mut Section<'_>, name: &str) -> Self {
@@ -197,45 +243,9 @@ impl Profile {
             );
         }
         let d = Self::default();
-        let image = Text {
-            rule: |image| {
-                !image.is_empty() && !image.contains(|c: char| c.is_whitespace() || c.is_control())
-            },
-            allowed: "an image, as \"registry.example/engine:1.2\"",
-        };
-        let label_value = || Text {
-            rule: is_label_value,
-            allowed: "a label's value: at most 63 letters, digits, dashes, dots and underscores",
-        };
-        let env_name = (
-            is_executor_env as fn(&str) -> bool,
-            "letters, digits, underscores, dashes and dots, no digit first; \
-             names that begin with BOATSWAIN_ are boatswain's own",
-        );
-        let label_key = (
-            is_label_key as fn(&str) -> bool,
-            "a label's key, as disktype or kubernetes.io/arch",
-        );
-        let object = || Text {
-            rule: is_dns_subdomain,
-            allowed: "a name as Kubernetes has them: lowercase letters, digits, inner dashes and dots",
-        };
-        let container = Text {
-            rule: |name| is_dns_label(name, 63),
-            allowed: "a container's name: lowercase letters, digits and inner dashes",
-        };
-        let qualified = || Text {
-            rule: is_label_key,
-            allowed: "a name, as example.com/quota-checked",
-        };
-        let resource = (
-            (|name: &str| is_label_key(name) && !KEYS_OF_THEIR_OWN.contains(&name))
-                as fn(&str) -> bool,
-            "the name of a resource, as nvidia.com/gpu; cpu, memory and ephemeral-storage have keys of their own",
-        );
         let (template, container) = (
             s.option("template", Path),
-            s.option("template_container", container),
+            s.option("template_container", CONTAINER),
         );
         if template.is_none() && container.is_some() && !s.is_set("template") {
             s.refuse(
@@ -253,14 +263,14 @@ impl Profile {
             min_executors: s.value("min_executors", Count(0..=MOST_EXECUTORS), d.min_executors),
             max_executors: s.value("max_executors", Count(0..=MOST_EXECUTORS), d.max_executors),
             max_pending: s.option("max_pending", Count(1..=u32::MAX)),
-            labels: s.table("labels", label_key, label_value()),
-            annotations: s.table("annotations", label_key, Text::ANY),
-            image: s.option("image", image),
+            labels: s.table("labels", LABEL_KEY, LABEL_VALUE),
+            annotations: s.table("annotations", LABEL_KEY, Text::ANY),
+            image: s.option("image", IMAGE),
             pull_policy: s.option("pull_policy", one_of()),
-            pull_secrets: s.list("pull_secrets", object()),
+            pull_secrets: s.list("pull_secrets", OBJECT),
             command: s.list("command", Text::ANY),
             args: s.list("args", Text::ANY),
-            env: s.table("env", env_name, env::Env),
+            env: s.table("env", ENV_NAME, env::Env),
             pre_stop: s.list("pre_stop", Text::ANY),
             cpu: s.option("cpu", Amount::CPU),
             cpu_limit: s.option("cpu_limit", Amount::CPU),
@@ -274,17 +284,17 @@ impl Profile {
             memory_overhead_min: s.option("memory_overhead_min", Amount::MEMORY),
             ephemeral_storage: s.option("ephemeral_storage", Amount::DISK),
             ephemeral_storage_limit: s.option("ephemeral_storage_limit", Amount::DISK),
-            resources: s.table("resources", resource, Amount::DEVICES),
+            resources: s.table("resources", RESOURCE, Amount::DEVICES),
             volumes: s.list_of_sections("volumes", Volume::read),
-            node_selector: s.table("node_selector", label_key, label_value()),
+            node_selector: s.table("node_selector", LABEL_KEY, LABEL_VALUE),
             tolerations: s.list_of_sections("tolerations", Toleration::read),
             affinity: s.option("affinity", placement::Affinity),
             topology_spread: s.list_of_sections("topology_spread", Spread::read),
-            priority_class: s.option("priority_class", object()),
-            runtime_class: s.option("runtime_class", object()),
-            scheduler_name: s.option("scheduler_name", object()),
-            scheduling_gates: s.list("scheduling_gates", qualified()),
-            service_account: s.option("service_account", object()),
+            priority_class: s.option("priority_class", OBJECT),
+            runtime_class: s.option("runtime_class", OBJECT),
+            scheduler_name: s.option("scheduler_name", OBJECT),
+            scheduling_gates: s.list("scheduling_gates", QUALIFIED),
+            service_account: s.option("service_account", OBJECT),
             security: s.section("security", Security::read),
             deletion_cost: s.option("deletion_cost", Integer(i32::MIN..=i32::MAX)),
             claims: s.list_of_sections("claims", Claim::read),

@@ -330,7 +330,7 @@ impl Choice for LogFormat {
 pub struct Log {
     /// How lines look; `None`: pretty on a terminal, else JSON.
     pub format: Option<LogFormat>,
-    /// The least level that is logged, or directives as `info,boatswain::pod_allocator=debug`.
+    /// The least level that is logged, or directives as `info,boatswain::actors::pod_allocator=debug`.
     pub level: String,
 }
 
@@ -349,7 +349,7 @@ impl Log {
         let level = Text {
             rule: is_level,
             allowed: "a level (error, warn, info, debug, trace, off) or directives, \
-                      as \"info,boatswain::pod_allocator=debug\"",
+                      as \"info,boatswain::actors::pod_allocator=debug\"",
         };
         Self {
             format: s.option("format", one_of()),

@@ -208,7 +208,7 @@ mod tests {
         read(text).err().unwrap_or_default()
     }
 
-    // spec: A-80
+    // spec
     #[test]
     fn what_a_set_cannot_do_is_refused_where_somebody_asks_for_it() {
         let set = "allocation.strategy = \"deployment\"";

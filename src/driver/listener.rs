@@ -5,38 +5,39 @@ use std::net::SocketAddr;
 use crate::actors::driver_backend::readiness;
 use crate::actors::executor_registry::registry;
 use crate::config::{Auth, ClusterMode, Config, EmbeddedNode, Profile, Registration};
-use crate::kubernetes::Record;
 use crate::kubernetes::owned_resources::service_name;
 use crate::kubernetes::pod_template::TokenSource;
 use crate::model::{AppId, ProfileName};
 use crate::secret::SecretError;
 use crate::secret::seal::Key;
-use crate::server::api::serve::ListenError;
+use crate::server::serve::ListenError;
 use crate::server::sessions::Server;
 
-/// Why executors cannot be heard.
+use super::succession::Application;
+
+/// Why the driver cannot listen to executors.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ListenerError {
-    /// The address cannot be had.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// The key cannot be had.
     #[error(transparent)]
     Key(#[from] SecretError),
 }
 
-/// The listener is open, and nobody answers yet.
+/// An open port for executors, on which nothing is answered yet.
 pub(super) struct Listener {
-    /// Where executors come in.
     pub(super) address: SocketAddr,
-    /// Lets them in; `None` where the api does, at its own port.
+    /// Accepts their connections; `None` where the API does, on its own port.
     pub(super) server: Option<Server>,
-    /// What derived tokens are sealed with, where tokens are derived.
+    /// The key of derived tokens; `None` where Kubernetes issues the tokens.
     pub(super) key: Option<Key>,
 }
 
 impl Listener {
-    /// Takes the address, where that is not the api's, and reads the key, where executors are to be heard.
+    /// Opens the port, unless it is the API's, and reads or draws the key; `None` where no address is configured.
+    ///
+    /// # Errors
+    /// Where the port cannot be opened, or the key cannot be read.
     pub(super) async fn open(config: &Config) -> Result<Option<Self>, ListenerError> {
         let sessions = &config.backend.sessions;
         let Some(address) = sessions.listen else {
@@ -64,7 +65,7 @@ impl Listener {
         }))
     }
 
-    /// What executors prove with who they are.
+    /// Where executors get the token by which they authenticate.
     pub(super) fn token_source(&self, app: &AppId) -> TokenSource {
         match &self.key {
             Some(key) => TokenSource::Sealed(key.clone()),
@@ -73,19 +74,19 @@ impl Listener {
     }
 }
 
-/// A token that Kubernetes gives each pod, for this application's driver and nobody else.
+/// A token that Kubernetes gives to each pod, and that only this application's driver accepts.
 pub(super) fn projected(app: &AppId) -> TokenSource {
     TokenSource::Projected {
         audience: audience(app),
     }
 }
 
-/// For whom tokens of this application's executors are.
+/// The audience of the tokens of this application's executors.
 pub(super) fn audience(app: &AppId) -> String {
     format!("boatswain.dev/{app}")
 }
 
-/// Where executors reach a driver that listens there.
+/// The URL at which executors reach a driver that listens at this address.
 pub(super) fn url(config: &Config, address: SocketAddr, prefix: &str, namespace: &str) -> String {
     let sessions = &config.backend.sessions;
     match (&sessions.url, sessions.service_port()) {
@@ -95,7 +96,7 @@ pub(super) fn url(config: &Config, address: SocketAddr, prefix: &str, namespace:
     }
 }
 
-/// The agent's program, where executors are processes of this machine; in a container it is where its image has it.
+/// The path of the agent's program, where executors are processes of this machine; `None` where their image has it.
 pub(super) fn agent(config: &Config) -> Option<String> {
     let processes = config.cluster.mode == ClusterMode::Embedded
         && config.embedded.node == EmbeddedNode::Process;
@@ -104,11 +105,11 @@ pub(super) fn agent(config: &Config) -> Option<String> {
 }
 
 /// Which executors get an account and which are given up, and when the application may begin.
-pub(super) fn speaking(
+pub(super) fn session_settings(
     config: &Config,
-    record: &Record,
-    prefix: &str,
+    application: &Application,
 ) -> (registry::Settings, readiness::Settings) {
+    let record = &application.record;
     let keys = &config.backend.sessions;
     let required = keys.registration() == Registration::Required;
     let grace =
@@ -116,7 +117,7 @@ pub(super) fn speaking(
     (
         registry::Settings {
             app: record.app_id.clone(),
-            prefix: prefix.to_owned(),
+            prefix: application.prefix.clone(),
             incarnation: record.incarnation,
             heartbeat_interval: keys.heartbeat_interval,
             heartbeat_timeout: keys.heartbeat_timeout,

@@ -1,5 +1,5 @@
-//! What the application has beside its record and its pods, from the configuration: the ConfigMap that executors mount
-//! (spec K-8), and the Service that leads to the driver (spec K-9).
+//! The objects that the application record owns beside executors: the ConfigMap that executors mount (spec K-8), and the
+//! Service that leads to the driver (spec K-9).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,51 +13,43 @@ use crate::kubernetes::owned_resources::{Content, OwnedResource, config_map, ser
 use crate::kubernetes::record::RecordPlace;
 use crate::model::AppId;
 
-/// The application's properties, in the ConfigMap.
+/// The key of the application's properties in the ConfigMap.
 const PROPERTIES: &str = "properties.json";
 
-/// Kubernetes stores no ConfigMap whose values are longer together, in bytes.
+/// The most bytes that the values of a ConfigMap may have together.
 const MOST_BYTES: usize = 1024 * 1024;
 
-/// Why there is no ConfigMap as configured.
+/// Why the ConfigMap cannot be made as configured.
 #[derive(Debug, thiserror::Error)]
 pub enum ContentError {
-    /// A file cannot be read.
     #[error("config_map.files: {path} cannot be read: {source}")]
-    Unreadable {
-        /// Which one.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A file's name cannot be a key.
+    Unreadable { path: PathBuf, source: io::Error },
+    /// The file's name cannot be a key.
     #[error(
         "config_map.files: {0} has a name that a ConfigMap cannot have: letters, digits, dashes, dots and underscores are allowed"
     )]
     Name(PathBuf),
-    /// Two have the same name.
+    /// Two files have the same name.
     #[error("config_map.files: two have the name {0}: rename one, or leave it out")]
     Twice(String),
-    /// It is too large.
     #[error(
         "the application's ConfigMap would have {bytes} bytes, {MOST_BYTES} are allowed; the largest part is {largest}: \
          leave out config_map.files, put them into the image, or switch it off with config_map.enabled = false"
     )]
     TooLarge {
-        /// How large it would be.
         bytes: usize,
-        /// What is the largest in it.
+        /// The name and size of the largest value.
         largest: String,
     },
 }
 
-/// What is in the ConfigMap that executors mount; `None` where there is to be none.
+/// The content of the ConfigMap that executors mount; `None` where it would be empty or is switched off.
 ///
 /// # Errors
-/// Where files cannot be had, or it would be too large.
+/// Where a file cannot be read or has an unfit name, or the ConfigMap would be too large.
 pub(super) fn content(config: &Config) -> Result<Option<Content>, ContentError> {
     let map = &config.config_map;
-    // What is told to executors that have proven who they are is not for everyone who may read ConfigMaps.
+    // More people may read ConfigMaps than may see secrets: executors get secret properties when they register.
     let properties: BTreeMap<_, _> = (config.app.properties.iter())
         .filter(|(name, _)| !is_secret(&format!("properties.{name}")))
         .collect();
@@ -67,7 +59,7 @@ pub(super) fn content(config: &Config) -> Result<Option<Content>, ContentError> 
     let mut content = Content::default();
     let mut sizes = BTreeMap::new();
     if !properties.is_empty() {
-        // Of texts it can always be made.
+        // Serializing a map of strings does not fail.
         let text = serde_json::to_string_pretty(&properties).unwrap_or_default();
         sizes.insert(PROPERTIES.to_owned(), text.len());
         content.texts.insert(PROPERTIES.to_owned(), text);
@@ -99,7 +91,7 @@ pub(super) fn content(config: &Config) -> Result<Option<Content>, ContentError> 
     Ok(Some(content))
 }
 
-/// A file's name, where it can be a key of a ConfigMap.
+/// The file's name; `None` where it cannot be a key of a ConfigMap.
 fn key(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_str()?;
     let inner = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
@@ -107,7 +99,7 @@ fn key(path: &Path) -> Option<String> {
     (fits && !name.starts_with("..")).then(|| name.to_owned())
 }
 
-/// All that the application has one of.
+/// The objects that the record of this application owns beside executors.
 pub(super) fn all(
     config: &Config,
     place: &RecordPlace,
@@ -121,7 +113,7 @@ pub(super) fn all(
     map.into_iter().chain(service).collect()
 }
 
-/// Whether executors leave claims behind that others may have.
+/// Whether executors leave claims on volumes behind that other executors may reuse.
 pub(super) fn has_claims(config: &Config) -> bool {
     let mut claims = config.profiles.values().flat_map(|profile| &profile.claims);
     claims.any(|claim| claim.owner == ClaimOwner::Application)

@@ -1,26 +1,25 @@
-//! The driver's own pod and who controls it: the top of that chain owns the application's record, so that it outlives a pod
-//! that is replaced, and nothing outlives the application (spec K-2, O-10).
+//! The driver's own pod and its controllers. The top one owns the application record: the record outlives a pod that is
+//! replaced, and is deleted with the object that runs the application (spec K-2, O-10).
 
 use crate::config::OnSignal;
 use crate::kubernetes::calls::Reference;
 use crate::kubernetes::{Calls, Failure};
 
-/// Where the driver runs.
+/// The driver's pod and the top of its controllers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnerChain {
-    /// The driver's pod.
     pub pod: Reference,
-    /// The last of those who control one another; the pod, where nobody controls it.
+    /// The top controller; the pod itself where it has no controller.
     pub top: Reference,
 }
 
-/// The chain above the pod of that name; `None` where there is no such pod.
+/// The owner chain of the pod of that name; `None` where there is no such pod.
 ///
-/// A ReplicaSet is looked through, for a new version of a Deployment has a new one. A Job is not, whoever made it: what a
-/// CronJob starts anew is another application. Whatever else controls a pod is its top.
+/// The top of a ReplicaSet's pod is the ReplicaSet's controller: each version of a Deployment has a ReplicaSet of its own.
+/// Any other controller is the top itself. So is a Job of a CronJob: the CronJob's next Job is another application.
 ///
 /// # Errors
-/// Where it cannot be read.
+/// Where an object cannot be read.
 pub async fn of_pod(calls: &Calls, name: &str) -> Result<Option<OwnerChain>, Failure> {
     let Some(found) = calls.controller_of_pod(name).await? else {
         return Ok(None);
@@ -35,7 +34,7 @@ pub async fn of_pod(calls: &Calls, name: &str) -> Result<Option<OwnerChain>, Fai
         None => pod.clone(),
         Some(set) if is(&set, "apps", "ReplicaSet") => {
             let above = calls.controller_of_replica_set(&set.name).await?;
-            // One of that name that is another one says nothing.
+            // A ReplicaSet of the same name and another uid does not control the pod.
             let above = above.filter(|found| found.uid == set.uid);
             above.and_then(|found| found.controller).unwrap_or(set)
         }
@@ -45,20 +44,21 @@ pub async fn of_pod(calls: &Calls, name: &str) -> Result<Option<OwnerChain>, Fai
 }
 
 impl OwnerChain {
-    /// Whether somebody starts another driver when this one's pod is gone, for as long as the application lives.
+    /// Whether a controller replaces the driver's pod as long as the application lives.
     pub fn is_kept_running(&self) -> bool {
         is(&self.top, "apps", "Deployment") || is(&self.top, "apps", "StatefulSet")
     }
 }
 
-/// What a signal does (spec O-10): with `auto`, the application goes on where a successor is started.
+/// What a signal does (spec O-10): `auto` hands over where a controller starts a successor, and ends the application
+/// elsewhere.
 pub fn on_signal(configured: OnSignal, owner_chain: Option<&OwnerChain>) -> OnSignal {
     match configured {
         OnSignal::Auto if owner_chain.is_some_and(OwnerChain::is_kept_running) => {
             OnSignal::HandOver
         }
         OnSignal::Auto => OnSignal::End,
-        told => told,
+        configured => configured,
     }
 }
 
@@ -161,8 +161,8 @@ mod tests {
                 signal,
                 "{top:?}"
             );
-            for told in [OnSignal::End, OnSignal::HandOver] {
-                assert_eq!(on_signal(told, Some(&owner_chain)), told);
+            for configured in [OnSignal::End, OnSignal::HandOver] {
+                assert_eq!(on_signal(configured, Some(&owner_chain)), configured);
             }
         }
         assert_eq!(

@@ -1,4 +1,4 @@
-//! A profile of the configuration in the words of the API: pure (spec K-5, K-6).
+//! Turns a profile of the configuration into fields of the Kubernetes API: pure functions (spec K-5, K-6).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use crate::config::{self, EnvValue, KeyOf, Medium, Profile, Security, Volume, Vo
 use crate::kubernetes::ProfileSpec;
 use crate::kubernetes::claims::ClaimSpec;
 use crate::kubernetes::labels::DELETION_COST;
-use crate::kubernetes::quantity::cpu_text;
 use crate::model::ProfileName;
 use crate::model::claims::{ClaimOwner, ClaimShape, ClaimTemplate};
+use crate::model::quantity::cpu_text;
 
-/// The image of an executor where the configuration needs none: the embedded cluster's node runs the command.
+/// The image of executors without a configured one: the embedded cluster's node runs their command without an image.
 const NO_IMAGE: &str = "none";
 
 /// How the pods of these profiles are made.
@@ -50,7 +50,7 @@ pub(super) fn spec(profile: Profile) -> ProfileSpec {
     }
 }
 
-/// What is said of it, as fields.
+/// Fields of an object; those without a value are left out.
 #[derive(Default)]
 struct Fields(Map<String, Value>);
 
@@ -61,7 +61,7 @@ impl Fields {
         }
     }
 
-    /// Only where there is something in it.
+    /// Leaves out an empty array or object.
     fn set_some(&mut self, field: &str, value: Value) {
         let empty = match &value {
             Value::Array(items) => items.is_empty(),
@@ -137,7 +137,7 @@ fn resources(profile: &Profile) -> Value {
     limits.set("memory", bytes(&profile.memory_limit));
     requests.set("ephemeral-storage", bytes(&profile.ephemeral_storage));
     limits.set("ephemeral-storage", bytes(&profile.ephemeral_storage_limit));
-    // Of these Kubernetes wants both to be the same.
+    // Of extended resources Kubernetes requires that request and limit are equal.
     for (name, amount) in &profile.resources {
         requests.set(name, Some(amount.to_string()));
         limits.set(name, Some(amount.to_string()));
@@ -260,7 +260,7 @@ fn security_of_container(security: &Security) -> Value {
     fields.value()
 }
 
-/// A claim that each of its executors has (spec K-10).
+/// A claim on a volume that each executor of the profile has (spec K-10).
 fn claim(claim: &config::Claim) -> ClaimSpec {
     let config::Claim {
         name,

@@ -1,4 +1,4 @@
-//! Who makes executors' pods: PodAllocator one by one, or SetScaler by sets (spec A-80).
+//! The actor that makes executors' pods: PodAllocator one by one, or SetScaler by sets (spec A-80).
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use crate::actors::profiles::messages::ProfileAdded;
 use crate::actors::set_scaler::SetScaler;
 use crate::actors::set_scaler::decision::{Scaling, Settings};
 use crate::actors::set_scaler::messages::EndSets;
-use crate::config::{self, Config, Strategy};
+use crate::config::{self, Strategy};
 use crate::kubernetes::SetKind;
 use crate::kubernetes::set_template::Sets;
 use crate::model::{Now, ProfileName};
 use boatswain_agent::backoff::Backoff;
 
-/// One too many is left for so long to the set that made its pod.
+/// A set has this long to delete an executor that is one too many, before the driver deletes it.
 const LEFT_TO_SETS: Duration = Duration::from_secs(30);
 
 /// Between tries of a call about a set.
@@ -27,10 +27,10 @@ const TRIES: Backoff = Backoff {
     max: Duration::from_secs(30),
 };
 
-/// Whoever makes the pods, by what it is told.
+/// The actor that makes the pods, by the messages that it receives.
 pub(super) struct Provisioner {
     pub(super) stop: Recipient<StopRequesting>,
-    /// Where the application's end has to be told to sets.
+    /// Deletes the sets at the application's end; `None` where there are none.
     pub(super) end: Option<Recipient<EndSets>>,
     pub(super) depths: Recipient<AskDepths>,
     pub(super) profiles: Recipient<ProfileAdded>,
@@ -58,7 +58,7 @@ impl From<Addr<SetScaler>> for Provisioner {
     }
 }
 
-/// What makes the pods, where boatswain does not.
+/// The kind of object that makes the pods; `None` where PodAllocator makes them.
 pub(super) fn set_kind(strategy: Strategy) -> Option<SetKind> {
     match strategy {
         Strategy::Direct => None,
@@ -67,14 +67,14 @@ pub(super) fn set_kind(strategy: Strategy) -> Option<SetKind> {
     }
 }
 
-/// How long one too many is left to sets, where there are any.
+/// How long sets have to delete an executor that is one too many; `None` without sets.
 pub(super) fn left_to_sets(strategy: Strategy) -> Option<Duration> {
     set_kind(strategy).map(|_| LEFT_TO_SETS)
 }
 
-/// Says what a strategy other than the usual one leaves to Kubernetes.
-pub(super) fn announce(config: &Config) {
-    if let Some(kind) = set_kind(config.allocation.strategy) {
+/// Logs what the driver leaves to Kubernetes, where sets make the pods.
+pub(super) fn log_strategy(strategy: Strategy) {
+    if let Some(kind) = set_kind(strategy) {
         let kind = kind.kind();
         tracing::info!(
             strategy = kind,
@@ -84,7 +84,7 @@ pub(super) fn announce(config: &Config) {
     }
 }
 
-/// What SetScaler decides by.
+/// The state from which SetScaler decides.
 pub(super) fn scaling(
     kind: SetKind,
     sets: &Sets,
@@ -92,16 +92,16 @@ pub(super) fn scaling(
     config: (&config::Allocation, &config::Poll, &config::Backend),
     failures: (failures::Settings, &crate::kubernetes::Record, Now),
 ) -> Scaling {
-    let (up, poll, going) = config;
+    let (allocation, poll, backend) = config;
     let (failures, record, now) = failures;
     let settings = Settings {
         kind,
         prefix: sets.prefix().to_owned(),
         look_every: poll.interval,
         backoff: TRIES,
-        settled_after: up.creation_timeout,
-        max_in_flight: up.max_in_flight,
-        decommission_timeout: going.decommission_timeout,
+        settled_after: allocation.creation_timeout,
+        max_in_flight: allocation.max_in_flight,
+        decommission_timeout: backend.decommission_timeout,
     };
     let hashes = profiles.iter().filter_map(|profile| {
         let hash = sets.hash(profile)?.to_owned();

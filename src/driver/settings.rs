@@ -1,4 +1,4 @@
-//! What the actors are told of the configuration and of the record: pure.
+//! The actors' settings, from the configuration and the application record: pure functions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::actors::autoscaler::scaler;
 use crate::actors::lifecycle_manager::pending_actions;
 use crate::actors::pod_allocator::caps::Caps;
+use crate::actors::pod_allocator::claims::Reuse;
 use crate::actors::pod_allocator::crash_loop::Kept;
 use crate::actors::pod_allocator::failures::rules::{Rule, Verdict};
 use crate::actors::pod_allocator::{allocation, claims, failures, gang, pace, victims, waiting};
@@ -23,26 +24,26 @@ use boatswain_agent::backoff::Backoff;
 
 use super::profile_spec;
 
-/// While the API server refuses or does not answer creates; short, for executors are to be there at once when it is
-/// back, and one request every few seconds burdens nobody.
-const TROUBLE: Backoff = Backoff {
+/// Between creates that the API server refuses or does not answer. It is short: executors are to be there soon after the
+/// server is back, and one request every few seconds is no burden to it.
+const CREATE_RETRY: Backoff = Backoff {
     initial: Duration::from_millis(200),
     max: Duration::from_secs(5),
 };
 
 /// Between repeats of a create whose outcome is unknown.
-const REPEAT: Backoff = Backoff {
+const REPEATED_CREATE: Backoff = Backoff {
     initial: Duration::from_secs(1),
     max: Duration::from_secs(15),
 };
 
-/// Between tries of the same delete, label or look-up.
+/// Between tries of the same delete, label or look-allocation.
 const LIFECYCLE_RETRY: Backoff = Backoff {
     initial: Duration::from_millis(500),
     max: Duration::from_secs(30),
 };
 
-/// How many executors of each profile there may be.
+/// The slots of each profile's executors, and the bounds of its target.
 pub(super) fn bounds(
     profiles: &BTreeMap<ProfileName, config::Profile>,
 ) -> BTreeMap<ProfileName, Bounds> {
@@ -70,7 +71,10 @@ pub(super) fn scaling(demand: &config::Autoscaling) -> scaler::Settings {
     }
 }
 
-/// A profile that is described while the driver runs.
+/// Reads a profile that is added while the driver runs.
+///
+/// # Errors
+/// The mistakes in the description.
 pub(super) fn understood(
     place: Where,
     name: &ProfileName,
@@ -93,7 +97,7 @@ pub(super) fn rolling(roll: &config::Roll) -> rolling::Settings {
             config::RollPolicy::Id => Policy::Id,
             config::RollPolicy::Oldest => Policy::Oldest,
             config::RollPolicy::Outlier => Policy::Outlier {
-                // One without is refused with the configuration.
+                // A configuration with this policy and without a metric is refused when it is read.
                 metric: Arc::from(roll.metric.as_deref().unwrap_or_default()),
                 threshold: f64::from(roll.threshold) / 1_000.0,
             },
@@ -101,13 +105,14 @@ pub(super) fn rolling(roll: &config::Roll) -> rolling::Settings {
     }
 }
 
-/// A label that the configuration has as one text.
+/// The key and the value of a label that is written as `key=value`.
 pub(super) fn label(text: &str) -> (String, String) {
     let (key, value) = text.split_once('=').unwrap_or((text, ""));
     (key.to_owned(), value.to_owned())
 }
 
-/// What earlier incarnations knew. A first one inherits nothing: the block that it has just reserved is its own.
+/// What the ledger inherits from earlier incarnations. The first incarnation inherits nothing: the ids that are reserved in
+/// its record are its own.
 pub(super) fn inheritance(inherited: Option<&Record>) -> Inheritance {
     inherited.map_or_else(Inheritance::default, |record| Inheritance {
         reserved: record.reserved,
@@ -116,7 +121,7 @@ pub(super) fn inheritance(inherited: Option<&Record>) -> Inheritance {
     })
 }
 
-/// How often it is polled.
+/// How often the poll lists pods.
 pub(super) fn poll_pace(poll: &config::Poll, watched: bool) -> poll_source::Pace {
     if poll.enabled {
         poll_source::Pace {
@@ -129,28 +134,28 @@ pub(super) fn poll_pace(poll: &config::Poll, watched: bool) -> poll_source::Pace
     }
 }
 
-/// How executors are seen off.
+/// How LifecycleManager deletes and looks up pods.
 pub(super) fn lifecycle_settings(
     cluster: &config::Cluster,
-    up: &config::Allocation,
+    allocation: &config::Allocation,
     lifecycle: &config::Lifecycle,
     adoption_grace: Option<Duration>,
 ) -> pending_actions::Settings {
     pending_actions::Settings {
         delete_on_termination: lifecycle.delete_on_termination,
-        max_in_flight: up.max_in_flight as usize,
+        max_in_flight: allocation.max_in_flight as usize,
         server_timeout: cluster.request_timeout + super::wiring::SETTLED_AFTER,
-        creation_timeout: up.creation_timeout,
+        creation_timeout: allocation.creation_timeout,
         backoff: LIFECYCLE_RETRY,
         adoption_grace,
-        left_to_sets: super::provisioners::left_to_sets(up.strategy),
+        left_to_sets: super::provisioners::left_to_sets(allocation.strategy),
     }
 }
 
-/// How executors are asked for, and which go.
+/// How PodAllocator requests executors, and which ones it removes.
 pub(super) fn allocation_settings(
     cluster: &config::Cluster,
-    up: &config::Allocation,
+    allocation: &config::Allocation,
     failures: &config::Failures,
     caps: Caps,
     decommission_timeout: Duration,
@@ -158,29 +163,29 @@ pub(super) fn allocation_settings(
     gang: Option<gang::Settings>,
 ) -> allocation::Settings {
     allocation::Settings {
-        batch_size: up.batch_size,
+        batch_size: allocation.batch_size,
         limits: pace::Limits {
-            max_in_flight: up.max_in_flight,
-            max_rate: up.max_rate,
-            backoff: TROUBLE,
+            max_in_flight: allocation.max_in_flight,
+            max_rate: allocation.max_rate,
+            backoff: CREATE_RETRY,
         },
         stable_after: failures.stable_after,
         crash_backoff: Backoff {
             initial: failures.backoff_initial,
             max: failures.backoff_max,
         },
-        repeat_backoff: REPEAT,
-        creation_timeout: up.creation_timeout,
+        repeat_backoff: REPEATED_CREATE,
+        creation_timeout: allocation.creation_timeout,
         server_timeout: cluster.request_timeout + super::wiring::SETTLED_AFTER,
         victims: victims::Settings {
-            cancel_delay: up.cancel_delay,
-            pending_only: up.scale_down == ScaleDown::PendingOnly,
+            cancel_delay: allocation.cancel_delay,
+            pending_only: allocation.scale_down == ScaleDown::PendingOnly,
             decommission_timeout,
         },
         failures: failure_settings(failures),
         waiting: waiting::Settings {
-            pending_timeout: up.pending_timeout,
-            stuck_after: up.stuck_after,
+            pending_timeout: allocation.pending_timeout,
+            stuck_after: allocation.stuck_after,
         },
         caps,
         claims,
@@ -188,7 +193,7 @@ pub(super) fn allocation_settings(
     }
 }
 
-/// How many failures there may be.
+/// How many failures the application may have.
 pub(super) fn failure_settings(failures: &config::Failures) -> failures::Settings {
     failures::Settings {
         max: failures.max,
@@ -198,14 +203,14 @@ pub(super) fn failure_settings(failures: &config::Failures) -> failures::Setting
     }
 }
 
-/// How many executors there may be that do not run yet, and over the application's life.
+/// How many executors may be pending at a time, and how many may be created over the application's life.
 pub(super) fn caps(
     app: &config::App,
-    up: &config::Allocation,
+    allocation: &config::Allocation,
     profiles: &BTreeMap<ProfileName, config::Profile>,
 ) -> Caps {
     Caps {
-        pending: up.max_pending,
+        pending: allocation.max_pending,
         pending_of: (profiles.iter())
             .filter_map(|(name, profile)| Some((name.clone(), profile.max_pending?)))
             .collect(),
@@ -226,7 +231,7 @@ fn rule(rule: &config::FailureRule) -> Rule {
     }
 }
 
-/// What earlier incarnations knew that the allocator goes on with.
+/// What PodAllocator inherits from earlier incarnations.
 pub(super) fn known_to_the_allocator(record: &Record, now: Now) -> allocation::Inherited {
     allocation::Inherited {
         reserved: record.reserved,
@@ -236,7 +241,7 @@ pub(super) fn known_to_the_allocator(record: &Record, now: Now) -> allocation::I
     }
 }
 
-/// How gangs are waited for, where they are; `registered` says whether executors have to register.
+/// How long a gang may take to be complete; `None` without gangs. `registered`: an executor counts once it has registered.
 pub(super) fn gangs(scheduling: &config::Scheduling, registered: bool) -> Option<gang::Settings> {
     scheduling.gang.is_on().then_some(gang::Settings {
         timeout: scheduling.gang_timeout,
@@ -244,7 +249,7 @@ pub(super) fn gangs(scheduling: &config::Scheduling, registered: bool) -> Option
     })
 }
 
-/// At least so many executors of each profile are of use.
+/// The number of executors below which those of a profile are of no use (spec B-20).
 pub(super) fn least(
     profiles: &BTreeMap<ProfileName, config::Profile>,
 ) -> BTreeMap<ProfileName, u32> {
@@ -253,7 +258,8 @@ pub(super) fn least(
         .collect()
 }
 
-/// Backoffs as an earlier incarnation left them; what the wall clock says of them is believed up to their maximum.
+/// Backoffs as an earlier incarnation left them. Their ends are wall-clock times; PodAllocator limits what remains of each
+/// to its maximum.
 fn kept_backoffs(record: &Record, now: Now) -> BTreeMap<ProfileName, Kept> {
     let remaining = |until: jiff::Timestamp| {
         Duration::try_from(until.duration_since(now.wall)).unwrap_or(Duration::ZERO)
@@ -286,7 +292,7 @@ pub(super) fn mark_gangs(
     Some(gangs)
 }
 
-/// What is done with claims on volumes of these profiles' executors.
+/// How PodAllocator makes and reuses claims on volumes.
 pub(super) fn claims(
     claims: &config::Claims,
     prefix: &str,
@@ -295,8 +301,11 @@ pub(super) fn claims(
     let templates = |spec: &ProfileSpec| spec.claims.iter().map(|c| c.template.clone()).collect();
     claims::Settings {
         prefix: Arc::from(prefix),
-        reuse: claims.reuse,
-        wait: claims.wait,
+        reuse: match (claims.reuse, claims.wait) {
+            (false, _) => Reuse::Never,
+            (true, false) => Reuse::IfFree,
+            (true, true) => Reuse::OrWait,
+        },
         profiles: (profiles.iter())
             .map(|(name, spec)| (name.clone(), templates(spec)))
             .collect(),

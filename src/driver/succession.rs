@@ -1,4 +1,5 @@
-//! The one way to start: as successor (spec O-31). The record is read or made, its incarnation raised.
+//! Takes the application over, which is the only way to start (spec O-31): reads or creates the application record and
+//! raises its incarnation.
 
 mod record;
 
@@ -30,7 +31,7 @@ use super::owner_chain::{self, OwnerChain};
 use super::provisioners;
 use record::{Taken, take_over};
 
-/// Between tries to reach the cluster.
+/// Between tries of a call at the start.
 const RETRY: Backoff = Backoff {
     initial: Duration::from_millis(100),
     max: Duration::from_secs(5),
@@ -38,35 +39,31 @@ const RETRY: Backoff = Backoff {
 
 /// The application as this incarnation found it.
 pub struct Application {
-    /// The calls, for this application's executors.
     pub calls: Calls,
-    /// The namespace that everything is in.
     pub namespace: String,
-    /// What the names of all that is made begin with.
+    /// The names of all objects of the application begin with it.
     pub prefix: String,
-    /// Whose label keys are used.
     pub labels: LabelScheme,
     /// The record as this incarnation has written it.
     pub record: Record,
-    /// What it was before: what earlier incarnations knew.
+    /// The record as the earlier incarnations left it; `None` at the first start.
     pub inherited: Option<Record>,
-    /// What a record's ConfigMap has beside its content.
+    /// The metadata of the record's ConfigMap.
     pub place: RecordPlace,
-    /// The record's uid.
+    /// The record's uid and version.
     pub uid: PodUid,
-    /// The record's version.
     pub version: ResourceVersion,
-    /// The driver's pod and who controls it; `None` outside a cluster.
+    /// The driver's pod and its controllers; `None` outside a cluster.
     pub owner_chain: Option<OwnerChain>,
-    /// What the record owns beside executors.
+    /// The objects that the record owns beside executors.
     pub owned_resources: Vec<OwnedResource>,
 }
 
-/// Why there is no start.
+/// Why the driver does not start.
 #[derive(Debug, Error)]
 #[error("{message}")]
 pub struct StartError {
-    /// The exit code that says which kind of trouble it is (spec O-2).
+    /// The exit code for this kind of error (spec O-2).
     pub exit: Exit,
     message: String,
 }
@@ -78,7 +75,10 @@ impl StartError {
 }
 
 /// Reaches the cluster and takes the application over.
-pub async fn succeed(
+///
+/// # Errors
+/// Where the cluster stays out of reach or refuses a call, or the record cannot be taken over.
+pub async fn take_over_application(
     config: &Config,
     environment: &Environment,
 ) -> Result<Application, StartError> {
@@ -106,21 +106,21 @@ pub async fn succeed(
             None => calls,
         }
     };
-    // Which application it is may be for the record to say; reading the record needs none.
+    // Where no id is configured, the record has it; reading the record needs none.
     let calls = calls_for(config.app.id.clone().unwrap_or_else(|| AppId::from("")));
-    let patience = Patience {
+    let retries = Retries {
         server: &environment.clients.server,
         until: began + config.cluster.start_timeout,
     };
 
-    let version = patience
-        .insist("the cluster", || calls.server_version())
+    let version = retries
+        .call("the cluster", || calls.server_version())
         .await?;
     let duration_ms = millis(began.elapsed());
     let server = &environment.clients.server;
     tracing::info!(server, version, namespace, duration_ms, "cluster reached");
 
-    let owner_chain = owner_chain(config, &calls, &patience, &namespace).await?;
+    let owner_chain = owner_chain(config, &calls, &retries, &namespace).await?;
     let owner = owner_chain
         .as_ref()
         .map(|owner_chain| json!(owner_chain.top));
@@ -131,7 +131,7 @@ pub async fn succeed(
         labels,
         owner,
     };
-    let taken = take_over(config, &calls, &patience, &place, environment).await?;
+    let taken = take_over(config, &calls, &retries, &place, environment).await?;
     let Taken {
         record,
         inherited,
@@ -159,9 +159,12 @@ pub async fn succeed(
     })
 }
 
-/// Makes what the record owns beside executors, before the first of them is asked for; what an earlier driver has made is
-/// put right (spec K-8, K-9).
-pub async fn establish(
+/// Creates the objects that the record owns beside executors, before the first executor is requested; corrects those that
+/// an earlier driver has created (spec K-8, K-9).
+///
+/// # Errors
+/// Where the cluster stays out of reach or refuses a call.
+pub async fn ensure_owned_resources(
     config: &Config,
     environment: &Environment,
     application: &mut Application,
@@ -169,7 +172,7 @@ pub async fn establish(
 ) -> Result<(), StartError> {
     let app_id = &application.record.app_id;
     let wanted = owned_resources::all(config, &application.place, app_id, content);
-    let patience = Patience {
+    let retries = Retries {
         server: &environment.clients.server,
         until: Instant::now() + config.cluster.start_timeout,
     };
@@ -180,16 +183,16 @@ pub async fn establish(
     for owned_resource in made {
         let what = format!("{} {}", owned_resource.resource, owned_resource.name);
         let calls = &application.calls;
-        patience
-            .insist(&what, || calls.ensure(owned_resource, &owner))
+        retries
+            .call(&what, || calls.ensure(owned_resource, &owner))
             .await?;
     }
     application.owned_resources = wanted;
     Ok(())
 }
 
-/// Profiles that were added while an earlier driver ran are there again (spec B-26). One that the configuration has by
-/// now is as that says.
+/// Adds the profiles that were added while an earlier driver ran (spec B-26). A profile that the configuration has by now
+/// stays as the configuration describes it.
 pub fn take_over_profiles(config: &mut Config, record: &Record) {
     for (name, described) in &record.profiles {
         if config.profiles.contains_key(name) {
@@ -211,8 +214,8 @@ pub fn take_over_profiles(config: &mut Config, record: &Record) {
     }
 }
 
-/// How many executors of each profile are wanted while none are held: as configured, unless that was changed while a
-/// driver ran.
+/// How many executors of each profile are wanted while the application is not held: as configured, unless targets were set
+/// while a driver ran.
 pub fn targets(config: &Config, record: &Record) -> BTreeMap<ProfileName, u32> {
     let held = record.held.as_ref().map(|held| &held.targets);
     (config.profiles.iter())
@@ -224,18 +227,18 @@ pub fn targets(config: &Config, record: &Record) -> BTreeMap<ProfileName, u32> {
         .collect()
 }
 
-/// The driver's pod and who controls it, whose top is the record's owner; nothing outside a cluster (spec K-2).
+/// The driver's pod and its controllers, of which the top owns the record; `None` outside a cluster (spec K-2).
 async fn owner_chain(
     config: &Config,
     calls: &Calls,
-    patience: &Patience<'_>,
+    retries: &Retries<'_>,
     namespace: &str,
 ) -> Result<Option<OwnerChain>, StartError> {
     let Some(name) = &config.driver.pod_name else {
         return Ok(None);
     };
-    let owner_chain = patience
-        .insist("the driver's own pod", || owner_chain::of_pod(calls, name))
+    let owner_chain = retries
+        .call("the driver's own pod", || owner_chain::of_pod(calls, name))
         .await?;
     let Some(owner_chain) = owner_chain else {
         return Err(StartError::new(
@@ -256,7 +259,6 @@ async fn owner_chain(
     Ok(Some(owner_chain))
 }
 
-/// Whose labels executors bear.
 pub(super) fn label_scheme(config: &Config) -> LabelScheme {
     match config.executors.labels {
         crate::config::Labels::Boatswain => LabelScheme::Boatswain,
@@ -264,12 +266,12 @@ pub(super) fn label_scheme(config: &Config) -> LabelScheme {
     }
 }
 
-/// What tells this start from any other.
+/// How the record names the start that holds it.
 pub(super) fn holder(number: u64) -> Arc<str> {
     Arc::from(format!("{number:016x}"))
 }
 
-/// A new application's id: the prefix, and what makes it its own.
+/// A new application's id: the prefix and a random suffix.
 pub(super) fn new_app_id(prefix: &str, seed: u64) -> AppId {
     let mut rng = StdRng::seed_from_u64(seed);
     let suffix: String = (0..8)
@@ -278,15 +280,15 @@ pub(super) fn new_app_id(prefix: &str, seed: u64) -> AppId {
     AppId::from(format!("{prefix}-{suffix}"))
 }
 
-/// How long a cluster may be out of reach at the start (spec O-2).
-struct Patience<'a> {
+/// Retries calls for as long as the cluster may be out of reach at the start (spec O-2).
+struct Retries<'a> {
     server: &'a str,
     until: Instant,
 }
 
-impl Patience<'_> {
-    /// Makes a call until it is answered, as long as there is patience.
-    async fn insist<T, F>(&self, what: &str, mut call: impl FnMut() -> F) -> Result<T, StartError>
+impl Retries<'_> {
+    /// Repeats a call until it succeeds, the time is up, or another try cannot help.
+    async fn call<T, F>(&self, what: &str, mut call: impl FnMut() -> F) -> Result<T, StartError>
     where
         F: Future<Output = Result<T, Failure>>,
     {
@@ -302,12 +304,12 @@ impl Patience<'_> {
         }
     }
 
-    /// Waits before the next try; an error where another one cannot help, or the time is up.
+    /// Waits before the next try; an error where another try cannot help, or the time is up.
     async fn wait(&self, what: &str, failures: u32, failure: &Failure) -> Result<(), StartError> {
-        let hopeless = match failure.kind {
+        let permanent = match failure.kind {
             Kind::Rights => Some((
                 Exit::Rights,
-                "grant it, or run with an account that has it: see README, \"A real cluster\"",
+                "grant it, or run with an account that has it: see docs/kubernetes.md, \"Rights\"",
             )),
             Kind::Credentials => Some((
                 Exit::Rights,
@@ -322,7 +324,7 @@ impl Patience<'_> {
             }
             _ => None,
         };
-        if let Some((exit, hint)) = hopeless {
+        if let Some((exit, hint)) = permanent {
             return Err(StartError::new(exit, format!("{what}: {failure}: {hint}")));
         }
         let pause = RETRY

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use super::labels::LabelScheme;
 use super::pod_template::{owner_reference, recommended_labels};
-use super::quantity::parse_memory_bytes;
 use super::record::record_name;
 use super::wire::{PlainMetaWire, record_among};
 use crate::model::claims::{Claim, ClaimOwner, ClaimShape, ClaimTemplate};
+use crate::model::quantity::Quantity;
 use crate::model::{AppId, ExecutorId, PodUid, ProfileName};
 
 /// On claims for whose storage class nobody asked: that which they have is what was the cluster's default.
@@ -122,7 +122,10 @@ pub(super) fn read_claim(
     let label = |key: &str| meta.labels.as_ref().and_then(|labels| labels.get(key));
     let owners = meta.owner_references.unwrap_or_default();
     let status = wire.status.unwrap_or_default();
-    let storage = |amounts: Option<Amounts>| parse_memory_bytes(&amounts?.storage?).ok();
+    let storage = |amounts: Option<Amounts>| {
+        let amount: Option<Quantity> = amounts?.storage?.parse().ok();
+        amount.map(|amount| amount.bytes())
+    };
     let claimed = storage(wire.spec.resources.and_then(|r| r.requests));
     let has = storage(status.capacity);
     let default = (meta.annotations.as_ref())

@@ -13,7 +13,6 @@ pub mod labels;
 pub mod names;
 pub mod owned_resources;
 pub mod pod_template;
-pub mod quantity;
 pub mod record;
 pub mod refusal;
 pub mod rights;

@@ -13,6 +13,7 @@ pub mod intervals;
 pub mod made;
 pub mod news;
 pub mod pod;
+pub mod quantity;
 pub mod reason;
 pub mod reasoning;
 pub mod snapshot;

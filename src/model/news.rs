@@ -181,6 +181,24 @@ pub struct ListTicket {
     pub epoch: Epoch,
 }
 
+/// What a list was made for, and how new it has to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListKind {
+    /// The newest there is; the watch goes on from it, and will not show what is older (spec P-4).
+    ForWatch,
+    /// The newest there is, for the poll.
+    PollNewest,
+    /// From the server's cache, for the poll (spec P-1).
+    PollCached,
+}
+
+impl ListKind {
+    /// Whether no version was asked for, so that it shows the newest there is (spec S-13).
+    pub fn is_newest(self) -> bool {
+        self != Self::PollCached
+    }
+}
+
 /// A list that came in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
@@ -188,10 +206,7 @@ pub struct Listed {
     pub ticket: ListTicket,
     /// The list's own version.
     pub version: ResourceVersion,
-    /// Whether no version was asked for, so that it shows the newest there is (spec S-13).
-    pub quorum: bool,
-    /// Whether the watch goes on from it: what is older the watch will not show (spec P-4).
-    pub by_watch: bool,
+    pub kind: ListKind,
     /// The pods, in the order of the list.
     pub items: Vec<Sighting>,
 }

@@ -12,8 +12,9 @@ use crate::actors::driver_backend::{self, DriverBackend, readiness};
 use crate::actors::event_history::{self, EventHistory};
 use crate::actors::executor_registry::{self, ExecutorRegistry, registry};
 use crate::actors::profiles::messages::Bounds;
-use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::delivery::Timing;
+use crate::actors::snapshot_store::ledger::Ledger;
+use crate::actors::snapshot_store::{self, SnapshotStore};
 use crate::clock::Clock;
 use crate::model::{AppId, Incarnation};
 
@@ -60,6 +61,18 @@ pub(crate) const TIMING: Timing = Timing {
     min_gap: Duration::from_millis(50),
     max_buffered: 1_000,
 };
+
+/// A store of this ledger, which begins no lists and whose rounds nobody counts.
+pub(crate) fn store(ledger: Ledger, clock: Clock) -> Addr<SnapshotStore> {
+    let (watch, meter) = (None, None);
+    let wiring = snapshot_store::Wiring {
+        ledger,
+        clock,
+        watch,
+        meter,
+    };
+    SnapshotStore::new(wiring).start()
+}
 
 /// The actors of a driver's backend.
 #[derive(Clone)]

@@ -1,6 +1,7 @@
 //! The nodes: bind pods, have them run, end and go, each in its own time; or do nothing for a while.
 
 mod hardship;
+mod pending;
 mod places;
 mod restarts;
 mod statuses;
@@ -19,6 +20,7 @@ use crate::claims;
 use crate::hand::{Hand, NAMESPACE, is_terminating, label, text};
 use crate::trace::say;
 
+use pending::Pending;
 use places::{NODES, allowed, name_of};
 use restarts::Restarts;
 
@@ -310,75 +312,35 @@ impl Node {
         if down {
             return;
         }
-        let (bind, run, end) = (fate.bind, fate.run, fate.end);
+        let end = fate.end;
         let plague = fate.plague.filter(|(_, until)| *until > now);
-        let reported = fate.reported;
+        let pending = Pending {
+            bind: fate.bind,
+            run: fate.run,
+            end,
+            node: name_of(fate.node),
+            plague: plague.map(|(plague, _)| plague),
+            reported: fate.reported,
+        };
         fate.reported |= plague.is_some();
-        let node = name_of(fate.node);
         let unknown = fate.unknown.filter(|until| *until > now);
         if let Some((_, until)) = plague {
             self.wake(until);
         }
-        let gated = pod.pointer("/spec/schedulingGates").is_some();
-        let wall = self.wall();
-        // A set replaces it at once, and another one is rejected: between the two real nodes take their time.
-        let rejects = match restarts::are_wanted(pod) {
-            true => bind + REJECTS_AFTER,
-            false => now,
-        };
-        match (text(pod, "/status/phase"), plague.map(|(plague, _)| plague)) {
-            ("Pending", _) if gated => {}
-            ("Pending", Some(Plague::Unschedulable)) if bound_to.is_empty() => {
-                self.report_once(name, reported, statuses::unschedulable())
-                    .await;
-            }
-            ("Pending", _) if bound_to.is_empty() && bind <= now && !provided => {
-                self.wake(now + claims::LOOK_AGAIN);
-            }
-            ("Pending", _) if bound_to.is_empty() && bind <= now => {
-                self.hand.bind(name, node).await;
-                self.wake(run.max(now));
-            }
-            ("Pending", _) if bound_to.is_empty() => self.wake(bind),
-            ("Pending", Some(Plague::NoImage)) => {
-                let waiting = statuses::waiting(pod, "ImagePullBackOff");
-                self.report_once(name, reported, waiting).await;
-            }
-            ("Pending", Some(Plague::BadConfig)) => {
-                let waiting = statuses::waiting(pod, "CreateContainerConfigError");
-                self.report_once(name, reported, waiting).await;
-            }
-            ("Pending", Some(Plague::Rejected)) if rejects > now => self.wake(rejects),
-            ("Pending", Some(Plague::Rejected)) => {
-                say!("node: {name} {} is rejected", short(uid));
-                self.hand.status(name, statuses::rejected("OutOfcpu")).await;
-            }
-            ("Pending", Some(Plague::Unstartable)) if run <= now => {
-                say!("node: {name} {} cannot start", short(uid));
-                let end = statuses::ended(pod, 128, "StartError", &wall);
-                self.hand.status(name, end).await;
-            }
-            ("Pending", _) if run <= now => {
-                say!("node: {name} {} runs", short(uid));
-                let running = self.running(pod);
-                self.hand.status(name, running).await;
-                if let Some((at, _)) = end {
-                    self.wake(at.max(now));
-                }
-            }
-            ("Pending", _) => self.wake(run),
-            ("Running", _) if restarts::are_wanted(pod) => self.keep_going(pod, now).await,
-            ("Running", _) => match end {
+        match text(pod, "/status/phase") {
+            "Pending" => self.attend_pending(pod, now, provided, pending).await,
+            "Running" if restarts::are_wanted(pod) => self.keep_going(pod, now).await,
+            "Running" => match end {
                 Some((at, code)) if at <= now => {
                     say!("node: {name} {} ends with {code}", short(uid));
                     let reason = if code == 0 { "Completed" } else { "Error" };
-                    let end = statuses::ended(pod, code, reason, &wall);
+                    let end = statuses::ended(pod, code, reason, &self.wall());
                     self.hand.status(name, end).await;
                 }
                 Some((at, _)) => self.wake(at),
                 None => {}
             },
-            ("Unknown", _) => match unknown {
+            "Unknown" => match unknown {
                 Some(until) => self.wake(until),
                 None => {
                     let running = self.running(pod);

@@ -37,7 +37,7 @@ impl std::fmt::Debug for Token {
 }
 
 /// Where a process stands for a container, its root is a directory, which this names.
-pub const ROOT: &str = "BOATSWAIN_ROOT";
+pub const ROOT: &str = "DEVCLUSTER_ROOT";
 
 impl Token {
     /// The token as it is now.

@@ -1,5 +1,5 @@
-//! What a controller manager does for the objects kept here: what is owned goes after its owner, and the content of
-//! a namespace with the namespace.
+//! The garbage collector and the namespace controller: deletes objects after their owners, and the content of a
+//! namespace before the namespace.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,20 +18,20 @@ use crate::storage::looks::Looks;
 use crate::storage::server::Store;
 use crate::storage::store::{Event, EventKind, State};
 
-/// So long a namespace that was told to go is left alone, as real controllers leave it.
+/// How long the content of a terminating namespace is left alone. Real controllers wait as well.
 const NAMESPACE_GRACE: Duration = Duration::from_secs(5);
 
-/// So long an object may name an owner that is not there before it is collected: it may have been created just
-/// before its owner was gone, and a real collector looks twice as well.
+/// How long an object may name an absent owner before it is collected. It may have been created just before its owner
+/// was deleted; the real collector also checks twice.
 const ABSENT_FOR: Duration = Duration::from_millis(500);
 
-/// Collects until the cluster is stopped. It holds `_alive` as long as it runs.
+/// Runs the collector until the cluster stops. It holds `_alive` until it ends.
 pub(super) async fn run(store: Store, collect_garbage: bool, _alive: watch::Receiver<()>) {
     let mut looks = Looks::new(&store);
     while let Some(keys) = looks.next(|_| true, concerned).await {
         for key in keys {
-            // Each object that names an absent owner waits once for each of its writes, until the moment has passed; each
-            // namespace that was told to go once for each event of its own or its content.
+            // An object with an absent owner is scheduled once for each of its writes, until `ABSENT_FOR` has passed; a
+            // terminating namespace once for each event of its own or of its content.
             if let Some(wait) = carry_out(&store, &key, collect_garbage, Look::First).await {
                 looks.later(key, wait);
             }
@@ -42,14 +42,14 @@ pub(super) async fn run(store: Store, collect_garbage: bool, _alive: watch::Rece
     }
 }
 
-/// How often an object was looked at for the same reason.
+/// Whether an object is checked for the first or the second time for the same reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
     First,
     Second,
 }
 
-/// Does what is to be done about an object now, or tells when to look at it again.
+/// Carries out the pending writes for an object, or returns how long to wait before its second check.
 async fn carry_out(
     store: &Store,
     key: &Key,
@@ -63,15 +63,15 @@ async fn carry_out(
         return todo.after;
     }
     for write in todo.writes {
-        // What was refused has changed meanwhile, and the change brings it here again.
+        // A refused write means that the object has changed; the event of that change brings it back here.
         if let Err(error) = store.write(write).await {
-            tracing::debug!(target: "cluster.gc", object = ?key, error = error.message, "not done");
+            tracing::debug!(target: "cluster.gc", object = ?key, error = error.message, "a write was refused");
         }
     }
     None
 }
 
-/// The objects that may have to go, or may be let go, because of an event.
+/// Adds the objects that an event may affect: those that may have to be deleted, and those that may lose a finalizer.
 fn concerned(state: &State, event: &Event, due: &mut BTreeSet<Key>) {
     let object = event.object();
     if event.kind() == EventKind::Deleted {
@@ -80,7 +80,7 @@ fn concerned(state: &State, event: &Event, due: &mut BTreeSet<Key>) {
     } else {
         due.insert(object.key().clone());
     }
-    // Owners that wait for this object to be gone, or to name them no more.
+    // Owners that wait in foreground deletion for this object to be deleted or to drop its owner reference.
     for before in event.previous().into_iter().flat_map(|p| p.owners()) {
         due.extend(state.by_uid(before.uid).map(|o| o.key().clone()));
     }
@@ -93,11 +93,11 @@ fn concerned(state: &State, event: &Event, due: &mut BTreeSet<Key>) {
     }
 }
 
-/// What is to be done about one object.
+/// The pending actions for one object.
 #[derive(Debug, Default)]
 struct Todo {
     writes: Vec<Write>,
-    /// Only if it is still to be done after a while.
+    /// Carries them out only if they are still pending after this time.
     after: Option<Duration>,
 }
 
@@ -127,7 +127,7 @@ fn examine(state: &State, object: &Object, now: Timestamp, collect_garbage: bool
     owned(state, object)
 }
 
-/// Each namespace has a service account for pods that name none.
+/// Creates the `default` service account of a namespace, which pods use if they name none.
 fn account_of(state: &State, namespace: &Object) -> Option<Write> {
     let name = &*namespace.key().name;
     let object = kinds::default_account(name);
@@ -139,7 +139,7 @@ fn account_of(state: &State, namespace: &Object) -> Option<Write> {
     })
 }
 
-/// How long a namespace that was told to go is still left alone.
+/// How much of a terminating namespace's grace period is left.
 fn rest_of_grace(namespace: &Object, now: Timestamp) -> Option<Duration> {
     let told = text(namespace.value(), &["metadata", "deletionTimestamp"]);
     let told: Timestamp = told.parse().ok()?;
@@ -173,7 +173,7 @@ fn patch_metadata(object: &Object, field: &str, value: Value) -> Write {
     }
 }
 
-/// Deletes what is in a namespace, and then the namespace.
+/// Deletes the content of a namespace and, once that is gone, removes the namespace's finalizer.
 fn empty_namespace(state: &State, namespace: &Object) -> Vec<Write> {
     let name = &*namespace.key().name;
     let content = || {
@@ -193,7 +193,8 @@ fn empty_namespace(state: &State, namespace: &Object) -> Vec<Write> {
         .collect()
 }
 
-/// What a terminating object waits for: that its dependents are gone, or name it no more.
+/// Advances the deletion of a terminating object. Under `orphan`, its dependents lose their reference to it; under
+/// `foregroundDeletion`, they are deleted. When no dependent is left to wait for, the finalizer is removed.
 fn let_go(state: &State, object: &Object) -> Vec<Write> {
     let without = |gone: &str| -> Value {
         object
@@ -225,7 +226,7 @@ fn let_go(state: &State, object: &Object) -> Vec<Write> {
     writes
 }
 
-/// The object without some of its owners.
+/// Removes owner references from an object.
 fn without_owners(object: &Object, gone: impl Fn(&str) -> bool) -> Write {
     let owners = list(object.value(), &["metadata", "ownerReferences"]);
     let kept: Vec<Value> = owners
@@ -236,19 +237,19 @@ fn without_owners(object: &Object, gone: impl Fn(&str) -> bool) -> Write {
     patch_metadata(object, "ownerReferences", kept.into())
 }
 
-/// How an owner stands to what names it.
+/// The state of an owner, as it matters to its dependents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// It is there and stays, as far as can be told.
+    /// It exists and, as far as is known, stays.
     Solid,
-    /// It waits for what it owns to go first.
+    /// It is in foreground deletion and waits for its dependents.
     Waiting,
-    /// It is not there.
+    /// It does not exist.
     Absent,
 }
 
 fn standing(state: &State, object: &Object, owner: &OwnerReference<'_>) -> Standing {
-    // Whether an owner of a kind that is not kept here is gone cannot be told.
+    // The server cannot tell whether an owner of an unknown kind is gone.
     let Some(resource) = Resource::of_kind(owner.api_version, owner.kind) else {
         return Standing::Solid;
     };
@@ -267,7 +268,7 @@ fn standing(state: &State, object: &Object, owner: &OwnerReference<'_>) -> Stand
     }
 }
 
-/// What becomes of an object for the sake of its owners: it goes if none of them stays, and otherwise lets go of those
+/// Decides on an object with owners: it is deleted if none of them stays; otherwise it loses the references to those
 /// that do not.
 fn owned(state: &State, object: &Object) -> Todo {
     let standings: Vec<(&str, Standing)> = object
@@ -299,7 +300,7 @@ fn owned(state: &State, object: &Object) -> Todo {
     };
     Todo {
         writes: vec![write],
-        // One that waits is known to go; one that is absent may yet turn up.
+        // An owner in foreground deletion is certain to go; an absent one may still appear.
         after: (!any(Standing::Waiting)).then_some(ABSENT_FOR),
     }
 }

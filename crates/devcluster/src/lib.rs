@@ -1,15 +1,17 @@
-//! The embedded cluster: an API server in this process, and a node for its pods.
+//! An embedded Kubernetes API server, with a node that runs its pods and the controllers they need.
 //!
-//! - `storage`: the state, a value (objects, one resource version, a bounded log); the one task that owns it, carries
-//!   writes out and publishes what became of it; the file it may be kept in.
-//! - `changes`: what writes and deletions do to that value; pure. `validation`: what is filled in and refused before.
-//! - `objects`: what is kept, kind by kind.
-//! - `api`: the HTTP API, as a tower service; its lists and watches read what was published. `access`: who may ask.
-//! - `gc`, `controllers`: what a controller manager does: what is owned goes after its owner, a namespace's content with
-//!   it; sets make pods of their templates.
-//! - `node`: what runs the pods: processes, or a simulation. `control`: what makes node and API misbehave.
+//! - `storage`: the cluster's state as a value (objects, one resource version, a bounded event log); the task that owns
+//!   the state, carries out writes and publishes each result; the file that persists it.
+//! - `changes`: pure functions that apply writes and deletions to the state. `validation`: defaulting, and validation
+//!   of what is written.
+//! - `objects`: the resources this server stores, and their fields.
+//! - `api`: the HTTP API as a tower service; lists and watches read the published state. `access`: authentication and
+//!   authorization.
+//! - `gc`, `controllers`: the parts of a controller manager: garbage collection by owner references, removal of a
+//!   namespace's content, and the controllers of StatefulSets, Deployments and ReplicaSets.
+//! - `node`: runs the pods, as processes or as a simulation. `control`: injects faults into the node and the API.
 //!
-//! It knows nothing of the driver, nor the driver of it.
+//! This crate does not depend on the driver.
 
 mod access;
 mod api;
@@ -49,7 +51,7 @@ use access::auth::Credentials;
 use access::rights::Rights;
 use access::signing::Keys;
 use api::router::{self, Api};
-use node::hardship::Levers;
+use node::fault_injection::Levers;
 use node::process::StateDir;
 use storage::keep::Keeper;
 use storage::server::{self, Clock, Command, Store};
@@ -61,9 +63,9 @@ pub struct DevCluster {
     credentials: Credentials,
     rights: Rights,
     logs: Option<Arc<Path>>,
-    /// The hand that the node is in, where there is one.
+    /// Fault injection for the node; `None` if pods are not run by a node of this cluster.
     levers: Option<Levers>,
-    /// Whatever runs in the background holds a receiver of this for as long as it runs.
+    /// Every background task holds a receiver of this channel until it ends, so `closed()` waits for all of them.
     tasks: Arc<signal::Sender<()>>,
 }
 
@@ -72,13 +74,13 @@ pub fn start(options: Options) -> DevCluster {
     begin(options, None, None)
 }
 
-/// Starts a cluster that keeps its state in a file, with what that holds: after a restart everything is as it was,
-/// resource version and history included, so that watches go on. It survives the death of this process at any instant;
-/// a crash of the machine may cost the last seconds.
+/// Starts a cluster that persists its state in the file `data`, and restores what the file holds. After a restart the
+/// resource version and the event log are as before, so watches can be resumed. The state survives the death of this
+/// process at any instant; a crash of the machine may lose the last seconds.
 ///
 /// # Errors
 ///
-/// Where the file cannot be read or written, is used by another cluster, or is not this program's.
+/// If the file cannot be read or written, is in use by another cluster, or is not a file of this program.
 pub fn resume(options: Options, data: &Path) -> Result<DevCluster, KeepError> {
     let (keeper, kept) = Keeper::open(data, options.event_log)?;
     Ok(begin(options, Some(keeper), kept))
@@ -115,70 +117,75 @@ fn begin(options: Options, keeper: Option<Keeper>, kept: Option<State>) -> DevCl
         tokio::spawn(node::volumes::run(store.clone(), alive.clone()));
     }
     let credentials = Credentials::new(token, users, keys);
-    let mut logs = None;
-    let mut levers = None;
-    match node {
-        NodeKind::None => {}
-        NodeKind::Process(ProcessNode { name, state_dir }) => {
-            let state_dir = StateDir::new(state_dir);
-            let (hand, suffered) = Levers::new(&name);
-            levers = Some(hand);
-            logs = Some(state_dir.path().into());
-            if register_node {
-                let registered = node::register::run(
-                    store.clone(),
-                    name.clone(),
-                    "process://1",
-                    suffered.hardship(),
-                    alive.clone(),
-                );
-                tokio::spawn(registered);
-            }
-            let keys = credentials.keys().clone();
-            tokio::spawn(node::process::run(
-                store.clone(),
-                name,
-                state_dir,
-                keys,
-                suffered,
-                alive,
-            ));
-        }
-        NodeKind::Simulated(options) => {
-            let (hand, suffered) = Levers::new(&options.name);
-            levers = Some(hand);
-            if register_node {
-                let name = options.name.clone();
-                let registered = node::register::run(
-                    store.clone(),
-                    name,
-                    "simulated://1",
-                    suffered.hardship(),
-                    alive.clone(),
-                );
-                tokio::spawn(registered);
-            }
-            tokio::spawn(node::simulated::run(
-                store.clone(),
-                options,
-                seed,
-                suffered,
-                alive,
-            ));
-        }
-    }
+    let node = start_node(node, register_node, seed, &store, &credentials, &alive);
     DevCluster {
         store,
         credentials,
         rights,
-        logs,
-        levers,
+        logs: node.logs,
+        levers: node.levers,
         tasks: Arc::new(tasks),
     }
 }
 
+/// What the cluster keeps of its node.
+#[derive(Default)]
+struct StartedNode {
+    logs: Option<Arc<Path>>,
+    levers: Option<Levers>,
+}
+
+fn start_node(
+    node: NodeKind,
+    register_node: bool,
+    seed: u64,
+    store: &Store,
+    credentials: &Credentials,
+    alive: &signal::Receiver<()>,
+) -> StartedNode {
+    let (store, alive) = (store.clone(), alive.clone());
+    let register = |name: &str, provider_id, hardship| {
+        if register_node {
+            let (store, alive) = (store.clone(), alive.clone());
+            let name = name.to_owned();
+            tokio::spawn(node::register::run(
+                store,
+                name,
+                provider_id,
+                hardship,
+                alive,
+            ));
+        }
+    };
+    match node {
+        NodeKind::None => StartedNode::default(),
+        NodeKind::Process(ProcessNode { name, state_dir }) => {
+            let state_dir = StateDir::new(state_dir);
+            let (hand, suffered) = Levers::new(&name);
+            let logs = state_dir.path().into();
+            register(&name, "process://1", suffered.injected());
+            let keys = credentials.keys().clone();
+            let run = node::process::run(store, name, state_dir, keys, suffered, alive);
+            tokio::spawn(run);
+            StartedNode {
+                logs: Some(logs),
+                levers: Some(hand),
+            }
+        }
+        NodeKind::Simulated(options) => {
+            let (hand, suffered) = Levers::new(&options.name);
+            register(&options.name, "simulated://1", suffered.injected());
+            tokio::spawn(node::simulated::run(store, options, seed, suffered, alive));
+            StartedNode {
+                logs: None,
+                levers: Some(hand),
+            }
+        }
+    }
+}
+
 impl DevCluster {
-    /// The API: a service for HTTP, and for `kube::Client::new` in this process.
+    /// The API as an HTTP service; it can also be passed to `kube::Client::new` in this process.
     pub fn router(&self) -> Router {
         router::router(Api {
             store: self.store.clone(),
@@ -188,12 +195,12 @@ impl DevCluster {
         })
     }
 
-    /// Everything the server knows now; a copy that is cheap and stays as it is.
+    /// A snapshot of the current state. It is cheap and does not change afterwards.
     pub async fn state(&self) -> State {
         self.store.state()
     }
 
-    /// Puts the server back to what it was: its version too. All watches end.
+    /// Resets the server to an earlier state, including its resource version. All watches end.
     pub async fn restore(&self, state: State) {
         let state = Box::new(state);
         self.store
@@ -201,12 +208,12 @@ impl DevCluster {
             .await;
     }
 
-    /// Makes it a server to which nothing was ever written. All watches end.
+    /// Removes all objects and all history. All watches end.
     pub async fn empty(&self) {
         self.store.ask(|reply| Command::Empty { reply }).await;
     }
 
-    /// Forgets all history: what asks for an earlier version is told that it is gone.
+    /// Drops the event log: requests for an earlier resource version are answered with 410 `Expired`.
     pub async fn compact(&self) {
         self.store.ask(|reply| Command::Compact { reply }).await;
     }
@@ -216,7 +223,8 @@ impl DevCluster {
         self.store.ask(|reply| Command::CutWatches { reply }).await;
     }
 
-    /// How many writes clients asked for, refused ones too; what the node and the collector do is not counted.
+    /// The number of writes that clients requested, refused ones included. Writes of the node and of the controllers
+    /// are not counted.
     pub async fn writes(&self) -> u64 {
         self.store
             .ask(|reply| Command::Writes { reply })
@@ -225,7 +233,7 @@ impl DevCluster {
             .0
     }
 
-    /// The last 10,000 of those writes, oldest first.
+    /// The last 10,000 write requests of clients, oldest first.
     pub async fn write_log(&self) -> Vec<WriteRecord> {
         self.store
             .ask(|reply| Command::Writes { reply })
@@ -234,9 +242,14 @@ impl DevCluster {
             .1
     }
 
-    /// Stops it: watches end, and what the node runs.
+    /// Stops the cluster and waits until it has ended: all watches end, and the node terminates what it runs.
     pub async fn shutdown(&self) {
         self.store.ask(|reply| Command::Stop { reply }).await;
         self.tasks.closed().await;
     }
 }
+
+/// The README's examples, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

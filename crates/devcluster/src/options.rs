@@ -1,4 +1,4 @@
-//! How an embedded cluster is set up.
+//! The options of an embedded cluster.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,29 +8,28 @@ use jiff::Timestamp;
 use crate::access::auth::KnownUser;
 use crate::storage::seeds::Seed;
 
-/// How an embedded cluster is set up.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The bearer token that requests must bear; none lets everybody in, which only a router that is never served
-    /// over a socket should.
+    /// The bearer token that requests must carry. `None` accepts every request, which is only safe for a router that is
+    /// never served over a socket.
     pub token: Option<String>,
-    /// Who else is known, and by which token.
+    /// Further users, each with a token.
     pub users: Vec<KnownUser>,
-    /// Roles and bindings that are there from the beginning; then it is they that say who may do what. Without them
-    /// whoever is known may do anything.
+    /// The initial roles and bindings; they switch RBAC on. `None` authorizes every authenticated user to do anything.
     pub roles: Option<Vec<Seed>>,
     /// What runs the pods.
     pub node: NodeKind,
-    /// Whether the node is an object that clients see, and can keep from taking pods.
+    /// Whether the node is registered as a `Node` object, which clients can read and cordon.
     pub register_node: bool,
-    /// Where all that is random begins: uids, generated names, what the simulated node does.
+    /// Seeds everything that is random: uids, generated names, and what the simulated node does.
     pub seed: u64,
-    /// The wall clock when the cluster starts; the system's where there is none. It goes on with the runtime's clock,
-    /// so that a run under a paused clock always tells the same times.
+    /// The wall-clock time at which the cluster starts; the system's if `None`. It advances with the runtime's clock,
+    /// so that a run under a paused clock always yields the same timestamps.
     pub wall_clock_start: Option<Timestamp>,
-    /// Whether what an object owns is deleted after it. A kube-apiserver without controllers does not.
+    /// Whether dependents are deleted after their owner. A kube-apiserver without a controller manager does not do
+    /// that.
     pub collect_garbage: bool,
-    /// How many writes are remembered for watches and lists of earlier versions.
+    /// How many events the log keeps for watches and for lists of earlier versions.
     pub event_log: usize,
 }
 
@@ -53,21 +52,19 @@ impl Default for Options {
 /// What runs the pods.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NodeKind {
-    /// Nothing: pods stay pending until somebody else binds them.
+    /// No node: pods stay pending until a client binds them.
     None,
-    /// Each pod's containers are processes on this machine.
+    /// Each container is a process on this machine.
     Process(ProcessNode),
-    /// Pods are said to run.
+    /// Only the pods' status is simulated.
     Simulated(SimulatedNode),
 }
 
-/// A node whose containers are processes on this machine.
+/// A node that runs containers as processes on this machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProcessNode {
-    /// The node's name.
     pub name: String,
-    /// Where working directories and logs are kept, and which processes run; a fresh temporary directory where there
-    /// is none.
+    /// Where working directories, logs and the list of running processes are kept; a new temporary directory if `None`.
     pub state_dir: Option<PathBuf>,
 }
 
@@ -80,28 +77,27 @@ impl Default for ProcessNode {
     }
 }
 
-/// A node on which nothing really runs.
+/// A node that simulates pods and runs nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SimulatedNode {
-    /// The node's name.
     pub name: String,
-    /// From a pod's creation to its binding.
+    /// The time from a pod's creation to its binding.
     pub bind_delay: Duration,
-    /// From a pod's binding to its running.
+    /// The time from a pod's binding until it runs.
     pub start_delay: Duration,
-    /// From a pod's deletion to its being gone; never longer than its grace.
+    /// The time from a pod's deletion until it is gone; capped at its grace period.
     pub stop_delay: Duration,
-    /// Which share of the pods start slowly, from 0 to 1.
+    /// The share of pods that start slowly, from 0 to 1.
     pub slow_start_rate: f64,
     /// How long a slow start takes.
     pub slow_start_delay: Duration,
-    /// Which share of the pods exit with code 1 some time after they started.
+    /// The share of pods that exit with code 1 some time after they started, from 0 to 1.
     pub crash_rate: f64,
-    /// Which share of the pods are killed for want of memory some time after they started.
+    /// The share of pods that are OOM-killed some time after they started, from 0 to 1.
     pub out_of_memory_rate: f64,
-    /// Which share of the pods are evicted by the node some time after they started.
+    /// The share of pods that the node evicts some time after they started, from 0 to 1.
     pub eviction_rate: f64,
-    /// The longest time after its start at which one of these things befalls a pod.
+    /// The latest time after its start at which a pod crashes, is OOM-killed or is evicted.
     pub trouble_within: Duration,
 }
 

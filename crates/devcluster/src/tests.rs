@@ -1,14 +1,14 @@
-//! What the embedded cluster does, seen by a client in the same process.
+//! Tests of the embedded cluster through its API, with a client in the same process.
 
 mod access;
 mod api;
 mod applying;
 mod claims;
 mod deleting;
+mod fault_injection;
 mod fuzz;
 mod garbage;
 mod handle;
-mod hardship;
 mod keeping;
 mod listing;
 mod process;
@@ -31,10 +31,10 @@ use tower::ServiceExt as _;
 
 use super::{DevCluster, NodeKind, Options};
 
-/// When every test begins.
+/// The wall-clock time at which every test starts.
 const EPOCH: &str = "2026-01-01T00:00:00Z";
 
-/// Virtual seconds, mostly; enough for anything that is going to come.
+/// The timeout for expected events; virtual time in most tests.
 const SOON: Duration = Duration::from_secs(20);
 
 fn options() -> Options {
@@ -52,7 +52,7 @@ fn cluster_with(node: NodeKind) -> DevCluster {
     super::start(Options { node, ..options() })
 }
 
-/// The path of the pods of the default namespace, or of what is below it.
+/// The path of the default namespace's pods, with `below` appended.
 fn pods(below: &str) -> String {
     format!("/api/v1/namespaces/default/pods{below}")
 }
@@ -113,14 +113,14 @@ async fn delete(cluster: &DevCluster, path: &str) -> (u16, Value) {
     ask(cluster, Method::DELETE, path, None).await
 }
 
-/// Creates a pod and gives it back as stored.
+/// Creates a pod and returns it as stored.
 async fn create(cluster: &DevCluster, name: &str) -> Value {
     let (code, pod) = post(cluster, &pods(""), &pod(name)).await;
     assert_eq!(code, 201, "{pod}");
     pod
 }
 
-/// Binds a pod to a node that is not there.
+/// Binds a pod to a node that does not exist.
 async fn bind(cluster: &DevCluster, name: &str) {
     let binding = json!({"metadata": {"name": name}, "target": {"kind": "Node", "name": "node-1"}});
     let (code, answer) = post(cluster, &pods(&format!("/{name}/binding")), &binding).await;
@@ -149,7 +149,7 @@ async fn watch(cluster: &DevCluster, path: &str) -> Events {
 }
 
 impl Events {
-    /// The next event, or nothing if the watch has ended.
+    /// The next event; `None` if the watch has ended.
     async fn next(&mut self) -> Option<Value> {
         while self.lines.is_empty() {
             let chunk = timeout(SOON * 10, self.body.next())
@@ -163,7 +163,7 @@ impl Events {
         self.lines.pop_front()
     }
 
-    /// The next event as its type and the name of what it is about.
+    /// The type of the next event, and the name of its object.
     async fn next_named(&mut self) -> (String, String) {
         let event = self.next().await.expect("the watch is open");
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -173,7 +173,7 @@ impl Events {
         )
     }
 
-    /// Nothing comes for a while.
+    /// Asserts that no event comes for a while.
     async fn quiet(&mut self) {
         assert!(self.lines.is_empty(), "{:?}", self.lines);
         let more = timeout(Duration::from_secs(5), self.body.next()).await;
@@ -185,7 +185,7 @@ fn named(kind: &str, name: &str) -> (String, String) {
     (kind.to_owned(), name.to_owned())
 }
 
-/// Waits until the pod is as wanted.
+/// Waits until the pod satisfies the predicate.
 async fn until(cluster: &DevCluster, name: &str, wanted: impl Fn(Option<&Value>) -> bool) {
     let mut published = cluster.store.published();
     let reached = timeout(
@@ -200,7 +200,7 @@ async fn until(cluster: &DevCluster, name: &str, wanted: impl Fn(Option<&Value>)
     );
 }
 
-/// Code and reason of an answer.
+/// The code and reason of an error.
 fn refusal((code, status): (u16, Value)) -> (u16, String) {
     (
         code,

@@ -4,13 +4,13 @@ use super::scaler::Demand;
 use super::*;
 use crate::actors::commands::messages::{Hold, Resume};
 use crate::actors::snapshot_store::messages::LookNow;
-use crate::testing::{Backend, Scenario, backend};
+use crate::testing::{Backend, Scenario, backend, store};
 
 /// A driver's backend over an empty store, where autoscaling steps each second.
 fn world(scales: bool) -> (Addr<SnapshotStore>, Backend) {
     tokio::time::pause();
     let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);
-    let store = SnapshotStore::new(Scenario::new(&[("default", 1)]).ledger, clock).start();
+    let store = store(Scenario::new(&[("default", 1)]).ledger, clock);
     let settings = Settings {
         ratio: 1_000,
         backlog_timeout: Duration::from_secs(1),

@@ -18,6 +18,7 @@ use super::targets::refused;
 use super::{ABANDONED, Commands};
 use crate::actors::event_history::event::What;
 use crate::actors::event_history::messages::Happened;
+use crate::actors::pod_allocator::messages::OverBudget;
 use crate::actors::profiles::messages::ProfileAdded;
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::messages::{
@@ -289,6 +290,14 @@ impl Handler<Renew> for Commands {
         if (self.held.as_ref()).is_some_and(|held| held.by.is_none()) {
             self.resume();
         }
+    }
+}
+
+impl Handler<OverBudget> for Commands {
+    type Result = ();
+
+    fn handle(&mut self, OverBudget { why }: OverBudget, ctx: &mut Self::Context) {
+        Handler::handle(self, Stop::OverBudget { why }, ctx);
     }
 }
 

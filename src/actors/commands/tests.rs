@@ -1,16 +1,14 @@
-use actix::Actor;
-
 use super::messages::{GetHeld, Hold, Resume, SetTargets};
 use super::*;
 use crate::actors::snapshot_store::messages::LookNow;
 use crate::model::snapshot::plain_targets;
-use crate::testing::{Backend, Scenario, backend};
+use crate::testing::{Backend, Scenario, backend, store};
 
 /// A driver's backend over an empty store, where 3 executors are wanted.
 fn world() -> (Addr<SnapshotStore>, Backend) {
     tokio::time::pause();
     let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);
-    let store = SnapshotStore::new(Scenario::new(&[("default", 3)]).ledger, clock).start();
+    let store = store(Scenario::new(&[("default", 3)]).ledger, clock);
     let backend = backend(&store, clock, &[("default", 3)], None);
     (store, backend)
 }

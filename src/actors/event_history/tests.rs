@@ -4,13 +4,13 @@ use super::*;
 use crate::actors::executor_registry::registry::SessionStep;
 use crate::actors::snapshot_store::messages::Tell;
 use crate::model::news::{News, Outcome};
-use crate::testing::{Backend, Scenario, backend, id};
+use crate::testing::{Backend, Scenario, backend, id, store};
 
 /// The history of a driver's backend over an empty store.
 fn world() -> (Addr<SnapshotStore>, Backend) {
     tokio::time::pause();
     let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);
-    let store = SnapshotStore::new(Scenario::new(&[("default", 2)]).ledger, clock).start();
+    let store = store(Scenario::new(&[("default", 2)]).ledger, clock);
     let backend = backend(&store, clock, &[("default", 2)], None);
     (store, backend)
 }

@@ -5,7 +5,7 @@ use super::registry::{Proof, Via};
 use super::*;
 use crate::actors::driver_backend::messages::GetStatus;
 use crate::model::news::Outcome;
-use crate::testing::{Backend, Scenario, backend, id};
+use crate::testing::{Backend, Scenario, backend, id, store};
 use boatswain_agent::protocol::Register;
 
 /// A driver's backend over a store with one executor, which runs.
@@ -17,7 +17,7 @@ async fn world() -> Backend {
     scenario.created(1);
     scenario.runs(1);
     let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);
-    let store = SnapshotStore::new(scenario.ledger, clock).start();
+    let store = store(scenario.ledger, clock);
     let backend = backend(&store, clock, &[("default", 1)], None);
     tokio::time::sleep(Duration::from_secs(2)).await;
     backend

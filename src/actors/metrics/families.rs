@@ -183,6 +183,11 @@ impl Families {
 
     /// Each but the build, which is no number.
     fn table(&self) -> Vec<Line> {
+        let lines = [self.of_executors(), self.of_work(), self.of_the_ledger()];
+        lines.into_iter().flatten().collect()
+    }
+
+    fn of_executors(&self) -> Vec<Line> {
         let seconds = || Some(Unit::Seconds);
         vec![
             (
@@ -233,6 +238,12 @@ impl Families {
                 None,
                 Box::new(self.refused.clone()),
             ),
+        ]
+    }
+
+    fn of_work(&self) -> Vec<Line> {
+        let seconds = || Some(Unit::Seconds);
+        vec![
             (
                 "queue_depth",
                 "What waits to be done, or is under way",
@@ -263,6 +274,12 @@ impl Families {
                 seconds(),
                 Box::new(self.rounds.clone()),
             ),
+        ]
+    }
+
+    fn of_the_ledger(&self) -> Vec<Line> {
+        let seconds = || Some(Unit::Seconds);
+        vec![
             (
                 "orphans",
                 "Pods of this application that are nobody's, and are being deleted",

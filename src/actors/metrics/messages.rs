@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use actix::{Message, MessageResponse, Recipient};
+use actix::{Message, MessageResponse};
 
 /// All that was counted, as Prometheus reads it.
 #[derive(Debug, Clone, Copy, Message)]
@@ -17,16 +17,6 @@ pub struct AskDepths;
 /// What waits to be done by an actor: the name of each of its queues, and how long that is.
 #[derive(Debug, Clone, PartialEq, Eq, Default, MessageResponse)]
 pub struct Depths(pub Vec<(&'static str, usize)>);
-
-/// This actor has queues, and is asked for them from now on.
-#[derive(Debug, Clone, Message)]
-#[rtype(result = "()")]
-pub struct TellOfDepths {
-    /// The actor's name.
-    pub actor: &'static str,
-    /// Where it is asked.
-    pub asked: Recipient<AskDepths>,
-}
 
 /// How do sessions stand?
 #[derive(Debug, Clone, Copy, Message)]
@@ -49,8 +39,3 @@ pub struct SessionMeasures {
     /// Messages that were not taken in, by why.
     pub refused: BTreeMap<String, u64>,
 }
-
-/// Who knows how sessions stand.
-#[derive(Debug, Clone, Message)]
-#[rtype(result = "()")]
-pub struct TellOfSessions(pub Recipient<MeasureSessions>);

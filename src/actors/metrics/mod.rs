@@ -27,11 +27,9 @@ use crate::model::{AppId, Batch, Ending, Incarnation, Snapshot};
 
 use crate::kubernetes::calls::CallMade;
 use families::Families;
-use messages::{
-    AskDepths, Depths, MeasureSessions, Scrape, SessionMeasures, TellOfDepths, TellOfSessions,
-};
+use messages::{AskDepths, Depths, MeasureSessions, Scrape, SessionMeasures};
 
-/// Counts.
+/// Counts what the driver does.
 pub struct Meter {
     families: Families,
     store: Addr<SnapshotStore>,
@@ -40,26 +38,42 @@ pub struct Meter {
     seen: Option<Snapshot>,
     /// Actors with queues, by name.
     queues: Vec<(&'static str, Recipient<AskDepths>)>,
-    sessions: Option<Recipient<MeasureSessions>>,
+    sessions: Recipient<MeasureSessions>,
+}
+
+/// What Meter is made of.
+pub struct Wiring {
+    pub app: AppId,
+    pub incarnation: Incarnation,
+    pub store: Addr<SnapshotStore>,
+    pub clock: Clock,
+    /// When batches come.
+    pub timing: Timing,
+    /// The actors whose queues each scrape measures, with the names that Prometheus shows for them.
+    pub queues: Vec<(&'static str, Recipient<AskDepths>)>,
+    /// The actor that keeps the sessions with executors.
+    pub sessions: Recipient<MeasureSessions>,
 }
 
 impl Meter {
-    /// Which has counted nothing yet.
-    pub fn new(
-        app: &AppId,
-        incarnation: Incarnation,
-        store: Addr<SnapshotStore>,
-        clock: Clock,
-        timing: Timing,
-    ) -> Self {
+    pub fn new(wiring: Wiring) -> Self {
+        let Wiring {
+            app,
+            incarnation,
+            store,
+            clock,
+            timing,
+            queues,
+            sessions,
+        } = wiring;
         Self {
-            families: Families::new(app, incarnation),
+            families: Families::new(&app, incarnation),
             store,
             clock,
             timing,
             seen: None,
-            queues: Vec::new(),
-            sessions: None,
+            queues,
+            sessions,
         }
     }
 
@@ -136,7 +150,7 @@ impl Handler<Scrape> for Meter {
     type Result = ResponseActFuture<Self, Result<String, fmt::Error>>;
 
     fn handle(&mut self, _: Scrape, _: &mut Self::Context) -> Self::Result {
-        let gathered = gather(&self.store, &self.queues, self.sessions.as_ref());
+        let gathered = gather(&self.store, &self.queues, &self.sessions);
         Box::pin(gathered.into_actor(self).map(|gathered, this, _| {
             let now = this.clock.now().tick;
             let (measures, queues, sessions) = gathered;
@@ -173,7 +187,7 @@ type AnsweredBy = (&'static str, Answered<Depths>);
 fn gather(
     store: &Addr<SnapshotStore>,
     queues: &[(&'static str, Recipient<AskDepths>)],
-    sessions: Option<&Recipient<MeasureSessions>>,
+    sessions: &Recipient<MeasureSessions>,
 ) -> impl Future<Output = (Answered<Measures>, Vec<AnsweredBy>, Option<SessionMeasures>)> + use<> {
     let measures = timed(store.send(MeasureNow));
     let queues = queues.iter().map(|(actor, asked)| {
@@ -181,13 +195,8 @@ fn gather(
         async move { (actor, answer.await) }
     });
     let queues = join_all(queues.collect::<Vec<_>>());
-    let sessions = sessions.map(|who| who.send(MeasureSessions));
-    let sessions = async move {
-        match sessions {
-            Some(sessions) => sessions.await.ok(),
-            None => None,
-        }
-    };
+    let sessions = sessions.send(MeasureSessions);
+    let sessions = async move { sessions.await.ok() };
     async move { futures::join!(measures, queues, sessions) }
 }
 
@@ -197,22 +206,6 @@ fn timed<T>(answer: impl Future<Output = T>) -> impl Future<Output = (T, Duratio
     async move {
         let answer = answer.await;
         (answer, asked.elapsed())
-    }
-}
-
-impl Handler<TellOfDepths> for Meter {
-    type Result = ();
-
-    fn handle(&mut self, tell: TellOfDepths, _: &mut Self::Context) {
-        self.queues.push((tell.actor, tell.asked));
-    }
-}
-
-impl Handler<TellOfSessions> for Meter {
-    type Result = ();
-
-    fn handle(&mut self, TellOfSessions(who): TellOfSessions, _: &mut Self::Context) {
-        self.sessions = Some(who);
     }
 }
 

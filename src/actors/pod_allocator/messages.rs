@@ -1,6 +1,7 @@
 //! What PodAllocator asks of others and is told.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use actix::Message;
 
@@ -24,6 +25,14 @@ pub struct Keep(pub BTreeMap<ProfileName, Kept>);
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "()")]
 pub struct KeepFailures(pub KeptFailures);
+
+/// The application has failed too often, and ends (spec L-30).
+#[derive(Debug, Clone, PartialEq, Eq, Message)]
+#[rtype(result = "()")]
+pub struct OverBudget {
+    /// Which failures, for people.
+    pub why: Arc<str>,
+}
 
 /// The driver cannot go on (spec A-24).
 #[derive(Debug, Clone, Message)]

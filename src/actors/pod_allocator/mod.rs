@@ -30,7 +30,6 @@ use actix::{
     Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Recipient, WrapFuture,
 };
 
-use crate::actors::commands::messages::Stop;
 use crate::actors::event_recorder::RecordEvent;
 use crate::actors::metrics::messages::{AskDepths, Depths};
 use crate::actors::profiles::messages::ProfileAdded;
@@ -49,7 +48,7 @@ use crate::planted::{self, Planted};
 
 use allocation::Allocation;
 use decision::{Action, Answer, Decision, Notice};
-use messages::{CannotStart, Keep, KeepFailures, Reserve, StopRequesting};
+use messages::{CannotStart, Keep, KeepFailures, OverBudget, Reserve, StopRequesting};
 use pause::Paused;
 use refusal::Kind;
 
@@ -67,7 +66,7 @@ pub struct PodAllocator {
     keep: Recipient<Keep>,
     keep_failures: Recipient<KeepFailures>,
     cannot_start: Recipient<CannotStart>,
-    stop: Recipient<Stop>,
+    stop: Recipient<OverBudget>,
     paused: Recipient<Paused>,
     event_recorder: Option<Recipient<RecordEvent>>,
     /// What was last said of that.
@@ -99,7 +98,7 @@ pub struct Wiring {
     /// Who hears that there is no way to go on.
     pub cannot_start: Recipient<CannotStart>,
     /// Who hears that the application has failed too often.
-    pub stop: Recipient<Stop>,
+    pub stop: Recipient<OverBudget>,
     /// Who shows which profiles are paused.
     pub paused: Recipient<Paused>,
     /// Who announces what lasts on the driver's pod, where it has one.
@@ -259,7 +258,7 @@ impl PodAllocator {
                 if let Some(failures) = self.allocation.keep_failures() {
                     self.keep_failures.do_send(KeepFailures(failures));
                 }
-                self.stop.do_send(Stop::OverBudget { why });
+                self.stop.do_send(OverBudget { why });
             }
             Notice::Fatal { kind, why } => {
                 self.stopped = true;

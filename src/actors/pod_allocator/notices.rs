@@ -84,7 +84,9 @@ fn hint(kind: Kind) -> &'static str {
     match kind {
         Kind::Quota => "raise the quota, or want fewer executors: it is tried again when one ends",
         Kind::Blocked => "mend the profile as the server says: it is tried again in 5 minutes",
-        Kind::Rights => "grant it, or run with an account that has it: see README, \"Rights\"",
+        Kind::Rights => {
+            "grant it, or run with an account that has it: see docs/kubernetes.md, \"Rights\""
+        }
         Kind::Credentials => "look at the kubeconfig's user, or at the pod's service account",
         Kind::Namespace => "create the namespace, or set cluster.namespace",
     }

@@ -109,18 +109,9 @@ fn running_surplus<'a>(
     surplus: u32,
     victims: &mut Victims,
 ) {
-    let mut running: Vec<(bool, bool, i32, Reverse<ExecutorId>)> = entries
+    let mut running: Vec<(Activity, i32, Reverse<ExecutorId>)> = entries
         .filter(|entry| entry.class() == Class::Running)
-        .map(|entry| {
-            let session = entry.session;
-            let busy = session.registered && !session.idle;
-            (
-                session.registered,
-                busy,
-                deletion_cost(entry),
-                Reverse(entry.id),
-            )
-        })
+        .map(|entry| (activity(entry), deletion_cost(entry), Reverse(entry.id)))
         .collect();
     running.sort_unstable();
     let chosen = running
@@ -128,6 +119,22 @@ fn running_surplus<'a>(
         .take(surplus as usize)
         .map(|(.., Reverse(id))| id);
     victims.ids.extend(chosen);
+}
+
+/// What an executor does, in the order in which executors are removed (spec A-41).
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Activity {
+    Unregistered,
+    Idle,
+    Busy,
+}
+
+fn activity(entry: &Entry) -> Activity {
+    match (entry.session.registered, entry.session.idle) {
+        (false, _) => Activity::Unregistered,
+        (true, true) => Activity::Idle,
+        (true, false) => Activity::Busy,
+    }
 }
 
 fn deletion_cost(entry: &Entry) -> i32 {

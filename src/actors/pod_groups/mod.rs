@@ -136,7 +136,7 @@ impl GroupKeeper {
             ),
             Err(failure) => {
                 let hint = match failure.kind {
-                    Kind::Rights => "grant it: see README, \"Rights\"",
+                    Kind::Rights => "grant it: see docs/kubernetes.md, \"Rights\"",
                     _ => "it is tried again",
                 };
                 self.failed(&failure.explained(), hint)

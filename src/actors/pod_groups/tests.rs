@@ -12,7 +12,7 @@ use crate::clock::Clock;
 use crate::kubernetes::{Clients, ProfileSpec};
 use crate::model::Epoch;
 use crate::model::news::News;
-use crate::testing::{Scenario, calls_to};
+use crate::testing::{Scenario, calls_to, store};
 
 /// A PodGroup that was created: its name, and how many members it takes at least.
 type Created = (Value, Value);
@@ -61,7 +61,7 @@ async fn the_pod_group_of_an_added_profile_is_created_at_once() {
     tokio::time::pause();
     let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);
     let ledger = Scenario::new(&[("default", 4)]).ledger;
-    let store = SnapshotStore::new(ledger, clock).start();
+    let store = store(ledger, clock);
     store.do_send(Tell(News::RecordSeen {
         uid: "record".into(),
         epoch: Epoch::default(),

@@ -6,10 +6,11 @@ use std::time::Duration;
 use actix::Recipient;
 use thiserror::Error;
 
-use crate::actors::snapshot_store::messages::{BeginList, ListArrived, ListVerdict};
+use crate::actors::snapshot_store::ledger::ListVerdict;
+use crate::actors::snapshot_store::messages::{BeginList, ListArrived};
 use crate::kubernetes::{Calls, Failure, Kind, ListQuery, NotStreamed};
 use crate::model::ResourceVersion;
-use crate::model::news::Listed;
+use crate::model::news::{ListKind, Listed};
 use crate::model::pod::Sighting;
 use crate::planted::{self, Planted};
 
@@ -30,15 +31,6 @@ pub struct Lister {
     pub page_size: u32,
     /// Whether the server is asked for streamed lists first (spec W-4).
     pub streams: bool,
-}
-
-/// How new a list has to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Freshness {
-    /// The newest there is.
-    Quorum,
-    /// From the server's cache, not older than the highest version seen (spec P-1).
-    Cached,
 }
 
 /// A list that the store has judged.
@@ -88,28 +80,16 @@ impl ListError {
 }
 
 impl Lister {
-    /// Makes one list and has the store judge it.
+    /// Makes one list in pages and has the store judge it.
     ///
-    /// A page token that has expired begins it again; a version that the server has not reached leads to a quorum
-    /// list (spec S-13). Either way the store is asked anew, for it may have learnt more meanwhile.
+    /// A list whose page token has expired is begun again; where the server has not reached the version that a cached
+    /// list asks for, the newest list is made (spec S-13). Either way the store is asked anew: it may have learnt more
+    /// meanwhile.
     ///
     /// # Errors
     /// Where it is not complete within `deadline`, or a page cannot be had.
-    pub async fn list(
-        &self,
-        freshness: Freshness,
-        deadline: Duration,
-    ) -> Result<TakenIn, ListError> {
-        self.in_pages(freshness, deadline, false).await
-    }
-
-    async fn in_pages(
-        &self,
-        freshness: Freshness,
-        deadline: Duration,
-        by_watch: bool,
-    ) -> Result<TakenIn, ListError> {
-        match tokio::time::timeout(deadline, self.list_at_leisure(freshness, by_watch)).await {
+    pub async fn list(&self, kind: ListKind, deadline: Duration) -> Result<TakenIn, ListError> {
+        match tokio::time::timeout(deadline, self.list_at_leisure(kind)).await {
             Ok(outcome) => outcome,
             Err(_) => Err(ListError::TooLong(deadline)),
         }
@@ -125,7 +105,7 @@ impl Lister {
         deadline: Duration,
     ) -> (Result<TakenIn, ListError>, Option<NotStreamed>) {
         if !self.streams {
-            return (self.in_pages(Freshness::Quorum, deadline, true).await, None);
+            return (self.list(ListKind::ForWatch, deadline).await, None);
         }
         let streamed = tokio::time::timeout(deadline, self.stream_at_leisure());
         match streamed.await {
@@ -134,10 +114,9 @@ impl Lister {
             Ok(Err(StreamError::NotStreamed(NotStreamed::Failed(failure)))) => {
                 (Err(failure.into()), None)
             }
-            Ok(Err(StreamError::NotStreamed(why))) => (
-                self.in_pages(Freshness::Quorum, deadline, true).await,
-                Some(why),
-            ),
+            Ok(Err(StreamError::NotStreamed(why))) => {
+                (self.list(ListKind::ForWatch, deadline).await, Some(why))
+            }
             Err(_) => (Err(ListError::TooLong(deadline)), None),
         }
     }
@@ -154,8 +133,7 @@ impl Lister {
         let list = Listed {
             ticket,
             version: version.clone(),
-            quorum: true,
-            by_watch: true,
+            kind: ListKind::ForWatch,
             items,
         };
         let verdict = self
@@ -169,31 +147,26 @@ impl Lister {
         })
     }
 
-    async fn list_at_leisure(
-        &self,
-        mut freshness: Freshness,
-        by_watch: bool,
-    ) -> Result<TakenIn, ListError> {
+    async fn list_at_leisure(&self, mut wanted: ListKind) -> Result<TakenIn, ListError> {
         let mut beginnings = 0;
         loop {
             beginnings += 1;
             let ticket = self.ask(&self.begin, BeginList).await?;
-            let at_least = match freshness {
-                // Where nothing was seen yet, any cache would do, however old.
-                Freshness::Cached if ticket.highest > ResourceVersion::ZERO => {
-                    Some(ticket.highest.clone())
+            let kind = match wanted {
+                // Where nothing was seen yet, a cached list could be of any age.
+                ListKind::PollCached if ticket.highest == ResourceVersion::ZERO => {
+                    ListKind::PollNewest
                 }
-                Freshness::Cached | Freshness::Quorum => None,
+                kind => kind,
             };
-            let quorum = at_least.is_none();
+            let at_least = (kind == ListKind::PollCached).then(|| ticket.highest.clone());
             match self.gather(at_least).await {
                 Ok((version, items)) => {
                     let pods = items.len();
                     let list = Listed {
                         ticket,
                         version: version.clone(),
-                        quorum,
-                        by_watch,
+                        kind,
                         items,
                     };
                     let verdict = self.ask(&self.arrived, ListArrived(list)).await?;
@@ -203,8 +176,10 @@ impl Lister {
                         verdict,
                     });
                 }
-                Err(failure) if failure.kind == Kind::TooLargeVersion && !quorum => {
-                    freshness = Freshness::Quorum;
+                Err(failure)
+                    if failure.kind == Kind::TooLargeVersion && kind == ListKind::PollCached =>
+                {
+                    wanted = ListKind::PollNewest;
                 }
                 Err(failure) if failure.kind == Kind::Expired && beginnings < MAX_BEGINNINGS => {}
                 Err(failure) => return Err(failure.into()),

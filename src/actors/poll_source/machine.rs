@@ -10,7 +10,7 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 
 use super::Pace;
-use crate::kubernetes::backoff::{Backoff, LONGEST};
+use crate::kubernetes::backoff::{LONGEST, WATCH};
 use crate::model::Tick;
 
 /// Lists that are asked for ([`Event::PollNow`]) begin at least this far apart, whoever asks how often.
@@ -103,7 +103,8 @@ pub(super) struct Machine {
     phase: Phase,
     pace: Pace,
     rng: StdRng,
-    backoff: Backoff,
+    /// Failures in a row.
+    failures: u32,
     last_serial: Serial,
     /// When the last list was begun.
     begun: Option<Tick>,
@@ -117,7 +118,7 @@ impl Machine {
             phase: Phase::Idle,
             pace,
             rng,
-            backoff: Backoff::default(),
+            failures: 0,
             last_serial: Serial::default(),
             begun: None,
             listed: false,
@@ -229,7 +230,10 @@ impl Machine {
         let mut wait = interval;
         if self.pace.makes_first_list && !self.listed {
             // Nothing can be decided before the first list, so it does not wait for an interval.
-            wait = self.backoff.next_wait(&mut self.rng).min(interval);
+            self.failures = self.failures.saturating_add(1);
+            wait = WATCH
+                .jittered(self.failures, self.rng.random())
+                .min(interval);
         }
         wait = wait.max(why.retry_after.unwrap_or_default().min(LONGEST));
         out.push(Effect::Report(Report::Trouble {

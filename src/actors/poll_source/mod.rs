@@ -12,10 +12,11 @@ use rand::rngs::StdRng;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use self::lister::{Freshness, ListError, Lister, TakenIn};
+use self::lister::{ListError, Lister, TakenIn};
 use self::machine::{Effect, Event, Machine, Polled, Report, Serial, Setback};
 use self::messages::{PollNow, Stop};
 use crate::model::Tick;
+use crate::model::news::ListKind;
 
 pub mod lister;
 mod machine;
@@ -106,9 +107,9 @@ impl PollSource {
         let lister = self.lister.clone();
         let deadline = self.deadline;
         let freshness = if quorum {
-            Freshness::Quorum
+            ListKind::PollNewest
         } else {
-            Freshness::Cached
+            ListKind::PollCached
         };
         let list = async move { lister.list(freshness, deadline).await };
         let list = list.into_actor(self).map(move |outcome, act, ctx| {
@@ -122,7 +123,7 @@ impl PollSource {
 
 fn polled(list: TakenIn) -> Polled {
     Polled {
-        accepted: list.verdict.accepted,
+        accepted: list.verdict.is_taken_in(),
         pods: list.pods,
     }
 }

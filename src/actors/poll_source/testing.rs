@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::lister::Lister;
-use crate::actors::snapshot_store::messages::{BeginList, ListArrived, ListVerdict, Tell};
+use crate::actors::snapshot_store::ledger::{ListOutcome, ListVerdict};
+use crate::actors::snapshot_store::messages::{BeginList, ListArrived, Tell};
 use crate::kubernetes::{Calls, Clients, PodBody};
 use crate::model::clock::Tick;
 use crate::model::news::{ListTicket, Listed, News};
@@ -90,8 +91,10 @@ impl Handler<ListArrived> for Recorder {
         self.hear(Heard::List(list));
         MessageResult(ListVerdict {
             epoch: self.epoch,
-            accepted,
-            full: true,
+            outcome: match accepted {
+                true => ListOutcome::Full,
+                false => ListOutcome::Outdated,
+            },
         })
     }
 }

@@ -115,10 +115,16 @@ async fn a_server_that_has_not_reached_the_version_is_asked_for_the_newest_at_on
     let mut lists = Vec::new();
     while let Ok(heard) = rig.hears.try_recv() {
         if let Heard::List(list) = heard {
-            lists.push((list.version, list.quorum));
+            lists.push((list.version, list.kind));
         }
     }
-    assert_eq!(lists, [(10.into(), true), (3.into(), true)]);
+    assert_eq!(
+        lists,
+        [
+            (10.into(), ListKind::PollNewest),
+            (3.into(), ListKind::PollNewest)
+        ]
+    );
 }
 
 // spec: P-1
@@ -209,7 +215,7 @@ async fn all_pages_of_a_cluster_make_one_list_as_of_the_first_page() {
                 break list;
             }
         };
-        assert_eq!(list.quorum, round == 0);
+        assert_eq!(list.kind.is_newest(), round == 0);
         let listed: Vec<_> = list.items.iter().filter_map(|pod| pod.version()).collect();
         assert_eq!(listed.len(), 5 + round);
         assert_eq!(listed.last(), Some(&&list.version));

@@ -98,20 +98,54 @@ pub struct Keeping {
     place: RecordPlace,
     map: Option<(PodUid, ResourceVersion)>,
     epoch: Epoch,
-    /// It must be read before anything else is done.
-    check: bool,
-    busy: bool,
-    /// When gathered changes are written.
-    due: Option<Tick>,
-    urgent: bool,
-    deleting: bool,
-    /// This driver is over: what the record says is another one's business.
-    over: bool,
+    /// The record must be read before anything else is done.
+    must_read: bool,
+    write: Write,
+    goal: Goal,
     failures: u32,
     troubled: bool,
     not_before: Tick,
-    /// What is under way: the record as it was sent, and the history in which that was.
+    /// The call that is under way: the record as it was when the call was sent, and the epoch then.
     sent: Option<(Record, Epoch)>,
+}
+
+/// When changes are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Write {
+    /// There are none.
+    Nothing,
+    /// Together with other changes, at this time.
+    At(Tick),
+    /// At once: an actor waits for it.
+    Now,
+}
+
+impl Write {
+    /// At this time, unless it is to be written already.
+    fn at(&mut self, due: Tick) {
+        if *self == Self::Nothing {
+            *self = Self::At(due);
+        }
+    }
+
+    fn is_due(self, now: Tick) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::At(due) => now >= due,
+            Self::Now => true,
+        }
+    }
+}
+
+/// What is done about the record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Goal {
+    /// It is kept as wanted.
+    Keep,
+    /// It is deleted, and not written any more.
+    Delete,
+    /// Nothing: this driver is over, and the record is another driver's.
+    Leave,
 }
 
 impl Keeping {
@@ -123,12 +157,9 @@ impl Keeping {
             place,
             map: Some((uid, version)),
             epoch: Epoch::default(),
-            check: false,
-            busy: false,
-            due: None,
-            urgent: false,
-            deleting: false,
-            over: false,
+            must_read: false,
+            write: Write::Nothing,
+            goal: Goal::Keep,
             failures: 0,
             troubled: false,
             not_before: Tick::default(),
@@ -155,18 +186,18 @@ impl Keeping {
     pub fn change(&mut self, change: impl FnOnce(&mut Record), now: Tick) {
         change(&mut self.wanted);
         if self.written.as_ref() != Some(&self.wanted) {
-            self.due.get_or_insert(now + DEBOUNCE);
+            self.write.at(now + DEBOUNCE);
         }
     }
 
     /// Something changed that becomes part of the record when it is written.
     pub fn gather(&mut self, now: Tick) {
-        self.due.get_or_insert(now + DEBOUNCE);
+        self.write.at(now + DEBOUNCE);
     }
 
     /// Whether what was gathered is to be written now.
     pub fn wants_intervals(&self, now: Tick) -> bool {
-        self.urgent || self.due.is_some_and(|due| now >= due)
+        self.write.is_due(now)
     }
 
     /// What was gathered: ids that have ended, ids that are bound and have not, and how many were made in all.
@@ -178,35 +209,37 @@ impl Keeping {
 
     /// Whether the record is written as it should be.
     pub fn is_written(&self) -> bool {
-        !self.busy && !self.check && self.written.as_ref() == Some(&self.wanted)
+        self.sent.is_none() && !self.must_read && self.written.as_ref() == Some(&self.wanted)
     }
 
     /// Whether the record is known, and no call about it is under way or needed to know it.
     pub fn is_settled(&self) -> bool {
-        !self.busy && !self.check && self.map.is_some()
+        self.sent.is_none() && !self.must_read && self.map.is_some()
     }
 
     /// Changes the record; somebody waits for it to be written.
     pub fn change_now(&mut self, change: impl FnOnce(&mut Record)) {
         change(&mut self.wanted);
-        self.urgent = true;
+        self.write = Write::Now;
         self.settle();
     }
 
     /// The server's history has begun anew: only a record seen in the new one counts (spec K-2).
     pub fn begin_epoch(&mut self, epoch: Epoch) {
         self.epoch = epoch;
-        self.check = true;
+        self.must_read = true;
     }
 
     /// The record is to be read again: the watch on it ended, or showed something that must be understood.
     pub fn check(&mut self) {
-        self.check = true;
+        self.must_read = true;
     }
 
     /// The record is to be deleted, and not written any more.
     pub fn delete(&mut self) {
-        self.deleting = true;
+        if self.goal == Goal::Keep {
+            self.goal = Goal::Delete;
+        }
     }
 
     /// The watch shows the record.
@@ -217,34 +250,34 @@ impl Keeping {
         let known = self.map.as_ref().is_some_and(|(uid, _)| *uid == map.uid);
         let newer = self.version().is_none_or(|version| map.version > *version);
         if let Some(over) = self.over(map) {
-            self.over = true;
+            self.goal = Goal::Leave;
             return vec![Effect::Over(over)];
         }
-        if !known || (newer && !self.busy) {
-            self.check = true;
+        if !known || (newer && self.sent.is_none()) {
+            self.must_read = true;
         }
         Vec::new()
     }
 
     /// The watch shows that the record was deleted.
     pub fn seen_deleted(&mut self, uid: &PodUid) -> Vec<Effect> {
-        if self.deleting || self.uid() != Some(uid) {
+        if self.goal == Goal::Delete || self.uid() != Some(uid) {
             return Vec::new();
         }
-        self.check = true;
+        self.must_read = true;
         vec![Effect::Lost]
     }
 
     /// The next call, if one is to be made now.
     pub fn next(&mut self, now: Tick) -> Option<Op> {
-        if self.busy || self.over || now < self.not_before {
+        if self.sent.is_some() || self.goal == Goal::Leave || now < self.not_before {
             return None;
         }
-        let op = if self.deleting && self.map.is_none() {
+        let op = if self.goal == Goal::Delete && self.map.is_none() {
             return None;
-        } else if self.check {
+        } else if self.must_read {
             Op::Get
-        } else if self.deleting {
+        } else if self.goal == Goal::Delete {
             let (uid, version) = self.map.clone()?;
             Op::Delete(uid, version)
         } else if self.map.is_none() {
@@ -256,42 +289,43 @@ impl Keeping {
             return None;
         };
         self.sent = Some((self.wanted.clone(), self.epoch));
-        self.busy = true;
         Some(op)
     }
 
     /// When the next call is to be made, if time alone stands in the way.
     pub fn next_at(&self) -> Option<Tick> {
-        if self.busy || self.over {
+        if self.sent.is_some() || self.goal == Goal::Leave {
             return None;
         }
-        let pending = self.deleting || self.check || self.map.is_none() || self.urgent;
-        match (pending, self.due) {
-            (true, _) => Some(self.not_before),
-            (false, due) => due.map(|due| due.max(self.not_before)),
+        if self.goal == Goal::Delete || self.must_read || self.map.is_none() {
+            return Some(self.not_before);
+        }
+        match self.write {
+            Write::Nothing => None,
+            Write::At(due) => Some(due.max(self.not_before)),
+            Write::Now => Some(self.not_before),
         }
     }
 
     /// A call was answered.
     pub fn answered(&mut self, answer: Answer, now: Tick) -> Vec<Effect> {
-        self.busy = false;
         let (sent, asked_in) = self.sent.take().unzip();
-        if asked_in != Some(self.epoch) && !self.deleting {
+        if asked_in != Some(self.epoch) && self.goal != Goal::Delete {
             // The server whose answer this is may be the one from before the restore.
-            self.check = true;
+            self.must_read = true;
             return Vec::new();
         }
         let recovered = self.troubled.then_some(Effect::Recovered);
         let mut effects = match answer {
             Answer::Failed(failure) => return self.failed(&failure, now),
             Answer::Got(Some(map)) => self.got(&map, now),
-            Answer::Got(None) if self.deleting => self.deleted(),
+            Answer::Got(None) if self.goal == Goal::Delete => self.deleted(),
             Answer::Got(None) if planted::is(Planted::RecordNotRemade) => {
-                self.check = false;
+                self.must_read = false;
                 vec![Effect::Lost]
             }
             Answer::Got(None) => {
-                self.check = false;
+                self.must_read = false;
                 (self.map, self.written) = (None, None);
                 vec![Effect::Lost]
             }
@@ -311,7 +345,7 @@ impl Keeping {
     /// Whether this is the record of those who come after: the one that is to be deleted is gone, whatever was heard
     /// of that, and theirs is not to be touched.
     fn is_deleted_by(&self, map: &ConfigMap) -> bool {
-        self.deleting && self.uid() != Some(&map.uid)
+        self.goal == Goal::Delete && self.uid() != Some(&map.uid)
     }
 
     fn deleted(&mut self) -> Vec<Effect> {
@@ -321,16 +355,16 @@ impl Keeping {
 
     fn is_due(&self, now: Tick) -> bool {
         let differs = self.written.as_ref() != Some(&self.wanted);
-        differs && (self.urgent || self.written.is_none() || self.due.is_some_and(|due| now >= due))
+        differs && (self.written.is_none() || self.write.is_due(now))
     }
 
     fn got(&mut self, map: &ConfigMap, now: Tick) -> Vec<Effect> {
-        self.check = false;
+        self.must_read = false;
         if self.is_deleted_by(map) {
             return self.deleted();
         }
         if let Some(over) = self.over(map) {
-            self.over = true;
+            self.goal = Goal::Leave;
             return vec![Effect::Over(over)];
         }
         self.map = Some((map.uid.clone(), map.version.clone()));
@@ -341,7 +375,7 @@ impl Keeping {
             return Vec::new();
         }
         if self.written.as_ref() != Some(&self.wanted) {
-            self.due.get_or_insert(now);
+            self.write.at(now);
         }
         self.settle();
         self.confirm()
@@ -350,7 +384,7 @@ impl Keeping {
     /// Nothing is gathered any more where all is written.
     fn settle(&mut self) {
         if self.written.as_ref() == Some(&self.wanted) {
-            (self.due, self.urgent) = (None, false);
+            self.write = Write::Nothing;
         }
     }
 
@@ -409,7 +443,7 @@ impl Keeping {
 
     fn failed(&mut self, failure: &Failure, now: Tick) -> Vec<Effect> {
         // What became of a write is found out by reading.
-        self.check = true;
+        self.must_read = true;
         let contended = matches!(
             failure.kind,
             Kind::Conflict | Kind::AlreadyExists | Kind::NotFound

@@ -41,16 +41,16 @@ pub struct Adoption {
 impl Owners {
     /// An executor was seen, or has left; while there is no record, whose it is to be is not known.
     pub fn see(&mut self, id: ExecutorId, entry: Option<&Entry>, record: Option<&PodUid>) {
-        let owner = entry.and_then(owner_if_needed);
-        match (owner, record) {
-            (None, _) => {
+        let ownership = entry.map_or(Ownership::NotNeeded, ownership);
+        match (ownership, record) {
+            (Ownership::NotNeeded, _) => {
                 self.orphans.remove(&id);
             }
-            (Some(_), None) => {}
-            (Some(owner), Some(record)) if owner == Some(record) => {
+            (Ownership::Missing | Ownership::Record(_), None) => {}
+            (Ownership::Record(owner), Some(record)) if owner == record => {
                 self.orphans.remove(&id);
             }
-            (Some(_), Some(_)) => {
+            (Ownership::Missing | Ownership::Record(_), Some(_)) => {
                 self.orphans.entry(id).or_default();
             }
         }
@@ -99,14 +99,26 @@ impl Owners {
     }
 }
 
-/// Which record owns an executor's pod, if any; nothing for one that needs no owner any more, or has no pod yet.
-fn owner_if_needed(entry: &Entry) -> Option<Option<&PodUid>> {
+/// Whether a record owns an executor's pod.
+enum Ownership<'a> {
+    /// The pod does not run any longer, or there is none yet.
+    NotNeeded,
+    Missing,
+    /// The record of this uid owns it.
+    Record(&'a PodUid),
+}
+
+fn ownership(entry: &Entry) -> Ownership<'_> {
     let State::Bound(bound) = &entry.state else {
-        return None;
+        return Ownership::NotNeeded;
     };
     let over = bound.pod.state().is_finished() || bound.pod.state() == PodState::Terminating;
     let needs_one = !over && bound.absent.is_none() && !planted::is(Planted::LivingNotGiven);
-    needs_one.then_some(bound.pod.owner.as_ref())
+    match (needs_one, &bound.pod.owner) {
+        (false, _) => Ownership::NotNeeded,
+        (true, None) => Ownership::Missing,
+        (true, Some(record)) => Ownership::Record(record),
+    }
 }
 
 #[cfg(test)]

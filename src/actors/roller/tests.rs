@@ -3,7 +3,7 @@ use super::*;
 use crate::actors::commands::messages::SetTargets;
 use crate::actors::snapshot_store::messages::LookNow;
 use crate::model::news::Outcome;
-use crate::testing::{Backend, Scenario, TIMING, backend};
+use crate::testing::{Backend, Scenario, TIMING, backend, store};
 
 /// A driver's backend over a store with two executors, which run; one is replaced each minute.
 fn world() -> (Addr<SnapshotStore>, Backend) {
@@ -16,7 +16,7 @@ fn world() -> (Addr<SnapshotStore>, Backend) {
         scenario.runs(n);
     }
     let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);
-    let store = SnapshotStore::new(scenario.ledger, clock).start();
+    let store = store(scenario.ledger, clock);
     let backend = backend(&store, clock, &[("default", 2)], None);
     Roller::new(Wiring {
         settings: Settings {

@@ -14,9 +14,8 @@ use std::sync::Arc;
 use actix::{Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Recipient, WrapFuture};
 use serde_json::json;
 
-use crate::actors::commands::messages::Stop;
 use crate::actors::metrics::messages::{AskDepths, Depths};
-use crate::actors::pod_allocator::messages::{KeepFailures, Reserve, StopRequesting};
+use crate::actors::pod_allocator::messages::{KeepFailures, OverBudget, Reserve, StopRequesting};
 use crate::actors::profiles::messages::ProfileAdded;
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::delivery::Timing;
@@ -49,7 +48,7 @@ pub struct SetScaler {
     store: Addr<SnapshotStore>,
     reserve: Recipient<Reserve>,
     keep_failures: Recipient<KeepFailures>,
-    stop: Recipient<Stop>,
+    stop: Recipient<OverBudget>,
     epoch: Epoch,
     stopped: bool,
 }
@@ -73,7 +72,7 @@ pub struct Wiring {
     /// Who keeps failures.
     pub keep_failures: Recipient<KeepFailures>,
     /// Who hears that the application has failed too often.
-    pub stop: Recipient<Stop>,
+    pub stop: Recipient<OverBudget>,
 }
 
 /// What a call about a set came to.
@@ -112,18 +111,7 @@ impl SetScaler {
         let calls = self.calls.clone();
         let kind = self.sets.kind();
         match action {
-            Action::Look => {
-                let look = async move { calls.list_sets(kind).await };
-                ctx.spawn(look.into_actor(self).map(|sets, this, _| {
-                    let now = this.clock.now().tick;
-                    if let Err(failure) = &sets {
-                        let error = &*failure.message;
-                        tracing::debug!(error, "the sets could not be looked at");
-                    }
-                    this.scaling.looked(sets.ok(), now);
-                    this.ask();
-                }));
-            }
+            Action::Look => self.look(ctx),
             Action::Create(profile, replicas) => {
                 let set = record.and_then(|record| self.sets.set(&profile, replicas, record));
                 let name = format!("{}-{profile}", self.sets.prefix());
@@ -181,18 +169,7 @@ impl SetScaler {
                 }));
             }
             Action::Unused(ids) => self.store.do_send(Tell(News::Unused { ids })),
-            Action::Cheapen { id, uid, name } => {
-                let patch = json!({"metadata": {
-                    "uid": uid.as_str(),
-                    "annotations": {POD_DELETION_COST: CHEAPEST},
-                }});
-                let call = async move { calls.patch_pod(&name, &patch).await };
-                ctx.spawn(call.into_actor(self).map(move |pod, this, _| {
-                    this.heard(pod.ok().flatten());
-                    this.scaling.cheapened(id);
-                    this.ask();
-                }));
-            }
+            Action::Cheapen { id, uid, name } => self.cheapen(id, &uid, name, ctx),
             Action::Retire(ids, why, how) => self.retire(ids, why, how),
             Action::Reserve(up_to) => {
                 let reserved = self.reserve.send(Reserve(up_to)).into_actor(self);
@@ -210,6 +187,34 @@ impl SetScaler {
         }
     }
 
+    fn look(&self, ctx: &mut Context<Self>) {
+        let (calls, kind) = (self.calls.clone(), self.sets.kind());
+        let look = async move { calls.list_sets(kind).await };
+        ctx.spawn(look.into_actor(self).map(|sets, this, _| {
+            let now = this.clock.now().tick;
+            if let Err(failure) = &sets {
+                let error = &*failure.message;
+                tracing::debug!(error, "the sets could not be looked at");
+            }
+            this.scaling.looked(sets.ok(), now);
+            this.ask();
+        }));
+    }
+
+    fn cheapen(&self, id: ExecutorId, uid: &PodUid, name: Arc<str>, ctx: &mut Context<Self>) {
+        let calls = self.calls.clone();
+        let patch = json!({"metadata": {
+            "uid": uid.as_str(),
+            "annotations": {POD_DELETION_COST: CHEAPEST},
+        }});
+        let call = async move { calls.patch_pod(&name, &patch).await };
+        ctx.spawn(call.into_actor(self).map(move |pod, this, _| {
+            this.heard(pod.ok().flatten());
+            this.scaling.cheapened(id);
+            this.ask();
+        }));
+    }
+
     fn retire(&self, ids: Vec<ExecutorId>, why: Why, how: How) {
         self.store.do_send(Tell(News::Retire {
             ids,
@@ -225,7 +230,7 @@ impl SetScaler {
         if let Some(failures) = self.scaling.keep_failures() {
             self.keep_failures.do_send(KeepFailures(failures));
         }
-        self.stop.do_send(Stop::OverBudget { why });
+        self.stop.do_send(OverBudget { why });
     }
 
     /// Makes a call about a set. One at a time is under way for each.

@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::model::executor::Session;
 use crate::model::ids::AppId;
 use crate::model::news::{ListTicket, Listed, News};
 use crate::model::snapshot::{Changes, Target};
@@ -27,7 +28,7 @@ use crate::planted::{self, Planted};
 
 pub use self::drift::Contradiction;
 use self::drift::Drift;
-pub use self::outcome::{Applied, ListOutcome, Note};
+pub use self::outcome::{Applied, ListOutcome, ListVerdict, Note};
 use super::table::{self, At, EntryNews};
 
 /// Ids seen above this are not believed when the first free id is chosen: no application comes that far, and a
@@ -72,8 +73,7 @@ pub struct Ledger {
     identity: Identity,
     inheritance: Inheritance,
     current: Snapshot,
-    /// Up to which id all are to be closed that no pod has, until that is done (spec O-31).
-    unsettled: Option<Option<ExecutorId>>,
+    settlement: Settlement,
     /// Counts the news, so that a list can be told what came before it was asked for.
     count: u64,
     highest: ResourceVersion,
@@ -85,6 +85,15 @@ pub struct Ledger {
     unrecognised: BTreeSet<PodUid>,
     /// What polls say and the watch has not shown (spec P-4).
     drift: Drift,
+}
+
+/// Whether the ids that earlier incarnations may have used and that no pod has are closed (spec O-31).
+#[derive(Debug, Clone, Copy)]
+enum Settlement {
+    /// Nothing is to be closed: not before adoption, and not after it is done.
+    Done,
+    /// All ids up to the last one that may have been used are to be closed; `None` where none was.
+    Pending { last_used: Option<ExecutorId> },
 }
 
 /// What changes while one piece of news is taken in.
@@ -134,7 +143,7 @@ impl Ledger {
                 record: Some(record),
                 ..Snapshot::default()
             },
-            unsettled: None,
+            settlement: Settlement::Done,
             count: 0,
             highest: ResourceVersion::ZERO,
             tombstones: BTreeMap::new(),
@@ -176,11 +185,11 @@ impl Ledger {
     }
 
     /// Takes a list in (spec S-11 to S-13).
-    pub fn list(&mut self, listed: Listed, now: Now) -> (ListOutcome, Applied) {
+    pub fn list(&mut self, listed: Listed, now: Now) -> (ListVerdict, Applied) {
         let mut draft = Draft::default();
-        let outcome = self.listed(listed, now, &mut draft);
+        let verdict = self.listed(listed, now, &mut draft);
         self.settle(now, &mut draft);
-        (outcome, self.finish(draft))
+        (verdict, self.finish(draft))
     }
 
     /// Takes one piece of news in.
@@ -251,7 +260,12 @@ impl Ledger {
                 registered,
                 idle,
             } => {
-                self.step(id, &EntryNews::Session(registered, idle), now, &mut draft);
+                self.step(
+                    id,
+                    &EntryNews::Session(Session { registered, idle }),
+                    now,
+                    &mut draft,
+                );
                 draft.session = true;
             }
         }

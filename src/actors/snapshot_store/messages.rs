@@ -10,6 +10,7 @@ use crate::model::news::{Aim, ListTicket, Listed, News};
 use crate::model::{Batch, Epoch, ExecutorId, ProfileName, Snapshot, Tick};
 
 use super::delivery::Timing;
+use super::ledger::ListVerdict;
 
 /// News for the ledger.
 #[derive(Debug, Clone, Message)]
@@ -56,17 +57,6 @@ pub struct BeginList;
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "ListVerdict")]
 pub struct ListArrived(pub Listed);
-
-/// What became of a list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ListVerdict {
-    /// The history now current: what is watched from this list belongs to it.
-    pub epoch: Epoch,
-    /// Whether it was taken in; where not, it was asked for in an older epoch, and another is needed.
-    pub accepted: bool,
-    /// Whether it was full (spec S-11).
-    pub full: bool,
-}
 
 /// Who subscribes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -121,6 +111,14 @@ pub struct Decided(pub Subscriber);
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "()")]
 pub struct AskRound(pub Subscriber);
+
+/// A list revealed that the API server's history begins anew: so does the watch, with a new list (spec S-13).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
+#[rtype(result = "()")]
+pub struct ListAnew {
+    /// The new history.
+    pub epoch: Epoch,
+}
 
 /// A subscriber has decided on a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]

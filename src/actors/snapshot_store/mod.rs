@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 
 use actix::{Actor, AsyncContext, Context, Handler, Message, Recipient};
 
-use crate::actors::watch_source::messages::ListAnew;
 use crate::clock::Clock;
 use crate::model::ProfileName;
 use crate::model::Tick;
@@ -23,7 +22,7 @@ use delivery::Delivery;
 use journal::Journal;
 use ledger::{Applied, Ledger};
 use messages::{
-    AskFor, AskRound, BeginList, Decided, ListArrived, ListVerdict, Look, LookNow, MeasureNow,
+    AskFor, AskRound, BeginList, Decided, ListAnew, ListArrived, Look, LookNow, MeasureNow,
     Measures, Retire, Retired, Round, RoundMade, Subscribe, Subscriber, Tell,
 };
 
@@ -56,26 +55,33 @@ struct Due {
     armed_for: Tick,
 }
 
-/// Who begins a new list when a poll's list has revealed a new epoch (spec S-13).
-#[derive(Message)]
-#[rtype(result = "()")]
-pub struct TellOfEpochs(pub Recipient<ListAnew>);
-
-/// Who counts rounds.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub struct TellOfRounds(pub Recipient<RoundMade>);
+/// What SnapshotStore is made of.
+pub struct Wiring {
+    pub ledger: Ledger,
+    pub clock: Clock,
+    /// The watch, which begins a new list when a poll's list has revealed a new epoch (spec S-13); `None` where there
+    /// is no watch.
+    pub watch: Option<Recipient<ListAnew>>,
+    /// The actor that counts the subscribers' rounds; `None` where nobody does.
+    pub meter: Option<Recipient<RoundMade>>,
+}
 
 impl SnapshotStore {
-    /// A store of this ledger, without subscribers.
-    pub fn new(ledger: Ledger, clock: Clock) -> Self {
+    /// Without subscribers.
+    pub fn new(wiring: Wiring) -> Self {
+        let Wiring {
+            ledger,
+            clock,
+            watch,
+            meter,
+        } = wiring;
         Self {
             ledger,
             clock,
             journal: Journal::default(),
             subscribers: BTreeMap::new(),
-            watch: None,
-            meter: None,
+            watch,
+            meter,
             changed: None,
             bookmark: None,
         }
@@ -195,21 +201,17 @@ impl Handler<ListArrived> for SnapshotStore {
         ListArrived(listed): ListArrived,
         ctx: &mut Self::Context,
     ) -> Self::Result {
-        let (outcome, applied) = self.ledger.list(listed, self.clock.now());
+        let (verdict, applied) = self.ledger.list(listed, self.clock.now());
         self.publish(applied, ctx);
-        if outcome.new_epoch
+        if verdict.begins_epoch()
             && let Some(watch) = &self.watch
         {
             // Epochs are rare, and a second one only says the same with a higher number.
             watch.do_send(ListAnew {
-                epoch: outcome.epoch,
+                epoch: verdict.epoch,
             });
         }
-        actix::MessageResult(ListVerdict {
-            epoch: outcome.epoch,
-            accepted: outcome.accepted,
-            full: outcome.full,
-        })
+        actix::MessageResult(verdict)
     }
 }
 
@@ -303,22 +305,6 @@ impl Handler<MeasureNow> for SnapshotStore {
             changed: self.changed,
             bookmark: self.bookmark,
         }
-    }
-}
-
-impl Handler<TellOfEpochs> for SnapshotStore {
-    type Result = ();
-
-    fn handle(&mut self, TellOfEpochs(watch): TellOfEpochs, _: &mut Self::Context) {
-        self.watch = Some(watch);
-    }
-}
-
-impl Handler<TellOfRounds> for SnapshotStore {
-    type Result = ();
-
-    fn handle(&mut self, TellOfRounds(meter): TellOfRounds, _: &mut Self::Context) {
-        self.meter = Some(meter);
     }
 }
 

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::clock::Tick;
-use crate::model::executor::{Absence, Bound, Doubt, Gone, How, HowGone, Leaving, Request, Why};
+use crate::model::executor::{
+    Absence, Bound, Doubt, Gone, How, HowGone, Leaving, Request, Session, Why,
+};
 use crate::model::{Entry, Epoch, ExecutorId, LossReason, Pod, PodState, ResourceVersion, State};
 use crate::planted::{self, Planted};
 
@@ -47,8 +49,8 @@ pub enum EntryNews<'a> {
     Reported(&'a Arc<LossReason>),
     /// It was chosen to go.
     Leave(&'a Why, How),
-    /// Its session's facts: registered, idle.
-    Session(bool, bool),
+    /// Its session's facts.
+    Session(Session),
 }
 
 /// How much the sight of a pod proves.
@@ -79,7 +81,7 @@ pub struct At {
 pub fn next(entry: &Entry, news: &EntryNews<'_>, at: &At) -> Option<Entry> {
     match news {
         EntryNews::Leave(why, how) => return mark(entry, why, *how, at),
-        EntryNews::Session(registered, idle) => return session(entry, *registered, *idle),
+        EntryNews::Session(session) => return with_session(entry, *session),
         EntryNews::Reported(reason) => return reported(entry, reason),
         _ => {}
     }
@@ -268,9 +270,9 @@ fn reported(entry: &Entry, reason: &Arc<LossReason>) -> Option<Entry> {
     })
 }
 
-fn session(entry: &Entry, registered: bool, idle: bool) -> Option<Entry> {
-    let mut changed = entry.clone();
-    changed.session.registered = registered;
-    changed.session.idle = idle;
-    (changed.session != entry.session).then_some(changed)
+fn with_session(entry: &Entry, session: Session) -> Option<Entry> {
+    (session != entry.session).then(|| Entry {
+        session,
+        ..entry.clone()
+    })
 }

@@ -21,7 +21,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::model::executor::{Class, Gone, How, HowGone, Why};
-use crate::model::news::{Found, ListTicket, Listed, News, Outcome};
+use crate::model::news::{Found, ListKind, ListTicket, Listed, News, Outcome};
 use crate::model::pod::{Claim, Deletion, Phase, Sighting, Unreadable, tests::pending};
 use crate::model::snapshot::Counts;
 use crate::model::{
@@ -29,7 +29,7 @@ use crate::model::{
     ProfileName, Snapshot, State, Tick,
 };
 
-use super::ledger::{Applied, Identity, Inheritance, Ledger, ListOutcome, Note};
+use super::ledger::{Applied, Identity, Inheritance, Ledger, ListVerdict, Note};
 
 const PREFIX: &str = "a";
 /// The incarnation under test; there was one before.
@@ -169,16 +169,15 @@ impl Store {
         &mut self,
         ticket: ListTicket,
         version: u64,
-        quorum: bool,
+        kind: ListKind,
         items: Vec<Sighting>,
-    ) -> (ListOutcome, Applied) {
+    ) -> (ListVerdict, Applied) {
         self.second += 1;
         let now = self.now();
         let listed = Listed {
             ticket,
             version: version.into(),
-            quorum,
-            by_watch: false,
+            kind,
             items,
         };
         let known: BTreeSet<_> = self.ledger.current().entries.keys().collect();
@@ -189,16 +188,18 @@ impl Store {
         result
     }
 
-    fn list(&mut self, version: u64, pods: Vec<Pod>) -> ListOutcome {
+    fn list(&mut self, version: u64, pods: Vec<Pod>) -> ListVerdict {
         let ticket = self.begin_list();
         let items = pods.into_iter().map(read).collect();
-        self.list_arrives(ticket, version, false, items).0
+        self.list_arrives(ticket, version, ListKind::PollCached, items)
+            .0
     }
 
-    fn quorum_list(&mut self, version: u64, pods: Vec<Pod>) -> ListOutcome {
+    fn quorum_list(&mut self, version: u64, pods: Vec<Pod>) -> ListVerdict {
         let ticket = self.begin_list();
         let items = pods.into_iter().map(read).collect();
-        self.list_arrives(ticket, version, true, items).0
+        self.list_arrives(ticket, version, ListKind::PollNewest, items)
+            .0
     }
 
     /// Every subscriber has decided on all there is.

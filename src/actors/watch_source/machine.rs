@@ -9,7 +9,7 @@ use std::time::Duration;
 use rand::RngExt;
 use rand::rngs::StdRng;
 
-use crate::kubernetes::backoff::{Backoff, LONGEST};
+use crate::kubernetes::backoff::{LONGEST, WATCH};
 use crate::model::news::News;
 use crate::model::{Epoch, ResourceVersion, Tick};
 use crate::planted::{self, Planted};
@@ -67,12 +67,19 @@ struct Watching {
     timeout: Duration,
     opened: Tick,
     last_line: Tick,
-    /// Whether no line came at all.
-    silent: bool,
-    /// Whether an event or a bookmark came.
-    showed: bool,
+    received: Received,
     /// Armed for the earliest instant at which the silence may be too long.
     timer: Serial,
+}
+
+/// What came over a watch so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Received {
+    Nothing,
+    /// Lines that could not be read.
+    Unreadable,
+    /// Events or bookmarks.
+    Readable,
 }
 
 /// The machine.
@@ -80,7 +87,8 @@ struct Watching {
 pub(super) struct Machine {
     phase: Phase,
     rng: StdRng,
-    backoff: Backoff,
+    /// Failures in a row.
+    failures: u32,
     last_serial: Serial,
     /// The newest history heard of: a list of an older one is made again.
     epoch: Epoch,
@@ -100,7 +108,7 @@ impl Machine {
         Self {
             phase: Phase::Idle,
             rng,
-            backoff: Backoff::default(),
+            failures: 0,
             last_serial: Serial::default(),
             epoch: Epoch::default(),
             bookmarks: false,
@@ -281,8 +289,7 @@ impl Machine {
             timeout,
             opened: now,
             last_line: now,
-            silent: true,
-            showed: false,
+            received: Received::Nothing,
             timer: self.arm(self.longest_silence(timeout), out),
         })
     }
@@ -295,11 +302,11 @@ impl Machine {
         out: &mut Vec<Effect>,
     ) -> Phase {
         watching.last_line = now;
-        watching.silent = false;
         self.silences = 0;
         let epoch = watching.from.epoch;
         let (version, news) = match line {
             Line::Garbage(error) => {
+                watching.received = watching.received.max(Received::Unreadable);
                 self.unreadable += 1;
                 let count = self.unreadable;
                 out.push(Effect::Report(Report::Unreadable { count, error }));
@@ -320,9 +327,9 @@ impl Machine {
         {
             watching.from.version = version;
         }
-        watching.showed = true;
+        watching.received = Received::Readable;
         self.breaks = 0;
-        self.backoff.reset();
+        self.failures = 0;
         if std::mem::take(&mut self.in_trouble) {
             out.push(Effect::Report(Report::Recovered));
         }
@@ -358,11 +365,12 @@ impl Machine {
             SetbackKind::Silent => self.silences += 1,
             // Where no bookmarks come, the server's own end comes before the silence is too long.
             SetbackKind::Ended
-                if watching.silent && lived + SILENCE_AFTER_TIMEOUT >= watching.timeout =>
+                if watching.received == Received::Nothing
+                    && lived + SILENCE_AFTER_TIMEOUT >= watching.timeout =>
             {
                 self.silences += 1;
             }
-            SetbackKind::Broke if !watching.showed => self.breaks += 1,
+            SetbackKind::Broke if watching.received != Received::Readable => self.breaks += 1,
             SetbackKind::Ended
             | SetbackKind::Broke
             | SetbackKind::Expired
@@ -391,7 +399,8 @@ impl Machine {
         if why.kind == SetbackKind::Expired && planted::is(Planted::WatchLeftClosed) {
             return Phase::Stopped;
         }
-        let backoff = self.backoff.next_wait(&mut self.rng);
+        self.failures = self.failures.saturating_add(1);
+        let backoff = WATCH.jittered(self.failures, self.rng.random());
         let lived = watched.map_or(Duration::ZERO, |watching| now.since(watching.opened));
         let asked_for = why.retry_after.unwrap_or_default().min(LONGEST);
         let wait = backoff.saturating_sub(lived).max(asked_for);
@@ -401,7 +410,7 @@ impl Machine {
         let next = resume.filter(|from| !of_no_use && from.epoch >= self.epoch);
 
         let from = next.as_ref().map(|from| from.version.clone());
-        let showed = watched.is_some_and(|watching| watching.showed);
+        let showed = watched.is_some_and(|watching| watching.received == Received::Readable);
         let in_good_order = match why.kind {
             SetbackKind::Outdated => true,
             SetbackKind::Ended => wait.is_zero(),

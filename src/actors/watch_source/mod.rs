@@ -16,9 +16,9 @@ use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use self::machine::{Effect, Event, Line, Listing, Machine, Report, Serial, Setback, SetbackKind};
-use self::messages::{ListAnew, Stop};
+use self::messages::Stop;
 use crate::actors::poll_source::lister::{ListError, Lister, TakenIn};
-use crate::actors::snapshot_store::messages::Tell;
+use crate::actors::snapshot_store::messages::{ListAnew, Tell};
 use crate::kubernetes::{Failure, Kind, NotStreamed, WatchLine, WatchStream};
 use crate::model::news::News;
 use crate::model::pod::Sighting;
@@ -212,7 +212,7 @@ fn listing(list: TakenIn) -> Listing {
     Listing {
         version: list.version,
         epoch: list.verdict.epoch,
-        accepted: list.verdict.accepted,
+        accepted: list.verdict.is_taken_in(),
         pods: list.pods,
     }
 }

@@ -108,7 +108,13 @@ pub fn status(answer: &Value) -> String {
             out.push_str(&format!("\n{name}: {executors} wait: {why}"));
         }
     }
-    let losses: Vec<Vec<String>> = (answer["losses"].as_array().into_iter().flatten())
+    out.push_str(&losses(answer));
+    out
+}
+
+/// The executors that ended last; nothing where none has.
+fn losses(status: &Value) -> String {
+    let rows: Vec<Vec<String>> = (status["losses"].as_array().into_iter().flatten())
         .map(|loss| {
             vec![
                 text(loss, "time").chars().take(19).collect(),
@@ -119,14 +125,11 @@ pub fn status(answer: &Value) -> String {
             ]
         })
         .collect();
-    if !losses.is_empty() {
-        out.push_str("\n\nended last:\n");
-        out.push_str(&table(
-            &["TIME", "EXECUTOR", "PROFILE", "REASON", "WHY"],
-            &losses,
-        ));
+    if rows.is_empty() {
+        return String::new();
     }
-    out
+    let columns = ["TIME", "EXECUTOR", "PROFILE", "REASON", "WHY"];
+    format!("\n\nended last:\n{}", table(&columns, &rows))
 }
 
 /// Why no executors of a profile are asked for.

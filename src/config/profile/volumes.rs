@@ -2,8 +2,8 @@
 
 use crate::config::kinds::{Amount, Choice, Flag, Text, one_of};
 use crate::config::names::{is_dns_label, is_dns_subdomain};
-use crate::config::quantity::Quantity;
 use crate::config::reader::Section;
+use crate::model::quantity::Quantity;
 
 /// What the names of boatswain's own volumes begin with.
 pub(crate) const OWN_VOLUMES: &str = "boatswain-";
@@ -120,7 +120,6 @@ impl Volume {
                 return None;
             }
         }
-        let of_objects = config_map.is_some() || secret.is_some();
         let sources: Vec<VolumeSource> = [
             empty_dir.then_some(VolumeSource::EmptyDir { size_limit, medium }),
             host_path.map(|path| VolumeSource::HostPath { path, kind }),
@@ -143,31 +142,40 @@ impl Volume {
             s.refuse_whole("a volume of no kind, or of more than one", fix);
             return None;
         }
-        let of_empty_dir = matches!(sources.first(), Some(VolumeSource::EmptyDir { .. }));
-        let of_host = matches!(sources.first(), Some(VolumeSource::HostPath { .. }));
-        for (key, fits, only) in [
-            ("size_limit", of_empty_dir, "empty_dir"),
-            ("medium", of_empty_dir, "empty_dir"),
-            ("host_path_type", of_host, "host_path"),
-            ("optional", of_objects, "config_map and secret"),
-        ] {
-            if s.is_set(key) && !fits {
-                s.refuse(
-                    key,
-                    format!("found, but it is only for {only}"),
-                    "remove it",
-                );
-                return None;
-            }
+        let source = sources.into_iter().next()?;
+        if refuses_keys_of_others(s, &source) {
+            return None;
         }
         Some(Self {
             name: name?,
             mount_path: mount_path?,
             sub_path,
             read_only,
-            source: sources.into_iter().next()?,
+            source,
         })
     }
+}
+
+/// Refuses a key that is only for another kind of volume.
+fn refuses_keys_of_others(s: &mut Section<'_>, source: &VolumeSource) -> bool {
+    let of_empty_dir = matches!(source, VolumeSource::EmptyDir { .. });
+    let of_host = matches!(source, VolumeSource::HostPath { .. });
+    let of_objects = matches!(
+        source,
+        VolumeSource::ConfigMap { .. } | VolumeSource::Secret { .. }
+    );
+    let keys = [
+        ("size_limit", of_empty_dir, "empty_dir"),
+        ("medium", of_empty_dir, "empty_dir"),
+        ("host_path_type", of_host, "host_path"),
+        ("optional", of_objects, "config_map and secret"),
+    ];
+    let other = keys.iter().find(|(key, fits, _)| s.is_set(key) && !fits);
+    if let Some((key, _, only)) = other {
+        let what = format!("found, but it is only for {only}");
+        s.refuse(key, what, "remove it");
+    }
+    other.is_some()
 }
 
 const HOST_PATH_TYPES: [&str; 7] = [

@@ -1,8 +1,8 @@
-//! The application record at a start: it is read or made, and its incarnation raised (spec O-30).
+//! Takes the application record over at a start: reads or creates it, and raises its incarnation (spec O-30).
 
 use std::sync::Arc;
 
-use super::{Patience, StartError, holder, new_app_id};
+use super::{Retries, StartError, holder, new_app_id};
 use crate::actors::pod_allocator::ids::RESERVED_BLOCK;
 use crate::config::Config;
 use crate::driver::Environment;
@@ -12,30 +12,30 @@ use crate::kubernetes::calls::ConfigMap;
 use crate::kubernetes::record::{NoSuccession, Record, RecordError, RecordPlace, record_name};
 use crate::model::AppId;
 
-/// The record as it was written, and as it was before.
+/// The record as this start has written it, and as it was before.
 pub(super) struct Taken {
     pub(super) record: Record,
     pub(super) inherited: Option<Record>,
     pub(super) map: ConfigMap,
 }
 
-/// Reads the record or makes it, and raises the incarnation: with the version as precondition, so that of two
-/// drivers that start at once each gets a number of its own.
+/// Reads or creates the record, and raises the incarnation. The version is the precondition of the write, so that two
+/// drivers that start at the same time get different numbers.
 pub(super) async fn take_over(
     config: &Config,
     calls: &Calls,
-    patience: &Patience<'_>,
+    retries: &Retries<'_>,
     place: &RecordPlace,
     environment: &Environment,
 ) -> Result<Taken, StartError> {
     let name = record_name(&place.prefix);
     let holder = holder(environment.holder);
     let mut failures = 0;
-    // What was written last without an answer, and what was there before.
+    // The last write whose outcome is unknown, and the record before it.
     let mut attempt: Option<(Record, Option<Record>)> = None;
     loop {
-        let found = patience
-            .insist("the application record", || calls.get_config_map(&name))
+        let found = retries
+            .call("the application record", || calls.get_config_map(&name))
             .await?;
         let inherited = match &found {
             None => None,
@@ -79,11 +79,11 @@ pub(super) async fn take_over(
                     map,
                 });
             }
-            // Somebody else wrote it, or nobody knows: it is read again, and what it says then counts.
+            // Another driver wrote the record, or the outcome is unknown: reading it again decides.
             Err(failure) => {
                 failures += 1;
                 attempt = Some((record, inherited));
-                patience
+                retries
                     .wait("the application record", failures, &failure)
                     .await?;
             }
@@ -131,7 +131,7 @@ mod tests {
 
     use super::*;
     use crate::clock::Clock;
-    use crate::driver::succession::{Application, succeed};
+    use crate::driver::succession::{Application, take_over_application};
     use crate::kubernetes::Clients;
     use devcluster::{self, DevCluster};
 
@@ -157,7 +157,9 @@ mod tests {
             seed: 1,
             holder,
         };
-        succeed(&Config::default(), &environment).await.unwrap()
+        take_over_application(&Config::default(), &environment)
+            .await
+            .unwrap()
     }
 
     // spec: O-30, O-31

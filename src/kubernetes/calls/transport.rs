@@ -1,7 +1,6 @@
 //! One request, one answer: sent, waited for, read within bounds.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,6 +9,7 @@ use http::{HeaderMap, Method, Request, Response};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::Client;
 use kube::client::Body;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::kubernetes::refusal::{self, Failure, Kind};
 use crate::kubernetes::transport_error::{chain_text, of_error};
@@ -24,6 +24,13 @@ const STATUS_LIMIT: usize = 1024 * 1024;
 
 /// What the way there and back may take beside the server's own time.
 pub(super) const MARGIN: Duration = Duration::from_secs(1);
+
+/// What is escaped in paths and queries: all but RFC 3986's unreserved characters.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~');
 
 const AGENT: &str = concat!("boatswain/", env!("CARGO_PKG_VERSION"));
 
@@ -118,7 +125,7 @@ impl Query {
         self.0.push(if self.0.is_empty() { '?' } else { '&' });
         self.0.push_str(key);
         self.0.push('=');
-        escape(value, &mut self.0);
+        self.0.extend(utf8_percent_encode(value, ESCAPED));
         self
     }
 
@@ -145,23 +152,9 @@ pub(super) fn path(segments: &[&str]) -> String {
     let mut path = String::new();
     for segment in segments {
         path.push('/');
-        escape(segment, &mut path);
+        path.extend(utf8_percent_encode(segment, ESCAPED));
     }
     path
-}
-
-fn escape(text: &str, into: &mut String) {
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                into.push(char::from(byte));
-            }
-            _ => {
-                // Writing to a String never fails.
-                let _ = write!(into, "%{byte:02X}");
-            }
-        }
-    }
 }
 
 /// Sends a call and waits for its whole answer.

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::{Common, ProfileSpec, merge};
 use crate::kubernetes::labels::to_label_value;
-use crate::kubernetes::quantity::{cpu_text, parse_cpu_millis, parse_memory_bytes};
 use crate::model::ProfileName;
+use crate::model::quantity::{Quantity, cpu_text};
 
 /// A scheduler that knows gangs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,24 +134,19 @@ fn wanted(spec: &Value) -> Value {
     }
     let total = |name: &str, amounts: &[&str]| match (name, amounts) {
         (_, [one]) => (*one).to_owned(),
-        ("cpu", several) => {
-            let millis = several
-                .iter()
-                .filter_map(|text| parse_cpu_millis(text).ok());
-            cpu_text(millis.sum())
-        }
-        (_, several) => {
-            let amounts = several
-                .iter()
-                .filter_map(|text| parse_memory_bytes(text).ok());
-            amounts.sum::<u64>().to_string()
-        }
+        ("cpu", several) => cpu_text(sum(several, Quantity::millis)),
+        (_, several) => sum(several, Quantity::bytes).to_string(),
     };
     let totals = all.iter().map(|(name, amounts)| {
         let total = total(name, amounts);
         ((*name).to_owned(), total.into())
     });
     Value::Object(totals.collect())
+}
+
+fn sum(amounts: &[&str], measure: impl Fn(&Quantity) -> u64) -> u64 {
+    let amounts = amounts.iter().filter_map(|text| text.parse().ok());
+    amounts.fold(0, |sum, amount| sum.saturating_add(measure(&amount)))
 }
 
 /// Says in a pod which gang it belongs to.

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{EXECUTOR_CONTAINER, ProfileSpec, secure};
-use crate::kubernetes::quantity::{parse_cpu_millis, parse_memory_bytes};
+use crate::model::quantity::Quantity;
 
 /// A pod's `metadata` and `spec` as the template and the profile have them, secure where neither says otherwise; the
 /// executor's container is among its containers.
@@ -135,8 +135,8 @@ pub(super) fn check_resources(pod: &Value) -> Result<(), (String, String, String
             let Some((request, limit)) = of("requests", name).zip(of("limits", name)) else {
                 continue;
             };
-            let millis = |text| parse_cpu_millis(text).ok();
-            if millis(request) > millis(limit) && millis(limit).is_some() {
+            let amounts = quantity(request).zip(quantity(limit));
+            if amounts.is_some_and(|(request, limit)| request > limit) {
                 return Err((name.clone(), request.to_owned(), limit.to_owned()));
             }
         }
@@ -151,7 +151,11 @@ pub(super) fn amounts(container: &Value) -> (Option<u64>, Option<u64>) {
         let limit = container["resources"]["limits"][name].as_str();
         limit.or_else(|| container["resources"]["requests"][name].as_str())
     };
-    let cpu = of("cpu").and_then(|text| parse_cpu_millis(text).ok());
-    let memory = of("memory").and_then(|text| parse_memory_bytes(text).ok());
+    let cpu = of("cpu").and_then(quantity).map(|cpu| cpu.millis());
+    let memory = of("memory").and_then(quantity).map(|memory| memory.bytes());
     (cpu, memory)
+}
+
+fn quantity(text: &str) -> Option<Quantity> {
+    text.parse().ok()
 }

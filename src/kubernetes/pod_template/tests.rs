@@ -377,6 +377,26 @@ fn what_the_api_server_would_refuse_is_refused_here() {
     );
 }
 
+// spec: K-5
+#[test]
+fn a_request_above_its_limit_is_refused_whatever_unit_kubernetes_has_for_them() {
+    let units = ["", "k", "M", "G", "T", "P", "E"].windows(2);
+    let binary = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"].windows(2);
+    for pair in units.chain(binary) {
+        let (request, limit) = (format!("1{}", pair[1]), format!("2{}", pair[0]));
+        let resources = json!({"requests": {"memory": request}, "limits": {"memory": limit}});
+        let container = json!({"name": "sidecar", "resources": resources});
+        let above = ProfileSpec {
+            base: json!({"spec": {"containers": [container]}}),
+            ..profile()
+        };
+        assert_eq!(
+            template(&common(), above).unwrap_err().to_string(),
+            format!("profile default: the memory request, {request}, is above the limit, {limit}")
+        );
+    }
+}
+
 fn with_a_claim() -> ProfileSpec {
     ProfileSpec {
         claims: vec![ClaimSpec {

@@ -2,8 +2,8 @@
 
 use serde::de::DeserializeOwned;
 
-use super::problem::Problem;
 use crate::kubernetes::refusal::clean;
+use crate::server::problem::Problem;
 use std::sync::Arc;
 
 /// Nobody's name is longer; what is longer is cut.

@@ -10,13 +10,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::body::{by, parse};
-use super::problem::Problem;
 use super::{Api, ask, targets};
 use crate::actors::commands::messages::{
     CommandOutcome, Decommission, Hold, Kill, NotNow, Resume, Stop,
 };
 use crate::actors::driver_backend::views::HeldView;
 use crate::model::ExecutorId;
+use crate::server::problem::Problem;
 
 /// Nobody waits longer for an executor to finish.
 const LONGEST_DRAIN: std::time::Duration = std::time::Duration::from_secs(24 * 3600);

@@ -9,11 +9,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::body::parse;
-use super::problem::Problem;
 use super::{Api, ask};
 use crate::actors::autoscaler::messages::{PostDemand, RefusedDemand};
 use crate::actors::autoscaler::scaler::Demand;
 use crate::model::ProfileName;
+use crate::server::problem::Problem;
 
 /// Takes what is to be done: `{"profiles": {"default": {"pending": 12, "running": 4}}}`, in slots.
 pub async fn post(State(api): State<Api>, body: Bytes) -> Result<Json<Value>, Problem> {

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tower::ServiceExt as _;
 
 use super::openapi;
-use super::problem::Problem;
+use crate::server::problem::Problem;
 
 /// The driver's routes, as soon as it has some.
 pub type Routes = watch::Receiver<Option<Router>>;

@@ -14,11 +14,11 @@ use serde_json::json;
 use std::collections::VecDeque;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-use super::problem::Problem;
 use super::{Api, ask};
 use crate::actors::event_history::event::{Event, EventId};
 use crate::actors::event_history::history::Reading;
 use crate::actors::event_history::messages::{FollowEvents, Growth, ReadEvents};
+use crate::server::problem::Problem;
 
 /// So many events are read at a time: what a slow reader has not taken yet stays in the event history.
 const AT_A_TIME: usize = 100;

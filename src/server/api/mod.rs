@@ -1,6 +1,6 @@
 //! The driver's API: how people and programs ask how it is going, and say what is wanted (spec O-41 to O-43, B-25, B-50).
 //!
-//! HTTP with JSON, under /v1; [`problem`] is the one shape of errors. Nothing is decided here: handlers ask the
+//! HTTP with JSON, under /v1; [`Problem`] is the one shape of errors. Nothing is decided here: handlers ask the
 //! actors and show what they answer.
 
 mod body;
@@ -9,10 +9,8 @@ mod demand;
 mod early;
 mod events;
 mod openapi;
-pub mod problem;
 mod profiles;
 mod routes;
-pub(crate) mod serve;
 mod table;
 mod targets;
 pub mod tokens;
@@ -35,7 +33,8 @@ use crate::actors::driver_backend::DriverBackend;
 use crate::actors::event_history::EventHistory;
 use crate::actors::metrics::Meter;
 use crate::actors::profiles::Profiles;
-use problem::Problem;
+use crate::server::problem::Problem;
+use crate::server::serve;
 use tokens::{Tokens, TokensError};
 
 /// An actor answers at once or is gone.

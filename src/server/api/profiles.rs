@@ -6,10 +6,10 @@ use axum::extract::{Path, State};
 use serde_json::{Map, Value};
 
 use super::body::parse;
-use super::problem::Problem;
 use super::{Api, ask, targets};
 use crate::actors::profiles::messages::{AddProfile, RefusedProfile};
 use crate::model::ProfileName;
+use crate::server::problem::Problem;
 
 /// Adds a profile: `{"executors": 2, "image": "engine:2", "memory": "4Gi"}`, by the keys of the configuration.
 pub async fn add(

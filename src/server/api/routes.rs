@@ -11,7 +11,6 @@ use http::{HeaderMap, Method};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::problem::Problem;
 use super::table::table;
 use super::tokens::Right;
 use super::{Api, BODY, BODY_TIME, ask, openapi};
@@ -20,6 +19,7 @@ use crate::actors::driver_backend::messages::GetStatus;
 use crate::actors::event_history::messages::{Explain, GetExecutors};
 use crate::actors::metrics::messages::Scrape;
 use crate::model::ExecutorId;
+use crate::server::problem::Problem;
 
 /// All routes.
 pub fn of(api: Api) -> Router {

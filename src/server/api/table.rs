@@ -99,10 +99,14 @@ impl Route {
 
 /// All of them.
 pub fn table() -> Vec<Route> {
-    let (put_, post_) = (Method::PUT, Method::POST);
+    let routes = [profiles_and_targets(), commands(), demand_and_health()];
+    routes.into_iter().flatten().collect()
+}
+
+fn profiles_and_targets() -> Vec<Route> {
     vec![
         does(
-            put_.clone(),
+            Method::PUT,
             "/v1/profiles/{profile}",
             put(profiles::add),
             "NewProfile",
@@ -118,7 +122,7 @@ pub fn table() -> Vec<Route> {
             .refuses(&[400, 404]),
         looks("/v1/targets", get(targets::read), "Targets").is("How many executors are wanted"),
         does(
-            put_.clone(),
+            Method::PUT,
             "/v1/targets",
             put(targets::set),
             "Targets",
@@ -127,7 +131,7 @@ pub fn table() -> Vec<Route> {
         .is("Says how many executors are wanted, of all profiles that are named or of none")
         .refuses(&[400, 422]),
         does(
-            put_,
+            Method::PUT,
             "/v1/targets/{profile}",
             put(targets::set_one),
             "Target",
@@ -135,8 +139,13 @@ pub fn table() -> Vec<Route> {
         )
         .is("Says how many executors of one profile are wanted")
         .refuses(&[400, 422]),
+    ]
+}
+
+fn commands() -> Vec<Route> {
+    vec![
         does(
-            post_.clone(),
+            Method::POST,
             "/v1/executors/kill",
             post(commands::kill),
             "Kill",
@@ -144,7 +153,7 @@ pub fn table() -> Vec<Route> {
         )
         .is("Kills executors"),
         does(
-            post_.clone(),
+            Method::POST,
             "/v1/executors/decommission",
             post(commands::decommission),
             "Decommission",
@@ -152,7 +161,7 @@ pub fn table() -> Vec<Route> {
         )
         .is("Has executors finish what they do and go"),
         does(
-            post_.clone(),
+            Method::POST,
             "/v1/application/hold",
             post(commands::hold),
             "Hold",
@@ -160,7 +169,7 @@ pub fn table() -> Vec<Route> {
         )
         .is("Has all executors finish and go, and remembers how many were wanted"),
         does(
-            post_.clone(),
+            Method::POST,
             "/v1/application/resume",
             post(commands::resume),
             "Nothing",
@@ -168,7 +177,7 @@ pub fn table() -> Vec<Route> {
         )
         .is("Brings back what was wanted before the executors were held"),
         does(
-            post_.clone(),
+            Method::POST,
             "/v1/application/end",
             post(commands::end),
             "End",
@@ -177,7 +186,7 @@ pub fn table() -> Vec<Route> {
         .is("Ends the application; the driver exits with its code")
         .accepted(),
         does(
-            post_,
+            Method::POST,
             "/v1/application/hand-over",
             post(commands::hand_over),
             "Nothing",
@@ -185,6 +194,12 @@ pub fn table() -> Vec<Route> {
         )
         .is("Ends this driver and leaves the executors to its successor")
         .accepted(),
+    ]
+}
+
+/// What there is to do, what happens, and how the driver is.
+fn demand_and_health() -> Vec<Route> {
+    vec![
         does(
             Method::POST,
             "/v1/demand",

@@ -8,11 +8,11 @@ use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
 use super::body::parse;
-use super::problem::Problem;
 use super::{Api, ask};
 use crate::actors::commands::messages::SetTargets;
 use crate::actors::driver_backend::messages::GetStatus;
 use crate::model::ProfileName;
+use crate::server::problem::Problem;
 
 /// The targets that are.
 pub async fn read(State(api): State<Api>) -> Result<Json<Value>, Problem> {

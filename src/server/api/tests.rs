@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use actix::Actor;
+use actix::{Actor, AsyncContext as _, Context};
 use axum::body::Body;
 use futures::StreamExt as _;
 use http::{Method, Request, StatusCode};
@@ -13,9 +13,10 @@ use tower::ServiceExt as _;
 
 use super::*;
 use crate::actors::autoscaler::scaler;
+use crate::actors::metrics;
 use crate::actors::profiles::{self, Profiles};
 use crate::actors::snapshot_store::messages::Tell;
-use crate::actors::snapshot_store::{SnapshotStore, TellOfRounds};
+use crate::actors::snapshot_store::{self, SnapshotStore};
 use crate::clock::Clock;
 use crate::model::news::{News, Outcome};
 use crate::model::pod::Sighting;
@@ -31,7 +32,14 @@ struct Driver {
 
 fn driver(targets: &[(&str, u32)]) -> Driver {
     let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);
-    let store = SnapshotStore::new(Scenario::new(targets).ledger, clock).start();
+    let meter_context = Context::<Meter>::new();
+    let store = SnapshotStore::new(snapshot_store::Wiring {
+        ledger: Scenario::new(targets).ledger,
+        clock,
+        watch: None,
+        meter: Some(meter_context.address().recipient()),
+    })
+    .start();
     let backend = backend(
         &store,
         clock,
@@ -44,15 +52,15 @@ fn driver(targets: &[(&str, u32)]) -> Driver {
             demand_ttl: Duration::from_secs(60),
         }),
     );
-    let meter = Meter::new(
-        &AppId::from("app"),
-        Incarnation(1),
-        store.clone(),
+    let meter = meter_context.run(Meter::new(metrics::Wiring {
+        app: AppId::from("app"),
+        incarnation: Incarnation(1),
+        store: store.clone(),
         clock,
-        TIMING,
-    )
-    .start();
-    store.do_send(TellOfRounds(meter.clone().recipient()));
+        timing: TIMING,
+        queues: Vec::new(),
+        sessions: backend.registry.clone().recipient(),
+    }));
     let profiles = Profiles::new(profiles::Wiring {
         read: Box::new(|_, _| panic!("no profile is added here")),
         names: BTreeSet::new(),

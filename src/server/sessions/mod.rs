@@ -23,8 +23,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::actors::executor_registry::ExecutorRegistry;
 use crate::actors::executor_registry::messages::NotTakenIn;
 use crate::actors::executor_registry::registry::Proof;
-use crate::server::api::problem::Problem;
-use crate::server::api::serve::{self, ListenError};
+use crate::server::problem::Problem;
+use crate::server::serve::{self, ListenError};
 use access::{Access, Denied};
 
 /// So many sessions may be open at the same time.

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::{ANSWER, PATIENCE, Sessions};
 use crate::actors::executor_registry::messages::{NotTakenIn, Say};
 use crate::actors::executor_registry::registry::Via;
-use crate::server::api::problem::Problem;
+use crate::server::problem::Problem;
 use boatswain_agent::protocol::{MESSAGE_LIMIT, Notice, read};
 
 /// Takes a message, and answers with all that there is to say.

@@ -17,7 +17,7 @@ use super::{ANSWER, PATIENCE, Sessions};
 use crate::actors::executor_registry::ExecutorRegistry;
 use crate::actors::executor_registry::messages::{Lost, NotTakenIn, Open, Opened, Outgoing, Say};
 use crate::actors::executor_registry::registry::{ConnectionId, Proof, Via};
-use crate::server::api::problem::Problem;
+use crate::server::problem::Problem;
 use boatswain_agent::protocol::{MESSAGE_LIMIT, ToExecutor, read};
 
 /// An executor says little at a time; ten thousand of them have such a buffer each.

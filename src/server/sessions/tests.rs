@@ -27,7 +27,7 @@ use crate::model::AppId;
 use crate::model::Tick;
 use crate::model::news::{News, Outcome};
 use crate::secret::seal::Key;
-use crate::testing::{Backend, Scenario, backend, id};
+use crate::testing::{Backend, Scenario, backend, id, store};
 
 mod hostile;
 mod token;
@@ -58,7 +58,7 @@ impl Driver {
             scenario.runs(n);
         }
         let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);
-        let store = SnapshotStore::new(scenario.ledger, clock).start();
+        let store = store(scenario.ledger, clock);
         let backend = backend(&store, clock, &[("default", 8)], None);
         let key = Key::new(b"key");
         let access = Access::Derived(AppId::from("app"), key.clone());

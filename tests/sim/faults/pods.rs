@@ -63,15 +63,7 @@ impl World {
                 }
             }
             Fault::Finalizer { pick, delete, time } => {
-                for pod in self.executors(pick, 1, |_| true).await {
-                    let (name, uid) = (text(&pod, "/metadata/name"), text(&pod, "/metadata/uid"));
-                    let patch = json!({"metadata": {"finalizers": [FINALIZER]}});
-                    let code = self.hand.patch(name, &patch).await;
-                    say!("   {name} is held: {code}");
-                    if delete {
-                        self.hand.delete(name, uid, None).await;
-                    }
-                }
+                self.hold_by_finalizer(pick, delete).await;
                 self.later(time, Fault::NoFinalizers);
             }
             Fault::NoFinalizers => self.let_go().await,
@@ -100,6 +92,18 @@ impl World {
             }
             Fault::Liar { pick, lie } => self.plant_a_liar(pick, lie).await,
             _ => {}
+        }
+    }
+
+    async fn hold_by_finalizer(&mut self, pick: u64, delete: bool) {
+        for pod in self.executors(pick, 1, |_| true).await {
+            let (name, uid) = (text(&pod, "/metadata/name"), text(&pod, "/metadata/uid"));
+            let patch = json!({"metadata": {"finalizers": [FINALIZER]}});
+            let code = self.hand.patch(name, &patch).await;
+            say!("   {name} is held: {code}");
+            if delete {
+                self.hand.delete(name, uid, None).await;
+            }
         }
     }
 

@@ -287,83 +287,38 @@ mod tests {
         };
         let many: BTreeMap<String, String> =
             (0..65).map(|n| (n.to_string(), String::new())).collect();
-        for (message, code, field) in [
-            (
-                registration("slots", json!(-1)),
-                "bad-message",
-                Some("slots"),
-            ),
-            (
-                registration("slots", json!(0)),
-                "bad-message",
-                Some("slots"),
-            ),
-            (
-                registration("slots", json!(1e9)),
-                "bad-message",
-                Some("slots"),
-            ),
-            (
-                registration("slots", json!("2")),
-                "bad-message",
-                Some("slots"),
-            ),
-            (
-                registration("executor", json!(0)),
-                "bad-message",
-                Some("executor"),
-            ),
-            (
-                registration("executor", json!(null)),
-                "bad-message",
-                Some("executor"),
-            ),
-            (
-                registration("pod_uid", json!("")),
-                "bad-message",
-                Some("pod_uid"),
-            ),
-            (
-                registration("address", json!("a\u{1b}[2J")),
-                "bad-message",
-                Some("address"),
-            ),
-            (
-                registration("address", json!("x".repeat(1025))),
-                "bad-message",
-                Some("address"),
-            ),
-            (
-                registration("attributes", json!(many)),
-                "bad-message",
-                Some("attributes"),
-            ),
-            (
-                registration("attributes", json!({"": "x"})),
-                "bad-message",
-                Some("attributes"),
-            ),
-            (registration("app", json!(null)), "bad-message", Some("app")),
-            (
-                registration("type", json!("dance")),
-                "unknown-type",
-                Some("type"),
-            ),
-            (
-                json!({"type": "heartbeat", "busy_slots": -2}),
-                "bad-message",
-                Some("busy_slots"),
-            ),
-            (json!({"type": "heartbeat"}), "bad-message", None),
-            (json!({"busy_slots": 2}), "bad-message", None),
-            (json!([1]), "bad-message", Some("[0]")),
-            (json!(1), "bad-message", None),
-            (
-                json!({"type": "register", "app": "x".repeat(20_000)}),
-                "too-large",
-                None,
-            ),
-        ] {
+        let fields = [
+            ("slots", json!(-1)),
+            ("slots", json!(0)),
+            ("slots", json!(1e9)),
+            ("slots", json!("2")),
+            ("executor", json!(0)),
+            ("executor", json!(null)),
+            ("pod_uid", json!("")),
+            ("address", json!("a\u{1b}[2J")),
+            ("address", json!("x".repeat(1025))),
+            ("attributes", json!(many)),
+            ("attributes", json!({"": "x"})),
+            ("app", json!(null)),
+        ];
+        let fields = fields.map(|(field, value)| (registration(field, value), Some(field)));
+        let heartbeat = json!({"type": "heartbeat", "busy_slots": -2});
+        let others = [
+            (heartbeat, Some("busy_slots")),
+            (json!({"type": "heartbeat"}), None),
+            (json!({"busy_slots": 2}), None),
+            (json!([1]), Some("[0]")),
+            (json!(1), None),
+        ];
+        let bad = fields.into_iter().chain(others);
+        let bad = bad.map(|(message, field)| (message, "bad-message", field));
+        let unknown = registration("type", json!("dance"));
+        let large = json!({"type": "register", "app": "x".repeat(20_000)});
+        let rest = [
+            (unknown, "unknown-type", Some("type")),
+            (large, "too-large", None),
+        ];
+        for (message, code, field) in bad.chain(rest) {
             let misread = of(&message).unwrap_err();
             assert_eq!(
                 (misread.code, misread.field.as_deref()),

@@ -1,4 +1,4 @@
-//! Service accounts: the tokens they are given, and who bears one.
+//! Service account tokens: issues them, and authenticates requests that carry one.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -11,13 +11,13 @@ use crate::objects::object::{Key, at, list, text};
 use crate::objects::resource::Resource;
 use crate::storage::store::State;
 
-/// How long a token lasts that does not say.
+/// The lifetime of a token in seconds, if the request sets none.
 const LASTS: i64 = 3_600;
 
-/// The shortest time a token lasts.
+/// The shortest lifetime of a token, in seconds.
 const SHORTEST: i64 = 600;
 
-/// For whom a token is that can be used here.
+/// The audiences whose tokens this server accepts.
 pub fn own_audiences() -> &'static [&'static str] {
     &[ISSUER]
 }
@@ -30,7 +30,7 @@ pub fn groups(namespace: &str) -> [String; 2] {
     ]
 }
 
-/// What a token says of its bearer, all of which was found to hold.
+/// The verified content of a token.
 #[derive(Clone, Debug)]
 pub struct Account {
     claims: Value,
@@ -40,7 +40,8 @@ pub struct Account {
 const CLAIMS: &str = "kubernetes.io";
 
 impl Account {
-    /// Reads a token that was signed here, is not over, and whose account and pod are still there.
+    /// Verifies a token: its signature, its validity period, and that its account and the pod it is bound to still
+    /// exist.
     pub fn read(keys: &Keys, token: &str, state: &State, now: Timestamp) -> Option<Self> {
         let claims = keys.verify(token)?;
         let time = |name: &str| claims.get(name).and_then(Value::as_i64);
@@ -68,14 +69,14 @@ impl Account {
         Some(Self { claims, audiences })
     }
 
-    /// Whether the token is for one of these.
+    /// Whether the token is for one of these audiences.
     pub fn is_for(&self, audiences: &[&str]) -> bool {
         self.audiences
             .iter()
             .any(|a| audiences.contains(&a.as_str()))
     }
 
-    /// Who bears it.
+    /// The user that the token authenticates.
     pub fn user(&self) -> User {
         let claim = |path: &[&str]| text(at(&self.claims, &[CLAIMS]).unwrap_or(&Value::Null), path);
         let namespace = claim(&["namespace"]);
@@ -103,7 +104,7 @@ impl Account {
     }
 }
 
-/// Answers a request for a token of a service account.
+/// Answers a `TokenRequest` for a service account.
 pub fn request(
     keys: &Keys,
     state: &State,
@@ -174,7 +175,7 @@ pub fn request(
     Ok(answer)
 }
 
-/// Ties a token to a pod, so that it is void once the pod is gone.
+/// Binds a token to a pod, so that it is invalid once the pod is gone.
 fn bind(state: &State, account: &Key, bound: &Value, claims: &mut Value) -> Result<(), ApiError> {
     let (version, kind) = (text(bound, &["apiVersion"]), text(bound, &["kind"]));
     if (version, kind) != ("v1", "Pod") {
@@ -242,7 +243,7 @@ mod tests {
 
     // spec: O-50
     #[test]
-    fn a_token_proves_its_account_and_pod_as_long_as_they_are_there() {
+    fn a_token_is_valid_while_its_account_and_pod_exist() {
         let (keys, mut state, account) = world();
         let answer = request(&keys, &state, &account, &bound_to("p"), now()).expect("a token");
         let token = text(&answer, &["status", "token"]);
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_for_whom_it_was_asked() {
+    fn a_token_has_the_requested_audience() {
         let (keys, state, account) = world();
         let wanted = json!({"spec": {"audiences": ["driver"]}});
         let answer = request(&keys, &state, &account, &wanted, now()).expect("a token");
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_bound_or_lasts_too_short_is_refused() {
+    fn an_unknown_bound_object_or_a_too_short_lifetime_is_refused() {
         let (keys, state, account) = world();
         let code = |body: Value| {
             request(&keys, &state, &account, &body, now())

@@ -1,31 +1,29 @@
-//! What a request wants to do, as those see it who decide whether it may.
+//! The attributes of a request on which authorization decides: verb, resource, namespace and name.
 
 use http::Method;
 
 use crate::api::path;
 use crate::api::query::Query;
 
-/// What a request wants to do to what.
+/// The verb of a request and the resource or path it applies to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attributes {
-    /// `get`, `list`, `create` …; of a path the HTTP method in small letters.
+    /// `get`, `list`, `create` …; for a path that is no resource, the HTTP method in lower case.
     pub verb: String,
-    /// The path, where it is not one of a resource.
+    /// The path, if it is not one of a resource.
     pub path: Option<String>,
-    /// The API group.
     pub group: String,
-    /// The kind, in the plural.
+    /// The plural name of the kind.
     pub resource: String,
-    /// What of it.
     pub subresource: String,
-    /// The namespace; empty where it is of none, or of all.
+    /// The namespace; empty for cluster-scoped resources and for requests across all namespaces.
     pub namespace: String,
-    /// The name; empty where it is of many.
+    /// The object's name; empty for requests about more than one.
     pub name: String,
 }
 
 impl Attributes {
-    /// Those of a request. A path that nothing is at may be one of a resource all the same.
+    /// The attributes of a request. A path that is not served can still be one of a resource.
     pub fn of(method: &Method, uri_path: &str, query: &Query) -> Self {
         let verb = method.as_str().to_lowercase();
         let other = || Self {
@@ -76,7 +74,7 @@ impl Attributes {
         wanted
     }
 
-    /// The resource as rules name it: `pods`, or `pods/log`.
+    /// The resource as rules name it: `pods` or `pods/log`.
     pub fn full_resource(&self) -> String {
         if self.subresource.is_empty() {
             self.resource.clone()
@@ -85,7 +83,7 @@ impl Attributes {
         }
     }
 
-    /// What somebody is told who may not.
+    /// The message for a user that is not authorized.
     pub fn refusal(&self, user: &str) -> String {
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
         let (user, verb) = (quoted(user), &self.verb);
@@ -117,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_wants_what_its_path_and_method_say() {
+    fn attributes_follow_from_path_and_method() {
         for (method, uri, wanted) in [
             (
                 Method::GET,
@@ -172,7 +170,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_path_is_read(path in "/[a-z/%0-9]*") {
+        fn any_path_is_parsed_without_panic(path in "/[a-z/%0-9]*") {
             Attributes::of(&Method::GET, &path, &Query::default());
             Attributes::of(&Method::GET, &format!("/api/v1{path}"), &Query::default());
         }

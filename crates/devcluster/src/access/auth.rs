@@ -1,4 +1,4 @@
-//! Who asks: whoever bears a token that is known here, or one that was signed here for a service account.
+//! Authentication: identifies the user of a request by a configured bearer token or by a signed service account token.
 
 use std::sync::Arc;
 
@@ -17,31 +17,28 @@ use crate::api::status::ApiError;
 use crate::storage::store::State;
 
 /// The user of the server's own token, who may do anything.
-const USER: &str = "boatswain";
+const USER: &str = "devcluster";
 
-/// A further user, and the token by which it is known.
+/// A user with a fixed bearer token.
 #[derive(Clone, PartialEq)]
 pub struct KnownUser {
-    /// Its token.
     pub token: String,
-    /// Its name.
     pub name: String,
-    /// What tells it from others of the same name.
+    /// Distinguishes users of the same name.
     pub uid: String,
-    /// The groups it belongs to.
     pub groups: Vec<String>,
 }
 
 impl std::fmt::Debug for KnownUser {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // A token is not for logs.
+        // A token must not appear in logs.
         f.debug_struct("KnownUser")
             .field("name", &self.name)
             .finish_non_exhaustive()
     }
 }
 
-/// Who is known here; everybody is taken for the server's own user where there is no token at all.
+/// The accepted credentials. If no token is configured, every request is attributed to the server's own user.
 #[derive(Clone, Debug)]
 pub(crate) struct Credentials {
     known: Option<Arc<Vec<KnownUser>>>,
@@ -49,7 +46,7 @@ pub(crate) struct Credentials {
 }
 
 impl Credentials {
-    /// Accepts this token as that of the server's own user, those of others, and what these keys have signed.
+    /// Accepts `token` as that of the server's own user, the tokens of `others`, and tokens signed with `keys`.
     pub(crate) fn new(token: Option<String>, others: Vec<KnownUser>, keys: Keys) -> Self {
         let known = token.map(|token| {
             let own = KnownUser {
@@ -63,18 +60,18 @@ impl Credentials {
         Self { known, keys }
     }
 
-    /// The token of the server's own user; none where nothing must be borne at all.
+    /// The token of the server's own user; `None` if no token is required.
     pub(crate) fn own_token(&self) -> Option<&str> {
         let own = self.known.as_ref()?.first()?;
         Some(&own.token)
     }
 
-    /// The key by which tokens of service accounts are signed.
+    /// The key that signs the tokens of service accounts.
     pub(crate) fn keys(&self) -> &Keys {
         &self.keys
     }
 
-    /// Who asks.
+    /// Authenticates a request.
     pub(crate) fn user(
         &self,
         parts: &Parts,
@@ -101,12 +98,12 @@ impl Credentials {
             .ok_or_else(ApiError::unauthorized)
     }
 
-    /// Who bears a token that this server takes.
+    /// The user of a bearer token; `None` if the token is not accepted.
     pub(crate) fn bearer(&self, token: &[u8], state: &State, now: Timestamp) -> Option<User> {
         let Some(known) = &self.known else {
             return Some(own_user());
         };
-        // All are compared, so that the time does not tell how many there are.
+        // All tokens are compared in constant time, so that timing reveals neither a token nor the number of users.
         let mut found = None;
         for user in known.iter() {
             if token.ct_eq(user.token.as_bytes()).into() {
@@ -142,7 +139,7 @@ fn with_everybody(mut user: User) -> User {
     user
 }
 
-/// The user that somebody else asks to be taken for, who must have the right to it.
+/// Applies the impersonation headers, if the user has the right to impersonate.
 pub(crate) fn impersonated(
     parts: &Parts,
     state: &State,
@@ -201,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_names_its_user() {
+    fn a_token_identifies_its_user() {
         let ann = KnownUser {
             token: "of-ann".to_owned(),
             name: "ann".to_owned(),

@@ -1,4 +1,4 @@
-//! Who asks, and who may do what.
+//! Authentication and authorization of requests.
 
 pub(crate) mod account;
 pub(crate) mod attributes;

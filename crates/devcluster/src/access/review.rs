@@ -1,4 +1,4 @@
-//! Questions that are answered at once and kept nowhere: may somebody do this, who am I, whose token is this.
+//! Answers review requests, whose result is not stored: access reviews, token reviews and `SelfSubjectReview`.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::api::status::{ApiError, Cause};
 use crate::objects::object::{list, text};
 use crate::storage::store::State;
 
-/// What a question is answered from.
+/// What reviews are answered from.
 #[derive(Debug)]
 pub(crate) struct Reviewer<'a> {
     pub(crate) state: &'a State,
@@ -22,7 +22,7 @@ pub(crate) struct Reviewer<'a> {
 }
 
 impl Reviewer<'_> {
-    /// The question with its answer. `namespace` is that of the path, where it has one.
+    /// Adds the answer to a review, as its status. `namespace` is that of the path, if it has one.
     pub(crate) fn answer(
         &self,
         kind: &str,

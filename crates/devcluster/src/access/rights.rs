@@ -1,4 +1,4 @@
-//! Who may do what: everybody who is known anything, or what roles and their bindings allow.
+//! Authorization: every authenticated user may do anything, or RBAC roles and bindings decide.
 
 use serde_json::{Value, json};
 
@@ -8,30 +8,28 @@ use crate::objects::object::{Key, list, text};
 use crate::objects::resource::Resource;
 use crate::storage::store::State;
 
-/// Who may do anything, whatever the roles say.
+/// The group that may do anything, whatever the roles say.
 pub const MASTERS: &str = "system:masters";
 
-/// Everybody who is known.
+/// The group of every authenticated user.
 pub const AUTHENTICATED: &str = "system:authenticated";
 
-/// Whoever is not.
+/// The group of anonymous users.
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 
-/// Somebody who asks.
+/// The user that sends a request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct User {
-    /// Its name.
     pub name: String,
-    /// What tells it from others of the same name.
+    /// Distinguishes users of the same name.
     pub uid: String,
-    /// The groups it belongs to.
     pub groups: Vec<String>,
-    /// What else is known of it.
+    /// Further attributes of the user, for example the pod that a token is bound to.
     pub extra: Value,
 }
 
 impl User {
-    /// Whoever cannot say who it is.
+    /// The user of requests that carry no credentials.
     pub fn anonymous() -> Self {
         Self {
             name: "system:anonymous".to_owned(),
@@ -40,7 +38,7 @@ impl User {
         }
     }
 
-    /// As reviews write it.
+    /// The user as a `UserInfo` of review objects.
     pub fn to_value(&self) -> Value {
         let mut value = json!({"username": self.name, "groups": self.groups});
         if !self.uid.is_empty() {
@@ -52,22 +50,21 @@ impl User {
         value
     }
 
-    /// Whether it is of a group.
     pub fn is_of(&self, group: &str) -> bool {
         self.groups.iter().any(|g| g == group)
     }
 }
 
-/// How it is decided who may do what.
+/// The authorization mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rights {
-    /// Whoever is known may do anything.
+    /// Every authenticated user may do anything.
     All,
-    /// What roles and their bindings allow.
+    /// RBAC: roles and bindings decide.
     Roles,
 }
 
-/// What everybody may, as rules.
+/// The rules that every user has.
 fn given(user: &User) -> Vec<Value> {
     let urls = |urls: &[&str]| json!({"verbs": ["get"], "nonResourceURLs": urls});
     let well = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
@@ -98,7 +95,7 @@ fn given(user: &User) -> Vec<Value> {
 }
 
 impl Rights {
-    /// Why a user may do this; nothing if it may not.
+    /// Authorizes a request: the reason for permission, or `None` if it is forbidden.
     pub fn allow(self, state: &State, user: &User, wanted: &Attributes) -> Option<String> {
         if user.is_of(MASTERS) || (self == Self::All && !user.is_of(UNAUTHENTICATED)) {
             return Some(String::new());
@@ -114,7 +111,7 @@ impl Rights {
             .map(|granted| granted.reason())
     }
 
-    /// Whether a user may do this, or what it is told.
+    /// Authorizes a request, or returns the error that refuses it.
     pub fn check(self, state: &State, user: &User, wanted: &Attributes) -> Result<(), ApiError> {
         if self.allow(state, user, wanted).is_some() {
             return Ok(());
@@ -131,7 +128,7 @@ impl Rights {
         ))
     }
 
-    /// All that a user may do in a namespace.
+    /// All rules that apply to a user in a namespace.
     pub fn rules(self, state: &State, user: &User, namespace: &str) -> Vec<Value> {
         let mut rules = given(user);
         if self == Self::All || user.is_of(MASTERS) {
@@ -144,7 +141,7 @@ impl Rights {
     }
 }
 
-/// A binding through which a user has a role.
+/// A binding that grants a role to a user.
 struct Granted<'a> {
     binding: &'a Value,
     namespace: &'a str,
@@ -184,7 +181,7 @@ impl Granted<'_> {
     }
 }
 
-/// The bindings that name a user: those of everywhere, and those of a namespace.
+/// The bindings whose subjects include a user: cluster role bindings, and the role bindings of a namespace.
 fn bindings<'a>(
     state: &'a State,
     user: &User,
@@ -216,7 +213,7 @@ fn describe(subject: &Value) -> String {
     format!("{} {}", text(subject, &["kind"]), Value::from(name))
 }
 
-/// Whether a subject of a binding in this namespace, or in none, is this user.
+/// Whether a subject of a binding is this user. `here` is the binding's namespace, empty for a cluster role binding.
 fn is_subject(subject: &Value, user: &User, here: &str) -> bool {
     let name = text(subject, &["name"]);
     match text(subject, &["kind"]) {
@@ -233,7 +230,7 @@ fn is_subject(subject: &Value, user: &User, here: &str) -> bool {
     }
 }
 
-/// Whether a rule allows what is wanted.
+/// Whether a rule allows a request.
 fn covers(rule: &Value, wanted: &Attributes) -> bool {
     let words = |field: &str| {
         list(rule, &[field])
@@ -307,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_role_counts_in_its_namespace_for_those_it_is_given_to() {
+    fn a_role_applies_to_its_subjects_in_its_namespace() {
         let state = state(&[
             (Resource::Roles, "ns", role(&["pods"], &["list"])),
             (
@@ -337,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_without_a_namespace_is_that_of_its_bindings_namespace() {
+    fn a_service_account_subject_defaults_to_the_namespace_of_the_binding() {
         let account = json!({"kind": "ServiceAccount", "name": "a"});
         let state = state(&[
             (Resource::Roles, "ns", role(&["pods"], &["list"])),
@@ -354,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_role_counts_where_its_binding_is() {
+    fn a_cluster_role_applies_in_the_scope_of_its_binding() {
         let group = json!({"kind": "Group", "name": "devs"});
         let role = (Resource::ClusterRoles, "", role(&["*"], &["get"]));
         let here = state(&[
@@ -384,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_may_name_objects_subresources_and_paths() {
+    fn rules_can_restrict_names_subresources_and_paths() {
         let rule = json!({"apiGroups": ["*"], "resources": ["*/status"], "verbs": ["*"], "resourceNames": ["a"]});
         let mut wanted = wants("patch", "pods/status", "ns");
         assert!(!covers(&rule, &wanted));
@@ -400,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_known_may_anything_where_roles_do_not_count() {
+    fn without_rbac_every_authenticated_user_is_authorized() {
         let state = State::new(1);
         let wanted = wants("delete", "pods", "ns");
         assert!(

@@ -1,8 +1,8 @@
-//! The roles that are there from the beginning.
+//! The RBAC roles that exist from the start.
 
 use serde_json::{Value, json};
 
-/// The roles that are always there when roles count.
+/// The cluster roles that always exist when RBAC is on.
 pub fn standing_roles() -> Vec<Value> {
     let role = |name: &str, rules: Value| {
         json!({

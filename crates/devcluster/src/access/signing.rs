@@ -1,4 +1,4 @@
-//! The tokens of service accounts: signed here, and read again by whoever has the published keys.
+//! Signs and verifies the tokens of service accounts, and publishes the public key.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use ring::signature::{
 };
 use serde_json::{Value, json};
 
-/// Who signs, as tokens name it.
+/// The issuer of tokens.
 pub const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
-/// The key that signs. It lives as long as the server, or as the file that it is kept in: what was signed with another
-/// one is void.
+/// The signing key. It lives as long as the server, or as the data file that stores it. Tokens signed with another key
+/// are invalid.
 #[derive(Clone, Debug)]
 pub struct Keys(Option<Arc<Key>>);
 
@@ -43,7 +43,7 @@ impl Key {
 
 impl std::fmt::Debug for Key {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The key itself is not for logs.
+        // Key material must not appear in logs.
         f.debug_struct("Key")
             .field("id", &self.id)
             .finish_non_exhaustive()
@@ -51,7 +51,7 @@ impl std::fmt::Debug for Key {
 }
 
 impl Keys {
-    /// A new key; none where the operating system has no randomness, so that nothing can be signed.
+    /// Generates a key. It is empty if the operating system has no randomness; then nothing can be signed.
     pub fn generate() -> Self {
         let algorithm = &ECDSA_P256_SHA256_FIXED_SIGNING;
         let made = EcdsaKeyPair::generate_pkcs8(algorithm, &SystemRandom::new());
@@ -59,19 +59,19 @@ impl Keys {
         Self(key.map(Arc::new))
     }
 
-    /// The key that was kept as this text; none if it is no such text.
+    /// Reads a stored key; `None` if the text is not one.
     pub fn kept(text: &str) -> Option<Self> {
         let key = Key::new(&BASE64.decode(text).ok()?)?;
         Some(Self(Some(Arc::new(key))))
     }
 
-    /// What to keep to have the same key again. It is a secret.
+    /// The key as text that `kept` reads. It is secret.
     pub fn to_keep(&self) -> Option<String> {
         let key = self.0.as_ref()?;
         Some(BASE64.encode(&key.pkcs8))
     }
 
-    /// What tells one token from another.
+    /// A random token id (`jti`).
     pub fn token_id(&self) -> Option<String> {
         let mut bytes = [0; 16];
         self.0.as_ref()?.random.fill(&mut bytes).ok()?;
@@ -82,7 +82,7 @@ impl Keys {
         )
     }
 
-    /// The claims as a token.
+    /// Signs the claims: a JWT.
     pub fn sign(&self, claims: &Value) -> Option<String> {
         let key = self.0.as_ref()?;
         let header = json!({"alg": "ES256", "kid": key.id, "typ": "JWT"});
@@ -92,7 +92,7 @@ impl Keys {
         Some(format!("{signed}.{}", BASE64.encode(signature)))
     }
 
-    /// The claims of a token that was signed here.
+    /// The claims of a token, if its signature is valid.
     pub fn verify(&self, token: &str) -> Option<Value> {
         let key = self.0.as_ref()?;
         let (signed, signature) = token.rsplit_once('.')?;
@@ -105,13 +105,13 @@ impl Keys {
         serde_json::from_slice(&BASE64.decode(claims).ok()?).ok()
     }
 
-    /// What others need to read tokens.
+    /// The JSON Web Key Set with which clients verify tokens.
     pub fn published(&self) -> Value {
         let keys: Vec<Value> = self
             .0
             .iter()
             .filter_map(|key| {
-                // An uncompressed point: a mark, and 32 bytes for each coordinate.
+                // An uncompressed point: a tag byte, then 32 bytes for each coordinate.
                 let (x, y) = key
                     .pair
                     .public_key()
@@ -133,7 +133,7 @@ impl Keys {
     }
 }
 
-/// Where the keys are published, for those who know the issuer alone.
+/// The OpenID configuration: tells clients that know only the issuer where the keys are.
 pub fn configuration(host: &str) -> Value {
     json!({
         "issuer": ISSUER,
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_signed_here_is_read_again_and_nothing_else() {
+    fn only_tokens_signed_with_this_key_are_verified() {
         let keys = Keys::generate();
         let claims = json!({"sub": "a"});
         let token = keys.sign(&claims).expect("a token");
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_signed_is_read_with_the_key_that_was_kept() {
+    fn a_stored_key_verifies_tokens_signed_before() {
         let keys = Keys::generate();
         let token = keys.sign(&json!({"sub": "a"})).expect("a token");
         let kept = Keys::kept(&keys.to_keep().expect("a key")).expect("a key");

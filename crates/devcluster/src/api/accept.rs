@@ -1,4 +1,4 @@
-//! In which form a client wants to be answered: what its `Accept` header names, in the order of its preference.
+//! Content negotiation: reads the `Accept` header and chooses the form of the response.
 
 use http::HeaderMap;
 use http::header::ACCEPT;
@@ -6,43 +6,39 @@ use http::header::ACCEPT;
 use super::query::Query;
 use super::status::ApiError;
 
-/// What a row of a table carries of the object it is about.
+/// What a table row carries of its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Include {
-    /// Nothing.
     None,
-    /// Its metadata.
     Metadata,
-    /// All of it.
     Object,
 }
 
-/// What is shown of objects.
+/// How much of the objects a response shows, and in which shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// All of them.
+    /// Whole objects.
     Whole,
-    /// The metadata of one.
+    /// One `PartialObjectMetadata`.
     Partial,
-    /// The metadata of each in a list.
+    /// A `PartialObjectMetadataList`.
     PartialList,
-    /// Rows of a table, as a person reads them.
+    /// Rows of a `Table`, as kubectl prints them.
     Table(Include),
 }
 
-/// How an answer is written.
+/// The form of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Form {
-    /// What is shown.
     pub shape: Shape,
-    /// `apiVersion` of what is not shown whole.
+    /// The `apiVersion` of metadata and tables.
     pub version: &'static str,
-    /// The type of the answer. What is called YAML is written as JSON, which is YAML too.
+    /// The `Content-Type`. YAML responses are written as JSON, which is valid YAML.
     pub media_type: &'static str,
 }
 
 impl Form {
-    /// Everything, as JSON.
+    /// Whole objects, as JSON.
     pub const JSON: Self = Self {
         shape: Shape::Whole,
         version: "meta.k8s.io/v1",
@@ -53,7 +49,7 @@ impl Form {
 const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
 
-/// One alternative of the header.
+/// One media range of the header.
 #[derive(Debug, PartialEq)]
 struct Clause<'a> {
     kind: &'a str,
@@ -102,7 +98,7 @@ impl<'a> Clause<'a> {
             || (self.kind == kind && (self.subtype == "*" || self.subtype == subtype))
     }
 
-    /// The group, version and kind to convert to.
+    /// The group, version and kind that the client wants the response converted to.
     fn target(&self) -> Option<(&'a str, &'a str, &'a str)> {
         let part = |name| self.parameter(name);
         let any = ["as", "g", "v"].iter().any(|name| part(name).is_some());
@@ -120,7 +116,7 @@ impl<'a> Clause<'a> {
     }
 }
 
-/// The alternatives, the best first; among equals the order is the client's.
+/// The media ranges by preference. Among equals the client's order counts.
 fn clauses(header: &str) -> Vec<Clause<'_>> {
     let mut clauses: Vec<_> = header.split(',').filter_map(Clause::parse).collect();
     let vagueness = |c: &Clause<'_>| u8::from(c.kind == "*") + u8::from(c.subtype == "*");
@@ -139,7 +135,7 @@ fn header(headers: &HeaderMap) -> &str {
         .unwrap_or_default()
 }
 
-/// What the client is refused with; one that takes nothing but protobuf is not told that it is served.
+/// The 406 error. Protobuf is not listed as supported to a client that already asked for it.
 fn refused(header: &str, streams: bool) -> ApiError {
     let mut known = vec![JSON, YAML, "application/vnd.kubernetes.protobuf"];
     if header.contains("protobuf") {
@@ -156,7 +152,7 @@ fn refused(header: &str, streams: bool) -> ApiError {
     ))
 }
 
-/// The type in which a plain document is wanted.
+/// The media type for a document that is no object.
 pub fn document(headers: &HeaderMap) -> Result<&'static str, ApiError> {
     let header = header(headers);
     if header.is_empty() {
@@ -172,7 +168,7 @@ pub fn document(headers: &HeaderMap) -> Result<&'static str, ApiError> {
     Err(refused(header, false))
 }
 
-/// Whether a client names this type, as one does that wants no other.
+/// Whether the client names exactly this media type.
 pub fn names(headers: &HeaderMap, media_type: &str) -> bool {
     clauses(header(headers)).iter().any(|clause| {
         media_type
@@ -181,7 +177,7 @@ pub fn names(headers: &HeaderMap, media_type: &str) -> bool {
     })
 }
 
-/// The first of the documents of group `apidiscovery.k8s.io` that is wanted before the plain one, by its version.
+/// The version of `apidiscovery.k8s.io` whose document the client prefers to the plain one, if any.
 pub fn discovery(headers: &HeaderMap, kind: &str) -> Option<&'static str> {
     for clause in clauses(header(headers)) {
         if !clause.covers(JSON) {
@@ -199,7 +195,7 @@ pub fn discovery(headers: &HeaderMap, kind: &str) -> Option<&'static str> {
     None
 }
 
-/// The form in which objects are wanted.
+/// The form for objects and lists.
 pub fn objects(headers: &HeaderMap, query: &Query, streams: bool) -> Result<Form, ApiError> {
     let header = header(headers);
     if header.is_empty() {
@@ -207,7 +203,7 @@ pub fn objects(headers: &HeaderMap, query: &Query, streams: bool) -> Result<Form
     }
     for clause in clauses(header) {
         for media_type in [JSON, YAML] {
-            // A stream is written line by line, which YAML is not.
+            // A watch sends one JSON document per line, which YAML cannot do.
             let can_stream = media_type == JSON;
             if !clause.covers(media_type)
                 || (streams && !can_stream)
@@ -276,7 +272,7 @@ mod tests {
     const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
     #[test]
-    fn the_first_alternative_that_is_served_is_taken() {
+    fn the_first_supported_media_range_wins() {
         let kubectl =
             format!("{TABLE},application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json");
         assert_eq!(shape(&kubectl), Shape::Table(Include::Metadata));
@@ -300,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_served_is_406() {
+    fn unsupported_media_types_are_406() {
         for (accept, streams) in [
             ("text/plain", false),
             ("application/vnd.kubernetes.protobuf", false),
@@ -314,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_carries_what_is_asked_for() {
+    fn a_table_includes_the_requested_part_of_each_object() {
         for (query, include) in [
             ("includeObject=None", Include::None),
             ("includeObject=Object", Include::Object),
@@ -329,7 +325,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_header_has_an_answer(header in "[ -~]*") {
+        fn any_accept_header_is_handled(header in "[ -~]*") {
             let _ = form(&header, "", false);
         }
     }

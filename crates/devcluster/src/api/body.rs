@@ -1,4 +1,4 @@
-//! Bodies: JSON or YAML, and which of their fields are there twice.
+//! Parses JSON and YAML request bodies, and reports duplicate fields.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -7,16 +7,16 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use serde_saphyr::{DuplicateKeyPolicy, Options};
 
-/// A body that was read.
+/// A parsed body.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Document {
-    /// What it says; of a field that is there twice the last.
+    /// The content; of a duplicate field the last value.
     pub value: Value,
-    /// What is there twice, as strict clients are told.
+    /// The paths of duplicate fields, for strict field validation.
     pub duplicates: Vec<String>,
 }
 
-/// A body of JSON.
+/// Parses JSON.
 pub fn json(bytes: &[u8]) -> Result<Document, String> {
     let read = Read::default();
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
@@ -33,7 +33,7 @@ pub fn json(bytes: &[u8]) -> Result<Document, String> {
     })
 }
 
-/// A body of YAML, which any JSON is too.
+/// Parses YAML, of which JSON is a subset.
 pub fn yaml(bytes: &[u8]) -> Result<Document, String> {
     if bytes.trim_ascii_start().starts_with(b"{")
         && let Ok(body) = json(bytes)
@@ -51,14 +51,14 @@ pub fn yaml(bytes: &[u8]) -> Result<Document, String> {
     Ok(Document { value, duplicates })
 }
 
-/// What is noted while a body is read.
+/// The parser's notes on a body.
 #[derive(Default)]
 struct Read {
     path: RefCell<String>,
     duplicates: RefCell<Vec<String>>,
 }
 
-/// A value somewhere in the body.
+/// A value at the current path of the body.
 struct Node<'a>(&'a Read);
 
 impl<'de> DeserializeSeed<'de> for Node<'_> {
@@ -143,7 +143,7 @@ impl<'de> Visitor<'de> for Node<'_> {
     }
 }
 
-/// The beginning of a body, as error messages show it.
+/// The beginning of a body, for error messages.
 pub fn summary(body: &[u8]) -> String {
     const SHOWN: usize = 30;
     let (shown, rest) = body.split_at(body.len().min(SHOWN));
@@ -165,7 +165,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn fields_that_are_there_twice_are_named_and_the_last_counts() {
+    fn duplicate_fields_are_reported_and_the_last_value_wins() {
         let body = json(br#"{"a": 1, "b": [{"c": 1, "c": 2}], "a": 3}"#).expect("JSON");
         assert_eq!(body.value, json!({"a": 3, "b": [{"c": 2}]}));
         let names = ["duplicate field \"b[0].c\"", "duplicate field \"a\""];
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn yaml_is_read_as_the_json_that_it_stands_for() {
+    fn yaml_is_parsed_into_equivalent_json() {
         let text = b"apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  labels: {x: \"1\"}\nspec:\n- 1\n- true\n- null\n";
         let body = yaml(text).expect("YAML");
         let want = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "labels": {"x": "1"}}, "spec": [1, true, null]});
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_breaks_off_is_told() {
+    fn truncated_bodies_are_errors() {
         assert_eq!(
             json(b"{\"a\":"),
             Err("unexpected end of JSON input".to_owned())
@@ -199,7 +199,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_a_body_or_none(bytes in prop::collection::vec(any::<u8>(), 0..64), text in "[-{}\\[\\]:a&*\"|>! \\n]{0,40}") {
+        fn any_bytes_are_parsed_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..64), text in "[-{}\\[\\]:a&*\"|>! \\n]{0,40}") {
             for bytes in [bytes.as_slice(), text.as_bytes()] {
                 let read = json(bytes).ok().map(|body| body.value);
                 prop_assert_eq!(read, serde_json::from_slice::<Value>(bytes).ok());

@@ -1,4 +1,4 @@
-//! A request: what its path, query, headers and body ask for.
+//! Parses a request's path, query, headers and body into the write it asks for.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -27,28 +27,28 @@ use crate::objects::new_events;
 use crate::objects::object::{Key, text};
 use crate::objects::resource::Resource;
 
-/// The largest body taken, as on real servers.
+/// The largest request body, in bytes; the limit of real servers.
 const MAX_BODY: usize = 3 * 1024 * 1024;
 
-/// How long any request but a watch may take, where the client does not say less.
+/// The time limit of every request but a watch, unless the client sets a shorter one.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A request that was read to its end.
+/// A request whose body has been read.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
     parts: &'a Parts,
     pub(crate) query: Query,
     body: Bytes,
-    /// What the client is warned of.
+    /// The warnings to return to the client.
     pub(crate) warnings: Vec<String>,
-    /// Who writes, if it is a write.
+    /// The client that writes, if the request is a write.
     pub(crate) caller: Caller,
-    /// After this it may not be carried out any more.
+    /// The request must not be carried out after this.
     pub(crate) deadline: Instant,
 }
 
 async fn read(body: Body, deadline: Instant) -> Result<Bytes, ApiError> {
-    // One who announces too much is not waited for.
+    // A request that announces too large a body is refused without reading it.
     if body.size_hint().lower() > MAX_BODY as u64 {
         return Err(ApiError::too_large(format!(
             "Request entity too large: limit is {MAX_BODY}"
@@ -70,7 +70,7 @@ async fn read(body: Body, deadline: Instant) -> Result<Bytes, ApiError> {
     }
 }
 
-/// The binary form of typed clients.
+/// The media type of Kubernetes' protobuf encoding, which typed clients use.
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 fn is_binary(parts: &Parts) -> bool {
@@ -78,7 +78,7 @@ fn is_binary(parts: &Parts) -> bool {
     header.is_some_and(|v| v.as_bytes().starts_with(PROTOBUF.as_bytes()))
 }
 
-/// A body in binary form as JSON.
+/// Converts a protobuf body to JSON.
 fn from_binary(body: &Bytes) -> Result<Bytes, ApiError> {
     if body.is_empty() {
         return Ok(body.clone());
@@ -86,7 +86,7 @@ fn from_binary(body: &Bytes) -> Result<Bytes, ApiError> {
     match protobuf::object(body) {
         Ok(object) => Ok(object.to_string().into()),
         Err(Unread::Kind(kind)) => {
-            tracing::debug!(target: "apiserver", kind, "taken as JSON or YAML only");
+            tracing::debug!(target: "apiserver", kind, "this kind is accepted as JSON or YAML only");
             let known = ["application/json", "application/yaml"];
             Err(ApiError::unsupported_media_type(&known))
         }
@@ -97,7 +97,7 @@ fn from_binary(body: &Bytes) -> Result<Bytes, ApiError> {
 }
 
 impl<'a> Call<'a> {
-    /// Reads a request to its end, within the time that it gives itself.
+    /// Reads a request's body, within the request's timeout.
     pub(crate) async fn read(
         parts: &'a Parts,
         body: Body,
@@ -110,9 +110,10 @@ impl<'a> Call<'a> {
             .ok()
             .and_then(|query| query.timeout().ok().flatten());
         let deadline = began + asked.map_or(REQUEST_TIMEOUT, |asked| asked.min(REQUEST_TIMEOUT));
-        // Read even if it is not wanted: what is left of it would be taken for the next request.
+        // The body is read even if it is not used: the rest of it would be taken for the next request on the
+        // connection.
         let mut body = read(body, deadline).await?;
-        // Where nothing is served, nobody need know in what form it was said.
+        // A request to a path that is not served gets 404, whatever its media type.
         let served = !matches!(target, Target::Nothing | Target::UnknownResource);
         if served && is_binary(parts) {
             body = from_binary(&body)?;
@@ -134,17 +135,15 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// What the client says beside its question.
     pub(crate) fn headers(&self) -> &HeaderMap {
         &self.parts.headers
     }
 
-    /// Where it asks.
     pub(crate) fn path(&self) -> &str {
         self.parts.uri.path()
     }
 
-    /// What is asked in the body, where the answer is not kept.
+    /// The review in the body, whose answer is not stored.
     pub(crate) fn question(&self, kind: &str) -> Result<Value, ApiError> {
         let mut question = self.read_body(kind)?.value;
         let given = text(&question, &["kind"]);
@@ -165,13 +164,13 @@ impl<'a> Call<'a> {
             .and_then(|v| v.to_str().ok())
             .unwrap_or_default();
         match header.split(';').next().unwrap_or_default().trim() {
-            // It has been read into JSON.
+            // `from_binary` has converted the body.
             PROTOBUF => "application/json",
             other => other,
         }
     }
 
-    /// Whether the body is YAML rather than JSON; other forms are not taken.
+    /// Whether the body is YAML rather than JSON; other media types are an error.
     fn body_is_yaml(&self) -> Result<bool, ApiError> {
         match self.content_type() {
             "" | "application/json" => Ok(false),
@@ -193,7 +192,7 @@ impl<'a> Call<'a> {
         WriteOptions::read(&self.query, verb, agent)
     }
 
-    /// Whether an object has this subresource, though it cannot be read.
+    /// Whether objects of this kind have this write-only subresource.
     pub(crate) fn is_known_subresource(&self, key: &Key, sub: Option<&str>) -> bool {
         match key.resource {
             Resource::Pods => matches!(sub, Some("binding" | "eviction")),
@@ -202,7 +201,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The object in the body, as its type has it.
+    /// The object in the body, decoded as its type.
     fn object(&mut self, resource: Resource, validation: Validation) -> Result<Value, ApiError> {
         let traits = resource.traits();
         let body = self.read_body(traits.kind)?;
@@ -225,7 +224,7 @@ impl<'a> Call<'a> {
         Ok(decoded.object)
     }
 
-    /// The patch in the body, in which fields may be there twice.
+    /// The patch in the body, with warnings about duplicate fields.
     fn patch(&self, apply: bool, validation: Validation) -> Result<(Value, Vec<String>), ApiError> {
         let read = if apply {
             body::yaml(&self.body).map_err(|e| format!("error decoding YAML: {e}"))
@@ -267,7 +266,7 @@ impl<'a> Call<'a> {
         Ok(options)
     }
 
-    /// What a request to a collection, other than to read it, wants done, and whether it is but a dry run.
+    /// The write that a request to a collection asks for, and whether it is a dry run.
     pub(crate) fn write_collection(
         &mut self,
         resource: Resource,
@@ -308,7 +307,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// What a request to an object, other than to read it, wants done, and whether it is but a dry run.
+    /// The write that a request to an object asks for, and whether it is a dry run.
     pub(crate) fn write_object(
         &mut self,
         key: Key,
@@ -395,7 +394,7 @@ impl<'a> Call<'a> {
         Ok((Write::Rescale { key, rescale }, options.dry_run))
     }
 
-    /// What can be posted to a pod.
+    /// The write that a POST to a pod's subresource asks for, and whether it is a dry run.
     fn write_pod(&self, key: Key, sub: Option<&str>) -> Result<(Write, bool), ApiError> {
         if self.parts.method != Method::POST {
             return Err(ApiError::method_not_allowed());

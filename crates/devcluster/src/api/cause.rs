@@ -1,8 +1,8 @@
-//! What is wrong with an object, field by field.
+//! The causes of a validation error, one for each invalid field.
 
 use serde_json::Value;
 
-/// One thing that is wrong with one field.
+/// One invalid field.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cause {
     pub(crate) reason: &'static str,
@@ -19,7 +19,6 @@ impl Cause {
         }
     }
 
-    /// A field that must be there.
     pub fn required(field: impl Into<String>, detail: &str) -> Self {
         let message = if detail.is_empty() {
             "Required value".to_owned()
@@ -29,7 +28,7 @@ impl Cause {
         Self::new("FieldValueRequired", field, message)
     }
 
-    /// A field whose value has a form that is not allowed.
+    /// The field's value has an invalid form.
     pub fn invalid(field: impl Into<String>, value: &Value, detail: &str) -> Self {
         Self::new(
             "FieldValueInvalid",
@@ -38,12 +37,12 @@ impl Cause {
         )
     }
 
-    /// A field that may not be set or changed here.
+    /// The field must not be set or changed.
     pub fn forbidden(field: impl Into<String>, detail: &str) -> Self {
         Self::new("FieldValueForbidden", field, format!("Forbidden: {detail}"))
     }
 
-    /// A value that is not one of those known.
+    /// The value is not one of the supported ones.
     pub fn not_supported(field: impl Into<String>, value: &Value, supported: &[&str]) -> Self {
         let quoted: Vec<String> = supported.iter().map(|s| format!("\"{s}\"")).collect();
         Self::new(
@@ -56,7 +55,6 @@ impl Cause {
         )
     }
 
-    /// A value that is there twice.
     pub fn duplicate(field: impl Into<String>, value: &Value) -> Self {
         Self::new(
             "FieldValueDuplicate",
@@ -65,12 +63,11 @@ impl Cause {
         )
     }
 
-    /// A value that names something that is not there.
+    /// The value refers to something that does not exist.
     pub fn not_found(field: impl Into<String>, value: &Value) -> Self {
         Self::new("FieldValueNotFound", field, format!("Not found: {value}"))
     }
 
-    /// A value that is longer than allowed.
     pub fn too_long(field: impl Into<String>, limit: usize) -> Self {
         Self::new(
             "FieldValueTooLong",

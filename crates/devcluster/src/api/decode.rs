@@ -1,4 +1,4 @@
-//! From what a client sent to an object of its type.
+//! Decodes a parsed request body into an object of its type: drops unknown fields, and refuses wrong types.
 
 use serde_json::Value;
 
@@ -8,16 +8,15 @@ use crate::objects::object::{set, unset};
 use crate::objects::quantities;
 use crate::objects::resource::{Resource, Traits};
 
-/// An object as its type has it, and what the client sent that the type lacks.
+/// A decoded object, and the unknown fields that were dropped.
 #[derive(Debug)]
 pub struct Decoded {
-    /// The object.
     pub object: Value,
-    /// The fields that were dropped, as `spec.nonsense`.
+    /// The paths of the dropped fields, as `spec.nonsense`.
     pub unknown: Vec<String>,
 }
 
-/// Fields whose keys are chosen by the user, in which empty text means something.
+/// Fields that are maps with keys chosen by the user, in which an empty string is a value.
 const FREE_FORM: [&str; 16] = [
     "labels",
     "annotations",
@@ -37,15 +36,14 @@ const FREE_FORM: [&str; 16] = [
     "allocatable",
 ];
 
-/// Fields that are written even if they are empty.
+/// Fields that are serialized even if they are empty.
 const KEPT_EMPTY: [&str; 5] = ["containers", "image", "imageID", "value", "name"];
 
-/// Why something is no object of its type.
+/// Why a body is not an object of the expected type.
 #[derive(Debug)]
 pub struct Undecoded {
-    /// What is wrong with it.
     pub why: String,
-    /// The kind and version that it says it is of, if it says so.
+    /// The kind and version that the body declares, if any.
     of: Option<(String, String)>,
 }
 
@@ -57,7 +55,7 @@ impl Undecoded {
         }
     }
 
-    /// The answer to a client that sent it for an object of that kind.
+    /// The error for a client that sent the body for an object of kind `want`.
     pub fn refused(self, want: &str, body: &[u8]) -> ApiError {
         let why = self.why;
         ApiError::bad_request(match self.of {
@@ -72,7 +70,7 @@ impl Undecoded {
     }
 }
 
-/// An object as text, in JSON or YAML.
+/// Parses an object from JSON or YAML.
 pub fn parse(kind: &str, body: &[u8], is_yaml: bool) -> Result<Document, ApiError> {
     let read = if is_yaml {
         body::yaml(body)
@@ -88,7 +86,7 @@ pub fn parse(kind: &str, body: &[u8], is_yaml: bool) -> Result<Document, ApiErro
     })
 }
 
-/// The object as its type has it: unknown fields and empty ones are dropped, wrong types refused.
+/// Decodes an object as its type: drops unknown and empty fields, refuses wrong types.
 pub fn object(resource: Resource, mut object: Value) -> Result<Decoded, Undecoded> {
     let traits = resource.traits();
     let Some(fields) = object.as_object_mut() else {
@@ -146,7 +144,7 @@ pub fn object(resource: Resource, mut object: Value) -> Result<Decoded, Undecode
     })
 }
 
-/// Why an object of one kind cannot be taken for one of another.
+/// The error for an object of another kind than the path's.
 fn other_kind(traits: &Traits, kind: String, version: String) -> Undecoded {
     let why = match Resource::of_kind(&version, &kind) {
         Some(_) => {
@@ -172,7 +170,7 @@ fn other_kind(traits: &Traits, kind: String, version: String) -> Undecoded {
     }
 }
 
-/// What a client is told of a field that a type lacks.
+/// The warning or error about an unknown field.
 pub fn unknown_field(field: &str) -> String {
     format!("unknown field \"{field}\"")
 }
@@ -205,7 +203,7 @@ fn find_unknown(given: &Value, typed: &Value, path: &mut String, unknown: &mut V
     }
 }
 
-/// Takes out what real servers do not write: empty lists, texts and maps of the user's own keys.
+/// Drops what real servers omit when they serialize: empty lists, strings and free-form maps.
 fn prune(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -233,7 +231,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn unknown_fields_are_dropped_and_named() {
+    fn unknown_fields_are_dropped_and_reported() {
         let decoded = object(
             Resource::Pods,
             json!({"nonsense": 1, "metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "imag": "x"}]}}),
@@ -263,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_of_another_kind_is_told_from_one_of_none() {
+    fn a_wrong_kind_and_an_unknown_kind_have_different_errors() {
         let why =
             |bad: Value| object(Resource::Pods, bad).map_err(|e| e.refused("Pod", b"{}").message);
         assert_eq!(
@@ -277,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_fields_are_not_kept_but_the_users_own_are() {
+    fn empty_fields_are_dropped_except_in_free_form_maps() {
         let decoded = object(
             Resource::Pods,
             json!({"metadata": {"name": "a", "namespace": "", "labels": {}, "annotations": {"x": ""}}, "spec": {"containers": []}}),

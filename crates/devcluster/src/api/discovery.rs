@@ -1,10 +1,10 @@
-//! What this server serves, told group by group and all at once.
+//! The API discovery documents: groups, versions and resources, one by one and aggregated.
 
 use serde_json::{Value, json};
 
 use crate::objects::resource::Resource;
 
-/// Verbs of an object that is stored.
+/// The verbs of a stored resource.
 const STORED: [&str; 8] = [
     "create",
     "delete",
@@ -16,16 +16,16 @@ const STORED: [&str; 8] = [
     "watch",
 ];
 
-/// A group, a version, a kind.
+/// Group, version and kind.
 type Kind = (&'static str, &'static str, &'static str);
 
-/// Something that is served below a version of a group.
+/// A resource or subresource of an API group.
 struct Served {
     group: &'static str,
-    /// `pods`, or `pods/log`.
+    /// `pods` or `pods/log`.
     path: String,
     namespaced: bool,
-    /// What is sent and answered.
+    /// The kind of its requests and responses.
     kind: Kind,
     verbs: Vec<&'static str>,
     short_names: &'static [&'static str],
@@ -54,7 +54,7 @@ impl Served {
     }
 }
 
-/// Subresources beside `status`: their kind, and what can be done with them.
+/// The subresources other than `status`, with their kinds and verbs.
 const SUBRESOURCES: [(Resource, &str, Kind, &[&str]); 8] = [
     (
         Resource::Namespaces,
@@ -89,7 +89,7 @@ const SUBRESOURCES: [(Resource, &str, Kind, &[&str]); 8] = [
 const SCALE: Kind = ("autoscaling", "v1", "Scale");
 const SCALED: &[&str] = &["get", "patch", "update"];
 
-/// What is asked and answered at once, and not stored.
+/// Review resources, which are answered and not stored: group, resource, kind, and whether they are namespaced.
 const REVIEWS: [(&str, &str, &str, bool); 6] = [
     (
         "authentication.k8s.io",
@@ -129,7 +129,7 @@ const REVIEWS: [(&str, &str, &str, bool); 6] = [
     ),
 ];
 
-/// All that is served, in the order of its path.
+/// All resources and subresources, in the order of their paths.
 fn served() -> Vec<Served> {
     let mut all = Vec::new();
     for resource in Resource::ALL {
@@ -145,7 +145,7 @@ fn served() -> Vec<Served> {
             categories: &[],
         };
         let mut verbs = STORED.to_vec();
-        // Namespaces go one by one.
+        // Real servers do not offer to delete namespaces as a collection.
         if resource == Resource::Namespaces {
             verbs.retain(|v| *v != "deletecollection");
         }
@@ -184,7 +184,7 @@ fn served() -> Vec<Served> {
     all
 }
 
-/// The named groups, all of which have version 1 alone.
+/// The named API groups. Each has version `v1` only.
 pub(crate) const GROUPS: [&str; 6] = [
     "apps",
     "authentication.k8s.io",
@@ -194,12 +194,12 @@ pub(crate) const GROUPS: [&str; 6] = [
     "rbac.authorization.k8s.io",
 ];
 
-/// Whether this version of this group is served; the core group has no name.
+/// Whether this version of this group is served; the core group's name is empty.
 pub fn is_served(group: &str, version: &str) -> bool {
     version == "v1" && (group.is_empty() || GROUPS.contains(&group))
 }
 
-/// The kind that is reviewed at a path below a group, and whether within a namespace.
+/// The kind of the review at a path of a group, and whether it is namespaced.
 pub fn review(group: &str, plural: &str) -> Option<(&'static str, bool)> {
     REVIEWS
         .iter()
@@ -221,13 +221,13 @@ fn group_value(name: &str) -> Value {
     json!({"name": name, "versions": [version], "preferredVersion": version})
 }
 
-/// The named groups.
+/// The `APIGroupList` of the named groups.
 pub fn groups() -> Value {
     let groups: Vec<Value> = GROUPS.iter().map(|name| group_value(name)).collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
-/// One named group.
+/// The `APIGroup` of a named group.
 pub fn group(name: &str) -> Option<Value> {
     GROUPS.contains(&name).then(|| {
         let mut group = group_value(name);
@@ -237,7 +237,7 @@ pub fn group(name: &str) -> Option<Value> {
     })
 }
 
-/// What is served below a version of a group.
+/// The `APIResourceList` of a group.
 pub fn resources(group: &str) -> Value {
     let resources: Vec<Value> = served()
         .iter()
@@ -271,7 +271,7 @@ pub fn resources(group: &str) -> Value {
     json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": resources})
 }
 
-/// All groups with all they serve: of the core group, or the named ones.
+/// The aggregated discovery document: the core group, or all named groups.
 pub fn aggregated(core: bool, version: &str) -> Value {
     let all = served();
     let groups: &[&str] = if core { &[""] } else { &GROUPS };
@@ -326,7 +326,7 @@ fn aggregated_resource(served: &Served, all: &[Served]) -> Value {
     value
 }
 
-/// The paths at the top.
+/// The paths at the root.
 pub fn root() -> Value {
     let mut paths: Vec<String> = [
         "/.well-known/openid-configuration",
@@ -357,7 +357,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_that_is_stored_is_told_of_in_each_way() {
+    fn every_stored_kind_is_in_each_discovery_document() {
         for resource in Resource::ALL {
             let t = resource.traits();
             assert!(is_served(t.group, t.version), "{t:?}");
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_has_the_subresources_it_has() {
+    fn discovery_lists_the_subresources_of_pods() {
         let core = aggregated(true, "v2");
         let resources = core["items"][0]["versions"][0]["resources"]
             .as_array()

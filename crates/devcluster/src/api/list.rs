@@ -1,4 +1,4 @@
-//! Lists: of now or of an earlier version, whole or page by page.
+//! Answers list requests: of the newest or an earlier resource version, in one piece or in pages.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -11,7 +11,7 @@ use crate::objects::resource::Resource;
 use crate::objects::selector::Selector;
 use crate::storage::store::{Forgotten, State, range};
 
-/// What a list is asked for.
+/// The parameters of a list request.
 #[derive(Debug)]
 pub struct List {
     resource: Resource,
@@ -21,19 +21,19 @@ pub struct List {
     from: From,
 }
 
-/// The version that a list is of.
+/// The resource version that a list reads.
 #[derive(Debug, PartialEq)]
 enum From {
-    /// The newest, or the newest that is at least this.
+    /// The newest one; wait until it is at least this.
     Now { at_least: u64 },
     /// Exactly this one.
     Exactly(u64),
-    /// The rest of a list that was begun at a version, or at the newest one where that is gone.
+    /// The next page of a list, at the version at which the list began, or at the newest if that one has expired.
     Rest(Place),
 }
 
 impl List {
-    /// Reads the query of a list.
+    /// Parses the query of a list request.
     pub fn parse(
         resource: Resource,
         namespace: Option<&str>,
@@ -74,7 +74,7 @@ impl List {
                 "resourceVersion: Invalid value: {parsing}: strconv.ParseUint: parsing {parsing}: invalid syntax"
             ))
         })?;
-        // A page of a cached list would need a cache of pages: version 0 ignores the limit.
+        // Version 0 ignores the limit, as on real servers: their cache does not serve pages.
         if version == 0 {
             list.limit = 0;
         }
@@ -87,17 +87,17 @@ impl List {
         Ok(list)
     }
 
-    /// The version that must have been reached before the list can be answered.
+    /// The version that the state must have reached before the list can be answered.
     pub fn needs(&self) -> u64 {
         match &self.from {
             From::Now { at_least } => *at_least,
             From::Exactly(version) => *version,
-            // What is of the future was not handed out here.
+            // A version in the future cannot come from a token of this server.
             From::Rest(place) => place.version.unwrap_or(0),
         }
     }
 
-    /// The answer, encoded.
+    /// The encoded list.
     pub fn answer(&self, state: &State, view: &View) -> Result<Bytes, ApiError> {
         let (version, after) = match &self.from {
             From::Now { .. } => (state.resource_version(), None),
@@ -142,7 +142,7 @@ impl List {
         })
     }
 
-    /// The version of the list is forgotten; a list that was begun may go on at the newest.
+    /// The error for an expired resource version. It carries a token that continues a paged list at the newest version.
     fn expired(&self) -> ApiError {
         let From::Rest(place) = &self.from else {
             return ApiError::expired("The resourceVersion for the provided list is too old.");
@@ -163,7 +163,7 @@ impl List {
     }
 }
 
-/// All that is wrong with the way a version is asked for.
+/// What is invalid about the resource version parameters.
 fn refusals(query: &Query) -> Vec<Cause> {
     let (version, matching) = (
         query.text("resourceVersion"),

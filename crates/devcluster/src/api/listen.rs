@@ -1,4 +1,4 @@
-//! Connections to the API, with TLS or without: a client's first byte tells which it speaks.
+//! Accepts connections to the API, with TLS or without: the client's first byte tells which.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,28 +14,28 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_util::either::Either;
 
-/// A connection that is ready for requests.
+/// An accepted connection that is ready for requests.
 pub type Connection = Either<TcpStream, TlsStream<TcpStream>>;
 
-/// The first byte of whoever speaks TLS: the record of a handshake.
+/// The first byte of a TLS connection: the content type of a handshake record.
 const HANDSHAKE: u8 = 22;
 
-/// A client that has not said anything by then, or not shaken hands, is sent away.
+/// A client must send its first byte and complete the TLS handshake within this time.
 const GREETING: Duration = Duration::from_secs(60);
 
-/// So many clients may be about to say their first byte; more wait to be let in.
+/// At most this many connections wait for their first byte or their handshake; further clients wait to be accepted.
 const MOST_GREETING: usize = 1024;
 
-/// Clients that are let in wait here until they are served, which is at once.
+/// The queue of accepted connections; the server takes them at once.
 const LET_IN: usize = 16;
 
-/// A client that takes nothing of what it is sent for so long is cut off.
+/// A connection is closed if the client acknowledges none of the sent data for this long (`TCP_USER_TIMEOUT`).
 const UNREAD: Duration = Duration::from_secs(30);
 
-/// Taking connections failed for want of something, such as file descriptors: another one may end meanwhile.
+/// The delay before the next attempt when accepting fails for lack of a resource, such as file descriptors.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Lets clients in. Dropped, it lets go of the address, and of those who have not said anything yet.
+/// The listener. Dropping it releases the address and closes connections that have not completed their handshake.
 #[derive(Debug)]
 pub struct Door {
     address: SocketAddr,
@@ -44,7 +44,7 @@ pub struct Door {
 }
 
 impl Door {
-    /// Listens there; port 0 takes any that is free.
+    /// Listens on an address; port 0 selects a free port.
     pub async fn open(address: SocketAddr, tls: TlsAcceptor) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
@@ -58,7 +58,7 @@ impl Door {
         })
     }
 
-    /// The address it was given.
+    /// The local address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -71,7 +71,7 @@ impl Listener for Door {
     async fn accept(&mut self) -> (Connection, SocketAddr) {
         match self.let_in.recv().await {
             Some(client) => client,
-            // The keeper ends with this door only.
+            // The accepting task ends only with this listener.
             None => std::future::pending().await,
         }
     }
@@ -96,7 +96,7 @@ async fn keep(
                     greetings.spawn(greet(client, from, tls.clone(), greeted.clone()));
                 }
                 Err(error) => {
-                    tracing::debug!(target: "apiserver.serve", %error, "a connection was not taken");
+                    tracing::debug!(target: "apiserver.serve", %error, "cannot accept a connection");
                     sleep(AGAIN).await;
                 }
             }
@@ -104,7 +104,7 @@ async fn keep(
     }
 }
 
-/// Finds out what a client speaks, and lets it in.
+/// Detects TLS, completes the handshake and queues the connection.
 async fn greet(
     client: TcpStream,
     from: SocketAddr,
@@ -121,24 +121,25 @@ async fn greet(
         })
     };
     match timeout(GREETING, greeting).await {
-        // Where nobody serves any more, nobody is let in.
+        // If nothing serves any more, the connection is dropped.
         Ok(Ok(Some(client))) => drop(greeted.send((client, from)).await),
         Ok(Ok(None)) | Err(_) => {}
         Ok(Err(error)) => {
             let error: io::Error = error;
-            tracing::debug!(target: "apiserver.serve", %error, "a client went before it asked anything");
+            tracing::debug!(target: "apiserver.serve", %error, "a connection failed before its first request");
         }
     }
 }
 
 fn set_up(connection: &TcpStream) {
-    // Otherwise an event of a watch may wait for the client's acknowledgement of the one before.
+    // With Nagle's algorithm, a watch event could wait for the acknowledgement of the one before.
     if let Err(error) = connection.set_nodelay(true) {
-        tracing::debug!(target: "apiserver.serve", %error, "a connection keeps its delay");
+        tracing::debug!(target: "apiserver.serve", %error, "cannot set TCP_NODELAY");
     }
-    // A watcher that reads nothing is never asked for its next event, so what it holds only ends with its connection.
+    // A watcher that does not read is never polled for its next event, so only closing its connection frees what it
+    // holds.
     let unread = u32::try_from(UNREAD.as_millis()).unwrap_or(u32::MAX);
     if let Err(error) = set_tcp_user_timeout(connection, unread) {
-        tracing::debug!(target: "apiserver.serve", %error, "a connection stays though nothing is read from it");
+        tracing::debug!(target: "apiserver.serve", %error, "cannot set TCP_USER_TIMEOUT");
     }
 }

@@ -1,4 +1,4 @@
-//! What the containers of a pod have written.
+//! Serves container logs, with `tailLines`, `limitBytes` and `follow`.
 
 use std::io::SeekFrom;
 use std::path::{Path, PathBuf};
@@ -17,13 +17,13 @@ use crate::node::log_path;
 use crate::objects::object::{Key, Object, list, text};
 use crate::storage::publish::Reader;
 
-/// How much is read at once.
+/// The size of one read, in bytes.
 const CHUNK: usize = 64 * 1024;
 
-/// How often one who follows a log is told of what is new.
+/// How often a followed log is checked for new output.
 const POLL: Duration = Duration::from_millis(200);
 
-/// What is asked for of a container's output.
+/// The parameters of a log request.
 #[derive(Debug)]
 pub(crate) struct Log {
     path: PathBuf,
@@ -32,7 +32,7 @@ pub(crate) struct Log {
     follow: Option<Follow>,
 }
 
-/// Who follows does so until the container has ended, or the pod or the cluster is gone.
+/// A followed log ends when the container has terminated, or the pod or the cluster is gone.
 #[derive(Debug)]
 struct Follow {
     published: Reader,
@@ -42,7 +42,7 @@ struct Follow {
 }
 
 impl Log {
-    /// Reads the query of a log.
+    /// Parses the query of a log request.
     pub(crate) fn parse(
         pod: &Object,
         query: &Query,
@@ -98,7 +98,7 @@ impl Log {
         })
     }
 
-    /// Begins to read it.
+    /// Opens the log and streams it.
     pub(crate) async fn open(self) -> Result<impl Stream<Item = std::io::Result<Bytes>>, ApiError> {
         let mut file = File::open(&self.path).await.map_err(|e| {
             ApiError::bad_request(format!("the container has written nothing yet: {e}"))
@@ -117,7 +117,7 @@ impl Log {
                 }
                 let mut chunk = vec![0; CHUNK];
                 loop {
-                    // What it wrote before it ended is there once it is known to have ended.
+                    // Checked before the read: what the container wrote before it terminated is then in the file.
                     let over = follow.as_ref().is_none_or(Follow::is_over);
                     let read = file.read(&mut chunk).await?;
                     let take = read.min(usize::try_from(left).unwrap_or(usize::MAX));
@@ -155,7 +155,7 @@ impl Follow {
     }
 }
 
-/// Goes to where the last so many lines begin, reading from the end backwards.
+/// Seeks to the start of the last `lines` lines, reading backwards from the end.
 async fn seek_lines(file: &mut File, lines: u64) -> std::io::Result<()> {
     let mut at = file.seek(SeekFrom::End(0)).await?;
     let mut wanted = lines;
@@ -167,7 +167,7 @@ async fn seek_lines(file: &mut File, lines: u64) -> std::io::Result<()> {
         file.read_exact(&mut chunk).await?;
         for byte in chunk.iter().rev() {
             let ends_line = *byte == b'\n';
-            // The end of the last line is not the beginning of another.
+            // The newline at the end of the file does not start another line.
             if ends_line && !is_last_byte {
                 wanted = wanted.saturating_sub(1);
             }
@@ -189,7 +189,7 @@ mod tests {
     use std::io::Write as _;
 
     #[tokio::test]
-    async fn the_last_lines_are_found_from_the_end() {
+    async fn the_tail_starts_at_the_requested_line() {
         for (content, lines, want) in [
             ("a\nb\nc\n", 1, "c\n"),
             ("a\nb\nc\n", 2, "b\nc\n"),

@@ -1,4 +1,4 @@
-//! The HTTP API: what a request asks for, and how it is answered.
+//! The HTTP API: parses requests and writes responses.
 
 pub(crate) mod accept;
 pub(crate) mod body;

@@ -1,11 +1,11 @@
-//! What this server serves, as OpenAPI: enough for clients to see what they can ask for, and how.
+//! The OpenAPI documents: enough for clients to see which resources and parameters are served.
 
 use serde_json::{Value, json};
 
 use super::discovery::{GROUPS, is_served};
 use crate::objects::resource::Resource;
 
-/// Where the OpenAPI documents of each group are.
+/// The index of the OpenAPI v3 documents.
 pub fn paths() -> Value {
     let entry = |path: String| {
         let url = format!("/openapi/v3/{path}?hash={}", env!("CARGO_PKG_VERSION"));
@@ -24,7 +24,7 @@ fn info() -> Value {
     json!({"title": "Kubernetes", "version": super::router::VERSION})
 }
 
-/// The parameters by which clients tell what a server can do.
+/// The query parameters from which clients learn what the server supports.
 fn parameters() -> Value {
     let text = |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": true}});
     let mut force = text("force");
@@ -37,8 +37,7 @@ fn parameters() -> Value {
     ])
 }
 
-/// The OpenAPI document of a group. It tells which kinds there are and how they are reached; of their fields it only
-/// tells that it does not list them.
+/// The OpenAPI v3 document of a group. It lists kinds and paths; the schemas accept any field.
 pub fn document(group: &str) -> Option<Value> {
     if !is_served(group, "v1") {
         return None;
@@ -109,7 +108,7 @@ fn definition(kind: &Value) -> Value {
     })
 }
 
-/// The older OpenAPI document, of all groups.
+/// The OpenAPI v2 document, for all groups.
 pub fn swagger() -> Value {
     let definitions: serde_json::Map<String, Value> = Resource::ALL
         .into_iter()
@@ -122,20 +121,21 @@ pub fn swagger() -> Value {
     json!({"swagger": "2.0", "info": info(), "paths": {}, "definitions": definitions})
 }
 
-/// The type of that document in the binary form that typed clients ask for, and as older ones call it.
+/// The media type of the protobuf form of that document, and an older name of it.
 pub const BINARY_SWAGGER: [&str; 2] = [
     "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
     "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
 ];
 
-/// That document in binary form. It names no kinds: a client that finds one here would check its fields by it.
+/// The OpenAPI v2 document in protobuf. It defines no kinds, because clients would validate objects against a
+/// definition.
 pub fn binary_swagger() -> Vec<u8> {
-    /// The numbers of the fields of `openapi.v2.Document`, and of its `Info`.
+    /// The field numbers of `openapi.v2.Document` and of its `Info`.
     const SWAGGER: u8 = 1;
     const INFO: u8 = 2;
     const TITLE: u8 = 1;
     const VERSION: u8 = 2;
-    // A field of bytes: its number and kind, how many they are, the bytes. All are shorter than 128.
+    // A length-delimited field: tag, length, bytes. A length below 128 fits into one byte.
     let field = |number: u8, bytes: &[u8]| {
         [
             &[
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_that_is_stored_has_a_schema() {
+    fn every_stored_kind_has_a_schema() {
         for resource in Resource::ALL {
             let t = resource.traits();
             let document = document(t.group).expect("a document");
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_binary_document_has_a_title_and_a_version() {
+    fn the_protobuf_document_has_a_title_and_a_version() {
         let version = super::super::router::VERSION;
         let length = u8::try_from(version.len()).expect("short");
         let want = [
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_says_that_fields_can_be_validated() {
+    fn patch_lists_the_field_validation_parameter() {
         let document = document("").expect("the core group");
         let patch = &document["paths"]["/api/v1/namespaces/{namespace}/pods/{name}"]["patch"];
         let names: Vec<&Value> = patch["parameters"]

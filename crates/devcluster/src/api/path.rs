@@ -1,83 +1,76 @@
-//! What a path names.
+//! Parses request paths into what they address.
+
+use percent_encoding::percent_decode_str;
 
 use super::discovery;
 use crate::objects::object::Key;
 use crate::objects::resource::Resource;
 
-/// Something that tells of the server itself.
+/// A document about the server itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Document {
-    /// Which paths there are.
+    /// The index of paths.
     Root,
     /// The versions of the core group.
     CoreVersions,
     /// The named groups.
     Groups,
-    /// One of them.
+    /// One named group.
     Group(String),
-    /// What is served below version 1 of a group; the core group has no name.
+    /// The resources of version 1 of a group; the core group's name is empty.
     Resources(String),
-    /// Where the OpenAPI documents are.
+    /// The index of the OpenAPI v3 documents.
     OpenApiPaths,
-    /// The OpenAPI document of a group.
+    /// The OpenAPI v3 document of a group.
     OpenApi(String),
-    /// The older OpenAPI document, of all groups.
+    /// The OpenAPI v2 document.
     Swagger,
-    /// The keys by which tokens of service accounts are verified.
+    /// The keys that verify service account tokens.
     Keys,
-    /// Where those are.
+    /// The OpenID configuration, which tells where the keys are.
     KeysConfiguration,
 }
 
-/// What a path names.
+/// What a path addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// All objects of a kind, of one namespace or all.
+    /// All objects of a kind, in one namespace or in all.
     Collection {
-        /// Their kind.
         resource: Resource,
-        /// Their namespace, or all.
+        /// `None`: all namespaces.
         namespace: Option<String>,
     },
-    /// One object, or one of its subresources.
-    Object {
-        /// Which one.
-        key: Key,
-        /// Which subresource, if any.
-        sub: Option<String>,
-    },
-    /// A watch, the way it was asked for in old times.
+    /// One object or one of its subresources.
+    Object { key: Key, sub: Option<String> },
+    /// A watch at the deprecated `/watch/` path.
     OldWatch {
-        /// What kind.
         resource: Resource,
-        /// In which namespace, or all.
+        /// `None`: all namespaces.
         namespace: Option<String>,
-        /// Of which name, or any.
+        /// `None`: any name.
         name: Option<String>,
     },
-    /// A question that is answered and not kept.
+    /// A review, which is answered and not stored.
     Review {
-        /// Its kind.
         kind: &'static str,
-        /// In which namespace.
         namespace: Option<String>,
     },
-    /// Something that tells of the server itself.
+    /// A document about the server itself.
     Document(Document),
-    /// The version of the server.
+    /// The server's version.
     Version,
-    /// Whether the server is well.
+    /// Health checks.
     Health,
-    /// A path below a group that is served, to something that is not.
+    /// A resource that is not served, of a group that is.
     UnknownResource,
-    /// A path that nothing is at.
+    /// A path that is not served.
     Nothing,
-    /// A path that cannot be read.
+    /// A path with an invalid percent-encoding.
     Malformed,
 }
 
 impl Target {
-    /// Reads a path.
+    /// Parses a path.
     pub fn of(path: &str) -> Self {
         let Some(segments) = segments(path) else {
             return Self::Malformed;
@@ -110,12 +103,12 @@ impl Target {
     }
 }
 
-/// The parts of a path, decoded.
+/// The decoded segments of a path; `None` if one is malformed.
 pub fn segments(path: &str) -> Option<Vec<String>> {
     path.trim_start_matches('/')
         .trim_end_matches('/')
         .split('/')
-        .map(percent_decode)
+        .map(unescaped)
         .collect()
 }
 
@@ -196,22 +189,16 @@ fn resource_path(group: &str, version: &str, rest: &[&str]) -> Target {
     }
 }
 
-fn percent_decode(segment: &str) -> Option<String> {
-    if !segment.contains('%') {
-        return Some(segment.to_owned());
+/// A part of a path without escapes; none where an escape is not complete, which the crate would leave as it is.
+fn unescaped(segment: &str) -> Option<String> {
+    let mut escapes = segment.split('%').skip(1);
+    let is_escape =
+        |after: &str| after.len() > 1 && after.bytes().take(2).all(|b| b.is_ascii_hexdigit());
+    if !escapes.all(is_escape) {
+        return None;
     }
-    let mut bytes = Vec::with_capacity(segment.len());
-    let mut rest = segment.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let high = char::from(rest.next()?).to_digit(16)?;
-        let low = char::from(rest.next()?).to_digit(16)?;
-        bytes.push(u8::try_from(high * 16 + low).ok()?);
-    }
-    String::from_utf8(bytes).ok()
+    let text = percent_decode_str(segment).decode_utf8().ok()?;
+    Some(text.into_owned())
 }
 
 #[cfg(test)]
@@ -224,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_name_collections_objects_and_subresources() {
+    fn paths_address_collections_objects_and_subresources() {
         let pods = |namespace: Option<&str>| Target::Collection {
             resource: Resource::Pods,
             namespace: namespace.map(str::to_owned),
@@ -263,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_told_apart() {
+    fn unknown_resources_and_unknown_paths_are_distinguished() {
         assert_eq!(Target::of("/nothing/here"), Target::Nothing);
         assert_eq!(Target::of("/apis/none/v1/pods"), Target::Nothing);
         assert_eq!(Target::of("/apis/coordination.k8s.io/v2"), Target::Nothing);
@@ -276,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_and_not_kept_has_paths_of_its_own() {
+    fn reviews_have_their_own_paths() {
         let review = |namespace: Option<&str>, kind| Target::Review {
             kind,
             namespace: namespace.map(str::to_owned),
@@ -302,7 +289,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_path_is_read(path in ".*", tail in "[a-z/%0-9]*") {
+        fn any_path_is_parsed_without_panic(path in ".*", tail in "[a-z/%0-9]*") {
             Target::of(&path);
             Target::of(&format!("/api/v1/{tail}"));
         }

@@ -1,33 +1,33 @@
-//! Bodies that typed clients send in Kubernetes' binary form, read into what they say in JSON.
+//! Decodes request bodies in Kubernetes' protobuf encoding into JSON.
 //!
-//! Only the kinds that kubectl itself writes so are known here: it reads everything as JSON, and sends what it is given
-//! in a file as JSON too.
+//! Only the kinds that kubectl itself writes in protobuf are supported. It accepts JSON responses for all of them, and
+//! sends manifests as JSON.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value};
 
-/// What stands before every object.
+/// The prefix of every encoded object.
 const MAGIC: &[u8] = b"k8s\0";
 
-/// What a field holds.
+/// The type of a field.
 #[derive(Clone, Copy)]
 enum Is {
     Text,
-    /// Bytes, which JSON writes as base64.
+    /// Bytes, which JSON represents as base64.
     Bytes,
     Number,
     Flag,
     Message(&'static [Field]),
-    /// A map from text to this.
+    /// A map from strings to this type.
     Map(&'static Is),
-    /// A quantity: a message of one text.
+    /// A quantity: a message with one string.
     Quantity,
-    /// Any number of these.
+    /// A repeated field of this type.
     Many(&'static Is),
 }
 
-/// The number of a field, its name, what it holds.
+/// The number, name and type of a field.
 type Field = (u64, &'static str, Is);
 
 const STRINGS: Is = Is::Many(&Is::Text);
@@ -103,7 +103,29 @@ const ACCESS: Is = Is::Message(&[
     (2, "nonResourceAttributes", OF_PATH),
 ]);
 
-/// What an object of a kind looks like.
+const TOKEN_REQUEST: &[Field] = &[
+    (1, "metadata", META),
+    (
+        2,
+        "spec",
+        Is::Message(&[
+            (1, "audiences", STRINGS),
+            (
+                3,
+                "boundObjectRef",
+                Is::Message(&[
+                    (1, "kind", Is::Text),
+                    (2, "apiVersion", Is::Text),
+                    (3, "name", Is::Text),
+                    (4, "uid", Is::Text),
+                ]),
+            ),
+            (4, "expirationSeconds", Is::Number),
+        ]),
+    ),
+];
+
+/// The fields of a kind.
 fn fields(kind: &str) -> Option<&'static [Field]> {
     Some(match kind {
         "DeleteOptions" => DELETE_OPTIONS,
@@ -163,41 +185,21 @@ fn fields(kind: &str) -> Option<&'static [Field]> {
                 Is::Message(&[(1, "token", Is::Text), (2, "audiences", STRINGS)]),
             ),
         ],
-        "TokenRequest" => &[
-            (1, "metadata", META),
-            (
-                2,
-                "spec",
-                Is::Message(&[
-                    (1, "audiences", STRINGS),
-                    (
-                        3,
-                        "boundObjectRef",
-                        Is::Message(&[
-                            (1, "kind", Is::Text),
-                            (2, "apiVersion", Is::Text),
-                            (3, "name", Is::Text),
-                            (4, "uid", Is::Text),
-                        ]),
-                    ),
-                    (4, "expirationSeconds", Is::Number),
-                ]),
-            ),
-        ],
+        "TokenRequest" => TOKEN_REQUEST,
         _ => return None,
     })
 }
 
-/// Why a body could not be read.
+/// Why a body could not be decoded.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Unread {
-    /// It is of a kind that is taken as JSON only.
+    /// Objects of this kind are accepted as JSON or YAML only.
     Kind(String),
-    /// It is not in this form, or broken.
+    /// The body is not in this encoding, or is truncated.
     Broken,
 }
 
-/// The object in a body, with its kind and version.
+/// Decodes the object in a body, with its kind and version.
 pub fn object(body: &[u8]) -> Result<Value, Unread> {
     let envelope = body.strip_prefix(MAGIC).ok_or(Unread::Broken)?;
     const TYPE: Is = Is::Message(&[(1, "apiVersion", Is::Text), (2, "kind", Is::Text)]);
@@ -223,7 +225,7 @@ pub fn object(body: &[u8]) -> Result<Value, Unread> {
     Ok(object)
 }
 
-/// A field as it is written.
+/// The encoded value of a field.
 enum Part<'a> {
     Number(u64),
     Bytes(&'a [u8]),
@@ -242,7 +244,7 @@ fn number(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// The fields of a message, by their numbers.
+/// Splits a message into its fields, by number.
 fn parts(mut bytes: &[u8]) -> Option<Vec<(u64, Part<'_>)>> {
     let mut parts = Vec::new();
     while !bytes.is_empty() {
@@ -255,7 +257,7 @@ fn parts(mut bytes: &[u8]) -> Option<Vec<(u64, Part<'_>)>> {
                 bytes = rest;
                 Part::Bytes(taken)
             }
-            // Fixed widths, which nothing here holds.
+            // Fixed-width values; none of the known fields has one, so they are skipped.
             1 => {
                 bytes = bytes.get(8..)?;
                 continue;
@@ -305,7 +307,7 @@ fn message(bytes: &[u8], fields: &[Field]) -> Option<Value> {
             }
             is => {
                 let value = scalar(&part, is)?;
-                // What is empty is written all the same, and means that it is not there.
+                // Go clients also encode empty strings; in JSON they are omitted.
                 if value != "" {
                     object.insert((*name).to_owned(), value);
                 }
@@ -355,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_says_what_it_says_in_json() {
+    fn a_protobuf_object_decodes_to_equivalent_json() {
         let meta = field(1, &[field(1, b"a"), field(3, b"")].concat());
         let data = field(2, &[field(1, b"k"), field(2, b"v")].concat());
         let body = enveloped("v1", "ConfigMap", &[meta, data, vec![4 << 3, 1]].concat());
@@ -380,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn quantities_and_lists_are_read() {
+    fn quantities_and_lists_are_decoded() {
         let amount = field(2, &field(1, b"5"));
         let hard = field(1, &[field(1, b"pods"), amount].concat());
         let read = object(&enveloped("v1", "ResourceQuota", &field(2, &hard))).expect("a quota");
@@ -394,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn other_kinds_are_named_and_what_is_broken_is_refused() {
+    fn unsupported_kinds_are_named_and_malformed_bodies_refused() {
         let pod = enveloped("v1", "Pod", b"");
         assert_eq!(object(&pod), Err(Unread::Kind("Pod".to_owned())));
         for bad in [b"".as_slice(), b"{}", b"k8s\0\xFF", b"k8s\0\x0A\x7F"] {
@@ -404,7 +406,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_or_refused(bytes: Vec<u8>) {
+        fn any_bytes_are_decoded_or_refused(bytes: Vec<u8>) {
             let _ = object(&[MAGIC, &bytes].concat());
             let _ = object(&enveloped("v1", "Role", &bytes[..bytes.len().min(100)]));
         }

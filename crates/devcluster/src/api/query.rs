@@ -1,4 +1,4 @@
-//! What the query of a request says.
+//! The query parameters of a request.
 
 use std::time::Duration;
 
@@ -8,19 +8,19 @@ use super::status::{ApiError, Cause};
 use crate::objects::resource::Resource;
 use crate::objects::selector::Selector;
 
-/// The parameters of a query, in the order in which they stand.
+/// The parameters, in their order.
 #[derive(Clone, Debug, Default)]
 pub struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// The parameters of a URI.
+    /// Parses the query of a URI.
     pub fn of(uri: &http::Uri) -> Result<Self, ApiError> {
         axum::extract::Query::try_from_uri(uri)
             .map(|query| Self(query.0))
             .map_err(|e| ApiError::bad_request(format!("the query cannot be read: {e}")))
     }
 
-    /// The first value of that name; empty if there is none.
+    /// The first value of a parameter; empty if it is missing.
     pub fn text(&self, name: &str) -> &str {
         self.find(name).unwrap_or_default()
     }
@@ -32,7 +32,6 @@ impl Query {
             .map(|(_, value)| value.as_str())
     }
 
-    /// All values of that name.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.0
             .iter()
@@ -40,13 +39,13 @@ impl Query {
             .map(|(_, value)| value.as_str())
     }
 
-    /// As real servers read it: all but `false` and `0` is true.
+    /// A boolean, as real servers parse it: everything but `false` and `0` is true.
     pub fn flag(&self, name: &str) -> Option<bool> {
         self.find(name)
             .map(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
 
-    /// A number.
+    /// An integer, or an error if the value is none.
     pub fn number(&self, name: &str) -> Result<Option<i64>, ApiError> {
         match self.find(name) {
             None | Some("") => Ok(None),
@@ -58,7 +57,7 @@ impl Query {
         }
     }
 
-    /// Whether this is a dry run; there is but one stage.
+    /// Whether this is a dry run. `All` is the only stage.
     pub fn dry_run(&self, kind: &str) -> Result<bool, ApiError> {
         let stages: Vec<&str> = self.all("dryRun").collect();
         if stages.iter().any(|stage| *stage != "All") {
@@ -68,7 +67,7 @@ impl Query {
         Ok(!stages.is_empty())
     }
 
-    /// How long the request may take, where the client says so.
+    /// The request timeout, if the client sets one.
     pub fn timeout(&self) -> Result<Option<Duration>, ApiError> {
         match self.find("timeout") {
             None | Some("") => Ok(None),
@@ -81,7 +80,7 @@ impl Query {
         }
     }
 
-    /// Which objects are meant.
+    /// The label selector and the field selector.
     pub fn selector(&self, resource: Resource) -> Result<Selector, ApiError> {
         Selector::parse(
             resource,
@@ -91,7 +90,7 @@ impl Query {
     }
 }
 
-/// A duration as Go writes it: `10s`, `1m30s`, `500ms`.
+/// Parses a Go duration: `10s`, `1m30s`, `500ms`.
 fn duration(text: &str) -> Option<Duration> {
     if text == "0" {
         return Some(Duration::ZERO);
@@ -127,7 +126,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn durations_are_read_as_go_writes_them() {
+    fn go_durations_are_parsed() {
         assert_eq!(duration("10s"), Some(Duration::from_secs(10)));
         assert_eq!(duration("1m30s"), Some(Duration::from_secs(90)));
         assert_eq!(duration("500ms"), Some(Duration::from_millis(500)));
@@ -138,7 +137,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_a_duration_or_none(text in ".*", number in "[0-9.]{0,400}s") {
+        fn any_text_is_parsed_without_panic(text in ".*", number in "[0-9.]{0,400}s") {
             duration(&text);
             duration(&number);
         }

@@ -1,4 +1,4 @@
-//! Reading: one object, a list, a watch, a log.
+//! Handles read requests: get, list, watch and log.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -24,11 +24,11 @@ use crate::objects::object::Key;
 use crate::objects::resource::Resource;
 use crate::storage::store::State;
 
-/// How long a list waits for a version that is yet to come.
+/// How long a list waits for a resource version in the future.
 const WAIT_FOR_VERSION: Duration = Duration::from_secs(3);
 
 impl Api {
-    /// The form in which a client wants what is stored.
+    /// The form in which the client wants objects.
     pub(crate) fn view(&self, call: &Call<'_>, streams: bool) -> Result<View, ApiError> {
         let form = accept::objects(call.headers(), &call.query, streams)?;
         let view = View::new(form, self.store.clock());
@@ -39,7 +39,7 @@ impl Api {
         })
     }
 
-    /// The state once it has reached a version, or the error after a while.
+    /// Waits until the state has reached a version; an error after `WAIT_FOR_VERSION`.
     async fn state_at_least(&self, version: u64) -> Result<State, ApiError> {
         let mut published = self.store.published();
         let reached = timeout(

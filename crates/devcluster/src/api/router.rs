@@ -1,4 +1,5 @@
-//! The API over HTTP: an axum router, which is also a tower service that a client in this process can call.
+//! The API's router: dispatches each HTTP request. It is a tower service, which a client in this process can call
+//! directly.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -33,23 +34,22 @@ use crate::objects::object::Key;
 use crate::objects::resource::Resource;
 use crate::storage::server::{Origin, Store};
 
-/// The version of Kubernetes whose API this is.
-pub(crate) const VERSION: &str = concat!("v1.36.0+boatswain-", env!("CARGO_PKG_VERSION"));
+/// The Kubernetes version of this API.
+pub(crate) const VERSION: &str = concat!("v1.36.0+devcluster-", env!("CARGO_PKG_VERSION"));
 
-/// A client is warned of so many fields that were dropped; one that has more has seen enough.
+/// The most warnings about dropped fields in one response.
 const MAX_WARNINGS: usize = 10;
 
-/// What answers requests.
+/// The state behind the request handlers.
 #[derive(Clone, Debug)]
 pub(crate) struct Api {
     pub(crate) store: Store,
     pub(crate) credentials: Credentials,
     pub(crate) rights: Rights,
-    /// Where the node keeps what containers write, if it runs any.
+    /// The folder of container logs, if the node runs containers.
     pub(crate) logs: Option<Arc<Path>>,
 }
 
-/// The router.
 pub(crate) fn router(api: Api) -> Router {
     Router::new().fallback(handle).with_state(api)
 }
@@ -78,9 +78,9 @@ async fn handle(Shared(api): Shared<Api>, request: Request) -> Response {
     response
 }
 
-/// Lets a refused client finish what it was saying, so that the connection can be used again.
+/// Reads the rest of a refused request, so that the client can use the connection again.
 async fn drain(body: Body) {
-    // What is longer than this, or takes longer, costs the client its connection, as on real servers.
+    // A body that is longer or takes longer costs the client its connection, as on real servers.
     let _ = timeout(
         Duration::from_secs(1),
         axum::body::to_bytes(body, 256 * 1024),
@@ -112,7 +112,7 @@ pub(crate) fn response(code: u16, body: impl Into<Body>) -> Response {
     response
 }
 
-/// An answer of another type than JSON.
+/// A response with this `Content-Type`.
 pub(crate) fn typed(code: u16, media_type: &str, body: impl Into<Body>) -> Response {
     let mut response = response(code, body);
     if let Ok(value) = HeaderValue::try_from(media_type) {
@@ -136,7 +136,7 @@ fn status(error: &ApiError) -> Response {
 }
 
 impl Api {
-    /// Who asks, if it may ask this.
+    /// Authenticates and authorizes a request.
     fn admit(&self, parts: &Parts) -> Result<User, ApiError> {
         let state = self.store.state();
         let now = self.store.clock().now();
@@ -205,11 +205,10 @@ impl Api {
                 let write = call.write_collection(resource, namespace)?;
                 self.write(&call, write, origin, reached_store).await
             }
+            Target::Review { .. } if parts.method != Method::POST => {
+                Err(ApiError::method_not_allowed())
+            }
             Target::Review { kind, namespace } => {
-                if parts.method != Method::POST {
-                    return Err(ApiError::method_not_allowed());
-                }
-                let question = call.question(kind)?;
                 let reviewer = Reviewer {
                     state: &self.store.state(),
                     rights: self.rights,
@@ -217,20 +216,14 @@ impl Api {
                     user,
                     now: self.store.clock().now(),
                 };
+                let question = call.question(kind)?;
                 let answer = reviewer.answer(kind, namespace.as_deref(), question)?;
                 Ok(response(201, answer.to_string()))
             }
             Target::Object { key, sub }
                 if key.resource == Resource::ServiceAccounts && sub.as_deref() == Some("token") =>
             {
-                if parts.method != Method::POST {
-                    return Err(ApiError::method_not_allowed());
-                }
-                let request = call.question("TokenRequest")?;
-                let (keys, state) = (self.credentials.keys(), self.store.state());
-                let now = self.store.clock().now();
-                let answer = account::request(keys, &state, &key, &request, now)?;
-                Ok(response(201, answer.to_string()))
+                self.token(parts, &mut call, &key)
             }
             Target::Object { key, sub } => {
                 let write = call.write_object(key, sub.as_deref())?;
@@ -239,7 +232,24 @@ impl Api {
         }
     }
 
-    /// What the server tells of itself.
+    /// A token for the service account.
+    fn token(
+        &self,
+        parts: &Parts,
+        call: &mut Call<'_>,
+        account: &Key,
+    ) -> Result<Response, ApiError> {
+        if parts.method != Method::POST {
+            return Err(ApiError::method_not_allowed());
+        }
+        let request = call.question("TokenRequest")?;
+        let (keys, state) = (self.credentials.keys(), self.store.state());
+        let now = self.store.clock().now();
+        let answer = account::request(keys, &state, account, &request, now)?;
+        Ok(response(201, answer.to_string()))
+    }
+
+    /// A document about the server itself.
     fn document(&self, parts: &Parts, document: &Document) -> Result<Response, ApiError> {
         let headers = &parts.headers;
         let host = headers
@@ -259,7 +269,7 @@ impl Api {
         }
         let binary = openapi::BINARY_SWAGGER;
         if *document == Document::Swagger && binary.iter().any(|t| accept::names(headers, t)) {
-            // The older name is none that a header may have.
+            // The older name is not a valid header value.
             return Ok(typed(200, binary[0], openapi::binary_swagger()));
         }
         let value = match document {
@@ -334,7 +344,7 @@ impl Api {
     }
 }
 
-/// A warning as a header has it, without what no header may have.
+/// A `Warning` header; characters that headers must not contain are dropped.
 fn warning_header(warning: &str) -> String {
     let mut header = String::from("299 - \"");
     for c in warning.chars().filter(|c| (' '..='~').contains(c)) {
@@ -347,13 +357,13 @@ fn warning_header(warning: &str) -> String {
     header
 }
 
-/// Whether this is a way into a running container.
+/// Whether this subresource is a stream into a running container.
 fn is_stream(key: &Key, sub: Option<&str>) -> bool {
     key.resource == Resource::Pods
         && matches!(sub, Some("attach" | "exec" | "portforward" | "proxy"))
 }
 
-/// Whether the server is well, told in one word or check by check.
+/// The health check, as one word or check by check.
 fn health(call: &Call<'_>) -> Response {
     if call.query.flag("verbose").is_none() {
         return plain(200, "ok");

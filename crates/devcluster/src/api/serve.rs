@@ -1,4 +1,4 @@
-//! Serving the API over HTTP and HTTPS, on loopback only: a cluster whose node runs processes runs whatever it is told to.
+//! Serves the API over HTTP and HTTPS, on loopback only, because a process node executes what pods specify.
 
 use std::future::IntoFuture as _;
 use std::io;
@@ -19,32 +19,31 @@ use crate::control::socket::{Away, Controlled};
 /// Why the API cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// Others could reach it.
+    /// Other machines could reach the address.
     #[error(
         "{0} is not a loopback address; the embedded cluster starts processes, so it is served on loopback only"
     )]
     NotLoopback(SocketAddr),
-    /// Anybody on this machine could use it.
+    /// Every local user could use the cluster.
     #[error("the embedded cluster is not served without a token")]
     NoToken,
-    /// The address cannot be had.
     #[error("cannot listen on {0}")]
     Listen(SocketAddr, #[source] io::Error),
-    /// It has no certificate.
+    /// The certificate cannot be made.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// Serving broke off.
+    /// Serving failed.
     #[error("cannot serve the embedded cluster")]
     Serve(#[from] io::Error),
 }
 
-/// So long requests that are under way may take when the server is to be away.
+/// How long open requests may take to complete when the server goes away.
 const LEAVE: Duration = Duration::from_secs(1);
 
-/// The address of a server that was away may be taken for a moment.
+/// How long to wait before listening again on an address that is still in use.
 const COME_BACK: Duration = Duration::from_millis(100);
 
-/// A cluster about to be served.
+/// A server that listens, and is ready to run.
 #[derive(Debug)]
 pub struct Server {
     cluster: DevCluster,
@@ -54,7 +53,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Takes the address; port 0 takes any that is free.
+    /// Listens on an address; port 0 selects a free port.
     pub async fn bind(cluster: DevCluster, address: SocketAddr) -> Result<Self, ServeError> {
         if !address.ip().is_loopback() {
             return Err(ServeError::NotLoopback(address));
@@ -71,23 +70,22 @@ impl Server {
         })
     }
 
-    /// Has it misbehave as somebody at a control socket wants.
+    /// Accepts fault injection commands from a control socket.
     pub fn controlled(mut self, controlled: Controlled) -> Self {
         self.controlled = Some(controlled);
         self
     }
 
-    /// The address it was given.
     pub fn address(&self) -> SocketAddr {
         self.door.address()
     }
 
-    /// Where clients find it. With `https` in place of `http` they find it there, too.
+    /// The API's URL. The server accepts `https` at the same address.
     pub fn url(&self) -> String {
         format!("http://{}", self.address())
     }
 
-    /// The certificate in PEM of the authority that vouches for it over HTTPS.
+    /// The certificate of the authority that signed the server's certificate, in PEM.
     pub fn authority(&self) -> &str {
         &self.tls.authority
     }
@@ -121,14 +119,14 @@ impl Server {
             let Ok((Away(away), rest)) = left else {
                 return Ok(serving.await?);
             };
-            // Those that are not done by then have no connection any more.
+            // Requests that have not completed by then lose their connection.
             let _ = timeout(LEAVE, serving).await;
             sleep(away).await;
             door = loop {
                 match Door::open(address, tls.acceptor.clone()).await {
                     Ok(door) => break door,
                     Err(error) => {
-                        tracing::warn!(target: "apiserver.serve", %error, "trying again");
+                        tracing::warn!(target: "apiserver.serve", %error, "cannot listen again yet, will retry");
                         sleep(COME_BACK).await;
                     }
                 }
@@ -138,7 +136,7 @@ impl Server {
     }
 }
 
-/// Waits until the server is to go: for ever, where nothing is told, otherwise for a while.
+/// Waits until the cluster stops or a fault makes the server go away for a while.
 async fn leave(
     cluster: DevCluster,
     absences: Option<mpsc::Receiver<Away>>,
@@ -156,7 +154,7 @@ async fn leave(
         }
     };
     let stopping = async {
-        // An error means that the store is gone, which is the end as well.
+        // An error means that the store is gone, which also ends the server.
         let _ = published.wait_for(|p| p.stopping).await;
     };
     tokio::select! {
@@ -164,7 +162,7 @@ async fn leave(
         () = stopping => {}
         away = away => {
             cluster.cut_watches().await;
-            // The server is gone: then it need not come back.
+            // If the receiver is gone, the server has ended and does not come back.
             let _ = tell.send(away);
         }
     }

@@ -1,25 +1,23 @@
-//! The errors an API server answers with, as `Status` objects.
+//! The errors of the API, as `Status` objects.
 
 use serde_json::{Value, json};
 
 pub use super::cause::Cause;
 
-/// Why a request was refused; becomes a `Status` object.
+/// Why a request was refused; converted to a `Status` object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ApiError {
-    /// The HTTP status.
     pub code: u16,
-    /// The machine-readable reason; empty where a real server gives none.
+    /// The machine-readable reason; empty where a real server sends none.
     pub reason: &'static str,
-    /// What a person reads.
     pub message: String,
-    /// `details` of the `Status`, where there are any.
+    /// The `details` of the `Status`.
     pub details: Option<Value>,
-    /// How a paged list whose version is gone may be carried on.
+    /// A token that continues a paged list whose resource version has expired.
     pub continue_token: Option<String>,
 }
 
-/// A resource as errors name it: `pods`, or `leases.coordination.k8s.io`.
+/// A resource as errors name it: `pods` or `leases.coordination.k8s.io`.
 fn qualified(resource: &str, group: &str) -> String {
     if group.is_empty() {
         resource.to_owned()
@@ -63,17 +61,17 @@ impl ApiError {
         }
     }
 
-    /// 400: the request cannot be understood.
+    /// 400: the request is malformed.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::plain(400, "BadRequest", message)
     }
 
-    /// 401: who asks is not known.
+    /// 401: the credentials are not valid.
     pub fn unauthorized() -> Self {
         Self::plain(401, "Unauthorized", "Unauthorized")
     }
 
-    /// 403 for a resource: whoever asks may not.
+    /// 403 for a resource: the user is not authorized.
     pub fn forbidden(resource: &str, group: &str, name: &str, why: &str) -> Self {
         let what = qualified(resource, group);
         let message = if name.is_empty() {
@@ -89,7 +87,7 @@ impl ApiError {
         Self::about(403, "Forbidden", message, json!({}))
     }
 
-    /// 403: the namespace of what shall be created is on its way out.
+    /// 403: an object cannot be created in a terminating namespace.
     pub fn namespace_terminating(resource: &str, group: &str, name: &str, namespace: &str) -> Self {
         let why = format!(
             "unable to create new content in namespace {namespace} because it is being terminated"
@@ -121,18 +119,18 @@ impl ApiError {
         )
     }
 
-    /// 405: the path is known, the verb is not for it.
+    /// 405: the path does not support the method.
     pub fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource";
         Self::about(405, "MethodNotAllowed", message.into(), json!({}))
     }
 
-    /// 406: none of the forms the client would take is served.
+    /// 406: none of the media types that the client accepts is served.
     pub fn not_acceptable(message: impl Into<String>) -> Self {
         Self::plain(406, "NotAcceptable", message)
     }
 
-    /// 409: an object of that name is there.
+    /// 409: an object of that name exists.
     pub fn already_exists(resource: &str, group: &str, name: &str) -> Self {
         let message = format!("{} \"{name}\" already exists", qualified(resource, group));
         Self::about(
@@ -143,7 +141,7 @@ impl ApiError {
         )
     }
 
-    /// 409: all names that the server made up were taken.
+    /// 409: every name that the server generated was taken.
     pub fn no_unique_name(resource: &str, group: &str, name: &str) -> Self {
         let message = format!(
             "{} \"{name}\" already exists, the server was not able to generate a unique name for the object",
@@ -154,7 +152,7 @@ impl ApiError {
         Self::about(409, "AlreadyExists", message, details)
     }
 
-    /// 409: what the request assumed of the object does not hold.
+    /// 409: a precondition of the request does not hold.
     pub fn conflict(resource: &str, group: &str, name: &str, why: &str) -> Self {
         let message = format!(
             "Operation cannot be fulfilled on {} \"{name}\": {why}",
@@ -163,13 +161,13 @@ impl ApiError {
         Self::about(409, "Conflict", message, details(resource, group, name))
     }
 
-    /// 409: the object is newer than the version the client sent.
+    /// 409: the object is newer than the resource version that the client sent.
     pub fn modified(resource: &str, group: &str, name: &str) -> Self {
         let why = "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(resource, group, name, why)
     }
 
-    /// 409: fields that were applied belong to others; each owner with those of its fields.
+    /// 409: applied fields belong to other field managers. Each manager comes with the fields it owns.
     pub fn apply_conflict(conflicts: &[(String, Vec<String>)]) -> Self {
         let all = || {
             conflicts
@@ -200,7 +198,7 @@ impl ApiError {
         Self::about(409, "Conflict", message, json!({"causes": causes}))
     }
 
-    /// 410: the version asked for is not remembered any more.
+    /// 410: the requested resource version has expired.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::plain(410, "Expired", message)
     }
@@ -210,7 +208,7 @@ impl ApiError {
         Self::plain(413, "RequestEntityTooLarge", message)
     }
 
-    /// 415: the body is of a type that is not understood here.
+    /// 415: the media type of the body is not supported.
     pub fn unsupported_media_type(accepted: &[&str]) -> Self {
         let message = format!(
             "the body of the request was in an unknown format - accepted media types include: {}",
@@ -219,12 +217,12 @@ impl ApiError {
         Self::plain(415, "UnsupportedMediaType", message)
     }
 
-    /// 422: the object breaks rules; one cause for each.
+    /// 422: the object is invalid, with one cause for each rule it breaks.
     pub fn invalid(kind: &str, group: &str, name: &str, causes: Vec<Cause>) -> Self {
         let mut each: Vec<String> = Vec::new();
         for cause in &causes {
             let text = format!("{}: {}", cause.field, cause.message);
-            // Rules are checked at more than one place; what is wrong is said once.
+            // A rule can be checked in more than one place; its cause is reported once.
             if !each.contains(&text) {
                 each.push(text);
             }
@@ -242,7 +240,7 @@ impl ApiError {
         Self::about(422, "Invalid", message, details)
     }
 
-    /// 422: a JSON patch that could not be carried out.
+    /// 422: a JSON patch could not be applied.
     pub fn unprocessable(why: &str) -> Self {
         let causes = json!([{"reason": "UnexpectedServerResponse", "message": why}]);
         Self::about(
@@ -253,17 +251,17 @@ impl ApiError {
         )
     }
 
-    /// 500 without a reason, where a real server lets an error through as it is.
+    /// 500 without a reason, where a real server passes an internal error on.
     pub fn unclassified(message: impl Into<String>) -> Self {
         Self::plain(500, "", message)
     }
 
-    /// 501: real servers do this, this one does not.
+    /// 501: real servers support this, this one does not.
     pub fn not_implemented(message: impl Into<String>) -> Self {
         Self::plain(501, "NotImplemented", message)
     }
 
-    /// 504: the version asked for has not been reached within the time a server waits for it.
+    /// 504: the requested resource version was not reached within the time a server waits for it.
     pub fn version_too_large(asked: u64, current: u64) -> Self {
         let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
         let details = json!({
@@ -273,7 +271,7 @@ impl ApiError {
         Self::about(504, "Timeout", message, details)
     }
 
-    /// 504: the time the client gave was over before the request was carried out.
+    /// 504: the client's timeout passed before the request was carried out.
     pub fn deadline_passed() -> Self {
         Self::plain(
             504,
@@ -282,12 +280,11 @@ impl ApiError {
         )
     }
 
-    /// 503: the server is being stopped.
+    /// 503: the server is stopping.
     pub fn stopping() -> Self {
         Self::plain(503, "ServiceUnavailable", "the server is shutting down")
     }
 
-    /// The `Status` object.
     pub fn to_value(&self) -> Value {
         let mut metadata = json!({});
         if let Some(token) = &self.continue_token {
@@ -310,13 +307,13 @@ impl ApiError {
         status
     }
 
-    /// After how many seconds the client may ask again, where the answer says so.
+    /// The value of `Retry-After` in seconds, if the error has one.
     pub fn retry_after(&self) -> Option<u64> {
         self.details.as_ref()?.get("retryAfterSeconds")?.as_u64()
     }
 }
 
-/// The `Status` of something that went well and has no object to show.
+/// The `Status` of a success that has no object to return.
 pub fn success(code: u16, details: Option<Value>) -> Value {
     let mut status = json!({
         "kind": "Status",

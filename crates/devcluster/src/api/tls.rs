@@ -1,8 +1,7 @@
-//! The certificate of the API, and the authority that vouches for it.
+//! The API's TLS certificate, and the certificate authority that signs it.
 //!
-//! kubectl gives its credentials to nobody but a server with a certificate. Both keys follow from the cluster's own
-//! token: whoever has that may do anything here anyway, a kubeconfig stays good over a restart, and there is no key file
-//! to keep.
+//! kubectl sends credentials only over TLS. Both keys are derived from the cluster's own token: its holder may do
+//! anything here anyway, a kubeconfig stays valid over a restart, and no key file has to be stored.
 
 use std::sync::Arc;
 
@@ -16,7 +15,7 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
 
-/// By what names clients call the server: it is served on loopback only.
+/// The names in the certificate; the server is reached on loopback only.
 const NAMES: [&str; 5] = [
     "localhost",
     "127.0.0.1",
@@ -25,7 +24,7 @@ const NAMES: [&str; 5] = [
     "kubernetes.default.svc",
 ];
 
-/// What stands before the 32 bytes of an Ed25519 key to make them PKCS #8 (RFC 8410).
+/// The prefix that turns a 32-byte Ed25519 key into PKCS #8 (RFC 8410).
 const ED25519_PKCS8: [u8; 16] = [
     0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
 ];
@@ -33,20 +32,17 @@ const ED25519_PKCS8: [u8; 16] = [
 /// Why there is no certificate.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// It cannot be made.
     #[error("cannot make the server's certificate")]
     Certificate(#[from] rcgen::Error),
-    /// It cannot be used.
     #[error("cannot use the server's certificate")]
     Setup(#[from] tokio_rustls::rustls::Error),
 }
 
-/// How the API is served over TLS.
+/// The TLS setup of the API.
 #[derive(Clone)]
 pub struct Tls {
-    /// Takes connections.
     pub acceptor: TlsAcceptor,
-    /// The authority's certificate in PEM, by which clients know the server.
+    /// The authority's certificate in PEM, with which clients verify the server.
     pub authority: String,
 }
 
@@ -57,10 +53,10 @@ impl std::fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// That of the server whose own token this is: the same token, the same certificates.
+    /// Derives the certificates from the server's own token; the same token yields the same certificates.
     pub fn of(token: &str) -> Result<Self, TlsError> {
         let mut authority = valid(Vec::new())?;
-        let name = "boatswain dev-cluster authority";
+        let name = "devcluster authority";
         authority.distinguished_name.push(DnType::CommonName, name);
         authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         authority.key_usages = vec![KeyUsagePurpose::KeyCertSign];
@@ -69,7 +65,7 @@ impl Tls {
         let issuer = Issuer::new(authority, authority_key);
 
         let mut server = valid(NAMES.map(str::to_owned).to_vec())?;
-        let name = "boatswain dev-cluster";
+        let name = "devcluster";
         server.distinguished_name.push(DnType::CommonName, name);
         server.use_authority_key_identifier_extension = true;
         server.key_usages = vec![KeyUsagePurpose::DigitalSignature];
@@ -92,7 +88,7 @@ impl Tls {
     }
 }
 
-/// Always the same dates, so that the certificate is always the same.
+/// Fixed dates, so that the certificate is always the same.
 fn valid(names: Vec<String>) -> Result<CertificateParams, TlsError> {
     let mut params = CertificateParams::new(names)?;
     params.not_before = date_time_ymd(2024, 1, 1);
@@ -100,7 +96,7 @@ fn valid(names: Vec<String>) -> Result<CertificateParams, TlsError> {
     Ok(params)
 }
 
-/// The key of that purpose that follows from the token.
+/// Derives the key for one purpose from the token.
 fn key(token: &str, purpose: &str) -> Result<KeyPair, TlsError> {
     let secret = hmac::Key::new(hmac::HMAC_SHA256, token.as_bytes());
     let seed = hmac::sign(&secret, purpose.as_bytes());
@@ -116,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_token_gives_the_same_authority_and_another_token_another() {
+    fn the_certificate_authority_is_derived_from_the_token() {
         let authority = |token| Tls::of(token).expect("a certificate").authority;
         assert_eq!(authority("a"), authority("a"));
         assert_ne!(authority("a"), authority("b"));

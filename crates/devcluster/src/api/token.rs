@@ -1,4 +1,5 @@
-//! Where a paged list goes on, as real servers write it: a version and the key after which to begin.
+//! Continue tokens of paged lists, encoded as real servers do: a resource version and the key after which the next page
+//! starts.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,19 +10,19 @@ use crate::objects::object::text;
 
 const FORMAT: &str = "meta.k8s.io/v1";
 
-/// A place in a list.
+/// The position in a paged list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The version at which the list was begun; none where that is gone and the newest must do.
+    /// The resource version at which the list began; `None` if it has expired and the newest is to be read.
     pub version: Option<u64>,
-    /// The namespace of the last object that was listed.
+    /// The namespace of the last listed object.
     pub namespace: String,
-    /// Its name.
+    /// The name of the last listed object.
     pub name: String,
 }
 
 impl Place {
-    /// As the client gives it back. `listed` is the namespace of the list; none where it is of all.
+    /// Encodes the token. `listed` is the namespace of the list; `None` for all namespaces.
     pub fn encode(&self, listed: Option<&str>) -> String {
         let start = match listed {
             None if !self.namespace.is_empty() => format!("{}/{}\0", self.namespace, self.name),
@@ -34,7 +35,7 @@ impl Place {
         URL_SAFE_NO_PAD.encode(token.to_string())
     }
 
-    /// Reads what a client gave back.
+    /// Decodes a token from a client.
     pub fn decode(token: &str, listed: Option<&str>) -> Result<Self, ApiError> {
         let refused = |why: String| ApiError::bad_request(format!("invalid continue token: {why}"));
         let invalid = |why: String| refused(format!("continue key is not valid: {why}"));
@@ -86,7 +87,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_is_no_token_is_refused_by_what_is_wrong_with_it() {
+    fn an_invalid_token_is_refused_with_the_reason() {
         let encode = |token: Value| URL_SAFE_NO_PAD.encode(token.to_string());
         for (token, why) in [
             ("rubbish".to_owned(), "continue key is not valid: "),
@@ -113,7 +114,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_token_leads_back_to_where_it_was_made(
+        fn a_token_decodes_to_the_place_it_encodes(
             version in prop::option::of(1..u64::from(u32::MAX)), ns in "[a-z-]{1,9}", name in "[a-z.-]{0,9}[a-z]",
         ) {
             let place = Place { version, namespace: ns.clone(), name };
@@ -122,7 +123,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_a_token_or_refused(text in ".*") {
+        fn any_text_is_decoded_or_refused(text in ".*") {
             let _ = Place::decode(&text, None);
             let _ = Place::decode(&URL_SAFE_NO_PAD.encode(&text), None);
         }

@@ -1,4 +1,4 @@
-//! What is stored, in the form that a client asked for.
+//! Encodes stored objects, lists and watch events in the form that a client asked for.
 
 use std::sync::Arc;
 
@@ -14,27 +14,25 @@ use crate::objects::resource::Resource;
 use crate::storage::server::Clock;
 use crate::storage::store::{EventKind, watch_line};
 
-/// The form of an answer. Tables tell ages, so it knows what time it is.
+/// The form of a response. It has the clock, because tables show ages.
 #[derive(Clone, Copy, Debug)]
 pub struct View {
     form: Form,
     clock: Clock,
-    /// Whether events are shown as `events.k8s.io` has them.
+    /// Whether events are shown in the `events.k8s.io` schema.
     new_events: bool,
 }
 
-/// What a list says of itself.
+/// A list to encode.
 #[derive(Debug)]
 pub struct Listing<'a> {
-    /// What kind of objects.
     pub resource: Resource,
-    /// The version of the list.
+    /// The resource version of the list.
     pub version: u64,
-    /// The objects.
     pub objects: &'a [Arc<Object>],
-    /// Where it goes on.
+    /// The continue token, if there is a next page.
     pub token: Option<String>,
-    /// How many are left.
+    /// The number of objects on further pages.
     pub remaining: Option<usize>,
 }
 
@@ -52,7 +50,6 @@ impl Listing<'_> {
 }
 
 impl View {
-    /// A form at a time.
     pub fn new(form: Form, clock: Clock) -> Self {
         Self {
             form,
@@ -61,7 +58,7 @@ impl View {
         }
     }
 
-    /// The same, for a path at which events are shown as `events.k8s.io` has them.
+    /// The same form, with events in the `events.k8s.io` schema.
     pub fn of_new_events(self) -> Self {
         Self {
             new_events: true,
@@ -69,17 +66,16 @@ impl View {
         }
     }
 
-    /// The type of the answer.
     pub fn media_type(&self) -> &'static str {
         self.form.media_type
     }
 
-    /// Whether objects are shown as they are stored.
+    /// Whether objects are sent as they are stored.
     pub fn is_whole(&self) -> bool {
         self.form.shape == Shape::Whole && !self.new_events
     }
 
-    /// One object.
+    /// Encodes one object.
     pub fn object(&self, object: &Object) -> Result<Bytes, ApiError> {
         let resource = object.key().resource;
         match self.form.shape {
@@ -101,7 +97,7 @@ impl View {
         }
     }
 
-    /// A list of objects.
+    /// Encodes a list.
     pub fn list(&self, listing: &Listing<'_>) -> Result<Bytes, ApiError> {
         let Listing {
             resource, objects, ..
@@ -143,7 +139,7 @@ impl View {
         }
     }
 
-    /// A line of a watch; of tables the first one alone has headers.
+    /// Encodes a watch event. Only the first table of a watch has column definitions.
     pub fn event(&self, kind: EventKind, object: &Object, first: bool) -> Bytes {
         match self.form.shape {
             Shape::Whole | Shape::PartialList if !self.new_events => watch_line(kind, object),
@@ -154,7 +150,7 @@ impl View {
         }
     }
 
-    /// A line of a watch that tells of nothing but a version.
+    /// Encodes a bookmark, whose object has nothing but metadata.
     pub fn bookmark(&self, resource: Resource, metadata: Value, first: bool) -> Bytes {
         let traits = resource.traits();
         let object =
@@ -218,7 +214,7 @@ impl View {
     }
 }
 
-/// Objects as a list of their kind. Each was encoded when it was stored.
+/// Encodes a list from its objects' stored encodings.
 fn encode(listing: &Listing<'_>) -> Bytes {
     let traits = listing.resource.traits();
     let size: usize = listing.objects.iter().map(|o| o.encoded().len() + 1).sum();

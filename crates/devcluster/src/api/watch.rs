@@ -1,7 +1,7 @@
-//! Watches: what happens, as it happens, to those who asked.
+//! Serves watch requests: streams the events of the objects that a client selects.
 //!
-//! A watcher holds no queue. It has a place in the event log, and when it is woken it reads on from there; the log
-//! is the one bounded queue of all watchers. Who falls behind its end is cut off, as real servers cut off the slow.
+//! A watcher has no queue of its own, but a position in the event log; when woken, it reads on from there. The bounded
+//! log is the only queue. A watcher that falls behind the log's start is cut off, as on real servers.
 
 use std::time::Duration;
 
@@ -18,19 +18,20 @@ use crate::objects::selector::Selector;
 use crate::storage::publish::Reader;
 use crate::storage::store::{Event, EventKind, Objects, range};
 
-/// How often a watcher hears of the newest version though nothing happened to what it watches.
+/// How often a watch without events gets a bookmark.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 
-/// So long before its end a watch hears of the newest version once more.
+/// How long before its end a watch gets a last bookmark.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 
-/// How long a watch lasts that does not say: this long, and up to as long again, so that not all end at once.
+/// The shortest lifetime of a watch without timeout, in seconds. Up to as much is added, so that watches do not all end
+/// at once.
 const LASTS: u64 = 1_800;
 
-/// About how much is sent at once: enough to save on calls, little enough to be fair to other watchers.
+/// The target size of a chunk in bytes: large enough to save calls, small enough to be fair to other watchers.
 const CHUNK: usize = 64 * 1024;
 
-/// What a watch is asked for.
+/// The parameters of a watch request.
 #[derive(Debug)]
 pub struct Watch {
     resource: Resource,
@@ -38,7 +39,7 @@ pub struct Watch {
     selector: Selector,
     from: From,
     bookmarks: bool,
-    /// Whether a bookmark tells where what was there at the beginning ends.
+    /// Whether a bookmark marks the end of the initial events.
     marks_end: bool,
     timeout: Option<Duration>,
     view: View,
@@ -46,14 +47,14 @@ pub struct Watch {
 
 #[derive(Debug)]
 enum From {
-    /// What is there comes first, once this version is reached.
+    /// Sends the existing objects first, once the state has reached this version.
     State { at_least: u64 },
-    /// What happened after this version.
+    /// Sends the events after this version.
     Version(u64),
 }
 
 impl Watch {
-    /// Reads the query of a watch.
+    /// Parses the query of a watch request.
     pub fn parse(
         resource: Resource,
         namespace: Option<&str>,
@@ -71,7 +72,7 @@ impl Watch {
             0
         } else {
             version.parse().map_err(|_| {
-                // Real servers let this one through as an error of their own.
+                // Real servers pass this one on as an internal error.
                 let version = serde_json::Value::from(version);
                 ApiError::unclassified(format!(
                     "resourceVersion: Invalid value: {version}: strconv.ParseUint: parsing {version}: invalid syntax"
@@ -100,13 +101,13 @@ impl Watch {
         })
     }
 
-    /// Narrows it to one name, as the old paths of watches do.
+    /// Restricts the watch to one name, for the deprecated watch paths.
     pub fn named(mut self, name: &str) -> Self {
         self.selector = self.selector.named(name);
         self
     }
 
-    /// The version that must have been reached before the watch can begin.
+    /// The version that the state must have reached before the watch can start.
     pub fn needs(&self) -> u64 {
         match self.from {
             From::State { at_least } => at_least,
@@ -114,7 +115,7 @@ impl Watch {
         }
     }
 
-    /// Begins it.
+    /// Starts the watch.
     pub fn start(self, mut published: Reader) -> Watcher {
         let (cursor, initial, cut, version) = {
             let now = published.borrow_and_update();
@@ -128,7 +129,7 @@ impl Watch {
                     };
                     (version, Some(initial), now.cuts, version)
                 }
-                // Asked for from version 0, but without what is there: from now on.
+                // Version 0 without initial events means from now on.
                 From::Version(0) => (version, None, now.cuts, version),
                 From::Version(from) => (from, None, now.cuts, version),
             }
@@ -156,7 +157,7 @@ impl Watch {
     }
 }
 
-/// All that is wrong with the way a version is asked for.
+/// What is invalid about the resource version parameters.
 fn refusals(query: &Query, initial: Option<bool>) -> Vec<Cause> {
     let (field, matching) = ("resourceVersionMatch", query.text("resourceVersionMatch"));
     let mut causes = Vec::new();
@@ -183,7 +184,7 @@ fn refusals(query: &Query, initial: Option<bool>) -> Vec<Cause> {
     causes
 }
 
-/// What was there when the watch began, as far as it has not been sent.
+/// The initial objects that have not been sent yet.
 struct Initial {
     objects: Objects,
     after: Option<Key>,
@@ -193,18 +194,18 @@ struct Initial {
 /// An open watch.
 pub struct Watcher {
     published: Reader,
-    /// How often watches had been cut off when this one began.
+    /// The count of watch cuts when this watch began.
     cut: u64,
-    /// The version up to which all has been sent.
+    /// The version up to which events have been sent.
     cursor: u64,
     /// The version of the state last read.
     seen: u64,
     initial: Option<Initial>,
     ends: Instant,
     next_bookmark: Option<Instant>,
-    /// Whether nothing was read of the log yet.
+    /// Whether the log has not been read yet.
     fresh: bool,
-    /// Whether nothing was sent yet.
+    /// Whether nothing has been sent yet.
     first: bool,
     over: bool,
     watch: Watch,
@@ -217,7 +218,7 @@ enum Read {
 }
 
 impl Watcher {
-    /// The next lines, or nothing once it is over.
+    /// The next lines; `None` when the watch has ended.
     pub async fn next(&mut self) -> Option<Bytes> {
         loop {
             let now = Instant::now();
@@ -235,7 +236,7 @@ impl Watcher {
             }
             if self.next_bookmark.is_some_and(|at| now >= at) {
                 self.next_bookmark = self.bookmark_after(now);
-                // One who waits for a version of the future is not told of an earlier one.
+                // A watch that waits for a version in the future gets no bookmark with an earlier one.
                 if self.seen >= self.cursor {
                     return Some(self.bookmark(self.cursor, false));
                 }
@@ -253,7 +254,7 @@ impl Watcher {
         }
     }
 
-    /// As real servers do it: each minute, and shortly before the end.
+    /// When the next bookmark is due: each minute and shortly before the end, as on real servers.
     fn bookmark_after(&self, now: Instant) -> Option<Instant> {
         if !self.watch.bookmarks {
             return None;
@@ -275,8 +276,8 @@ impl Watcher {
             .bookmark(self.watch.resource, metadata, first)
     }
 
-    /// One who takes longer over what was there than the log remembers would be cut off after it, and until then keep
-    /// what nobody else has any more.
+    /// Ends the sending of initial objects once the log no longer reaches back to their version. The watcher would be
+    /// cut off afterwards, and until then keep objects in memory that nothing else needs.
     fn give_up_initial(&mut self) {
         let behind = self
             .published
@@ -289,7 +290,7 @@ impl Watcher {
         }
     }
 
-    /// What was there at the beginning, some at a time.
+    /// The next chunk of initial objects.
     fn next_initial(&mut self) -> Option<Bytes> {
         let initial = self.initial.as_mut()?;
         let mut lines = BytesMut::new();
@@ -327,7 +328,7 @@ impl Watcher {
         (!lines.is_empty()).then(|| lines.freeze())
     }
 
-    /// What happened since, as far as it fits into one chunk.
+    /// The next chunk of events.
     fn read_log(&mut self) -> Read {
         let now = self.published.borrow_and_update();
         if now.cuts != self.cut || now.stopping {
@@ -347,7 +348,7 @@ impl Watcher {
                     return Read::Lines(too_old(self.cursor, now.state.compacted()));
                 }
                 Err(_) => {
-                    tracing::info!(target: "apiserver.watch", "cut off a watcher that fell behind");
+                    tracing::info!(target: "apiserver.watch", "closed a watch that fell behind the event log");
                     return Read::End;
                 }
             };
@@ -379,8 +380,8 @@ impl Watcher {
 }
 
 impl Watch {
-    /// The event as this watcher sees it: an object that comes into what it selects is new to it, one that leaves
-    /// is gone.
+    /// The event as this watcher sees it: an object that starts to match the selector is added, one that no longer
+    /// matches is deleted.
     fn line(&self, event: &Event, first: bool) -> Option<Bytes> {
         let object = event.object();
         let key = object.key();
@@ -419,7 +420,7 @@ impl Watch {
     }
 }
 
-/// Told in the stream, as real servers do.
+/// The 410 error as a watch event, as real servers send it.
 fn too_old(asked: u64, oldest: u64) -> Bytes {
     let error = ApiError::expired(format!("too old resource version: {asked} ({oldest})"));
     format!("{}\n", json!({"type": "ERROR", "object": error.to_value()})).into()

@@ -1,4 +1,5 @@
-//! Server-side apply: whoever applies says what shall be, and what it says no more goes.
+//! Server-side apply: merges the applied configuration into the live object, and removes what its manager no longer
+//! applies.
 
 use serde_json::Value;
 
@@ -14,17 +15,17 @@ use crate::objects::resource::Resource;
 use crate::objects::schema::{self, Shape};
 use crate::storage::store::State;
 
-/// The manager for which real servers keep up what an apply of old times goes by.
+/// The field manager for which real servers maintain the annotation of client-side apply.
 const KUBECTL: &str = "kubectl";
 
-/// Where an apply of old times, which the client carries out, keeps what was applied last.
+/// The annotation in which client-side apply stores the last applied configuration.
 const LAST_APPLIED: [&str; 3] = [
     "metadata",
     "annotations",
     "kubectl.kubernetes.io/last-applied-configuration",
 ];
 
-/// What is applied, as an apply of old times keeps it.
+/// The applied configuration as that annotation stores it.
 fn last_applied(config: &Value) -> String {
     let mut config = config.clone();
     unset(&mut config, &LAST_APPLIED);
@@ -112,7 +113,7 @@ fn check_kind(resource: Resource, config: &Value) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// As real servers write it: `apps/v1, Kind=Deployment`, `/v1, Kind=Pod`.
+/// The group, version and kind as real servers print them: `apps/v1, Kind=Deployment`, `/v1, Kind=Pod`.
 fn group_version_kind(api_version: &str, kind: &str) -> String {
     if api_version.is_empty() || api_version.contains('/') {
         let slash = if api_version.is_empty() { "/" } else { "" };
@@ -122,7 +123,7 @@ fn group_version_kind(api_version: &str, kind: &str) -> String {
     }
 }
 
-/// What is applied must be of its type in every field.
+/// Validates that every field of the configuration exists in its type.
 fn check_config(resource: Resource, config: &Value) -> Result<(), ApiError> {
     let shape = schema::of(resource.traits().kind);
     let mut mistakes = Vec::new();
@@ -150,7 +151,7 @@ fn refused(config: &Value, why: &str) -> ApiError {
     ))
 }
 
-/// The first field of each object that its type lacks.
+/// Collects the first unknown field of each object.
 fn undeclared(
     shape: &'static Shape,
     given: &Value,
@@ -194,7 +195,7 @@ fn undeclared(
     }
 }
 
-/// What was merged, as its type has it.
+/// Decodes a merged object as its type.
 fn typed(resource: Resource, merged: Value) -> Result<Value, ApiError> {
     decode::object(resource, merged)
         .map(|decoded| decoded.object)

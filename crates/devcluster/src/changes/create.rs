@@ -1,4 +1,4 @@
-//! Putting something new into the store.
+//! Creates objects: POST requests, and applies and updates of objects that do not exist.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use crate::storage::store::State;
 use crate::validation::defaults;
 use crate::validation::validate;
 
-/// How many names are tried where a client leaves the name to the server.
+/// How many names are tried for `generateName`.
 const NAMES_TRIED: usize = 8;
 
 impl State {
@@ -57,7 +57,7 @@ impl State {
             set(&mut object, &["metadata", "generation"], 1.into());
         }
         defaults::admit(resource, &mut object);
-        // A node tells of itself when it registers.
+        // A kubelet reports the status when it registers its node.
         if traits.has_status && resource != Resource::Nodes {
             unset(&mut object, &["status"]);
             if let Some(status) = defaults::first_status(resource, &object) {
@@ -86,7 +86,7 @@ impl State {
         Ok(Answer::Object(self.put(key, object)?, true))
     }
 
-    /// Gives an object a name, if it wants one: as often as a real server tries it, one that is not taken.
+    /// Resolves `generateName` to a free name, with as many attempts as a real server.
     fn generate_name(
         &self,
         resource: Resource,
@@ -109,7 +109,7 @@ impl State {
         true
     }
 
-    /// Nothing is created in a namespace that is not there, or on its way out.
+    /// Refuses to create in a namespace that does not exist or is terminating.
     fn check_namespace(
         &self,
         resource: Resource,
@@ -130,7 +130,7 @@ impl State {
         }
     }
 
-    /// A service that is not headless has an address of its own, which nothing answers at here.
+    /// Assigns a cluster IP to a service that is not headless. Nothing answers at that address.
     fn give_address(&self, service: &mut Value) {
         let kind = text(service, &["spec", "type"]);
         if kind == "ExternalName" || !text(service, &["spec", "clusterIP"]).is_empty() {

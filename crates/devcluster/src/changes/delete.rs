@@ -1,4 +1,4 @@
-//! Deletion: at once, after a grace, or once all that hold the object have let go.
+//! Deletes objects: at once, after a grace period, or when their last finalizer is removed.
 
 use serde_json::{Value, json};
 
@@ -9,36 +9,36 @@ use crate::objects::resource::Resource;
 use crate::objects::selector::Selector;
 use crate::storage::store::State;
 
-/// The finalizer that holds an owner until nothing names it any more.
+/// The finalizer that keeps an owner until its dependents no longer refer to it.
 pub const ORPHAN: &str = "orphan";
 
-/// The finalizer that holds an owner until what it owns is gone.
+/// The finalizer that keeps an owner until its dependents are deleted.
 pub const FOREGROUND: &str = "foregroundDeletion";
 
-/// What becomes of what the object owns.
+/// What happens to an object's dependents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Propagation {
-    /// It goes after its owner.
+    /// They are deleted after their owner.
     #[default]
     Background,
-    /// It goes before its owner.
+    /// They are deleted before their owner.
     Foreground,
-    /// It stays, without an owner.
+    /// They stay, without the owner.
     Orphan,
 }
 
-/// How to delete.
+/// The options of a delete request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeleteOptions {
-    /// The grace asked for; the object's own where there is none.
+    /// The requested grace period in seconds; `None` for the object's own.
     pub grace: Option<i64>,
-    /// The uid the object must have.
+    /// A precondition: the uid the object must have.
     pub uid: Option<String>,
-    /// The version the object must have.
+    /// A precondition: the resource version the object must have.
     pub resource_version: Option<String>,
-    /// What becomes of what it owns; background where nothing is said.
+    /// The propagation policy; background if `None`.
     pub propagation: Option<Propagation>,
-    /// Whether nothing shall come of it.
+    /// Whether to validate only.
     pub dry_run: bool,
 }
 
@@ -47,7 +47,7 @@ fn invalid(cause: Cause) -> ApiError {
 }
 
 impl DeleteOptions {
-    /// From a `DeleteOptions` object.
+    /// Parses a `DeleteOptions` object.
     pub fn from_value(options: &Value) -> Result<Self, ApiError> {
         let wrong = |what: &str| {
             ApiError::bad_request(format!(
@@ -100,7 +100,7 @@ impl DeleteOptions {
         Ok(read)
     }
 
-    /// Takes a propagation policy.
+    /// Parses a propagation policy.
     pub fn set_propagation(&mut self, policy: &str) -> Result<(), ApiError> {
         self.propagation = Some(match policy {
             "Background" => Propagation::Background,
@@ -118,7 +118,7 @@ impl DeleteOptions {
         Ok(())
     }
 
-    /// Takes the older way to say what becomes of what is owned.
+    /// Sets the propagation policy from the deprecated `orphanDependents`.
     pub fn set_orphan(&mut self, orphan: bool) -> Result<(), ApiError> {
         if self.propagation.is_some() {
             let detail = "orphanDependents and deletionPropagation cannot be both set";
@@ -137,7 +137,7 @@ impl DeleteOptions {
     }
 }
 
-/// Whether the object is the one that the client means.
+/// Checks the preconditions of a delete.
 pub(crate) fn check_preconditions(
     object: &Object,
     options: &DeleteOptions,
@@ -173,13 +173,13 @@ pub(crate) fn check_preconditions(
     Ok(())
 }
 
-/// What a delete does first.
+/// What a delete request does first.
 enum Step {
-    /// The object is told of a grace, and goes at once if that is none.
+    /// Sets a deletion timestamp and a grace period; a grace period of zero removes the object at once.
     Mark { grace: i64 },
-    /// It is on its way, and this delete changes nothing.
+    /// The object is terminating already, and this request changes nothing.
     Pending,
-    /// It goes, if nothing holds it.
+    /// Removes the object, unless finalizers remain.
     Now,
 }
 
@@ -189,7 +189,7 @@ fn step(object: &Object, options: &DeleteOptions) -> Step {
     }
     let asked = options.grace.map(|grace| if grace < 0 { 1 } else { grace });
     if object.is_terminating() {
-        // Told before: the grace may only become shorter.
+        // A repeated delete can only shorten the grace period.
         return match (object.deletion_grace().unwrap_or(0), asked) {
             (0, _) => Step::Now,
             (pending, Some(asked)) if asked < pending => Step::Mark { grace: asked },
@@ -212,7 +212,7 @@ fn step(object: &Object, options: &DeleteOptions) -> Step {
     }
 }
 
-/// Deletes one object, or sets out to.
+/// Deletes one object, or starts its deletion.
 pub(crate) fn one(
     state: &mut State,
     key: &Key,
@@ -259,10 +259,10 @@ pub(crate) fn one(
     Ok(Answer::Status(200, success(200, Some(details))))
 }
 
-/// Namespaces that are always there.
+/// Namespaces that cannot be deleted.
 const IMMORTAL: [&str; 3] = ["default", "kube-public", "kube-system"];
 
-/// A namespace goes once its content is gone.
+/// A namespace is removed when its content is gone.
 fn namespace(state: &mut State, old: &Object, moment: &Moment<'_>) -> Result<Answer, ApiError> {
     let name = &*old.key().name;
     if IMMORTAL.contains(&name) {
@@ -286,7 +286,7 @@ fn namespace(state: &mut State, old: &Object, moment: &Moment<'_>) -> Result<Ans
     Ok(Answer::Object(state.put(old.key().clone(), new)?, false))
 }
 
-/// Sets or shortens the grace. What is told for the first time is another generation.
+/// Sets or shortens the grace period. The first time, the generation increases.
 fn mark(object: &mut Value, grace: i64, moment: &Moment<'_>) {
     let told = at(object, &["metadata", "deletionTimestamp"])
         .and_then(Value::as_str)
@@ -310,7 +310,7 @@ fn mark(object: &mut Value, grace: i64, moment: &Moment<'_>) {
                 .unwrap_or(moment.now)
         }
     };
-    // A grace beyond the end of time is as good as none that ends.
+    // A grace period beyond the last representable time is capped there.
     let until = began
         .checked_add(jiff::SignedDuration::from_secs(grace))
         .unwrap_or(jiff::Timestamp::MAX);
@@ -326,7 +326,7 @@ fn mark(object: &mut Value, grace: i64, moment: &Moment<'_>) {
     );
 }
 
-/// The finalizers by which what is owned goes first, or is let off.
+/// Sets the finalizers that the propagation policy requires.
 fn hold_for_owned(object: &mut Value, options: &DeleteOptions) {
     let Some(propagation) = options.propagation else {
         return;
@@ -345,7 +345,7 @@ fn hold_for_owned(object: &mut Value, options: &DeleteOptions) {
     }
 }
 
-/// Deletes all objects that are meant, one by one.
+/// Deletes all selected objects, one by one.
 pub(crate) fn collection(
     state: &mut State,
     resource: Resource,

@@ -1,7 +1,7 @@
-//! Sets of fields: which parts of an object somebody owns, or a write has changed.
+//! Sets of field paths, in the form of `fieldsV1`: which fields a manager owns or a write has changed.
 //!
-//! A set is a tree of the steps that lead to its fields. A step is written as `fieldsV1` of managed fields has it:
-//! `f:name` is a field, `k:{…}` an item of a list by its keys, `v:…` one of a set by its value.
+//! A set is a tree of path elements. An element is written as in `fieldsV1` of managed fields: `f:name` is a field,
+//! `k:{…}` an item of a list by its keys, `v:…` an item of a set by its value.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,22 +10,20 @@ use serde_json::{Map, Value};
 
 use crate::objects::schema::Shape;
 
-/// A set of fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSet {
-    /// Whether the field that this part of the tree stands for is itself in the set.
+    /// Whether the field at this node of the tree is itself in the set.
     pub member: bool,
-    /// What is below it, by step. No part is empty.
+    /// The children by path element. No child is empty.
     pub below: BTreeMap<String, FieldSet>,
 }
 
 impl FieldSet {
-    /// Whether nothing is in it.
     pub fn is_empty(&self) -> bool {
         !self.member && self.below.is_empty()
     }
 
-    /// Puts the field at a path into it.
+    /// Adds the field at a path.
     pub fn insert(&mut self, path: &[String]) {
         let mut here = self;
         for step in path {
@@ -34,7 +32,7 @@ impl FieldSet {
         here.member = true;
     }
 
-    /// Takes in all of another.
+    /// Adds all fields of another set.
     pub fn add(&mut self, other: &Self) {
         self.member |= other.member;
         for (step, theirs) in &other.below {
@@ -47,7 +45,7 @@ impl FieldSet {
         }
     }
 
-    /// What is in it and not in the other.
+    /// The difference of two sets.
     pub fn minus(&self, other: &Self) -> Self {
         let below = self.below.iter().map(|(step, ours)| {
             let left = match other.below.get(step) {
@@ -62,7 +60,7 @@ impl FieldSet {
         }
     }
 
-    /// What is in both.
+    /// The intersection of two sets.
     pub fn and(&self, other: &Self) -> Self {
         let below = self.below.iter().filter_map(|(step, ours)| {
             let both = ours.and(other.below.get(step)?);
@@ -74,7 +72,7 @@ impl FieldSet {
         }
     }
 
-    /// Takes out a field and all below it.
+    /// Removes a field and everything below it.
     pub fn cut(&mut self, path: &[&str]) {
         let Some((first, rest)) = path.split_first() else {
             return;
@@ -89,7 +87,7 @@ impl FieldSet {
         }
     }
 
-    /// The same with those fields of a type that lead to others in it; not the items of lists and keys of maps.
+    /// The set with the parents of its fields added, if they are fields of a type; not items of lists or keys of maps.
     pub fn with_named_fields(&self, shape: &'static Shape) -> Self {
         let below = self.below.iter().map(|(step, part)| {
             let named = step.starts_with("f:") && !matches!(shape, Shape::Map);
@@ -103,7 +101,7 @@ impl FieldSet {
         }
     }
 
-    /// Each field in it, as its owner reads it: `.spec.containers[name="c"].image`.
+    /// The path of each field, as error messages show it: `.spec.containers[name="c"].image`.
     pub fn paths(&self) -> Vec<String> {
         let mut paths = Vec::new();
         self.collect(&mut String::new(), &mut paths);
@@ -122,7 +120,7 @@ impl FieldSet {
         }
     }
 
-    /// The set that `fieldsV1` describes; what cannot be read is left out.
+    /// Parses `fieldsV1`; elements that cannot be parsed are omitted.
     pub fn from_value(fields: &Value) -> Self {
         let mut set = Self::default();
         for (step, below) in fields.as_object().into_iter().flatten() {
@@ -137,7 +135,7 @@ impl FieldSet {
         set
     }
 
-    /// As `fieldsV1` describes it.
+    /// Formats the set as `fieldsV1`.
     pub fn to_value(&self) -> Value {
         let mut fields = Map::new();
         if self.member && !self.below.is_empty() {
@@ -150,7 +148,7 @@ impl FieldSet {
     }
 }
 
-/// How what a step leads to is merged and owned.
+/// The shape of what a path element leads to.
 pub fn below(shape: &'static Shape, step: &str) -> &'static Shape {
     match (shape, step.strip_prefix("f:")) {
         (Shape::Keyed(keyed), None) => keyed.item,
@@ -159,12 +157,12 @@ pub fn below(shape: &'static Shape, step: &str) -> &'static Shape {
     }
 }
 
-/// The step to a field.
+/// The path element of a field.
 pub fn field_step(name: &str) -> String {
     format!("f:{name}")
 }
 
-/// The step to an item of a list, or why there is none.
+/// The path element of a list item, or why it has none.
 pub fn item_step(shape: &Shape, item: &Value) -> Result<String, String> {
     let Some(keyed) = shape.keyed() else {
         return match item {
@@ -202,9 +200,9 @@ pub fn item_step(shape: &Shape, item: &Value) -> Result<String, String> {
     Ok(format!("k:{}", Value::Object(keys)))
 }
 
-/// Appends a step as people read it.
+/// Appends a path element as error messages show it.
 pub fn readable(step: &str, path: &mut String) {
-    // Writing into a text cannot fail.
+    // Writing into a `String` cannot fail.
     let _ = match step.split_at_checked(2) {
         Some(("f:", name)) => write!(path, ".{name}"),
         Some(("v:", value)) => write!(path, "[={value}]"),
@@ -243,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_is_written_as_managed_fields_have_it() {
+    fn a_set_is_formatted_as_fields_v1() {
         let written = json!({"f:metadata": {"f:labels": {".": {}, "f:app": {}}}, "f:spec": {"f:containers": {
             "k:{\"name\":\"c\"}": {".": {}, "f:image": {}},
         }}});
@@ -262,7 +260,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sets_behave_as_sets(a in sets(), b in sets()) {
+        fn set_operations_obey_set_algebra(a in sets(), b in sets()) {
             let mut both = a.clone();
             both.add(&b);
             prop_assert_eq!(both.minus(&b).minus(&a), FieldSet::default());

@@ -1,16 +1,16 @@
-//! JSON patch, RFC 6902.
+//! JSON patch (RFC 6902).
 
 use serde_json::Value;
 
 use crate::api::status::ApiError;
 
-/// More operations than this in one JSON patch are refused, as real servers do.
+/// The most operations in one JSON patch; the limit of real servers.
 const MAX_OPERATIONS: usize = 10_000;
 
-/// What the copies of one JSON patch may amount to; copies of copies would double without end.
+/// The most bytes that one JSON patch may copy; copies of copies would double without limit.
 const MAX_COPIED: usize = 3 * 1024 * 1024;
 
-/// Carries a JSON patch out on `target`.
+/// Applies a JSON patch to `target`.
 pub(crate) fn apply(target: &mut Value, patch: &Value) -> Result<(), ApiError> {
     let Some(operations) = patch.as_array() else {
         return Err(ApiError::bad_request(
@@ -85,7 +85,7 @@ fn refused(why: String) -> ApiError {
     ApiError::unprocessable(&why)
 }
 
-/// About how large a value is; enough to bound what copies add up to.
+/// The approximate size of a value in bytes, to bound the sum of copies.
 fn size(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 8,
@@ -153,7 +153,7 @@ fn add(target: &mut Value, path: &str, value: Value, kind: &str) -> Result<(), A
     }
 }
 
-/// As real servers carry it out, a field of an object need not be there to be replaced.
+/// Replaces a value. As on real servers, a field of an object need not exist for that.
 fn replace(target: &mut Value, path: &str, value: Value) -> Result<(), ApiError> {
     let Some((parent, last)) = split_pointer(path) else {
         *target = value;
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_json_patch_is_carried_out_in_order() {
+    fn operations_are_applied_in_order() {
         let target = json!({"a/b": {"list": [1, 2]}, "x": 1});
         let patch = json!([
             {"op": "test", "path": "/x", "value": 1},
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_json_patch_that_does_not_apply_is_unprocessable() {
+    fn an_inapplicable_patch_is_unprocessable() {
         for operation in [
             json!({"op": "test", "path": "/a", "value": 2}),
             json!({"op": "remove", "path": "/none"}),
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_apply_is_told_in_the_words_of_a_real_server() {
+    fn errors_have_the_messages_of_a_real_server() {
         let why = |operation: Value| {
             let error = patched(json!({"a": 1, "list": []}), json!([operation]));
             let details = error.expect_err("refused").details.unwrap_or_default();
@@ -267,13 +267,13 @@ mod tests {
     }
 
     #[test]
-    fn a_field_need_not_be_there_to_be_replaced() {
+    fn replace_accepts_a_missing_field() {
         let patch = json!([{"op": "replace", "path": "/b", "value": 2}]);
         assert_eq!(patched(json!({"a": 1}), patch), Ok(json!({"a": 1, "b": 2})));
     }
 
     #[test]
-    fn copies_of_copies_are_stopped() {
+    fn the_size_of_copies_is_limited() {
         let copies: Vec<Value> = (0..64)
             .map(|i| json!({"op": "copy", "from": "", "path": format!("/{i}")}))
             .collect();

@@ -1,7 +1,8 @@
-//! Who owns which fields of an object: `metadata.managedFields`.
+//! Ownership of an object's fields: `metadata.managedFields`.
 //!
-//! Whoever changes a field owns it, and takes it from those who owned it. Whoever applies owns all that was applied,
-//! together with those who applied the same; what nobody applies any more goes.
+//! A write that changes a field makes its manager the owner, instead of the previous ones. An apply makes its manager
+//! an owner of every applied field, together with other managers that applied the same value. A field that no manager
+//! applies any more is removed.
 
 use std::cmp::Ordering;
 
@@ -13,16 +14,16 @@ use crate::api::status::ApiError;
 use crate::objects::object::text;
 use crate::objects::schema::Shape;
 
-/// More owners than this that do not apply are not kept apart.
+/// The most managers with operation `Update`; the oldest ones are merged.
 const MAX_UPDATERS: usize = 10;
 
-/// Who owns what was changed by those that are not kept apart any more.
+/// The manager that stands for the merged ones.
 const ANCIENT: &str = "ancient-changes";
 
-/// Who owns what was there before anything was applied.
+/// The manager that owns what existed before the first apply.
 const BEFORE_APPLY: &str = "before-first-apply";
 
-/// Fields of the metadata that nobody owns.
+/// Metadata fields that no manager owns.
 const UNOWNED: [&str; 8] = [
     "creationTimestamp",
     "generation",
@@ -34,12 +35,12 @@ const UNOWNED: [&str; 8] = [
     "uid",
 ];
 
-/// How somebody came to own fields.
+/// The kind of write by which a manager came to own fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
-    /// By a server-side apply.
+    /// Server-side apply.
     Apply,
-    /// By any other write.
+    /// Any other write.
     Update,
 }
 
@@ -52,7 +53,7 @@ impl Operation {
     }
 }
 
-/// Somebody who owns fields.
+/// One entry of `managedFields`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     operation: Operation,
@@ -64,7 +65,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Whether both are the same one, whatever they own.
+    /// Whether both entries have the same identity, regardless of their fields.
     fn is(&self, other: &Self) -> bool {
         self.manager == other.manager
             && self.operation == other.operation
@@ -72,7 +73,7 @@ impl Owner {
             && (self.operation == Operation::Apply || self.api_version == other.api_version)
     }
 
-    /// As conflicts name it.
+    /// The manager as conflict messages name it.
     fn described(&self) -> String {
         let mut name = Value::from(self.manager.as_str()).to_string();
         if !self.subresource.is_empty() {
@@ -137,18 +138,18 @@ impl Owner {
     }
 }
 
-/// A write whose changes have to be owned by somebody.
+/// A write whose changes are to be tracked.
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'a> {
-    /// Who writes.
+    /// The field manager.
     pub manager: &'a str,
-    /// The version of the API that it writes in.
+    /// The `apiVersion` of the written object.
     pub api_version: &'a str,
-    /// Which part is written; empty for the object itself.
+    /// The written subresource; empty for the object itself.
     pub subresource: &'a str,
     /// How objects of the kind are merged and owned.
     pub shape: &'static Shape,
-    /// The fields that this write leaves as they are, whatever it says.
+    /// The fields that this write cannot change, whatever it contains.
     pub ignored: &'a [&'a [&'a str]],
     /// The time, in whole seconds.
     pub now: &'a str,
@@ -195,12 +196,12 @@ fn strip(fields: &mut FieldSet) {
     }
 }
 
-/// All owners of an object's fields.
+/// All entries of an object's `managedFields`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Managed(Vec<Owner>);
 
 impl Managed {
-    /// From `metadata.managedFields`; nothing if that cannot be read.
+    /// Parses `metadata.managedFields`; `None` if it is invalid.
     pub fn from_value(managed: &Value) -> Option<Self> {
         let entries = managed.as_array()?;
         entries
@@ -210,19 +211,18 @@ impl Managed {
             .map(Self)
     }
 
-    /// As `metadata.managedFields` has it.
+    /// Formats `metadata.managedFields`.
     pub fn to_value(&self) -> Value {
         let mut owners: Vec<&Owner> = self.0.iter().collect();
         owners.sort_by(|a, b| a.order(b));
         owners.into_iter().map(Owner::to_value).collect()
     }
 
-    /// Whether nobody owns anything, as far as that is known.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether both say the same, whenever it came to that.
+    /// Whether both are equal except for their times.
     pub fn is_same_as(&self, other: &Self) -> bool {
         let timeless = |managed: &Self| {
             let mut owners = managed.0.clone();
@@ -233,7 +233,7 @@ impl Managed {
         self.0.len() == other.0.len() && timeless(self) == timeless(other)
     }
 
-    /// The owners after `old` was changed into `new`.
+    /// Updates the owners after a write changed `old` into `new`.
     pub fn update(&mut self, change: &Change<'_>, old: &Value, new: &Value) {
         let difference = change.difference(old, new);
         let mut taken = difference.modified;
@@ -256,7 +256,7 @@ impl Managed {
         self.cap();
     }
 
-    /// Puts those together that changed something longest ago.
+    /// Merges the oldest `Update` entries if there are too many.
     fn cap(&mut self) {
         let is_update = |owner: &Owner| owner.operation == Operation::Update;
         let updaters = self.0.iter().filter(|owner| is_update(owner)).count();
@@ -291,7 +291,7 @@ impl Managed {
         self.0 = others;
     }
 
-    /// Applies `config` to `live`: what it becomes, if that is something else.
+    /// Applies `config` to `live`. Returns the new object, or `None` if nothing changes.
     pub fn apply(
         &mut self,
         change: &Change<'_>,
@@ -333,7 +333,7 @@ impl Managed {
         Ok((!is_same).then_some(new))
     }
 
-    /// Lets somebody own what was there before anybody was known to.
+    /// Assigns the existing fields to `before-first-apply`, for an object without managed fields.
     pub fn claim_what_was_there(&mut self, change: &Change<'_>, blank: &Value, live: &Value) {
         let before = Change {
             manager: BEFORE_APPLY,
@@ -342,7 +342,7 @@ impl Managed {
         self.update(&before, blank, live);
     }
 
-    /// Puts an owner in place of what it was before.
+    /// Inserts an entry in place of the one with the same identity, which it returns.
     fn replace(&mut self, new: Owner) -> Option<Owner> {
         match self.0.iter_mut().find(|owner| owner.is(&new)) {
             Some(owner) => Some(std::mem::replace(owner, new)),
@@ -353,7 +353,7 @@ impl Managed {
         }
     }
 
-    /// `merged` without what was applied the last time and belongs to nobody now.
+    /// Removes from `merged` what the manager applied the last time and no manager owns now.
     fn pruned(&self, shape: &'static Shape, merged: Value, last: &FieldSet) -> Value {
         let named = |value: &Value| structured::fields(shape, value).with_named_fields(shape);
         let last = last.with_named_fields(shape);
@@ -365,7 +365,7 @@ impl Managed {
         let mut keep = keep.with_named_fields(shape);
         keep.add(&named(&structured::without(shape, &merged, &last)));
         let owned = structured::without(shape, &merged, &all.minus(&keep));
-        // What was never applied stays, though nobody owns it.
+        // A field that was never applied stays, even without an owner.
         let gone = all.minus(&named(&owned)).and(&last);
         match structured::without(shape, &merged, &gone) {
             Value::Null => json!({}),

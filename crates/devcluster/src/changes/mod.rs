@@ -1,4 +1,4 @@
-//! What writes do to the state, quotas included.
+//! Pure functions that apply writes to the state, resource quotas included.
 
 pub(crate) mod apply;
 pub(crate) mod create;

@@ -1,4 +1,4 @@
-//! Keeping `metadata.managedFields` right when an object is written.
+//! Updates `metadata.managedFields` when an object is written.
 
 use serde_json::{Map, Value, json};
 
@@ -8,10 +8,9 @@ use crate::objects::object::{Object, set, unset};
 use crate::objects::resource::Resource;
 use crate::objects::schema;
 
-/// Where `metadata.managedFields` is.
 const MANAGED: [&str; 2] = ["metadata", "managedFields"];
 
-/// The fields that a write of that part leaves as they are, whatever it says.
+/// The fields that a write of `part` cannot change, whatever it contains.
 pub(crate) fn ignored(resource: Resource, part: Part) -> &'static [&'static [&'static str]] {
     const STATUS: &[&str] = &["f:status"];
     const SPEC: &[&str] = &["f:spec"];
@@ -28,12 +27,12 @@ pub(crate) fn ignored(resource: Resource, part: Part) -> &'static [&'static [&'s
     }
 }
 
-/// What a new object is compared with: one of its type that says nothing.
+/// The empty object with which a new object is compared.
 pub(crate) fn blank(new: &Value) -> Value {
     let mut blank = Map::new();
     for part in ["metadata", "spec", "status"] {
         if let Some(Value::Object(fields)) = new.get(part) {
-            // These have no value that stands for being absent, and so are never absent themselves.
+            // These fields have no null value in Go, so they always count as present.
             let always = ["containers", "loadBalancer"];
             let within = always.iter().filter(|name| fields.contains_key(**name));
             blank.insert(
@@ -52,7 +51,7 @@ pub(crate) fn blank(new: &Value) -> Value {
     Value::Object(blank)
 }
 
-/// Who is known to own fields of an object.
+/// The managed fields of a stored object.
 pub(crate) fn of(object: &Object) -> Managed {
     object
         .managed_fields()
@@ -60,7 +59,7 @@ pub(crate) fn of(object: &Object) -> Managed {
         .unwrap_or_default()
 }
 
-/// The change that a write makes, as owners of fields see it.
+/// The change to track for a write.
 pub(crate) fn change<'a>(
     resource: Resource,
     part: Part,
@@ -82,7 +81,7 @@ pub(crate) fn change<'a>(
     }
 }
 
-/// Whether a client asks to forget who owns what.
+/// Whether a client asks to reset the managed fields.
 fn is_reset(given: &Value) -> bool {
     match given {
         Value::Array(entries) => match entries.as_slice() {
@@ -94,7 +93,7 @@ fn is_reset(given: &Value) -> bool {
     }
 }
 
-/// Writes into `new` who owns its fields once it has taken the place of `old`.
+/// Sets the managed fields of `new`, which replaces `old`.
 pub(crate) fn track(
     resource: Resource,
     part: Part,
@@ -103,8 +102,8 @@ pub(crate) fn track(
     moment: &Moment<'_>,
 ) {
     let given = unset(new, &MANAGED);
-    // What is written inside the cluster is nobody's; whoever owned what it changes is not asked, either, since that
-    // would cost a node's report more than the report itself.
+    // Writes from inside the cluster are not tracked, nor are previous owners updated: for a kubelet's status report
+    // that would cost more than the report itself.
     let Some(caller) = moment.caller else {
         return;
     };
@@ -116,7 +115,7 @@ pub(crate) fn track(
             .unwrap_or_else(known),
         None => known(),
     };
-    // Where nothing is known of the past, nothing is said of the future, until something is applied.
+    // Without earlier managed fields, tracking starts with the first apply.
     if old.is_none() || !managed.is_empty() {
         let now = super::write::seconds(moment.now);
         let change = change(resource, part, caller, &now);
@@ -128,7 +127,7 @@ pub(crate) fn track(
     set(new, &MANAGED, managed.to_value());
 }
 
-/// Whether `new` is the object as it is, whenever its owners came to own it.
+/// Whether `new` equals the stored object, apart from the times in its managed fields.
 pub(crate) fn is_same(old: &Object, new: &Value, managed: Option<&Value>) -> bool {
     *new == *old.value()
         && managed.is_none_or(|managed| {

@@ -1,4 +1,4 @@
-//! Patches: JSON merge patch, strategic merge patch, JSON patch.
+//! Patches: JSON merge patch, strategic merge patch and JSON patch.
 
 use serde_json::{Map, Value};
 
@@ -8,21 +8,21 @@ use crate::api::status::ApiError;
 use crate::objects::resource::Resource;
 use crate::objects::schema;
 
-/// How a patch is to be read.
+/// The type of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatchKind {
-    /// RFC 7386.
+    /// JSON merge patch (RFC 7386).
     Merge,
-    /// Kubernetes' own: as a merge, but lists of named things are merged by name.
+    /// Kubernetes' strategic merge patch: a merge patch that merges lists by a key.
     Strategic,
-    /// RFC 6902.
+    /// JSON patch (RFC 6902).
     Json,
 }
 
-/// The type of body of a server-side apply.
+/// The media type of server-side apply.
 pub const APPLY: &str = "application/apply-patch+yaml";
 
-/// The types of body that a PATCH may have here.
+/// The accepted media types of a PATCH.
 pub const PATCH_TYPES: [&str; 4] = [
     "application/json-patch+json",
     "application/merge-patch+json",
@@ -31,7 +31,7 @@ pub const PATCH_TYPES: [&str; 4] = [
 ];
 
 impl PatchKind {
-    /// The kind that a content type stands for.
+    /// The type of patch with this media type.
     pub fn of_content_type(content_type: &str) -> Option<Self> {
         match content_type {
             "application/merge-patch+json" => Some(Self::Merge),
@@ -41,7 +41,7 @@ impl PatchKind {
         }
     }
 
-    /// Carries the patch out on `target`, an object of that kind.
+    /// Applies the patch to `target`, an object of that kind.
     pub fn apply(
         self,
         resource: Resource,
@@ -68,7 +68,7 @@ impl PatchKind {
     }
 }
 
-/// `target` as an object, made one if it is none.
+/// `target` as an object; a value of another type is replaced by an empty one.
 fn as_object(target: &mut Value) -> Option<&mut Map<String, Value>> {
     if !target.is_object() {
         *target = Value::Object(Map::new());
@@ -114,7 +114,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_merge_done_twice_changes_nothing_more(a in "[a-c]", b in "[a-c]", n in 0..3) {
+        fn a_merge_patch_is_idempotent(a in "[a-c]", b in "[a-c]", n in 0..3) {
             let target = json!({"a": {"b": 1}, "b": [1]});
             let patch = json!({a: {b: n}});
             let once = patched(PatchKind::Merge, target, patch.clone()).expect("an object");

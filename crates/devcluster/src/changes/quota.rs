@@ -1,7 +1,7 @@
-//! Resource quotas: what may be created in a namespace, and what has been.
+//! Resource quotas: admission, and accounting of what is used.
 //!
-//! Admission goes by the status of a quota and adds to what is used there, as on real servers. Beside it a real cluster
-//! has a controller, which fills the status in and takes away what is gone; here that is part of the write.
+//! As on real servers, admission checks the quota's status and adds to its usage. In a real cluster, a controller also
+//! fills in the status and subtracts deleted objects; here that is part of the write.
 
 use serde_json::{Map, Value, json};
 
@@ -21,7 +21,7 @@ fn quotas<'a>(state: &'a State, namespace: &str) -> impl Iterator<Item = &'a Obj
         .map(AsRef::as_ref)
 }
 
-/// The quotas as they are once `object` is there; or why it may not be.
+/// The updated quotas if `object` is admitted, or the error that refuses it.
 pub(crate) fn admit(
     state: &State,
     key: &Key,
@@ -91,8 +91,8 @@ pub(crate) fn admit(
     Ok(updates)
 }
 
-/// What the controller of a real cluster makes of its quotas after a write: the limits of a new or changed one are in
-/// force, and what is gone is not counted any more. What is new was counted when it was admitted.
+/// Does what the quota controller does after a write: puts new or changed limits in force, and subtracts what is gone.
+/// New objects were counted on admission.
 pub(crate) fn settle(state: &mut State, since: u64) -> Result<(), ApiError> {
     let until = state.resource_version();
     for version in since..until {
@@ -129,7 +129,7 @@ fn is_quota(resource: Resource) -> bool {
     resource.traits().kind == "ResourceQuota"
 }
 
-/// A quota with its limits in force, and all that is there counted.
+/// A quota with its limits in force and its usage counted anew.
 fn counted(state: &State, quota: &Object) -> Value {
     let limits = at(quota.value(), &["spec", "hard"]).cloned();
     let limits = limits.unwrap_or_else(|| json!({}));
@@ -158,7 +158,7 @@ fn counted(state: &State, quota: &Object) -> Value {
     new
 }
 
-/// The quotas of a namespace that have to give back what an object does not use any more.
+/// The updated quotas of a namespace after an object was deleted or uses less.
 fn freed(state: &State, key: &Key, before: &Value, after: Option<&Value>) -> Vec<(Key, Value)> {
     let mut updates = Vec::new();
     for quota in quotas(state, &key.namespace) {

@@ -1,4 +1,4 @@
-//! What objects use of that which quotas limit.
+//! Computes how much of a resource quota an object uses.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use crate::objects::object::{at, list, text};
 use crate::objects::quantity;
 use crate::objects::resource::Resource;
 
-/// Amounts of resources, in billionths.
+/// Amounts of resources, in billionths (10⁻⁹) of the unit.
 pub(crate) type Amounts = BTreeMap<String, i128>;
 
-/// One, as amounts have it.
+/// The amount 1.
 const ONE: i128 = 1_000_000_000;
 
-/// Of these, each container must say what it asks for where a quota limits them.
+/// If a quota limits one of these, each container must specify it.
 const MUST_BE_SAID: [&str; 6] = [
     "cpu",
     "limits.cpu",
@@ -24,7 +24,7 @@ const MUST_BE_SAID: [&str; 6] = [
     "requests.memory",
 ];
 
-/// Whether amounts of it are told in powers of two.
+/// Whether amounts of this resource are formatted in powers of two.
 pub(crate) fn is_binary(name: &str) -> bool {
     name.contains("memory") || name.contains("storage")
 }
@@ -39,7 +39,7 @@ pub(crate) fn amounts(object: &Value, path: &[&str]) -> Amounts {
         .collect()
 }
 
-/// The name under which objects of a kind are counted, whatever state they are in.
+/// The quota name for the count of all objects of a kind, whatever their state.
 fn count_name(resource: Resource) -> String {
     let traits = resource.traits();
     if traits.group.is_empty() {
@@ -49,7 +49,7 @@ fn count_name(resource: Resource) -> String {
     }
 }
 
-/// Whether objects of a kind use up this.
+/// Whether objects of a kind use this resource.
 pub(crate) fn is_counted(resource: Resource, name: &str) -> bool {
     if name == count_name(resource) {
         return true;
@@ -63,7 +63,7 @@ pub(crate) fn is_counted(resource: Resource, name: &str) -> bool {
             });
     }
     let plural = resource.traits().plural;
-    // Of other kinds only these have a name of their own.
+    // Of the other kinds, only these are counted under their plural name.
     let counted = [
         "configmaps",
         "persistentvolumeclaims",
@@ -76,7 +76,7 @@ pub(crate) fn is_counted(resource: Resource, name: &str) -> bool {
         || (plural == "persistentvolumeclaims" && name == "requests.storage")
 }
 
-/// What an object uses up.
+/// What an object uses.
 pub(crate) fn usage(resource: Resource, object: &Value) -> Amounts {
     let mut usage = Amounts::from([(count_name(resource), ONE)]);
     if resource != Resource::Pods {
@@ -105,7 +105,8 @@ pub(crate) fn usage(resource: Resource, object: &Value) -> Amounts {
     usage
 }
 
-/// What the containers of a pod together ask for: at once, or one after the other if they come first.
+/// The requests or limits of a whole pod: the sum of its containers, but at least the largest init container; plus the
+/// pod's overhead.
 fn whole_pod(pod: &Value, kind: &str) -> Amounts {
     let mut sum = amounts(pod, &["spec", "overhead"]);
     let mut all = Amounts::new();
@@ -128,7 +129,7 @@ fn whole_pod(pod: &Value, kind: &str) -> Amounts {
     sum
 }
 
-/// What containers do not say though a quota wants them to.
+/// The resources that a quota limits and containers do not specify, as a message.
 pub(crate) fn unsaid(resource: Resource, object: &Value, limited: &[&String]) -> Option<String> {
     if resource != Resource::Pods {
         return None;
@@ -156,7 +157,7 @@ pub(crate) fn unsaid(resource: Resource, object: &Value, limited: &[&String]) ->
     (!each.is_empty()).then(|| each.join("; "))
 }
 
-/// Whether a quota is about such an object.
+/// Whether an object is in the scope of a quota.
 pub(crate) fn in_scope(quota: &Value, resource: Resource, object: &Value) -> bool {
     let is_best_effort = || text(object, &["status", "qosClass"]) == "BestEffort";
     let is_terminating = || at(object, &["spec", "activeDeadlineSeconds"]).is_some();
@@ -196,7 +197,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_pod_uses_what_its_containers_ask_for_until_it_has_ended() {
+    fn a_pod_uses_its_requests_until_it_has_terminated() {
         let container = |cpu: &str| json!({"name": "c", "resources": {"requests": {"cpu": cpu}, "limits": {"memory": "1Gi"}}});
         let mut pod = json!({
             "spec": {"containers": [container("1"), container("500m")], "initContainers": [container("2")]},
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_quota_limits_must_be_said_by_each_container() {
+    fn containers_must_specify_what_a_quota_limits() {
         let pod = json!({"spec": {"containers": [{"name": "b"}, {"name": "a"}]}});
         let limited = [
             "limits.memory".to_owned(),
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quota_is_about_pods_in_its_scopes() {
+    fn a_quota_applies_to_pods_in_its_scopes() {
         let pod =
             json!({"spec": {"activeDeadlineSeconds": 1}, "status": {"qosClass": "Burstable"}});
         let quota = |scopes: Value| json!({"spec": {"scopes": scopes}});

@@ -1,4 +1,4 @@
-//! `/scale`: how many pods a set is to have, as an object of its own.
+//! The `/scale` subresource: reads and sets a workload's number of replicas.
 
 use serde_json::{Value, json};
 
@@ -9,16 +9,14 @@ use crate::api::status::{ApiError, Cause};
 use crate::objects::object::{Key, Object, at, set, text};
 use crate::storage::store::State;
 
-/// How a scale is changed.
+/// A write to a scale.
 #[derive(Clone, Debug)]
 pub enum Rescale {
-    /// PUT of a Scale.
     Put(Value),
-    /// PATCH of one.
     Patch(PatchKind, Value),
 }
 
-/// The scale of a set.
+/// The `Scale` of a workload.
 pub(crate) fn of(object: &Object) -> Value {
     let value = object.value();
     let mut scale = json!({

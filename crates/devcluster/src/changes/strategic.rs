@@ -1,4 +1,4 @@
-//! Strategic merge patch: as a merge, but lists of things with a key are merged by it, and directives say the rest.
+//! Strategic merge patch: a merge patch that merges lists by a key and knows directives.
 
 use std::collections::BTreeSet;
 
@@ -16,13 +16,13 @@ fn bad(message: &str) -> ApiError {
     ApiError::bad_request(message)
 }
 
-/// A mistake that a real server does not foresee, and passes on as it is.
+/// An error that a real server does not classify and passes on as internal.
 fn unforeseen(message: String) -> ApiError {
     ApiError::unclassified(message)
 }
 
-/// By which field a strategic merge tells the items of this list apart: `Some("")` if they are plain values, nothing
-/// if it replaces the list.
+/// The field that identifies the items of a list: `Some("")` for a list of scalars, `None` if the patch replaces the
+/// list.
 fn merge_key(shape: &Shape) -> Option<&'static str> {
     match shape {
         Shape::Set => Some(""),
@@ -38,7 +38,7 @@ fn item_shape(shape: &'static Shape) -> &'static Shape {
     }
 }
 
-/// The field that a directive is about.
+/// The field that a directive refers to.
 fn about<'a>(name: &'a str, directive: &str) -> Option<Option<&'a str>> {
     let rest = name.strip_prefix(directive)?;
     Some(rest.strip_prefix('/').filter(|field| !field.is_empty()))
@@ -123,7 +123,7 @@ fn merge_field(
     Ok(())
 }
 
-/// What a patch says of something that was not there: without directives, nor fields that it takes away.
+/// The value that a patch creates where nothing existed: without directives and null fields.
 fn plain(patch: &Value) -> Value {
     match patch {
         Value::Object(fields) => fields
@@ -144,7 +144,7 @@ fn is_directive(name: &str) -> bool {
     name == PATCH || name == RETAIN || name.starts_with(DELETE_FROM) || name.starts_with(ORDER)
 }
 
-/// Takes away all fields that are not to be retained, if the patch says which are.
+/// Removes the fields that are not in the patch's `$retainKeys`, if it has them.
 fn retain(target: &mut Map<String, Value>, patch: &Map<String, Value>) -> Result<(), ApiError> {
     let Some(kept) = patch.get(RETAIN) else {
         return Ok(());
@@ -217,7 +217,7 @@ fn merge_lists(
     Ok(arrange(merged, &before, key, &order))
 }
 
-/// The merged items in no order, and those of the patch that are no directives.
+/// The merged items, unordered, and the items of the patch that are no directives.
 fn merge_items<'a>(
     shape: &'static Shape,
     key: &str,
@@ -265,7 +265,7 @@ fn merge_items<'a>(
     Ok((list, plain))
 }
 
-/// The list after a patch that says in which order its items shall stand.
+/// The list after a patch with `$setElementOrder`.
 fn in_order(
     shape: &'static Shape,
     before: Option<&Value>,
@@ -301,7 +301,7 @@ fn in_order(
     Ok(Some(arrange(merged, &before, key, &order).into()))
 }
 
-/// The items of the patch must stand in the order that it sets.
+/// Checks that the items of the patch are in the order that it sets.
 fn check_order(patch: &[Value], order: &[&Value], key: &str) -> Result<(), ApiError> {
     if order.is_empty() {
         return Ok(());
@@ -322,7 +322,7 @@ fn check_order(patch: &[Value], order: &[&Value], key: &str) -> Result<(), ApiEr
     Ok(())
 }
 
-/// Items that are named stand in the order given; the others stay where they were among them.
+/// Orders the items: those in `order` accordingly, the others in their relative place before.
 fn arrange(merged: Vec<Value>, before: &[Value], key: &str, order: &[&Value]) -> Vec<Value> {
     let place = |item: &Value| {
         let own = if key.is_empty() {
@@ -346,7 +346,7 @@ fn arrange(merged: Vec<Value>, before: &[Value], key: &str, order: &[&Value]) ->
     others.sort_by_key(|item| was_at(item).unwrap_or(usize::MAX));
     let mut out = Vec::with_capacity(named.len() + others.len());
     let (mut named, mut others) = (named.into_iter().peekable(), others.into_iter().peekable());
-    // Of two that both were there before, the one that stood first does so still; what is new goes before the others.
+    // Two items that existed before keep their order; otherwise items named in `order` go first.
     while let (Some(a), Some(b)) = (named.peek(), others.peek()) {
         let named_first = match (was_at(a), was_at(b)) {
             (Some(a), Some(b)) => a < b,

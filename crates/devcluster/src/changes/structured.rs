@@ -1,4 +1,4 @@
-//! Values taken apart by their shape: which fields they have, what differs between two, one merged into another.
+//! Operations on values by their shape: the fields they set, the difference of two values, and merges.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::field_set::{FieldSet, field_step, item_step};
 use crate::objects::schema::Shape;
 
-/// Whether the items of this list are owned one by one.
+/// Whether the items of a list have owners of their own.
 fn has_items(shape: &Shape) -> bool {
     matches!(shape, Shape::Set) || shape.keyed().is_some()
 }
@@ -19,7 +19,7 @@ fn item_shape(shape: &'static Shape) -> &'static Shape {
     }
 }
 
-/// The items of a list by their steps, in order; the first of those that are alike.
+/// The items of a list with their path elements, in order, without duplicates.
 fn items<'a>(shape: &Shape, list: &'a [Value]) -> Vec<(String, &'a Value)> {
     let mut seen = BTreeSet::new();
     list.iter()
@@ -55,18 +55,18 @@ pub fn fields(shape: &'static Shape, value: &Value) -> FieldSet {
     set
 }
 
-/// What differs between two values.
+/// The difference between two values.
 #[derive(Debug, Default)]
 pub struct Difference {
-    /// Fields that only the second has.
+    /// Fields that only the new value has.
     pub added: FieldSet,
-    /// Fields that both have, and not alike.
+    /// Fields that both have with different values.
     pub modified: FieldSet,
-    /// Fields that only the first has.
+    /// Fields that only the old value has.
     pub removed: FieldSet,
 }
 
-/// What differs between two values.
+/// Compares two values.
 pub fn compare(shape: &'static Shape, old: &Value, new: &Value) -> Difference {
     let mut difference = Difference::default();
     difference.walk(shape, Some(old), Some(new), &mut Vec::new());
@@ -142,7 +142,7 @@ impl Difference {
         } else {
             return self.leaf(old, new, path);
         }
-        // What holds other fields is itself added or removed with the first or last of them.
+        // A parent is itself added with its first child, and removed with its last one.
         if old.is_none() || new.is_none() {
             self.leaf(old, new, path);
         }
@@ -157,7 +157,7 @@ impl Difference {
     }
 }
 
-/// `live` with all that `config` sets.
+/// `live` with everything that `config` sets.
 pub fn merge(shape: &'static Shape, live: &Value, config: &Value) -> Value {
     match (live, config) {
         _ if matches!(shape, Shape::Atomic) => config.clone(),
@@ -181,7 +181,7 @@ pub fn merge(shape: &'static Shape, live: &Value, config: &Value) -> Value {
     }
 }
 
-/// The items of both. They stand as `config` has them, and those that only `live` has where they stood among the rest.
+/// The items of both lists, in the order of `config`. Items that only `live` has keep their place among the others.
 fn merge_lists(shape: &'static Shape, live: &[Value], config: &[Value]) -> Vec<Value> {
     let live = items(shape, live);
     let config = items(shape, config);
@@ -232,7 +232,7 @@ fn merge_lists(shape: &'static Shape, live: &[Value], config: &[Value]) -> Vec<V
     out
 }
 
-/// The value without some of its fields; nothing if no field is left.
+/// The value without some of its fields; `Null` if none is left.
 pub fn without(shape: &'static Shape, value: &Value, gone: &FieldSet) -> Value {
     match value {
         _ if matches!(shape, Shape::Atomic) => Value::Null,
@@ -279,7 +279,7 @@ pub fn without(shape: &'static Shape, value: &Value, gone: &FieldSet) -> Value {
     }
 }
 
-/// What keeps the items of a list from being told apart, at the paths at which it is.
+/// The lists whose items cannot be identified, and why.
 pub fn mistakes(shape: &'static Shape, value: &Value) -> Vec<String> {
     let mut found = Vec::new();
     find_mistakes(shape, value, &mut String::new(), &mut found);

@@ -1,4 +1,4 @@
-//! Changing an object that is there.
+//! Updates existing objects: PUT, PATCH and the final removal of terminating objects.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use crate::storage::store::State;
 use crate::validation::defaults;
 use crate::validation::validate;
 
-/// Whether it is known who owns the fields of what is written.
+/// Where the managed fields of the written object come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owners {
-    /// No: whoever writes owns what is new.
+    /// The write is tracked: its manager becomes the owner of what changes.
     New,
-    /// It says so itself.
+    /// The object already contains them.
     Known,
 }
 
@@ -87,7 +87,7 @@ impl State {
         let old = self.existing(key)?;
         let mut patched = old.whole();
         kind.apply(key.resource, &mut patched, patch)?;
-        // What a patch leads to is the patch's fault, field by field, unlike a body that is no object.
+        // An invalid result is reported as invalid fields (422), unlike a malformed body (400).
         let refused = |patched: &Value, why: &str| {
             let shown = match kind {
                 PatchKind::Strategic => go_text(patch),
@@ -114,7 +114,7 @@ impl State {
         Ok(Answer::Object(object, false))
     }
 
-    /// Puts `new` in place of `old`, as far as the part that is written allows.
+    /// Replaces the written part of `old` with that of `new`.
     pub(crate) fn update(
         &mut self,
         old: &Arc<Object>,
@@ -201,15 +201,15 @@ impl State {
         self.settle(key, new)
     }
 
-    /// Stores a changed object, or removes it if all that held it has let go.
+    /// Stores a changed object, or removes it if it is terminating and has no finalizer left.
     fn settle(&mut self, key: &Key, new: Value) -> Result<Arc<Object>, ApiError> {
         let before = self.existing(key)?;
         let grace = at(&new, &["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64);
         let held = !list(&new, &["metadata", "finalizers"]).is_empty();
-        // A namespace is held by finalizers of its own as well.
+        // Namespaces have finalizers in their spec as well.
         let is_held = held || !list(&new, &["spec", "finalizers"]).is_empty();
         if before.is_terminating() && grace.unwrap_or(0) == 0 && !is_held {
-            // As on a real server the last event has the object as it was before the last one let go.
+            // As on real servers, the final event has the object as it was before the last finalizer was removed.
             self.remove(key);
             return Ok(Arc::new(before.next(new, self.resource_version())));
         }
@@ -229,12 +229,12 @@ fn keep(old: &Value, new: &mut Value, path: &[&str], applies: bool) {
     }
 }
 
-/// What a client may leave out, or not change without being told so.
+/// Copies the fields that a client may omit, or whose changes are silently ignored.
 fn keep_what_the_server_owns(old: &Value, new: &mut Value) {
     for field in ["resourceVersion", "creationTimestamp", "generation"] {
         keep(old, new, &["metadata", field], true);
     }
-    // A deletion cannot be called off.
+    // A deletion cannot be cancelled.
     keep(old, new, &["metadata", "deletionTimestamp"], true);
     keep(old, new, &["metadata", "deletionGracePeriodSeconds"], true);
     for field in ["name", "namespace", "uid"] {
@@ -244,7 +244,7 @@ fn keep_what_the_server_owns(old: &Value, new: &mut Value) {
     }
 }
 
-/// Where a real server keeps an object, which some of its errors show.
+/// The key of an object in a real server's storage, which some error messages contain.
 fn registry_key(key: &Key) -> String {
     let plural = match key.resource.traits().plural {
         "services" => "services/specs",
@@ -257,12 +257,12 @@ fn registry_key(key: &Key) -> String {
     }
 }
 
-/// Whether an update may leave open which version it changes.
+/// Whether an update of this kind may omit the resource version.
 fn takes_any_version(kind: &str) -> bool {
     !matches!(kind, "Lease" | "ServiceAccount")
 }
 
-/// An object must be the one that the path names; a namespace that it leaves out is filled in.
+/// Checks that the object is the one that the path addresses, and fills in an omitted namespace.
 pub(crate) fn check_place(key: &Key, object: &mut Value) -> Result<(), ApiError> {
     let namespace = text(object, &["metadata", "namespace"]);
     if namespace.is_empty() {
@@ -289,7 +289,7 @@ pub(crate) fn check_place(key: &Key, object: &mut Value) -> Result<(), ApiError>
     }))
 }
 
-/// A value as a real server shows a strategic merge patch.
+/// Formats a value as Go prints a strategic merge patch.
 fn go_text(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".into(),

@@ -1,4 +1,4 @@
-//! What a write does: `(state, write, now) → (state', answer)`, without any I/O.
+//! Applies one write to the state: `(state, write, now) → (state', answer)`, without I/O.
 
 use std::sync::Arc;
 
@@ -17,163 +17,123 @@ use crate::objects::resource::Resource;
 use crate::objects::selector::Selector;
 use crate::storage::store::State;
 
-/// What a client wants done.
+/// A write request.
 #[derive(Clone, Debug)]
 pub enum Write {
     /// POST of an object, decoded.
     Create {
-        /// Its kind.
         resource: Resource,
-        /// The namespace of the path; empty for kinds that have none.
+        /// The namespace of the path; empty for cluster-scoped kinds.
         namespace: String,
-        /// The object.
         object: Value,
     },
     /// PUT of an object, decoded.
-    Update {
-        /// Which one.
-        key: Key,
-        /// Which part of it.
-        part: Part,
-        /// The object.
-        object: Value,
-    },
+    Update { key: Key, part: Part, object: Value },
     /// PATCH of an object.
     Patch {
-        /// Which one.
         key: Key,
-        /// Which part of it.
         part: Part,
-        /// How to read the patch.
         kind: PatchKind,
-        /// The patch.
         patch: Value,
-        /// Whether fields that the type lacks are refused.
+        /// Whether unknown fields are refused.
         strict: bool,
     },
     /// Server-side apply of an object.
     Apply {
-        /// Which one.
         key: Key,
-        /// Which part of it.
         part: Part,
-        /// What shall be.
+        /// The applied configuration.
         config: Value,
-        /// Whether what others own is taken from them.
+        /// Whether fields of other managers are taken over.
         force: bool,
     },
     /// DELETE of an object.
-    Delete {
-        /// Which one.
-        key: Key,
-        /// How.
-        options: DeleteOptions,
-    },
-    /// DELETE of all objects that are meant.
+    Delete { key: Key, options: DeleteOptions },
+    /// DELETE of a collection.
     DeleteCollection {
-        /// Their kind.
         resource: Resource,
-        /// Their namespace, or all.
+        /// `None`: all namespaces.
         namespace: Option<String>,
-        /// Which of them.
         selector: Selector,
-        /// How.
         options: DeleteOptions,
     },
     /// POST of a pod's binding to a node.
-    Bind {
-        /// The pod.
-        key: Key,
-        /// The binding.
-        binding: Value,
-    },
-    /// What a node reports of a pod; not something a client can ask for.
+    Bind { key: Key, binding: Value },
+    /// A kubelet's report of a pod's status; clients cannot send this.
     Report {
-        /// The pod.
         key: Key,
-        /// The uid it must have.
+        /// The uid the pod must have.
         uid: String,
-        /// The fields of its status that are new; the others stay.
+        /// The changed fields of the status; the others stay.
         status: Value,
     },
-    /// The end of a namespace that is on its way out and empty; not something a client can ask for.
-    FinishNamespace {
-        /// The namespace.
-        key: Key,
-    },
-    /// A change of how many pods a set is to have.
+    /// The removal of a terminating namespace that is empty; clients cannot send this.
+    FinishNamespace { key: Key },
+    /// A change of a workload's number of replicas.
     Rescale {
-        /// The set.
+        /// The workload.
         key: Key,
-        /// What is to be.
         rescale: Rescale,
     },
     /// POST of a pod's eviction.
-    Evict {
-        /// The pod.
-        key: Key,
-        /// How it shall be deleted.
-        options: DeleteOptions,
-    },
+    Evict { key: Key, options: DeleteOptions },
 }
 
 /// The part of an object that a write may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// All but the status, where the kind has one.
+    /// Everything but the status, if the kind has one.
     Main,
-    /// The status, and labels and annotations.
+    /// The status, labels and annotations.
     Status,
-    /// What keeps a namespace from going: `spec.finalizers`.
+    /// The finalizers of a namespace: `spec.finalizers`.
     Finalizers,
 }
 
-/// What a write answers.
+/// The answer to a write.
 #[derive(Clone, Debug)]
 pub enum Answer {
-    /// An object, and whether it is new.
+    /// The object, and whether it was created.
     Object(Arc<Object>, bool),
-    /// A `Status`, under a code.
+    /// A `Status`, with its HTTP code.
     Status(u16, Value),
-    /// The objects that were to be deleted, as they were before.
+    /// The objects of a deleted collection, as they were before.
     Deleted {
-        /// Their kind.
         resource: Resource,
-        /// The version at which they were listed.
+        /// The resource version at which they were listed.
         version: u64,
-        /// The objects.
         objects: Vec<Arc<Object>>,
     },
 }
 
-/// A client that writes.
+/// The client that writes.
 #[derive(Clone, Debug, Default)]
 pub struct Caller {
-    /// Who owns what it changes.
+    /// The field manager.
     pub manager: String,
-    /// What is in its request twice, if it wants to be told.
+    /// The duplicate fields of the request, if the client wants warnings.
     pub duplicates: Vec<String>,
-    /// Whether it is told of what was dropped.
+    /// Whether the client wants warnings about dropped fields.
     pub is_warned: bool,
 }
 
 /// What a write depends on beside the state.
 #[derive(Debug)]
 pub struct Moment<'a> {
-    /// The wall clock.
+    /// The wall-clock time.
     pub now: Timestamp,
-    /// Where uids come from.
+    /// The source of uids.
     pub ids: &'a mut Ids,
-    /// Who writes; nobody if it is done inside the cluster.
+    /// The client that writes; `None` for writes from inside the cluster.
     pub caller: Option<&'a Caller>,
-    /// What the client shall be warned of.
+    /// The warnings to return to the client.
     pub warnings: Vec<String>,
-    /// Whether what controllers do in a real cluster is done here.
+    /// Whether this cluster does what a controller manager does.
     pub has_controllers: bool,
 }
 
 impl<'a> Moment<'a> {
-    /// The moment at which something inside the cluster writes.
+    /// The context of a write from inside the cluster.
     pub fn new(now: Timestamp, ids: &'a mut Ids) -> Self {
         Self {
             now,
@@ -184,13 +144,13 @@ impl<'a> Moment<'a> {
         }
     }
 
-    /// The time as objects have it: whole seconds.
+    /// The time in whole seconds, as objects contain it.
     pub fn text(&self) -> Value {
         seconds(self.now).into()
     }
 }
 
-/// A time in whole seconds, as objects have it.
+/// A time in whole seconds, as objects contain it.
 pub fn seconds(at: Timestamp) -> String {
     Timestamp::from_second(at.as_second())
         .unwrap_or(at)
@@ -198,7 +158,7 @@ pub fn seconds(at: Timestamp) -> String {
 }
 
 impl State {
-    /// Carries a write out. A refused one, or a dry run, leaves the state as it was.
+    /// Carries out a write. A refused write and a dry run leave the state unchanged.
     pub fn write(
         &mut self,
         write: Write,
@@ -259,7 +219,7 @@ impl State {
         }
     }
 
-    /// The object of that key, or 404.
+    /// The object with this key, or a 404 error.
     pub(crate) fn existing(&self, key: &Key) -> Result<Arc<Object>, ApiError> {
         let traits = key.resource.traits();
         self.get(key)

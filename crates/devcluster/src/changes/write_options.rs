@@ -1,45 +1,45 @@
-//! What the query of a write says besides the object.
+//! Parses the query parameters of write requests: field manager, dry run, field validation and force.
 
 use serde_json::{Value, json};
 
 use crate::api::query::Query;
 use crate::api::status::{ApiError, Cause};
 
-/// The longest name of a manager, in bytes.
+/// The longest name of a field manager, in bytes.
 const MAX_MANAGER: usize = 128;
 
-/// What becomes of fields that a type lacks, or that are there twice.
+/// What happens to unknown and duplicate fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Validation {
     /// They are dropped.
     Ignore,
-    /// They are dropped, and the client is told.
+    /// They are dropped, and the client gets a warning.
     Warn,
-    /// They are refused.
+    /// The request is refused.
     Strict,
 }
 
-/// What the query of a write says besides the object.
+/// The query parameters of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// Who owns what is changed.
+    /// The field manager.
     pub manager: String,
-    /// Whether nothing shall come of it.
+    /// Whether to validate only.
     pub dry_run: bool,
-    /// What becomes of odd fields.
+    /// What happens to unknown and duplicate fields.
     pub validation: Validation,
-    /// Whether what others own is taken from them.
+    /// Whether fields of other managers are taken over.
     pub force: bool,
 }
 
-/// Which write it is.
+/// The kind of write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
     /// POST.
     Create,
     /// PUT.
     Update,
-    /// PATCH other than an apply.
+    /// PATCH other than server-side apply.
     Patch,
     /// Server-side apply.
     Apply,
@@ -56,7 +56,7 @@ impl Verb {
 }
 
 impl WriteOptions {
-    /// Reads them; who does not name a manager is known by what the client calls itself.
+    /// Parses the parameters. The default field manager is derived from the user agent.
     pub fn read(query: &Query, verb: Verb, user_agent: &str) -> Result<Self, ApiError> {
         let mut causes = Vec::new();
         let manager = query.text("fieldManager");
@@ -113,7 +113,7 @@ impl WriteOptions {
     }
 }
 
-/// What stands before the first slash, as far as it can be printed and is not too long.
+/// The user agent up to the first slash, without unprintable characters and truncated.
 fn of_user_agent(user_agent: &str) -> String {
     let mut manager = String::new();
     for c in user_agent.split('/').next().unwrap_or_default().chars() {
@@ -139,19 +139,16 @@ mod tests {
     }
 
     #[test]
-    fn who_writes_is_told_by_the_query_or_by_the_name_of_the_client() {
+    fn the_field_manager_defaults_to_the_user_agent() {
         let manager = |query| read(query, Verb::Create).map(|options| options.manager);
-        assert_eq!(
-            manager("fieldManager=boatswain"),
-            Ok("boatswain".to_owned())
-        );
+        assert_eq!(manager("fieldManager=tester"), Ok("tester".to_owned()));
         assert_eq!(manager(""), Ok("kubectl".to_owned()));
         assert_eq!(of_user_agent(&"x".repeat(200)).len(), 128);
         assert_eq!(of_user_agent(""), "");
     }
 
     #[test]
-    fn what_is_wrong_is_told_all_at_once() {
+    fn all_invalid_parameters_are_reported_together() {
         let message = |query, verb| {
             read(query, verb)
                 .map_err(|e| e.message)
@@ -178,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_fields_are_warned_of_unless_the_client_says_otherwise() {
+    fn field_validation_defaults_to_warnings() {
         let validation = |query| read(query, Verb::Create).map(|options| options.validation);
         assert_eq!(validation(""), Ok(Validation::Warn));
         assert_eq!(validation("fieldValidation=Strict"), Ok(Validation::Strict));

@@ -1,59 +1,52 @@
-//! What the node is made to suffer by whoever is at the control socket.
+//! Fault injection commands for the node and its pods, as the control socket accepts them.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::DevCluster;
-use crate::node::hardship::{Blow, Hardship, Levers, Standing};
+use crate::node::fault_injection::{Fault, Injected, Levers, Standing};
 use crate::objects::object::{Key, text};
 use crate::objects::resource::Resource;
 
-/// What can be asked of the node.
+/// A fault to inject into the node or a pod.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NodeRequest {
-    /// It is heard of no more.
+    /// The node stops reporting to the API server.
     NotReady {
-        /// Its name; the only one's where there is none.
+        /// The node's name; may be omitted, as the cluster has only one node.
         name: Option<String>,
-        /// Its pods are evicted after this time, where they do not want to be earlier.
+        /// Evicts the node's pods after this time, unless their tolerations end earlier.
         evict_after: Option<Duration>,
     },
-    /// It is there, and heard of.
+    /// The node reports again.
     Ready(Option<String>),
-    /// It is there no more.
+    /// The node is deleted.
     Gone(Option<String>),
-    /// It cannot get an image.
+    /// The node cannot pull an image.
     ImageMissing {
-        /// Which one, as pods name it.
+        /// The image, as pods name it.
         image: String,
-        /// Whether it can get it again.
+        /// Whether it can be pulled again.
         off: bool,
     },
-    /// A pod's containers are killed for want of memory.
+    /// OOM-kills a pod's containers.
     OutOfMemory(PodName),
     /// A pod's containers exit.
-    Crash {
-        /// Which pod.
-        pod: PodName,
-        /// With which code.
-        code: u8,
-    },
-    /// The node runs short and ends a pod.
+    Crash { pod: PodName, code: u8 },
+    /// Evicts a pod because the node is low on resources.
     Evict(PodName),
 }
 
-/// Which pod is meant.
+/// The namespace and name of a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodName {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
 }
 
-/// Has the node suffer, or tells why it cannot.
+/// Injects a fault into the node, or returns why it cannot.
 pub(crate) async fn obey(cluster: &DevCluster, request: NodeRequest) -> Result<(), String> {
     let Some(levers) = &cluster.levers else {
         return Err("the cluster has no node: it was started with `--node none`".to_owned());
@@ -65,12 +58,12 @@ pub(crate) async fn obey(cluster: &DevCluster, request: NodeRequest) -> Result<(
                 levers.name()
             ));
         }
-        levers.change(|hardship| hardship.standing = standing);
+        levers.change(|injected| injected.standing = standing);
         Ok(())
     };
     match request {
         NodeRequest::NotReady { name, evict_after } => {
-            if levers.hardship().standing == Standing::Gone {
+            if levers.injected().standing == Standing::Gone {
                 return Err(format!(
                     "the node {} is gone: `ctl node ready` brings it back first",
                     levers.name()
@@ -81,25 +74,25 @@ pub(crate) async fn obey(cluster: &DevCluster, request: NodeRequest) -> Result<(
         NodeRequest::Ready(name) => stand(name, Standing::Up),
         NodeRequest::Gone(name) => stand(name, Standing::Gone),
         NodeRequest::ImageMissing { image, off: false } => {
-            levers.change(|hardship| {
-                hardship.missing_images.insert(image);
+            levers.change(|injected| {
+                injected.missing_images.insert(image);
             });
             Ok(())
         }
         NodeRequest::ImageMissing { image, off: true } => {
-            if !levers.hardship().missing_images.contains(&image) {
+            if !levers.injected().missing_images.contains(&image) {
                 return Err(format!(
                     "the image {image} is not missing: `ctl status` names those that are"
                 ));
             }
-            levers.change(|hardship| {
-                hardship.missing_images.remove(&image);
+            levers.change(|injected| {
+                injected.missing_images.remove(&image);
             });
             Ok(())
         }
-        NodeRequest::OutOfMemory(pod) => strike(cluster, levers, &pod, Blow::OutOfMemory).await,
-        NodeRequest::Crash { pod, code } => strike(cluster, levers, &pod, Blow::Crash(code)).await,
-        NodeRequest::Evict(pod) => strike(cluster, levers, &pod, Blow::Eviction).await,
+        NodeRequest::OutOfMemory(pod) => strike(cluster, levers, &pod, Fault::OutOfMemory).await,
+        NodeRequest::Crash { pod, code } => strike(cluster, levers, &pod, Fault::Crash(code)).await,
+        NodeRequest::Evict(pod) => strike(cluster, levers, &pod, Fault::Eviction).await,
     }
 }
 
@@ -107,10 +100,10 @@ async fn strike(
     cluster: &DevCluster,
     levers: &Levers,
     pod: &PodName,
-    blow: Blow,
+    fault: Fault,
 ) -> Result<(), String> {
     let PodName { namespace, name } = pod;
-    if levers.hardship().standing != Standing::Up {
+    if levers.injected().standing != Standing::Up {
         return Err(format!(
             "the node {} would not tell of it: `ctl node ready` brings it back first",
             levers.name()
@@ -134,26 +127,26 @@ async fn strike(
     if phase != "Running" {
         return Err(format!("the pod {name} does not run: it is {phase}"));
     }
-    levers.strike(found.uid().to_owned(), blow).await;
+    levers.strike(found.uid().to_owned(), fault).await;
     Ok(())
 }
 
-/// Ends all that lasts.
+/// Ends all lasting faults of the node.
 pub(crate) fn relieve(cluster: &DevCluster) {
     if let Some(levers) = &cluster.levers {
-        levers.change(|hardship| *hardship = Hardship::default());
+        levers.change(|injected| *injected = Injected::default());
     }
 }
 
-/// What is in force, a line each, for people.
+/// The active faults of the node, one line each.
 pub(crate) fn status(cluster: &DevCluster) -> Vec<String> {
     let Some(levers) = &cluster.levers else {
         return Vec::new();
     };
-    let Hardship {
+    let Injected {
         standing,
         missing_images,
-    } = levers.hardship();
+    } = levers.injected();
     let name = levers.name();
     let standing = match standing {
         Standing::Up => None,

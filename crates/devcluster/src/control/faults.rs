@@ -1,7 +1,7 @@
-//! Faults on demand, for tests by hand: what the API does to requests while somebody wants it to.
+//! Injected faults of the API: latency, errors, and freezing.
 //!
-//! They lie between the socket and the API: what is refused here never reached the server, what is broken here
-//! after it was carried out was carried out all the same.
+//! They apply between the socket and the API. A request that is refused here never reached the server; one whose
+//! connection breaks after it was carried out has taken effect.
 
 use std::io;
 use std::time::Duration;
@@ -21,12 +21,12 @@ use tokio::time::sleep;
 
 use crate::api::status::ApiError;
 
-/// Which requests are meant.
+/// Selects the requests that a fault applies to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Matching {
-    /// Their HTTP method; any where there is none.
+    /// The HTTP method; any if `None`.
     pub verb: Option<String>,
-    /// What their path and query have in them; anything where there is none.
+    /// A part of the path and query; any if `None`.
     pub path: Option<String>,
 }
 
@@ -43,40 +43,40 @@ impl Matching {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Failing {
-    /// Refused with this HTTP status, before it is carried out.
+    /// It is refused with this HTTP status and not carried out.
     Status(u16),
-    /// The connection breaks, before it is carried out.
+    /// The connection breaks before the request is carried out.
     Break,
-    /// The connection breaks when it has been carried out.
+    /// The connection breaks after the request was carried out.
     BreakAfter,
 }
 
-/// What requests suffer.
+/// The active faults of the API.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Faults {
-    /// Answers come later by a time between these two.
+    /// Delays responses by a random time between these two.
     pub latency: Option<(Duration, Duration, Matching)>,
-    /// This share of requests fails so.
+    /// Lets this share of requests fail, from 0 to 1.
     pub errors: Option<(f64, Failing, Matching)>,
-    /// Nothing is answered, and watches are silent.
+    /// Delays all responses and watch events until this ends.
     pub frozen: bool,
 }
 
-/// Faults by hand need not be the same each time.
+/// Faults injected by hand need not be reproducible, so the seed is random.
 fn dice() -> StdRng {
     StdRng::try_from_rng(&mut SysRng).unwrap_or_else(|_| StdRng::seed_from_u64(0))
 }
 
-/// Who meddles with requests looks here.
+/// The active faults, as the middleware observes them.
 pub type Orders = watch::Receiver<Faults>;
 
-/// Waits until nothing is frozen. Where nobody can give orders any more, nothing is.
+/// Waits until the API is not frozen. It returns at once if the control socket is gone.
 async fn thawed(orders: &mut Orders) {
-    // An error means that nobody is left to thaw it.
+    // An error means that nothing is left that could unfreeze the API.
     let _ = orders.wait_for(|faults| !faults.frozen).await;
 }
 
-/// One request, with the faults that are in force.
+/// Middleware that applies the active faults to a request.
 pub async fn meddle(State(mut orders): State<Orders>, request: Request, next: Next) -> Response {
     thawed(&mut orders).await;
     let faults = orders.borrow().clone();
@@ -97,7 +97,7 @@ pub async fn meddle(State(mut orders): State<Orders>, request: Request, next: Ne
         }
         None => {
             let (head, body) = next.run(request).await.into_parts();
-            // A watch that was open before is silent as well.
+            // Open watches freeze as well.
             let lines = body.into_data_stream().then(move |line| {
                 let mut orders = orders.clone();
                 async move {
@@ -130,7 +130,7 @@ fn refused(code: u16) -> Response {
     response
 }
 
-/// An answer that ends before it has begun: the connection is closed.
+/// A response whose body fails at once, which closes the connection.
 fn broken() -> Response {
     let nothing: io::Result<Vec<u8>> = Err(io::ErrorKind::ConnectionReset.into());
     Response::new(Body::from_stream(futures::stream::iter([nothing])))

@@ -1,4 +1,4 @@
-//! The cluster misbehaving on demand.
+//! Fault injection at run time, over a control socket.
 
 pub mod ask_node;
 pub mod faults;

@@ -1,4 +1,5 @@
-//! The local socket over which somebody at a terminal has the cluster misbehave: a line of JSON each way.
+//! The control socket: accepts fault injection commands on a local Unix socket, one line of JSON per request and
+//! response.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,103 +16,92 @@ use super::ask_node::{self, NodeRequest};
 use super::faults::{Failing, Faults, Matching, Orders};
 use crate::DevCluster;
 
-/// A request takes no more than this.
+/// The longest request, in bytes.
 const LONGEST: u64 = 64 * 1024;
 
-/// Who connects and says nothing is not waited for longer.
+/// How long the server waits for a client's request.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What can be asked for.
+/// A command.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
-    /// What is in force?
+    /// Reports the active faults.
     Status,
-    /// Nothing more of all that was asked for.
+    /// Ends all faults.
     Clear,
-    /// Answers come later, by a time between these two.
+    /// Delays responses by a random time between `from` and `to`.
     Latency {
-        /// The shortest.
         from: Duration,
-        /// The longest.
         to: Duration,
-        /// Of which requests.
         matching: Matching,
     },
-    /// A share of requests fails.
+    /// Lets a share of requests fail.
     Errors {
         /// The share, from 0 to 1.
         rate: f64,
-        /// How.
         failing: Failing,
-        /// Of which requests.
         matching: Matching,
     },
-    /// Every open watch ends.
+    /// Ends every open watch.
     CutWatches,
-    /// All history is forgotten.
+    /// Drops the event log.
     Compact,
-    /// Nothing is answered, for so long or until it is thawed.
+    /// Delays all responses, for this long or until `Thaw`.
     Freeze(Option<Duration>),
-    /// Everything is answered again.
+    /// Ends `Freeze`.
     Thaw,
-    /// Connections are closed, and none is taken for so long; then everything is there again.
+    /// Closes all connections and accepts none for a while.
     Restart {
         /// How long the server is away.
         away: Duration,
-        /// Whether it comes back as if nothing had ever been written to it.
+        /// Whether the server comes back without any objects.
         empty: bool,
     },
-    /// The node, or a pod on it, is to suffer.
+    /// Injects a fault into the node or a pod.
     Node(NodeRequest),
 }
 
-/// The server is to be away for so long.
+/// Lets the server go away for this long.
 #[derive(Debug)]
 pub struct Away(pub Duration);
 
-/// Why there is no control socket, or no answer over it.
+/// Why there is no control socket, or no answer from one.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// The socket cannot be made.
     #[error("cannot make the control socket {path}", path = .path.display())]
     Bind {
-        /// Where.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
-    /// Nobody answers.
+    /// No cluster answers.
     #[error("no cluster answers at {path}: is it one that was started with `--control {path}`?", path = .path.display())]
     Connect {
-        /// Where.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
-    /// What came is no answer.
     #[error("the cluster's answer cannot be read")]
     Answer(#[source] io::Error),
-    /// It was refused.
+    /// The command was refused.
     #[error("{0}")]
     Refused(String),
 }
 
-/// The socket, and what it controls.
+/// The server side of the control socket.
 #[derive(Debug)]
 pub struct Control {
     listener: UnixListener,
     path: PathBuf,
     cluster: DevCluster,
     faults: watch::Sender<Faults>,
-    /// The server takes one order after the other, and each client waits for its own.
+    /// The API server handles one absence after the other, and each client waits for its own.
     away: mpsc::Sender<Away>,
 }
 
 impl Control {
-    /// Makes the socket, for its owner only. One that a cluster left behind when it was killed is replaced.
+    /// Creates the socket, accessible to its owner only. A socket that a killed cluster left behind is replaced.
     pub fn bind(path: &Path, cluster: DevCluster) -> Result<(Self, Controlled), ControlError> {
         let failed = |source| ControlError::Bind {
             path: path.to_owned(),
@@ -139,7 +129,7 @@ impl Control {
         Ok((control, Controlled { orders, absences }))
     }
 
-    /// Answers requests, one client after the other, until it is dropped.
+    /// Answers commands, one client after the other, until it is dropped.
     pub async fn run(self) {
         let mut thaw = None;
         loop {
@@ -171,19 +161,19 @@ impl Control {
             match timeout(PATIENCE, served).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => {
-                    tracing::debug!(target: "apiserver.control", %error, "a client was not served");
-                    // What cannot be accepted now may be later: not in a tight loop.
+                    tracing::debug!(target: "apiserver.control", %error, "cannot serve a client of the control socket");
+                    // Accepting may succeed later; the pause avoids a busy loop.
                     sleep(Duration::from_millis(10)).await;
                 }
                 Err(_) => {
-                    tracing::debug!(target: "apiserver.control", "a client was waited for in vain");
+                    tracing::debug!(target: "apiserver.control", "a client of the control socket timed out");
                 }
             }
         }
     }
 
     async fn obey(&self, request: Request) -> Result<String, String> {
-        tracing::info!(target: "apiserver.control", ?request, "a fault is asked for");
+        tracing::info!(target: "apiserver.control", ?request, "received a fault injection command");
         let faults = &self.faults;
         match request {
             Request::Status => {}
@@ -212,14 +202,14 @@ impl Control {
                 if empty {
                     self.cluster.empty().await;
                 }
-                // Where the server is gone, it stays away.
+                // If the server has ended, there is nothing to restart.
                 let _ = self.away.send(Away(away)).await;
             }
         }
         Ok(self.status())
     }
 
-    /// What is in force, for people.
+    /// The active faults, as text.
     fn status(&self) -> String {
         let faults = self.faults.borrow().clone();
         let of = |matching: &Matching| {
@@ -260,12 +250,12 @@ impl Control {
 
 impl Drop for Control {
     fn drop(&mut self) {
-        // A socket that is left behind is replaced by the next cluster.
+        // If this fails, the next cluster replaces the stale socket.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-/// What the server that is controlled looks at.
+/// What the API server receives from the control socket.
 #[derive(Debug)]
 pub struct Controlled {
     pub(crate) orders: Orders,
@@ -287,11 +277,11 @@ async fn read(client: &mut UnixStream) -> io::Result<Result<Request, serde_json:
     Ok(serde_json::from_slice(&line))
 }
 
-/// Asks the cluster behind a socket for something; what it says about that.
+/// Sends a command to the cluster behind a socket, and returns its answer.
 ///
 /// # Errors
 ///
-/// Where nobody answers, or the request is refused.
+/// If no cluster answers, or it refuses the command.
 pub async fn ask(path: &Path, request: &Request) -> Result<String, ControlError> {
     let mut stream = UnixStream::connect(path)
         .await

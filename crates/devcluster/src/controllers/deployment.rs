@@ -1,4 +1,4 @@
-//! Deployments: a ReplicaSet for each template that there was, and from the old ones to the new one step by step.
+//! The Deployment controller: makes a ReplicaSet for each template, and rolls the pods over to the newest.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::objects::object::{Object, at, set, text};
 use crate::objects::resource::Resource;
 use crate::storage::store::State;
 
-/// Tells the pods of one template from those of another.
+/// The label that distinguishes the pods of one template from those of another.
 const HASH: &str = "pod-template-hash";
 
 const REVISION: &str = "deployment.kubernetes.io/revision";
@@ -49,7 +49,7 @@ pub(super) fn reconcile(state: &State, owner: &Object, writes: &mut Vec<Write>) 
     tell(owner, status, writes);
 }
 
-/// The next step towards as many pods of the newest template as are wanted.
+/// The next step of the rollout.
 fn step(
     owner: &Object,
     template: &Value,
@@ -78,8 +78,8 @@ fn step(
         Some(set) if next != of_new => writes.push(scale(set, next)),
         Some(_) => {}
     }
-    // What is not ready of the old ones is of no use; of the others as many go as may be missed.
-    // What it says may be older than what it was told.
+    // Unavailable pods of old sets go at once, available ones only as far as `maxUnavailable` permits. A set's status
+    // can be older than its spec, so it is capped by the wanted replicas.
     let is_ready = |set: &Object| count(set, "availableReplicas").min(u64::from(wanted(set)));
     let available: u64 = new
         .into_iter()
@@ -158,7 +158,7 @@ fn count(set: &Object, field: &str) -> u64 {
     count.unwrap_or_default()
 }
 
-/// How many pods there may be too many, or too few, on the way: a number, or a share of all.
+/// The value of `maxSurge` (rounded up) or `maxUnavailable`: a number of pods or a percentage of the replicas.
 fn most(owner: &Object, field: &str, up: bool) -> u64 {
     let amount = |field| at(owner.value(), &["spec", "strategy", "rollingUpdate", field]);
     let all = u64::from(wanted(owner));
@@ -173,7 +173,7 @@ fn most(owner: &Object, field: &str, up: bool) -> u64 {
         }
         _ => 0,
     };
-    // One of the two has to be more than nothing, or nothing could ever be done.
+    // If both are zero, the rollout could not make progress.
     match (field, of(field, up)) {
         ("maxUnavailable", 0) if of("maxSurge", true) == 0 => 1,
         (_, most) => most,

@@ -1,8 +1,7 @@
-//! What a controller manager does for sets: it makes their pods, replaces them, and takes away what is too many.
+//! The controllers of StatefulSets, Deployments and ReplicaSets: they create, replace and delete pods.
 //!
-//! Each set is looked at when it, or something that it owns, has changed; what is to be done follows from the state
-//! alone. Left out, against real ones: orphans are not adopted, there are no revisions to go back to, pods count as
-//! available as soon as they are ready.
+//! A set is reconciled when it or a dependent has changed, from the state alone. Unlike the real controllers, these do
+//! not adopt orphans, keep no revisions to roll back to, and count a pod as available as soon as it is ready.
 
 mod deployment;
 mod pods;
@@ -25,10 +24,10 @@ use crate::storage::looks::Looks;
 use crate::storage::server::Store;
 use crate::storage::store::{Event, State};
 
-/// What was refused, as by a quota, is tried again after so long.
+/// The delay before a refused write is retried, for example one that a quota refuses.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Looks after all sets until the cluster is stopped. It holds `_alive` as long as it runs.
+/// Reconciles all sets until the cluster stops. It holds `_alive` until it ends.
 pub(super) async fn run(store: Store, _alive: watch::Receiver<()>) {
     let mut looks = Looks::new(&store);
     let ours = |key: &Key| key.resource.is_a_set();
@@ -44,7 +43,7 @@ pub(super) async fn run(store: Store, _alive: watch::Receiver<()>) {
     }
 }
 
-/// The sets that an event may mean something to.
+/// Adds the sets that an event may affect.
 fn concerned(state: &State, event: &Event, due: &mut BTreeSet<Key>) {
     let object = event.object();
     if object.key().resource.is_a_set() {
@@ -57,7 +56,7 @@ fn concerned(state: &State, event: &Event, due: &mut BTreeSet<Key>) {
     }
 }
 
-/// Does what is to be done for a set; whether all of it was accepted.
+/// Reconciles one set. Returns whether all its writes were accepted.
 async fn look_after(store: &Store, key: &Key) -> bool {
     let state = store.state();
     let Some(set) = state.get(key) else {
@@ -73,14 +72,14 @@ async fn look_after(store: &Store, key: &Key) -> bool {
     let mut accepted = true;
     for write in writes {
         if let Err(error) = store.write(write).await {
-            tracing::debug!(target: "cluster.sets", set = ?key, error = error.message, "not done");
+            tracing::debug!(target: "cluster.sets", set = ?key, error = error.message, "a write was refused");
             accepted = false;
         }
     }
     accepted
 }
 
-/// Says of a set how far it has come, where that is not said already.
+/// Updates the set's status, if it differs.
 fn tell(set: &Object, mut status: Value, writes: &mut Vec<Write>) {
     status["observedGeneration"] = at(set.value(), &["metadata", "generation"])
         .cloned()
@@ -101,7 +100,7 @@ fn tell(set: &Object, mut status: Value, writes: &mut Vec<Write>) {
     }
 }
 
-/// How many pods a set is to have.
+/// The number of replicas in the set's spec.
 fn wanted(set: &Object) -> u32 {
     let replicas = at(set.value(), &["spec", "replicas"]).and_then(Value::as_u64);
     replicas

@@ -1,4 +1,4 @@
-//! The pods of a set: what is known of them, and how one is made.
+//! Helpers of the controllers: a set's pods, and new ones from its template.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::objects::object::{Key, Object, at, list, set, text};
 use crate::objects::resource::Resource;
 use crate::storage::store::State;
 
-/// What a set owns, of one kind.
+/// The set's dependents of one kind.
 pub(super) fn owned<'a>(
     state: &'a State,
     owner: &Object,
@@ -22,12 +22,12 @@ pub(super) fn owned<'a>(
         .collect()
 }
 
-/// Whether a pod has ended, or is being deleted.
+/// Whether a pod has terminated or is being deleted.
 pub(super) fn is_over(pod: &Object) -> bool {
     pod.is_terminating() || has_ended(pod)
 }
 
-/// Whether all containers of a pod have ended for good.
+/// Whether all containers of a pod have terminated for good.
 pub(super) fn has_ended(pod: &Object) -> bool {
     matches!(
         text(pod.value(), &["status", "phase"]),
@@ -35,7 +35,7 @@ pub(super) fn has_ended(pod: &Object) -> bool {
     )
 }
 
-/// Whether a pod is ready, and stays.
+/// Whether a pod is ready, and neither terminated nor being deleted.
 pub(super) fn is_ready(pod: &Object) -> bool {
     let ready = list(pod.value(), &["status", "conditions"])
         .iter()
@@ -43,13 +43,13 @@ pub(super) fn is_ready(pod: &Object) -> bool {
     ready && !is_over(pod)
 }
 
-/// A label of an object; empty where it has none of that name.
+/// The value of a label; empty if the object does not have it.
 pub(super) fn label<'a>(object: &'a Object, name: &str) -> &'a str {
     let value = object.labels().and_then(|labels| labels.get(name));
     value.and_then(Value::as_str).unwrap_or_default()
 }
 
-/// A pod of a set's template, without a name.
+/// A pod from the set's template, without a name.
 pub(super) fn of_template(owner: &Object, template: &Value) -> Value {
     let mut pod = template.clone();
     pod["apiVersion"] = "v1".into();
@@ -62,7 +62,7 @@ pub(super) fn of_template(owner: &Object, template: &Value) -> Value {
     pod
 }
 
-/// How what a set makes names it as its owner.
+/// The owner reference to a set.
 pub(super) fn reference(owner: &Object) -> Value {
     let traits = owner.key().resource.traits();
     json!({
@@ -75,7 +75,6 @@ pub(super) fn reference(owner: &Object) -> Value {
     })
 }
 
-/// The making of something in a set's namespace.
 pub(super) fn create(owner: &Object, resource: Resource, object: Value) -> Write {
     Write::Create {
         resource,
@@ -84,7 +83,7 @@ pub(super) fn create(owner: &Object, resource: Resource, object: Value) -> Write
     }
 }
 
-/// The deletion of this very object.
+/// The deletion of this object, identified by its uid.
 pub(super) fn delete(object: &Object) -> Write {
     Write::Delete {
         key: object.key().clone(),
@@ -95,14 +94,13 @@ pub(super) fn delete(object: &Object) -> Write {
     }
 }
 
-/// The template of a set.
 pub(super) fn template(owner: &Object) -> Value {
     at(owner.value(), &["spec", "template"])
         .cloned()
         .unwrap_or_else(|| json!({}))
 }
 
-/// A short name for what a template says: another one has another.
+/// A short hash of a template, for names and labels.
 pub(super) fn hash(template: &Value) -> String {
     const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     let text = template.to_string();
@@ -118,7 +116,7 @@ pub(super) fn hash(template: &Value) -> String {
         .collect()
 }
 
-/// The key of something of that name beside a set.
+/// The key of an object in the set's namespace.
 pub(super) fn beside(owner: &Object, resource: Resource, name: &str) -> Key {
     Key::new(resource, &owner.key().namespace, name)
 }

@@ -1,4 +1,4 @@
-//! ReplicaSets: as many pods as wanted, whichever.
+//! The ReplicaSet controller: keeps the number of interchangeable pods.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::objects::object::{Object, at, set, text};
 use crate::objects::resource::Resource;
 use crate::storage::store::State;
 
-/// What it costs to delete a pod, by its annotation: the cheapest go first.
+/// The annotation with a pod's deletion cost; pods with the lowest cost are deleted first.
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 pub(super) fn reconcile(state: &State, owner: &Object, writes: &mut Vec<Write>) {
@@ -51,7 +51,8 @@ fn new_pod(owner: &Object) -> Value {
     pod
 }
 
-/// Who goes first, as real ones have it: without a node, not started, not ready, cheap, young.
+/// The order of deletion, as in the real controller: pods without a node first, then not started, not ready, cheapest,
+/// youngest.
 type Rank = (bool, u8, bool, i64, Reverse<String>, Reverse<u64>, Arc<str>);
 
 fn rank(pod: &Object) -> Rank {

@@ -1,4 +1,4 @@
-//! StatefulSets: pods with numbers, one after the other or all at once.
+//! The StatefulSet controller: keeps pods with ordinals, created in order or in parallel.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::objects::object::{Object, at, list, set, text};
 use crate::objects::resource::Resource;
 use crate::storage::store::State;
 
-/// Which template a pod was made of.
+/// The label with the revision of the template that a pod was made from.
 const REVISION: &str = "controller-revision-hash";
 
 pub(super) fn reconcile(state: &State, owner: &Object, writes: &mut Vec<Write>) {
@@ -56,7 +56,7 @@ fn by_ordinal<'a>(owner: &Object, pods: Vec<&'a Arc<Object>>) -> BTreeMap<u32, &
         .collect()
 }
 
-/// The next step towards as many pods as are wanted.
+/// The next step towards the wanted replicas.
 fn step(
     state: &State,
     owner: &Object,
@@ -83,7 +83,7 @@ fn step(
             return;
         }
     }
-    // The last ones go first; in order, the next one when the one before has gone.
+    // The highest ordinals are deleted first; with ordered pods, each one only when the one above it is gone.
     let condemned: Vec<&Arc<Object>> = there.range(replicas..).rev().map(|(_, pod)| *pod).collect();
     if in_order {
         if let Some(pod) = condemned.first() {
@@ -111,7 +111,7 @@ fn step(
     }
 }
 
-/// The pod of that number, and first what it claims.
+/// Creates the pod of an ordinal, and first its volume claims.
 fn create(state: &State, owner: &Object, revision: &str, ordinal: u32, writes: &mut Vec<Write>) {
     let name = format!("{}-{ordinal}", owner.key().name);
     let mut pod = pods::of_template(owner, &pods::template(owner));

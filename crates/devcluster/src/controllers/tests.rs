@@ -1,4 +1,4 @@
-//! What sets make of their templates, seen by a client.
+//! Tests of the controllers, as a client of the API observes them.
 
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ impl World {
         patched
     }
 
-    /// All pods, in the order of their names.
+    /// All pods, ordered by name.
     async fn pods(&self) -> Vec<Value> {
         let list = self.get("/api/v1/namespaces/default/pods").await;
         list["items"].as_array().unwrap().clone()
@@ -96,7 +96,7 @@ async fn seconds(n: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_of_a_stateful_set_have_numbers_and_come_one_after_the_other() {
+async fn stateful_set_pods_have_ordinals_and_start_in_order() {
     let world = World::new();
     world
         .make("statefulsets", set("StatefulSet", 3, json!({})))
@@ -120,7 +120,7 @@ async fn pods_of_a_stateful_set_have_numbers_and_come_one_after_the_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_of_a_parallel_stateful_set_come_at_once_and_the_last_ones_go_first() {
+async fn parallel_stateful_set_pods_start_at_once_and_the_highest_ordinals_are_deleted_first() {
     let world = World::new();
     let parallel = json!({"podManagementPolicy": "Parallel"});
     world
@@ -150,7 +150,7 @@ async fn pods_of_a_parallel_stateful_set_come_at_once_and_the_last_ones_go_first
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_of_a_set_that_is_deleted_or_evicted_is_replaced() {
+async fn a_deleted_or_evicted_pod_of_a_set_is_replaced() {
     for (plural, kind) in [
         ("statefulsets", "StatefulSet"),
         ("deployments", "Deployment"),
@@ -171,7 +171,7 @@ async fn a_pod_of_a_set_that_is_deleted_or_evicted_is_replaced() {
                 .collect()
         };
         assert!(!uids(&after).contains(&before[0]["metadata"]["uid"]));
-        // All of it belongs to the set, and goes with it.
+        // Everything the set made has it as its owner, and is deleted with it.
         world
             .ask(Method::DELETE, &format!("{APPS}/{plural}/web"), None)
             .await;
@@ -181,7 +181,7 @@ async fn a_pod_of_a_set_that_is_deleted_or_evicted_is_replaced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_a_deployment_the_cheapest_pods_go() {
+async fn a_deployment_scales_down_by_deletion_cost() {
     let world = World::new();
     world
         .make("deployments", set("Deployment", 4, json!({})))
@@ -203,7 +203,7 @@ async fn of_a_deployment_the_cheapest_pods_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_template_replaces_the_pods_step_by_step() {
+async fn a_new_template_rolls_the_pods_over_step_by_step() {
     for (plural, kind) in [
         ("statefulsets", "StatefulSet"),
         ("deployments", "Deployment"),
@@ -238,7 +238,7 @@ async fn another_template_replaces_the_pods_step_by_step() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_container_that_ends_is_started_again_in_its_pod_and_waits_longer_each_time() {
+async fn a_terminated_container_is_restarted_with_increasing_backoff() {
     let world = World::on(SimulatedNode {
         crash_rate: 1.0,
         trouble_within: Duration::from_secs(1),
@@ -260,7 +260,7 @@ async fn a_container_that_ends_is_started_again_in_its_pod_and_waits_longer_each
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_could_never_work_is_refused() {
+async fn invalid_sets_are_refused() {
     let world = World::new();
     let mut once = set("Deployment", 1, json!({}));
     once["spec"]["template"]["spec"]["restartPolicy"] = "Never".into();

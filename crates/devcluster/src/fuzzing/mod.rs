@@ -1,4 +1,4 @@
-//! What holds of whatever the embedded cluster is sent.
+//! Fuzz targets: properties that hold for any input the embedded cluster receives.
 
 mod patches;
 mod requests;
@@ -22,13 +22,13 @@ use crate::api::status::ApiError;
 
 const NAMESPACE: &str = "default";
 
-/// Any time; the same one for each write.
+/// A fixed time for every write.
 const NOW: &str = "2026-01-01T00:00:00Z";
 
-/// What real servers say of an item that lacks the key by which its list is merged.
+/// How real servers refuse an item that lacks the merge key of its list.
 const NO_MERGE_KEY: &str = "does not contain declared merge key";
 
-/// The parts of what is not text throughout.
+/// Splits an input that is not all text into its parts.
 fn parts(data: &[u8]) -> Vec<&[u8]> {
     const BETWEEN: &[u8] = b"\n%\n";
     let mut parts = Vec::new();
@@ -41,7 +41,7 @@ fn parts(data: &[u8]) -> Vec<&[u8]> {
     parts
 }
 
-/// A store that nobody else writes to.
+/// A state, with the ids for its writes.
 struct Bench {
     state: State,
     ids: Ids,
@@ -73,7 +73,7 @@ impl Bench {
         self.state.write(write, false, &mut moment)
     }
 
-    /// Creates an object of that kind, as a client would; nothing where it is refused.
+    /// Creates an object of this kind, as a client would; `None` if it is refused.
     fn create(&mut self, resource: Resource, object: Value) -> Option<Key> {
         let object = decode::object(resource, object).ok()?.object;
         let namespace = if resource.traits().namespaced {

@@ -1,4 +1,4 @@
-//! Patches of any kind, on any object.
+//! Fuzz target: patches of any type, on any object.
 
 use serde_json::{Value, json};
 
@@ -11,9 +11,9 @@ use crate::objects::object::{Key, at};
 use crate::objects::resource::Resource;
 use crate::storage::store::State;
 
-/// What kind of patch and of which kind of object, as `strategic pods` or `apply configmaps status`; then the object,
-/// nothing for a pod; then the patch. What is refused changes nothing; what is taken leaves an object of its type, the
-/// same one; and what says how things shall be, rather than what to do, changes nothing the second time.
+/// The input has three parts: the type of patch and the kind of object, as `strategic pods` or `apply configmaps
+/// status`; the object, empty for a pod; the patch. A refused patch changes nothing. An accepted one leaves the same
+/// object, valid for its type. A declarative patch changes nothing the second time.
 pub fn patch(data: &[u8]) {
     let parts = parts(data);
     let [what, object, patch] = parts[..] else {
@@ -62,7 +62,7 @@ pub fn patch(data: &[u8]) {
     if kind != Kind::Patch(PatchKind::Json) && is_without_conditions(&patch.value) {
         let once = bench.state.clone();
         let again = bench.write(write);
-        // Real servers take a list over as it is where there was none, and look for its items' keys only to merge it.
+        // Real servers store a new list as it is, and require its items' keys only when they merge it.
         let has_no_key = |refused: &ApiError| refused.message.contains(NO_MERGE_KEY);
         let taken = again.as_ref().map_or_else(has_no_key, |_| true);
         assert!(taken, "taken once, and not again: {again:?}");
@@ -110,7 +110,7 @@ impl Kind {
     }
 }
 
-/// What is there where no object is given.
+/// The object to patch if the input has none.
 fn default(resource: Resource) -> Value {
     if resource == Resource::Pods {
         return pod("a");
@@ -119,14 +119,14 @@ fn default(resource: Resource) -> Value {
     json!({"apiVersion": traits.api_version, "kind": traits.kind, "metadata": {"name": "a"}})
 }
 
-/// Whether it says nothing of the version that the object must have, nor what to do with it as it stands.
+/// Whether the patch has neither a resource version nor directives, so that it can be repeated.
 fn is_without_conditions(patch: &Value) -> bool {
     at(patch, &["metadata", "resourceVersion"]).is_none() && !patch.to_string().contains("\"$")
 }
 
 fn is_still_itself(before: &State, after: &State, key: &Key) {
     let Some(new) = after.get(key) else {
-        // A finalizer was the last thing that held it.
+        // The patch removed the last finalizer of a terminating object.
         return;
     };
     let typed = key.resource.typed(&new.whole());

@@ -1,4 +1,4 @@
-//! Requests, one after the other, to the whole API without a socket.
+//! Fuzz target: sequences of requests to the whole API, without a socket.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{DevCluster, Options, start};
 /// How long a watch is read.
 const READ_FOR: Duration = Duration::from_secs(10);
 
-/// Mistakes of clients that a real server passes on as errors without a class, and so as its own.
+/// Client errors that real servers report as internal errors.
 const UNCLASSIFIED: [&str; 9] = [
     "resourceVersion should not be set",
     "failed to create typed patch object",
@@ -27,9 +27,9 @@ const UNCLASSIFIED: [&str; 9] = [
     "strconv.ParseUint",
 ];
 
-/// Requests, a part each, as HTTP writes them: `METHOD TARGET`, a line a header, an empty line, the body. Each is answered
-/// clearly, and none as the server's own fault; after all of them everything can still be listed, at a version that did
-/// not go back.
+/// The input is one request per part, as in HTTP: `METHOD TARGET`, a line for each header, an empty line, the body.
+/// Each gets a valid answer that is not an internal error. Afterwards every collection can still be listed, at a
+/// resource version that has not decreased.
 pub fn requests(data: &[u8]) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -45,7 +45,7 @@ pub fn requests(data: &[u8]) {
         });
         let mut version = 0;
         for part in parts(data) {
-            // What is no request of HTTP never becomes one.
+            // A part that is not a valid HTTP request is skipped.
             if let Some(request) = request(part) {
                 is_answered(&cluster, request).await;
             }
@@ -88,7 +88,7 @@ async fn is_answered(cluster: &DevCluster, request: Request<Body>) -> u16 {
     let code = response.status().as_u16();
     let mut body = response.into_body();
     let mut bytes = Vec::new();
-    // A watch goes on.
+    // A watch does not end by itself.
     let until = tokio::time::Instant::now() + READ_FOR;
     while let Ok(Some(frame)) = tokio::time::timeout_at(until, body.frame()).await {
         let Ok(frame) = frame else {
@@ -100,7 +100,7 @@ async fn is_answered(cluster: &DevCluster, request: Request<Body>) -> u16 {
     let message = answer["message"].as_str().unwrap_or_default();
     let known = match code {
         500 => UNCLASSIFIED.iter().any(|known| message.contains(known)),
-        // What is not served here, and what did not come in time.
+        // What is not implemented, and timeouts.
         501 | 504 => true,
         code => code < 500,
     };

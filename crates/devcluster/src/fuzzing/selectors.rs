@@ -1,11 +1,11 @@
-//! Selectors: any text.
+//! Fuzz target: label and field selectors.
 
 use super::{Bench, pod};
 use crate::objects::resource::Resource;
 use crate::objects::selector::Selector;
 
-/// A label selector, and after it a field selector: understood, or refused as a bad request; said twice it selects the
-/// same, and with one more requirement no more.
+/// The input is a label selector followed by a field selector. They are parsed or refused as a bad request. Repeating a
+/// selector does not change the selection, and a further requirement does not enlarge it.
 pub fn selectors(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let (labels, fields) = text.split_once("\n%\n").unwrap_or((&text, ""));

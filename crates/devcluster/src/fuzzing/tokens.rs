@@ -1,4 +1,4 @@
-//! Page tokens: any text, and any JSON in the form of one.
+//! Fuzz target: continue tokens, as any text and as any encoded content.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -8,8 +8,8 @@ use crate::api::token::Place;
 use crate::objects::resource::Resource;
 use crate::storage::store::range;
 
-/// A token as a client gives it back, and what one would be that holds this: refused as a bad request, or a place, which
-/// written again is the same, and after which only what comes later is listed.
+/// The input is used as a token and as the content of one. It is refused as a bad request or decoded to a place;
+/// encoding that yields the same place, and only later objects are listed after it.
 pub fn token(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     for token in [text.into_owned(), URL_SAFE_NO_PAD.encode(data)] {

@@ -1,5 +1,5 @@
-//! What a cluster does about a node from which nothing is heard, or that is gone: the work of the controllers and the
-//! scheduler, done in place of the node's own as long as that lasts.
+//! Stands in for the node lifecycle controller, the taint manager and the scheduler while the node is injected as not
+//! ready or deleted.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
-use super::hardship::{Standing, Suffered};
+use super::fault_injection::{Standing, Suffered};
 use super::register::{self, UNREACHABLE};
 use super::{bind, carry_out, remove};
 use crate::changes::delete::DeleteOptions;
@@ -19,18 +19,18 @@ use crate::storage::follow::Follower;
 use crate::storage::server::Store;
 use crate::storage::store::State;
 
-/// What a scheduler says where every node is tainted.
+/// The scheduler's message if every node is tainted.
 const TAINTED: &str = "0/1 nodes are available: 1 node(s) had untolerated taint(s).";
 
-/// What a scheduler says where there is no node.
+/// The scheduler's message if there is no node.
 const NO_NODES: &str = "no nodes available to schedule pods";
 
-/// Why nothing is done about it any more.
+/// Why this stand-in ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Until {
-    /// The node suffers something else, or nothing.
+    /// The injected state has changed.
     Changed,
-    /// The cluster is being stopped.
+    /// The cluster stops.
     Stopped,
 }
 
@@ -38,11 +38,11 @@ struct Down<'a> {
     store: &'a Store,
     name: &'a str,
     standing: Standing,
-    /// Since when each pod has been on a node that is tainted, by uid.
+    /// When each pod was first seen on the tainted node, by uid.
     since: BTreeMap<String, Instant>,
 }
 
-/// Stands in for the node until it suffers something else. What happens meanwhile is not handed over.
+/// Acts for the node until its injected state changes. Events until then are consumed and not passed on to the node.
 pub(super) async fn serve(
     store: &Store,
     name: &str,
@@ -69,7 +69,7 @@ pub(super) async fn serve(
 }
 
 impl Down<'_> {
-    /// Does what is to be done now, and tells when there will be more.
+    /// Carries out what is due, and returns when the next eviction is due.
     async fn look(&mut self) -> Option<Instant> {
         let state = self.store.state();
         self.mark_node(&state).await;
@@ -136,7 +136,7 @@ impl Down<'_> {
         carry_out(self.store, register::patch(key, Part::Main, spec)).await;
     }
 
-    /// A pod that has no node yet.
+    /// Handles a pod that is not bound yet.
     fn schedule(&self, pod: &Object) -> Vec<Write> {
         let now = self.store.clock().now();
         match self.standing {
@@ -146,7 +146,7 @@ impl Down<'_> {
         }
     }
 
-    /// When a pod is to be evicted, if it does not tolerate the node as it is for ever.
+    /// When a pod is to be evicted; `None` if it tolerates the taint without limit.
     fn evict_at(&mut self, pod: &Object, at_the_latest: Option<Duration>) -> Option<Instant> {
         let since = *self
             .since
@@ -157,7 +157,7 @@ impl Down<'_> {
         since.checked_add(wait)
     }
 
-    /// Whether a pod runs is not known any more.
+    /// Sets the pod's `Ready` condition to false, as the node lifecycle controller does.
     fn doubt(&self, pod: &Object) -> Vec<Write> {
         let ready = list(pod.value(), &["status", "conditions"])
             .iter()
@@ -170,7 +170,7 @@ impl Down<'_> {
             .collect()
     }
 
-    /// The taint manager's eviction: the pod is told to go, and nobody is there to hear it.
+    /// Evicts a pod as the taint manager does: it is deleted, but no kubelet is there to terminate it.
     fn evict(&self, pod: &Object) -> Vec<Write> {
         let told = self.disrupted(
             pod,
@@ -186,7 +186,7 @@ impl Down<'_> {
         vec![told, Write::Delete { key, options }]
     }
 
-    /// The garbage collection of a pod whose node is gone.
+    /// Removes a pod whose node was deleted, as the pod garbage collector does.
     fn collect(&self, pod: &Object) -> Vec<Write> {
         let ended = matches!(
             text(pod.value(), &["status", "phase"]),
@@ -220,7 +220,7 @@ impl Down<'_> {
     }
 }
 
-/// A report on a pod whose conditions change so.
+/// A report of a pod with changed conditions.
 fn report(pod: &Object, phase: Option<&'static str>, change: impl FnOnce(&mut Value)) -> Write {
     let mut value = pod.value().clone();
     change(&mut value);
@@ -235,7 +235,7 @@ fn report(pod: &Object, phase: Option<&'static str>, change: impl FnOnce(&mut Va
     }
 }
 
-/// A pod's tolerations of a node that cannot be reached, for one effect of the taint.
+/// A pod's tolerations of the unreachable taint with one effect.
 fn tolerations<'a>(pod: &'a Object, effect: &'a str) -> impl Iterator<Item = &'a Value> {
     list(pod.value(), &["spec", "tolerations"])
         .iter()
@@ -249,13 +249,13 @@ fn tolerations<'a>(pod: &'a Object, effect: &'a str) -> impl Iterator<Item = &'a
         })
 }
 
-/// How long a pod stays on a node that cannot be reached: for ever where there is nothing here.
+/// How long a pod stays on an unreachable node; `None` without limit.
 fn patience(pod: &Object) -> Option<Duration> {
     let mut tolerated = tolerations(pod, "NoExecute").peekable();
     if tolerated.peek().is_none() {
         return Some(Duration::ZERO);
     }
-    // The shortest counts. One that has passed before it began is none at all.
+    // The shortest toleration counts; a negative one counts as zero.
     tolerated
         .filter_map(|t| t.get("tolerationSeconds").and_then(Value::as_i64))
         .min()

@@ -1,9 +1,9 @@
-//! What runs the pods: it binds them to a node and reports what becomes of them, as a scheduler and a kubelet do.
+//! The node: binds pods and reports their status, as a scheduler and a kubelet do.
 //!
-//! A pod costs as few writes as there are things to tell: bound, running, ended, gone.
+//! Each pod takes as few writes as possible: bound, running, terminated, removed.
 
 mod down;
-pub(super) mod hardship;
+pub(super) mod fault_injection;
 mod mounts;
 pub(super) mod process;
 mod reaper;
@@ -26,20 +26,20 @@ use crate::objects::resource::Resource;
 use crate::storage::server::Store;
 use crate::storage::store::{Event, EventKind};
 
-/// What a pod needs of its node next.
+/// What a pod needs from the node next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Need {
-    /// It has no node yet.
+    /// To be bound to the node.
     Bind,
-    /// It was bound here and shall run.
+    /// To be started; it is bound to the node.
     Start,
-    /// It runs here, or ran.
+    /// Nothing; it runs or has terminated here.
     Nothing,
-    /// It was told to go.
+    /// To be stopped; it was deleted.
     Stop,
 }
 
-/// What a pod needs of the node of that name; nothing at all if it is none of its business.
+/// What a pod needs from the node of this name; `None` if it is not this node's concern.
 fn need(pod: &Object, node: &str) -> Option<Need> {
     let assigned = text(pod.value(), &["spec", "nodeName"]);
     if assigned.is_empty() {
@@ -57,14 +57,14 @@ fn need(pod: &Object, node: &str) -> Option<Need> {
     })
 }
 
-/// The names of a pod's containers, with their images.
+/// The names and images of a pod's containers.
 fn containers(pod: &Value) -> impl Iterator<Item = (&str, &str)> {
     list(pod, &["spec", "containers"])
         .iter()
         .map(|c| (text(c, &["name"]), text(c, &["image"])))
 }
 
-/// Where a process node keeps what a container writes.
+/// The path of a container's log on a process node.
 pub(super) fn log_path(state_dir: &Path, pod: &Object, container: &str) -> PathBuf {
     let key = pod.key();
     let directory = spawn::pod_directory(state_dir, &key.namespace, &key.name, pod.uid());
@@ -82,7 +82,7 @@ fn bind(pod: &Object, node: &str) -> Write {
     }
 }
 
-/// The end of a pod whose containers have ended.
+/// Removes a pod whose containers have terminated.
 fn remove(key: &Key, uid: &str) -> Write {
     let options = DeleteOptions {
         grace: Some(0),
@@ -95,14 +95,15 @@ fn remove(key: &Key, uid: &str) -> Write {
     }
 }
 
-/// Carries out a write of the node's. What is refused has changed or gone, and the node hears of that as well.
+/// Carries out a write of the node. If it is refused, the pod has changed or is gone, and the event of that reaches the
+/// node.
 async fn carry_out(store: &Store, write: Write) {
     if let Err(error) = store.write(write).await {
-        tracing::debug!(target: "cluster.node", error = error.message, "not done");
+        tracing::debug!(target: "cluster.node", error = error.message, "a write was refused");
     }
 }
 
-/// The pod an event is about, if it is about one.
+/// The pod of an event and whether it was deleted; `None` for other kinds.
 fn pod_of(event: &Event) -> Option<(&Object, bool)> {
     let pod = event.object();
     (pod.key().resource == Resource::Pods).then_some((pod, event.kind() == EventKind::Deleted))

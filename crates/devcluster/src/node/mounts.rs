@@ -1,8 +1,8 @@
-//! The files that a container finds where its volumes are mounted, as far as they come from the cluster.
+//! Writes the files of a container's volumes, as far as their content comes from the cluster.
 //!
-//! A process sees this machine's files, not an image's, and nothing can be mounted for it. So the container's working
-//! directory stands for its root: what is mounted at `/var/run/x` is at `var/run/x` below it, and the variable
-//! `BOATSWAIN_ROOT` says where that directory is. `cat $(BOATSWAIN_ROOT)/var/run/x/token` reads it.
+//! A process sees the files of this machine instead of an image's, and nothing can be mounted for it. Therefore the
+//! container's working directory serves as its root: a volume mounted at `/var/run/x` is at `var/run/x` below it. The
+//! variable `DEVCLUSTER_ROOT` contains the directory: `cat $(DEVCLUSTER_ROOT)/var/run/x/token` reads the file.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
@@ -23,17 +23,17 @@ use crate::objects::object::{Key, list, text};
 use crate::objects::resource::Resource;
 use crate::storage::store::State;
 
-/// The variable that says where a container's root is.
-pub(super) const ROOT: &str = "BOATSWAIN_ROOT";
+/// The environment variable with a container's root directory.
+pub(super) const ROOT: &str = "DEVCLUSTER_ROOT";
 
-/// A file, and what is in it.
+/// A file to write.
 #[derive(Debug, PartialEq, Eq)]
 struct File {
     path: PathBuf,
     content: Vec<u8>,
 }
 
-/// Where the files come from.
+/// Where the content of the files comes from.
 pub(super) struct Source<'a> {
     pub(super) state: &'a State,
     pub(super) keys: &'a Keys,
@@ -41,8 +41,7 @@ pub(super) struct Source<'a> {
     pub(super) now: Timestamp,
 }
 
-/// Writes the files of a container below its root. Tells after what time tokens must be written anew, if there are
-/// any.
+/// Writes the files of a container below its root. Returns after what time its tokens must be renewed, if it has any.
 pub(super) fn write(
     source: &Source<'_>,
     container: &Value,
@@ -78,7 +77,7 @@ fn failed(path: &Path, error: &io::Error) -> String {
     format!("cannot write {}: {error}", path.display())
 }
 
-/// A path of the container as one below its root, which it may not leave.
+/// Maps a path of the container to one below its root, which it must not leave.
 fn relative(path: &str) -> Result<PathBuf, String> {
     let mut below = PathBuf::new();
     for part in Path::new(path).components() {
@@ -100,21 +99,20 @@ fn make(directory: &Path) -> io::Result<()> {
         .create(directory)
 }
 
-/// Leads from where a volume is mounted to where what is on it is kept.
+/// Links a mount path to the directory of its volume.
 fn link(kept: &Path, mounted: &Path) -> io::Result<()> {
     make(kept)?;
     if let Some(parent) = mounted.parent() {
         make(parent)?;
     }
     match symlink(kept, mounted) {
-        // It was mounted for a container that is started again.
+        // The link exists already if the container is restarted.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         linked => linked,
     }
 }
 
-/// Writes a file whole or not at all, for its owner only: whoever reads while it is written anew reads one or the
-/// other.
+/// Writes a file atomically, accessible to its owner only. Concurrent readers see the old content or the new.
 fn put(path: &Path, content: &[u8]) -> io::Result<()> {
     if let Some(parent) = path.parent() {
         make(parent)?;
@@ -136,7 +134,7 @@ impl Source<'_> {
         text(self.pod, &["metadata", "namespace"])
     }
 
-    /// Where what is on a claimed volume is kept, for whichever pod has it next: beside the directories of pods.
+    /// The directory of a claimed volume. It is outside the pods' directories, because volumes outlive pods.
     fn kept(&self, name: &str, root: &Path) -> Result<PathBuf, String> {
         let key = Key::new(Resource::PersistentVolumeClaims, self.namespace(), name);
         let claim = self.state.get(&key);
@@ -224,7 +222,7 @@ impl Source<'_> {
             .collect()
     }
 
-    /// A token of the pod's service account, tied to the pod.
+    /// A service account token that is bound to the pod.
     fn token(&self, wanted: &Value, renew: &mut Option<Duration>) -> Result<File, String> {
         let account = match text(self.pod, &["spec", "serviceAccountName"]) {
             "" => "default",
@@ -250,7 +248,7 @@ impl Source<'_> {
             .pointer("/spec/expirationSeconds")
             .and_then(Value::as_u64)
             .unwrap_or_default();
-        // As a kubelet does it: well before the token is over.
+        // As the kubelet does, the token is renewed well before it expires.
         let after = Duration::from_secs(lasts / 5 * 4);
         *renew = Some(renew.map_or(after, |before| before.min(after)));
         Ok(File {
@@ -319,7 +317,7 @@ mod tests {
 
     // spec: O-50
     #[test]
-    fn a_projected_token_is_below_the_root_and_proves_the_pod() {
+    fn a_projected_token_is_below_the_root_and_bound_to_the_pod() {
         let mounts = json!([{"name": "token", "mountPath": "/var/run/x"}]);
         let (root, renew, state, keys) = written(mounts).expect("written");
         let read = |name: &str| {
@@ -337,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn data_of_maps_and_secrets_is_where_it_is_mounted() {
+    fn config_maps_and_secrets_are_written_to_their_mount_paths() {
         let mounts =
             json!([{"name": "map", "mountPath": "/m"}, {"name": "secret", "mountPath": "/s"}]);
         let (root, renew, ..) = written(mounts).expect("written");
@@ -349,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_written_beside_the_root() {
+    fn nothing_is_written_outside_the_root() {
         for mounts in [
             json!([{"name": "map", "mountPath": "/../m"}]),
             json!([{"name": "up", "mountPath": "/m"}]),

@@ -1,7 +1,7 @@
-//! A node whose containers are processes on this machine.
+//! The process node: runs containers as processes on this machine.
 //!
-//! One task a pod runs its containers and tells what becomes of them; this one binds pods, and passes on to each
-//! task when its pod is told to go.
+//! Each pod has a task that runs its containers and reports their status. The node's own task binds pods, and passes
+//! deletions and faults on to the pods' tasks.
 
 use std::collections::BTreeMap;
 use std::fs::DirBuilder;
@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::down::{self, Until};
-use super::hardship::{Hardship, Standing, Suffered, Told};
+use super::fault_injection::{Injected, Standing, Suffered, Told};
 use super::reaper::Reaper;
 use super::report::{Container, Ending, Report};
 use super::runner::{Orders, Runner};
@@ -29,19 +29,19 @@ use crate::storage::follow::{Follower, News};
 use crate::storage::server::Store;
 use crate::storage::store::State;
 
-/// When the cluster stops, processes have this long after SIGTERM, or their pod's grace if that is shorter.
+/// The time between SIGTERM and SIGKILL when the cluster stops; a shorter grace period of the pod takes precedence.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
-/// Where working directories and logs are kept.
+/// The directory with the containers' working directories and logs.
 #[derive(Debug)]
 pub(crate) struct StateDir {
     path: PathBuf,
-    /// Whether it goes when the cluster stops.
+    /// Whether it is removed when the cluster stops.
     temporary: bool,
 }
 
 impl StateDir {
-    /// The directory chosen, or a temporary one that no other cluster has.
+    /// The chosen directory, or a new temporary one.
     pub(crate) fn new(chosen: Option<PathBuf>) -> Self {
         match chosen {
             Some(path) => Self {
@@ -55,7 +55,6 @@ impl StateDir {
         }
     }
 
-    /// Where it is.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -64,18 +63,18 @@ impl StateDir {
 impl Drop for StateDir {
     fn drop(&mut self) {
         if self.temporary {
-            // What cannot be removed is left to whatever clears the temporary files.
+            // If the directory cannot be removed, the system's cleanup of temporary files does it.
             let _ = std::fs::remove_dir_all(&self.path);
         }
     }
 }
 
-/// Makes a directory for its owner only. Where that is not possible, each container tells why it cannot start.
+/// Creates a directory that only its owner can access. If that fails, each container reports why it cannot start.
 fn make_temporary() -> PathBuf {
     let base = std::env::temp_dir();
     let mut path = base.clone();
     for n in 0..u16::MAX {
-        path = base.join(format!("boatswain-{}-{n}", std::process::id()));
+        path = base.join(format!("devcluster-{}-{n}", std::process::id()));
         match DirBuilder::new().mode(0o700).create(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
             _ => break,
@@ -84,7 +83,7 @@ fn make_temporary() -> PathBuf {
     path
 }
 
-/// A pod that this node runs, or ran.
+/// A pod that runs here or has terminated.
 struct Pod {
     orders: watch::Sender<Orders>,
 }
@@ -96,11 +95,11 @@ struct Node {
     keys: Keys,
     reaper: Reaper,
     pods: BTreeMap<String, Pod>,
-    hardship: watch::Receiver<Hardship>,
+    injected: watch::Receiver<Injected>,
     tasks: JoinSet<()>,
 }
 
-/// Runs until the cluster is stopped, and then until all processes have ended. It holds `_alive` so long.
+/// Runs until the cluster stops and all processes have terminated. It holds `_alive` until then.
 pub(crate) async fn run(
     store: Store,
     name: String,
@@ -117,7 +116,7 @@ pub(crate) async fn run(
         keys,
         reaper: Reaper::start(),
         pods: BTreeMap::new(),
-        hardship: suffered.hardship(),
+        injected: suffered.injected(),
         tasks: JoinSet::new(),
     };
     loop {
@@ -142,10 +141,10 @@ pub(crate) async fn run(
                 None => break,
             },
             told = suffered.next() => {
-                if let Told::Blow(uid, blow) = told
+                if let Told::Fault(uid, fault) = told
                     && let Some(pod) = node.pods.get(&uid)
                 {
-                    pod.orders.send_modify(|orders| orders.blow = Some(blow));
+                    pod.orders.send_modify(|orders| orders.fault = Some(fault));
                 }
                 continue;
             }
@@ -177,7 +176,7 @@ pub(crate) async fn run(
 }
 
 impl Node {
-    /// What ran here ends with the machine.
+    /// Kills all processes without a report, as a loss of the machine does.
     fn vanish(&mut self) {
         for pod in std::mem::take(&mut self.pods).into_values() {
             pod.orders.send_modify(|orders| {
@@ -210,7 +209,7 @@ impl Node {
 
     async fn heard(&mut self, state: &State, pod: &Object, gone: bool) {
         if gone {
-            // Removed by force: there is no grace left, and nothing to tell.
+            // The pod was force-deleted: there is neither a grace period nor an object to report on.
             if let Some(known) = self.pods.remove(pod.uid()) {
                 known.orders.send_modify(|orders| {
                     orders.end_by = Some(Instant::now());
@@ -256,7 +255,7 @@ impl Node {
             init: vec![Container::Waiting; list(pod.value(), &["spec", "initContainers"]).len()],
             containers: vec![Container::Waiting; list(pod.value(), &["spec", "containers"]).len()],
             orders: told,
-            hardship: self.hardship.clone(),
+            injected: self.injected.clone(),
             is_evicted: false,
             restarts: super::restart::Restarts::default(),
             is_struck: false,
@@ -275,12 +274,12 @@ impl Node {
             Some(known) => known.orders.send_modify(|orders| {
                 orders.end_by = Some(orders.end_by.map_or(end_by, |by| by.min(end_by)));
             }),
-            // It was never started here, or by a node before this one, whose processes ended with it.
+            // The pod was never started here, or by an earlier node, whose processes ended with it.
             None => carry_out(&self.store, remove(pod.key(), pod.uid())).await,
         }
     }
 
-    /// A pod that is said to run here and does not: its processes ended with the node before this one.
+    /// Reports the failure of a pod that the API calls running although its processes ended with an earlier node.
     async fn lost(&self, pod: &Object) {
         if text(pod.value(), &["status", "phase"]) != "Running" {
             return;

@@ -1,7 +1,8 @@
-//! Ends what is left over if this process is killed and cannot do so itself.
+//! Kills the remaining container processes if this process itself is killed.
 //!
-//! A shell is told of each process group that begins and ends. When its standard input closes, for whatever reason,
-//! it kills the groups it still knows. It is a group of its own, so that what ends this process does not end it.
+//! A shell is informed of each process group that starts and ends. When its standard input closes, for whatever reason,
+//! it kills the remaining groups. It is in a process group of its own, so that a signal to this process's group does
+//! not end it.
 
 use std::process::Stdio;
 
@@ -9,8 +10,8 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc;
 
-/// Notes on their way to the shell; written as soon as they come, so that more than these wait only if the machine
-/// starts processes faster than a pipe takes lines.
+/// The queue of messages to the shell. They are written at once, so the queue only fills if processes start faster than
+/// a pipe takes lines.
 const QUEUE: usize = 1_024;
 
 const SCRIPT: &str = r#"
@@ -24,15 +25,15 @@ done
 for group in $groups; do kill -s KILL -- "-$group" 2>/dev/null; done
 "#;
 
-/// Where to note which process groups there are.
+/// Informs the shell of process groups.
 #[derive(Clone, Debug)]
 pub(super) struct Reaper(Option<mpsc::Sender<String>>);
 
 impl Reaper {
-    /// Starts the shell; without one nothing is noted, which is told once.
+    /// Starts the shell. If that fails, a warning is logged and process groups are not tracked.
     pub(super) fn start() -> Self {
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", SCRIPT, "boatswain-reaper"]);
+        command.args(["-c", SCRIPT, "devcluster-reaper"]);
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -48,31 +49,31 @@ impl Reaper {
                 None => Self(None),
             },
             Err(error) => {
-                tracing::warn!(target: "cluster.node", %error, "no shell to end processes if this one is killed");
+                tracing::warn!(target: "cluster.node", %error, "cannot start the reaper shell: container processes will outlive this process if it is killed");
                 Self(None)
             }
         }
     }
 
-    /// Notes that a group has begun.
+    /// Registers a process group.
     pub(super) async fn began(&self, group: u32) {
         self.note(format!("+ {group}\n")).await;
     }
 
-    /// Notes that a group has ended.
+    /// Unregisters a process group.
     pub(super) async fn ended(&self, group: u32) {
         self.note(format!("- {group}\n")).await;
     }
 
     async fn note(&self, line: String) {
         if let Some(notes) = &self.0 {
-            // The shell may have been killed; there is nothing else to tell.
+            // If the shell was killed, nothing is left to inform.
             let _ = notes.send(line).await;
         }
     }
 }
 
-/// Passes notes on until nobody makes any, which lets the shell end too.
+/// Writes messages until all senders are gone, which lets the shell end too.
 async fn write(mut child: Child, mut input: ChildStdin, mut inbox: mpsc::Receiver<String>) {
     while let Some(line) = inbox.recv().await {
         if input.write_all(line.as_bytes()).await.is_err() {
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn groups_that_are_not_over_end_with_the_process_that_noted_them() {
+    async fn remaining_process_groups_are_killed_with_this_process() {
         let reaper = Reaper::start();
         let (mut kept, mut forgotten) = (sleeper(), sleeper());
         reaper.began(kept.id().expect("it runs")).await;

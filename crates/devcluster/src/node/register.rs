@@ -1,4 +1,4 @@
-//! The node as others see it: an object that says that it is there and well, and a lease that it renews.
+//! Registers the node: keeps its `Node` object and its lease.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::carry_out;
-use super::hardship::{Hardship, changed};
+use super::fault_injection::{Injected, changed};
 use crate::api::router::VERSION;
 use crate::changes::patch::PatchKind;
 use crate::changes::write::{Part, Write, seconds};
@@ -18,21 +18,21 @@ use crate::storage::follow::{Follower, News};
 use crate::storage::server::Store;
 use crate::storage::store::{Event, State};
 
-/// How often the lease is renewed: seldom enough to be no load, often enough to be seen.
+/// How often the lease is renewed: rarely enough to cause no load, often enough to count as alive.
 const RENEW_EVERY: Duration = Duration::from_secs(40);
 
-/// The taint of a node from which nothing is heard.
+/// The taint of a node that does not report.
 pub(super) const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
-/// Where the leases of nodes are.
+/// The namespace of node leases.
 const LEASES: &str = "kube-node-lease";
 
-/// Keeps the node registered until the cluster is stopped. It holds `_alive` as long as it runs.
+/// Keeps the node registered until the cluster stops. It holds `_alive` until it ends.
 pub(crate) async fn run(
     store: Store,
     name: String,
     runtime: &'static str,
-    mut hardship: watch::Receiver<Hardship>,
+    mut injected: watch::Receiver<Injected>,
     _alive: watch::Receiver<()>,
 ) {
     let key = Key::new(Resource::Nodes, "", &name);
@@ -45,11 +45,11 @@ pub(crate) async fn run(
                 Some(News::StartOver(_)) => true,
                 Some(News::Events(events, _)) => events.iter().any(|e| *e.object().key() == key),
             },
-            () = changed(&mut hardship) => true,
+            () = changed(&mut injected) => true,
             () = sleep(RENEW_EVERY) => true,
         };
-        // A node that somebody deleted comes back, as a kubelet registers itself again.
-        if news && hardship.borrow().is_up() {
+        // A deleted node is registered again, as a kubelet does.
+        if news && injected.borrow().is_up() {
             keep(&store, &key, runtime).await;
         }
     }
@@ -82,7 +82,7 @@ fn is_due(lease: &Object, store: &Store) -> bool {
     })
 }
 
-/// A change of a node, or of what belongs to it.
+/// A patch of a node or its lease.
 pub(super) fn patch(key: Key, part: Part, patch: Value) -> Write {
     Write::Patch {
         key,
@@ -112,7 +112,7 @@ fn create(key: &Key, runtime: &str, now: &str) -> Write {
 }
 
 fn renew(state: &State, key: Key, node: &Object, store: &Store) -> Write {
-    // Leases tell microseconds.
+    // Leases use microseconds.
     let now = store
         .clock()
         .now()
@@ -152,7 +152,7 @@ fn status(name: &str, runtime: &str, now: &str) -> Value {
         })
     };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    // What a pod asks for is not weighed here, so as much is offered as any node has.
+    // Scheduling ignores resource requests here, so the capacity is generous.
     let capacity = json!({"cpu": cores.to_string(), "memory": "64Gi", "pods": "20000"});
     json!({
         "capacity": capacity,
@@ -176,17 +176,17 @@ fn status(name: &str, runtime: &str, now: &str) -> Value {
             "kubeletVersion": VERSION,
             "machineID": "",
             "operatingSystem": "linux",
-            "osImage": "boatswain",
+            "osImage": "devcluster",
             "systemUUID": "",
         },
         "daemonEndpoints": {"kubeletEndpoint": {"Port": 0}},
     })
 }
 
-/// What a scheduler says where every node is cordoned.
+/// The scheduler's message if every node is cordoned.
 pub(super) const CORDONED: &str = "0/1 nodes are available: 1 node(s) were unschedulable.";
 
-/// Whether pods may be bound to a node. One that nobody registered takes them all.
+/// Whether pods may be bound to a node. A node without a `Node` object accepts all pods.
 pub(super) fn takes_pods(state: &State, name: &str) -> bool {
     state
         .get(&Key::new(Resource::Nodes, "", name))
@@ -194,7 +194,7 @@ pub(super) fn takes_pods(state: &State, name: &str) -> bool {
         .is_none_or(|unschedulable| *unschedulable != Value::Bool(true))
 }
 
-/// Whether an event lets a node take pods again.
+/// Whether an event makes a node schedulable again.
 pub(super) fn opens(event: &Event, name: &str) -> bool {
     let closed = |object: &Object| {
         at(object.value(), &["spec", "unschedulable"]) == Some(&Value::Bool(true))
@@ -206,7 +206,7 @@ pub(super) fn opens(event: &Event, name: &str) -> bool {
         && !closed(event.object())
 }
 
-/// What a scheduler says of a pod that no node takes.
+/// The scheduler's condition for a pod that no node accepts.
 pub(super) fn refuse(pod: &Object, why: &str, now: jiff::Timestamp) -> Option<Write> {
     let mut value = pod.value().clone();
     let told = list(&value, &["status", "conditions"])
@@ -224,7 +224,7 @@ pub(super) fn refuse(pod: &Object, why: &str, now: jiff::Timestamp) -> Option<Wr
     })
 }
 
-/// Whether it is said of a node that nothing is heard from it.
+/// Whether a node is marked as not reporting.
 pub(super) fn is_unheard_of(node: &Object) -> bool {
     let unknown = list(node.value(), &["status", "conditions"])
         .iter()
@@ -233,14 +233,14 @@ pub(super) fn is_unheard_of(node: &Object) -> bool {
     unknown && taints.len() == other_taints(node).len() + 2
 }
 
-/// A node's taints but for those of one that cannot be reached.
+/// A node's taints other than the unreachable taint.
 pub(super) fn other_taints(node: &Object) -> Vec<Value> {
     let taints = list(node.value(), &["spec", "taints"]);
     let others = taints.iter().filter(|t| text(t, &["key"]) != UNREACHABLE);
     others.cloned().collect()
 }
 
-/// The writes by which a node that was not heard from is heard from again.
+/// The writes that mark a node as reporting again.
 fn recover(node: &Object, runtime: &str, now: &str) -> Vec<Write> {
     let key = node.key();
     let mut writes = Vec::new();

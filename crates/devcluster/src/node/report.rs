@@ -1,30 +1,30 @@
-//! What a kubelet says of a pod.
+//! Computes the status of a pod as a kubelet reports it.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::hardship::Blow;
+use super::fault_injection::Fault;
 use crate::changes::write::seconds;
 use crate::objects::object::{list, text};
 use crate::objects::pod::{set_condition, set_explained};
 
-/// How far a container has come.
+/// The state of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Container {
     /// It has not been started.
     Waiting,
-    /// Its image cannot be had.
+    /// Its image cannot be pulled.
     NoImage {
-        /// Whether the node waits before it tries again.
+        /// Whether the node waits before the next pull.
         backing_off: bool,
     },
-    /// It runs since then.
+    /// It has run since then.
     Running(Timestamp),
-    /// It has ended.
+    /// It has terminated.
     Ended(Ending),
 }
 
-/// How a container ended.
+/// How a container terminated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Ending {
     pub(super) exit_code: i32,
@@ -35,7 +35,7 @@ pub(super) struct Ending {
 }
 
 impl Ending {
-    /// The end of a process with that exit code, 128 and the signal's number if a signal ended it.
+    /// The termination with an exit code: 128 plus the signal's number if a signal killed the process.
     pub(super) fn exit(exit_code: i32, started: Timestamp, finished: Timestamp) -> Self {
         let reason = if exit_code == 0 { "Completed" } else { "Error" };
         Self {
@@ -47,12 +47,12 @@ impl Ending {
         }
     }
 
-    /// The end of a process that was struck so.
-    pub(super) fn by(blow: Blow, started: Timestamp, finished: Timestamp) -> Self {
-        match blow {
-            Blow::Crash(code) => Self::exit(code.into(), started, finished),
-            Blow::Eviction => Self::exit(137, started, finished),
-            Blow::OutOfMemory => Self {
+    /// The termination by an injected fault.
+    pub(super) fn by(fault: Fault, started: Timestamp, finished: Timestamp) -> Self {
+        match fault {
+            Fault::Crash(code) => Self::exit(code.into(), started, finished),
+            Fault::Eviction => Self::exit(137, started, finished),
+            Fault::OutOfMemory => Self {
                 reason: "OOMKilled",
                 ..Self::exit(137, started, finished)
             },
@@ -60,7 +60,7 @@ impl Ending {
     }
 }
 
-/// A pod's whole phase, by how far its containers have come.
+/// A pod's phase, from the states of its containers.
 fn phase(containers: &[Container], start_failed: bool) -> &'static str {
     let all_ended = containers.iter().all(|c| matches!(c, Container::Ended(_)));
     let all_well = containers
@@ -78,14 +78,12 @@ fn phase(containers: &[Container], start_failed: bool) -> &'static str {
     }
 }
 
-/// What is told of a pod: fields of its status.
+/// The input of a status report.
 #[derive(Debug)]
 pub(super) struct Report<'a> {
-    /// The pod as it was when it was started; its conditions are carried on.
+    /// The pod as it was when it started; its conditions are kept.
     pub(super) pod: &'a Value,
-    /// Its containers and how far they have come.
     pub(super) containers: &'a [Container],
-    /// Its init containers and how far they have come.
     pub(super) init: &'a [Container],
     pub(super) started: Timestamp,
     pub(super) now: Timestamp,
@@ -93,7 +91,7 @@ pub(super) struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// The fields of the status.
+    /// The changed fields of the status.
     pub(super) fn status(&self) -> Value {
         let init_failed = self
             .init
@@ -108,7 +106,7 @@ impl Report<'_> {
             .iter()
             .all(|c| matches!(c, Container::Running(_)));
         let phase = phase(self.containers, init_failed);
-        // Images are pulled when all else is there.
+        // Images are pulled after everything else is ready.
         let is_made = phase == "Running"
             || self
                 .containers
@@ -190,7 +188,7 @@ fn uid(pod: &Value) -> &str {
     text(pod, &["metadata", "uid"])
 }
 
-/// What a kubelet says of an image that its registry does not have.
+/// The kubelet's reason and message for an image that its registry does not have.
 fn no_image(image: &str, backing_off: bool) -> (&'static str, String) {
     let full = full_name(image);
     let failed = format!(
@@ -204,7 +202,7 @@ fn no_image(image: &str, backing_off: bool) -> (&'static str, String) {
     ("ErrImagePull", failed)
 }
 
-/// An image's name with its registry and tag, as container runtimes have it.
+/// An image's name with registry and tag, as container runtimes complete it.
 fn full_name(image: &str) -> String {
     let place = match image.split_once('/') {
         None => "docker.io/library/",
@@ -220,7 +218,7 @@ fn full_name(image: &str) -> String {
     format!("{place}{image}{tag}")
 }
 
-/// What a kubelet adds when it evicts a pod from a node that runs short.
+/// Adds to a status what the kubelet reports when it evicts a pod because the node is low on resources.
 pub(super) fn evicted(status: &mut Value, now: Timestamp) {
     let message = "The node was low on resource: memory.";
     let mut pod = json!({"status": status.take()});
@@ -238,7 +236,7 @@ pub(super) fn evicted(status: &mut Value, now: Timestamp) {
     status["message"] = message.into();
 }
 
-/// Why conditions do not hold, as kubelets say it.
+/// Adds the kubelet's reasons to conditions that are false.
 fn explain(pod: &mut Value, phase: &str) {
     let reason = match phase {
         "Succeeded" => "PodCompleted",

@@ -1,6 +1,6 @@
-//! Containers that are started again in the same pod, where it wants that (`restartPolicy: Always`), as kubelets do it.
+//! Restarts the containers of a pod with `restartPolicy: Always`, with a backoff, as kubelets do.
 //!
-//! All containers of a pod are started again together, once all have ended; a kubelet does so one by one.
+//! All containers of a pod are restarted together, when all have terminated; a kubelet restarts each on its own.
 
 use std::time::Duration;
 
@@ -8,28 +8,27 @@ use serde_json::{Value, json};
 
 use crate::objects::object::text;
 
-/// From the second end on a pod waits, at first so long.
+/// The backoff before the second restart; it doubles with each further one. The first restart is immediate.
 const FIRST_WAIT: Duration = Duration::from_secs(10);
 
-/// It waits no longer than this.
+/// The longest backoff.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
-/// How often a pod's containers were started again, and how they ended last.
+/// How often a pod's containers were restarted, and how they terminated last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Restarts {
     count: u32,
-    /// As statuses have it: `terminated` of each container.
+    /// The `terminated` state of each container.
     last: Vec<Value>,
     waits: bool,
 }
 
 impl Restarts {
-    /// Whether a pod wants its containers to be started again.
     pub(super) fn are_wanted(pod: &Value) -> bool {
         text(pod, &["spec", "restartPolicy"]) == "Always"
     }
 
-    /// As a pod's status tells of it, for a node that knows nothing of it any more.
+    /// Reads the restarts from a pod's status, for a node that has no memory of the pod.
     pub(super) fn of(pod: &Value) -> Self {
         let containers = pod.pointer("/status/containerStatuses");
         let containers = containers.and_then(Value::as_array);
@@ -45,12 +44,12 @@ impl Restarts {
         }
     }
 
-    /// How often they were started again.
     pub(super) fn count(&self) -> u32 {
         self.count
     }
 
-    /// All have ended, as this status tells: changes it into that of a pod that goes on. How long it waits.
+    /// Changes the status of a pod whose containers have all terminated into that of one that will be restarted.
+    /// Returns the backoff.
     pub(super) fn ended(&mut self, status: &mut Value) -> Duration {
         let statuses = status["containerStatuses"].as_array();
         let statuses = statuses.into_iter().flatten();
@@ -65,13 +64,12 @@ impl Restarts {
         }
     }
 
-    /// They are started again.
     pub(super) fn begin(&mut self) {
         self.count += 1;
         self.waits = false;
     }
 
-    /// Adds to a status what was before.
+    /// Adds the restart counts and the last states to a status.
     pub(super) fn tell(&self, status: &mut Value) {
         if self.last.is_empty() {
             return;
@@ -80,7 +78,7 @@ impl Restarts {
         let containers = status["containerStatuses"].as_array_mut();
         for (container, last) in containers.into_iter().flatten().zip(&self.last) {
             container["restartCount"] = self.count.into();
-            // The first time it is started again at once, so it does not wait.
+            // The first restart is immediate, so the container never waits.
             if self.waits && self.count == 0 {
                 continue;
             }

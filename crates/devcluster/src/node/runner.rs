@@ -1,4 +1,4 @@
-//! One pod whose containers are processes: from its first process to its end.
+//! Runs one pod as processes, from its first process to its removal.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::process::Child;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::hardship::{Blow, Hardship, changed};
+use super::fault_injection::{Fault, Injected, changed};
 use super::reaper::Reaper;
 use super::report::{Container, Ending, Report, evicted};
 use super::restart::Restarts;
@@ -23,17 +23,17 @@ use crate::objects::object::{Key, list, set, text};
 use crate::storage::server::Store;
 use crate::storage::store::State;
 
-/// What a pod's task is told.
+/// The node's instructions to a pod's task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Orders {
-    /// By when its processes must have ended, once they shall.
+    /// When the processes must have terminated, once the pod is being stopped.
     pub(super) end_by: Option<Instant>,
-    /// Whether nothing is to be told any more, as the pod, or the cluster, is gone.
+    /// Whether to report nothing more, as the pod or the cluster is gone.
     pub(super) silent: bool,
-    /// How often the store was put back, after which all must be told again.
+    /// How often the state was restored; each time the status is reported again.
     pub(super) tell_again: u64,
-    /// What is to befall its containers.
-    pub(super) blow: Option<Blow>,
+    /// A fault to inject into the containers.
+    pub(super) fault: Option<Fault>,
 }
 
 /// The task of one pod.
@@ -49,30 +49,29 @@ pub(super) struct Runner {
     pub(super) init: Vec<Container>,
     pub(super) containers: Vec<Container>,
     pub(super) orders: watch::Receiver<Orders>,
-    /// What its node suffers.
-    pub(super) hardship: watch::Receiver<Hardship>,
-    /// Whether its node has ended it because it runs short.
+    /// The lasting faults of its node.
+    pub(super) injected: watch::Receiver<Injected>,
+    /// Whether the node has evicted it.
     pub(super) is_evicted: bool,
-    /// How often its containers were started again.
     pub(super) restarts: Restarts,
-    /// Whether what was to befall its containers has.
+    /// Whether the injected fault has taken effect.
     pub(super) is_struck: bool,
 }
 
-/// A process that runs.
+/// A running process.
 struct Running {
     child: Child,
     group: u32,
     since: jiff::Timestamp,
-    /// When its files must be written anew.
+    /// When its files must be written again, because a token expires.
     renew: Option<Instant>,
 }
 
-/// So long after it failed it is tried again to write a token.
+/// The delay before writing a token is retried.
 const RETRY: Duration = Duration::from_secs(60);
 
 impl Runner {
-    /// Runs the pod from its first process to its end.
+    /// Runs the pod from its first process to its removal.
     pub(super) async fn run(mut self, state: State) {
         if self.pull().await && self.run_init(&state).await && !self.told_to_go() {
             self.run_containers(&state).await;
@@ -82,7 +81,7 @@ impl Runner {
             }
         }
         self.tell().await;
-        // What has ended is told again if the store forgets it, until the pod is told to go.
+        // If a restored state lacks the final status, it is reported again, until the pod is deleted.
         while !self.told_to_go() {
             if self.orders.changed().await.is_err() {
                 return;
@@ -100,10 +99,10 @@ impl Runner {
     }
 
     fn is_heard(&self) -> bool {
-        self.hardship.borrow().is_up()
+        self.injected.borrow().is_up()
     }
 
-    /// Waits as long as its node is not heard, and tells what has come to pass meanwhile.
+    /// Waits while the node cannot report, then reports what has changed.
     async fn until_heard(&mut self) {
         let was_unheard = !self.is_heard();
         while !self.is_heard() && !self.is_silent() {
@@ -112,7 +111,7 @@ impl Runner {
                 told = self.orders.changed() => if told.is_err() {
                     return;
                 },
-                () = changed(&mut self.hardship) => {}
+                () = changed(&mut self.injected) => {}
             }
         }
         if was_unheard {
@@ -120,7 +119,7 @@ impl Runner {
         }
     }
 
-    /// Waits until the containers, which have all ended, are to be started again; whether they are.
+    /// Waits until the terminated containers are due for a restart. Returns whether to restart them.
     async fn goes_on(&mut self) -> bool {
         if !Restarts::are_wanted(&self.pod) || self.is_evicted || self.told_to_go() {
             return false;
@@ -153,7 +152,7 @@ impl Runner {
         if self.is_silent() || !self.is_heard() {
             return;
         }
-        // Others set conditions as well, and those stay.
+        // Other clients may have set conditions, which must be kept.
         let state = self.store.state();
         if let Some(pod) = state.get(&self.key).filter(|pod| pod.uid() == self.uid) {
             let conditions = list(pod.value(), &["status", "conditions"]).to_vec();
@@ -181,11 +180,11 @@ impl Runner {
         report.status()
     }
 
-    /// Waits for all images; whether they are there and the pod is still to run.
+    /// Waits until all images can be pulled. Returns whether to start the pod.
     async fn pull(&mut self) -> bool {
         let mut backing_off = false;
         loop {
-            let missing = self.hardship.borrow_and_update().missing_images.clone();
+            let missing = self.injected.borrow_and_update().missing_images.clone();
             let (mut waits, pod) = (false, &self.pod);
             for (kind, containers) in [
                 ("initContainers", &mut self.init),
@@ -212,13 +211,13 @@ impl Runner {
                 told = self.orders.changed() => if told.is_err() || self.told_to_go() {
                     return false;
                 },
-                () = changed(&mut self.hardship) => {}
+                () = changed(&mut self.injected) => {}
                 () = sleep(BACK_OFF_AFTER), if waits && !backing_off => backing_off = true,
             }
         }
     }
 
-    /// Runs the init containers one after the other; whether the others may run.
+    /// Runs the init containers one after the other. Returns whether to start the main containers.
     async fn run_init(&mut self, state: &State) -> bool {
         let specs = list(&self.pod, &["spec", "initContainers"]).to_vec();
         for (i, spec) in specs.iter().enumerate() {
@@ -310,7 +309,7 @@ impl Runner {
         mounts::write(&source, spec, &self.root(spec))
     }
 
-    /// Writes the files of all containers anew. Tells when to do so again.
+    /// Writes the files of all containers again. Returns when the next renewal is due.
     fn renew_files(&self) -> Option<Instant> {
         let mut next: Option<Duration> = None;
         for kind in ["initContainers", "containers"] {
@@ -319,7 +318,7 @@ impl Runner {
                     Ok(None) => {}
                     Ok(Some(after)) => next = Some(next.map_or(after, |n| n.min(after))),
                     Err(error) => {
-                        tracing::warn!(target: "cluster.node", pod = ?self.key, error, "a token is not renewed");
+                        tracing::warn!(target: "cluster.node", pod = ?self.key, error, "cannot renew the files of a container");
                         next = Some(RETRY);
                     }
                 }
@@ -328,7 +327,7 @@ impl Runner {
         next.map(|after| Instant::now() + after)
     }
 
-    /// Waits until all have ended, telling of each, and ends them once that is ordered.
+    /// Waits until all containers have terminated, reports each, and stops them when ordered.
     async fn wait(
         &mut self,
         running: Vec<Option<Running>>,
@@ -356,37 +355,24 @@ impl Runner {
             let Orders {
                 end_by,
                 tell_again,
-                blow,
+                fault,
                 ..
             } = *self.orders.borrow_and_update();
             if tell_again > told {
                 told = tell_again;
                 self.tell().await;
             }
-            let living = |ended: &[Option<Ending>]| -> Vec<u32> {
-                groups
-                    .iter()
-                    .zip(ended)
-                    .filter_map(|(g, e)| g.filter(|_| e.is_none()))
-                    .collect()
-            };
-            if struck.is_none() && blow.is_some() && !self.is_struck {
-                struck = blow;
+            if struck.is_none() && fault.is_some() && !self.is_struck {
+                struck = fault;
                 self.is_struck = true;
-                self.is_evicted = blow == Some(Blow::Eviction);
-                living(ended)
-                    .into_iter()
-                    .for_each(|g| signal(g, Signal::KILL));
+                self.is_evicted = fault == Some(Fault::Eviction);
+                signal_living(&groups, ended, Signal::KILL);
             }
             match end_by {
-                Some(by) if by <= Instant::now() => living(ended)
-                    .into_iter()
-                    .for_each(|g| signal(g, Signal::KILL)),
+                Some(by) if by <= Instant::now() => signal_living(&groups, ended, Signal::KILL),
                 Some(_) if !terminated => {
                     terminated = true;
-                    living(ended)
-                        .into_iter()
-                        .for_each(|g| signal(g, Signal::TERM));
+                    signal_living(&groups, ended, Signal::TERM);
                 }
                 _ => {}
             }
@@ -401,7 +387,7 @@ impl Runner {
                     if changed.is_err() {
                         // The node has let go of the pod: nobody is left to wait for.
                         abandoned = true;
-                        living(ended).into_iter().for_each(|g| signal(g, Signal::KILL));
+                        signal_living(&groups, ended, Signal::KILL);
                     }
                     continue;
                 }
@@ -416,7 +402,7 @@ impl Runner {
             self.reaper.ended(running.group).await;
             let (since, now) = (running.since, self.store.clock().now());
             let ending = match struck {
-                Some(blow) => Ending::by(blow, since, now),
+                Some(fault) => Ending::by(fault, since, now),
                 None => Ending::exit(exit_code(status), since, now),
             };
             ended[i] = Some(ending.clone());
@@ -430,14 +416,14 @@ impl Runner {
     }
 }
 
-/// Which containers are waited for.
+/// Whether the init or the main containers are running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Init,
     Main,
 }
 
-/// As shells and kubelets have it: 128 and the number of the signal that ended a process.
+/// The exit code; 128 plus the signal's number if a signal killed the process, as shells and kubelets report it.
 fn exit_code(status: std::io::Result<std::process::ExitStatus>) -> i32 {
     use std::os::unix::process::ExitStatusExt as _;
     match status {
@@ -448,10 +434,21 @@ fn exit_code(status: std::io::Result<std::process::ExitStatus>) -> i32 {
     }
 }
 
+/// Signals the process groups of the containers that have not ended.
+fn signal_living(groups: &[Option<u32>], ended: &[Option<Ending>], with: Signal) {
+    let living = groups
+        .iter()
+        .zip(ended)
+        .filter(|(_, ended)| ended.is_none());
+    for group in living.filter_map(|(group, _)| *group) {
+        signal(group, with);
+    }
+}
+
 fn signal(group: u32, signal: Signal) {
     let group = i32::try_from(group).ok().and_then(Pid::from_raw);
     if let Some(group) = group {
-        // It fails if all of them have ended, which is what it is for.
+        // It fails if all processes of the group have ended, which is the purpose.
         let _ = kill_process_group(group, signal);
     }
 }

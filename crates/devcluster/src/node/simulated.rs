@@ -1,4 +1,6 @@
-//! A node on which nothing runs: it binds pods, says that they run, and lets befall them what was asked for.
+//! The simulated node: binds pods and reports them as running, with configurable delays and failures, but runs nothing.
+
+mod steps;
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -11,64 +13,62 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::down::{self, Until};
-use super::hardship::{Blow, Hardship, Suffered, Told};
-use super::report::{Container, Ending, Report, evicted};
+use super::fault_injection::{Fault, Injected, Suffered, Told};
 use super::restart::Restarts;
-use super::{Need, bind, carry_out, containers, need, pod_of, register, remove, volumes};
-use crate::changes::write::Write;
+use super::{Need, carry_out, containers, need, pod_of, register, volumes};
 use crate::objects::object::{Key, Object, list, text};
 use crate::objects::resource::Resource;
 use crate::options::SimulatedNode;
 use crate::storage::follow::{Follower, News};
 use crate::storage::server::Store;
 
-/// How many writes are under way at once: enough that the store carries them out in batches.
+/// How many writes are in flight at once: enough for the store to carry them out in batches.
 const AT_ONCE: usize = 64;
 
-/// How long a node waits after it could not get an image before it says that it waits.
+/// How long after a failed image pull the node reports `ImagePullBackOff`.
 pub(super) const BACK_OFF_AFTER: Duration = Duration::from_secs(2);
 
-/// What the node does to a pod when its time comes.
+/// A transition of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Bind,
     Start,
-    /// It says once more that its image cannot be had.
+    /// It reports again that its image cannot be pulled.
     BackOff,
-    /// It says that it runs, where that was doubted.
+    /// It reports that it is ready, after the cluster had marked it as not ready.
     Affirm,
-    Suffer(Blow),
-    /// It starts what has ended once more.
+    Suffer(Fault),
+    /// Its containers are restarted.
     Restart,
     Stop,
 }
 
-/// What the node knows of a pod: what it will do next, and when.
+/// What the node knows of a pod, and its next transition.
 #[derive(Debug)]
 struct Pod {
     key: Key,
     next: Option<(Instant, u64)>,
     started: Option<jiff::Timestamp>,
     address: String,
-    /// Whether it waits for an image that cannot be had.
+    /// Whether it waits for an image that cannot be pulled.
     has_no_image: bool,
     restarts: Restarts,
 }
 
-/// The simulated node.
 struct Node {
     store: Store,
     options: SimulatedNode,
     seed: u64,
     pods: BTreeMap<String, Pod>,
-    /// What is to be done, by when and in which order it was decided; one entry a pod, as `Pod::next` says.
+    /// The planned transitions by time, then by the order of planning. There is at most one for each pod, the one in
+    /// `Pod::next`.
     agenda: BTreeMap<(Instant, u64), (String, Step)>,
     decided: u64,
     addresses: u32,
-    hardship: watch::Receiver<Hardship>,
+    injected: watch::Receiver<Injected>,
 }
 
-/// Runs until the cluster is stopped. It holds `_alive` as long as it runs.
+/// Runs until the cluster stops. It holds `_alive` until it ends.
 pub(crate) async fn run(
     store: Store,
     options: SimulatedNode,
@@ -85,10 +85,10 @@ pub(crate) async fn run(
         agenda: BTreeMap::new(),
         decided: 0,
         addresses: 0,
-        hardship: suffered.hardship(),
+        injected: suffered.injected(),
     };
     loop {
-        if !node.hardship.borrow().is_up() {
+        if !node.injected.borrow().is_up() {
             let (store, name) = (&node.store, &node.options.name);
             if down::serve(store, name, &mut follower, &mut suffered).await == Until::Stopped {
                 return;
@@ -116,10 +116,10 @@ pub(crate) async fn run(
                 }
             },
             told = suffered.next() => match told {
-                Told::Changed if !node.hardship.borrow().is_up() => continue,
+                Told::Changed if !node.injected.borrow().is_up() => continue,
                 Told::Changed => node.look_for_images(),
-                Told::Blow(uid, blow) => {
-                    node.plan_step(&uid, Instant::now(), Step::Suffer(blow));
+                Told::Fault(uid, fault) => {
+                    node.plan_step(&uid, Instant::now(), Step::Suffer(fault));
                 }
             },
             () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {}
@@ -159,7 +159,7 @@ impl Node {
                 } else {
                     self.options.start_delay
                 };
-                // Told of more than once, but started only once: the first plan stands.
+                // A pod has several events before it starts; the first plan stands.
                 if !self.is_planned(pod.uid(), Step::Start) {
                     self.plan(pod, delay, Step::Start);
                 }
@@ -174,7 +174,7 @@ impl Node {
                     self.plan(pod, self.options.stop_delay.min(grace), Step::Stop);
                 }
             }
-            // After a restart of the store: what runs is left alone, but its fate takes its course.
+            // After a restart of the cluster, running pods are left as they are, but their failures are planned again.
             Need::Nothing if known.is_none() => {
                 self.know(pod);
                 if Restarts::are_wanted(pod.value()) && has_stopped(pod) {
@@ -194,7 +194,7 @@ impl Node {
         self.pods.entry(pod.uid().to_owned()).or_insert_with(|| {
             let given = text(pod.value(), &["status", "podIP"]).parse::<Ipv4Addr>();
             let address = match given.map(|address| address.octets()) {
-                // It was given one by the node before this one, which nobody is to be given again.
+                // An earlier node assigned this address; new pods must not get it.
                 Ok([first, a, b, c]) => {
                     *addresses = (*addresses).max(u32::from_be_bytes([0, a & 127, b, c]));
                     Ipv4Addr::new(first, a, b, c)
@@ -208,7 +208,7 @@ impl Node {
             Pod {
                 key: pod.key().clone(),
                 next: None,
-                // It may have been started before this node began to look.
+                // An earlier node may have started the pod.
                 started: text(pod.value(), &["status", "startTime"]).parse().ok(),
                 address: address.to_string(),
                 has_no_image: false,
@@ -223,7 +223,7 @@ impl Node {
             .is_some_and(|(_, planned)| *planned == step)
     }
 
-    /// Plans the next step of a pod, in place of any other.
+    /// Plans the next transition of a pod; it replaces the planned one.
     fn plan(&mut self, pod: &Object, after: Duration, step: Step) {
         self.know(pod);
         self.plan_step(pod.uid(), Instant::now() + after, step);
@@ -242,10 +242,10 @@ impl Node {
             .insert((at, self.decided), (uid.to_owned(), step));
     }
 
-    /// Starts what waited for images that can be had now.
+    /// Starts the pods whose images can be pulled now.
     fn look_for_images(&mut self) {
         let state = self.store.state();
-        let missing = self.hardship.borrow().missing_images.clone();
+        let missing = self.injected.borrow().missing_images.clone();
         let has_all = |pod: &Pod| {
             let pod = state.get(&pod.key);
             pod.is_some_and(|p| containers(p.value()).all(|(_, image)| !missing.contains(image)))
@@ -262,7 +262,7 @@ impl Node {
         }
     }
 
-    /// A random source of the pod's own, so that its fate does not depend on what befalls others.
+    /// A random generator for each pod and purpose, so that a pod's behaviour does not depend on other pods.
     fn fate(&self, uid: &str, of: &str) -> StdRng {
         let mixed = uid
             .bytes()
@@ -273,20 +273,20 @@ impl Node {
         StdRng::seed_from_u64(mixed)
     }
 
-    /// Decides whether something befalls a pod that runs, and when.
+    /// Decides whether and when a running pod fails.
     fn plan_trouble(&mut self, uid: &str) {
         let restarts = self.pods.get(uid).map_or(0, |pod| pod.restarts.count());
         let mut fate = match restarts {
             0 => self.fate(uid, "trouble"),
-            // Each time anew, or whoever crashes once would do so for ever.
+            // Each restart draws anew; otherwise a pod that crashed once would always crash.
             n => self.fate(uid, &format!("trouble {n}")),
         };
         let mut draw: f64 = fate.random();
         let options = &self.options;
         let troubles = [
-            (options.crash_rate, Blow::Crash(1)),
-            (options.out_of_memory_rate, Blow::OutOfMemory),
-            (options.eviction_rate, Blow::Eviction),
+            (options.crash_rate, Fault::Crash(1)),
+            (options.out_of_memory_rate, Fault::OutOfMemory),
+            (options.eviction_rate, Fault::Eviction),
         ];
         let within = options.trouble_within;
         for (rate, trouble) in troubles {
@@ -322,135 +322,9 @@ impl Node {
             .await;
         }
     }
-
-    /// The writes of a step, one after the other.
-    fn step(&mut self, uid: &str, step: Step) -> Option<Vec<Write>> {
-        let known = self.pods.get_mut(uid)?;
-        known.next = None;
-        let key = known.key.clone();
-        let state = self.store.state();
-        let pod = state.get(&key).filter(|pod| pod.uid() == uid)?;
-        let clock = self.store.clock().now();
-        let count = containers(pod.value()).count();
-        let missing = self.hardship.borrow().missing_images.clone();
-        let lacks_image = containers(pod.value()).any(|(_, image)| missing.contains(image));
-        let report = |containers: Vec<Container>, started, address: &str| {
-            let report = Report {
-                pod: pod.value(),
-                containers: &containers,
-                init: &[],
-                started,
-                now: clock,
-                pod_ip: address,
-            };
-            report.status()
-        };
-        let told = |status| Write::Report {
-            key: key.clone(),
-            uid: uid.to_owned(),
-            status,
-        };
-        match step {
-            Step::Bind if !register::takes_pods(&state, &self.options.name) => {
-                // It is thought of again when the node takes pods again.
-                self.pods.remove(uid);
-                Some(
-                    register::refuse(pod, register::CORDONED, clock)
-                        .into_iter()
-                        .collect(),
-                )
-            }
-            Step::Bind => match volumes::lacks(&state, pod) {
-                // It is thought of again when a claim is made.
-                Some(why) => {
-                    self.pods.remove(uid);
-                    Some(register::refuse(pod, &why, clock).into_iter().collect())
-                }
-                None => Some(vec![bind(pod, &self.options.name)]),
-            },
-            Step::Start | Step::BackOff if lacks_image => {
-                known.has_no_image = true;
-                let backing_off = step == Step::BackOff;
-                let containers = containers(pod.value())
-                    .map(|(_, image)| match missing.contains(image) {
-                        true => Container::NoImage { backing_off },
-                        false => Container::Waiting,
-                    })
-                    .collect();
-                let status = report(containers, clock, &known.address);
-                if !backing_off {
-                    self.plan_step(uid, Instant::now() + BACK_OFF_AFTER, Step::BackOff);
-                }
-                Some(vec![told(status)])
-            }
-            Step::Start | Step::BackOff => {
-                known.has_no_image = false;
-                known.started = Some(clock);
-                let status = report(
-                    vec![Container::Running(clock); count],
-                    clock,
-                    &known.address,
-                );
-                self.plan_trouble(uid);
-                Some(vec![told(status)])
-            }
-            Step::Restart => {
-                known.restarts.begin();
-                let started = *known.started.get_or_insert(clock);
-                let running = vec![Container::Running(clock); count];
-                let mut status = report(running, started, &known.address);
-                known.restarts.tell(&mut status);
-                self.plan_trouble(uid);
-                Some(vec![told(status)])
-            }
-            Step::Affirm => {
-                let started = known.started.unwrap_or(clock);
-                let mut status = report(
-                    vec![Container::Running(started); count],
-                    started,
-                    &known.address,
-                );
-                known.restarts.tell(&mut status);
-                self.plan_trouble(uid);
-                Some(vec![told(status)])
-            }
-            Step::Suffer(_) if text(pod.value(), &["status", "phase"]) != "Running" => None,
-            Step::Suffer(blow) => {
-                let started = known.started.unwrap_or(clock);
-                let ending = Ending::by(blow, started, clock);
-                let mut status = report(
-                    vec![Container::Ended(ending); count],
-                    started,
-                    &known.address,
-                );
-                if blow == Blow::Eviction {
-                    evicted(&mut status, clock);
-                } else if Restarts::are_wanted(pod.value()) {
-                    let wait = known.restarts.ended(&mut status);
-                    let at = Instant::now() + wait + self.options.start_delay;
-                    self.plan_step(uid, at, Step::Restart);
-                }
-                Some(vec![told(status)])
-            }
-            Step::Stop => {
-                let mut writes = Vec::new();
-                let runs = text(pod.value(), &["status", "phase"]) == "Running";
-                if let Some(started) = known.started.filter(|_| runs) {
-                    let ending = Ending::exit(143, started, clock);
-                    writes.push(told(report(
-                        vec![Container::Ended(ending); count],
-                        started,
-                        &known.address,
-                    )));
-                }
-                writes.push(remove(&key, uid));
-                Some(writes)
-            }
-        }
-    }
 }
 
-/// Whether the containers of a pod that goes on have ended.
+/// Whether the containers of a running pod with restarts have terminated.
 fn has_stopped(pod: &Object) -> bool {
     let containers = list(pod.value(), &["status", "containerStatuses"]);
     text(pod.value(), &["status", "phase"]) == "Running"
@@ -458,7 +332,7 @@ fn has_stopped(pod: &Object) -> bool {
         && containers.iter().all(|c| c["state"]["running"].is_null())
 }
 
-/// Whether it is said of a pod that runs here that it may not.
+/// Whether a running pod is marked as not ready.
 fn is_doubted(pod: &Object) -> bool {
     let ready = list(pod.value(), &["status", "conditions"])
         .iter()

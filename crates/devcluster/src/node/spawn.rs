@@ -1,4 +1,4 @@
-//! From a container as it is written to a process.
+//! Starts a container as a process: resolves its command, arguments and environment.
 
 use std::collections::BTreeMap;
 use std::fs::{DirBuilder, OpenOptions};
@@ -16,7 +16,7 @@ use crate::objects::object::{Key, at, list, text};
 use crate::objects::resource::Resource;
 use crate::storage::store::State;
 
-/// A container as it shall be started.
+/// The command line and environment of a container.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Plan {
     program: String,
@@ -24,10 +24,10 @@ pub(super) struct Plan {
     env: BTreeMap<String, String>,
 }
 
-/// What the pod's downward API knows that its object does not say yet.
+/// The pod's address in the downward API; its object does not have it yet.
 pub(super) const POD_IP: &str = "127.0.0.1";
 
-/// How a container is started, or why it cannot be.
+/// Resolves how to start a container, or why it cannot be started.
 pub(super) fn plan(
     state: &State,
     pod: &Value,
@@ -40,7 +40,7 @@ pub(super) fn plan(
         words.map(|word| expand(word, &env)).collect::<Vec<_>>()
     };
     let mut words = words("command").into_iter().chain(words("args"));
-    // An image is a name here: there is no entry point to fall back on.
+    // There is no image that could provide an entry point.
     let Some(program) = words.next() else {
         return Err(
             "no command specified, and processes have no image to take one from".to_owned(),
@@ -50,7 +50,7 @@ pub(super) fn plan(
     Ok(Plan { program, args, env })
 }
 
-/// `$(NAME)` stands for a variable, `$$` for a dollar; what is not known stays as it is.
+/// Expands `$(NAME)` to a variable and `$$` to a dollar; unknown variables stay as they are.
 fn expand(word: &str, env: &BTreeMap<String, String>) -> String {
     let mut expanded = String::with_capacity(word.len());
     let mut rest = word;
@@ -83,7 +83,7 @@ fn environment(
 ) -> Result<BTreeMap<String, String>, String> {
     let mut env = BTreeMap::new();
     env.insert(super::mounts::ROOT.to_owned(), root.display().to_string());
-    // What every container finds, and what a process needs to be found by.
+    // The environment that every container has, and what a process needs to find programs.
     env.insert(
         "PATH".to_owned(),
         std::env::var("PATH").unwrap_or_else(|_| "/usr/bin:/bin".to_owned()),
@@ -121,7 +121,7 @@ fn environment(
     Ok(env)
 }
 
-/// The data of a ConfigMap that a container refers to.
+/// The data of a ConfigMap that a container references.
 fn config_map(state: &State, pod: &Value, reference: &Value) -> Result<Option<Value>, String> {
     let name = text(reference, &["name"]);
     let found = state.get(&Key::new(
@@ -136,7 +136,7 @@ fn config_map(state: &State, pod: &Value, reference: &Value) -> Result<Option<Va
     }
 }
 
-/// A value of a Secret that a container refers to.
+/// A value of a Secret that a container references.
 fn secret_value(state: &State, pod: &Value, reference: &Value) -> Result<Option<String>, String> {
     let (name, key) = (text(reference, &["name"]), text(reference, &["key"]));
     let namespace = text(pod, &["metadata", "namespace"]);
@@ -222,29 +222,27 @@ pub(super) fn field_value(pod: &Value, path: &str) -> Result<String, String> {
     }
 }
 
-/// Where a container works, and where what it writes is kept.
+/// The directories of a container.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
-    /// Its working directory.
     pub(super) directory: PathBuf,
-    /// Its output.
     pub(super) log: PathBuf,
 }
 
-/// Where the containers of a pod have their places.
+/// The directory of a pod's containers.
 pub(super) fn pod_directory(state_dir: &Path, namespace: &str, name: &str, uid: &str) -> PathBuf {
     state_dir
         .join("pods")
         .join(format!("{namespace}_{name}_{uid}"))
 }
 
-/// Where the output of a container is kept.
+/// The path of a container's log.
 pub(super) fn log_path(pod_directory: &Path, container: &str) -> PathBuf {
     pod_directory.join(format!("{container}.log"))
 }
 
 impl Place {
-    /// Makes the place of a container.
+    /// Creates the directories of a container.
     pub(super) fn make(pod_directory: &Path, container: &str) -> io::Result<Self> {
         let directory = pod_directory.join(container);
         DirBuilder::new()
@@ -258,7 +256,7 @@ impl Place {
     }
 }
 
-/// Starts the process, as the leader of a group of its own.
+/// Starts the process, as the leader of a new process group.
 pub(super) fn start(plan: &Plan, place: &Place) -> io::Result<Child> {
     let output = OpenOptions::new()
         .create(true)
@@ -290,7 +288,7 @@ mod tests {
 
     // spec: O-73
     #[test]
-    fn command_args_and_environment_are_taken_as_written() {
+    fn command_args_and_environment_are_resolved() {
         let container = json!({
             "command": ["sh", "-c"],
             "args": ["echo $(WHO) $$(WHO) $(NONE) $HOME"],
@@ -314,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_known_keeps_a_container_from_starting() {
+    fn unresolvable_references_prevent_a_container_from_starting() {
         for container in [
             json!({}),
             json!({"command": ["x"], "envFrom": [{"configMapRef": {"name": "none"}}]}),

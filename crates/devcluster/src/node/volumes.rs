@@ -1,7 +1,8 @@
-//! Claims on volumes: a pod waits for those that it mentions, and once it has a node they are bound (spec O-70).
+//! Binds PersistentVolumeClaims: a pod waits for the claims that it mounts, and they are bound once the pod has a node
+//! (spec O-70).
 //!
-//! There is no storage behind them: each gets a volume of its own as soon as somebody uses it, as a provisioner that waits
-//! for the first consumer gives it one.
+//! No storage is behind them: each claim gets a volume of its own when a pod first uses it, like a provisioner with
+//! `WaitForFirstConsumer`.
 
 use std::collections::BTreeSet;
 
@@ -17,10 +18,10 @@ use crate::storage::follow::{Follower, News};
 use crate::storage::server::Store;
 use crate::storage::store::{Event, EventKind, State};
 
-/// Binds claims until the cluster is stopped. It holds `_alive` as long as it runs.
+/// Binds claims until the cluster stops. It holds `_alive` until it ends.
 pub(crate) async fn run(store: Store, _alive: watch::Receiver<()>) {
     let mut follower = Follower::new(&store);
-    // Those that a pod on a node mentions, and that are not there.
+    // The missing claims of pods that have a node.
     let mut wanted: BTreeSet<Key> = BTreeSet::new();
     while let Some(news) = follower.next().await {
         let mut used = BTreeSet::new();
@@ -58,7 +59,7 @@ fn has_node(pod: &Object) -> bool {
     !text(pod.value(), &["spec", "nodeName"]).is_empty()
 }
 
-/// The claims that a pod mentions.
+/// The claims that a pod mounts.
 pub(super) fn claims(pod: &Object) -> impl Iterator<Item = Key> {
     let namespace = &pod.key().namespace;
     list(pod.value(), &["spec", "volumes"])
@@ -85,7 +86,7 @@ async fn bind(store: &Store, claim: &Object) {
     carry_out(store, patch(key.clone(), Part::Status, status)).await;
 }
 
-/// Why a scheduler finds no node for a pod: the first of its claims that is not there.
+/// The scheduler's message if one of the pod's claims is missing.
 pub(super) fn lacks(state: &State, pod: &Object) -> Option<String> {
     let there = |key: &Key| state.get(key).is_some_and(|claim| !claim.is_terminating());
     let missing = claims(pod).find(|key| !there(key))?;
@@ -95,13 +96,13 @@ pub(super) fn lacks(state: &State, pod: &Object) -> Option<String> {
     ))
 }
 
-/// Whether an event may let pods have a node that waited for their claims.
+/// Whether an event may unblock pods that wait for their claims.
 pub(super) fn come(event: &Event) -> bool {
     let claim = event.object().key().resource == Resource::PersistentVolumeClaims;
     claim && event.kind() == EventKind::Added
 }
 
-/// The claim's directory, below that of all volumes.
+/// The name of the claim's directory among those of all volumes.
 pub(super) fn directory_of(claim: &Value) -> String {
     let part = |name: &str| text(claim, &["metadata", name]).to_owned();
     format!("{}_{}_{}", part("namespace"), part("name"), part("uid"))

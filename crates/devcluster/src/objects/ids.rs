@@ -1,14 +1,14 @@
-//! Everything random, from one seeded source.
+//! Generates uids and random names from a seed.
 
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 
-/// Source of uids and generated names.
+/// The source of uids and generated names.
 #[derive(Debug)]
 pub struct Ids(StdRng);
 
 impl Ids {
-    /// The same seed gives the same ids.
+    /// The same seed yields the same ids.
     pub fn new(seed: u64) -> Self {
         Self(StdRng::seed_from_u64(seed))
     }
@@ -22,7 +22,7 @@ impl Ids {
             .to_string()
     }
 
-    /// `base` and five characters, in as much room as a name has.
+    /// `base`, truncated if necessary, with five random characters appended.
     pub fn name(&mut self, base: &str) -> String {
         const LETTERS: [char; 27] = [
             'b', 'c', 'd', 'f', 'g', 'h', 'j', 'k', 'l', 'm', 'n', 'p', 'q', 'r', 's', 't', 'v',

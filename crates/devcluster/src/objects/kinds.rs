@@ -1,5 +1,4 @@
-//! What is particular to the kinds beside pods, their configuration and their addresses: what is filled in, what is
-//! refused, what may not change.
+//! Defaulting, validation and immutable fields of the kinds that have no module of their own.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -12,13 +11,13 @@ use super::workloads;
 use crate::api::status::Cause;
 use crate::validation::names;
 
-/// All the data of a Secret together, in bytes.
+/// The most data of a Secret, in bytes.
 const MAX_SECRET: usize = 1024 * 1024;
 
-/// The longest note of an event.
+/// The longest note of an event, in bytes.
 const MAX_NOTE: usize = 1024;
 
-/// Whether a name of this kind may be whatever a path can hold.
+/// Whether names of this kind may be any path segment.
 pub fn takes_any_path_segment(resource: Resource) -> bool {
     matches!(
         resource,
@@ -29,7 +28,7 @@ pub fn takes_any_path_segment(resource: Resource) -> bool {
     )
 }
 
-/// Fills in what is missing.
+/// Sets the defaults of an object.
 pub fn fill(resource: Resource, object: &mut Value) {
     match resource {
         Resource::Secrets => secret(object),
@@ -52,7 +51,7 @@ pub fn fill(resource: Resource, object: &mut Value) {
     }
 }
 
-/// Text is data that is easier to write: it is stored as such, over what is there under the same key.
+/// Converts `stringData` to `data`; it overrides existing keys.
 fn secret(secret: &mut Value) {
     if let Some(Value::Object(plain)) = unset(secret, &["stringData"]) {
         for (key, value) in plain {
@@ -65,7 +64,7 @@ fn secret(secret: &mut Value) {
     }
 }
 
-/// What an event always says, be it nothing.
+/// Sets the fields that every event has, even if they are empty.
 fn event(event: &mut Value) {
     for (field, nothing) in [
         ("reportingComponent", json!("")),
@@ -78,7 +77,7 @@ fn event(event: &mut Value) {
     }
 }
 
-/// The group that a subject or role belongs to, where its kind leaves no doubt.
+/// Sets the API group of a binding's role and subjects where their kind implies it.
 fn binding(binding: &mut Value) {
     const GROUP: &str = "rbac.authorization.k8s.io";
     if text(binding, &["roleRef", "apiGroup"]).is_empty() && binding.get("roleRef").is_some() {
@@ -93,7 +92,7 @@ fn binding(binding: &mut Value) {
     }
 }
 
-/// What is wrong with an object that shall be stored.
+/// Validates an object.
 pub fn validate(resource: Resource, object: &Value, causes: &mut Vec<Cause>) {
     match resource {
         Resource::Secrets => validate_secret(object, causes),
@@ -109,7 +108,7 @@ pub fn validate(resource: Resource, object: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// The keys that a Secret of a type must have, any one of each group.
+/// The keys that a Secret of a type must have: at least one of them.
 fn keys_of_type(kind: &str) -> &'static [&'static str] {
     match kind {
         "kubernetes.io/dockercfg" => &[".dockercfg"],
@@ -265,7 +264,7 @@ fn validate_binding(resource: Resource, binding: &Value, causes: &mut Vec<Cause>
         match text(subject, &["kind"]) {
             "User" | "Group" => {}
             "ServiceAccount" => {
-                // In a binding that has a namespace, that is meant where none is said.
+                // In a namespaced binding, the namespace of a service account defaults to the binding's.
                 let everywhere = resource == Resource::ClusterRoleBindings;
                 if everywhere && text(subject, &["namespace"]).is_empty() {
                     causes.push(Cause::required(field("namespace"), ""));
@@ -313,7 +312,7 @@ fn validate_role(resource: Resource, role: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// What is wrong with a change of one object into another.
+/// Validates the update of an object.
 pub fn change(resource: Resource, old: &Value, new: &Value, causes: &mut Vec<Cause>) {
     match resource {
         Resource::Secrets => {
@@ -343,7 +342,7 @@ pub fn change(resource: Resource, old: &Value, new: &Value, causes: &mut Vec<Cau
     }
 }
 
-/// The address of a service stays, unless it becomes a service without one.
+/// A service keeps its cluster IP, unless its type changes to or from `ExternalName`.
 fn service_change(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
     let is_external = |service: &Value| text(service, &["spec", "type"]) == "ExternalName";
     if is_external(old) || is_external(new) {
@@ -367,7 +366,7 @@ fn claim_change(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
         let mut spec = claim.get("spec").cloned().unwrap_or_default();
         unset(&mut spec, &["resources"]);
         unset(&mut spec, &["volumeAttributesClassName"]);
-        // Where it was bound may be told once.
+        // The volume may be set once.
         if text(old, &["spec", "volumeName"]).is_empty() {
             unset(&mut spec, &["volumeName"]);
         }
@@ -381,7 +380,7 @@ fn claim_change(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// A service account as there is one in each namespace.
+/// The `default` service account, which exists in each namespace.
 pub fn default_account(namespace: &str) -> Value {
     json!({
         "apiVersion": "v1",
@@ -401,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn text_of_a_secret_becomes_its_data() {
+    fn string_data_of_a_secret_becomes_data() {
         let mut object = json!({"data": {"a": "eA=="}, "stringData": {"a": "new", "b": ""}});
         fill(Resource::Secrets, &mut object);
         assert_eq!(
@@ -411,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_has_what_its_type_needs() {
+    fn a_secret_must_have_the_keys_of_its_type() {
         let kind = |kind: &str| json!({"type": kind, "data": {}});
         assert_eq!(causes(Resource::Secrets, &kind("Opaque")), []);
         assert_eq!(
@@ -423,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_in_the_namespace_of_what_it_is_about() {
+    fn an_event_must_be_in_the_namespace_of_its_object() {
         let event = |about: &str| json!({"metadata": {"namespace": "ns"}, "involvedObject": {"namespace": about}});
         assert_eq!(causes(Resource::Events, &event("ns")), []);
         assert_eq!(causes(Resource::Events, &event("other")).len(), 1);
@@ -431,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_binding_is_to_a_role_and_of_somebody() {
+    fn a_binding_needs_a_role_and_valid_subjects() {
         let good = json!({
             "roleRef": {"kind": "Role", "name": "r"},
             "subjects": [{"kind": "ServiceAccount", "name": "a", "namespace": "ns"}],
@@ -444,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kind_of_a_secret_and_the_role_of_a_binding_stay() {
+    fn secret_types_and_role_refs_are_immutable() {
         let mut found = Vec::new();
         change(
             Resource::Secrets,

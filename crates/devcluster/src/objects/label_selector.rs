@@ -1,10 +1,10 @@
-//! Label selectors: `app=demo,tier in (a,b),!old`.
+//! Parses and evaluates label selectors: `app=demo,tier in (a,b),!old`.
 
 use serde_json::{Map, Value};
 
 use crate::validation::names;
 
-/// What one label must be.
+/// A requirement on one label.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LabelRequirement {
     key: String,
@@ -22,7 +22,7 @@ enum LabelTest {
 }
 
 impl LabelRequirement {
-    /// Whether it holds for an object with these labels.
+    /// Whether an object with these labels meets the requirement.
     pub(crate) fn holds(&self, labels: Option<&Map<String, Value>>) -> bool {
         let value = labels
             .and_then(|l| l.get(&self.key))
@@ -48,7 +48,7 @@ enum Token {
     Sign(&'static str),
 }
 
-/// The words and signs of a label selector.
+/// Splits a label selector into tokens.
 fn tokens(selector: &str) -> Vec<Token> {
     const SIGNS: [&str; 9] = ["==", "!=", "=", "!", "(", ")", ",", ">", "<"];
     let mut found = Vec::new();
@@ -72,7 +72,7 @@ fn tokens(selector: &str) -> Vec<Token> {
     found
 }
 
-/// All requirements of a label selector.
+/// Parses a label selector.
 pub(crate) fn parse(selector: &str) -> Result<Vec<LabelRequirement>, String> {
     let tokens = tokens(selector);
     let mut parser = Parser {
@@ -159,7 +159,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A value may be empty.
+    /// The value may be empty.
     fn value(&mut self) -> Result<String, String> {
         let Some(Token::Word(word)) = self.tokens.next_if(|t| matches!(t, Token::Word(_))) else {
             return match self.tokens.peek() {

@@ -1,11 +1,12 @@
-//! What a client is told whose object has a value of the wrong type somewhere: in the words of real servers, which name
-//! the field as Go's JSON reader does.
+//! Error messages for values of the wrong type, in the words of real servers, which name fields as Go's JSON decoder
+//! does.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
 
-/// Which struct a field's value is, where its name does not say so. What is not here is named after the object's kind.
+/// The Go struct of a field's value, where it differs from the field's name. Other structs are named after the object's
+/// kind.
 const STRUCTS: [(&str, &str); 32] = [
     ("metadata", "ObjectMeta"),
     ("ownerReferences", "OwnerReference"),
@@ -41,7 +42,7 @@ const STRUCTS: [(&str, &str); 32] = [
     ("rules", "PolicyRule"),
 ];
 
-/// Fields whose values are a map of the user's own keys: of the keys nothing is said.
+/// Fields whose values are maps with user-defined keys; messages omit the keys.
 const MAPS: [&str; 9] = [
     "labels",
     "annotations",
@@ -54,19 +55,19 @@ const MAPS: [&str; 9] = [
     "hard",
 ];
 
-/// Why an object is none of its type.
+/// Why a value cannot be decoded as an object of its type.
 #[derive(Debug)]
 pub struct Mistyped {
-    /// Where it is not; nowhere in particular, if that cannot be told.
+    /// The path of the wrong value, if it is known.
     path: Option<Path>,
-    /// What is there.
+    /// The wrong value.
     found: Value,
-    /// What is wrong with it, in serde's words.
+    /// The error message of serde.
     why: String,
 }
 
 impl Mistyped {
-    /// Why this is no such object, where reading it gave this error.
+    /// Finds the wrong value, given the error that decoding returned.
     pub fn of<T: DeserializeOwned>(object: &Value, error: serde_json::Error) -> Self {
         match serde_path_to_error::deserialize::<_, T>(object) {
             Ok(_) => Self {
@@ -82,7 +83,7 @@ impl Mistyped {
         }
     }
 
-    /// What serde expected there, in its words, if it says so.
+    /// The type that serde expected, if its message contains one.
     fn expected(&self) -> Option<&str> {
         let (_, expected) = self
             .why
@@ -91,7 +92,7 @@ impl Mistyped {
         Some(expected)
     }
 
-    /// As somebody is told who sent an object of that kind.
+    /// The message for an object of this kind.
     pub fn in_object(&self, kind: &str) -> String {
         let Some(path) = &self.path else {
             return self.why.clone();
@@ -120,7 +121,7 @@ impl Mistyped {
         }
     }
 
-    /// As somebody is told who applied a configuration.
+    /// The message for an applied configuration.
     pub fn in_configuration(&self) -> String {
         let Some(path) = &self.path else {
             return self.why.clone();
@@ -137,7 +138,7 @@ impl Mistyped {
     }
 }
 
-/// The names on the way, without places in lists and the user's own keys.
+/// The field names of a path, without list indices and user-defined keys.
 fn names(path: &Path) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for segment in path.iter() {
@@ -151,7 +152,7 @@ fn names(path: &Path) -> Vec<&str> {
     names
 }
 
-/// `ObjectMeta.metadata.name`: the struct that the field is of, then the way to it.
+/// The field as Go names it, struct first: `ObjectMeta.metadata.name`.
 fn field(kind: &str, path: &Path) -> String {
     let names = names(path);
     let parents = names.split_last().map_or(&[][..], |(_, parents)| parents);
@@ -169,7 +170,7 @@ fn struct_of(name: &str) -> Option<&'static str> {
     found.map(|(_, name)| *name)
 }
 
-/// The type in Go that serde calls so.
+/// The Go type for one in serde's message.
 fn go_type(path: &Path, expected: &str) -> String {
     let names = names(path);
     let last = names.last().copied().unwrap_or_default();
@@ -183,7 +184,7 @@ fn go_type(path: &Path, expected: &str) -> String {
             None => "[]string".to_owned(),
         },
         "a map" => "map[string]string".to_owned(),
-        // A struct is expected by its name.
+        // Structs are expected by their name.
         other => format!("v1.{}", other.trim_start_matches("struct ")),
     }
 }
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_field_as_real_servers_do() {
+    fn errors_name_the_field_as_real_servers_do() {
         let pod = |field: Value| json!({"spec": {"containers": [{"name": "a"}, {"name": "b", "env": field}]}});
         for (bad, want) in [
             (

@@ -1,4 +1,4 @@
-//! What is kept: the kinds of object, and one object.
+//! The stored kinds, and the representation of one object.
 
 pub(crate) mod ids;
 pub(crate) mod kinds;

@@ -1,12 +1,11 @@
-//! Events as group `events.k8s.io` has them: the same objects as those of the core group, with other names for some of
-//! their fields. They are stored under the older names.
+//! Converts events between the core group and `events.k8s.io`: the same objects, with different names for some fields.
+//! They are stored with the core group's names.
 
 use serde_json::Value;
 
-/// The API version of the newer form.
 const VERSION: &str = "events.k8s.io/v1";
 
-/// The older and the newer name of each field that has two.
+/// The fields whose names differ: the core group's name, then that of `events.k8s.io`.
 const NAMES: [(&str, &str); 7] = [
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -17,20 +16,20 @@ const NAMES: [(&str, &str); 7] = [
     ("reportingComponent", "reportingController"),
 ];
 
-/// Whether a path is of the newer form.
+/// Whether a path is of group `events.k8s.io`.
 pub fn is_at(path: &str) -> bool {
     path.trim_start_matches('/')
         .starts_with("apis/events.k8s.io/v1/")
 }
 
-/// An event, or a patch of one, as it is stored.
+/// Converts an event, or a patch of one, to the stored form.
 pub fn to_stored(mut event: Value) -> Value {
     let names = NAMES.map(|(old, new)| (new, old));
     rename(&mut event, &names, VERSION, "v1");
     event
 }
 
-/// An event as the newer form has it.
+/// Converts a stored event to `events.k8s.io`.
 pub fn to_shown(mut event: Value) -> Value {
     rename(&mut event, &NAMES, "v1", VERSION);
     event
@@ -56,7 +55,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn an_event_has_the_names_of_its_form() {
+    fn event_fields_are_renamed_in_both_directions() {
         let stored = json!({
             "apiVersion": "v1", "kind": "Event", "reason": "R", "message": "m",
             "involvedObject": {"kind": "Pod"}, "reportingComponent": "c", "count": 2,

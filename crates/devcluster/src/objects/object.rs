@@ -1,4 +1,4 @@
-//! One stored object: immutable, encoded once, shared by all who read it.
+//! A stored object: immutable, serialized once, and shared by all readers.
 
 use std::sync::Arc;
 
@@ -9,19 +9,16 @@ use serde_json::{Map, Value};
 use super::resource::Resource;
 use crate::storage::store::EventKind;
 
-/// Where an object is kept. The order is that of a list.
+/// The identity of an object in the store. Lists are in the order of keys.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// What kind of object.
     pub resource: Resource,
-    /// Its namespace; empty for objects that have none.
+    /// The namespace; empty for cluster-scoped objects.
     pub namespace: Arc<str>,
-    /// Its name.
     pub name: Arc<str>,
 }
 
 impl Key {
-    /// The key of an object of that name.
     pub fn new(resource: Resource, namespace: &str, name: &str) -> Self {
         Self {
             resource,
@@ -31,52 +28,48 @@ impl Key {
     }
 }
 
-/// An object as it was at one resource version.
+/// An object at one resource version.
 #[derive(Debug)]
 pub struct Object {
     key: Key,
     resource_version: u64,
     value: Value,
-    /// `metadata.managedFields` as JSON text; empty if there are none. Apart from the value, since it is as large as the
-    /// rest of a pod and hardly ever changes: the versions of an object share it.
+    /// `metadata.managedFields` as JSON; empty if there are none. It is kept apart from `value`, because it is as large
+    /// as the rest of a pod and rarely changes: the versions of an object share it.
     managed: Arc<str>,
-    /// The line that tells watchers of the write that made it so.
+    /// The watch event of the write that created this version.
     line: Bytes,
-    /// The object as JSON: a part of `line`, not another copy.
+    /// The object as JSON: a slice of `line`, not a copy.
     encoded: Bytes,
-    /// How many bytes of `encoded` are the kind and API version, which items of a list go without.
+    /// The length of the kind and API version at the start of `encoded`; list items omit them.
     head: usize,
 }
 
-/// An owner that an object names.
+/// An owner reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnerReference<'a> {
-    /// The owner's API version.
     pub api_version: &'a str,
-    /// The owner's kind.
     pub kind: &'a str,
-    /// The owner's name.
     pub name: &'a str,
-    /// The owner's uid.
     pub uid: &'a str,
-    /// Whether the owner waits for this object when it is deleted in the foreground.
+    /// Whether foreground deletion of the owner waits for this object.
     pub blocks: bool,
 }
 
 impl Object {
-    /// `value` as it stands at `resource_version`, which is written into it.
+    /// The first version of an object. `resource_version` is written into `value`.
     pub fn new(key: Key, value: Value, resource_version: u64) -> Self {
         let managed = "".into();
         Self::with_managed(key, value, resource_version, managed, EventKind::Added)
     }
 
-    /// What became of an object. If `value` does not say who owns its fields, that is as before.
+    /// The next version of the object. Unless `value` has managed fields, they stay as they were.
     pub fn next(&self, value: Value, resource_version: u64) -> Self {
         let (key, managed) = (self.key.clone(), self.managed.clone());
         Self::with_managed(key, value, resource_version, managed, EventKind::Modified)
     }
 
-    /// What is left of it after its removal.
+    /// The final version of the object, after its removal.
     pub fn last(&self, resource_version: u64) -> Self {
         let (key, managed) = (self.key.clone(), self.managed.clone());
         let value = self.value.clone();
@@ -115,27 +108,26 @@ impl Object {
         }
     }
 
-    /// Where it is kept.
     pub fn key(&self) -> &Key {
         &self.key
     }
 
-    /// The version of the write that made it so.
+    /// The resource version of the write that created this version.
     pub fn resource_version(&self) -> u64 {
         self.resource_version
     }
 
-    /// The object, but for `metadata.managedFields`.
+    /// The object without `metadata.managedFields`.
     pub fn value(&self) -> &Value {
         &self.value
     }
 
-    /// `metadata.managedFields`; nothing if it is not known who owns what.
+    /// `metadata.managedFields`, if there are any.
     pub fn managed_fields(&self) -> Option<Value> {
         serde_json::from_str(&self.managed).ok()
     }
 
-    /// The whole object, with `metadata.managedFields`.
+    /// The object with `metadata.managedFields`.
     pub fn whole(&self) -> Value {
         let mut whole = self.value.clone();
         if let Some(managed) = self.managed_fields() {
@@ -144,50 +136,46 @@ impl Object {
         whole
     }
 
-    /// The line of a watch that tells of it, encoded once for all watchers.
+    /// The watch event of this version, serialized once for all watchers.
     pub fn line(&self) -> &Bytes {
         &self.line
     }
 
-    /// The whole object as JSON.
+    /// The object with `metadata.managedFields`, as JSON.
     pub fn encoded(&self) -> &Bytes {
         &self.encoded
     }
 
-    /// Appends it as an item of a list, which carries no kind and API version.
+    /// Appends the object as a list item, which has neither kind nor API version.
     pub fn append_item(&self, out: &mut BytesMut) {
         out.extend_from_slice(b"{");
         out.extend_from_slice(&self.encoded[self.head..]);
     }
 
-    /// Its uid.
     pub fn uid(&self) -> &str {
         text(&self.value, &["metadata", "uid"])
     }
 
-    /// Its labels.
     pub fn labels(&self) -> Option<&Map<String, Value>> {
         at(&self.value, &["metadata", "labels"])?.as_object()
     }
 
-    /// Whether it was asked to go.
+    /// Whether the object has a deletion timestamp.
     pub fn is_terminating(&self) -> bool {
         at(&self.value, &["metadata", "deletionTimestamp"]).is_some()
     }
 
-    /// The grace its deletion was given.
+    /// The grace period of its deletion, in seconds.
     pub fn deletion_grace(&self) -> Option<i64> {
         at(&self.value, &["metadata", "deletionGracePeriodSeconds"])?.as_i64()
     }
 
-    /// Those that must let go of it before it can be removed.
     pub fn finalizers(&self) -> impl Iterator<Item = &str> {
         list(&self.value, &["metadata", "finalizers"])
             .iter()
             .filter_map(Value::as_str)
     }
 
-    /// The owners it names.
     pub fn owners(&self) -> impl Iterator<Item = OwnerReference<'_>> {
         list(&self.value, &["metadata", "ownerReferences"])
             .iter()
@@ -204,16 +192,16 @@ impl Object {
     }
 }
 
-/// What a line of a watch is before its object.
+/// The part of a watch event before the object.
 pub fn line_start(kind: EventKind) -> String {
     format!("{{\"type\":\"{}\",\"object\":", kind.as_str())
 }
 
-/// What it is after it.
+/// The part of a watch event after the object.
 pub const LINE_END: &[u8] = b"}\n";
 
-/// The line of a watch, where in it the object begins, and how much of that is its kind and API version. They come
-/// first, as real servers write them, so that an item of a list is a slice of the whole.
+/// Serializes a watch event. Returns it, the offset of the object in it, and the length of the object's kind and API
+/// version. These come first, as in the output of real servers, so that a list item is a slice of the object.
 fn encode(
     kind: EventKind,
     resource: Resource,
@@ -239,7 +227,7 @@ fn encode(
         out.push(b':');
         write_json(&mut out, field);
         if name == "metadata" && !managed.is_empty() && out.pop() == Some(b'}') {
-            // Metadata is never empty: it has a version.
+            // Metadata is never empty: it has a resource version.
             out.extend_from_slice(b",\"managedFields\":");
             out.extend_from_slice(managed.as_bytes());
             out.push(b'}');
@@ -247,7 +235,7 @@ fn encode(
     }
     out.push(b'}');
     out.extend_from_slice(LINE_END);
-    // Kept as long as the log remembers it, so without room to grow.
+    // The event lives as long as the log keeps it, so spare capacity is dropped.
     (out.into_boxed_slice().into(), before, head)
 }
 
@@ -264,7 +252,7 @@ pub fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
     path.iter().try_fold(value, |value, name| value.get(name))
 }
 
-/// The text at a path; empty if there is none.
+/// The string at a path; empty if there is none.
 pub fn text<'a>(value: &'a Value, path: &[&str]) -> &'a str {
     at(value, path).and_then(Value::as_str).unwrap_or_default()
 }
@@ -277,7 +265,7 @@ pub fn list<'a>(value: &'a Value, path: &[&str]) -> &'a [Value] {
         .unwrap_or_default()
 }
 
-/// Sets the value at a path, making objects on the way where there are none.
+/// Sets the value at a path, and creates missing objects on the way.
 pub fn set(value: &mut Value, path: &[&str], new: Value) {
     let mut here = value;
     for name in path {
@@ -289,7 +277,7 @@ pub fn set(value: &mut Value, path: &[&str], new: Value) {
     *here = new;
 }
 
-/// Takes away the field at a path.
+/// Removes the value at a path.
 pub fn unset(value: &mut Value, path: &[&str]) -> Option<Value> {
     let (last, parents) = path.split_last()?;
     let parent = parents

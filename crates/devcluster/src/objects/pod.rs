@@ -1,4 +1,4 @@
-//! What is particular to pods: they are bound, reported on, evicted.
+//! Writes that only pods have: binding, status reports and eviction.
 
 use serde_json::{Value, json};
 
@@ -115,7 +115,7 @@ impl State {
     }
 }
 
-/// Sets a condition of a pod, noting when it changed, with its reason and message.
+/// Sets a condition of a pod with reason and message, and updates its transition time if its status changes.
 pub(crate) fn set_explained(
     pod: &mut Value,
     kind: &str,
@@ -135,7 +135,7 @@ pub(crate) fn set_explained(
     }
 }
 
-/// Sets a condition of a pod, noting when it changed.
+/// Sets a condition of a pod, and updates its transition time if its status changes.
 pub(crate) fn set_condition(pod: &mut Value, kind: &str, holds: bool, now: &Value) {
     let status = if holds { "True" } else { "False" };
     if !at(pod, &["status", "conditions"]).is_some_and(Value::is_array) {
@@ -152,7 +152,7 @@ pub(crate) fn set_condition(pod: &mut Value, kind: &str, holds: bool, now: &Valu
         Some(condition) => {
             condition["status"] = status.into();
             condition["lastTransitionTime"] = now.clone();
-            // Why it did not hold, or did, is no news any more.
+            // The old reason and message do not apply to the new status.
             for stale in ["reason", "message"] {
                 unset(condition, &[stale]);
             }

@@ -1,4 +1,4 @@
-//! The quantities in an object, each written in the one way in which real servers keep it.
+//! Normalizes the quantities in an object to the canonical form in which real servers store them.
 
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ const MAPS: [&str; 8] = [
 /// Fields that are quantities.
 const SINGLE: [&str; 2] = ["sizeLimit", "divisor"];
 
-/// Fields in which the keys are the user's own, and no quantities are.
+/// Fields with user-defined keys, which contain no quantities.
 const FREE: [&str; 6] = [
     "metadata",
     "data",
@@ -29,11 +29,11 @@ const FREE: [&str; 6] = [
     "matchLabels",
 ];
 
-/// Writes each quantity as it is kept.
+/// Normalizes all quantities of an object.
 ///
 /// # Errors
 ///
-/// Where one is no quantity, in the words of real servers.
+/// If one is not a valid quantity, the error message of a real server.
 pub fn normalize(value: &mut Value) -> Result<(), String> {
     match value {
         Value::Object(fields) => {
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantities_are_found_wherever_they_are_and_nothing_else_is_touched() {
+    fn only_quantities_are_normalized_at_any_depth() {
         let mut pod = json!({
             "metadata": {"annotations": {"limits": "1000m", "sizeLimit": "1000m"}},
             "spec": {

@@ -1,11 +1,12 @@
-//! Amounts of a resource, such as `500m` or `1Gi`.
+//! Parses and formats resource quantities, such as `500m` or `1Gi`.
 
 const NANO: i128 = 1_000_000_000;
 
-/// No binary amount is larger than this.
+/// The largest amount with a binary suffix.
 const LARGEST_BINARY: i128 = i64::MAX as i128 * NANO;
 
-/// The amount in billionths, or nothing if it is no quantity. What is too large counts as the largest.
+/// Parses an amount, in billionths (10⁻⁹); `None` if the text is not a quantity. Larger amounts become the largest
+/// representable one.
 pub fn parse(text: &str) -> Option<i128> {
     let end = text
         .find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-'))
@@ -20,7 +21,7 @@ pub fn parse(text: &str) -> Option<i128> {
     if (whole.is_empty() && fraction.is_empty()) || !digits(whole) || !digits(fraction) {
         return None;
     }
-    // Longer numbers are beyond any amount; what is left fits without overflow.
+    // A number too long to parse exceeds any amount; what remains cannot overflow.
     let whole: i128 = if whole.is_empty() {
         0
     } else {
@@ -50,16 +51,16 @@ pub fn parse(text: &str) -> Option<i128> {
     Some(if negative { -amount } else { amount })
 }
 
-/// So many times 2 to the power.
+/// `nano` times 2 to the power `power`, capped.
 fn binary(nano: i128, power: u32) -> i128 {
     nano.saturating_mul(1 << power).min(LARGEST_BINARY)
 }
 
-/// An amount as real servers keep it, whatever it was sent as: `1000m` is `1`, `0.5` is `500m`, `1024Mi` is `1Gi`.
+/// The form in which real servers store a quantity: `1000m` becomes `1`, `0.5` becomes `500m`, `1024Mi` becomes `1Gi`.
 ///
 /// # Errors
 ///
-/// Where it is no quantity, in the words of real servers.
+/// If the text is not a quantity, the error message of a real server.
 pub fn normalized(text: &str) -> Result<String, &'static str> {
     let Some(nano) = parse(text) else {
         return Err(wrong(text));
@@ -68,7 +69,7 @@ pub fn normalized(text: &str) -> Result<String, &'static str> {
     let small = nano.unsigned_abs() < 1_024 * NANO.unsigned_abs();
     Ok(match suffix {
         _ if suffix.ends_with('i') && !small => {
-            // Less than one of a binary unit is rounded up.
+            // A fraction of a binary unit is rounded up.
             let up = nano.rem_euclid(NANO) != 0;
             canonical(nano.div_euclid(NANO) * NANO + i128::from(up) * NANO, true)
         }
@@ -91,7 +92,7 @@ fn wrong(text: &str) -> &'static str {
     "unable to parse quantity's suffix"
 }
 
-/// As `12e3`: the power is a multiple of three.
+/// Scientific notation, as `12e3`. The exponent is a multiple of three.
 fn exponential(nano: i128) -> String {
     let (mut amount, mut power) = (nano, -9);
     while amount != 0 && amount % 1_000 == 0 {
@@ -104,7 +105,7 @@ fn exponential(nano: i128) -> String {
     }
 }
 
-/// An amount as Kubernetes writes it: with the largest unit that leaves a whole number.
+/// The canonical form: the largest suffix that leaves an integer.
 pub fn canonical(nano: i128, is_binary: bool) -> String {
     if nano % NANO != 0 {
         return match () {
@@ -129,7 +130,7 @@ pub fn canonical(nano: i128, is_binary: bool) -> String {
     format!("{amount}{unit}")
 }
 
-/// `e3` and the like.
+/// Parses a decimal exponent, as `e3`.
 fn exponent(suffix: &str, nano: i128) -> Option<i128> {
     let power: i32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
     let factor = 10_i128
@@ -148,7 +149,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn amounts_compare_across_their_suffixes() {
+    fn equal_amounts_parse_equally_whatever_their_suffix() {
         assert_eq!(parse("1"), parse("1000m"));
         assert_eq!(parse("1.5"), parse("1500m"));
         assert_eq!(parse("1Gi"), parse("1024Mi"));
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_are_written_with_the_largest_unit_that_fits() {
+    fn amounts_are_formatted_with_the_largest_suffix_that_fits() {
         for (text, is_binary) in [
             ("0", false),
             ("3", false),
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_are_kept_as_real_servers_keep_them() {
+    fn amounts_are_normalized_as_on_real_servers() {
         for (sent, kept) in [
             ("1000m", "1"),
             ("0.5", "500m"),
@@ -221,9 +222,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_kept_is_the_same_amount_and_stays_so(text in "[0-9]{1,6}(\\.[0-9]{1,3})?(m|k|M|G|Ki|Mi|Gi|e3)?") {
+        fn normalization_keeps_the_amount_and_is_idempotent(text in "[0-9]{1,6}(\\.[0-9]{1,3})?(m|k|M|G|Ki|Mi|Gi|e3)?") {
             let kept = normalized(&text).expect("a quantity");
-            // A binary amount that is no multiple of a unit (97.332Mi) is kept without one, and so read as a decimal.
+            // A binary amount that is no multiple of a unit (97.332Mi) is stored without a suffix, and so read as a
+            // decimal.
             let again = normalized(&kept).expect("a quantity");
             prop_assert_eq!(parse(&again), parse(&kept));
             prop_assert_eq!(normalized(&again).expect("a quantity"), again.clone());
@@ -232,7 +234,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_an_amount_or_none(text in ".*", number in "[0-9.eEkMGi+-]{0,80}") {
+        fn any_text_is_parsed_without_panic(text in ".*", number in "[0-9.eEkMGi+-]{0,80}") {
             parse(&text);
             parse(&number);
         }

@@ -1,4 +1,4 @@
-//! The kinds of object this server keeps, and how they differ.
+//! The kinds of objects that this server stores, and their properties.
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::mistyped::Mistyped;
 
-/// A kind of object this server keeps.
+/// A stored kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Resource {
     /// `v1/namespaces`
@@ -54,7 +54,7 @@ pub enum Resource {
     StatefulSets,
 }
 
-/// What is particular to one kind of object.
+/// The properties of a kind.
 #[derive(Debug)]
 pub struct Traits {
     /// The API group; empty for the core group.
@@ -65,19 +65,18 @@ pub struct Traits {
     pub api_version: &'static str,
     /// `kind` of an object.
     pub kind: &'static str,
-    /// Its name in paths.
+    /// The plural name, as in paths.
     pub plural: &'static str,
-    /// What people call it, where that is shorter.
+    /// Short names, as `po` for pods.
     pub short_names: &'static [&'static str],
-    /// The groups of kinds it is shown with.
+    /// The categories, as `all`.
     pub categories: &'static [&'static str],
-    /// Whether objects live in a namespace.
     pub namespaced: bool,
-    /// Whether `/status` is a subresource, and a plain write leaves the status alone.
+    /// Whether `/status` is a subresource, so that other writes do not change the status.
     pub has_status: bool,
-    /// Whether a delete answers with the object rather than a `Status`.
+    /// Whether a DELETE returns the object rather than a `Status`.
     pub returns_deleted: bool,
-    /// Whether a PUT of an object that is not there creates it.
+    /// Whether a PUT creates an object that does not exist.
     pub creates_on_update: bool,
 }
 
@@ -97,7 +96,7 @@ const fn core(kind: &'static str, plural: &'static str) -> Traits {
     }
 }
 
-/// A kind of the group that says who may do what.
+/// The properties of an RBAC kind.
 const fn rights(kind: &'static str, plural: &'static str, namespaced: bool) -> Traits {
     Traits {
         group: "rbac.authorization.k8s.io",
@@ -108,7 +107,7 @@ const fn rights(kind: &'static str, plural: &'static str, namespaced: bool) -> T
     }
 }
 
-/// A kind of which each object makes others of a template.
+/// The properties of a workload kind.
 const fn apps(
     kind: &'static str,
     plural: &'static str,
@@ -194,7 +193,6 @@ static REPLICA_SETS: Traits = apps("ReplicaSet", "replicasets", &["rs"]);
 static STATEFUL_SETS: Traits = apps("StatefulSet", "statefulsets", &["sts"]);
 
 impl Resource {
-    /// All of them.
     pub const ALL: [Self; 18] = [
         Self::Namespaces,
         Self::Pods,
@@ -216,7 +214,7 @@ impl Resource {
         Self::StatefulSets,
     ];
 
-    /// Whether each object says how many pods of one template there are to be: `/scale` is a subresource of it.
+    /// Whether this is a workload kind: a set of pods from one template, with the subresource `/scale`.
     pub fn is_a_set(self) -> bool {
         matches!(
             self,
@@ -224,7 +222,7 @@ impl Resource {
         )
     }
 
-    /// What is particular to it.
+    /// The properties of this kind.
     pub fn traits(self) -> &'static Traits {
         match self {
             Self::Namespaces => &NAMESPACES,
@@ -248,9 +246,9 @@ impl Resource {
         }
     }
 
-    /// The resource a path names.
+    /// The kind that a path names.
     pub fn find(group: &str, version: &str, plural: &str) -> Option<Self> {
-        // Events have two groups, and are the same objects in both.
+        // Events are served in two groups, with the same objects.
         let group = match (group, plural) {
             ("events.k8s.io", "events") => "",
             (group, _) => group,
@@ -261,7 +259,7 @@ impl Resource {
         })
     }
 
-    /// The resource of an object's `apiVersion` and `kind`.
+    /// The kind of an object's `apiVersion` and `kind`.
     pub fn of_kind(api_version: &str, kind: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|r| {
             let t = r.traits();
@@ -269,7 +267,7 @@ impl Resource {
         })
     }
 
-    /// The object as its type has it: fields that the type lacks are dropped, wrong types refused.
+    /// Decodes an object as its type: drops unknown fields, refuses wrong types.
     pub fn typed(self, object: &Value) -> Result<Value, Mistyped> {
         match self {
             Self::Namespaces => round_trip::<Namespace>(object),
@@ -297,7 +295,7 @@ impl Resource {
 fn round_trip<T: DeserializeOwned + Serialize>(object: &Value) -> Result<Value, Mistyped> {
     match T::deserialize(object).and_then(serde_json::to_value) {
         Ok(typed) => Ok(typed),
-        // Where in it is asked for only now: hardly any object is mistyped.
+        // The path of the error is only determined now, because few objects are mistyped.
         Err(error) => Err(Mistyped::of::<T>(object, error)),
     }
 }

@@ -1,34 +1,32 @@
-//! How the fields of objects are merged, and who can own which part of them.
+//! How fields are merged and owned: the lists with keys, the sets, and the atomic maps and lists.
 //!
-//! Types say which fields there are; this says what types do not: which lists are told apart by a key, which are sets,
-//! which maps are one whole. What is not listed is merged field by field if it is an object, and is one whole if it is
-//! a list, as Kubernetes has it.
+//! The Rust types define which fields exist; this adds what they do not express. As in Kubernetes, a field that is not
+//! listed here is merged field by field if it is an object, and atomic if it is a list.
 
 /// How a value is merged and owned.
 #[derive(Debug)]
 pub enum Shape {
-    /// An object is owned field by field, a list as a whole.
+    /// An object is merged field by field; a list is atomic.
     Auto,
-    /// An object, some fields of which are particular.
+    /// An object with special rules for some of its fields.
     Struct(&'static [(&'static str, &'static Shape)]),
-    /// An object whose keys the user chooses.
+    /// An object with user-defined keys.
     Map,
-    /// One whole, whatever it is.
+    /// Replaced and owned as a whole.
     Atomic,
-    /// A list of objects that are told apart by some of their fields.
+    /// A list of objects that are identified by some of their fields.
     Keyed(Keyed),
-    /// A list of plain values, each there once.
+    /// A list of unique scalars.
     Set,
 }
 
-/// A list of objects that are told apart by some of their fields.
+/// A list of objects that are identified by some of their fields.
 #[derive(Debug)]
 pub struct Keyed {
-    /// The fields, and what they count as where they are missing; no field if the list is owned as a whole.
+    /// The key fields with their defaults; empty if the list has one owner as a whole.
     pub keys: &'static [(&'static str, Option<&'static str>)],
-    /// The one field by which a strategic merge tells items apart; empty if it replaces the list.
+    /// The merge key of strategic merge patch; empty if a patch replaces the list.
     pub merge_key: &'static str,
-    /// How an item is merged and owned.
     pub item: &'static Shape,
 }
 
@@ -44,7 +42,7 @@ impl Shape {
         }
     }
 
-    /// The list's keys, if it is owned item by item.
+    /// The keys of the list, if its items have owners of their own.
     pub fn keyed(&self) -> Option<&Keyed> {
         match self {
             Self::Keyed(keyed) if !keyed.keys.is_empty() => Some(keyed),

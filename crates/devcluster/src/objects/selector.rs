@@ -1,4 +1,4 @@
-//! Label and field selectors: which objects a list or watch is about.
+//! Label and field selectors, which restrict lists, watches and deletions of collections.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::object::Object;
 use super::resource::Resource;
 use crate::api::status::ApiError;
 
-/// Which objects are meant: those for which every requirement holds.
+/// An object is selected if every requirement holds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Selector {
     labels: Vec<LabelRequirement>,
@@ -22,14 +22,14 @@ struct FieldRequirement {
 }
 
 impl Selector {
-    /// Both selectors as a query has them; empty text means no requirement.
+    /// Parses both selectors of a query; an empty one has no requirements.
     pub fn parse(resource: Resource, labels: &str, fields: &str) -> Result<Self, ApiError> {
         let labels = label_selector::parse(labels).map_err(ApiError::bad_request)?;
         let fields = parse_fields(resource, fields).map_err(ApiError::bad_request)?;
         Ok(Self { labels, fields })
     }
 
-    /// Adds that the object must bear this name.
+    /// Requires this name as well.
     pub fn named(mut self, name: &str) -> Self {
         self.fields.push(FieldRequirement {
             field: "metadata.name".into(),
@@ -39,12 +39,12 @@ impl Selector {
         self
     }
 
-    /// Whether every object is meant.
+    /// Whether every object is selected.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
-    /// The one name that is meant, where the fields say so.
+    /// The name that the field selector requires, if it requires one.
     pub fn name(&self) -> Option<&str> {
         self.fields
             .iter()
@@ -52,7 +52,7 @@ impl Selector {
             .map(|f| f.value.as_str())
     }
 
-    /// Whether this object is meant.
+    /// Whether an object is selected.
     pub fn matches(&self, object: &Object) -> bool {
         self.labels.iter().all(|r| r.holds(object.labels()))
             && self.fields.iter().all(|r| r.holds(object.value()))
@@ -61,7 +61,7 @@ impl Selector {
 
 impl FieldRequirement {
     fn holds(&self, object: &Value) -> bool {
-        // An event's source is its component, or who reports it.
+        // The source of an event is its component or its reporter.
         let field = match self.field.as_str() {
             "source" if object.pointer("/source/component").is_some() => "source.component",
             "source" => "reportingComponent",
@@ -86,7 +86,7 @@ impl FieldRequirement {
     }
 }
 
-/// The fields by which a real server selects this kind.
+/// The fields by which real servers select objects of this kind.
 fn selectable(resource: Resource) -> &'static [&'static str] {
     match resource {
         Resource::Pods => &[
@@ -130,7 +130,7 @@ fn selectable(resource: Resource) -> &'static [&'static str] {
     }
 }
 
-/// The kinds whose fields have names of their own, and so another refusal of what is not one of them.
+/// The kinds with field selectors of their own; for them, real servers refuse unknown fields with a different message.
 fn names_its_fields(resource: Resource) -> bool {
     matches!(
         resource,
@@ -170,7 +170,7 @@ fn parse_fields(resource: Resource, selector: &str) -> Result<Vec<FieldRequireme
     Ok(requirements)
 }
 
-/// Splits where the separator is not escaped by a backslash.
+/// Splits at each separator that is not escaped by a backslash.
 fn split_unescaped(text: &str, separator: char) -> Vec<&str> {
     let mut parts = Vec::new();
     let (mut start, mut escaped) = (0, false);
@@ -200,7 +200,7 @@ fn split_field(part: &str) -> Option<(&str, &str, bool)> {
     Some((field, rest.strip_prefix('=')?, true))
 }
 
-/// `\\`, `\,` and `\=` stand for the second character; nothing else may be escaped, nor left bare.
+/// Resolves the escapes `\\`, `\,` and `\=`. `None` if another character is escaped, or one of these is not.
 fn unescape(value: &str) -> Option<String> {
     let mut plain = String::with_capacity(value.len());
     let mut chars = value.chars();
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn label_requirements_all_hold_for_what_is_selected() {
+    fn selected_objects_meet_every_label_requirement() {
         for yes in [
             "",
             "app",
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn field_requirements_compare_text_and_absent_is_empty() {
+    fn field_requirements_treat_a_missing_field_as_empty() {
         for yes in [
             "metadata.name=a",
             "metadata.name==a",
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_understood_is_a_bad_request() {
+    fn an_invalid_selector_is_a_bad_request() {
         for labels in [
             "=", "a in", "a in (", "a in (b", "a b", "a=b c", ",", "a=-", "-=a", "a>x", "a,,b",
         ] {

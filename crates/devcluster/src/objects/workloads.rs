@@ -1,4 +1,4 @@
-//! What is particular to the kinds that make pods of a template: Deployments, ReplicaSets and StatefulSets.
+//! Defaulting, validation and immutable fields of Deployments, ReplicaSets and StatefulSets.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::resource::Resource;
 use crate::api::status::Cause;
 use crate::validation::{defaults, validate, validate_pod};
 
-/// Fills in what is missing.
+/// Sets the defaults of an object.
 pub(super) fn fill(resource: Resource, object: &mut Value) {
     let mut default = |path: &[&str], value: Value| {
         if at(object, path).is_none() {
@@ -54,7 +54,7 @@ pub(super) fn fill(resource: Resource, object: &mut Value) {
 
 const ROLLING: &str = "RollingUpdate";
 
-/// What is wrong with an object that shall be stored.
+/// Validates an object.
 pub(super) fn validate(resource: Resource, object: &Value, causes: &mut Vec<Cause>) {
     if let Some(replicas) = at(object, &["spec", "replicas"])
         && replicas.as_i64().is_none_or(|n| n < 0)
@@ -114,7 +114,7 @@ pub(super) fn validate(resource: Resource, object: &Value, causes: &mut Vec<Caus
     }
 }
 
-/// A set's template with the volumes that its pods will have besides, by its claim templates.
+/// The pod template of a set, with the volumes from its claim templates added.
 fn with_claimed_volumes(object: &Value, template: &Value) -> Value {
     let mut template = template.clone();
     let claimed = list(object, &["spec", "volumeClaimTemplates"]);
@@ -131,7 +131,7 @@ fn with_claimed_volumes(object: &Value, template: &Value) -> Value {
     template
 }
 
-/// What is wrong with a change of one object into another.
+/// Validates the update of an object.
 pub(super) fn change(resource: Resource, old: &Value, new: &Value, causes: &mut Vec<Cause>) {
     if old.pointer("/spec/selector") != new.pointer("/spec/selector")
         && resource != Resource::StatefulSets
@@ -160,7 +160,7 @@ pub(super) fn change(resource: Resource, old: &Value, new: &Value, causes: &mut 
     }
 }
 
-/// What of a StatefulSet may change.
+/// The fields of a StatefulSet's spec that may change.
 const MAY_CHANGE: [&str; 7] = [
     "replicas",
     "ordinals",

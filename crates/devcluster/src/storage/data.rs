@@ -1,11 +1,11 @@
-//! The cluster's state in a file, so that it is there again after a restart: pure, bytes in and out.
+//! The format of the data file: encodes and decodes the cluster's state. Pure, without I/O.
 //!
-//! One JSON document a line. First what the server had at the version up to which its history is forgotten, then each
-//! write since, as it was made: so a watch that was cut by the restart goes on from where it was. The key is the one
-//! that signs the tokens of service accounts.
+//! The file has one JSON document per line: first the objects at the version up to which history is compacted, then
+//! each later write. So a watch that a restart interrupted resumes at its version. The key signs the tokens of service
+//! accounts.
 //!
 //! ```text
-//! {"boatswain":"dev-cluster","format":1,"compacted":1000,"key":"…"}
+//! {"devcluster":"state","format":1,"compacted":1000,"key":"…"}
 //! {"base":{…}}
 //! {"put":{…}}
 //! {"removed":{"apiVersion":"v1","kind":"Pod","namespace":"default","name":"a"}}
@@ -17,45 +17,41 @@ use super::store::{Event, EventKind, Forgotten, State};
 use crate::objects::object::{Key, Object, set, text};
 use crate::objects::resource::Resource;
 
-/// The format of files that this program writes, and the only one that it reads.
+/// The only file format that this program reads and writes.
 const FORMAT: u64 = 1;
 
 /// Why a file cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unusable {
-    /// Its first line is not that of such a file.
     #[error("its first line is not that of a cluster's data: is it another file?")]
     Foreign,
-    /// Written by another version of this program.
     #[error(
         "it has format {0}, and this program reads format {FORMAT} only: start with another file"
     )]
     Format(u64),
-    /// A line cannot be what was written there.
+    /// A line has invalid content.
     #[error(
         "line {line}: {why}: the file was changed or is damaged; put back a copy, or start with another file"
     )]
     Damaged {
-        /// Counted from 1.
+        /// The line number, from 1.
         line: usize,
-        /// What is wrong with it.
         why: String,
     },
 }
 
-/// What a file holds.
+/// The content of a file.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The state.
     pub state: State,
-    /// How many bytes of the file make it up: after them is, at most, a line that was not written whole.
+    /// The length of the file's complete lines, in bytes. At most one incomplete line follows.
     pub length: usize,
-    /// The key that signs, if there is one.
+    /// The signing key, if there is one.
     pub key: Option<String>,
 }
 
-/// Reads a file. A last line without its end was being written when the program died: nobody was told that its write
-/// took place, and it is left out.
+/// Decodes a file. An incomplete last line is dropped: the program died while writing it, before the write was
+/// answered.
 pub fn load(bytes: &[u8], log_limit: usize) -> Result<Loaded, Unusable> {
     let length = bytes
         .iter()
@@ -74,10 +70,10 @@ pub fn load(bytes: &[u8], log_limit: usize) -> Result<Loaded, Unusable> {
     Ok(Loaded { state, length, key })
 }
 
-/// The version up to which history is forgotten, and the key.
+/// Decodes the first line: the compacted version and the key.
 fn begin(head: &[u8]) -> Result<(u64, Option<String>), Unusable> {
     let head: Value = serde_json::from_slice(head).map_err(|_| Unusable::Foreign)?;
-    if head["boatswain"] != "dev-cluster" {
+    if head["devcluster"] != "state" {
         return Err(Unusable::Foreign);
     }
     match (head["format"].as_u64(), head["compacted"].as_u64()) {
@@ -103,7 +99,7 @@ fn apply(state: &mut State, line: &[u8]) -> Result<(), String> {
             ));
         }
         if object.pointer("/metadata/managedFields").is_none() {
-            // Who owns what was forgotten on request, and is not as before.
+            // An object without managed fields had them reset; `put` must not inherit those of the previous version.
             set(&mut object, &["metadata", "managedFields"], json!([]));
         }
         state.put(key, object).map_err(|error| error.message)?;
@@ -137,10 +133,10 @@ fn version_of(object: &Value) -> Result<u64, String> {
         .map_err(|_| format!("{version:?} is no resource version"))
 }
 
-/// The whole of a state, as a file, with the key that signs.
+/// Encodes a whole state and the signing key as a file.
 pub fn whole(state: &State, key: Option<&str>) -> Result<Vec<u8>, Forgotten> {
     let compacted = state.compacted();
-    let mut head = json!({"boatswain": "dev-cluster", "format": FORMAT, "compacted": compacted});
+    let mut head = json!({"devcluster": "state", "format": FORMAT, "compacted": compacted});
     if let Some(key) = key {
         head["key"] = key.into();
     }
@@ -152,7 +148,7 @@ pub fn whole(state: &State, key: Option<&str>) -> Result<Vec<u8>, Forgotten> {
     Ok(out)
 }
 
-/// Appends what was written after a version; refused where that is forgotten.
+/// Appends the writes after a version; an error if that version is compacted.
 pub fn append_since(out: &mut Vec<u8>, state: &State, mut version: u64) -> Result<(), Forgotten> {
     while let Some(event) = state.event_after(version)? {
         version = event.object().resource_version();

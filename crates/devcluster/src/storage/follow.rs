@@ -1,4 +1,5 @@
-//! Following what happens, for what works inside the cluster: the collector and the node.
+//! Follows the event log on behalf of components inside the cluster: the garbage collector, the controllers and the
+//! node.
 
 use std::sync::Arc;
 
@@ -6,23 +7,24 @@ use super::publish::Reader;
 use super::server::{Published, Store};
 use super::store::{Event, State};
 
-/// How many events are handed over at once, so that who follows looks at the newest state now and then.
+/// How many events are delivered at once, so that the follower sees a recent state from time to time.
 const BATCH: usize = 256;
 
-/// A place in the event log.
+/// A position in the event log.
 #[derive(Debug)]
 pub(crate) struct Follower {
     published: Reader,
-    /// The version up to which all was handed over, and in which life of the store; none at the beginning.
+    /// The version up to which events were delivered, and the count of resets at that time; `None` at the start.
     read: Option<(u64, u64)>,
 }
 
-/// What became of the cluster.
+/// What has changed.
 #[derive(Debug)]
 pub(crate) enum News {
-    /// All that was known is void: this is how things are. At the beginning, after a reset, and after falling behind.
+    /// The follower must rebuild its view from this state. Sent at the start, after a reset, and after the follower
+    /// fell behind the log.
     StartOver(State),
-    /// This happened, and this is how things are.
+    /// New events, with the state after them.
     Events(Vec<Arc<Event>>, State),
 }
 
@@ -34,7 +36,7 @@ impl Follower {
         }
     }
 
-    /// What comes next; nothing once the cluster is being stopped. May be dropped and called again.
+    /// The next news; `None` once the cluster stops. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Option<News> {
         loop {
             let now = self.published.borrow_and_update().clone();

@@ -1,4 +1,4 @@
-//! Keeps the cluster's state in a file: each write is in it before anybody is told of it.
+//! Persists the cluster's state in a file. Each write is in the file before it is answered.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -10,10 +10,10 @@ use super::server::Published;
 use super::store::{Forgotten, State};
 use crate::access::signing::Keys;
 
-/// A file that is shorter is not written anew, however much of it is history.
+/// A file shorter than this, in bytes, is not rewritten, however much of it is history.
 const SHORT: u64 = 16 * 1024 * 1024;
 
-/// Why the state cannot be kept.
+/// Why the state cannot be persisted.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot keep the cluster's state in {path}", path = .path.display())]
 pub struct KeepError {
@@ -33,29 +33,29 @@ enum Why {
     Cancelled,
 }
 
-/// The file.
+/// The open data file.
 #[derive(Debug)]
 pub struct Keeper {
     path: PathBuf,
-    /// Locked for as long as it is open.
+    /// Locked while it is open.
     file: File,
-    /// The version up to which all is in it, and in which life of the store.
+    /// The version up to which the file is complete, and the count of resets at that time.
     kept: (u64, u64),
     bytes: u64,
-    /// How long it was when it was last written as a whole.
+    /// The file's length when it was last rewritten, in bytes.
     whole: u64,
-    /// Below this length it is not written anew for being long.
+    /// A file shorter than this, in bytes, is not rewritten because of its length.
     short: u64,
     keys: Keys,
 }
 
 impl Keeper {
-    /// Opens a file that is there, or makes one, for its owner only: it holds all secrets of the cluster. With what it
-    /// holds, if that is anything.
+    /// Opens a data file and decodes its state, or creates the file. Only its owner can access it, because it contains
+    /// all secrets of the cluster.
     ///
     /// # Errors
     ///
-    /// Where the file cannot be read or written, is used by another cluster, or is none that this program wrote.
+    /// If the file cannot be read or written, is in use by another cluster, or was not written by this program.
     pub fn open(path: &Path, log_limit: usize) -> Result<(Self, Option<State>), KeepError> {
         let failed = |source| KeepError {
             path: path.to_owned(),
@@ -75,12 +75,12 @@ impl Keeper {
         Ok((keeper, state))
     }
 
-    /// The key that signs the tokens of service accounts: as long as there is the file, it is the same.
+    /// The key that signs the tokens of service accounts. It is stored in the file.
     pub(crate) fn keys(&self) -> &Keys {
         &self.keys
     }
 
-    /// Writes down what was not written yet.
+    /// Appends the writes that are not in the file yet.
     pub(crate) async fn keep(self, now: &Published) -> Result<Self, KeepError> {
         let now = (now.state.clone(), now.resets);
         if self.kept == (now.0.resource_version(), now.1) && self.bytes > 0 {
@@ -111,13 +111,13 @@ impl Keeper {
         Ok(self)
     }
 
-    /// Writes the whole state into a new file and puts that in the place of the old one.
+    /// Rewrites the file: writes the whole state to a new file and renames that over the old one.
     fn replace(&mut self, state: &State) -> Result<(), Why> {
         let mut beside = self.path.clone().into_os_string();
         beside.push(".new");
         let mut file = options().truncate(true).open(&beside)?;
         lock(&file)?;
-        // The log holds everything since the version that the state calls compacted.
+        // The log holds everything since the compacted version.
         let whole = data::whole(state, self.keys.to_keep().as_deref())
             .map_err(|Forgotten| io::Error::other("history is missing"))?;
         file.write_all(&whole)?;
@@ -143,7 +143,7 @@ fn lock(file: &File) -> Result<(), Why> {
     })
 }
 
-/// The file, what it holds and how long that is, and the key that it shall hold.
+/// Opens and locks the file. Returns it, its state, the length of that, and the signing key.
 fn open(path: &Path, log_limit: usize) -> Result<(File, Option<State>, u64, Keys), Why> {
     let mut file = options().open(path)?;
     lock(&file)?;
@@ -157,14 +157,14 @@ fn open(path: &Path, log_limit: usize) -> Result<(File, Option<State>, u64, Keys
     if loaded.length < bytes.len() {
         tracing::warn!(
             path = %path.display(),
-            "the last line was not written whole, and is left out: its write was not answered"
+            "dropped an incomplete last line: its write was never answered"
         );
         file.set_len(length)?;
     }
     file.seek(SeekFrom::End(0))?;
     Ok(match loaded.key.as_deref().and_then(Keys::kept) {
         Some(keys) => (file, Some(loaded.state), length, keys),
-        // Of no length, it is written anew, and the key with it.
+        // Length 0 makes the file be rewritten, with the key.
         None => (file, Some(loaded.state), 0, Keys::generate()),
     })
 }
@@ -179,7 +179,7 @@ mod tests {
 
     // spec: O-71
     #[test]
-    fn the_file_grows_with_what_there_is_and_not_with_history() {
+    fn the_file_size_is_bounded_by_the_state_and_not_by_history() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("data");
         let (mut keeper, state) = Keeper::open(&path, 10).unwrap();

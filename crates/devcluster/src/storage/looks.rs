@@ -1,4 +1,5 @@
-//! Which objects are to be looked at: those that something has happened to, and those whose time has come.
+//! The work queue of the garbage collector and the controllers: objects affected by events, and objects due for a later
+//! check.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use super::server::Store;
 use super::store::{Event, State};
 use crate::objects::object::Key;
 
-/// Follows what happens, and keeps in mind what is to be looked at later.
+/// Follows the event log, and remembers when objects are due for a check.
 #[derive(Debug)]
 pub(crate) struct Looks {
     follower: Follower,
@@ -25,9 +26,8 @@ impl Looks {
         }
     }
 
-    /// What is to be looked at because of what comes next, as `concerned` has it of an event: of all that there is, where
-    /// everything starts over, those that are `ours`. Empty where nothing has come but somebody's time; nothing once the
-    /// cluster is being stopped.
+    /// The objects to check next: those that `concerned` derives from new events or, after a reset, all objects that
+    /// are `ours`. Empty if only the time of a later check has come; `None` once the cluster stops.
     pub(crate) async fn next(
         &mut self,
         ours: impl Fn(&Key) -> bool,
@@ -55,12 +55,12 @@ impl Looks {
         Some(keys)
     }
 
-    /// Has an object looked at after a while.
+    /// Schedules a check of an object.
     pub(crate) fn later(&mut self, key: Key, wait: Duration) {
         self.later.insert((Instant::now() + wait, key));
     }
 
-    /// One whose time has come.
+    /// Removes and returns an object whose check is due.
     pub(crate) fn due(&mut self) -> Option<Key> {
         let is_due = |(at, _): &&(Instant, Key)| *at <= Instant::now();
         self.later.first().filter(is_due)?;

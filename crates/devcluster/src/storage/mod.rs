@@ -1,4 +1,4 @@
-//! The state, the task that owns it, and the file it may be kept in.
+//! The state, the task that owns it, and the file that persists it.
 
 pub(crate) mod data;
 pub(crate) mod follow;

@@ -1,7 +1,7 @@
-//! The newest state, for everybody who reads it.
+//! Publishes the newest state to all readers.
 //!
-//! A `watch` channel holds it. It would wake its readers in an order drawn at random, though, and a cluster must do the
-//! same when it is asked the same; so readers are woken here, in the order in which they began to wait.
+//! A `watch` channel holds it. Such a channel wakes its readers in random order, but a run must be reproducible;
+//! therefore readers are woken here, in the order in which they began to wait.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -10,25 +10,25 @@ use tokio::sync::{Notify, watch};
 
 use super::server::Published;
 
-/// Where the newest state is put.
+/// The sender of states.
 #[derive(Debug)]
 pub struct Publisher {
     state: watch::Sender<Published>,
     news: Arc<Notify>,
 }
 
-/// Where it is read.
+/// A receiver of states.
 #[derive(Clone, Debug)]
 pub struct Reader {
     state: watch::Receiver<Published>,
     news: Arc<Notify>,
 }
 
-/// The task that publishes is no more.
+/// The publishing task has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped;
 
-/// Begins with this state.
+/// Makes a publisher and a reader, with a first state.
 pub fn publish(first: Published) -> (Publisher, Reader) {
     let (sender, state) = watch::channel(first);
     let news = Arc::new(Notify::new());
@@ -40,7 +40,7 @@ pub fn publish(first: Published) -> (Publisher, Reader) {
 }
 
 impl Publisher {
-    /// This is the newest state.
+    /// Publishes a state.
     pub fn put(&self, state: Published) {
         self.state.send_replace(state);
         self.news.notify_waiters();
@@ -49,7 +49,7 @@ impl Publisher {
 
 impl Drop for Publisher {
     fn drop(&mut self) {
-        // Nobody is left to put anything: who waits must not wait for ever.
+        // Closes the channel and wakes the readers, so that none waits for ever.
         let (closed, _) = watch::channel(self.state.borrow().clone());
         self.state = closed;
         self.news.notify_waiters();
@@ -62,16 +62,16 @@ impl Reader {
         self.state.borrow()
     }
 
-    /// The newest state, which [`Reader::changed`] then takes for seen.
+    /// The newest state; [`Reader::changed`] will not return for it.
     pub fn borrow_and_update(&mut self) -> watch::Ref<'_, Published> {
         self.state.borrow_and_update()
     }
 
-    /// Waits until there is a state that was not seen, and takes it for seen.
+    /// Waits for a state that this reader has not seen, and marks it as seen.
     pub async fn changed(&mut self) -> Result<(), Stopped> {
         loop {
             let mut news = pin!(self.news.notified());
-            // From here on nothing that is put is missed.
+            // From here on, no `put` is missed.
             news.as_mut().enable();
             match self.state.has_changed() {
                 Ok(true) => {
@@ -84,7 +84,7 @@ impl Reader {
         }
     }
 
-    /// Waits for a state of which this is true.
+    /// Waits for a state that satisfies the predicate.
     pub async fn wait_for(
         &mut self,
         mut is_it: impl FnMut(&Published) -> bool,

@@ -1,4 +1,4 @@
-//! What is there before anything was written: the namespaces that always are, and what the user gave along.
+//! The initial objects of a cluster: the standard namespaces, and the roles and accounts that the user configured.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -15,35 +15,35 @@ use crate::objects::resource::Resource;
 use crate::validation::defaults;
 use crate::validation::validate;
 
-/// The namespaces that are always there.
+/// The namespaces that always exist.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
-/// An object that is there from the beginning.
+/// An initial object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seed {
     resource: Resource,
     object: Value,
 }
 
-/// Why a document cannot be there from the beginning.
+/// Why a document cannot be an initial object.
 #[derive(Debug, thiserror::Error)]
 pub enum SeedError {
-    /// It is no YAML.
+    /// It is not valid YAML.
     #[error("document {0} is no YAML that describes an object: {1}")]
     Unreadable(usize, String),
-    /// Its kind is not one of those that say who may do what.
+    /// Its kind is not allowed here.
     #[error(
         "document {0} is a {1:?}, where only Role, ClusterRole, RoleBinding, ClusterRoleBinding, ServiceAccount and \
          Namespace can stand"
     )]
     Kind(usize, String),
-    /// It breaks the rules of its kind.
+    /// It is not valid for its kind.
     #[error("document {0}, {1} {2:?}: {3}")]
     Invalid(usize, &'static str, String, String),
 }
 
 impl Seed {
-    /// The roles and bindings of a file of YAML documents, and the accounts and namespaces they are about.
+    /// Parses a file of YAML documents: RBAC roles and bindings, and their service accounts and namespaces.
     pub fn parse(yaml: &str) -> Result<Vec<Self>, SeedError> {
         let documents: Vec<Value> = serde_saphyr::from_multiple(yaml)
             .map_err(|e| SeedError::Unreadable(1, e.to_string()))?;
@@ -95,7 +95,7 @@ impl Seed {
     }
 }
 
-/// What a server has when nothing was ever written.
+/// The initial state of a cluster.
 pub(crate) fn fresh(
     log_limit: usize,
     now: Timestamp,
@@ -157,7 +157,7 @@ rules:
 ";
 
     #[test]
-    fn roles_are_read_document_by_document() {
+    fn roles_are_parsed_document_by_document() {
         let two = format!("{ROLE}---{ROLE}");
         let seeds = Seed::parse(&two).expect("two roles");
         assert_eq!(seeds.len(), 2);
@@ -166,7 +166,7 @@ rules:
     }
 
     #[test]
-    fn what_is_no_role_is_refused_by_its_place_and_name() {
+    fn an_invalid_document_is_refused_with_its_index_and_name() {
         for (yaml, why) in [
             ("kind: [", "document 1"),
             ("apiVersion: v1\nkind: Pod\nmetadata: {name: a}", "\"Pod\""),

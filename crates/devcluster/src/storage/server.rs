@@ -1,7 +1,8 @@
-//! The task that owns the store: every write goes through it, one after the other.
+//! The task that owns the state and carries out all writes, one after the other.
 //!
-//! After each handful of writes it publishes the new state, a value that is cheap to copy; lists and watches read
-//! that and never trouble the task. A write is answered after its state was published, so who wrote reads it.
+//! After each batch of writes it publishes the new state, which is cheap to copy. Lists and watches read the published
+//! state without involving the task. A write is answered after its state was published, so a client can read its own
+//! writes.
 
 use std::collections::VecDeque;
 
@@ -17,72 +18,67 @@ use crate::api::status::ApiError;
 use crate::changes::write::{Answer, Caller, Moment, Write};
 use crate::objects::ids::Ids;
 
-/// Requests on their way to the task. Each belongs to a client that waits for it, so more than this means more
-/// than so many connections, and those wait a little longer.
+/// The capacity of the command queue. Each command belongs to a client that waits for its answer, so the queue is only
+/// full with more connections than this; their commands wait.
 const QUEUE: usize = 1_024;
 
-/// How many requests are carried out before their state is published: enough to wake watchers seldom under load.
+/// The most commands between two published states; batches wake watchers less often under load.
 const BATCH: usize = 64;
 
-/// How many writes are remembered for tests to look at.
+/// How many writes are recorded for tests.
 const REMEMBERED_WRITES: usize = 10_000;
 
-/// What everybody may read: the newest state, and what those who follow it must know.
+/// The newest state, and what its followers must know.
 #[derive(Clone, Debug)]
 pub struct Published {
-    /// Everything, as of now.
     pub state: State,
-    /// How often all watches were cut off.
+    /// How often all watches were ended on request.
     pub cuts: u64,
-    /// How often the state was put in place of another one, so that what followed it must start over.
+    /// How often the state was replaced; its followers must then start over.
     pub resets: u64,
-    /// Whether the cluster is being stopped.
+    /// Whether the cluster is stopping.
     pub stopping: bool,
 }
 
-/// A write as it came and was answered.
+/// A write request and its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteRecord {
-    /// The HTTP method.
     pub verb: String,
-    /// The path, and the query if there was one.
+    /// The path and query.
     pub path: String,
-    /// What the client calls itself.
     pub user_agent: String,
     /// The HTTP status of the answer.
     pub code: u16,
-    /// The store's version after it.
+    /// The resource version of the cluster afterwards.
     pub resource_version: u64,
 }
 
-/// Where a write came from, as far as it came over HTTP.
+/// The HTTP request that a write came from.
 #[derive(Clone, Debug)]
 pub struct Origin {
-    /// The HTTP method.
     pub verb: String,
-    /// The path, and the query if there was one.
+    /// The path and query.
     pub path: String,
-    /// What the client calls itself.
     pub user_agent: String,
 }
 
 type Reply<T> = oneshot::Sender<T>;
 
-/// An answer, and what the client shall be warned of.
+/// An answer, with the warnings for the client.
 pub(crate) type Warned = (Answer, Vec<String>);
 
 pub(crate) enum Command {
     Write {
         write: Box<Write>,
         dry_run: bool,
-        /// After this it may not be carried out any more.
+        /// The write must not be carried out after this.
         deadline: Option<Instant>,
-        /// The client that asks, if it is one.
+        /// The client that writes; `None` for writes from inside the cluster.
         caller: Option<Caller>,
         origin: Option<Origin>,
         reply: Reply<Result<Warned, ApiError>>,
     },
-    /// A write that was refused before it came here.
+    /// A write that was refused before it reached the task.
     Refused {
         origin: Origin,
         code: u16,
@@ -108,8 +104,7 @@ pub(crate) enum Command {
     },
 }
 
-/// The wall clock: where it began, and how long the runtime's clock has run since. Under a paused clock the same run
-/// tells the same times.
+/// A wall clock that advances with the runtime's clock. Under a paused clock, a run always yields the same times.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start: Timestamp,
@@ -117,7 +112,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock that tells `start` now.
+    /// A clock that shows `start` now.
     pub fn starting_at(start: Timestamp) -> Self {
         Self {
             start,
@@ -125,14 +120,13 @@ impl Clock {
         }
     }
 
-    /// The wall clock.
     pub fn now(&self) -> Timestamp {
         let elapsed = SignedDuration::try_from(self.began.elapsed()).unwrap_or(SignedDuration::MAX);
         self.start.checked_add(elapsed).unwrap_or(Timestamp::MAX)
     }
 }
 
-/// How to reach the store from anywhere.
+/// A handle to the task.
 #[derive(Clone, Debug)]
 pub struct Store {
     commands: mpsc::Sender<Command>,
@@ -141,7 +135,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Carries a write out on behalf of what runs inside the cluster.
+    /// Carries out a write from inside the cluster.
     pub async fn write(&self, write: Write) -> Result<Answer, ApiError> {
         let answer = self.write_for(write, false, None, None, None).await;
         answer.map(|(answer, _)| answer)
@@ -169,7 +163,7 @@ impl Store {
     }
 
     pub(crate) async fn refused(&self, origin: Origin, code: u16) {
-        // Nothing is lost if the task is gone: then nobody can ask for the record either.
+        // If the task is gone, nothing can query the record either.
         let _ = self.commands.send(Command::Refused { origin, code }).await;
     }
 
@@ -179,7 +173,7 @@ impl Store {
         answer.await.ok()
     }
 
-    /// The newest state and all that follows.
+    /// A reader of the newest and all later states.
     pub fn published(&self) -> Reader {
         self.published.clone()
     }
@@ -189,7 +183,6 @@ impl Store {
         self.published.borrow().state.clone()
     }
 
-    /// The wall clock.
     pub fn clock(&self) -> Clock {
         self.clock
     }
@@ -205,7 +198,8 @@ pub(crate) fn start(
     keeper: Option<Keeper>,
     kept: Option<State>,
 ) -> Store {
-    // What went on from the same seed as before would hand out the same uids again.
+    // A resumed cluster must not generate the uids that it generated before, so the seed depends on the resource
+    // version.
     let lived = kept.as_ref().map_or(0, State::resource_version);
     let mut ids = Ids::new(seed.wrapping_add(lived));
     let fresh = seeds::fresh(log_limit, clock.now(), &mut ids, roles);
@@ -242,15 +236,15 @@ struct Task {
     ids: Ids,
     clock: Clock,
     publish: Publisher,
-    /// Where the state is kept, if it is.
+    /// The data file; `None` if the state is not persisted.
     keeper: Option<Keeper>,
-    /// Whether what controllers do in a real cluster is done here.
+    /// Whether this cluster does what a controller manager does.
     has_controllers: bool,
     writes: u64,
     records: VecDeque<WriteRecord>,
 }
 
-/// An answer that waits until the state it came from is published.
+/// An answer that is sent once its state is published.
 type Answered = (Reply<Result<Warned, ApiError>>, Result<Warned, ApiError>);
 
 impl Task {
@@ -274,8 +268,8 @@ impl Task {
         }
     }
 
-    /// Writes down what was done, before anybody is told of it. What cannot be written down was not done for those who
-    /// ask, and nothing more is.
+    /// Persists the writes of a batch before they are answered. If that fails, they are answered with an error and the
+    /// cluster stops.
     async fn keep(&mut self, answers: &mut [Answered]) {
         let Some(keeper) = self.keeper.take() else {
             return;
@@ -284,7 +278,7 @@ impl Task {
             Ok(keeper) => self.keeper = Some(keeper),
             Err(error) => {
                 let cause = std::error::Error::source(&error).map(tracing::field::display);
-                tracing::error!(target: "apiserver.data", %error, cause, "the cluster stops");
+                tracing::error!(target: "apiserver.data", %error, cause, "cannot persist the state: the cluster stops");
                 self.now.stopping = true;
                 for (_, answer) in answers {
                     *answer = Err(ApiError::stopping());

@@ -1,7 +1,7 @@
-//! The store: every object, one resource version, a bounded log of what happened.
+//! The cluster's state as an immutable value: all objects, one resource version and a bounded event log.
 //!
-//! It is a value. A copy costs a few reference counts, whatever its size, and is never touched by what is written
-//! later; so lists and watches read from copies, and a test may keep one and put it back.
+//! A copy costs a few reference counts, whatever its size, and later writes do not affect it. Lists and watches read
+//! from copies, and a test can keep one and restore it.
 
 use std::sync::Arc;
 
@@ -13,25 +13,22 @@ use crate::api::status::ApiError;
 use crate::objects::object::{Key, LINE_END, Object, line_start};
 use crate::objects::resource::Resource;
 
-/// Where the resource version begins: all before it counts as forgotten, as on a server that has run for a while.
+/// The first resource version. Everything before it counts as compacted, as on a server that has run for a while.
 pub const FIRST_VERSION: u64 = 1_000;
 
-/// The largest object kept, in bytes of JSON: what etcd takes.
+/// The largest object, in bytes of JSON: the limit of etcd.
 const MAX_OBJECT: usize = 1_572_864;
 
-/// What became of an object.
+/// The type of a watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// It was created.
     Added,
-    /// It was changed.
     Modified,
-    /// It was removed.
     Deleted,
 }
 
 impl EventKind {
-    /// As watches write it.
+    /// The type as watch events contain it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Added => "ADDED",
@@ -41,7 +38,7 @@ impl EventKind {
     }
 }
 
-/// One write, as remembered by the log.
+/// A write in the event log.
 #[derive(Debug)]
 pub struct Event {
     kind: EventKind,
@@ -58,28 +55,27 @@ impl Event {
         }
     }
 
-    /// What happened.
     pub fn kind(&self) -> EventKind {
         self.kind
     }
 
-    /// The object after it; of a removed one its last content, under the version of its removal.
+    /// The object after the write. For a deletion: its last content, with the version of the deletion.
     pub fn object(&self) -> &Arc<Object> {
         &self.object
     }
 
-    /// The object before it.
+    /// The object before the write.
     pub fn previous(&self) -> Option<&Arc<Object>> {
         self.previous.as_ref()
     }
 
-    /// The event as a line of a watch, encoded once for all watchers.
+    /// The event as a line of a watch, serialized once for all watchers.
     pub fn line(&self) -> &Bytes {
         self.object.line()
     }
 }
 
-/// A line of a watch that tells of an object something else than how it came to be.
+/// A watch line with another type than that of the write.
 pub fn watch_line(kind: EventKind, object: &Object) -> Bytes {
     [line_start(kind).as_bytes(), object.encoded(), LINE_END]
         .concat()
@@ -89,28 +85,28 @@ pub fn watch_line(kind: EventKind, object: &Object) -> Bytes {
 /// All objects by key.
 pub type Objects = OrdMap<Key, Arc<Object>>;
 
-/// Everything the server knows, as of one resource version.
+/// The whole state of a cluster at one resource version.
 #[derive(Clone, Debug)]
 pub struct State {
     objects: Objects,
     by_uid: OrdMap<Arc<str>, Key>,
-    /// Which objects name an owner, by the owner's uid.
+    /// The keys of the objects with an owner reference, by the owner's uid.
     dependents: OrdMap<Arc<str>, OrdSet<Key>>,
     resource_version: u64,
-    /// The version up to which all is forgotten; the log holds each write after it, so the write of version `v` is
-    /// at `v - compacted - 1`.
+    /// The version up to which history is dropped. The log has every write after it: that of version `v` is at `v -
+    /// compacted - 1`.
     compacted: u64,
     log: Vector<Arc<Event>>,
     log_limit: usize,
 }
 
 impl State {
-    /// An empty store whose log remembers that many writes.
+    /// An empty state whose log holds at most `log_limit` writes.
     pub fn new(log_limit: usize) -> Self {
         Self::forgetful(log_limit, FIRST_VERSION)
     }
 
-    /// The same, of a server whose history is forgotten up to a version.
+    /// An empty state whose history is compacted up to a version.
     pub fn forgetful(log_limit: usize, compacted: u64) -> Self {
         Self {
             objects: OrdMap::new(),
@@ -128,12 +124,12 @@ impl State {
         self.resource_version
     }
 
-    /// The version up to which history is forgotten.
+    /// The version up to which history is dropped.
     pub fn compacted(&self) -> u64 {
         self.compacted
     }
 
-    /// Every object there is.
+    /// All objects.
     pub fn objects(&self) -> &Objects {
         &self.objects
     }
@@ -150,7 +146,7 @@ impl State {
             .map(|o| o.value())
     }
 
-    /// The objects of a kind, of one namespace or all.
+    /// The objects of a kind, in one namespace or in all.
     pub fn list<'a>(
         &'a self,
         resource: Resource,
@@ -159,23 +155,20 @@ impl State {
         range(&self.objects, resource, namespace, None)
     }
 
-    /// The object of that key.
     pub fn get(&self, key: &Key) -> Option<&Arc<Object>> {
         self.objects.get(key)
     }
 
-    /// The pod of that name.
     pub fn pod(&self, namespace: &str, name: &str) -> Option<&Value> {
         self.get(&Key::new(Resource::Pods, namespace, name))
             .map(|o| o.value())
     }
 
-    /// The object of that uid.
     pub fn by_uid(&self, uid: &str) -> Option<&Arc<Object>> {
         self.objects.get(self.by_uid.get(uid)?)
     }
 
-    /// The objects that name this uid as an owner.
+    /// The objects with an owner reference to this uid.
     pub fn dependents<'a>(&'a self, uid: &str) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
         self.dependents
             .get(uid)
@@ -184,7 +177,7 @@ impl State {
             .filter_map(|key| self.objects.get(key))
     }
 
-    /// The write after version `after`: `Ok(None)` if there was none yet.
+    /// The first write after version `after`; `Ok(None)` if there is none yet.
     pub fn event_after(&self, after: u64) -> Result<Option<&Arc<Event>>, Forgotten> {
         let place = after.checked_sub(self.compacted).ok_or(Forgotten)?;
         Ok(usize::try_from(place)
@@ -192,7 +185,7 @@ impl State {
             .and_then(|place| self.log.get(place)))
     }
 
-    /// All objects as they were at a version: what was written since is undone.
+    /// All objects at an earlier version: later writes are undone.
     pub fn objects_at(&self, version: u64) -> Result<Objects, Forgotten> {
         let kept = usize::try_from(version.checked_sub(self.compacted).ok_or(Forgotten)?)
             .unwrap_or(usize::MAX);
@@ -212,7 +205,7 @@ impl State {
         Ok(objects)
     }
 
-    /// Writes an object, new or changed.
+    /// Creates or replaces an object.
     pub fn put(&mut self, key: Key, value: Value) -> Result<Arc<Object>, ApiError> {
         let version = self.resource_version + 1;
         let object = Arc::new(match self.objects.get(&key) {
@@ -236,7 +229,7 @@ impl State {
         Ok(object)
     }
 
-    /// Removes an object; what is left of it bears the version of its removal.
+    /// Removes an object. Its final version has the resource version of the removal.
     pub fn remove(&mut self, key: &Key) -> Option<Arc<Object>> {
         let previous = self.objects.remove(key)?;
         self.unindex(&previous);
@@ -245,7 +238,7 @@ impl State {
         Some(last)
     }
 
-    /// Forgets all history.
+    /// Drops the event log.
     pub fn compact(&mut self) {
         self.compacted = self.resource_version;
         self.log = Vector::new();
@@ -277,14 +270,14 @@ impl State {
     fn record(&mut self, event: Event) {
         self.resource_version = event.object.resource_version();
         self.log.push_back(Arc::new(event));
-        // Bounded: who has read less far than this is too slow, and told to start over.
+        // The log is bounded. A reader that has fallen behind it must start over.
         if self.log.len() > self.log_limit {
             self.log.pop_front();
             self.compacted += 1;
         }
     }
 
-    /// Puts there what is older than all history.
+    /// Inserts an object without an event, for the state before all history.
     pub(crate) fn seed(&mut self, key: Key, value: Value, version: u64) {
         let object = Arc::new(Object::new(key.clone(), value, version));
         self.index(&object);
@@ -292,11 +285,11 @@ impl State {
     }
 }
 
-/// The version asked for lies before what is remembered.
+/// The requested version is older than the event log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forgotten;
 
-/// The objects of a kind, of one namespace or all, in order, from after a namespace and name on.
+/// The objects of a kind in order, in one namespace or in all, starting after `after` (namespace and name).
 pub fn range<'a>(
     objects: &'a Objects,
     resource: Resource,

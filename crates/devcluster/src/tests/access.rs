@@ -1,4 +1,4 @@
-//! Who is let in, and what they may do.
+//! Authentication and authorization.
 
 use super::*;
 use crate::KnownUser;
@@ -71,7 +71,7 @@ async fn read(cluster: &DevCluster, token: &str, path: &str) -> (u16, Value) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_user_may_what_its_role_allows_and_is_told_what_it_may_not() {
+async fn a_user_is_authorized_by_its_role_and_refused_otherwise() {
     let cluster = guarded();
     assert_eq!(
         read(&cluster, "of-ann", "/api/v1/namespaces/ns/pods")
@@ -105,7 +105,7 @@ async fn a_user_may_what_its_role_allows_and_is_told_what_it_may_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_of_roles_counts_at_once() {
+async fn changed_roles_take_effect_at_once() {
     let cluster = guarded();
     let path = "/apis/rbac.authorization.k8s.io/v1/namespaces/ns/rolebindings/readers";
     assert_eq!(
@@ -131,7 +131,7 @@ async fn may(cluster: &DevCluster, token: &str, verb: &str, namespace: &str) -> 
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_may_ask_what_one_may() {
+async fn a_user_can_review_its_own_access() {
     let cluster = guarded();
     let yes = may(&cluster, "of-ann", "list", "ns").await;
     assert_eq!(yes["allowed"], true);
@@ -177,7 +177,7 @@ async fn one_may_ask_what_one_may() {
 
 // spec: O-50
 #[tokio::test(start_paused = true)]
-async fn a_service_accounts_token_lets_it_in_as_long_as_it_is_there() {
+async fn a_service_account_token_authenticates_while_the_account_exists() {
     let cluster = guarded();
     let account = "/api/v1/namespaces/default/serviceaccounts/default";
     let request =
@@ -216,7 +216,7 @@ async fn a_service_accounts_token_lets_it_in_as_long_as_it_is_there() {
     let other = json!({"spec": {"token": token, "audiences": ["somebody"]}});
     let (_, answer) = call(&cluster, "own", Method::POST, review, other).await;
     assert_eq!(answer["status"].get("authenticated"), None);
-    // The one that takes its place has another uid.
+    // The new account has another uid.
     assert_eq!(
         call(&cluster, "own", Method::DELETE, account, Value::Null)
             .await
@@ -232,7 +232,7 @@ async fn a_service_accounts_token_lets_it_in_as_long_as_it_is_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_may_act_as_another_only_with_the_right_to_it() {
+async fn impersonation_requires_authorization() {
     let cluster = guarded();
     let as_ann = async |token: &str, path: &str| {
         let request = Request::get(path)

@@ -1,7 +1,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_comes_after_its_timeout_is_not_carried_out() {
+async fn a_write_is_not_carried_out_after_its_timeout() {
     let cluster = cluster();
     let (send, body) =
         futures::channel::mpsc::unbounded::<Result<bytes::Bytes, std::convert::Infallible>>();
@@ -28,7 +28,7 @@ async fn a_write_that_comes_after_its_timeout_is_not_carried_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_changes_nothing_makes_no_version() {
+async fn a_write_without_changes_keeps_the_resource_version() {
     let cluster = cluster();
     let before = create(&cluster, "a").await;
     let (code, after) = patch(
@@ -44,7 +44,7 @@ async fn what_changes_nothing_makes_no_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dry_run_answers_and_leaves_no_trace() {
+async fn a_dry_run_answers_without_changing_the_state() {
     let cluster = cluster();
     create(&cluster, "a").await;
     assert_eq!(post(&cluster, &pods("?dryRun=All"), &pod("b")).await.0, 201);
@@ -62,7 +62,7 @@ async fn a_dry_run_answers_and_leaves_no_trace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bad_objects_are_refused_with_their_causes() {
+async fn invalid_objects_are_refused_with_their_causes() {
     let cluster = cluster();
     let of =
         |container: Value| json!({"metadata": {"name": "a"}, "spec": {"containers": [container]}});
@@ -112,7 +112,7 @@ async fn bad_objects_are_refused_with_their_causes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_what_may_change_of_a_pod_can_be_changed() {
+async fn only_mutable_fields_of_a_pod_can_be_changed() {
     let cluster = cluster();
     create(&cluster, "a").await;
     let image = json!({"spec": {"containers": [{"name": "c", "image": "other:1"}]}});
@@ -140,7 +140,7 @@ async fn only_what_may_change_of_a_pod_can_be_changed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_patch_gets_wrong_is_told_in_the_words_of_a_real_server() {
+async fn patch_errors_have_the_messages_of_a_real_server() {
     let cluster = cluster();
     create(&cluster, "a").await;
     let message = async |path: &str, body: Value| {
@@ -176,7 +176,7 @@ async fn what_a_patch_gets_wrong_is_told_in_the_words_of_a_real_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_is_made_up_and_checked_with_what_it_begins_with() {
+async fn a_generated_name_is_validated_with_its_prefix() {
     let cluster = cluster();
     let mut new = pod("");
     new["metadata"] = json!({"generateName": "exec-"});
@@ -195,7 +195,7 @@ async fn a_name_is_made_up_and_checked_with_what_it_begins_with() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn fields_that_are_there_twice_are_warned_of_or_refused() {
+async fn duplicate_fields_cause_warnings_or_errors() {
     let cluster = cluster();
     let body = r#"{"metadata": {"name": "m", "name": "m"}, "data": {}}"#;
     let path = "/api/v1/namespaces/default/configmaps";
@@ -229,7 +229,7 @@ async fn fields_that_are_there_twice_are_warned_of_or_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_is_not_replaced_without_its_version() {
+async fn a_lease_update_requires_a_resource_version() {
     let cluster = cluster();
     let path = "/apis/coordination.k8s.io/v1/namespaces/default/leases/l";
     let lease = json!({"metadata": {"name": "l"}, "spec": {"holderIdentity": "a"}});
@@ -264,7 +264,7 @@ async fn ask_strategic(cluster: &DevCluster, path: &str, patch: &Value) -> (u16,
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_container_that_has_ended_does_not_run_again() {
+async fn a_terminated_container_cannot_be_reported_as_running() {
     let cluster = cluster();
     create(&cluster, "a").await;
     let ended = json!({"status": {"phase": "Failed", "containerStatuses": [
@@ -281,7 +281,7 @@ async fn a_container_that_has_ended_does_not_run_again() {
 
 // spec: O-72
 #[tokio::test(start_paused = true)]
-async fn without_its_token_a_server_tells_only_that_it_is_there() {
+async fn without_a_token_a_server_answers_health_checks_only() {
     let cluster = super::super::start(Options {
         token: Some("secret".into()),
         ..options()
@@ -324,7 +324,7 @@ async fn a_body_beyond_the_limit_is_413() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_is_made_by_a_put_too_and_guarded_by_its_version() {
+async fn a_put_creates_a_lease_and_checks_its_resource_version() {
     let cluster = cluster();
     let path = "/apis/coordination.k8s.io/v1/namespaces/default/leases/l";
     let lease = |version: &str| json!({"metadata": {"name": "l", "resourceVersion": version}, "spec": {"holderIdentity": version}});
@@ -341,7 +341,7 @@ async fn a_lease_is_made_by_a_put_too_and_guarded_by_its_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn fields_that_no_pod_has_are_warned_of_or_refused() {
+async fn unknown_fields_cause_warnings_or_errors() {
     let cluster = cluster();
     let mut odd = pod("a");
     odd["nonsense"] = json!(1);
@@ -371,7 +371,7 @@ async fn fields_that_no_pod_has_are_warned_of_or_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_patch_that_leads_to_no_pod_is_invalid() {
+async fn a_patch_with_an_invalid_result_is_unprocessable() {
     let cluster = cluster();
     create(&cluster, "a").await;
     for bad in [

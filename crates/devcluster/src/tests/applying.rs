@@ -1,4 +1,4 @@
-//! Server-side apply, and who owns what.
+//! Server-side apply and field ownership.
 
 use super::*;
 
@@ -46,7 +46,7 @@ fn by(manager: &str) -> String {
     format!("{MAPS}/m?fieldManager={manager}")
 }
 
-/// Who owns what, as `manager operation: fields`.
+/// The managed fields of an object, as `manager operation: fields`.
 fn owners(object: &Value) -> Vec<String> {
     let entries = object["metadata"]["managedFields"].as_array();
     let each = entries.into_iter().flatten().map(|entry| {
@@ -58,7 +58,7 @@ fn owners(object: &Value) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_applied_is_created_and_owned() {
+async fn an_applied_object_is_created_and_owned_by_its_manager() {
     let cluster = cluster();
     let (code, object) = apply(&cluster, &by("one"), map(json!({"a": "1"}))).await;
     assert_eq!((code, &object["data"]), (201, &json!({"a": "1"})));
@@ -77,7 +77,7 @@ async fn what_is_applied_is_created_and_owned() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_applies_any_more_goes() {
+async fn a_field_that_no_manager_applies_any_more_is_removed() {
     let cluster = cluster();
     apply(
         &cluster,
@@ -89,7 +89,7 @@ async fn what_nobody_applies_any_more_goes() {
     merge(&cluster, &format!("{MAPS}/m"), &json!({"data": {"d": "1"}})).await;
     let (code, object) = apply(&cluster, &by("one"), map(json!({"c": "2"}))).await;
     assert_eq!(code, 200, "{object}");
-    // "a" was its alone; "b" has another owner, "d" was never applied.
+    // "a" had no other owner; "b" has one, and "d" was never applied.
     assert_eq!(object["data"], json!({"b": "1", "c": "2", "d": "1"}));
     assert_eq!(
         owners(&object),
@@ -102,7 +102,7 @@ async fn what_nobody_applies_any_more_goes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_others_own_is_not_taken_from_them_unless_by_force() {
+async fn fields_of_other_managers_are_only_taken_by_force() {
     let cluster = cluster();
     apply(&cluster, &by("one"), map(json!({"a": "1", "b": "1"}))).await;
     let (code, status) = apply(&cluster, &by("two"), map(json!({"a": "2"}))).await;
@@ -132,7 +132,7 @@ async fn what_others_own_is_not_taken_from_them_unless_by_force() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_conflict_with_an_update_says_when_that_was() {
+async fn a_conflict_with_an_update_names_its_time() {
     let cluster = cluster();
     apply(&cluster, &by("one"), map(json!({"a": "1"}))).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
@@ -145,7 +145,7 @@ async fn a_conflict_with_an_update_says_when_that_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_who_apply_the_same_own_it_together() {
+async fn managers_that_apply_the_same_value_share_its_ownership() {
     let cluster = cluster();
     apply(&cluster, &by("one"), map(json!({"a": "1"}))).await;
     let (code, object) = apply(&cluster, &by("two"), map(json!({"a": "1"}))).await;
@@ -160,7 +160,7 @@ async fn all_who_apply_the_same_own_it_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_object_is_its_creators_with_all_that_its_type_fills_in() {
+async fn the_creator_owns_the_defaults_of_a_new_object() {
     let cluster = cluster();
     let path = pods("?fieldManager=me");
     let mut new = pod("a");
@@ -190,7 +190,7 @@ async fn a_new_object_is_its_creators_with_all_that_its_type_fills_in() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_is_owned_apart() {
+async fn the_status_has_its_own_managed_fields_entry() {
     let cluster = cluster();
     create(&cluster, "a").await;
     let path = pods("/a/status");
@@ -205,7 +205,7 @@ async fn a_status_is_owned_apart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn owners_are_forgotten_on_request_and_what_was_there_is_claimed_by_the_next_apply() {
+async fn managed_fields_can_be_reset_and_the_next_apply_assigns_existing_fields() {
     let cluster = cluster();
     apply(&cluster, &by("one"), map(json!({"a": "1"}))).await;
     let reset = json!({"metadata": {"managedFields": []}});
@@ -268,7 +268,7 @@ async fn lists_of_pods_are_owned_item_by_item() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn yaml_is_applied_and_created_too() {
+async fn yaml_is_accepted_by_apply_and_create() {
     let cluster = cluster();
     let text = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: m\ndata:\n  a: \"1\"\n";
     let (code, object) = apply(&cluster, &by("one"), text).await;
@@ -279,7 +279,7 @@ async fn yaml_is_applied_and_created_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_applied_is_told_as_real_servers_do() {
+async fn apply_errors_have_the_messages_of_real_servers() {
     let cluster = cluster();
     let with = |field: &str, value: Value| {
         let mut map = map(json!({}));
@@ -333,7 +333,7 @@ async fn what_cannot_be_applied_is_told_as_real_servers_do() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dry_apply_leaves_no_trace() {
+async fn a_dry_run_apply_does_not_change_the_state() {
     let cluster = cluster();
     let path = format!("{}&dryRun=All", by("one"));
     let (code, object) = apply(&cluster, &path, map(json!({"a": "1"}))).await;
@@ -342,7 +342,7 @@ async fn a_dry_apply_leaves_no_trace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn eleven_that_update_are_kept_as_ten() {
+async fn at_most_ten_update_entries_are_kept() {
     let cluster = cluster();
     post(&cluster, MAPS, &map(json!({"a": "1"}))).await;
     for i in 0..12 {

@@ -30,7 +30,7 @@ fn phase(object: &Value) -> &str {
 
 // spec: O-70, K-10
 #[tokio::test(start_paused = true)]
-async fn a_claim_is_bound_when_a_pod_uses_it_and_not_before() {
+async fn a_claim_is_bound_only_when_a_pod_uses_it() {
     let cluster = simulated();
     assert_eq!(post(&cluster, CLAIMS, &claim("a")).await.0, 201);
     tokio::time::sleep(SOON).await;
@@ -51,7 +51,7 @@ async fn a_claim_is_bound_when_a_pod_uses_it_and_not_before() {
 
 // spec: O-70, K-10
 #[tokio::test(start_paused = true)]
-async fn a_pod_whose_claim_is_not_there_waits_for_it_and_says_so() {
+async fn a_pod_with_a_missing_claim_is_unschedulable_until_it_exists() {
     let cluster = simulated();
     assert_eq!(post(&cluster, &pods(""), &using("p", "a")).await.0, 201);
     tokio::time::sleep(SOON).await;
@@ -71,7 +71,7 @@ async fn a_pod_whose_claim_is_not_there_waits_for_it_and_says_so() {
 
 // spec: O-70, K-2
 #[tokio::test(start_paused = true)]
-async fn a_claim_goes_with_its_owner() {
+async fn a_claim_is_deleted_with_its_owner() {
     let cluster = simulated();
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}});
     let maps = "/api/v1/namespaces/default/configmaps";

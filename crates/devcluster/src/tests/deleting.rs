@@ -1,7 +1,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn an_assigned_pod_is_told_of_its_grace_which_may_only_become_shorter() {
+async fn the_grace_period_of_a_bound_pod_can_only_be_shortened() {
     let cluster = cluster();
     create(&cluster, "a").await;
     bind(&cluster, "a").await;
@@ -31,7 +31,7 @@ async fn an_assigned_pod_is_told_of_its_grace_which_may_only_become_shorter() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unassigned_or_finished_pod_goes_at_once_whatever_the_grace() {
+async fn an_unbound_or_terminated_pod_is_removed_without_grace_period() {
     let cluster = cluster();
     create(&cluster, "unassigned").await;
     create(&cluster, "finished").await;
@@ -53,7 +53,7 @@ async fn an_unassigned_or_finished_pod_goes_at_once_whatever_the_grace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn preconditions_must_hold_for_a_delete() {
+async fn a_delete_checks_its_preconditions() {
     let cluster = cluster();
     let pod = create(&cluster, "a").await;
     let with =
@@ -72,7 +72,7 @@ async fn preconditions_must_hold_for_a_delete() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_eviction_deletes_and_says_why() {
+async fn an_eviction_deletes_the_pod_and_sets_a_condition() {
     let cluster = cluster();
     create(&cluster, "a").await;
     bind(&cluster, "a").await;
@@ -88,7 +88,7 @@ async fn an_eviction_deletes_and_says_why() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_default_namespace_stays() {
+async fn the_default_namespace_cannot_be_deleted() {
     let cluster = cluster();
     assert_eq!(
         refusal(delete(&cluster, "/api/v1/namespaces/default").await),

@@ -1,4 +1,4 @@
-//! Any bytes at all: each is answered clearly, none breaks the server.
+//! Arbitrary input: each request gets a valid answer, and none breaks the server.
 
 use super::*;
 use crate::fuzzing::requests;
@@ -92,7 +92,7 @@ fn queries() -> impl Strategy<Value = String> {
     })
 }
 
-/// JSON that looks like objects often enough to get somewhere.
+/// JSON that resembles objects often enough to get past decoding.
 fn json_values() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -158,7 +158,7 @@ fn bodies() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         prop::collection::vec(any::<u8>(), 0..64),
         json_values().prop_map(|value| value.to_string().into_bytes()),
-        // Changes of an object that would otherwise be taken.
+        // Changes of an otherwise valid object.
         (
             prop::sample::select(vec!["metadata", "spec", "status", "kind", "data"]),
             json_values()
@@ -185,7 +185,7 @@ fn content_types() -> impl Strategy<Value = &'static str> {
     ])
 }
 
-/// A request as HTTP writes it.
+/// A request in the form of HTTP/1.1.
 fn written(method: &Method, target: &str, content_type: &str, body: &[u8]) -> Vec<u8> {
     let head = format!("{method} {target}\ncontent-type: {content_type}\n\n");
     [head.as_bytes(), body].concat()

@@ -26,7 +26,7 @@ fn map_path(name: &str) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_owned_goes_after_its_owner() {
+async fn dependents_are_deleted_after_their_owner() {
     let cluster = cluster();
     let owner = config_map(&cluster, "owner").await;
     post(
@@ -42,7 +42,7 @@ async fn what_is_owned_goes_after_its_owner() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_names_an_owner_that_is_not_there_is_collected_after_a_moment() {
+async fn an_object_with_an_absent_owner_is_collected_after_a_delay() {
     let cluster = cluster();
     let gone = json!({"metadata": {"name": "gone", "uid": "no-such-uid"}});
     assert_eq!(
@@ -56,7 +56,7 @@ async fn what_names_an_owner_that_is_not_there_is_collected_after_a_moment() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_has_another_owner_stays_and_forgets_the_one_that_is_gone() {
+async fn an_object_with_another_owner_stays_and_loses_the_dangling_reference() {
     let cluster = cluster();
     let (first, second) = (
         config_map(&cluster, "first").await,
@@ -72,7 +72,7 @@ async fn what_has_another_owner_stays_and_forgets_the_one_that_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_of_a_kind_that_is_not_kept_here_is_taken_to_be_there() {
+async fn an_owner_of_an_unknown_kind_is_assumed_to_exist() {
     let cluster = cluster();
     let mut owned = pod("a");
     owned["metadata"]["ownerReferences"] =
@@ -83,7 +83,7 @@ async fn an_owner_of_a_kind_that_is_not_kept_here_is_taken_to_be_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn orphans_stay_and_a_foreground_delete_takes_what_is_owned_first() {
+async fn orphans_stay_and_a_foreground_delete_removes_dependents_first() {
     let cluster = cluster();
     for (policy, stays) in [("Orphan", true), ("Foreground", false)] {
         let owner = config_map(&cluster, "owner").await;
@@ -115,7 +115,7 @@ async fn orphans_stay_and_a_foreground_delete_takes_what_is_owned_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_collection_what_is_owned_stays() {
+async fn without_garbage_collection_dependents_stay() {
     let cluster = super::super::start(Options {
         collect_garbage: false,
         ..options()
@@ -127,7 +127,7 @@ async fn without_collection_what_is_owned_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_goes_with_all_its_content_and_takes_no_more() {
+async fn a_terminating_namespace_loses_its_content_and_accepts_no_objects() {
     let cluster = cluster();
     post(
         &cluster,
@@ -166,7 +166,7 @@ async fn a_namespace_goes_with_all_its_content_and_takes_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_another_owner_keeps_is_let_go_by_one_that_waits_for_what_it_owns() {
+async fn foreground_deletion_drops_references_from_dependents_with_another_owner() {
     let cluster = cluster();
     let going = config_map(&cluster, "going").await;
     let staying = config_map(&cluster, "staying").await;
@@ -209,7 +209,7 @@ async fn each_namespace_has_a_service_account() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_stays_until_whoever_holds_it_lets_go() {
+async fn a_namespace_stays_until_its_last_finalizer_is_removed() {
     let cluster = super::super::start(Options {
         collect_garbage: false,
         ..options()
@@ -219,7 +219,7 @@ async fn a_namespace_stays_until_whoever_holds_it_lets_go() {
     let held = format!("{namespaces}/held");
     let finalize = format!("{held}/finalize");
     let namespace = |finalizers: Value| json!({"metadata": {"name": "held"}, "spec": {"finalizers": finalizers}});
-    // Those who may write the namespace may not let it go for that.
+    // An update of the namespace itself does not change its finalizers.
     let (_, kept) = ask(&cluster, Method::PUT, &held, Some(&namespace(json!([])))).await;
     assert_eq!(kept["spec"]["finalizers"], json!(["kubernetes"]));
     let (_, going) = delete(&cluster, &held).await;

@@ -1,7 +1,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn a_state_that_was_kept_can_be_put_back() {
+async fn an_earlier_state_can_be_restored() {
     let cluster = cluster();
     create(&cluster, "a").await;
     let kept = cluster.state().await;
@@ -22,7 +22,7 @@ async fn a_state_that_was_kept_can_be_put_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_emptied_server_is_as_if_nothing_was_ever_written() {
+async fn an_emptied_server_equals_a_new_one() {
     let cluster = cluster();
     create(&cluster, "a").await;
     cluster.empty().await;
@@ -33,7 +33,7 @@ async fn an_emptied_server_is_as_if_nothing_was_ever_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cutting_watches_ends_them_and_new_ones_carry_on() {
+async fn cut_watches_end_and_can_be_resumed() {
     let cluster = cluster();
     let mut events = watch(&cluster, &pods("?watch=1&resourceVersion=1000")).await;
     cluster.cut_watches().await;
@@ -44,7 +44,7 @@ async fn cutting_watches_ends_them_and_new_ones_carry_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_write_of_a_client_is_counted_and_no_read() {
+async fn client_writes_are_counted_and_reads_are_not() {
     let cluster = cluster();
     create(&cluster, "a").await;
     post(&cluster, &pods(""), &pod("a")).await;
@@ -68,7 +68,7 @@ async fn every_write_of_a_client_is_counted_and_no_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_seed_gives_the_same_run() {
+async fn the_same_seed_yields_the_same_run() {
     let mut runs = Vec::new();
     for _ in 0..2 {
         let cluster = cluster();
@@ -94,7 +94,7 @@ async fn the_same_seed_gives_the_same_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stopped_cluster_ends_its_watches_and_takes_no_more_time() {
+async fn shutdown_ends_watches_and_can_be_repeated() {
     let cluster = cluster();
     let mut events = watch(&cluster, &pods("?watch=1")).await;
     cluster.shutdown().await;
@@ -103,7 +103,7 @@ async fn a_stopped_cluster_ends_its_watches_and_takes_no_more_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kube_client_talks_to_the_router_as_to_any_server() {
+async fn a_kube_client_works_with_the_router() {
     use k8s_openapi::api::core::v1::Pod;
     use kube::api::{Api, DeleteParams, ListParams, PostParams};
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::*;
 use crate::KeepError;
 
-/// Waits until the cluster before has let go of the file.
+/// Resumes a cluster, after the previous one has released the file.
 async fn resumed_with(options: Options, data: &Path) -> DevCluster {
     let resume = async {
         loop {
@@ -23,7 +23,7 @@ async fn resumed(data: &Path) -> DevCluster {
     resumed_with(options(), data).await
 }
 
-/// All that a person reads of an error.
+/// An error with its cause.
 fn why(error: &KeepError) -> String {
     let cause = std::error::Error::source(error).map(ToString::to_string);
     format!("{error}: {}", cause.unwrap_or_default())
@@ -35,7 +35,7 @@ fn refused_for(data: &Path) -> String {
 
 // spec: O-71
 #[tokio::test(start_paused = true)]
-async fn after_a_restart_everything_is_as_it_was_and_watches_go_on() {
+async fn a_restart_preserves_the_state_and_watches_resume() {
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
     let first = resumed(&data).await;
@@ -61,7 +61,7 @@ async fn after_a_restart_everything_is_as_it_was_and_watches_go_on() {
 
 // spec: O-71, O-73
 #[tokio::test(start_paused = true)]
-async fn a_simulated_node_leaves_what_runs_as_it_is_and_gives_no_address_twice() {
+async fn a_restarted_simulated_node_keeps_its_pods_and_reuses_no_address() {
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
     let node = NodeKind::Simulated(crate::SimulatedNode::default());
@@ -99,7 +99,7 @@ async fn an_emptied_cluster_is_empty_after_a_restart_too() {
 
 // spec: O-72
 #[tokio::test(start_paused = true)]
-async fn the_file_is_for_its_owner_only_and_for_one_cluster() {
+async fn the_data_file_is_private_and_locked() {
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
     let cluster = resumed(&data).await;
@@ -112,7 +112,7 @@ async fn the_file_is_for_its_owner_only_and_for_one_cluster() {
 
 // spec: O-71
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_written_down_is_not_done() {
+async fn a_write_that_cannot_be_persisted_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let cluster = resumed(&directory.path().join("data")).await;
     fs::remove_dir_all(directory.path()).expect("removed");
@@ -134,10 +134,10 @@ async fn what_cannot_be_written_down_is_not_done() {
 
 // spec: O-71
 #[tokio::test(start_paused = true)]
-async fn a_file_of_something_else_is_refused_and_left_alone() {
+async fn a_foreign_file_is_refused_and_not_changed() {
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
-    let head = r#"{"boatswain":"dev-cluster","format":1,"compacted":1000}"#;
+    let head = r#"{"devcluster":"state","format":1,"compacted":1000}"#;
     let cases = [
         ("once upon a time\n".to_owned(), "is it another file?"),
         ("{}\n".to_owned(), "is it another file?"),
@@ -178,7 +178,7 @@ async fn a_file_of_something_else_is_refused_and_left_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_owns_what_is_known_after_a_restart_and_what_was_forgotten_is_not() {
+async fn managed_fields_and_their_reset_survive_a_restart() {
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
     let first = resumed(&data).await;

@@ -1,7 +1,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn pages_are_of_one_version_and_go_on_at_the_newest_where_that_is_gone() {
+async fn pages_share_one_version_and_continue_at_the_newest_if_it_expired() {
     let cluster = cluster();
     for name in ["a", "b", "c", "d"] {
         create(&cluster, name).await;
@@ -30,7 +30,7 @@ async fn pages_are_of_one_version_and_go_on_at_the_newest_where_that_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_is_of_the_version_asked_for() {
+async fn a_list_has_the_requested_version() {
     let cluster = cluster();
     create(&cluster, "a").await;
     create(&cluster, "b").await;
@@ -73,7 +73,7 @@ async fn a_list_is_of_the_version_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_of_a_version_to_come_waits_for_it() {
+async fn a_list_of_a_future_version_waits_for_it() {
     let cluster = cluster();
     let waiting = tokio::spawn({
         let cluster = cluster.clone();

@@ -1,6 +1,6 @@
-//! Real processes under the real clock; nothing sleeps, each test waits for what it is about.
+//! Real processes under the real clock. No test sleeps; each waits for its condition.
 
-use super::hardship::{pod_name, told};
+use super::fault_injection::{pod_name, told};
 use super::*;
 use crate::ProcessNode;
 use crate::control::ask_node::NodeRequest;
@@ -51,7 +51,7 @@ fn log_of(state_dir: &Path, pod: &Value) -> String {
 
 // spec: O-70, O-73
 #[tokio::test]
-async fn a_pod_is_a_process_and_its_exit_is_told() {
+async fn a_pod_runs_as_a_process_and_its_exit_is_reported() {
     let dir = tempfile::tempdir().expect("a directory");
     let cluster = node(dir.path());
     for (name, script, code, reason, phase) in [
@@ -76,7 +76,7 @@ async fn a_pod_is_a_process_and_its_exit_is_told() {
 }
 
 #[tokio::test]
-async fn a_command_that_is_not_there_is_a_start_error() {
+async fn a_missing_command_is_a_start_error() {
     let dir = tempfile::tempdir().expect("a directory");
     let cluster = node(dir.path());
     start(&cluster, &running("a", &["/no/such/program"])).await;
@@ -93,7 +93,7 @@ async fn a_command_that_is_not_there_is_a_start_error() {
 }
 
 #[tokio::test]
-async fn output_goes_to_the_log_and_the_environment_is_as_written() {
+async fn output_is_logged_and_the_environment_is_set() {
     let dir = tempfile::tempdir().expect("a directory");
     let cluster = node(dir.path());
     let mut pod = running("a", &["sh", "-c", "echo $NAME $(pwd); echo oops >&2"]);
@@ -111,7 +111,7 @@ async fn output_goes_to_the_log_and_the_environment_is_as_written() {
     cluster.shutdown().await;
 }
 
-/// The last that is seen of a pod with this script that is deleted when the script has said `up`.
+/// The final version of a pod with this script, which is deleted once the script has printed `up`.
 async fn deleted_while_up(cluster: &DevCluster, dir: &Path, script: &str, path: &str) -> Value {
     start(cluster, &running("a", &["sh", "-c", script])).await;
     until(cluster, "a", is_running).await;
@@ -132,7 +132,7 @@ async fn deleted_while_up(cluster: &DevCluster, dir: &Path, script: &str, path: 
 }
 
 #[tokio::test]
-async fn a_deleted_pod_is_terminated_and_goes_with_its_exit_code() {
+async fn a_deleted_pod_receives_sigterm_and_its_exit_code_is_reported() {
     let dir = tempfile::tempdir().expect("a directory");
     let cluster = node(dir.path());
     let script = "trap 'exit 7' TERM; echo up; while :; do sleep 0.05; done";
@@ -142,7 +142,7 @@ async fn a_deleted_pod_is_terminated_and_goes_with_its_exit_code() {
 }
 
 #[tokio::test]
-async fn a_process_that_does_not_heed_the_signal_is_killed_after_the_grace() {
+async fn a_process_that_ignores_sigterm_is_killed_after_the_grace_period() {
     let dir = tempfile::tempdir().expect("a directory");
     let cluster = node(dir.path());
     let script = "trap '' TERM; echo up; while :; do sleep 0.05; done";
@@ -151,7 +151,7 @@ async fn a_process_that_does_not_heed_the_signal_is_killed_after_the_grace() {
     cluster.shutdown().await;
 }
 
-/// The processes of a group that still run.
+/// The number of running processes with this marker in their command line.
 fn living(marker: &str) -> usize {
     let processes = std::fs::read_dir("/proc").expect("Linux");
     processes
@@ -161,11 +161,11 @@ fn living(marker: &str) -> usize {
 }
 
 #[tokio::test]
-async fn when_the_cluster_stops_no_process_is_left() {
+async fn a_stopped_cluster_leaves_no_process() {
     let dir = tempfile::tempdir().expect("a directory");
     let cluster = node(dir.path());
     let marker = format!(
-        "boatswain-test-{}",
+        "devcluster-test-{}",
         uuid::Uuid::from_u128(u128::from(std::process::id()))
     );
     let script = format!("sh -c 'while :; do sleep 0.05; done; : {marker}' & wait; : {marker}");
@@ -187,10 +187,10 @@ async fn when_the_cluster_stops_no_process_is_left() {
 }
 
 #[tokio::test]
-async fn what_befalls_a_pod_or_its_node_befalls_its_processes() {
+async fn faults_of_a_pod_or_its_node_end_its_processes() {
     let dir = tempfile::tempdir().expect("a directory");
     let cluster = node(dir.path());
-    let marker = format!("boatswain-struck-{}", std::process::id());
+    let marker = format!("devcluster-struck-{}", std::process::id());
     let script = format!("trap '' TERM; while :; do sleep 0.05; done; : {marker}");
     let crash = NodeRequest::Crash {
         pod: pod_name("crash"),
@@ -229,10 +229,10 @@ async fn what_befalls_a_pod_or_its_node_befalls_its_processes() {
 }
 
 #[tokio::test]
-async fn a_pod_removed_by_force_takes_its_process_with_it() {
+async fn a_force_deleted_pod_is_killed() {
     let dir = tempfile::tempdir().expect("a directory");
     let cluster = node(dir.path());
-    let marker = format!("boatswain-force-{}", std::process::id());
+    let marker = format!("devcluster-force-{}", std::process::id());
     start(
         &cluster,
         &running(
@@ -254,7 +254,7 @@ async fn a_pod_removed_by_force_takes_its_process_with_it() {
 }
 
 #[tokio::test]
-async fn init_containers_run_first_and_one_that_fails_is_the_end() {
+async fn init_containers_run_first_and_a_failing_one_fails_the_pod() {
     let dir = tempfile::tempdir().expect("a directory");
     let cluster = node(dir.path());
     for (name, code, phase) in [("good", 0, "Succeeded"), ("bad", 1, "Failed")] {
@@ -270,7 +270,7 @@ async fn init_containers_run_first_and_one_that_fails_is_the_end() {
 }
 
 #[tokio::test]
-async fn a_log_is_followed_until_its_container_has_ended() {
+async fn a_log_is_followed_until_its_container_has_terminated() {
     let dir = tempfile::tempdir().expect("a directory");
     let cluster = node(dir.path());
     start(

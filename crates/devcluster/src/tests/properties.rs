@@ -1,4 +1,4 @@
-//! What holds of the store whatever is written to it.
+//! Properties that hold for any sequence of writes.
 
 use super::*;
 use crate::changes::delete::DeleteOptions;
@@ -88,7 +88,7 @@ fn contents(state: &State) -> Vec<String> {
 proptest! {
     // spec: O-71
     #[test]
-    fn the_log_tells_all_that_became_of_the_objects(all in prop::collection::vec(writes(), 1..40), log in 1_usize..60) {
+    fn the_log_reconstructs_past_and_present_objects(all in prop::collection::vec(writes(), 1..40), log in 1_usize..60) {
         let (mut state, mut ids) = store(log);
         let now = EPOCH.parse().expect("a time");
         let mut kept = vec![state.clone()];
@@ -106,7 +106,7 @@ proptest! {
                 prop_assert!(version < state.compacted());
                 continue;
             };
-            // The past can be had again, by undoing, and the present from the past, by doing.
+            // Undoing events yields an earlier state, and replaying them the present one.
             let undone: Vec<_> = objects.values().map(|o| o.value().to_string()).collect();
             prop_assert_eq!(undone, contents(earlier));
             let (mut done, mut cursor) = (earlier.objects().clone(), version);
@@ -127,7 +127,7 @@ proptest! {
 
     // spec: O-71
     #[test]
-    fn what_is_kept_in_a_file_is_the_state_and_its_history(
+    fn a_data_file_contains_the_state_and_its_history(
         all in prop::collection::vec(writes(), 1..40),
         whole_after in 0_usize..40,
         log in 1_usize..60,
@@ -138,7 +138,7 @@ proptest! {
         for (index, write) in all.into_iter().enumerate() {
             let version = state.resource_version();
             let _ = state.write(write, false, &mut Moment::new(now, &mut ids));
-            // As is done: what is forgotten already, or wanted shorter, is written anew.
+            // As the keeper does: if the history is gone, or the file is due, the whole state is written.
             let appended = data::append_since(&mut file, &state, version);
             if appended.is_err() || index == whole_after {
                 file = data::whole(&state, None).expect("history");
@@ -185,7 +185,7 @@ proptest! {
     }
 
     #[test]
-    fn a_dry_run_answers_like_the_real_thing_and_changes_nothing(all in prop::collection::vec(writes(), 1..20)) {
+    fn a_dry_run_answers_like_a_write_and_changes_nothing(all in prop::collection::vec(writes(), 1..20)) {
         let (mut state, mut ids) = store(100);
         let now = EPOCH.parse().expect("a time");
         for write in all {

@@ -1,4 +1,4 @@
-//! What resource quotas allow, and what they count.
+//! Resource quotas: admission and accounting.
 
 use super::*;
 
@@ -26,7 +26,7 @@ async fn message(cluster: &DevCluster, path: &str, body: &Value) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_are_counted_until_they_end_or_are_gone() {
+async fn pods_are_counted_until_they_terminate_or_are_removed() {
     let cluster = cluster();
     create(&cluster, "before").await;
     limit(&cluster, json!({"pods": "2", "count/pods": "9"})).await;
@@ -55,7 +55,7 @@ async fn pods_are_counted_until_they_end_or_are_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_pods_ask_for_is_added_up_and_must_be_said() {
+async fn requests_of_pods_are_summed_and_mandatory() {
     let cluster = cluster();
     limit(
         &cluster,
@@ -94,7 +94,7 @@ async fn a_dry_run_is_refused_by_a_quota_and_not_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_quota_that_is_changed_counts_anew() {
+async fn a_changed_quota_is_recounted() {
     let cluster = cluster();
     create(&cluster, "a").await;
     limit(&cluster, json!({"pods": "5"})).await;
@@ -105,7 +105,7 @@ async fn a_quota_that_is_changed_counts_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_controllers_a_quota_goes_by_the_status_that_it_is_given() {
+async fn without_controllers_admission_uses_the_given_quota_status() {
     let cluster = super::super::start(Options {
         collect_garbage: false,
         ..options()

@@ -1,4 +1,4 @@
-//! Answers in the forms that people and tools ask for.
+//! Response formats: tables, metadata only, YAML, and discovery.
 
 use super::*;
 
@@ -21,7 +21,7 @@ async fn get_as(cluster: &DevCluster, path: &str, form: &str) -> (u16, Value) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_table_has_a_row_for_each_object_and_the_version_of_the_list() {
+async fn a_table_has_a_row_per_object_and_the_version_of_the_list() {
     let cluster = cluster();
     create(&cluster, "a").await;
     create(&cluster, "b").await;
@@ -45,7 +45,7 @@ async fn a_table_has_a_row_for_each_object_and_the_version_of_the_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metadata_alone_is_shown_of_one_or_of_each() {
+async fn partial_metadata_is_served_for_objects_and_lists() {
     let cluster = cluster();
     let pod = create(&cluster, "a").await;
     let (code, one) = get_as(&cluster, &pods("/a"), PARTIAL).await;
@@ -65,7 +65,7 @@ async fn metadata_alone_is_shown_of_one_or_of_each() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_of_a_table_has_its_columns_once() {
+async fn a_table_watch_sends_its_columns_once() {
     let cluster = cluster();
     create(&cluster, "a").await;
     let body = accept(&cluster, &pods("?watch=1"), TABLE).await.into_body();
@@ -86,7 +86,7 @@ async fn a_watch_of_a_table_has_its_columns_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_wrong_with_the_version_asked_for_is_told_all_at_once() {
+async fn all_errors_of_the_version_parameters_are_reported_together() {
     let cluster = cluster();
     let fields = async |query: &str| -> Vec<String> {
         let (code, status) = get(&cluster, &pods(query)).await;
@@ -126,7 +126,7 @@ async fn what_is_wrong_with_the_version_asked_for_is_told_all_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_server_tells_what_it_serves() {
+async fn the_discovery_documents_are_served() {
     let cluster = cluster();
     for (path, kind) in [
         ("/api", "APIVersions"),
@@ -163,7 +163,7 @@ async fn the_server_tells_what_it_serves() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_leads_into_a_container_is_clearly_not_there() {
+async fn streams_into_containers_are_not_implemented() {
     let cluster = cluster();
     create(&cluster, "a").await;
     for sub in ["exec", "attach", "portforward"] {
@@ -174,7 +174,7 @@ async fn what_leads_into_a_container_is_clearly_not_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_further_kind_is_made_read_and_removed() {
+async fn each_further_kind_can_be_created_read_and_deleted() {
     let cluster = cluster();
     let rbac = "/apis/rbac.authorization.k8s.io/v1";
     let core = "/api/v1/namespaces/default";
@@ -205,7 +205,7 @@ async fn each_further_kind_is_made_read_and_removed() {
         assert_eq!(code, 201, "{made}");
         let one = format!("{path}/x");
         let (code, read) = get(&cluster, &one).await;
-        // What controllers do to a status comes after the answer.
+        // Controllers may have changed the status after the answer.
         assert_eq!((code, &read["spec"]), (200, &made["spec"]), "{path}");
         assert_eq!(read["metadata"]["uid"], made["metadata"]["uid"], "{path}");
         let (_, list) = get(&cluster, &format!("{path}?fieldSelector=metadata.name=x")).await;
@@ -217,7 +217,7 @@ async fn each_further_kind_is_made_read_and_removed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_are_selected_by_what_they_are_about() {
+async fn events_can_be_selected_by_their_object_and_source() {
     let cluster = cluster();
     let path = "/api/v1/namespaces/default/events";
     for (name, about, component) in [("x", "p", "kubelet"), ("y", "q", "scheduler")] {
@@ -248,7 +248,7 @@ async fn events_are_selected_by_what_they_are_about() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_is_the_same_in_both_of_its_groups() {
+async fn an_event_is_served_in_both_of_its_groups() {
     let cluster = cluster();
     let new = "/apis/events.k8s.io/v1/namespaces/default/events";
     let event = json!({

@@ -46,7 +46,7 @@ async fn a_pod_is_bound_and_runs_after_the_start_delay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_pod_ends_with_code_143_and_then_goes() {
+async fn a_deleted_pod_exits_with_143_and_is_then_removed() {
     let cluster = simulated(SimulatedNode::default());
     create(&cluster, "a").await;
     until(&cluster, "a", |pod| phase(pod) == "Running").await;
@@ -71,7 +71,7 @@ async fn a_deleted_pod_ends_with_code_143_and_then_goes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_befalls_pods_is_told_as_a_kubelet_tells_it() {
+async fn simulated_failures_are_reported_as_a_kubelet_does() {
     let always = |node: SimulatedNode| simulated(node);
     for (node, code, reason, pod_reason) in [
         (
@@ -146,7 +146,7 @@ async fn a_share_of_the_pods_starts_slowly() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_seed_lets_the_same_befall_the_same_pods() {
+async fn the_same_seed_yields_the_same_failures() {
     let mut runs = Vec::new();
     for _ in 0..2 {
         let cluster = simulated(SimulatedNode {
@@ -172,7 +172,7 @@ async fn the_same_seed_lets_the_same_befall_the_same_pods() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_is_put_back_is_carried_on_from_there() {
+async fn the_node_continues_from_a_restored_state() {
     let cluster = simulated(SimulatedNode::default());
     create(&cluster, "a").await;
     let before = cluster.state().await;
@@ -182,7 +182,7 @@ async fn a_store_that_is_put_back_is_carried_on_from_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thousand_pods_are_up_as_soon_as_they_are_asked_for() {
+async fn a_thousand_pods_start_without_delay() {
     let cluster = simulated(SimulatedNode::default());
     for i in 0..1_000 {
         create(&cluster, &format!("a-{i}")).await;
@@ -202,7 +202,7 @@ async fn a_thousand_pods_are_up_as_soon_as_they_are_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_is_cordoned_takes_no_pods_until_it_is_open_again() {
+async fn a_cordoned_node_accepts_no_pods_until_it_is_uncordoned() {
     let cluster = super::super::start(Options {
         node: NodeKind::Simulated(SimulatedNode::default()),
         register_node: true,
@@ -225,7 +225,7 @@ async fn a_node_that_is_cordoned_takes_no_pods_until_it_is_open_again() {
     until(&cluster, "a", |pod| phase(pod) == "Running").await;
     let (_, pod) = get(&cluster, &pods("/a")).await;
     assert_eq!(pod["status"]["conditions"][0]["reason"], Value::Null);
-    // It is there again when somebody removes it, and its lease is renewed.
+    // A deleted node is registered again, and its lease renewed.
     assert_eq!(delete(&cluster, node).await.0, 200);
     assert_eq!(leases.next_named().await.1, "simulated");
     assert_eq!(get(&cluster, node).await.0, 200);

@@ -2,7 +2,7 @@ use super::*;
 
 // spec: O-71
 #[tokio::test(start_paused = true)]
-async fn a_watch_tells_what_happened_after_its_version_and_what_happens() {
+async fn a_watch_sends_events_since_its_version_and_new_ones() {
     let cluster = cluster();
     let first = create(&cluster, "a").await;
     create(&cluster, "b").await;
@@ -48,7 +48,7 @@ async fn a_watch_ends_at_its_timeout_after_a_bookmark() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bookmark_comes_each_minute_with_the_newest_version() {
+async fn a_bookmark_is_sent_each_minute_with_the_newest_version() {
     let cluster = cluster();
     let mut events = watch(&cluster, &pods("?watch=1&allowWatchBookmarks=true")).await;
     let map = json!({"metadata": {"name": "other"}});
@@ -63,7 +63,7 @@ async fn a_bookmark_comes_each_minute_with_the_newest_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_from_a_forgotten_version_is_told_so_in_the_stream() {
+async fn a_watch_from_an_expired_version_gets_an_error_event() {
     let cluster = cluster();
     create(&cluster, "a").await;
     cluster.compact().await;
@@ -84,7 +84,7 @@ async fn a_watch_from_a_forgotten_version_is_told_so_in_the_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_from_a_version_of_the_future_is_silent_until_it_is_past() {
+async fn a_watch_from_a_future_version_is_silent_until_it_is_reached() {
     let cluster = cluster();
     create(&cluster, "a").await;
     let mut events = watch(
@@ -100,7 +100,7 @@ async fn a_watch_from_a_version_of_the_future_is_silent_until_it_is_past() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_leaves_the_selector_is_deleted_with_its_last_content_and_a_new_version() {
+async fn an_object_that_leaves_the_selector_is_deleted_with_its_last_content() {
     let cluster = cluster();
     create(&cluster, "a").await;
     let mut events = watch(&cluster, &pods("?watch=1&labelSelector=app=demo")).await;
@@ -129,7 +129,7 @@ async fn what_leaves_the_selector_is_deleted_with_its_last_content_and_a_new_ver
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watcher_that_falls_behind_the_log_is_cut_off() {
+async fn a_watcher_behind_the_log_is_cut_off() {
     let cluster = super::super::start(Options {
         event_log: 10,
         ..options()
@@ -144,8 +144,7 @@ async fn a_watcher_that_falls_behind_the_log_is_cut_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watcher_that_takes_longer_over_what_was_there_than_the_log_remembers_is_told_to_start_over()
- {
+async fn a_watcher_too_slow_for_the_initial_objects_must_start_over() {
     let cluster = cluster();
     for i in 0..200 {
         create(&cluster, &format!("a-{i:03}")).await;
@@ -168,7 +167,7 @@ async fn a_watcher_that_takes_longer_over_what_was_there_than_the_log_remembers_
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_objects_are_told_in_chunks_and_all_of_them() {
+async fn many_initial_objects_are_all_sent_in_chunks() {
     let cluster = cluster();
     for i in 0..200 {
         create(&cluster, &format!("a-{i:03}")).await;
@@ -189,7 +188,7 @@ async fn many_objects_are_told_in_chunks_and_all_of_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_garbage_version_is_an_error_of_the_server_for_watches_and_the_clients_for_lists() {
+async fn an_invalid_version_is_a_server_error_for_watches_and_a_client_error_for_lists() {
     let cluster = cluster();
     assert_eq!(
         get(&cluster, &pods("?watch=1&resourceVersion=x")).await.0,
@@ -199,7 +198,7 @@ async fn a_garbage_version_is_an_error_of_the_server_for_watches_and_the_clients
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_that_ask_for_what_does_not_go_together_are_refused() {
+async fn contradictory_watch_parameters_are_refused() {
     let cluster = cluster();
     for query in [
         "watch=1&resourceVersionMatch=NotOlderThan",
@@ -217,7 +216,7 @@ async fn watches_that_ask_for_what_does_not_go_together_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_leaves_a_selector_is_shown_with_the_owners_of_its_fields() {
+async fn an_object_that_leaves_the_selector_keeps_its_managed_fields() {
     let cluster = cluster();
     create(&cluster, "a").await;
     let mut events = watch(&cluster, &pods("?watch=1&labelSelector=app=demo")).await;

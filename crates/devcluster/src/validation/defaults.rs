@@ -1,4 +1,4 @@
-//! What a real server fills in where an object says nothing.
+//! Defaulting: sets the fields that a real server sets if a client omits them.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::objects::object::{at, list, set, text};
 use crate::objects::quantity;
 use crate::objects::resource::Resource;
 
-/// Fills in what the type itself says of a field that is missing.
+/// Sets the defaults of an object's type.
 pub fn fill(resource: Resource, object: &mut Value) {
     match resource {
         Resource::Pods => pod(object),
@@ -20,7 +20,7 @@ pub fn fill(resource: Resource, object: &mut Value) {
     }
 }
 
-/// Fills in what admission adds: nobody who writes the object owns that.
+/// Sets the defaults of admission plugins; no field manager owns them.
 pub fn admit(resource: Resource, object: &mut Value) {
     if let (Resource::Pods, Some(spec)) = (resource, object.get_mut("spec")) {
         default(spec, &["priority"], 0.into());
@@ -29,7 +29,7 @@ pub fn admit(resource: Resource, object: &mut Value) {
     }
 }
 
-/// The status of a new object, where its kind has one.
+/// The initial status of an object, if its kind has one.
 pub fn first_status(resource: Resource, object: &Value) -> Option<Value> {
     match resource {
         Resource::Pods => Some(json!({"phase": "Pending", "qosClass": quality_of_service(object)})),
@@ -57,7 +57,7 @@ fn items<'a>(object: &'a mut Value, name: &str) -> impl Iterator<Item = &'a mut 
         .flatten()
 }
 
-/// What a pod's type says of a field that is missing; of a template as well.
+/// Sets the defaults of a pod or a pod template.
 pub(crate) fn pod(pod: &mut Value) {
     let Some(spec) = pod.get_mut("spec") else {
         return;
@@ -74,7 +74,7 @@ pub(crate) fn pod(pod: &mut Value) {
     items(spec, "volumes").for_each(volume);
 }
 
-/// A pod stays for five minutes on a node that is lost, unless it says otherwise.
+/// By default a pod tolerates an unreachable node for five minutes.
 fn tolerations(spec: &mut Value) {
     for taint in [
         "node.kubernetes.io/not-ready",
@@ -146,7 +146,7 @@ fn volume(volume: &mut Value) {
     }
 }
 
-/// How dear the pod is to its node, by what its containers ask for and are limited to.
+/// The QoS class of a pod, from the requests and limits of its containers.
 fn quality_of_service(pod: &Value) -> &'static str {
     let containers: Vec<&Value> = ["containers", "initContainers"]
         .iter()
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn quality_of_service_goes_by_requests_and_limits() {
+    fn the_qos_class_follows_from_requests_and_limits() {
         assert_eq!(quality(&[json!({})]), "BestEffort");
         assert_eq!(quality(&[json!({"requests": {"cpu": "1"}})]), "Burstable");
         assert_eq!(
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn filling_in_twice_changes_nothing_more() {
+    fn defaulting_is_idempotent() {
         let mut pod = json!({"spec": {"containers": [{"name": "c", "image": "i"}], "volumes": [{"name": "v"}]}});
         fill(Resource::Pods, &mut pod);
         let once = pod.clone();

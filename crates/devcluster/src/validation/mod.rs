@@ -1,4 +1,4 @@
-//! What a server fills in, and what it refuses.
+//! Defaulting and validation.
 
 pub(crate) mod defaults;
 pub(crate) mod names;

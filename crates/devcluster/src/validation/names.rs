@@ -1,16 +1,16 @@
-//! Which names, label keys and label values are well-formed.
+//! Validates the form of names, label keys and label values.
 
-/// What a real server says of a name that is no DNS subdomain.
+/// A real server's message for a name that is no DNS subdomain.
 pub const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
      and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
      '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
-/// What a real server says of a name that is no DNS label.
+/// A real server's message for a name that is no DNS label.
 pub const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', \
      and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for \
      validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 
-/// What a real server says of a service's name.
+/// A real server's message for an invalid service name.
 pub const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
      alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for \
      validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
@@ -39,7 +39,7 @@ fn is_plain_word(word: &str) -> bool {
     bytes.iter().all(inner) && ends(bytes.first()) && ends(bytes.last())
 }
 
-/// What is wrong with a DNS subdomain, the name of most objects.
+/// Validates a DNS subdomain, the form of most objects' names.
 pub fn subdomain(name: &str) -> Result<(), &'static str> {
     if name.len() > 253 {
         return Err("must be no more than 253 bytes");
@@ -51,7 +51,7 @@ pub fn subdomain(name: &str) -> Result<(), &'static str> {
     }
 }
 
-/// What is wrong with a DNS label, the name of a namespace or container.
+/// Validates a DNS label, the form of names of namespaces and containers.
 pub fn label(name: &str) -> Result<(), &'static str> {
     if name.len() > 63 {
         return Err("must be no more than 63 bytes");
@@ -63,7 +63,7 @@ pub fn label(name: &str) -> Result<(), &'static str> {
     }
 }
 
-/// What is wrong with a service's name, which begins with a letter.
+/// Validates the name of a service: a DNS label that starts with a letter.
 pub fn label_1035(name: &str) -> Result<(), &'static str> {
     if name.len() > 63 {
         return Err("must be no more than 63 bytes");
@@ -75,7 +75,7 @@ pub fn label_1035(name: &str) -> Result<(), &'static str> {
     }
 }
 
-/// What is wrong with the key of a label or annotation: a word, perhaps after a domain and a slash.
+/// Validates the key of a label or annotation: a word, optionally prefixed by a domain and a slash.
 pub fn qualified(key: &str) -> Result<(), &'static str> {
     let word = match key.split_once('/') {
         Some((_, word)) if word.contains('/') => return Err(QUALIFIED),
@@ -99,7 +99,7 @@ pub fn qualified(key: &str) -> Result<(), &'static str> {
     }
 }
 
-/// What is wrong with a label's value.
+/// Validates the value of a label.
 pub fn label_value(value: &str) -> Result<(), &'static str> {
     if value.len() > 63 {
         return Err("must be no more than 63 bytes");
@@ -111,7 +111,7 @@ pub fn label_value(value: &str) -> Result<(), &'static str> {
     }
 }
 
-/// What is wrong with a name that may be whatever a path can hold.
+/// Validates a name that may be any path segment.
 pub fn path_segment(name: &str) -> Result<(), &'static str> {
     if matches!(name, "." | "..") {
         return Err("may not be '.' or '..'");
@@ -125,7 +125,7 @@ pub fn path_segment(name: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// What is wrong with the key of a ConfigMap or Secret.
+/// Validates a key of a ConfigMap or Secret.
 pub fn data_key(key: &str) -> Result<(), &'static str> {
     if key.is_empty() || key.len() > 253 {
         return Err("must be no more than 253 bytes");
@@ -143,7 +143,7 @@ pub fn data_key(key: &str) -> Result<(), &'static str> {
     )
 }
 
-/// All that is wrong with the name of a container's port.
+/// Validates the name of a container port.
 pub fn port(name: &str) -> Vec<&'static str> {
     let mut wrong = Vec::new();
     if name.len() > 15 {

@@ -1,4 +1,4 @@
-//! What makes an object unacceptable, field by field.
+//! Validates objects and their updates, and reports every invalid field.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ use crate::objects::kinds;
 use crate::objects::object::{at, list, text};
 use crate::objects::resource::Resource;
 
-/// All the data of a ConfigMap together, in bytes.
+/// The most data of a ConfigMap, in bytes.
 const MAX_DATA: usize = 1024 * 1024;
 
-/// What is wrong with an object that shall be stored.
+/// Validates an object.
 pub fn object(resource: Resource, object: &Value) -> Vec<Cause> {
     let mut causes = validate_meta::whole(resource, object);
     match resource {
@@ -29,9 +29,9 @@ pub fn object(resource: Resource, object: &Value) -> Vec<Cause> {
     causes
 }
 
-/// What is wrong with a change of one object into another.
+/// Validates an update.
 pub fn change(resource: Resource, part: Part, old: &Value, new: &Value) -> Vec<Cause> {
-    // Real servers look at the metadata for all kinds, and then each kind looks at it again.
+    // As on real servers, metadata is validated for all kinds and again by each kind, so its causes appear twice.
     let mut causes = validate_meta::change(old, new);
     causes.extend(validate_meta::change(old, new));
     validate_meta::finalizers_of_core(new, &mut causes);
@@ -65,7 +65,7 @@ pub fn change(resource: Resource, part: Part, old: &Value, new: &Value) -> Vec<C
     causes
 }
 
-/// The labels at a path.
+/// Validates the labels at a path.
 pub(crate) fn labels(object: &Value, path: &[&str], field: &str, causes: &mut Vec<Cause>) {
     for (key, value) in at(object, path)
         .and_then(Value::as_object)

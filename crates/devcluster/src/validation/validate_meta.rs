@@ -1,4 +1,4 @@
-//! What makes the metadata of an object unacceptable.
+//! Validates the metadata of objects and its updates.
 
 use serde_json::Value;
 
@@ -9,13 +9,13 @@ use crate::objects::kinds;
 use crate::objects::object::{at, list, text};
 use crate::objects::resource::Resource;
 
-/// All annotations of an object together, in bytes.
+/// The most annotations of an object, in bytes.
 const MAX_ANNOTATIONS: usize = 256 * 1024;
 
-/// What real servers say of a field that must stay as it is.
+/// A real server's message for a change of an immutable field.
 pub(crate) const IMMUTABLE: &str = "field is immutable";
 
-/// What is wrong with the metadata of an object that shall be stored.
+/// Validates the metadata of an object.
 pub(crate) fn whole(resource: Resource, object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let form = match resource.traits().kind {
@@ -45,7 +45,7 @@ pub(crate) fn whole(resource: Resource, object: &Value) -> Vec<Cause> {
     causes
 }
 
-/// What a generated name begins with may end in what no name ends in.
+/// Makes the prefix of a generated name valid as a name: it may end with a hyphen.
 fn with_last_letter(base: &str) -> String {
     match base.strip_suffix('-') {
         Some(rest) if !rest.is_empty() => format!("{rest}a"),
@@ -53,7 +53,7 @@ fn with_last_letter(base: &str) -> String {
     }
 }
 
-/// What is wrong with a change of metadata.
+/// Validates an update of metadata.
 pub(crate) fn change(old: &Value, new: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     if at(old, &["metadata", "deletionTimestamp"]).is_some() {
@@ -104,7 +104,7 @@ fn annotations(object: &Value, causes: &mut Vec<Cause>) {
     let annotations = at(object, &["metadata", "annotations"]).and_then(Value::as_object);
     let mut total = 0;
     for (key, value) in annotations.into_iter().flatten() {
-        // An annotation's key may be in capitals where a label's may not.
+        // The key of an annotation may contain upper-case letters in its domain, unlike that of a label.
         if let Err(why) = names::qualified(&key.to_lowercase()) {
             causes.push(Cause::invalid(
                 "metadata.annotations",
@@ -170,7 +170,7 @@ fn finalizers(object: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// What the kinds of the core want of finalizers, and others do not.
+/// Validates the names of finalizers, as the core kinds require them.
 pub(crate) fn finalizers_of_core(object: &Value, causes: &mut Vec<Cause>) {
     for (i, finalizer) in list(object, &["metadata", "finalizers"]).iter().enumerate() {
         let name = finalizer.as_str().unwrap_or_default();
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_generated_may_begin_with_what_ends_in_a_dash() {
+    fn the_prefix_of_a_generated_name_may_end_in_a_hyphen() {
         assert_eq!(wrong(json!({"name": "a-x", "generateName": "a-"})), [""; 0]);
         let found = wrong(json!({"name": "A-x", "generateName": "A-"}));
         assert!(found[0].starts_with(
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn finalizers_are_known_or_of_a_domain() {
+    fn finalizers_are_standard_or_qualified() {
         assert_eq!(
             wrong(json!({"name": "a", "finalizers": ["orphan", "example.com/x"]})),
             [""; 0]
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn owners_are_named_in_full_and_one_controls() {
+    fn owner_references_are_complete_and_one_controls() {
         let owner = |name: &str| json!({"apiVersion": "v1", "kind": "Pod", "name": name, "uid": "u", "controller": true});
         let found = wrong(json!({"name": "a", "ownerReferences": [owner("x"), owner("y")]}));
         assert!(
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_gave_cannot_be_changed_and_nothing_new_holds_what_is_on_its_way() {
+    fn uids_are_immutable_and_terminating_objects_get_no_new_finalizers() {
         let old = json!({"metadata": {"name": "a", "uid": "u", "deletionTimestamp": "t", "finalizers": ["example.com/x"]}});
         let mut new = old.clone();
         new["metadata"]["uid"] = "v".into();

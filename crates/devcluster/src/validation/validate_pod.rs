@@ -1,4 +1,4 @@
-//! What makes a pod unacceptable.
+//! Validates pods.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::api::status::Cause;
 use crate::objects::object::{at, list, text};
 use crate::objects::quantity;
 
-/// What is wrong with a pod that shall be stored.
+/// Validates a pod.
 pub(crate) fn pod(pod: &Value, causes: &mut Vec<Cause>) {
     let spec = pod.get("spec").unwrap_or(&Value::Null);
     let volumes = volumes(spec, causes);
@@ -74,7 +74,7 @@ pub(crate) fn pod(pod: &Value, causes: &mut Vec<Cause>) {
     );
 }
 
-/// What form a name has.
+/// The required form of a name.
 #[derive(Clone, Copy)]
 enum Form {
     Label,
@@ -156,7 +156,7 @@ fn one_of(object: &Value, field: &str, path: &str, allowed: &[&str], causes: &mu
     }
 }
 
-/// A name that none of its kind has beside it.
+/// Validates a name that must be unique among its siblings.
 fn own_name<'a>(
     named: &'a Value,
     path: &str,

@@ -1,4 +1,4 @@
-//! What of a pod may change once it is there: of its spec hardly anything.
+//! Validates updates of pods. Most of a pod's spec is immutable.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ const MAY_CHANGE: &str = "pod updates may not change fields other than `spec.con
      `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing \
      tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-/// What is wrong with the change of one pod's spec into another.
+/// Validates an update of a pod's spec.
 pub(crate) fn spec(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
     let none = Value::Null;
     let (before, after) = (
@@ -70,7 +70,7 @@ pub(crate) fn spec(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// A deadline may be set, and come nearer.
+/// The deadline may be set and shortened.
 fn deadline(before: &Value, after: &Value, causes: &mut Vec<Cause>) -> bool {
     const FIELD: &str = "spec.activeDeadlineSeconds";
     let seconds = |spec: &Value| spec.get("activeDeadlineSeconds").and_then(Value::as_i64);
@@ -94,7 +94,7 @@ fn deadline(before: &Value, after: &Value, causes: &mut Vec<Cause>) -> bool {
     }
 }
 
-/// Gates may be taken away, and none be added.
+/// Scheduling gates may only be removed.
 fn gates(before: &Value, after: &Value, causes: &mut Vec<Cause>) -> bool {
     let olds = list(before, &["schedulingGates"]);
     for (at, gate) in list(after, &["schedulingGates"]).iter().enumerate() {
@@ -110,7 +110,7 @@ fn gates(before: &Value, after: &Value, causes: &mut Vec<Cause>) -> bool {
     true
 }
 
-/// Tolerations may be added, and last another time.
+/// Tolerations may be added, and their durations changed.
 fn tolerations(before: &Value, after: &Value, causes: &mut Vec<Cause>) {
     let timeless = |toleration: &Value| {
         let mut toleration = toleration.clone();
@@ -125,7 +125,7 @@ fn tolerations(before: &Value, after: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// The fields that differ, a line for what each was and one for what it shall be.
+/// The fields that differ, with a line for the old and one for the new value.
 fn differences(before: &Value, after: &Value) -> String {
     let mut lines = String::from("  core.PodSpec{\n");
     let names = |spec: &Value| -> Vec<String> {
@@ -153,7 +153,7 @@ fn differences(before: &Value, after: &Value) -> String {
     lines
 }
 
-/// What is wrong with the change of a pod's status: a container that ended for good may not run again.
+/// Validates an update of a pod's status: a container that has terminated for good must not run again.
 pub(crate) fn status(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
     let quality = |pod: &Value| text(pod, &["status", "qosClass"]).to_owned();
     if quality(old) != quality(new) {
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn scheduling_gates_may_be_taken_away_and_not_be_added() {
+    fn scheduling_gates_may_only_be_removed() {
         let gated = |names: &[&str]| {
             let gates: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
             with(json!({"schedulingGates": gates}))
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_may_and_what_differs_is_shown() {
+    fn other_changes_are_refused_with_the_differences() {
         let found = wrong(with(json!({})), with(json!({"nodeSelector": {"a": "b"}})));
         assert_eq!(
             found,

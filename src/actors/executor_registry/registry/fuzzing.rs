@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Account, ConnectionId, Effect, Proof, Registry, Settings, Via};
 use crate::actors::snapshot_store::ledger::{Identity, Inheritance, Ledger};
 use crate::model::executor::{How, Why};
-use crate::model::news::{Aim, Listed, News, Outcome};
+use crate::model::news::{Aim, ListKind, Listed, News, Outcome};
 use crate::model::{AppId, Batch, ExecutorId, Incarnation, Now, Snapshot, Tick};
 use boatswain_agent::protocol::{FromExecutor, MESSAGE_LIMIT, ToExecutor, read};
 
@@ -67,8 +67,7 @@ impl World {
         let listed = Listed {
             ticket,
             version: 1.into(),
-            quorum: true,
-            by_watch: true,
+            kind: ListKind::ForWatch,
             items: Vec::new(),
         };
         ledger.list(listed, now);

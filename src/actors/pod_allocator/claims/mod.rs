@@ -29,12 +29,20 @@ const VALID: Duration = Duration::from_secs(5);
 pub struct Settings {
     /// What the names of claims begin with.
     pub prefix: Arc<str>,
-    /// Whether a new executor gets a claim that another one left.
-    pub reuse: bool,
-    /// Whether it waits for one that is about to be free.
-    pub wait: bool,
+    pub reuse: Reuse,
     /// The claims of each profile's executors.
     pub profiles: BTreeMap<ProfileName, Arc<[ClaimTemplate]>>,
+}
+
+/// Whether a new executor gets a claim that another executor left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Reuse {
+    #[default]
+    Never,
+    /// Where one is free.
+    IfFree,
+    /// The executor waits for a claim that is about to be free.
+    OrWait,
 }
 
 /// What is known of claims.
@@ -209,7 +217,7 @@ impl Claims {
             return;
         }
         self.pool = self.gather(latest);
-        if !self.settings.wait {
+        if self.settings.reuse != Reuse::OrWait {
             return;
         }
         let mut trial = self.pool.counts();
@@ -333,7 +341,10 @@ fn reusable<'a>(
     settings: &'a Settings,
     profile: &ProfileName,
 ) -> impl Iterator<Item = &'a ClaimTemplate> + Clone + use<'a> {
-    let templates = settings.profiles.get(profile).filter(|_| settings.reuse);
+    let templates = settings
+        .profiles
+        .get(profile)
+        .filter(|_| settings.reuse != Reuse::Never);
     let templates = templates.map(AsRef::as_ref).unwrap_or_default();
     templates
         .iter()

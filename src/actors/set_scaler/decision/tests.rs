@@ -200,7 +200,7 @@ fn without_the_record_nothing_is_written() {
     assert_eq!(world.decide(), []);
 }
 
-// spec: A-80, B-1
+// spec: A-80, B-1, A-83, E-4
 #[test]
 fn a_pod_without_an_id_is_given_the_next_one_and_counts_for_nothing_before() {
     let mut world = World::running(SetKind::StatefulSet, 2);
@@ -228,7 +228,7 @@ fn a_pod_without_an_id_is_given_the_next_one_and_counts_for_nothing_before() {
     assert_eq!(world.decide(), []);
 }
 
-// spec: A-80, I-2, I-8
+// spec: A-80, I-2, I-8, A-83
 #[test]
 fn an_id_whose_pod_went_before_it_got_it_has_ended_when_no_call_can_give_it_any_more() {
     let mut world = World::running(SetKind::StatefulSet, 1);
@@ -257,7 +257,7 @@ fn an_id_whose_pod_went_before_it_got_it_has_ended_when_no_call_can_give_it_any_
     assert!(!world.scenario.current().ended.contains(id(1)), "it lives");
 }
 
-// spec: A-80, L-10
+// spec: A-80, L-10, A-86
 #[test]
 fn the_last_pods_of_a_stateful_set_go_and_those_that_work_may_finish_first() {
     let mut world = World::running(SetKind::StatefulSet, 4);
@@ -306,7 +306,7 @@ fn victims_of_a_deployment_are_marked_before_it_shrinks() {
     assert_eq!(world.decide(), [Action::Scale(seen(4), 3)]);
 }
 
-// spec: A-81, B-30
+// spec: A-81, B-30, A-86
 #[test]
 fn one_that_drains_in_a_deployment_has_somebody_in_its_place_meanwhile() {
     let mut world = World::running(SetKind::Deployment, 3);
@@ -334,7 +334,7 @@ fn restarted(count: u32, exit_code: i32) -> impl Fn(&mut Pod) {
     }
 }
 
-// spec: A-80, L-30
+// spec: A-80, L-30, A-84
 #[test]
 fn a_container_that_is_started_again_is_a_failure_with_the_reason_of_its_end() {
     let mut world = World::running(SetKind::StatefulSet, 2);
@@ -364,7 +364,7 @@ fn a_container_that_is_started_again_is_a_failure_with_the_reason_of_its_end() {
     );
 }
 
-// spec: A-80, L-30
+// spec: A-80, L-30, A-84
 #[test]
 fn restarts_of_a_pod_that_lost_its_id_are_not_those_of_the_executor_that_it_is_then() {
     let mut world = World::running(SetKind::StatefulSet, 1);
@@ -385,7 +385,7 @@ fn restarts_of_a_pod_that_lost_its_id_are_not_those_of_the_executor_that_it_is_t
     assert!(!world.tells_of_a_restart());
 }
 
-// spec: A-80, L-30, S-13
+// spec: A-80, L-30, S-13, A-84
 #[test]
 fn what_a_restored_server_has_forgotten_of_restarts_is_not_counted_once_more() {
     let mut world = World::running(SetKind::StatefulSet, 2);
@@ -399,7 +399,7 @@ fn what_a_restored_server_has_forgotten_of_restarts_is_not_counted_once_more() {
     assert!(world.tells_of_a_restart());
 }
 
-// spec: A-80, B-30
+// spec: A-80, B-30, A-84
 #[test]
 fn one_that_was_told_to_go_and_exits_is_not_waited_for() {
     let mut world = World::running(SetKind::Deployment, 3);

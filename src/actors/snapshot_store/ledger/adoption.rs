@@ -10,7 +10,7 @@ use crate::model::{Entry, ExecutorId, Incarnation, Now, Pod, ResourceVersion, St
 use crate::planted::{self, Planted};
 
 use super::super::table::{self, EntryNews};
-use super::{Draft, Ledger, MAX_LOST, Note, PLAUSIBLE_ID};
+use super::{Draft, Ledger, MAX_LOST, Note, PLAUSIBLE_ID, Settlement};
 
 /// The longest time to drain that a pod's mark is believed to grant: the clock of whoever wrote it may be wrong.
 const LONGEST_DRAIN: Duration = Duration::from_secs(24 * 3600);
@@ -129,7 +129,7 @@ impl Ledger {
             .filter(|_| !planted::is(Planted::IdsReused))
             .or(highest);
         self.current.first_free = last.map_or(Some(ExecutorId::FIRST), ExecutorId::next);
-        self.unsettled = Some(last);
+        self.settlement = Settlement::Pending { last_used: last };
         let lost = self.settle(now, draft);
         self.current.adopted = true;
         draft.other = true;
@@ -140,10 +140,13 @@ impl Ledger {
     /// have it of which nobody can read which it is (spec S-15); how many were lost. That waits as long as there is
     /// such a pod: it costs nothing but that a loss is reported later.
     pub(super) fn settle(&mut self, now: Now, draft: &mut Draft) -> usize {
-        if self.unsettled.is_none() || self.has_unread() {
+        let Settlement::Pending { last_used } = self.settlement else {
+            return 0;
+        };
+        if self.has_unread() {
             return 0;
         }
-        let last = self.unsettled.take().flatten();
+        self.settlement = Settlement::Done;
         let not_found = std::mem::take(&mut self.current.not_found);
         let missing: Vec<ExecutorId> = (not_found.ids())
             .take(if planted::is(Planted::LossUnreported) {
@@ -165,7 +168,7 @@ impl Ledger {
             });
             self.put(None, entry, draft);
         }
-        if let Some(last) = last {
+        if let Some(last) = last_used {
             self.close_gaps(last);
         }
         missing.len()

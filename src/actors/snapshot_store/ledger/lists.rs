@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::model::news::{ListTicket, Listed};
+use crate::model::news::{ListKind, ListTicket, Listed};
 use crate::model::pod::Sighting;
 use crate::model::snapshot::{FullList, OrphanPod};
-use crate::model::{Epoch, ExecutorId, Now, Pod, PodUid, ResourceVersion, State};
+use crate::model::{Epoch, ExecutorId, Now, Pod, PodUid, ResourceVersion, State, Tick};
 use crate::planted::{self, Planted};
 
 use super::super::table::{Authority, EntryNews};
 use super::sets::id_of;
-use super::{Contradiction, Draft, Ledger, ListOutcome, Note};
+use super::{Contradiction, Draft, Ledger, ListOutcome, ListVerdict, Note};
 
 /// What a list shows, readable or not (spec S-15).
 #[derive(Default)]
@@ -38,30 +38,36 @@ impl Present {
     }
 }
 
+/// How the items of a list are taken.
+struct Reading<'a> {
+    authority: Authority<'a>,
+    adopting: bool,
+    may_be_orphan: bool,
+    /// Whether the watch should have shown the same.
+    polled: bool,
+}
+
 impl Ledger {
-    pub(super) fn listed(&mut self, listed: Listed, now: Now, draft: &mut Draft) -> ListOutcome {
+    pub(super) fn listed(&mut self, listed: Listed, now: Now, draft: &mut Draft) -> ListVerdict {
         self.count += 1;
         let Listed {
             ticket,
             version,
-            quorum,
-            by_watch,
+            kind,
             items,
         } = listed;
         if ticket.epoch != self.current.epoch {
             draft
                 .notes
                 .push(Note::Ignored("a list from an earlier epoch"));
-            let epoch = self.current.epoch;
-            return ListOutcome {
-                epoch,
-                accepted: false,
-                full: false,
-                new_epoch: false,
+            return ListVerdict {
+                epoch: self.current.epoch,
+                outcome: ListOutcome::Outdated,
             };
         }
-        let new_epoch =
-            quorum && version < ticket.highest && !planted::is(Planted::HistoryBelievedForEver);
+        let new_epoch = kind.is_newest()
+            && version < ticket.highest
+            && !planted::is(Planted::HistoryBelievedForEver);
         let version = if !new_epoch && planted::is(Planted::StaleListBelieved) {
             version.max(ticket.highest.clone())
         } else {
@@ -82,7 +88,7 @@ impl Ledger {
         self.raise(&version, self.current.epoch);
 
         let begins = version.clone();
-        let adopting = full && quorum && !self.current.adopted;
+        let adopting = full && kind.is_newest() && !self.current.adopted;
         let may_be_orphan = full && (self.current.adopted || adopting);
         let authority = if full {
             Authority::FullList(&version)
@@ -90,26 +96,17 @@ impl Ledger {
             Authority::Event
         };
         // What a stale list says is old, and of a history that was put back nobody knows what was shown.
-        let polled = full && !by_watch && !new_epoch;
+        let polled = full && kind != ListKind::ForWatch && !new_epoch;
         let mut present = Present::default();
+        let reading = Reading {
+            authority,
+            adopting,
+            may_be_orphan,
+            polled,
+        };
         for item in &items {
             present.note(self.named(item), item);
-            match item {
-                Sighting::Unreadable(part) => {
-                    if !(adopting && self.adopt_unreadable(part, now, draft)) {
-                        self.unreadable(part, authority, now, draft);
-                    }
-                }
-                Sighting::Read(pod) => {
-                    if !(adopting && self.adopt(pod, now, draft)) {
-                        let before = polled.then(|| self.held(pod));
-                        self.sight(pod, authority, may_be_orphan, now, draft);
-                        if let Some(watched) = before {
-                            self.doubt_sight(pod, watched, draft);
-                        }
-                    }
-                }
-            }
+            self.listed_item(item, &reading, now, draft);
         }
         if adopting {
             self.complete_adoption(now, draft);
@@ -120,22 +117,46 @@ impl Ledger {
             }
             self.judge_absent(&present, &ticket, &version, now, draft);
             self.forget_tombstones(&ticket);
-            let outdated = |last: &FullList| !new_epoch && version < last.version;
-            if !self.current.full_list.as_ref().is_some_and(outdated) {
-                self.current.full_list = Some(FullList {
-                    version,
-                    asked: ticket.tick,
-                });
-            }
+            self.note_full_list(version, ticket.tick, new_epoch);
         }
-        if by_watch {
+        if kind == ListKind::ForWatch {
             self.drift.watch_begins(&begins);
         }
-        ListOutcome {
+        ListVerdict {
             epoch: self.current.epoch,
-            accepted: true,
-            full,
-            new_epoch,
+            outcome: match (new_epoch, full) {
+                (true, _) => ListOutcome::NewEpoch,
+                (false, true) => ListOutcome::Full,
+                (false, false) => ListOutcome::Stale,
+            },
+        }
+    }
+
+    /// Remembers the last list that proved what is not there; a new epoch's is the last one whatever its version.
+    fn note_full_list(&mut self, version: ResourceVersion, asked: Tick, new_epoch: bool) {
+        let outdated = |last: &FullList| !new_epoch && version < last.version;
+        if !self.current.full_list.as_ref().is_some_and(outdated) {
+            self.current.full_list = Some(FullList { version, asked });
+        }
+    }
+
+    fn listed_item(&mut self, item: &Sighting, reading: &Reading<'_>, now: Now, draft: &mut Draft) {
+        let (adopting, authority) = (reading.adopting, reading.authority);
+        match item {
+            Sighting::Unreadable(part) => {
+                if !(adopting && self.adopt_unreadable(part, now, draft)) {
+                    self.unreadable(part, authority, now, draft);
+                }
+            }
+            Sighting::Read(pod) => {
+                if !(adopting && self.adopt(pod, now, draft)) {
+                    let before = reading.polled.then(|| self.held(pod));
+                    self.sight(pod, authority, reading.may_be_orphan, now, draft);
+                    if let Some(watched) = before {
+                        self.doubt_sight(pod, watched, draft);
+                    }
+                }
+            }
         }
     }
 

@@ -63,13 +63,35 @@ pub enum Note {
 
 /// What became of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ListOutcome {
-    /// The history now current.
+pub enum ListOutcome {
+    /// It was asked for in an older epoch, and was not taken in: another one is needed.
+    Outdated,
+    /// It was taken in, but is older than what had been seen when it was asked for: it is not full (spec S-11).
+    Stale,
+    /// It was taken in as a full list (spec S-11).
+    Full,
+    /// It was taken in as a full list, and began a new epoch (spec S-13).
+    NewEpoch,
+}
+
+/// The ledger's verdict on a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListVerdict {
+    /// The epoch that is current now: what is watched from this list belongs to it.
     pub epoch: Epoch,
-    /// Whether it was taken in; not where it was asked for in an older epoch.
-    pub accepted: bool,
-    /// Whether it was full (spec S-11).
-    pub full: bool,
-    /// Whether it began a new epoch (spec S-13).
-    pub new_epoch: bool,
+    pub outcome: ListOutcome,
+}
+
+impl ListVerdict {
+    pub fn is_taken_in(self) -> bool {
+        self.outcome != ListOutcome::Outdated
+    }
+
+    pub fn is_full(self) -> bool {
+        matches!(self.outcome, ListOutcome::Full | ListOutcome::NewEpoch)
+    }
+
+    pub fn begins_epoch(self) -> bool {
+        self.outcome == ListOutcome::NewEpoch
+    }
 }

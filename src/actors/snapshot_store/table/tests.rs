@@ -258,7 +258,10 @@ fn tell(row: &str, column: &str, entry: &Entry) -> Option<Entry> {
         "inactive label confirmed" => next(EntryNews::Inactive),
         "reported" => next(EntryNews::Reported(&reason())),
         "leaving mark" => next(EntryNews::Leave(&Why::ScaledDown, How::Delete)),
-        "session facts" => next(EntryNews::Session(true, true)),
+        "session facts" => next(EntryNews::Session(Session {
+            registered: true,
+            idle: true,
+        })),
         other => panic!("no such news: {other}"),
     }
 }

@@ -21,7 +21,7 @@ fn inherited(id: u64, uid: &str, version: u64) -> Pod {
 fn what_is_found_is_bound_what_is_missing_is_lost_and_all_else_up_to_the_reserved_has_ended() {
     let mut store = successor();
     let outcome = store.quorum_list(50, vec![inherited(4, "u4", 20), inherited(8, "u8", 30)]);
-    assert!(outcome.full && store.snapshot().adopted);
+    assert!(outcome.is_full() && store.snapshot().adopted);
     assert_eq!((store.state(4), store.state(8)), ("Running", "Running"));
     assert!(store.entry(4).adopted && store.entry(4).incarnation == Incarnation(1));
     for lost in [5, 6] {
@@ -65,7 +65,12 @@ fn one_that_cannot_be_read_at_the_start_is_adopted_as_odd_and_lost_to_nobody() {
         labels_too,
         unrecognised,
     ];
-    store.list_arrives(ticket, 50, true, odd.map(Sighting::Unreadable).into());
+    store.list_arrives(
+        ticket,
+        50,
+        ListKind::PollNewest,
+        odd.map(Sighting::Unreadable).into(),
+    );
     assert_eq!((store.state(4), store.state(5)), ("Odd", "Odd"));
     assert_eq!(store.entry(4).profile, "spot".into());
     assert_eq!(store.how_gone(6), HowGone::LostBeforeStart);
@@ -154,7 +159,7 @@ fn a_pod_of_an_id_that_had_ended_and_a_second_pod_of_one_id_are_orphans() {
 #[test]
 fn only_a_quorum_list_adopts_and_only_once() {
     let mut store = successor();
-    assert!(store.list(50, vec![inherited(4, "u4", 20)]).full);
+    assert!(store.list(50, vec![inherited(4, "u4", 20)]).is_full());
     assert!(!store.snapshot().adopted && store.snapshot().entries.is_empty());
     store.quorum_list(60, vec![inherited(4, "u4", 20)]);
     assert_eq!(store.state(4), "Running");
@@ -196,7 +201,12 @@ fn a_damaged_record_does_not_keep_the_driver_from_starting() {
         ..Inheritance::default()
     });
     let ticket = store.begin_list();
-    let (_, applied) = store.list_arrives(ticket, 50, true, vec![read(inherited(3, "u3", 20))]);
+    let (_, applied) = store.list_arrives(
+        ticket,
+        50,
+        ListKind::PollNewest,
+        vec![read(inherited(3, "u3", 20))],
+    );
     let lost = applied.notes.iter().find_map(|note| match note {
         Note::Adopted { lost, .. } => Some(*lost),
         _ => None,

@@ -8,21 +8,20 @@ use super::*;
 impl Store {
     /// The list that the watch goes on from.
     fn watch_list(&mut self, version: u64, pods: Vec<Pod>) {
-        self.listed_by(true, version, pods);
+        self.listed(ListKind::ForWatch, version, pods);
     }
 
     /// The contradictions that a poll brings to light.
     fn poll(&mut self, version: u64, pods: Vec<Pod>) -> Vec<Contradiction> {
-        self.listed_by(false, version, pods)
+        self.listed(ListKind::PollCached, version, pods)
     }
 
-    fn listed_by(&mut self, by_watch: bool, version: u64, pods: Vec<Pod>) -> Vec<Contradiction> {
+    fn listed(&mut self, kind: ListKind, version: u64, pods: Vec<Pod>) -> Vec<Contradiction> {
         let ticket = self.begin_list();
         let listed = Listed {
             ticket,
             version: version.into(),
-            quorum: by_watch,
-            by_watch,
+            kind,
             items: pods.into_iter().map(read).collect(),
         };
         let now = self.now();
@@ -252,7 +251,9 @@ impl World {
     fn arrives(&mut self, ticket: ListTicket, version: u64, state: &BTreeMap<u64, u64>) {
         let items = Self::pods(state).into_iter().map(read).collect();
         self.found.extend(drifts(
-            self.store.list_arrives(ticket, version, false, items).1,
+            self.store
+                .list_arrives(ticket, version, ListKind::PollCached, items)
+                .1,
         ));
     }
 

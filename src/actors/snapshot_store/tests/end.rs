@@ -139,7 +139,7 @@ fn nothing_late_brings_an_ended_executor_back() {
     };
     late(&mut store);
     let under_way = store.begin_list();
-    store.list_arrives(under_way, 35, false, vec![]);
+    store.list_arrives(under_way, 35, ListKind::PollCached, vec![]);
     assert_eq!(
         store.ledger.tombstone_count(),
         0,
@@ -155,7 +155,7 @@ fn a_tombstone_outlives_lists_that_were_asked_for_before() {
     store.reported(1);
     store.deliver();
     let items = vec![read(running(1, "u", 25))];
-    store.list_arrives(under_way, 30, false, items);
+    store.list_arrives(under_way, 30, ListKind::PollCached, items);
     assert_eq!(
         (store.orphans(), store.ledger.tombstone_count()),
         (vec![], 1)

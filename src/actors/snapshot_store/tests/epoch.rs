@@ -20,7 +20,7 @@ fn two() -> Store {
 fn a_quorum_list_below_what_was_seen_begins_an_epoch_and_is_believed() {
     let mut store = two();
     let outcome = store.quorum_list(40, vec![pod(1, "u1", 30)]);
-    assert!(outcome.new_epoch && outcome.full && outcome.epoch == Epoch(1));
+    assert!(outcome.begins_epoch() && outcome.is_full() && outcome.epoch == Epoch(1));
     assert_eq!(store.state(1), "Pending", "as the backup has it");
     assert_eq!(store.state(2), "Absent");
     store.seen(running(1, "u1", 45));
@@ -31,7 +31,7 @@ fn a_quorum_list_below_what_was_seen_begins_an_epoch_and_is_believed() {
     );
     store.look_up(2, Found::Nothing);
     assert_eq!(store.how_gone(2), HowGone::Missing);
-    assert!(store.list(46, vec![running(1, "u1", 45)]).full);
+    assert!(store.list(46, vec![running(1, "u1", 45)]).is_full());
 }
 
 // spec: S-13, S-11
@@ -39,7 +39,7 @@ fn a_quorum_list_below_what_was_seen_begins_an_epoch_and_is_believed() {
 fn a_quorum_list_at_just_what_was_seen_is_full_and_of_the_same_epoch() {
     let mut store = two();
     let outcome = store.quorum_list(100, vec![]);
-    assert!(outcome.full && !outcome.new_epoch);
+    assert!(outcome.is_full() && !outcome.begins_epoch());
     assert_eq!(store.epoch(), Epoch(0));
 }
 
@@ -48,7 +48,7 @@ fn a_quorum_list_at_just_what_was_seen_is_full_and_of_the_same_epoch() {
 fn a_cached_list_below_what_was_seen_is_only_stale() {
     let mut store = two();
     let outcome = store.list(40, vec![pod(1, "u1", 30)]);
-    assert!(!outcome.new_epoch && !outcome.full && outcome.epoch == Epoch(0));
+    assert!(!outcome.begins_epoch() && !outcome.is_full() && outcome.epoch == Epoch(0));
     assert_eq!((store.state(1), store.state(2)), ("Running", "Running"));
 }
 
@@ -96,7 +96,7 @@ fn late_news_of_the_old_epoch_is_dropped() {
     assert!(
         store
             .list(41, vec![running(1, "u1", 30), running(2, "u2", 31)])
-            .full
+            .is_full()
     );
 }
 
@@ -105,10 +105,15 @@ fn late_news_of_the_old_epoch_is_dropped() {
 fn of_two_quorum_lists_in_flight_over_a_restore_only_the_first_begins_an_epoch() {
     let mut store = two();
     let (first, second) = (store.begin_list(), store.begin_list());
-    let (outcome, _) = store.list_arrives(first, 40, true, vec![read(running(1, "u1", 30))]);
-    assert!(outcome.new_epoch);
-    let (outcome, applied) = store.list_arrives(second, 41, true, vec![]);
-    assert!(!outcome.accepted && !outcome.full && outcome.epoch == Epoch(1));
+    let (outcome, _) = store.list_arrives(
+        first,
+        40,
+        ListKind::PollNewest,
+        vec![read(running(1, "u1", 30))],
+    );
+    assert!(outcome.begins_epoch());
+    let (outcome, applied) = store.list_arrives(second, 41, ListKind::PollNewest, vec![]);
+    assert!(!outcome.is_taken_in() && !outcome.is_full() && outcome.epoch == Epoch(1));
     assert!(applied.snapshot.is_none());
     assert_eq!(store.state(1), "Running");
 }
@@ -122,7 +127,7 @@ fn an_answer_to_a_request_of_the_old_epoch_binds_and_the_new_history_prevails() 
     store.quorum_list(40, vec![]);
     store.created(3, pod(3, "u3", 101));
     assert_eq!(store.state(3), "Pending");
-    store.list_arrives(under_way, 42, false, vec![]);
+    store.list_arrives(under_way, 42, ListKind::PollCached, vec![]);
     assert_eq!(store.state(3), "Pending", "a list of the old epoch");
     store.seen(running(3, "u3", 43));
     assert_eq!(store.state(3), "Running", "101 was of another history");
@@ -142,7 +147,7 @@ fn a_history_that_was_replaced_unnoticed_is_noticed_by_an_older_item_in_a_newer_
     store.list_arrives(
         ticket,
         200,
-        false,
+        ListKind::PollCached,
         vec![read(pod(1, "u1", 190)), read(running(2, "u2", 60))],
     );
     assert_eq!(

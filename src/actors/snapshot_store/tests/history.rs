@@ -67,6 +67,36 @@ proptest! {
     }
 }
 
+/// A pod of which a choice says how it is and how much of it can be read.
+fn any_sighting(number: u64, uid: &str, version: u64, b: usize) -> Sighting {
+    let phase = ["Pending", "Running", "Failed", "Odd"][b % 4];
+    let mut about = Pod {
+        phase: Phase::parse(phase),
+        ..pod(number, uid, version)
+    };
+    if b % 5 == 1 {
+        about = terminating(about);
+    }
+    about = match b % 7 {
+        1 => relabelled(about),
+        2 => of_predecessor(about),
+        _ => about,
+    };
+    match b % 11 {
+        1 => Sighting::Unreadable(unreadable(&about)),
+        2 => Sighting::Unreadable(Unreadable {
+            uid: None,
+            version: None,
+            ..unreadable(&about)
+        }),
+        3 => Sighting::Unreadable(Unreadable {
+            name: None,
+            ..unreadable(&about)
+        }),
+        _ => read(about),
+    }
+}
+
 /// Any news at all, true or not, about a few executors, with ids and versions up to the absurd.
 fn any_news(epoch: Epoch) -> impl Strategy<Value = News> {
     let number = prop_oneof![9 => 1u64..6, 1 => Just(ExecutorId::MAX.get())];
@@ -75,33 +105,8 @@ fn any_news(epoch: Epoch) -> impl Strategy<Value = News> {
     (0u8..16, number, version, 0usize..64, epoch, 0u64..200).prop_map(
         |(what, number, version, b, epoch, second)| {
             let uid = format!("u{number}{}", b % 3);
-            let phase = ["Pending", "Running", "Failed", "Odd"][b % 4];
-            let mut about = Pod {
-                phase: Phase::parse(phase),
-                ..pod(number, &uid, version)
-            };
-            if b % 5 == 1 {
-                about = terminating(about);
-            }
-            about = match b % 7 {
-                1 => relabelled(about),
-                2 => of_predecessor(about),
-                _ => about,
-            };
-            let sighting = match b % 11 {
-                1 => Sighting::Unreadable(unreadable(&about)),
-                2 => Sighting::Unreadable(Unreadable {
-                    uid: None,
-                    version: None,
-                    ..unreadable(&about)
-                }),
-                3 => Sighting::Unreadable(Unreadable {
-                    name: None,
-                    ..unreadable(&about)
-                }),
-                _ => read(about),
-            };
-            let (id, uid, pod) = (id(number), PodUid::from(uid), sighting.clone());
+            let pod = any_sighting(number, &uid, version, b);
+            let (id, uid) = (id(number), PodUid::from(uid));
             let sent = Tick::after_start(Duration::from_secs(second));
             let requested = |outcome| News::Requested { id, outcome };
             match what {
@@ -175,7 +180,11 @@ proptest! {
             }
             if let News::Seen { pod, .. } = news {
                 let ticket = store.begin_list();
-                store.list_arrives(ticket, version, version % 3 == 0, vec![pod]);
+                let kind = match version % 3 {
+                    0 => ListKind::PollNewest,
+                    _ => ListKind::PollCached,
+                };
+                store.list_arrives(ticket, version, kind, vec![pod]);
             }
         }
     }

@@ -9,10 +9,10 @@ fn a_snapshot_carries_the_last_full_list() {
     let ticket = store.begin_list();
     let asked = ticket.tick;
     store.seen(running(9, "s", 50));
-    store.list_arrives(ticket, 60, false, vec![]);
+    store.list_arrives(ticket, 60, ListKind::PollCached, vec![]);
     let full = store.snapshot().full_list.unwrap();
     assert_eq!((full.version, full.asked), (60.into(), asked));
-    assert!(!store.list(40, vec![]).full);
+    assert!(!store.list(40, vec![]).is_full());
     assert_eq!(
         store.snapshot().full_list.unwrap().version,
         60.into(),
@@ -25,8 +25,8 @@ fn a_snapshot_carries_the_last_full_list() {
 fn of_two_lists_in_flight_the_older_one_does_not_replace_the_newer() {
     let mut store = Store::new();
     let (first, second) = (store.begin_list(), store.begin_list());
-    store.list_arrives(second, 60, false, vec![]);
-    store.list_arrives(first, 30, false, vec![]);
+    store.list_arrives(second, 60, ListKind::PollCached, vec![]);
+    store.list_arrives(first, 30, ListKind::PollCached, vec![]);
     assert_eq!(store.snapshot().full_list.unwrap().version, 60.into());
 }
 
@@ -57,7 +57,7 @@ fn a_list_older_than_what_was_seen_when_it_was_asked_for_only_adds_what_is_newer
     store.request(3);
     let listed = vec![running(1, "u1", 25), pod(3, "u3", 26), running(4, "u4", 24)];
     let outcome = store.list(29, listed);
-    assert!(outcome.accepted && !outcome.full);
+    assert!(outcome.is_taken_in() && !outcome.is_full());
     assert_eq!(store.state(1), "Running", "newer than what was held");
     assert_eq!(store.state(2), "Pending", "lacking, but not absent");
     assert_eq!(store.state(3), "Pending", "waited for, and seen");
@@ -73,10 +73,10 @@ fn bookmarks_and_answers_count_among_what_was_seen() {
         version: 50.into(),
         epoch,
     });
-    assert!(!store.list(49, vec![]).full);
-    assert!(store.list(50, vec![]).full, "as high is high enough");
+    assert!(!store.list(49, vec![]).is_full());
+    assert!(store.list(50, vec![]).is_full(), "as high is high enough");
     let mut store = store.with(pod(1, "u1", 70));
-    assert!(!store.list(69, vec![pod(1, "u1", 70)]).full);
+    assert!(!store.list(69, vec![pod(1, "u1", 70)]).is_full());
 }
 
 // spec: S-11
@@ -85,15 +85,15 @@ fn what_is_seen_while_a_list_is_under_way_does_not_make_it_stale() {
     let mut store = Store::new();
     let ticket = store.begin_list();
     store.seen(running(9, "s", 100));
-    let (outcome, _) = store.list_arrives(ticket, 90, false, vec![]);
-    assert!(outcome.full);
+    let (outcome, _) = store.list_arrives(ticket, 90, ListKind::PollCached, vec![]);
+    assert!(outcome.is_full());
 }
 
 // spec: S-12
 #[test]
 fn what_a_full_list_lacks_is_absent_and_stays_live_until_it_is_looked_up() {
     let mut store = Store::new().with(running(1, "u1", 20));
-    assert!(store.list(30, vec![]).full);
+    assert!(store.list(30, vec![]).is_full());
     assert_eq!(store.state(1), "Absent");
     assert_eq!(store.snapshot().counts(&profile()).live(), 1);
     store.look_up(1, Found::NoAnswer);
@@ -113,8 +113,8 @@ fn a_list_asked_for_before_a_pod_was_bound_does_not_judge_it() {
     store.request(1);
     let ticket = store.begin_list();
     store.created(1, pod(1, "u1", 20));
-    let (outcome, _) = store.list_arrives(ticket, 30, false, vec![]);
-    assert!(outcome.full);
+    let (outcome, _) = store.list_arrives(ticket, 30, ListKind::PollCached, vec![]);
+    assert!(outcome.is_full());
     assert_eq!(store.state(1), "Pending");
     store.list(31, vec![]);
     assert_eq!(store.state(1), "Absent", "the next one does");
@@ -126,8 +126,8 @@ fn a_list_does_not_judge_what_is_newer_than_itself() {
     let mut store = Store::new().with(pod(1, "u1", 20));
     let ticket = store.begin_list();
     store.seen(running(1, "u1", 40));
-    let (outcome, _) = store.list_arrives(ticket, 30, false, vec![]);
-    assert!(outcome.full);
+    let (outcome, _) = store.list_arrives(ticket, 30, ListKind::PollCached, vec![]);
+    assert!(outcome.is_full());
     assert_eq!(store.state(1), "Running");
 }
 
@@ -164,9 +164,9 @@ fn an_older_list_does_not_bring_back_what_a_newer_one_lacks() {
     let older = store.begin_list();
     store.list(40, vec![]);
     let items = vec![read(running(1, "u1", 20))];
-    let (outcome, _) = store.list_arrives(older, 30, false, items);
+    let (outcome, _) = store.list_arrives(older, 30, ListKind::PollCached, items);
     assert!(
-        outcome.full,
+        outcome.is_full(),
         "it is as new as what was seen when it was asked for"
     );
     assert_eq!(store.state(1), "Absent");
@@ -199,8 +199,8 @@ fn an_unreadable_item_is_present_and_odd_and_spoils_no_other() {
         Sighting::Unreadable(unreadable(&running(1, "u1", 25))),
         read(running(2, "u2", 26)),
     ];
-    let (outcome, applied) = store.list_arrives(ticket, 30, false, items);
-    assert!(outcome.full);
+    let (outcome, applied) = store.list_arrives(ticket, 30, ListKind::PollCached, items);
+    assert!(outcome.is_full());
     assert_eq!((store.state(1), store.state(2)), ("Odd", "Running"));
     let said =
         |note: &Note| matches!(note, Note::Unreadable(part) if part.uid == Some("u1".into()));
@@ -223,7 +223,12 @@ fn an_unreadable_item_needs_no_more_than_its_name_to_be_present() {
         ..unreadable(&running(1, "u1", 20))
     };
     let ticket = store.begin_list();
-    store.list_arrives(ticket, 30, false, vec![Sighting::Unreadable(part)]);
+    store.list_arrives(
+        ticket,
+        30,
+        ListKind::PollCached,
+        vec![Sighting::Unreadable(part)],
+    );
     assert_eq!(store.state(1), "Odd");
     assert_eq!(store.entry(1).uid(), Some(&"u1".into()));
 }

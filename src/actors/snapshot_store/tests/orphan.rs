@@ -60,7 +60,7 @@ fn a_late_answer_that_cannot_be_read_makes_a_orphan_too() {
 
 // spec: E-3
 #[test]
-fn a_orphan_stays_until_its_end_is_seen_so_that_a_failed_delete_is_repeated() {
+fn an_orphan_stays_until_its_end_is_seen_so_that_a_failed_delete_is_repeated() {
     let mut store = Store::new();
     store.seen(pod(1, "g", 40));
     store.list(50, vec![pod(1, "g", 40)]);
@@ -88,7 +88,7 @@ fn a_orphan_stays_until_its_end_is_seen_so_that_a_failed_delete_is_repeated() {
 
 // spec: E-3
 #[test]
-fn a_orphan_goes_when_a_delete_finds_nothing_or_a_full_list_lacks_it() {
+fn an_orphan_goes_when_a_delete_finds_nothing_or_a_full_list_lacks_it() {
     let mut store = Store::new();
     store.seen(pod(1, "g", 40));
     let applied = store.tell(laid("g"));
@@ -96,7 +96,7 @@ fn a_orphan_goes_when_a_delete_finds_nothing_or_a_full_list_lacks_it() {
     store.seen(pod(1, "h", 41));
     let ticket = store.begin_list();
     store.seen(pod(2, "i", 45));
-    store.list_arrives(ticket, 50, false, vec![]);
+    store.list_arrives(ticket, 50, ListKind::PollCached, vec![]);
     assert_eq!(
         store.orphans(),
         vec!["i".to_owned()],
@@ -110,7 +110,7 @@ fn a_orphan_goes_when_a_delete_finds_nothing_or_a_full_list_lacks_it() {
 
 // spec: E-3, S-15
 #[test]
-fn a_orphan_whose_item_cannot_be_read_is_still_there() {
+fn an_orphan_whose_item_cannot_be_read_is_still_there() {
     let mut store = Store::new();
     store.seen(pod(1, "g", 40));
     for uid in [Some("g".into()), None] {
@@ -119,7 +119,12 @@ fn a_orphan_whose_item_cannot_be_read_is_still_there() {
             ..unreadable(&pod(1, "g", 41))
         };
         let ticket = store.begin_list();
-        store.list_arrives(ticket, 50, false, vec![Sighting::Unreadable(part)]);
+        store.list_arrives(
+            ticket,
+            50,
+            ListKind::PollCached,
+            vec![Sighting::Unreadable(part)],
+        );
         assert_eq!(store.orphans(), vec!["g".to_owned()]);
     }
     let (pod, epoch) = (
@@ -132,7 +137,7 @@ fn a_orphan_whose_item_cannot_be_read_is_still_there() {
 
 // spec: E-3, I-7
 #[test]
-fn a_orphan_that_loses_our_labels_is_not_touched_any_more() {
+fn an_orphan_that_loses_our_labels_is_not_touched_any_more() {
     let mut store = Store::new();
     store.seen(pod(1, "g", 40));
     store.seen(relabelled(pod(1, "g", 41)));
@@ -172,7 +177,7 @@ fn before_adoption_nothing_is_a_orphan() {
     assert!(
         store
             .list(30, vec![of_predecessor(running(1, "u1", 20))])
-            .full
+            .is_full()
     );
     assert_eq!(store.orphans(), Vec::<String>::new());
     store.quorum_list(40, vec![of_predecessor(running(1, "u1", 20))]);
@@ -253,21 +258,21 @@ fn an_answer_that_comes_after_its_end_makes_no_orphan_again() {
 
 // spec: S-12, E-3
 #[test]
-fn a_orphan_that_has_changed_since_a_list_is_not_laid_by_what_that_list_lacks() {
+fn an_orphan_that_has_changed_since_a_list_is_not_laid_by_what_that_list_lacks() {
     for (changed, left) in [(60, vec!["g".to_owned()]), (50, vec![])] {
         let mut store = Store::new();
         store.seen(pod(1, "g", 40));
         let ticket = store.begin_list();
         store.seen(pod(1, "g", changed));
-        let (outcome, _) = store.list_arrives(ticket, 50, false, vec![]);
-        assert!(outcome.full);
+        let (outcome, _) = store.list_arrives(ticket, 50, ListKind::PollCached, vec![]);
+        assert!(outcome.is_full());
         assert_eq!(store.orphans(), left, "{changed}");
     }
 }
 
 // spec: E-3, S-13
 #[test]
-fn a_orphan_that_a_history_put_back_unnoticed_is_deleted_again() {
+fn an_orphan_that_a_history_put_back_unnoticed_is_deleted_again() {
     let mut store = Store::new();
     store.seen(terminating(pod(1, "g", 50)));
     store.list(45, vec![pod(1, "g", 30)]);

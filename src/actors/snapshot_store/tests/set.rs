@@ -17,8 +17,8 @@ fn successor(unread: &[Pod]) -> Store {
     let mut items = vec![read(inherited(4, "u4", 20))];
     items.extend(unread.iter().map(unlabelled));
     let ticket = store.begin_list();
-    let (outcome, _) = store.list_arrives(ticket, 50, true, items);
-    assert!(outcome.full && store.snapshot().adopted);
+    let (outcome, _) = store.list_arrives(ticket, 50, ListKind::PollNewest, items);
+    assert!(outcome.is_full() && store.snapshot().adopted);
     store
 }
 
@@ -34,7 +34,7 @@ fn unlabelled(pod: &Pod) -> Sighting {
     })
 }
 
-// spec: A-80, O-31, S-15, I-5
+// spec: A-80, O-31, S-15, I-5, E-4
 #[test]
 fn one_whose_labels_cannot_be_read_at_the_start_is_the_executor_that_it_was_once_they_can() {
     let (bound, not_recorded) = (inherited(5, "u5", 30), inherited(9, "u9", 31));
@@ -71,7 +71,7 @@ fn what_was_lost_is_told_once_no_pod_is_left_of_which_nobody_can_read_who_it_is(
     // As long as it is there, and as it is.
     let ticket = store.begin_list();
     let items = vec![read(inherited(4, "u4", 20)), unlabelled(&pod)];
-    store.list_arrives(ticket, 60, true, items);
+    store.list_arrives(ticket, 60, ListKind::PollNewest, items);
     assert_eq!((store.state(5), store.state(6)), ("–", "–"));
     // It goes without ever having been read.
     store.list(70, vec![inherited(4, "u4", 20)]);

@@ -261,7 +261,8 @@ impl World {
             return;
         };
         let items = self.listed(version, b);
-        self.store.list_arrives(ticket, version, false, items);
+        self.store
+            .list_arrives(ticket, version, ListKind::PollCached, items);
     }
 
     fn listed(&self, version: u64, b: usize) -> Vec<Sighting> {
@@ -353,8 +354,10 @@ impl World {
         self.history.retain(|known, _| *known <= version);
         self.events.clear();
         let items = self.listed(version, 1);
-        let (outcome, _) = self.store.list_arrives(ticket, version, true, items);
-        assert!(outcome.new_epoch);
+        let (outcome, _) = self
+            .store
+            .list_arrives(ticket, version, ListKind::PollNewest, items);
+        assert!(outcome.begins_epoch());
     }
 
     /// Faults stop: every request is answered, one full list comes in, what it leaves open is looked up.
@@ -372,7 +375,8 @@ impl World {
         self.version += 1;
         self.record(None);
         let items = self.listed(self.version, 1);
-        self.store.list_arrives(ticket, self.version, true, items);
+        self.store
+            .list_arrives(ticket, self.version, ListKind::PollNewest, items);
         let snapshot = self.store.snapshot();
         for (id, entry) in snapshot.entries.iter() {
             if matches!(entry.state, State::Unknown(_)) || is_missed(entry) {

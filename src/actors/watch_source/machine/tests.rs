@@ -1,6 +1,6 @@
 use super::driven::*;
 use super::*;
-use crate::kubernetes::backoff::FIRST;
+use crate::kubernetes::backoff::tests::FIRST;
 use crate::model::pod::tests::pending;
 use crate::model::pod::{Sighting, Unreadable};
 

@@ -108,7 +108,7 @@ async fn a_streamed_list_is_handed_over_whole_at_the_version_of_its_end() {
     lines.end_of_list(10);
     let lists = rig.lists().await;
     assert_eq!(lists.len(), 1);
-    assert!(lists[0].quorum);
+    assert!(lists[0].kind.is_newest());
     assert_eq!(lists[0].version, 10.into());
     let version = |n: u64| Some(n.to_string());
     let expected = [

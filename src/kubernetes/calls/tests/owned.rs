@@ -76,7 +76,7 @@ async fn what_is_there_as_it_should_be_is_not_written_and_what_is_not_is_put_rig
     assert_eq!(found.data["a"], "2", "a successor has other content");
 }
 
-// spec: K-8
+// spec: K-8, K-11
 #[tokio::test]
 async fn another_application_s_object_of_that_name_is_left_alone() {
     let owned = json!([owner_reference("other", &"r1".into())]);
@@ -95,7 +95,7 @@ async fn another_application_s_object_of_that_name_is_left_alone() {
     }
 }
 
-// spec: K-8, O-30
+// spec: K-8, O-30, K-11
 #[tokio::test]
 async fn what_an_application_left_under_the_same_record_s_name_is_taken_over_by_the_next_one() {
     // Not collected yet, or orphaned.

@@ -1,8 +1,8 @@
-//! How long ago something was, in the two units that matter.
+//! Formats ages as kubectl does, in the two largest units that matter.
 
 use jiff::Timestamp;
 
-/// How long ago that time was; `<unknown>` where it is none.
+/// The age of a timestamp; `<unknown>` if it is none.
 pub fn since(time: &str, now: Timestamp) -> String {
     match time.parse::<Timestamp>() {
         Ok(then) => human(now.as_second() - then.as_second()),
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_age_has_the_units_that_matter() {
+    fn an_age_is_formatted_in_its_largest_units() {
         const DAY: i64 = 24 * 3_600;
         for (seconds, text) in [
             (-5, "<invalid>"),
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn no_time_is_an_unknown_age() {
+    fn an_invalid_timestamp_has_an_unknown_age() {
         assert_eq!(since("", Timestamp::UNIX_EPOCH), "<unknown>");
     }
 }

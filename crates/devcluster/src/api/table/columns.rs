@@ -1,4 +1,4 @@
-//! The columns that real servers have for all kinds but pods.
+//! The table columns of every kind but pods, as real servers define them.
 
 use super::{AGE, CREATED_AT, Column, NAME};
 use crate::objects::resource::Resource;

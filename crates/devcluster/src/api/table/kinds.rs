@@ -1,4 +1,4 @@
-//! All kinds but pods as rows.
+//! The table cells of every kind but pods.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -40,7 +40,7 @@ pub(super) fn cells(resource: Resource, object: &Value, now: Timestamp) -> Vec<V
     }
 }
 
-/// A set: how many of its pods are how far, and what they are made of.
+/// A workload: its replica counts, age, containers and selector.
 fn set(resource: Resource, set: &Value, name: Value, age: Value) -> Vec<Value> {
     let count = |path: &[&str]| at(set, path).and_then(Value::as_u64).unwrap_or(0);
     let wanted = count(&["spec", "replicas"]);
@@ -286,7 +286,7 @@ fn node(node: &Value, name: Value, age: Value) -> Vec<Value> {
     ]
 }
 
-/// What is used of what is granted, once for what is asked for and once for what is limited.
+/// The used and the granted amounts of a quota: of requests, then of limits.
 fn quota(quota: &Value) -> [String; 2] {
     let mut shown = [Vec::new(), Vec::new()];
     let hard = at(quota, &["status", "hard"]).and_then(Value::as_object);

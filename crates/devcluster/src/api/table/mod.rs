@@ -1,5 +1,4 @@
-//! Objects as rows of a table, as people read them: the columns that real servers have for a kind, and what stands in
-//! them.
+//! Renders objects as rows of a `Table`, with the columns that real servers define for each kind.
 
 mod age;
 mod columns;
@@ -12,15 +11,15 @@ use serde_json::{Value, json};
 use crate::objects::object::text;
 use crate::objects::resource::Resource;
 
-/// A column.
+/// A column definition.
 #[derive(Debug)]
 pub struct Column {
     name: &'static str,
     kind: &'static str,
-    /// `name` where the column names the object.
+    /// `name` for the column that identifies the object.
     format: &'static str,
     description: &'static str,
-    /// 0 is always shown, 1 where there is room.
+    /// 0: always shown; 1: shown in wide output.
     priority: u8,
 }
 
@@ -78,7 +77,7 @@ const CREATED_AT: Column = Column {
 
 const NOTHING: &str = "<none>";
 
-/// The columns of a kind, as a table has them.
+/// The column definitions of a kind.
 pub fn columns(resource: Resource) -> Vec<Value> {
     let columns: &[Column] = match resource {
         Resource::Pods => &pods::COLUMNS,
@@ -87,7 +86,7 @@ pub fn columns(resource: Resource) -> Vec<Value> {
     columns.iter().map(Column::to_value).collect()
 }
 
-/// What stands in the columns for an object.
+/// The cells of an object.
 pub fn cells(resource: Resource, object: &Value, now: Timestamp) -> Vec<Value> {
     match resource {
         Resource::Pods => pods::cells(object, now),
@@ -95,7 +94,7 @@ pub fn cells(resource: Resource, object: &Value, now: Timestamp) -> Vec<Value> {
     }
 }
 
-/// What else is to be said of a row.
+/// The conditions of a row.
 pub fn conditions(resource: Resource, object: &Value) -> Option<Value> {
     if resource != Resource::Pods {
         return None;

@@ -1,4 +1,4 @@
-//! Pods as rows: above all the one word that says how a pod is.
+//! The table cells of pods, above all the one-word status that kubectl shows.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -50,12 +50,12 @@ pub(super) const COLUMNS: [Column; 9] = [
     ),
 ];
 
-/// What is counted over the containers of a pod.
+/// Counters over a pod's containers.
 #[derive(Debug, Default)]
 struct Count {
     ready: usize,
     restarts: i64,
-    /// When the last container that was started again had ended.
+    /// When the container that restarted last had terminated.
     last: Option<Timestamp>,
 }
 
@@ -126,7 +126,7 @@ fn has_condition(pod: &Value, kind: &str) -> bool {
         .any(|c| text(c, &["type"]) == kind && text(c, &["status"]) == "True")
 }
 
-/// Why a container ended, where it says so, or else how.
+/// The reason why a container terminated, or else its exit code or signal.
 fn ending(terminated: &Value) -> String {
     let number = |field: &str| terminated.get(field).and_then(Value::as_i64).unwrap_or(0);
     match (text(terminated, &["reason"]), number("signal")) {
@@ -136,7 +136,7 @@ fn ending(terminated: &Value) -> String {
     }
 }
 
-/// The one word for how the pod is. What is counted on the way depends on how far the pod has come.
+/// The one-word status of a pod. Which containers count towards readiness and restarts depends on the pod's progress.
 fn word(pod: &Value, sidecars: &[&str], count: &mut Count) -> String {
     let phase = text(pod, &["status", "phase"]);
     let reason = text(pod, &["status", "reason"]);
@@ -166,7 +166,7 @@ fn word(pod: &Value, sidecars: &[&str], count: &mut Count) -> String {
     }
 }
 
-/// How far the init containers have come, as long as they are not done.
+/// The status while the init containers are not complete.
 fn init_word(
     pod: &Value,
     sidecars: &[&str],
@@ -203,7 +203,7 @@ fn init_word(
     None
 }
 
-/// The first container that waits or has ended says how the pod is, unless another one still runs.
+/// The first container that waits or has terminated determines the status, unless another one still runs.
 fn main_word(pod: &Value, word: &mut String, count: &mut Count) {
     let mut runs = false;
     for container in list(pod, &["status", "containerStatuses"]).iter().rev() {
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_as_its_containers_are() {
+    fn the_status_of_a_pod_follows_from_its_containers() {
         let ended = |fields: Value| pod("Failed", &[json!({"terminated": fields})]);
         for (pod, wanted) in [
             (pod("Pending", &[]), "Pending"),
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn one_container_that_still_runs_keeps_the_pod_running() {
+    fn a_pod_with_a_running_container_is_running() {
         let mut pod = pod(
             "Running",
             &[
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_was_told_to_go_is_terminating_until_it_has_ended() {
+    fn a_deleted_pod_is_terminating_until_its_containers_have_terminated() {
         let mut running = pod("Running", &[json!({"running": {}})]);
         running["metadata"]["deletionTimestamp"] = json!(NOW);
         assert_eq!(word(&running), "Terminating");
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn init_containers_say_how_far_they_have_come() {
+    fn the_status_shows_the_progress_of_init_containers() {
         let init = |states: &[Value]| {
             let mut pod = pod(
                 "Pending",
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_side_container_counts_among_the_others() {
+    fn sidecars_count_as_containers() {
         let mut pod = pod("Running", &[json!({"running": {}})]);
         pod["spec"]["initContainers"] = json!([{"name": "i", "restartPolicy": "Always"}]);
         pod["status"]["initContainerStatuses"] = json!([{"name": "i", "started": true, "ready": true, "restartCount": 2, "state": {"running": {}}}]);
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn restarts_tell_when_the_last_one_was() {
+    fn restarts_show_the_age_of_the_last_one() {
         let mut pod = pod("Running", &[json!({"running": {}})]);
         let status = &mut pod["status"]["containerStatuses"][0];
         status["restartCount"] = json!(3);
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn reasons_of_the_pod_itself_come_before_its_phase() {
+    fn the_reason_of_a_pod_precedes_its_phase() {
         let mut evicted = pod("Failed", &[]);
         evicted["status"]["reason"] = json!("Evicted");
         assert_eq!(word(&evicted), "Evicted");

@@ -1,4 +1,4 @@
-//! spec: what Kubernetes documents of strategic merge patch.
+//! spec: the documentation of strategic merge patch in Kubernetes.
 
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ fn names(list: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn containers_are_merged_by_name_and_new_ones_stand_in_front_of_those_not_named() {
+fn containers_are_merged_by_name_and_new_ones_precede_unnamed_ones() {
     let target =
         spec(json!({"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]}));
     let patch =
@@ -34,7 +34,7 @@ fn containers_are_merged_by_name_and_new_ones_stand_in_front_of_those_not_named(
 }
 
 #[test]
-fn each_list_has_the_key_that_its_type_gives_it() {
+fn each_list_has_the_merge_key_of_its_type() {
     for (list, key, other) in [
         ("volumes", "name", "emptyDir"),
         ("imagePullSecrets", "name", "x"),
@@ -74,7 +74,7 @@ fn lists_without_a_key_are_replaced() {
 }
 
 #[test]
-fn finalizers_are_a_set_from_which_values_are_deleted_by_name() {
+fn finalizers_are_a_set_with_deletion_by_value() {
     let target = json!({"metadata": {"finalizers": ["x", "y"]}});
     let added = patched(
         target.clone(),
@@ -132,7 +132,7 @@ fn only_retained_keys_stay_and_the_patch_may_set_no_others() {
 }
 
 #[test]
-fn items_stand_in_the_order_that_is_set() {
+fn set_element_order_determines_the_order() {
     let target = spec(json!({"containers": [{"name": "a"}, {"name": "b"}, {"name": "c"}]}));
     let patch = spec(json!({
         "$setElementOrder/containers": [{"name": "c"}, {"name": "d"}, {"name": "a"}],
@@ -151,7 +151,7 @@ fn items_stand_in_the_order_that_is_set() {
 }
 
 #[test]
-fn what_was_not_there_is_taken_without_directives() {
+fn new_fields_are_stored_without_directives() {
     let patch = spec(json!({
         "containers": [{"name": "a", "args": null}, {"name": "b", "$patch": "delete"}],
         "securityContext": {"$retainKeys": ["fsGroup"], "fsGroup": 1},

@@ -1,4 +1,4 @@
-//! spec: what Kubernetes documents of server-side apply, value by value.
+//! spec: the documentation of server-side apply in Kubernetes, value by value.
 
 use super::*;
 use crate::objects::schema;
@@ -10,7 +10,7 @@ fn pod(containers: Value) -> Value {
 }
 
 #[test]
-fn the_fields_of_a_pod_are_told_by_the_keys_of_its_lists() {
+fn the_fields_of_a_pod_use_the_keys_of_its_lists() {
     let pod = pod(
         json!([{"name": "c", "image": "i", "args": ["a"], "resources": {},
         "ports": [{"containerPort": 80}]}]),
@@ -26,7 +26,7 @@ fn the_fields_of_a_pod_are_told_by_the_keys_of_its_lists() {
 }
 
 #[test]
-fn a_difference_names_what_holds_a_new_field_if_it_was_not_there() {
+fn a_difference_includes_new_parents_of_a_field() {
     let old = json!({"metadata": {}, "data": {"kept": "1", "changed": "1", "gone": "1"}});
     let new = json!({"metadata": {"labels": {"a": "b"}}, "data": {"kept": "1", "changed": "2"}});
     let difference = compare(schema::of("ConfigMap"), &old, &new);
@@ -37,7 +37,7 @@ fn a_difference_names_what_holds_a_new_field_if_it_was_not_there() {
 }
 
 #[test]
-fn merged_lists_stand_as_the_configuration_has_them() {
+fn merged_lists_have_the_order_of_the_configuration() {
     let shape = schema::of("Pod").field("spec").field("containers");
     let names = |names: &[&str]| -> Value { names.iter().map(|n| json!({"name": n})).collect() };
     for (live, config, want) in [
@@ -55,7 +55,7 @@ fn merged_lists_stand_as_the_configuration_has_them() {
 }
 
 #[test]
-fn items_that_cannot_be_told_apart_are_mistakes() {
+fn items_with_equal_keys_are_mistakes() {
     let twice = pod(json!([{"name": "c"}, {"name": "c"}]));
     assert_eq!(
         mistakes(schema::of("Pod"), &twice),
@@ -99,7 +99,7 @@ fn some_pods() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn what_is_merged_has_all_that_was_set(live in some_pods(), config in some_pods()) {
+    fn a_merge_contains_every_configured_field(live in some_pods(), config in some_pods()) {
         let shape = schema::of("Pod");
         let merged = merge(shape, &live, &config);
         prop_assert!(fields(shape, &config).minus(&fields(shape, &merged)).is_empty());
@@ -110,11 +110,11 @@ proptest! {
     }
 
     #[test]
-    fn what_is_taken_out_is_gone(pod in some_pods(), other in some_pods()) {
+    fn removed_fields_are_gone(pod in some_pods(), other in some_pods()) {
         let shape = schema::of("Pod");
         let left = without(shape, &pod, &fields(shape, &other));
         let mut still = fields(shape, &left).and(&fields(shape, &other));
-        // What held them may stay, with nothing in it.
+        // Their parents may remain, empty.
         still.cut(&["f:spec"]);
         still.cut(&["f:metadata"]);
         prop_assert!(still.is_empty());

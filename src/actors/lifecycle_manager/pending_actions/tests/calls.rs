@@ -120,7 +120,7 @@ fn a_mark_is_carried_out_once_there_is_a_pod() {
 
 // spec: E-3
 #[test]
-fn a_orphan_is_deleted_by_uid_again_and_again_until_it_is_gone() {
+fn an_orphan_is_deleted_by_uid_again_and_again_until_it_is_gone() {
     let mut manager = Manager::new();
     manager.start(1);
     let orphan = Pod {

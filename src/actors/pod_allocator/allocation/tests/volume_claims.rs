@@ -5,6 +5,7 @@ mod making;
 use std::collections::BTreeSet;
 
 use super::*;
+use crate::actors::pod_allocator::claims::Reuse;
 use crate::actors::snapshot_store::ledger::Inheritance;
 use crate::model::claims::{Claim, ClaimOwner, ClaimShape, ClaimTemplate, PodClaim};
 use crate::testing::{exited, running};
@@ -20,7 +21,7 @@ fn shape(class: Option<&str>, bytes: u64) -> ClaimShape {
     }
 }
 
-fn claiming(reuse: bool, wait: bool) -> Settings {
+fn claiming(reuse: Reuse) -> Settings {
     let template = ClaimTemplate {
         volume: "data".into(),
         shape: shape(Some("fast"), SIZE),
@@ -29,7 +30,6 @@ fn claiming(reuse: bool, wait: bool) -> Settings {
     let claims = claims::Settings {
         prefix: "a".into(),
         reuse,
-        wait,
         profiles: BTreeMap::from([("default".into(), Arc::from([template]))]),
     };
     Settings {
@@ -59,9 +59,9 @@ fn own(n: u64) -> String {
 
 impl Driver {
     /// A start long enough ago for earlier drivers' requests to be settled.
-    fn claims(wanted: u32, wait: bool) -> Self {
+    fn claims(wanted: u32, reuse: Reuse) -> Self {
         let scenario = Scenario::new(&[("default", wanted)]);
-        let mut driver = Self::with(claiming(true, wait), scenario);
+        let mut driver = Self::with(claiming(reuse), scenario);
         driver.scenario.pass(11_000);
         driver
     }
@@ -96,8 +96,8 @@ impl Driver {
     }
 
     /// So many executors run, each with a claim of its own.
-    fn with_claims(wanted: u32, wait: bool) -> (Self, Vec<Claim>) {
-        let mut driver = Self::claims(wanted, wait);
+    fn with_claims(wanted: u32, reuse: Reuse) -> (Self, Vec<Claim>) {
+        let mut driver = Self::claims(wanted, reuse);
         for _ in 0..10 {
             for n in driver.rounds(&[]) {
                 driver.creates(n);
@@ -116,7 +116,7 @@ impl Driver {
 // spec: A-60
 #[test]
 fn a_claim_that_nobody_has_is_mounted_instead_of_a_new_one() {
-    let mut driver = Driver::claims(1, false);
+    let mut driver = Driver::claims(1, Reuse::IfFree);
     assert_eq!(
         driver.round(),
         [0; 0],
@@ -142,7 +142,7 @@ fn recent_claims_are_left_alone_until_they_are_as_old_as_a_request_can_be() {
         created: Some(now - CREATION_TIMEOUT + Duration::from_secs(1)),
         ..claim("recent")
     };
-    let mut driver = Driver::claims(1, false);
+    let mut driver = Driver::claims(1, Reuse::IfFree);
     assert_eq!(driver.rounds(std::slice::from_ref(&recent)), [1]);
     assert_eq!(driver.given(1), None);
     driver.answer(1, Reply::Unreachable);
@@ -155,7 +155,7 @@ fn recent_claims_are_left_alone_until_they_are_as_old_as_a_request_can_be() {
 // spec: A-60
 #[test]
 fn where_claims_cannot_be_listed_none_is_reused_and_nobody_waits() {
-    let mut driver = Driver::claims(2, true);
+    let mut driver = Driver::claims(2, Reuse::OrWait);
     assert_eq!(driver.round(), [0; 0]);
     let (now, epoch) = (driver.scenario.now().tick, driver.lists.pop().unwrap());
     driver.allocation.claims().listed(None, now, epoch);
@@ -202,8 +202,8 @@ fn what_is_of_another_class_or_too_small_or_goes_or_is_another_s_is_not_given_to
             ..claim("orphan")
         },
     ];
-    for wait in [false, true] {
-        let mut driver = Driver::claims(1, wait);
+    for reuse in [Reuse::IfFree, Reuse::OrWait] {
+        let mut driver = Driver::claims(1, reuse);
         assert_eq!(driver.rounds(&unfit), [1], "and nobody waits for them");
         assert_eq!(driver.given(1), None);
     }
@@ -211,14 +211,14 @@ fn what_is_of_another_class_or_too_small_or_goes_or_is_another_s_is_not_given_to
         shape: shape(Some("fast"), 2 * SIZE),
         ..claim("larger")
     };
-    let mut driver = Driver::claims(1, false);
+    let mut driver = Driver::claims(1, Reuse::IfFree);
     driver.rounds(&[larger.clone(), claim("fits")]);
     assert_eq!(
         driver.given(1),
         Some("fits".to_owned()),
         "the smallest that does"
     );
-    let mut driver = Driver::claims(1, false);
+    let mut driver = Driver::claims(1, Reuse::IfFree);
     driver.rounds(&[larger]);
     assert_eq!(driver.given(1), Some("larger".to_owned()));
 }
@@ -226,7 +226,7 @@ fn what_is_of_another_class_or_too_small_or_goes_or_is_another_s_is_not_given_to
 // spec: A-60
 #[test]
 fn a_claim_that_any_snapshot_of_the_batch_mentions_is_in_use() {
-    let (mut driver, claims) = Driver::with_claims(2, false);
+    let (mut driver, claims) = Driver::with_claims(2, Reuse::IfFree);
     // It goes, and is gone in the latest snapshot; an earlier one of the same batch still has it.
     driver.scenario.terminates(1);
     driver.scenario.goes(1);
@@ -246,7 +246,7 @@ fn a_claim_that_any_snapshot_of_the_batch_mentions_is_in_use() {
 // spec: A-60
 #[test]
 fn no_claim_is_given_to_two_also_while_no_pod_is_known() {
-    let mut driver = Driver::claims(2, false);
+    let mut driver = Driver::claims(2, Reuse::IfFree);
     let there = [claim("one")];
     assert_eq!(driver.rounds(&there), [1]);
     driver.answer(1, Reply::Broke);
@@ -280,7 +280,7 @@ fn no_claim_is_given_to_two_also_while_no_pod_is_known() {
 // spec: A-60
 #[test]
 fn a_start_gives_nobody_a_claim_that_an_earlier_driver_s_request_may_yet_have() {
-    let mut driver = Driver::with(claiming(true, false), Scenario::new(&[("default", 1)]));
+    let mut driver = Driver::with(claiming(Reuse::IfFree), Scenario::new(&[("default", 1)]));
     assert_eq!(driver.rounds(&[claim("one")]), [1]);
     assert_eq!(driver.given(1), None);
 }
@@ -288,7 +288,7 @@ fn a_start_gives_nobody_a_claim_that_an_earlier_driver_s_request_may_yet_have() 
 // spec: A-60
 #[test]
 fn an_executor_waits_for_the_claim_of_one_that_goes_and_others_do_not() {
-    let (mut driver, claims) = Driver::with_claims(3, true);
+    let (mut driver, claims) = Driver::with_claims(3, Reuse::OrWait);
     driver.scenario.terminates(2);
     driver.round();
     driver.scenario.pass(1_000);
@@ -314,7 +314,7 @@ fn an_executor_waits_for_the_claim_of_one_that_goes_and_others_do_not() {
 // spec: A-60
 #[test]
 fn without_waiting_a_new_claim_takes_the_place_of_one_that_is_not_free_yet() {
-    let (mut driver, claims) = Driver::with_claims(3, false);
+    let (mut driver, claims) = Driver::with_claims(3, Reuse::IfFree);
     driver.scenario.terminates(2);
     assert_eq!(driver.rounds(&claims), [4]);
     assert_eq!(driver.given(4), None);
@@ -324,7 +324,7 @@ fn without_waiting_a_new_claim_takes_the_place_of_one_that_is_not_free_yet() {
 #[test]
 fn nobody_waits_for_ever_for_a_claim_that_is_not_given_back() {
     // Its pod stays Terminating, and was told to be lost.
-    let (mut driver, claims) = Driver::with_claims(2, true);
+    let (mut driver, claims) = Driver::with_claims(2, Reuse::OrWait);
     driver.scenario.terminates(1);
     driver.round();
     driver.scenario.pass(6_000);
@@ -334,7 +334,7 @@ fn nobody_waits_for_ever_for_a_claim_that_is_not_given_back() {
     assert_eq!(driver.rounds(&claims), [3]);
 
     // Its pod has ended, and cannot be deleted.
-    let (mut driver, claims) = Driver::with_claims(2, true);
+    let (mut driver, claims) = Driver::with_claims(2, Reuse::OrWait);
     let pod = exited(driver.scenario.pod(1), 0);
     driver.scenario.see(pod);
     driver.round();
@@ -344,7 +344,7 @@ fn nobody_waits_for_ever_for_a_claim_that_is_not_given_back() {
     assert_eq!(driver.rounds(&claims), [3]);
 
     // It is deleted while somebody waits for it.
-    let (mut driver, claims) = Driver::with_claims(2, true);
+    let (mut driver, claims) = Driver::with_claims(2, Reuse::OrWait);
     driver.scenario.terminates(1);
     driver.round();
     driver.scenario.pass(6_000);
@@ -360,7 +360,7 @@ fn a_recent_claim_is_waited_for_until_it_is_old_enough_by_either_clock() {
         created: Some(jiff::Timestamp::from_second(86_400).unwrap()),
         ..claim("ahead")
     };
-    let mut driver = Driver::claims(1, true);
+    let mut driver = Driver::claims(1, Reuse::OrWait);
     let mut waited = 0;
     while driver.rounds(std::slice::from_ref(&ahead)).is_empty() {
         driver.scenario.pass(1_000);
@@ -378,7 +378,7 @@ fn where_a_pod_cannot_be_read_nobody_knows_which_claims_are_free() {
     let mut pod = crate::model::pod::tests::pending("a", 1, "u1", 1);
     pod.phase = crate::model::pod::Phase::unreadable();
     scenario.list(vec![pod]);
-    let mut driver = Driver::with(claiming(true, false), scenario);
+    let mut driver = Driver::with(claiming(Reuse::IfFree), scenario);
     driver.scenario.pass(11_000);
     let asked = driver.rounds(&[claim("whose")]);
     assert_eq!(asked.len(), 1);

@@ -24,7 +24,7 @@ fn each_kind_has_as_many_cells_as_columns() {
 }
 
 #[test]
-fn a_service_shows_where_it_is_reached() {
+fn a_service_shows_its_addresses_and_ports() {
     let service =
         |spec: Value| row(Resource::Services, meta(json!({"spec": spec})))[1..6].join(" ");
     assert_eq!(
@@ -45,7 +45,7 @@ fn a_service_shows_where_it_is_reached() {
 }
 
 #[test]
-fn a_node_shows_whether_it_takes_pods() {
+fn a_node_shows_whether_it_is_ready_and_schedulable() {
     let node = |spec: Value, ready: &str| {
         row(Resource::Nodes, meta(json!({"spec": spec, "status": {"conditions": [{"type": "Ready", "status": ready}]}})))[1]
             .clone()
@@ -59,7 +59,7 @@ fn a_node_shows_whether_it_takes_pods() {
 }
 
 #[test]
-fn an_event_shows_how_often_and_since_when() {
+fn an_event_shows_its_count_and_age() {
     let shown = row(
         Resource::Events,
         meta(json!({
@@ -87,7 +87,7 @@ fn an_event_shows_how_often_and_since_when() {
 }
 
 #[test]
-fn a_quota_shows_what_is_used_of_what_is_granted() {
+fn a_quota_shows_used_and_hard_amounts() {
     let shown = row(
         Resource::ResourceQuotas,
         meta(json!({"status": {"hard": {"pods": "2", "limits.cpu": "1"}, "used": {"pods": "1"}}})),
@@ -96,7 +96,7 @@ fn a_quota_shows_what_is_used_of_what_is_granted() {
 }
 
 #[test]
-fn a_claim_shows_its_size_once_it_is_bound() {
+fn a_claim_shows_its_capacity_once_it_is_bound() {
     let mut claim = meta(json!({
         "spec": {"volumeMode": "Filesystem"},
         "status": {"phase": "Bound", "capacity": {"storage": "1Gi"}, "accessModes": ["ReadOnlyMany", "ReadWriteOnce"]},

@@ -7,7 +7,7 @@ use crate::model::pod::{ContainerState, Scheduling};
 
 /// Executor 1 has a pod that waits for a node.
 fn with_a_pod() -> Driver {
-    let mut driver = Driver::with(claiming(false, false), Scenario::new(&[("default", 2)]));
+    let mut driver = Driver::with(claiming(Reuse::Never), Scenario::new(&[("default", 2)]));
     assert_eq!(driver.round(), [1]);
     assert!(driver.ensures.is_empty(), "no claim before there is a pod");
     driver.creates(1);
@@ -117,7 +117,7 @@ fn what_an_earlier_driver_left_without_its_claim_gets_it() {
         name: own(7).into(),
     }]));
     scenario.list(vec![pod]);
-    let mut driver = Driver::with(claiming(true, false), scenario);
+    let mut driver = Driver::with(claiming(Reuse::IfFree), scenario);
     driver.round();
     let ensured: Vec<&str> = driver.ensures.iter().map(|e| &*e.name).collect();
     assert_eq!(ensured, [own(7)]);

@@ -1,4 +1,4 @@
-//! What a node is made to suffer, and what the cluster makes of that.
+//! Injected faults of the node, and how the cluster reacts.
 
 use super::*;
 use crate::ProcessNode;
@@ -43,7 +43,7 @@ fn runs(pod: Option<&Value>) -> bool {
     pod.is_some_and(|p| p["status"]["phase"] == "Running")
 }
 
-/// Status, reason and message of a condition.
+/// The status, reason and message of a condition.
 fn condition(object: Option<&Value>, kind: &str) -> Option<[String; 3]> {
     let conditions = object?["status"]["conditions"].as_array()?;
     let found = conditions.iter().find(|c| c["type"] == kind)?;
@@ -65,7 +65,7 @@ fn ended(pod: Option<&Value>) -> Option<(i64, &str)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_is_not_heard_of_is_tainted_and_its_pods_are_evicted_and_stay() {
+async fn pods_of_a_node_that_is_not_ready_are_evicted_but_not_removed() {
     let cluster = simulated();
     create(&cluster, "a").await;
     until(&cluster, "a", runs).await;
@@ -117,7 +117,7 @@ async fn a_node_that_is_not_heard_of_is_tainted_and_its_pods_are_evicted_and_sta
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_stays_on_a_node_that_is_not_heard_of_as_long_as_it_tolerates_that() {
+async fn a_pod_stays_on_an_unreachable_node_while_it_tolerates_the_taint() {
     let cluster = simulated();
     let key = "node.kubernetes.io/unreachable";
     for (name, seconds) in [("hasty", json!(7)), ("patient", Value::Null)] {
@@ -147,7 +147,7 @@ async fn a_pod_stays_on_a_node_that_is_not_heard_of_as_long_as_it_tolerates_that
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_is_heard_of_in_time_goes_on_with_its_pods() {
+async fn a_node_that_recovers_in_time_keeps_its_pods() {
     let cluster = simulated();
     let before = create(&cluster, "a").await;
     until(&cluster, "a", runs).await;
@@ -169,7 +169,7 @@ async fn a_node_that_is_heard_of_in_time_goes_on_with_its_pods() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_pods_of_a_node_that_is_gone_are_collected_and_new_ones_wait_for_it() {
+async fn pods_of_a_deleted_node_are_removed_and_new_ones_wait_for_it() {
     let cluster = simulated();
     create(&cluster, "a").await;
     until(&cluster, "a", runs).await;
@@ -201,7 +201,7 @@ async fn the_pods_of_a_node_that_is_gone_are_collected_and_new_ones_wait_for_it(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_whose_image_is_missing_waits_for_it_and_others_do_not() {
+async fn only_pods_with_a_missing_image_wait_for_it() {
     let cluster = simulated();
     create(&cluster, "before").await;
     until(&cluster, "before", runs).await;
@@ -237,7 +237,7 @@ async fn a_pod_whose_image_is_missing_waits_for_it_and_others_do_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_is_struck_tells_of_what() {
+async fn an_injected_fault_appears_in_the_status_of_the_pod() {
     let cluster = simulated();
     for (name, request, end, reason) in [
         (
@@ -275,7 +275,7 @@ async fn a_pod_that_is_struck_tells_of_what() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_suffered_is_refused_with_what_to_do() {
+async fn an_inapplicable_fault_is_refused_with_advice() {
     let cluster = simulated();
     let refused = async |request| {
         ask_node::obey(&cluster, request)
@@ -304,7 +304,7 @@ async fn what_cannot_be_suffered_is_refused_with_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_process_is_killed_when_its_pod_is_struck_and_waits_for_an_image() {
+async fn a_process_is_killed_by_an_injected_fault_and_waits_for_a_missing_image() {
     let dir = tempfile::tempdir().expect("a directory");
     let cluster = cluster_with(NodeKind::Process(ProcessNode {
         state_dir: Some(dir.path().to_owned()),

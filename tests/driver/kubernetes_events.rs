@@ -1,14 +1,20 @@
-//! The whole driver, in a pod of the embedded cluster, and the events that are written about that pod.
+//! The Kubernetes Events that the driver records on its own pod.
 
 use std::time::Duration;
 
 use axum::body::Body;
+use boatswain::clock::Clock;
+use boatswain::config::{Config, OnSignal};
+use boatswain::driver::{Environment, start_in};
+use boatswain::exit::Exit;
+use boatswain::kubernetes::Clients;
+use devcluster::DevCluster;
 use http::Request;
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
-use super::*;
+use crate::cluster;
 
 async fn ask(cluster: &DevCluster, request: http::request::Builder, body: Value) -> Value {
     let request = request.header("content-type", "application/json");
@@ -28,10 +34,7 @@ async fn make(cluster: &DevCluster, what: &str, object: Value) {
 #[actix::test]
 async fn a_quota_that_stays_used_up_is_one_event_on_the_drivers_pod_however_often_it_is_met() {
     tokio::time::pause();
-    let cluster = devcluster::start(devcluster::Options {
-        node: NodeKind::Simulated(SimulatedNode::default()),
-        ..devcluster::Options::default()
-    });
+    let cluster = cluster();
     let container = json!({"name": "driver", "image": "none"});
     let driver = json!({"metadata": {"name": "driver-0"}, "spec": {"containers": [container]}});
     make(&cluster, "pods", driver).await;

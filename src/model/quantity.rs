@@ -1,4 +1,4 @@
-//! Amounts as Kubernetes writes them: `500m`, `2`, `512Mi` (spec C-1).
+//! Amounts as Kubernetes writes them: `500m`, `2`, `512Mi` (spec C-1, K-5).
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -42,8 +42,16 @@ impl Quantity {
     }
 
     /// The amount in 10⁻⁹ units.
-    pub(super) fn nanos(&self) -> u128 {
+    pub fn nanos(&self) -> u128 {
         self.nanos
+    }
+}
+
+/// How cores are written: whole where they are whole.
+pub fn cpu_text(millis: u64) -> String {
+    match millis % 1000 {
+        0 => (millis / 1000).to_string(),
+        _ => format!("{millis}m"),
     }
 }
 
@@ -181,6 +189,8 @@ mod tests {
             ("128974848", 128_974_848),
             ("129M", 129_000_000),
             ("129e6", 129_000_000),
+            ("128974848000m", 128_974_848),
+            ("1n", 1),
             ("1E", 1_000_000_000_000_000_000),
             ("+1k", 1000),
             (".5Ki", 512),
@@ -196,6 +206,8 @@ mod tests {
             ("500m", 500),
             ("2", 2000),
             ("0.1", 100),
+            (".1", 100),
+            ("1e1", 10_000),
             ("1.0005", 1001),
             ("1n", 1),
         ];
@@ -219,6 +231,9 @@ mod tests {
             ("1mi", Unit),
             ("1e", Unit),
             ("1e1.5", Unit),
+            ("1e+", Unit),
+            ("1g", Unit),
+            ("0x10", Unit),
             ("8Ei", TooLarge),
             ("1e99", TooLarge),
             ("99999999999999999999999999999999999999999", TooLarge),
@@ -229,6 +244,11 @@ mod tests {
     }
 
     #[test]
+    fn cores_are_written_whole_where_they_are_whole() {
+        assert_eq!([cpu_text(1500), cpu_text(2000)], ["1500m", "2"]);
+    }
+
+    #[test]
     fn equal_amounts_are_equal_however_written() {
         assert_eq!(quantity("1000m"), quantity("1"));
         assert!(quantity("1G") < quantity("1Gi"));
@@ -236,7 +256,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_panics(text in "[+-]?[0-9.]{0,50}[a-zA-Z0-9+-]{0,6}") {
+        fn no_text_panics(text in "[+-]?[0-9.]{0,50}[a-zA-Z0-9+-]{0,6}|.{0,60}") {
             if let Ok(quantity) = text.parse::<Quantity>() {
                 let _ = (quantity.bytes(), quantity.millis());
             }

@@ -1,25 +1,32 @@
-//! The whole driver on the embedded cluster, under a paused clock, where sets make the executors' pods (spec A-80).
+//! The driver where StatefulSets or Deployments make the executors' pods (spec A-80).
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
+use actix::{Actor, Context, Handler};
+use boatswain::actors::snapshot_store::messages::Round;
+use boatswain::clock::Clock;
+use boatswain::config::{Config, OnSignal};
+use boatswain::driver::{Environment, Handle, start_in};
+use boatswain::exit::Exit;
+use boatswain::kubernetes::Clients;
+use boatswain::model::{Ending, LossClass};
+use devcluster::{DevCluster, NodeKind, SimulatedNode};
 use http::{Method, Request};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tower::{BoxError, ServiceExt as _, service_fn};
 
-use super::*;
-use crate::model::{Ending, LossClass};
+use crate::seconds;
 
-/// Which driver reported the end of which executor in which pod, and why.
+/// The ends that were reported: the driver, the executor, the pod's uid, and the reason.
 type Ends = Rc<RefCell<Vec<(u64, u64, String, LossClass)>>>;
 
-/// Writes down the ends that are reported.
+/// Records the ends that are reported.
 struct Reader(u64, Ends);
 
 impl Actor for Reader {
@@ -31,13 +38,8 @@ impl Handler<Round> for Reader {
 
     fn handle(&mut self, Round(batch): Round, _: &mut Self::Context) {
         for Ending { entry, reason } in batch.ends() {
-            let uid = entry.uid().map(ToString::to_string);
-            let end = (
-                self.0,
-                entry.id.get(),
-                uid.unwrap_or_default(),
-                reason.class,
-            );
+            let uid = entry.uid().map(ToString::to_string).unwrap_or_default();
+            let end = (self.0, entry.id.get(), uid, reason.class);
             self.1.borrow_mut().push(end);
         }
     }
@@ -131,7 +133,7 @@ impl World {
         )
     }
 
-    /// The pods that nobody has begun to delete: their names, and the ids that their labels say.
+    /// The pods that are not being deleted: their names, and the ids in their labels.
     async fn pods(&self) -> BTreeMap<String, String> {
         let list = self.ask(Method::GET, PODS, None).await;
         let pods = list["items"].as_array().unwrap().iter();
@@ -165,20 +167,16 @@ impl Running {
         snapshot.counts(&"default".into()).live()
     }
 
-    /// Dies, as a process does that is killed: nothing that it does reaches the server any more.
+    /// Ends as a killed process does: nothing that the driver does reaches the server any more.
     fn dies(self) {
         self.dead.store(true, Ordering::Relaxed);
         self.task.abort();
     }
 }
 
-async fn seconds(n: u64) {
-    tokio::time::sleep(Duration::from_secs(n)).await;
-}
-
 const STRATEGIES: [&str; 2] = ["statefulset", "deployment"];
 
-// spec: A-80, B-1
+// spec: A-80, B-1, A-83, E-4
 #[actix::test]
 async fn a_set_makes_the_pods_and_each_becomes_an_executor_with_an_id() {
     tokio::time::pause();
@@ -202,9 +200,9 @@ async fn a_set_makes_the_pods_and_each_becomes_an_executor_with_an_id() {
     }
 }
 
-// spec: A-80, I-9
+// spec: A-80, I-9, A-83
 #[actix::test]
-async fn a_successor_finds_the_executors_and_gives_nobody_another_id() {
+async fn a_successor_finds_the_executors_and_they_keep_their_ids() {
     tokio::time::pause();
     for strategy in STRATEGIES {
         let mut world = World::new(strategy);
@@ -224,7 +222,7 @@ async fn a_successor_finds_the_executors_and_gives_nobody_another_id() {
 
 // spec: A-80
 #[actix::test]
-async fn another_template_replaces_all_of_them() {
+async fn another_template_replaces_all_executors() {
     tokio::time::pause();
     for strategy in STRATEGIES {
         let mut world = World::new(strategy);
@@ -249,9 +247,9 @@ impl Running {
     }
 }
 
-// spec: B-1, A-80, O-50
+// spec: B-1, A-80, O-50, A-83
 #[actix::test]
-async fn an_executor_that_does_not_know_its_id_is_told_it_when_it_registers() {
+async fn an_executor_that_does_not_know_its_id_gets_it_when_it_registers() {
     tokio::time::pause();
     let mut world = World::new("statefulset");
     let driver = world.driver(&["backend.listen=127.0.0.1:0"]);

@@ -1,5 +1,5 @@
 //! What an operator reads for each way to end and each refusal, from what clusters write: docs/ends.md shows the lines,
-//! and this test keeps them true. `BOATSWAIN_WRITE_EXPECTED=1 cargo test --lib lines_tests` writes them anew.
+//! and this test keeps them true. `BOATSWAIN_WRITE_EXPECTED=1 cargo test --lib ends_page` writes them anew.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -23,8 +23,8 @@ use crate::model::{Ending, Entry, Epoch, ExecutorId, Incarnation, LossClass, Now
 use crate::telemetry::LogFormat;
 use crate::telemetry::testing::logged;
 
-const PODS: &str = include_str!("lines/pods.json");
-const REFUSALS: &str = include_str!("lines/refusals.json");
+const PODS: &str = include_str!("ends_page/pods.json");
+const REFUSALS: &str = include_str!("ends_page/refusals.json");
 
 /// How an executor ends, as a cluster shows it.
 #[derive(Deserialize)]
@@ -184,7 +184,7 @@ fn refused(refusal: &Refusal) -> String {
         refusal.body.to_string().as_bytes(),
     );
     let (_, answer) = meaning(&failure);
-    let settings = super::settings::allocation_settings(
+    let settings = crate::driver::settings::allocation_settings(
         &Default::default(),
         &Default::default(),
         &Default::default(),
@@ -243,11 +243,11 @@ fn page(ends: &[End], refusals: &[Refusal]) -> String {
 }
 
 const PREFACE: &str = "\
-# What is said of ends and refusals
+# Log lines for ends and refusals
 
-For each way in which an executor ends, and for each refusal of a request for one, the line that an operator reads. It is
-made from what clusters write (`src/driver/lines/`), by a test that fails when a line changes. Of ends it begins with
-`INFO  executor ended`, which is left out below. What to do about each reason is in the [README](../README.md).
+The log line for each way in which an executor ends, and for each way in which the API server refuses a request for one.
+A test makes this page from what clusters write, and fails when a line changes. The lines for ends begin with
+`INFO  executor ended`, which is left out below. [What to do about each reason](operations.md#why-an-executor-ended).
 ";
 
 // spec: L-20, A-21, A-22, A-23

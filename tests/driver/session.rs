@@ -1,21 +1,30 @@
-//! The whole driver on the embedded cluster's router, under a paused clock, with executors that talk.
+//! The driver and the sessions of its executors.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
+use actix::{Actor, Context, Handler};
+use axum::Router;
 use axum::body::Body;
+use boatswain::actors::snapshot_store::messages::Round;
+use boatswain::clock::Clock;
+use boatswain::config::Config;
+use boatswain::driver::{Environment, Handle, start_in};
+use boatswain::exit::Exit;
+use boatswain::kubernetes::Clients;
+use boatswain::model::LossClass;
+use devcluster::DevCluster;
 use http::Request;
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tower::ServiceExt as _;
 
-use super::*;
-use crate::model::LossClass;
+use crate::{cluster, seconds};
 
-/// Writes down the ends that are reported.
+/// Records the ends that are reported.
 struct Reader(Rc<RefCell<Vec<(u64, LossClass)>>>);
 
 impl Actor for Reader {
@@ -26,9 +35,7 @@ impl Handler<Round> for Reader {
     type Result = ();
 
     fn handle(&mut self, Round(batch): Round, _: &mut Self::Context) {
-        let ends = batch
-            .ends()
-            .map(|end| (end.entry.id.get(), end.reason.class));
+        let ends = (batch.ends()).map(|end| (end.entry.id.get(), end.reason.class));
         self.0.borrow_mut().extend(ends);
     }
 }
@@ -39,7 +46,7 @@ struct World {
     directory: tempfile::TempDir,
 }
 
-/// A driver that runs, and the ends that it reported.
+/// A driver that runs, and the ends that it has reported.
 struct Running {
     handle: Handle,
     task: JoinHandle<Exit>,
@@ -50,10 +57,7 @@ struct Running {
 impl World {
     fn new() -> Self {
         tokio::time::pause();
-        let cluster = devcluster::start(devcluster::Options {
-            node: NodeKind::Simulated(SimulatedNode::default()),
-            ..devcluster::Options::default()
-        });
+        let cluster = cluster();
         let directory = tempfile::tempdir().unwrap();
         Self { cluster, directory }
     }
@@ -115,7 +119,7 @@ impl World {
         .collect()
     }
 
-    /// Executor `n` registers, as what its pod's environment makes of it; its session.
+    /// Executor `n` registers, with the settings from its pod's environment; its session.
     async fn registers(&self, driver: &Running, n: u64) -> Session {
         let (env, pod_uid) = self.pods().await.remove(&n).unwrap();
         assert!(env["BOATSWAIN_DRIVER_URL"].starts_with("http://127.0.0.1:"));
@@ -125,7 +129,7 @@ impl World {
             number: Value::Null,
         };
         let answer = session
-            .says(json!({
+            .sends(json!({
                 "type": "register", "app": env["BOATSWAIN_APP_ID"], "executor": n, "pod_uid": pod_uid,
             }))
             .await;
@@ -135,7 +139,7 @@ impl World {
     }
 }
 
-/// What an executor needs to go on.
+/// An executor's session.
 #[derive(Clone)]
 struct Session {
     router: Router,
@@ -144,7 +148,7 @@ struct Session {
 }
 
 impl Session {
-    async fn says(&self, message: Value) -> Value {
+    async fn sends(&self, message: Value) -> Value {
         let request = Request::post("/v1/session/messages")
             .header("authorization", format!("Bearer {}", self.token))
             .body(Body::from(message.to_string()))
@@ -155,25 +159,21 @@ impl Session {
         answer["messages"][0].clone()
     }
 
-    /// Beats for as long as the test lasts.
+    /// Sends heartbeats for as long as the test lasts.
     fn lives(self) {
         actix::spawn(async move {
             loop {
                 let beat = json!({"type": "heartbeat", "session": self.number, "busy_slots": 1});
-                self.says(beat).await;
+                self.sends(beat).await;
                 tokio::time::sleep(Duration::from_secs(10)).await;
             }
         });
     }
 }
 
-async fn seconds(n: u64) {
-    tokio::time::sleep(Duration::from_secs(n)).await;
-}
-
 // spec: B-1, B-12, A-1
 #[actix::test]
-async fn one_that_falls_silent_is_given_up_told_and_replaced() {
+async fn a_silent_executor_is_given_up_reported_and_replaced() {
     let world = World::new();
     let driver = world.driver(3, 1).await;
     for n in 1..=2 {
@@ -187,12 +187,12 @@ async fn one_that_falls_silent_is_given_up_told_and_replaced() {
     let there: Vec<u64> = world.pods().await.into_keys().collect();
     assert_eq!(there, [1, 2, 4]);
     let beat = json!({"type": "heartbeat", "session": silent.number, "busy_slots": 0});
-    assert_eq!(silent.says(beat).await["type"], "register");
+    assert_eq!(silent.sends(beat).await["type"], "register");
 }
 
 // spec: A-52
 #[actix::test]
-async fn one_that_never_registers_is_given_up_where_the_driver_listens() {
+async fn an_executor_that_never_registers_is_given_up_where_the_driver_listens() {
     let world = World::new();
     let driver = world.driver(2, 1).await;
     world.registers(&driver, 1).await.lives();
@@ -202,7 +202,7 @@ async fn one_that_never_registers_is_given_up_where_the_driver_listens() {
 
 // spec: O-31, A-44, I-9, I-12
 #[actix::test]
-async fn a_successor_knows_nobody_and_gives_nobody_up_who_comes_back() {
+async fn a_successor_gives_up_no_executor_that_registers_again() {
     let world = World::new();
     let first = world.driver(3, 1).await;
     for n in 1..=3 {
@@ -211,7 +211,7 @@ async fn a_successor_knows_nobody_and_gives_nobody_up_who_comes_back() {
     let before: Vec<u64> = world.pods().await.into_keys().collect();
     first.handle.stop();
     assert_eq!(first.task.await.unwrap(), Exit::Superseded);
-    // A while goes by, and they are in no hurry.
+    // The executors register late.
     seconds(300).await;
     let second = world.driver(3, 2).await;
     seconds(200).await;

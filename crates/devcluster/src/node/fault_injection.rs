@@ -1,0 +1,148 @@
+//! Fault injection for the node: the faults that can be injected, and the channels that carry them to the node.
+
+use std::collections::BTreeSet;
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+
+/// How many injected faults may be queued; further senders wait.
+const QUEUE: usize = 16;
+
+/// Whether the node is available to the cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Standing {
+    /// It works normally.
+    #[default]
+    Up,
+    /// The API server does not hear from it, nor it from the API server.
+    NotReady {
+        /// Evicts its pods after this time, unless their tolerations end earlier.
+        evict_after: Option<Duration>,
+    },
+    /// The node is deleted.
+    Gone,
+}
+
+/// The lasting faults of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Injected {
+    pub standing: Standing,
+    /// The images that it cannot pull.
+    pub missing_images: BTreeSet<String>,
+}
+
+impl Injected {
+    pub(super) fn is_up(&self) -> bool {
+        self.standing == Standing::Up
+    }
+}
+
+/// A fault of a pod's containers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// They are OOM-killed.
+    OutOfMemory,
+    /// They exit with this code.
+    Crash(u8),
+    /// The node evicts the pod because it is low on resources.
+    Eviction,
+}
+
+/// The handle that injects faults into a node.
+#[derive(Clone, Debug)]
+pub struct Levers {
+    name: Arc<str>,
+    injected: watch::Sender<Injected>,
+    faults: mpsc::Sender<(String, Fault)>,
+}
+
+impl Levers {
+    /// The handle for a node of this name, and the receiver for the node.
+    pub(crate) fn new(name: &str) -> (Self, Suffered) {
+        let (injected, seen) = watch::channel(Injected::default());
+        let (faults, dealt) = mpsc::channel(QUEUE);
+        let levers = Self {
+            name: name.into(),
+            injected,
+            faults,
+        };
+        let suffered = Suffered {
+            injected: seen,
+            faults: dealt,
+        };
+        (levers, suffered)
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The current lasting faults.
+    pub fn injected(&self) -> Injected {
+        self.injected.borrow().clone()
+    }
+
+    /// Changes the lasting faults.
+    pub fn change(&self, change: impl FnOnce(&mut Injected)) {
+        self.injected.send_modify(change);
+    }
+
+    /// Injects a fault into the pod with this uid. The node ignores it if it does not run that pod.
+    pub async fn strike(&self, uid: String, fault: Fault) {
+        // If the node has stopped, there is no pod left.
+        let _ = self.faults.send((uid, fault)).await;
+    }
+}
+
+/// The node's receiver of faults.
+#[derive(Debug)]
+pub(crate) struct Suffered {
+    injected: watch::Receiver<Injected>,
+    faults: mpsc::Receiver<(String, Fault)>,
+}
+
+/// A message to the node.
+#[derive(Debug)]
+pub(super) enum Told {
+    /// The lasting faults have changed.
+    Changed,
+    /// A fault of the pod with this uid.
+    Fault(String, Fault),
+}
+
+impl Suffered {
+    /// The lasting faults, for other tasks to observe.
+    pub(crate) fn injected(&self) -> watch::Receiver<Injected> {
+        self.injected.clone()
+    }
+
+    pub(super) fn standing(&self) -> Standing {
+        self.injected.borrow().standing
+    }
+
+    /// The next message to the node. Cancel-safe.
+    pub(super) async fn next(&mut self) -> Told {
+        tokio::select! {
+            biased;
+            () = changed(&mut self.injected) => Told::Changed,
+            fault = self.faults.recv() => match fault {
+                Some((uid, fault)) => Told::Fault(uid, fault),
+                None => pending().await,
+            },
+        }
+    }
+
+    /// Waits until the lasting faults change.
+    pub(super) async fn changed(&mut self) {
+        changed(&mut self.injected).await;
+    }
+}
+
+/// Waits until the lasting faults change; for ever if the handle is gone.
+pub(super) async fn changed(injected: &mut watch::Receiver<Injected>) {
+    if injected.changed().await.is_err() {
+        pending().await
+    }
+}

@@ -1,0 +1,72 @@
+//! The actors of a driver that runs, and the commands that they carry out.
+
+use std::time::Duration;
+
+use actix::{Actor as _, Addr};
+
+use crate::actors::commands::messages::SetTargets;
+use crate::actors::poll_source::PollSource;
+use crate::actors::record_keeper::RecordKeeper;
+use crate::actors::snapshot_store::SnapshotStore;
+use crate::actors::snapshot_store::messages::{LookNow, MeasureNow};
+use crate::actors::watch_source::WatchSource;
+use crate::kubernetes::Calls;
+use crate::server::api;
+use crate::server::sessions::Sessions;
+
+use super::handle::Command;
+use super::observer::Observer;
+use super::provisioners::Provisioner;
+
+/// The actors of a driver that runs, and what its end needs to know.
+pub(super) struct Actors {
+    /// `None` where the watch is switched off.
+    pub(super) watch: Option<Addr<WatchSource>>,
+    pub(super) poll: Addr<PollSource>,
+    pub(super) store: Addr<SnapshotStore>,
+    pub(super) provisioner: Provisioner,
+    pub(super) record: Addr<RecordKeeper>,
+    /// The actors that the API asks.
+    pub(super) api: api::Actors,
+    /// `None` where the driver does not listen to executors.
+    pub(super) sessions: Option<Sessions>,
+    pub(super) calls: Calls,
+    pub(super) page_size: u32,
+    /// Whether executors may leave claims on volumes behind.
+    pub(super) has_claims: bool,
+    pub(super) request_timeout: Duration,
+    pub(super) decommission_timeout: Duration,
+}
+
+impl Actors {
+    /// Carries out a command that does not stop the driver.
+    pub(super) async fn command(&self, command: Command) {
+        // Sending an answer fails where the caller waits for it no longer.
+        match command {
+            Command::SetTargets(targets, answer) => {
+                if let Ok(set) = self.api.commands.send(SetTargets(targets)).await {
+                    let _ = answer.send(set);
+                }
+            }
+            Command::Look(answer) => {
+                if let Ok(look) = self.store.send(LookNow).await {
+                    let _ = answer.send(look.0);
+                }
+            }
+            Command::Measure(answer) => {
+                if let Ok(measures) = self.store.send(MeasureNow).await {
+                    let _ = answer.send(measures);
+                }
+            }
+            Command::Sessions(answer) => {
+                let router = self.sessions.as_ref().map(Sessions::router);
+                let _ = answer.send(router);
+            }
+            Command::Observe(reader) => drop(Observer::new(reader, self.store.clone()).start()),
+            Command::Routes(tokens, answer) => {
+                let _ = answer.send(api::router(self.api.clone(), tokens));
+            }
+            Command::Stop(_) => {}
+        }
+    }
+}

@@ -1,0 +1,173 @@
+use super::*;
+use crate::testing::config;
+
+fn shown(text: &str) -> (String, Vec<Value>) {
+    let yaml = dry_run(&config(text)).unwrap();
+    let documents = serde_saphyr::from_multiple(&yaml).unwrap();
+    (yaml, documents)
+}
+
+const TWO: &str = r#"
+        driver.seed = 7
+        app = { id = "etl-1", name = "etl" }
+        cluster.namespace = "jobs"
+        [profiles.default]
+        image = "engine:1"
+        command = ["/bin/sh", "-c"]
+        args = ['''
+trap 'exit 0' TERM
+while true; do sleep 1 & wait $!; done
+''']
+        cpu = "500m"
+        memory = "512Mi"
+        env = { A = "on", B = "1e3", C = "0o17", D = "~", E = "1:30", F = "y", G = "", H = " x: #\t\u0007" }
+        [profiles.large]
+        image = "engine:1"
+        executors = 1
+        tolerations = [{ key = "dedicated", value = "batch", effect = "NoSchedule" }]
+    "#;
+
+/// What one profile's executors mount, and how they find the driver.
+const MOUNTED: &str = r#"
+        [[profiles.large.claims]]
+        name = "data"
+        mount_path = "/data"
+        size = "10Gi"
+        [backend]
+        listen = "0.0.0.0:7078"
+        service_selector = { app = "driver" }
+    "#;
+
+fn mounted() -> String {
+    let properties = "name = \"etl\", properties = { mode = \"batch\" }";
+    format!("{TWO}{MOUNTED}").replace("name = \"etl\"", properties)
+}
+
+// spec: K-8, K-9, K-10
+#[test]
+fn a_dry_run_shows_what_executors_mount_and_how_they_find_the_driver() {
+    let (_, shown) = shown(&mounted());
+    let named: Vec<String> = (shown.iter())
+        .map(|d| format!("{} {}", d["kind"], d["metadata"]["name"]).replace('"', ""))
+        .collect();
+    assert_eq!(
+        named,
+        [
+            "ConfigMap etl-app",
+            "ConfigMap etl-executor",
+            "Service etl-driver",
+            "Pod etl-exec-1",
+            "Pod etl-exec-2",
+            "Pod etl-exec-3",
+            "PersistentVolumeClaim etl-exec-3-data",
+        ]
+    );
+    let of = |n: usize, path: &str| shown[n].pointer(path).cloned().unwrap_or_default();
+    assert!(
+        shown
+            .iter()
+            .all(|d| d["metadata"].get("ownerReferences").is_none())
+    );
+    assert_eq!(of(6, "/spec/resources/requests/storage"), "10737418240");
+    let env = of(3, "/spec/containers/0/env");
+    let url = (env.as_array().into_iter().flatten())
+        .find(|variable| variable["name"] == "BOATSWAIN_DRIVER_URL");
+    assert_eq!(url.unwrap()["value"], "http://etl-driver.jobs.svc:7078");
+}
+
+// spec: O-4
+#[test]
+fn a_dry_run_shows_the_record_and_each_executor_as_they_would_be() {
+    let (yaml, mut shown) = shown(TWO);
+    let expected = documents(&config(TWO), 7, 1).unwrap();
+    // Each start is another.
+    for key in ["holder", "origin"] {
+        shown[0]["data"][key] = "0000000000000001".into();
+    }
+    assert_eq!(shown, expected, "what is read back is what was meant");
+    let names: Vec<&str> = shown
+        .iter()
+        .filter_map(|d| d["metadata"]["name"].as_str())
+        .collect();
+    assert_eq!(names, ["etl-app", "etl-exec-1", "etl-exec-2", "etl-exec-3"]);
+    assert_eq!(
+        shown[3]["metadata"]["labels"]["boatswain.dev/profile"],
+        "large"
+    );
+    assert_eq!(shown[1]["metadata"]["namespace"], "jobs");
+    // kubectl reads YAML 1.1, in which `on` and `y` are flags and 1:30 is 90.
+    for text in ["on", "1e3", "0o17", "~", "1:30", "y", ""] {
+        assert!(
+            yaml.contains(&format!("value: '{text}'")),
+            "{text} in\n{yaml}"
+        );
+    }
+}
+
+// spec: A-80
+#[test]
+fn a_dry_run_shows_the_set_where_sets_make_the_pods() {
+    let text = TWO.replace(
+        "[profiles.default]",
+        "[allocation]\nstrategy = \"statefulset\"\n[profiles.default]",
+    );
+    let (_, shown) = shown(&text);
+    let kinds: Vec<&str> = shown.iter().filter_map(|d| d["kind"].as_str()).collect();
+    assert_eq!(kinds, ["ConfigMap", "StatefulSet", "StatefulSet"]);
+    assert_eq!(shown[1]["metadata"]["name"], "etl-default");
+    assert_eq!(shown[1]["spec"]["replicas"], 2);
+    assert_eq!(shown[1]["metadata"].get("ownerReferences"), None);
+}
+
+// spec: O-4
+#[test]
+fn a_dry_run_asks_for_no_more_than_one_round_does_shared_evenly() {
+    let most = format!("allocation.batch_size = 2\n{TWO}");
+    let (_, shown) = shown(&most);
+    let profiles: Vec<&str> = shown[1..]
+        .iter()
+        .filter_map(|d| d["metadata"]["labels"]["boatswain.dev/profile"].as_str())
+        .collect();
+    assert_eq!(profiles, ["default", "large"]);
+}
+
+#[test]
+fn a_namespace_that_is_not_set_is_kubectl_s_to_choose() {
+    let (_, shown) = shown("[profiles.default]\nimage = \"engine:1\"");
+    assert_eq!(shown.len(), 3);
+    assert!(
+        shown
+            .iter()
+            .all(|d| d["metadata"].get("namespace").is_none())
+    );
+}
+
+// spec: O-4
+#[tokio::test]
+async fn what_a_dry_run_shows_is_accepted_strictly() {
+    use devcluster;
+    use tower::ServiceExt;
+    let cluster = devcluster::start(devcluster::Options::default());
+    let (_, shown) = shown(&mounted().replace("\"jobs\"", "\"default\""));
+    for document in shown {
+        let resource = match document["kind"].as_str() {
+            Some("Pod") => "pods",
+            Some("PersistentVolumeClaim") => "persistentvolumeclaims",
+            Some("Service") => "services",
+            _ => "configmaps",
+        };
+        let request = http::Request::post(format!(
+            "/api/v1/namespaces/default/{resource}?fieldValidation=Strict"
+        ))
+        .header("content-type", "application/json")
+        .body(axum::body::Body::from(document.to_string()))
+        .unwrap();
+        let answer = cluster.router().oneshot(request).await.unwrap();
+        let status = answer.status();
+        let body = axum::body::to_bytes(answer.into_body(), 1 << 20)
+            .await
+            .unwrap();
+        assert_eq!(status, 201, "{}", String::from_utf8_lossy(&body));
+    }
+    cluster.shutdown().await;
+}

@@ -1,0 +1,74 @@
+//! A driver that runs: it carries out commands until a command, the application or a report ends it.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use crate::config::OnSignal;
+use crate::exit::Exit;
+
+use super::actors::Actors;
+use super::ending::{self, StopMode};
+use super::handle::Command;
+use super::reporter::Reports;
+use super::starting::Serving;
+
+/// A driver whose actors run.
+pub(super) struct Running {
+    pub(super) actors: Actors,
+    /// Commands that came before the actors ran.
+    pub(super) early: Vec<Command>,
+    pub(super) commands: mpsc::UnboundedReceiver<Command>,
+    pub(super) reports: Reports,
+    /// What a signal does.
+    pub(super) on_signal: OnSignal,
+    pub(super) in_a_pod: bool,
+    /// How long the application's end may take.
+    pub(super) grace: Duration,
+    pub(super) _serving: Serving,
+}
+
+impl Running {
+    /// Carries out commands until the driver ends; its exit code.
+    pub(super) async fn until_it_ends(mut self) -> Exit {
+        for command in std::mem::take(&mut self.early) {
+            self.actors.command(command).await;
+        }
+        let mode = match self.until_it_is_stopped().await {
+            Ok(mode) => mode,
+            Err(exit) => return exit,
+        };
+        let mut stopped = pin!(self.actors.stop(mode, self.grace));
+        loop {
+            tokio::select! {
+                biased;
+                Some(report) = self.reports.fatal.recv() => return ending::exit_after(report),
+                exit = &mut stopped => return exit,
+                Some(command) = self.commands.recv() => self.actors.command(command).await,
+            }
+        }
+    }
+
+    /// How to stop; the exit code, where a report ends the driver at once.
+    async fn until_it_is_stopped(&mut self) -> Result<StopMode, Exit> {
+        loop {
+            tokio::select! {
+                biased;
+                Some(report) = self.reports.fatal.recv() => return Err(ending::exit_after(report)),
+                Some(stop) = self.reports.stops.recv() => {
+                    return Ok(StopMode::of_request(stop, self.in_a_pod));
+                }
+                // Where every handle is dropped, only the application can stop the driver.
+                Some(command) = self.commands.recv() => match command {
+                    Command::Stop(way) => {
+                        let way = way.unwrap_or(self.on_signal);
+                        return Ok(StopMode::of_signal(way, self.in_a_pod));
+                    }
+                    command => self.actors.command(command).await,
+                },
+                else => return Err(Exit::Bug),
+            }
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! Stops a driver: the application's end, or the hand-over to a successor (spec O-10, O-11).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::MailboxError;
+use futures::{TryStreamExt as _, stream};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
+
+use crate::actors::lifecycle_manager::pending_actions::nothing_left;
+use crate::actors::pod_allocator::messages::StopRequesting;
+use crate::actors::poll_source;
+use crate::actors::record_keeper::messages::{DeleteRecord, FinishRecord, Flush};
+use crate::actors::set_scaler::messages::EndSets;
+use crate::actors::snapshot_store::messages::{LookNow, Tell};
+use crate::actors::watch_source;
+use crate::exit::{Exit, OVER_BUDGET};
+use crate::kubernetes::{Failure, ListQuery};
+use crate::model::executor::{How, Why};
+use crate::model::news::{Aim, News};
+use crate::model::pod::{Claim, Sighting};
+use crate::model::{ExecutorId, Snapshot};
+use crate::planted::{self, Planted};
+use boatswain_agent::backoff::Backoff;
+
+use super::actors::Actors;
+use super::ending::StopMode;
+
+/// Between looks at the ledger for the end's progress.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Between lists that prove that nothing is left: each costs the server as much as there is.
+const LIST_EVERY: Backoff = Backoff {
+    initial: LOOK_EVERY,
+    max: Duration::from_secs(3),
+};
+
+/// Beyond the server's own timeout, until an answer is given up.
+const MARGIN: Duration = Duration::from_secs(2);
+
+/// Each of the last two steps of an end may take this fraction of its time, as a divisor.
+const LAST_STEPS: u32 = 5;
+
+/// Writing the record before the end of an application that failed too often may take this fraction of the time, as a
+/// divisor.
+const RECORD_SHARE: u32 = 4;
+
+/// At most this many claims are deleted at a time.
+const CLAIMS_AT_ONCE: usize = 16;
+
+/// At most this many of the pods that are left are named.
+const NAMED: usize = 5;
+
+/// How the application ends (spec O-11).
+#[derive(Debug, Default)]
+struct End {
+    /// What the driver exits with.
+    exit_code: u8,
+    /// Whether the record stays, marked as ended.
+    keep_record: bool,
+    /// Why the application failed too often, where it did: executors may finish their work first (spec L-30).
+    over_budget: Option<Arc<str>>,
+}
+
+impl Actors {
+    /// Stops in this mode; `grace` is how long the application's end may take.
+    pub(super) async fn stop(&self, mode: StopMode, grace: Duration) -> Exit {
+        let exit = match mode {
+            StopMode::HandOver if planted::is(Planted::HandOverEnds) => {
+                self.end(End::default(), grace).await
+            }
+            StopMode::HandOver => self.hand_over().await,
+            StopMode::End {
+                exit_code,
+                keep_record,
+            } => {
+                let end = End {
+                    exit_code,
+                    keep_record,
+                    over_budget: None,
+                };
+                self.end(end, grace).await
+            }
+            StopMode::OverBudget { why } => {
+                let end = End {
+                    exit_code: OVER_BUDGET,
+                    keep_record: true,
+                    over_budget: Some(why),
+                };
+                self.end(end, grace).await
+            }
+        };
+        if let Some(watch) = &self.watch {
+            watch.do_send(watch_source::messages::Stop);
+        }
+        self.poll.do_send(poll_source::messages::Stop);
+        exit
+    }
+
+    /// This incarnation is over: requests in flight are waited for, the record is written, nothing is deleted.
+    async fn hand_over(&self) -> Exit {
+        let limit = self.request_timeout + MARGIN;
+        let answered = timeout(limit, async {
+            while self
+                .provisioner
+                .stop
+                .send(StopRequesting)
+                .await
+                .is_ok_and(|in_flight| in_flight > 0)
+            {
+                sleep(LOOK_EVERY).await;
+            }
+        });
+        if answered.await.is_err() {
+            tracing::warn!("some requests are unanswered: the successor finds what became of them");
+        }
+        match timeout(limit, self.record.send(Flush)).await {
+            Ok(Ok(())) => tracing::info!("handed over: executors stay for the successor"),
+            _ => tracing::warn!(
+                "the record could not be written in time: the successor lists the executors"
+            ),
+        }
+        Exit::Superseded
+    }
+
+    /// The application is over: every executor is deleted, then the record. Each step runs whatever the one before
+    /// did, and all of them end within `grace`: the driver's process may be killed after that.
+    async fn end(&self, end: End, grace: Duration) -> Exit {
+        let last_step = MARGIN.min(grace / LAST_STEPS);
+        let within = grace - 2 * last_step;
+        let deadline = Instant::now() + within;
+        // PodAllocator would go on requesting pods. SetScaler does not make pods, and is stopped with its sets.
+        if self.provisioner.end.is_none() {
+            let _ = self.provisioner.stop.send(StopRequesting).await;
+        }
+        let how = match end.over_budget {
+            Some(_) => {
+                self.write_record(within / RECORD_SHARE).await;
+                // Executors that do not finish in half of the time are deleted in the other half.
+                How::Drain {
+                    within: self.decommission_timeout.min(within / 2),
+                }
+            }
+            None => How::Delete,
+        };
+        let Ok(left) = self.delete_executors(how, deadline, last_step).await else {
+            return Exit::Bug;
+        };
+        if end.keep_record && self.has_claims {
+            let deleted = timeout_at(
+                deadline.max(Instant::now()) + last_step,
+                self.delete_claims(),
+            );
+            if !matches!(deleted.await, Ok(Ok(()))) {
+                tracing::warn!(
+                    "claims on volumes may be left: they go with the application's record"
+                );
+            }
+        }
+        let exit_code = end.exit_code;
+        let closed = timeout_at(
+            deadline.max(Instant::now()) + last_step,
+            self.close_record(end),
+        );
+        let record_closed = matches!(closed.await, Ok(Ok(())));
+        match left {
+            Some(left) if left.is_empty() && record_closed => {
+                tracing::info!(exit_code, "the application has ended, nothing is left");
+                match exit_code {
+                    0 => Exit::Clean,
+                    code => Exit::Finished(code),
+                }
+            }
+            left => {
+                self.log_what_is_left(left, record_closed);
+                Exit::Unreachable
+            }
+        }
+    }
+
+    /// Deletes every executor until a list shows none, or the deadline is over; the pods that are left, `None` where
+    /// that is not known. An error where the store is gone.
+    async fn delete_executors(
+        &self,
+        how: How,
+        deadline: Instant,
+        last_step: Duration,
+    ) -> Result<Option<BTreeSet<String>>, MailboxError> {
+        let (mut logged, mut lists) = (false, 0);
+        loop {
+            let mut pause = LOOK_EVERY;
+            let snapshot = self.store.send(LookNow).await?.0;
+            let sets_left = self.delete_sets().await;
+            self.retire_all(&snapshot, how);
+            if !logged && snapshot.adopted {
+                let executors = snapshot.entries.len();
+                tracing::info!(
+                    executors,
+                    "ending the application: its executors are deleted"
+                );
+                logged = true;
+            }
+            if snapshot.adopted && sets_left == 0 && nothing_left(&snapshot) {
+                lists += 1;
+                pause = LIST_EVERY.delay(lists);
+                match timeout_at(deadline, self.list_left()).await {
+                    Ok(Ok(left)) if left.is_empty() || Instant::now() >= deadline => {
+                        return Ok(Some(left));
+                    }
+                    Ok(Ok(_)) => {}
+                    Ok(Err(error)) => tracing::debug!(%error, "what is left could not be listed"),
+                    Err(_) => tracing::debug!("what is left could not be listed in time"),
+                }
+            }
+            if Instant::now() >= deadline {
+                let left = timeout(last_step, self.list_left()).await;
+                return Ok(left.ok().and_then(Result::ok));
+            }
+            sleep_until(deadline.min(Instant::now() + pause)).await;
+        }
+    }
+
+    /// Deletes the sets, where sets make the pods; how many are left.
+    async fn delete_sets(&self) -> usize {
+        match &self.provisioner.end {
+            Some(end) => end.send(EndSets).await.unwrap_or_default(),
+            None => 0,
+        }
+    }
+
+    /// Writes to the record that the application has failed too often, before any executor is decommissioned: a
+    /// successor that did not know would replace the executors that this driver has decommissioned.
+    async fn write_record(&self, within: Duration) {
+        if !matches!(timeout(within, self.record.send(Flush)).await, Ok(Ok(()))) {
+            tracing::warn!(
+                "that the application failed too often could not be written to its record: should this driver die \
+                 before it has ended, its successor goes on"
+            );
+        }
+    }
+
+    fn retire_all(&self, snapshot: &Snapshot, how: How) {
+        let ids: Vec<ExecutorId> = (snapshot.entries.values())
+            .filter(|entry| entry.leaving.is_none() && !entry.is_gone())
+            .map(|entry| entry.id)
+            .collect();
+        if !ids.is_empty() {
+            let why = Why::ApplicationEnded;
+            self.store.do_send(Tell(News::Retire {
+                ids,
+                aim: Aim::Stay,
+                why,
+                how,
+            }));
+        }
+    }
+
+    /// Deletes the claims on volumes: where the record stays, the claims that it owns would stay with it.
+    async fn delete_claims(&self) -> Result<(), Failure> {
+        let claims = self.calls.list_claims().await?;
+        let ours = claims
+            .into_iter()
+            .filter(|claim| claim.ours && !claim.spent);
+        stream::iter(ours.map(Ok))
+            .try_for_each_concurrent(CLAIMS_AT_ONCE, |claim| async move {
+                self.calls.delete_claim(&claim).await
+            })
+            .await
+    }
+
+    /// The names of the executors' pods that the API server still has and that are not being deleted.
+    async fn list_left(&self) -> Result<BTreeSet<String>, Failure> {
+        let mut left = BTreeSet::new();
+        let mut query = ListQuery {
+            limit: Some(self.page_size),
+            ..ListQuery::default()
+        };
+        loop {
+            let page = self.calls.list_pods(&query).await?;
+            left.extend(page.items.iter().filter_map(undeleted));
+            match page.continue_token {
+                Some(token) => query.continue_token = Some(token),
+                None => return Ok(left),
+            }
+        }
+    }
+
+    /// Marks the record as ended, or deletes it.
+    async fn close_record(&self, end: End) -> Result<(), MailboxError> {
+        let End {
+            exit_code,
+            keep_record,
+            over_budget,
+        } = end;
+        match keep_record {
+            true => {
+                let (code, why) = (exit_code, over_budget);
+                self.record.send(FinishRecord { code, why }).await
+            }
+            false => self.record.send(DeleteRecord).await,
+        }
+    }
+
+    fn log_what_is_left(&self, left: Option<BTreeSet<String>>, record_closed: bool) {
+        let namespace = self.calls.namespace();
+        let selector = self.calls.selector();
+        let clean = format!("kubectl -n {namespace} delete pods -l '{selector}'");
+        let (count, names) = match &left {
+            Some(left) => {
+                let names: Vec<&str> = left.iter().map(String::as_str).take(NAMED).collect();
+                (Some(left.len()), names.join(", "))
+            }
+            None => (None, "unknown".to_owned()),
+        };
+        tracing::error!(
+            count,
+            pods = names,
+            record_closed,
+            clean,
+            "the time to end is over and not everything is gone"
+        );
+    }
+}
+
+/// The name of an executor's pod that is not being deleted.
+fn undeleted(pod: &Sighting) -> Option<String> {
+    match pod {
+        Sighting::Read(pod) => {
+            let ours = matches!(
+                pod.claim,
+                Claim::Executor { .. } | Claim::UnassignedPod { .. }
+            );
+            (ours && pod.deletion.is_none()).then(|| pod.name.to_string())
+        }
+        Sighting::Unreadable(part) => part.name.as_ref().map(ToString::to_string),
+    }
+}

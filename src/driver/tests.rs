@@ -1,0 +1,1 @@
+mod ends_page;

@@ -1,0 +1,144 @@
+//! What every part of the wiring reads: the configuration, the application, and what follows from both.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::actors::snapshot_store::delivery::Timing;
+use crate::clock::Clock;
+use crate::config::{self, Config, Registration, Where};
+use crate::driver::listener::{self, Listener};
+use crate::driver::owned_resources;
+use crate::driver::provisioners;
+use crate::driver::succession::{self, Application};
+use crate::kubernetes::SetKind;
+use crate::model::{Now, ProfileName};
+
+/// The sections of the configuration from which actors are made.
+pub(super) struct Sections<'a> {
+    pub(super) app: &'a config::App,
+    pub(super) cluster: &'a config::Cluster,
+    pub(super) profiles: &'a BTreeMap<ProfileName, config::Profile>,
+    pub(super) claims: &'a config::Claims,
+    pub(super) config_map: &'a config::ConfigMap,
+    pub(super) watch: &'a config::Watch,
+    pub(super) poll: &'a config::Poll,
+    pub(super) allocation: &'a config::Allocation,
+    pub(super) scheduling: &'a config::Scheduling,
+    pub(super) lifecycle: &'a config::Lifecycle,
+    pub(super) failures: &'a config::Failures,
+    pub(super) backend: &'a config::Backend,
+    pub(super) adoption: &'a config::Adoption,
+    pub(super) autoscaling: &'a config::Autoscaling,
+    pub(super) roll: &'a config::Roll,
+}
+
+impl<'a> Sections<'a> {
+    /// Every section is named here, so that the compiler reports a new one that no part of the wiring reads.
+    fn of(config: &'a Config) -> Self {
+        let Config {
+            app,
+            cluster,
+            profiles,
+            claims,
+            config_map,
+            watch,
+            poll,
+            allocation,
+            scheduling,
+            lifecycle,
+            failures,
+            backend,
+            adoption,
+            autoscaling,
+            roll,
+            // Read before the actors start, or by the listener.
+            embedded: _,
+            driver: _,
+            executors: _,
+            api: _,
+            shutdown: _,
+            log: _,
+        } = config;
+        Self {
+            app,
+            cluster,
+            profiles,
+            claims,
+            config_map,
+            watch,
+            poll,
+            allocation,
+            scheduling,
+            lifecycle,
+            failures,
+            backend,
+            adoption,
+            autoscaling,
+            roll,
+        }
+    }
+}
+
+/// What every part of the wiring reads.
+pub(super) struct Basis<'a> {
+    pub(super) config: Sections<'a>,
+    pub(super) application: &'a Application,
+    pub(super) listener: Option<&'a Listener>,
+    pub(super) clock: Clock,
+    /// When the wiring began.
+    pub(super) now: Now,
+    /// When subscribers get batches.
+    pub(super) timing: Timing,
+    pub(super) prefix: Arc<str>,
+    /// Which kind of object makes the pods; `None` where the driver makes them itself.
+    pub(super) set_kind: Option<SetKind>,
+    /// The executors of each profile that are wanted while the application is not held (spec B-25).
+    pub(super) targets: BTreeMap<ProfileName, u32>,
+    /// Where executors reach the driver; `None` where it does not listen.
+    pub(super) driver_url: Option<String>,
+    /// The path of the agent's program, where executors are processes of this machine.
+    pub(super) agent: Option<String>,
+    /// Whether executors may leave claims on volumes behind.
+    pub(super) has_claims: bool,
+    /// How profiles that are added later are read.
+    pub(super) profile_place: Where,
+}
+
+impl<'a> Basis<'a> {
+    pub(super) fn new(
+        config: &'a Config,
+        application: &'a Application,
+        listener: Option<&'a Listener>,
+        clock: Clock,
+    ) -> Self {
+        let url = |listener: &Listener| {
+            let (prefix, namespace) = (&application.prefix, &application.namespace);
+            listener::url(config, listener.address, prefix, namespace)
+        };
+        Self {
+            config: Sections::of(config),
+            application,
+            listener,
+            clock,
+            now: clock.now(),
+            timing: Timing {
+                interval: config.lifecycle.interval,
+                quiet_latency: config.allocation.quiet_latency,
+                min_gap: config.allocation.min_gap,
+                max_buffered: config.lifecycle.max_buffered as usize,
+            },
+            prefix: Arc::from(application.prefix.as_str()),
+            set_kind: provisioners::set_kind(config.allocation.strategy),
+            targets: succession::targets(config, &application.record),
+            driver_url: listener.map(url),
+            agent: listener.and_then(|_| listener::agent(config)),
+            has_claims: owned_resources::has_claims(config),
+            profile_place: Where::of(config),
+        }
+    }
+
+    /// Whether executors have to register.
+    pub(super) fn must_register(&self) -> bool {
+        self.config.backend.sessions.registration() == Registration::Required
+    }
+}

@@ -1,0 +1,137 @@
+//! The addresses of the actors, which exist before the actors themselves: several of them need one another's.
+
+use std::sync::Arc;
+
+use actix::{Addr, AsyncContext, Context};
+
+use crate::actors::autoscaler::Autoscaler;
+use crate::actors::commands::Commands;
+use crate::actors::credentials::Credentials;
+use crate::actors::driver_backend::DriverBackend;
+use crate::actors::event_history::EventHistory;
+use crate::actors::event_recorder::EventRecorder;
+use crate::actors::executor_registry::ExecutorRegistry;
+use crate::actors::lifecycle_manager::LifecycleManager;
+use crate::actors::metrics::Meter;
+use crate::actors::pod_allocator::PodAllocator;
+use crate::actors::pod_groups::GroupKeeper;
+use crate::actors::profiles::Profiles;
+use crate::actors::record_keeper::RecordKeeper;
+use crate::actors::set_scaler::SetScaler;
+use crate::actors::snapshot_store::SnapshotStore;
+use crate::actors::watch_source::WatchSource;
+use crate::config::Gang;
+use crate::driver::provisioners::Provisioner;
+use crate::driver::reporter::Reporter;
+use crate::kubernetes::{Calls, SetKind};
+
+use super::basis::Basis;
+
+/// The mailboxes in which the actors will run.
+pub(super) struct Contexts {
+    pub(super) store: Context<SnapshotStore>,
+    pub(super) meter: Context<Meter>,
+    pub(super) credentials: Context<Credentials>,
+    /// `None` where the watch is switched off.
+    pub(super) watch: Option<Context<WatchSource>>,
+    pub(super) record: Context<RecordKeeper>,
+    pub(super) backend: Context<DriverBackend>,
+    pub(super) registry: Context<ExecutorRegistry>,
+    pub(super) history: Context<EventHistory>,
+    pub(super) commands: Context<Commands>,
+    pub(super) autoscaler: Context<Autoscaler>,
+    pub(super) profiles: Context<Profiles>,
+    /// `None` where Volcano does not schedule the executors.
+    pub(super) group_keeper: Option<Context<GroupKeeper>>,
+    pub(super) lifecycle: Context<LifecycleManager>,
+    /// `None` where the driver does not run in a pod.
+    pub(super) event_recorder: Option<Context<EventRecorder>>,
+    pub(super) provisioner: ProvisionerContext,
+}
+
+/// The mailbox of the actor that makes the pods.
+pub(super) enum ProvisionerContext {
+    Direct(Context<PodAllocator>),
+    Sets(SetKind, Context<SetScaler>),
+}
+
+/// How the actors reach one another, the driver's own task and the API server.
+pub(super) struct Links {
+    pub(super) store: Addr<SnapshotStore>,
+    pub(super) meter: Addr<Meter>,
+    pub(super) watch: Option<Addr<WatchSource>>,
+    pub(super) record: Addr<RecordKeeper>,
+    pub(super) backend: Addr<DriverBackend>,
+    pub(super) registry: Addr<ExecutorRegistry>,
+    pub(super) history: Addr<EventHistory>,
+    pub(super) commands: Addr<Commands>,
+    pub(super) autoscaler: Addr<Autoscaler>,
+    pub(super) profiles: Addr<Profiles>,
+    pub(super) group_keeper: Option<Addr<GroupKeeper>>,
+    pub(super) lifecycle: Addr<LifecycleManager>,
+    pub(super) event_recorder: Option<Addr<EventRecorder>>,
+    pub(super) provisioner: Provisioner,
+    pub(super) reporter: Addr<Reporter>,
+    /// Calls that are counted, and whose outcome shows whether the network and the credentials work.
+    pub(super) calls: Calls,
+}
+
+impl Contexts {
+    pub(super) fn new(basis: &Basis<'_>) -> Self {
+        Self {
+            store: Context::new(),
+            meter: Context::new(),
+            credentials: Context::new(),
+            watch: basis.config.watch.enabled.then(Context::new),
+            record: Context::new(),
+            backend: Context::new(),
+            registry: Context::new(),
+            history: Context::new(),
+            commands: Context::new(),
+            autoscaler: Context::new(),
+            profiles: Context::new(),
+            group_keeper: (basis.config.scheduling.gang == Gang::Volcano).then(Context::new),
+            lifecycle: Context::new(),
+            event_recorder: basis
+                .application
+                .owner_chain
+                .as_ref()
+                .map(|_| Context::new()),
+            provisioner: match basis.set_kind {
+                None => ProvisionerContext::Direct(Context::new()),
+                Some(kind) => ProvisionerContext::Sets(kind, Context::new()),
+            },
+        }
+    }
+
+    pub(super) fn links(&self, calls: Calls, reporter: &Addr<Reporter>) -> Links {
+        let (meter, registry) = (self.meter.address(), self.registry.address());
+        let observers = (meter.clone(), registry.clone(), self.credentials.address());
+        Links {
+            store: self.store.address(),
+            meter,
+            watch: self.watch.as_ref().map(Context::address),
+            record: self.record.address(),
+            backend: self.backend.address(),
+            registry,
+            history: self.history.address(),
+            commands: self.commands.address(),
+            autoscaler: self.autoscaler.address(),
+            profiles: self.profiles.address(),
+            group_keeper: self.group_keeper.as_ref().map(Context::address),
+            lifecycle: self.lifecycle.address(),
+            event_recorder: self.event_recorder.as_ref().map(Context::address),
+            provisioner: match &self.provisioner {
+                ProvisionerContext::Direct(context) => context.address().into(),
+                ProvisionerContext::Sets(_, context) => context.address().into(),
+            },
+            reporter: reporter.clone(),
+            calls: calls.observed(Arc::new(move |call| {
+                let (meter, registry, credentials) = &observers;
+                meter.do_send(call);
+                registry.do_send(call);
+                credentials.do_send(call);
+            })),
+        }
+    }
+}

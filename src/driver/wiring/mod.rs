@@ -1,0 +1,115 @@
+//! Makes every actor and gives each the addresses of the others that it needs.
+//!
+//! - [`basis`]: what all parts read: the configuration, section by section, and the application.
+//! - [`links`]: the addresses, which exist before the actors.
+//! - [`sources`], [`store`], [`deciders`], [`backend`], [`edges`]: how each actor is made.
+
+mod backend;
+mod basis;
+mod deciders;
+mod edges;
+mod links;
+mod sources;
+mod store;
+
+use std::time::Duration;
+
+use actix::{Actor, Addr};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+
+use crate::actors::credentials::Credentials;
+use crate::config::Config;
+use crate::kubernetes::pod_template::TemplateError;
+use crate::server::api;
+
+use super::Environment;
+use super::actors::Actors;
+use super::listener::{self, Listener};
+use super::provisioners;
+use super::reporter::Reporter;
+use super::succession::Application;
+
+use basis::Basis;
+use links::Contexts;
+
+/// A create may still commit this long after the server's own timeout, counted from when it was sent: it may have been
+/// under way for as long. One that was under way for longer makes an orphan pod (spec E-3).
+pub(super) const SETTLED_AFTER: Duration = Duration::from_secs(1);
+
+/// Starts all actors.
+///
+/// # Errors
+/// Where the API server would refuse the executors' pods; nothing was started then.
+pub(super) fn wire(
+    config: &Config,
+    environment: &Environment,
+    application: &Application,
+    listener: Option<&Listener>,
+    reporter: &Addr<Reporter>,
+) -> Result<Actors, TemplateError> {
+    let basis = Basis::new(config, application, listener, environment.clock);
+    let (accounts, readiness) = listener::session_settings(config, application);
+    provisioners::log_strategy(config.allocation.strategy);
+    let contexts = Contexts::new(&basis);
+    let links = contexts.links(application.calls.clone(), reporter);
+    let mut seeds = StdRng::seed_from_u64(environment.seed);
+    let mut rng = || StdRng::from_rng(&mut seeds);
+
+    let watch =
+        (contexts.watch).map(|context| (context, sources::watch_source(&basis, &links, rng())));
+    let poll = sources::poll_source(&basis, &links, rng());
+    let lifecycle = deciders::lifecycle_manager(&basis, &links, rng());
+    let start_provisioner = deciders::provisioner(contexts.provisioner, &basis, &links, rng())?;
+
+    contexts.store.run(store::snapshot_store(&basis, &links));
+    contexts.meter.run(store::meter(&basis, &links));
+    let credentials = Credentials::new(application.calls.clone(), environment.clock);
+    contexts.credentials.run(credentials);
+    if let Some((context, watch)) = watch {
+        context.run(watch);
+    }
+    let poll = poll.start();
+    contexts.record.run(edges::record_keeper(&basis, &links));
+    let registry = backend::executor_registry(&basis, &links, accounts);
+    contexts.registry.run(registry);
+    contexts.history.run(backend::event_history(&basis, &links));
+    contexts.commands.run(backend::commands(&basis, &links));
+    let status = backend::driver_backend(&basis, &links, readiness);
+    contexts.backend.run(status);
+    contexts.autoscaler.run(backend::autoscaler(&basis, &links));
+    if let Some(roller) = backend::roller(&basis, &links) {
+        roller.start();
+    }
+    contexts.profiles.run(backend::profiles(&basis, &links));
+    contexts.lifecycle.run(lifecycle);
+    if let (Some(context), Some(owner_chain)) = (contexts.event_recorder, &application.owner_chain)
+    {
+        context.run(edges::event_recorder(&basis, &links, owner_chain));
+    }
+    if let Some(context) = contexts.group_keeper {
+        context.run(edges::group_keeper(&basis, &links));
+    }
+    start_provisioner();
+    Ok(Actors {
+        sessions: edges::sessions(&basis, &links),
+        watch: links.watch,
+        poll,
+        store: links.store,
+        provisioner: links.provisioner,
+        record: links.record,
+        api: api::Actors {
+            backend: links.backend,
+            history: links.history,
+            commands: links.commands,
+            autoscaler: links.autoscaler,
+            profiles: links.profiles,
+            meter: links.meter,
+        },
+        calls: links.calls,
+        page_size: config.poll.page_size,
+        has_claims: basis.has_claims,
+        request_timeout: config.cluster.request_timeout,
+        decommission_timeout: config.backend.decommission_timeout,
+    })
+}

@@ -1,0 +1,31 @@
+//! Where the driver learns about pods: the watch and the poll.
+
+use rand::rngs::StdRng;
+
+use crate::actors::poll_source::PollSource;
+use crate::actors::poll_source::lister::Lister;
+use crate::actors::watch_source::WatchSource;
+use crate::driver::settings;
+
+use super::basis::Basis;
+use super::links::Links;
+
+fn lister(basis: &Basis<'_>, links: &Links) -> Lister {
+    Lister {
+        calls: links.calls.clone(),
+        begin: links.store.clone().recipient(),
+        arrived: links.store.clone().recipient(),
+        page_size: basis.config.poll.page_size,
+        streams: true,
+    }
+}
+
+pub(super) fn watch_source(basis: &Basis<'_>, links: &Links, rng: StdRng) -> WatchSource {
+    let store = links.store.clone().recipient();
+    WatchSource::new(lister(basis, links), store, rng)
+}
+
+pub(super) fn poll_source(basis: &Basis<'_>, links: &Links, rng: StdRng) -> PollSource {
+    let pace = settings::poll_pace(basis.config.poll, basis.config.watch.enabled);
+    PollSource::new(lister(basis, links), pace, rng)
+}

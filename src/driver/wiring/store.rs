@@ -1,0 +1,66 @@
+//! The store, and the meter that counts what happens around it.
+
+use std::sync::Arc;
+
+use crate::actors::metrics::{self, Meter};
+use crate::actors::snapshot_store::ledger::{Identity, Ledger};
+use crate::actors::snapshot_store::{self, SnapshotStore};
+use crate::config;
+use crate::driver::settings;
+use crate::model::ProfileName;
+
+use super::SETTLED_AFTER;
+use super::basis::Basis;
+use super::links::Links;
+
+pub(super) fn snapshot_store(basis: &Basis<'_>, links: &Links) -> SnapshotStore {
+    SnapshotStore::new(snapshot_store::Wiring {
+        ledger: ledger(basis),
+        clock: basis.clock,
+        watch: links.watch.clone().map(|watch| watch.recipient()),
+        meter: Some(links.meter.clone().recipient()),
+    })
+}
+
+/// The ledger with what earlier incarnations knew; while the application is held, it wants no executors.
+fn ledger(basis: &Basis<'_>) -> Ledger {
+    let application = basis.application;
+    let record = &application.record;
+    let identity = Identity {
+        app: record.app_id.clone(),
+        prefix: Arc::clone(&basis.prefix),
+        incarnation: record.incarnation,
+        server_timeout: basis.config.cluster.request_timeout + SETTLED_AFTER,
+        default_profile: ProfileName::from(config::DEFAULT_PROFILE),
+    };
+    let inheritance = settings::inheritance(application.inherited.as_ref());
+    let targets = basis.targets.clone();
+    let uid = application.uid.clone();
+    let ledger = Ledger::new(identity, inheritance, targets, uid, basis.now);
+    let ledger = match basis.set_kind {
+        Some(_) => ledger.of_sets(),
+        None => ledger,
+    };
+    match record.held {
+        Some(_) => ledger.with_executors_held(),
+        None => ledger,
+    }
+}
+
+pub(super) fn meter(basis: &Basis<'_>, links: &Links) -> Meter {
+    let record = &basis.application.record;
+    Meter::new(metrics::Wiring {
+        app: record.app_id.clone(),
+        incarnation: record.incarnation,
+        store: links.store.clone(),
+        clock: basis.clock,
+        timing: basis.timing,
+        queues: vec![
+            ("allocator", links.provisioner.depths.clone()),
+            ("lifecycle", links.lifecycle.clone().recipient()),
+            ("registry", links.registry.clone().recipient()),
+            ("history", links.history.clone().recipient()),
+        ],
+        sessions: links.registry.clone().recipient(),
+    })
+}

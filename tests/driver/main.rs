@@ -1,0 +1,23 @@
+//! Whole drivers on the embedded cluster's router, under a paused clock.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod kubernetes_events;
+mod session;
+mod sets;
+
+use std::time::Duration;
+
+use devcluster::{DevCluster, NodeKind, Options, SimulatedNode};
+
+/// A cluster whose pods run at once.
+fn cluster() -> DevCluster {
+    devcluster::start(Options {
+        node: NodeKind::Simulated(SimulatedNode::default()),
+        ..Options::default()
+    })
+}
+
+async fn seconds(n: u64) {
+    tokio::time::sleep(Duration::from_secs(n)).await;
+}
