@@ -8,9 +8,9 @@
 mod mailboxes;
 pub mod messages;
 pub mod registry;
+mod tally;
 pub mod view;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use actix::{
@@ -37,6 +37,7 @@ use boatswain_agent::protocol::{Demand, FromExecutor, Order, ToExecutor};
 use mailboxes::Mailboxes;
 use messages::{GetSessions, Lost, NotTakenIn, Open, Outgoing, Say, SessionEvent, SessionsChanged};
 use registry::{Effect, Reach, Registry, SessionStep};
+use tally::Tally;
 use view::SessionView;
 
 /// The executors that speak to this driver.
@@ -72,32 +73,6 @@ pub struct Wiring {
     pub clock: Clock,
     /// When batches come.
     pub timing: Timing,
-}
-
-/// How many messages came, and how many were not taken in.
-#[derive(Debug, Default)]
-struct Tally {
-    heard: BTreeMap<&'static str, u64>,
-    /// By the driver's own codes, of which there are few.
-    refused: BTreeMap<String, u64>,
-}
-
-impl Tally {
-    fn say(&mut self, message: &FromExecutor, answers: &[ToExecutor]) {
-        *self.heard.entry(message.kind()).or_default() += 1;
-        for code in answers.iter().filter_map(ToExecutor::refusal) {
-            self.refuse(code);
-        }
-    }
-
-    fn refuse(&mut self, code: &str) {
-        match self.refused.get_mut(code) {
-            Some(count) => *count += 1,
-            None => {
-                self.refused.insert(code.to_owned(), 1);
-            }
-        }
-    }
 }
 
 impl ExecutorRegistry {

@@ -75,17 +75,7 @@ impl Registry {
             *self.registered.entry(profile.clone()).or_default() += 1;
         }
         self.watch_over(id, now);
-        let step = match &before {
-            Some(before) if before.is_disabled() && !before.is_exiting && !before.is_going => {
-                Some(SessionStep::Enabled)
-            }
-            Some(_) => None,
-            None => Some(SessionStep::Registered {
-                address: register.address.clone(),
-                slots: register.slots,
-                session,
-            }),
-        };
+        let step = step(before.as_ref(), register, session);
         if before
             .as_ref()
             .is_none_or(|before| before.is_idle() != idle)
@@ -111,5 +101,20 @@ impl Registry {
         // Whoever was told to go before it registered hears of it now (spec B-30).
         answer.extend(self.orders.get(&id).map(|order| order.message(now)));
         answer
+    }
+}
+
+/// The step in an executor's life that its registration is, if it is one.
+fn step(before: Option<&Account>, register: &Register, session: u64) -> Option<SessionStep> {
+    match before {
+        Some(before) if before.is_disabled() && !before.is_exiting && !before.is_going => {
+            Some(SessionStep::Enabled)
+        }
+        Some(_) => None,
+        None => Some(SessionStep::Registered {
+            address: register.address.clone(),
+            slots: register.slots,
+            session,
+        }),
     }
 }
