@@ -7,7 +7,7 @@
 //!
 //! Inputs with several parts separate them by a line `%`.
 
-pub use crate::actors::driver_backend::registry::fuzzing::sessions;
+pub use crate::actors::executor_registry::registry::fuzzing::sessions;
 pub use crate::config::fuzzing::{configuration, spark};
 pub use crate::kubernetes::calls::fuzzing::watch_lines;
 pub use devcluster::fuzzing::{patch, requests, selectors, token};

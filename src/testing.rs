@@ -18,7 +18,7 @@ use crate::model::{
 };
 
 pub(crate) use plain::{calls_spec, calls_to, config};
-pub(crate) use speaking::{TIMING, backend, store};
+pub(crate) use speaking::{Backend, TIMING, backend, store};
 
 /// How long the server may take to commit a request.
 pub(crate) const SERVER_TIMEOUT: Duration = Duration::from_secs(10);

@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use actix::{Actor as _, Addr};
 
-use crate::actors::driver_backend::DriverBackend;
-use crate::actors::driver_backend::messages::SetTargets;
-use crate::actors::metrics::Meter;
+use crate::actors::commands::messages::SetTargets;
 use crate::actors::poll_source::PollSource;
 use crate::actors::record_keeper::RecordKeeper;
 use crate::actors::snapshot_store::SnapshotStore;
@@ -28,8 +26,8 @@ pub(super) struct Actors {
     pub(super) store: Addr<SnapshotStore>,
     pub(super) provisioner: Provisioner,
     pub(super) record: Addr<RecordKeeper>,
-    pub(super) backend: Addr<DriverBackend>,
-    pub(super) meter: Addr<Meter>,
+    /// The actors that the API asks.
+    pub(super) api: api::Actors,
     /// `None` where the driver does not listen to executors.
     pub(super) sessions: Option<Sessions>,
     pub(super) calls: Calls,
@@ -46,7 +44,7 @@ impl Actors {
         // Sending an answer fails where the caller waits for it no longer.
         match command {
             Command::SetTargets(targets, answer) => {
-                if let Ok(set) = self.backend.send(SetTargets(targets)).await {
+                if let Ok(set) = self.api.commands.send(SetTargets(targets)).await {
                     let _ = answer.send(set);
                 }
             }
@@ -66,8 +64,7 @@ impl Actors {
             }
             Command::Observe(reader) => drop(Observer::new(reader, self.store.clone()).start()),
             Command::Routes(tokens, answer) => {
-                let routes = api::router(self.backend.clone(), self.meter.clone(), tokens);
-                let _ = answer.send(routes);
+                let _ = answer.send(api::router(self.api.clone(), tokens));
             }
             Command::Stop(_) => {}
         }

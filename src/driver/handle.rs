@@ -6,7 +6,7 @@ use actix::Recipient;
 use axum::Router;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::actors::driver_backend::messages::RefusedTargets;
+use crate::actors::commands::messages::RefusedTargets;
 use crate::actors::snapshot_store::messages::{Measures, Round};
 use crate::config::OnSignal;
 use crate::model::{ProfileName, Snapshot};

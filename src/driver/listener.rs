@@ -2,7 +2,8 @@
 
 use std::net::SocketAddr;
 
-use crate::actors::driver_backend::{readiness, registry, sessions};
+use crate::actors::driver_backend::readiness;
+use crate::actors::executor_registry::registry;
 use crate::config::{Auth, ClusterMode, Config, EmbeddedNode, Profile, Registration};
 use crate::kubernetes::owned_resources::service_name;
 use crate::kubernetes::pod_template::TokenSource;
@@ -103,15 +104,18 @@ pub(super) fn agent(config: &Config) -> Option<String> {
     Some(program.display().to_string())
 }
 
-/// How DriverBackend treats the sessions with executors.
-pub(super) fn session_settings(config: &Config, application: &Application) -> sessions::Wiring {
+/// Which executors get an account and which are given up, and when the application may begin.
+pub(super) fn session_settings(
+    config: &Config,
+    application: &Application,
+) -> (registry::Settings, readiness::Settings) {
     let record = &application.record;
     let keys = &config.backend.sessions;
     let required = keys.registration() == Registration::Required;
     let grace =
         |(name, profile): (&ProfileName, &Profile)| (name.clone(), profile.termination_grace);
-    sessions::Wiring {
-        registry: registry::Settings {
+    (
+        registry::Settings {
             app: record.app_id.clone(),
             prefix: application.prefix.clone(),
             incarnation: record.incarnation,
@@ -124,7 +128,7 @@ pub(super) fn session_settings(config: &Config, application: &Application) -> se
             properties: config.app.properties.clone(),
             graces: config.profiles.iter().map(grace).collect(),
         },
-        readiness: readiness::Settings {
+        readiness::Settings {
             ratio: config.app.min_registered_ratio,
             max_wait: config.app.max_wait,
             gangs: (config.profiles.iter())
@@ -133,5 +137,5 @@ pub(super) fn session_settings(config: &Config, application: &Application) -> se
                 .collect(),
             registered: required,
         },
-    }
+    )
 }

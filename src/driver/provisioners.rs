@@ -7,7 +7,8 @@ use actix::{Addr, Recipient};
 use crate::actors::metrics::messages::AskDepths;
 use crate::actors::pod_allocator::PodAllocator;
 use crate::actors::pod_allocator::failures::{self, Failures};
-use crate::actors::pod_allocator::messages::{KnowProfile, StopRequesting};
+use crate::actors::pod_allocator::messages::StopRequesting;
+use crate::actors::profiles::messages::ProfileAdded;
 use crate::actors::set_scaler::SetScaler;
 use crate::actors::set_scaler::decision::{Scaling, Settings};
 use crate::actors::set_scaler::messages::EndSets;
@@ -32,7 +33,7 @@ pub(super) struct Provisioner {
     /// Deletes the sets at the application's end; `None` where there are none.
     pub(super) end: Option<Recipient<EndSets>>,
     pub(super) depths: Recipient<AskDepths>,
-    pub(super) profiles: Recipient<KnowProfile>,
+    pub(super) profiles: Recipient<ProfileAdded>,
 }
 
 impl From<Addr<PodAllocator>> for Provisioner {

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::actors::driver_backend::autoscaling::{self, Bounds};
-use crate::actors::driver_backend::profiles::Understood;
-use crate::actors::driver_backend::rolling::{self, Policy};
+use crate::actors::autoscaler::scaler;
 use crate::actors::lifecycle_manager::pending_actions;
 use crate::actors::pod_allocator::caps::Caps;
 use crate::actors::pod_allocator::claims::Reuse;
@@ -14,9 +12,12 @@ use crate::actors::pod_allocator::crash_loop::Kept;
 use crate::actors::pod_allocator::failures::rules::{Rule, Verdict};
 use crate::actors::pod_allocator::{allocation, claims, failures, gang, pace, victims, waiting};
 use crate::actors::poll_source;
+use crate::actors::profiles::Understood;
+use crate::actors::profiles::messages::Bounds;
+use crate::actors::roller::rolling::{self, Policy};
 use crate::actors::snapshot_store::ledger::Inheritance;
 use crate::config::{self, FailureAction, Gang, ScaleDown, Where};
-use crate::kubernetes::pod_template::gangs::{GangScheduler, mark_profiles};
+use crate::kubernetes::pod_template::gangs::{GangScheduler, Gangs};
 use crate::kubernetes::{ProfileSpec, Record};
 use crate::model::{Now, ProfileName};
 use boatswain_agent::backoff::Backoff;
@@ -60,13 +61,13 @@ fn bounds_of(profile: &config::Profile) -> Bounds {
 }
 
 /// How targets follow demand.
-pub(super) fn scaling(autoscaling: &config::Autoscaling) -> autoscaling::Settings {
-    autoscaling::Settings {
-        ratio: autoscaling.ratio,
-        backlog_timeout: autoscaling.backlog_timeout,
-        sustained_timeout: autoscaling.sustained_timeout,
-        idle_timeout: autoscaling.idle_timeout,
-        demand_ttl: autoscaling.demand_ttl,
+pub(super) fn scaling(demand: &config::Autoscaling) -> scaler::Settings {
+    scaler::Settings {
+        ratio: demand.ratio,
+        backlog_timeout: demand.backlog_timeout,
+        sustained_timeout: demand.sustained_timeout,
+        idle_timeout: demand.idle_timeout,
+        demand_ttl: demand.demand_ttl,
     }
 }
 
@@ -274,19 +275,21 @@ fn kept_backoffs(record: &Record, now: Now) -> BTreeMap<ProfileName, Kept> {
         .collect()
 }
 
-/// Marks pods for the scheduler that starts gangs, where one is configured (spec A-82).
+/// Marks the pods of these profiles for a gang scheduler (spec A-82). Returns their gangs, to which profiles that are added
+/// later add theirs; `None` where no gang scheduler is told of any.
 pub(super) fn mark_gangs(
     scheduling: &config::Scheduling,
     least: &BTreeMap<ProfileName, u32>,
     specs: &mut BTreeMap<ProfileName, ProfileSpec>,
-) {
+) -> Option<Gangs> {
     let scheduler = match scheduling.gang {
-        Gang::Off | Gang::On => return,
+        Gang::Off | Gang::On => return None,
         Gang::Yunikorn => GangScheduler::Yunikorn,
         Gang::Volcano => GangScheduler::Volcano,
     };
-    let timeout = scheduling.gang_timeout.as_secs();
-    mark_profiles(scheduler, least, timeout, specs);
+    let mut gangs = Gangs::new(scheduler, scheduling.gang_timeout.as_secs());
+    gangs.add_all(least, specs);
+    Some(gangs)
 }
 
 /// How PodAllocator makes and reuses claims on volumes.

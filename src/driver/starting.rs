@@ -161,7 +161,7 @@ impl Serving {
     fn serve(&mut self, actors: &Actors, listener: Option<Listener>) {
         let one_port = matches!(listener, Some(Listener { server: None, .. }));
         if let Some(tokens) = self.tokens.take() {
-            let mut router = api::router(actors.backend.clone(), actors.meter.clone(), tokens);
+            let mut router = api::router(actors.api.clone(), tokens);
             if let (true, Some(sessions)) = (one_port, &actors.sessions) {
                 router = router.merge(sessions.routes());
             }

@@ -1,47 +1,41 @@
-//! A driver's backend for tests, and the messages of executors to it.
+//! The actors of a driver that the servers ask, for tests.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use actix::{Actor, Addr, Context, Handler};
+use actix::{Actor, Addr, AsyncContext, Context, Handler};
 
-use crate::actors::driver_backend::commands::messages::{KeepHeld, Stop};
-use crate::actors::driver_backend::profiles::{self, KeepProfile};
-use crate::actors::driver_backend::{self, commands, readiness, registry, sessions};
-use crate::actors::pod_allocator::messages::KnowProfile;
+use crate::actors::autoscaler::{self, Autoscaler, scaler};
+use crate::actors::commands::messages::{KeepHeld, Stop};
+use crate::actors::commands::{self, Commands};
+use crate::actors::driver_backend::{self, DriverBackend, readiness};
+use crate::actors::event_history::{self, EventHistory};
+use crate::actors::executor_registry::{self, ExecutorRegistry, registry};
+use crate::actors::profiles::messages::Bounds;
 use crate::actors::snapshot_store::delivery::Timing;
 use crate::actors::snapshot_store::ledger::Ledger;
 use crate::actors::snapshot_store::{self, SnapshotStore};
 use crate::clock::Clock;
-use crate::kubernetes::pod_template::TemplateError;
 use crate::model::{AppId, Incarnation};
 
-/// Sessions with the default times; registration is optional.
-pub(crate) fn speaking() -> sessions::Wiring {
-    sessions::Wiring {
-        registry: registry::Settings {
-            app: AppId::from("app"),
-            prefix: "a".to_owned(),
-            incarnation: Incarnation(1),
-            heartbeat_interval: Duration::from_secs(10),
-            heartbeat_timeout: Duration::from_secs(120),
-            loss_reason_timeout: Duration::from_secs(60),
-            mass_loss: 20,
-            registration_timeout: None,
-            adoption_grace: Duration::from_secs(60),
-            properties: BTreeMap::new(),
-            graces: BTreeMap::new(),
-        },
-        readiness: readiness::Settings {
-            ratio: 80,
-            max_wait: Duration::from_secs(30),
-            gangs: BTreeMap::new(),
-            registered: true,
-        },
+/// The usual times; no executor has to register.
+fn accounts() -> registry::Settings {
+    registry::Settings {
+        app: AppId::from("app"),
+        prefix: "a".to_owned(),
+        incarnation: Incarnation(1),
+        heartbeat_interval: Duration::from_secs(10),
+        heartbeat_timeout: Duration::from_secs(120),
+        loss_reason_timeout: Duration::from_secs(60),
+        mass_loss: 20,
+        registration_timeout: None,
+        adoption_grace: Duration::from_secs(60),
+        properties: BTreeMap::new(),
+        graces: BTreeMap::new(),
     }
 }
 
-/// Accepts the messages to the record keeper, and the one that ends the driver.
+/// Takes what RecordKeeper would keep, and what would end the driver.
 struct Keeper;
 
 impl Actor for Keeper {
@@ -52,20 +46,6 @@ impl Handler<KeepHeld> for Keeper {
     type Result = ();
 
     fn handle(&mut self, _: KeepHeld, _: &mut Self::Context) {}
-}
-
-impl Handler<KeepProfile> for Keeper {
-    type Result = ();
-
-    fn handle(&mut self, _: KeepProfile, _: &mut Self::Context) {}
-}
-
-impl Handler<KnowProfile> for Keeper {
-    type Result = Result<(), TemplateError>;
-
-    fn handle(&mut self, _: KnowProfile, _: &mut Self::Context) -> Self::Result {
-        Ok(())
-    }
 }
 
 impl Handler<Stop> for Keeper {
@@ -94,39 +74,108 @@ pub(crate) fn store(ledger: Ledger, clock: Clock) -> Addr<SnapshotStore> {
     SnapshotStore::new(wiring).start()
 }
 
-/// A DriverBackend over a store, with the default times, without autoscaling and rolling
-/// replacement, and without persistence.
+/// The actors of a driver's backend.
+#[derive(Clone)]
+pub(crate) struct Backend {
+    pub(crate) status: Addr<DriverBackend>,
+    pub(crate) history: Addr<EventHistory>,
+    pub(crate) registry: Addr<ExecutorRegistry>,
+    pub(crate) commands: Addr<Commands>,
+    pub(crate) autoscaler: Addr<Autoscaler>,
+}
+
+/// Commands over a store, with the usual times.
+fn commands(
+    store: &Addr<SnapshotStore>,
+    events: &Addr<EventHistory>,
+    clock: Clock,
+    targets: &[(&str, u32)],
+) -> commands::Wiring {
+    let bounds = Bounds {
+        slots: 2,
+        least: 0,
+        most: 1_000,
+    };
+    commands::Wiring {
+        settings: commands::Settings {
+            kill_grace: Duration::from_secs(5),
+            decommission_timeout: Duration::from_secs(60),
+            ttl: None,
+        },
+        profiles: targets.iter().map(|(p, _)| ((*p).into(), bounds)).collect(),
+        held: None,
+        keep_held: Keeper.start().recipient(),
+        stop: Keeper.start().recipient(),
+        events: events.clone().recipient(),
+        store: store.clone(),
+        clock,
+        timing: TIMING,
+    }
+}
+
+/// A driver's backend over a store, with the usual times; nothing is kept over a restart.
 pub(crate) fn backend(
     store: &Addr<SnapshotStore>,
     clock: Clock,
     targets: &[(&str, u32)],
-) -> driver_backend::Wiring {
-    driver_backend::Wiring {
-        app: AppId::from("app"),
+    scaling: Option<scaler::Settings>,
+) -> Backend {
+    let (store, timing) = (store.clone(), TIMING);
+    let (status_context, history_context) = (
+        Context::<DriverBackend>::new(),
+        Context::<EventHistory>::new(),
+    );
+    let (status, history) = (status_context.address(), history_context.address());
+    let registry = ExecutorRegistry::new(executor_registry::Wiring {
+        registry: accounts(),
+        decommission_timeout: Duration::from_secs(60),
+        store: store.clone(),
+        events: history.clone().recipient(),
+        changes: status.clone().recipient(),
+        clock,
+        timing,
+    })
+    .start();
+    history_context.run(EventHistory::new(event_history::Wiring {
         incarnation: Incarnation(1),
-        profiles: BTreeMap::new(),
-        targets: targets.iter().map(|(p, n)| ((*p).into(), *n)).collect(),
+        sessions: registry.clone().recipient(),
         store: store.clone(),
         clock,
-        timing: TIMING,
-        sessions: speaking(),
-        commands: commands::Wiring {
-            settings: commands::Settings {
-                kill_grace: Duration::from_secs(5),
-                decommission_timeout: Duration::from_secs(60),
-                ttl: None,
-            },
-            held: None,
-            keep: Keeper.start().recipient(),
-            stop: Keeper.start().recipient(),
+        timing,
+    }));
+    let wiring = commands(&store, &history, clock, targets);
+    let bounds = wiring.profiles.clone();
+    let commands = Commands::new(wiring).start();
+    status_context.run(DriverBackend::new(driver_backend::Wiring {
+        app: AppId::from("app"),
+        incarnation: Incarnation(1),
+        readiness: readiness::Settings {
+            ratio: 80,
+            max_wait: Duration::from_secs(30),
+            gangs: BTreeMap::new(),
+            registered: true,
         },
-        autoscaling: None,
-        rolling: None,
-        adding: profiles::Wiring {
-            read: Box::new(|_, _| panic!("no profile is added here")),
-            added: BTreeMap::new(),
-            keep: Keeper.start().recipient(),
-            provisioner: Keeper.start().recipient(),
-        },
+        wanted: targets.iter().map(|(_, n)| *n).sum(),
+        held: commands.clone().recipient(),
+        events: history.clone().recipient(),
+        store: store.clone(),
+        clock,
+        timing,
+    }));
+    let autoscaler = Autoscaler::new(autoscaler::Wiring {
+        settings: scaling,
+        profiles: bounds,
+        decommission_timeout: Duration::from_secs(60),
+        store,
+        clock,
+        timing,
+    })
+    .start();
+    Backend {
+        status,
+        history,
+        registry,
+        commands,
+        autoscaler,
     }
 }

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use boatswain::actors::driver_backend::autoscaling::{Bounds, Demand, Scaler, Settings};
+use boatswain::actors::autoscaler::scaler::{Demand, Scaler, Settings};
+use boatswain::actors::profiles::messages::Bounds;
 use boatswain::model::{ExecutorId, Tick};
 
 use crate::curves::Curve;

@@ -108,3 +108,36 @@ async fn one_that_is_added_while_executors_are_held_begins_when_they_are_wanted_
     driver.post("/v1/application/resume", json!({})).await;
     until_running(&driver, "large", 2).await;
 }
+
+/// The annotations of an executor's pod, of a profile that was added to a driver with this gang scheduler.
+async fn annotations_of_an_added_gang(scheduler: &str) -> Value {
+    let gang = format!("scheduling.gang={scheduler}");
+    let (_world, driver) = driver(&[&gang, "profiles.default.min_executors=3"]).await;
+    let described = json!({"executors": 2, "min_executors": 2});
+    let (status, answer) = add(&driver, "large", described).await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    until_running(&driver, "large", 2).await;
+    let pod = driver.pod(4).await;
+    assert_eq!(pod["spec"]["schedulerName"], scheduler);
+    pod["metadata"]["annotations"].clone()
+}
+
+// spec: A-82, B-26
+#[actix::test]
+async fn the_pods_of_an_added_profile_name_their_pod_group() {
+    let annotations = annotations_of_an_added_gang("volcano").await;
+    assert_eq!(annotations["scheduling.k8s.io/group-name"], "t-large");
+}
+
+// spec: A-82, B-26
+#[actix::test]
+async fn the_pods_of_an_added_profile_list_their_task_group_beside_the_others() {
+    let annotations = annotations_of_an_added_gang("yunikorn").await;
+    assert_eq!(annotations["yunikorn.apache.org/task-group-name"], "large");
+    let groups = annotations["yunikorn.apache.org/task-groups"].as_str();
+    let groups: Value = serde_json::from_str(groups.unwrap()).unwrap();
+    let least = |group: &Value| (group["name"].clone(), group["minMember"].clone());
+    let groups: Vec<_> = groups.as_array().unwrap().iter().map(least).collect();
+    let expected = [("default", 3), ("large", 2)].map(|(name, n)| (json!(name), json!(n)));
+    assert_eq!(groups, expected);
+}

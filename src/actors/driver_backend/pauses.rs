@@ -1,9 +1,9 @@
-//! The profiles of which no executors are asked for, as people are told (spec A-31).
+//! The profiles of which no executors are requested, as the status and the events show them (spec A-31).
 
 use actix::Handler;
 
 use super::DriverBackend;
-use super::event_history::event::What;
+use crate::actors::event_history::event::What;
 use crate::actors::pod_allocator::pause::Paused;
 
 impl Handler<Paused> for DriverBackend {
@@ -12,13 +12,13 @@ impl Handler<Paused> for DriverBackend {
     fn handle(&mut self, paused: Paused, _: &mut Self::Context) {
         let before = std::mem::replace(&mut self.paused, paused);
         for what in changes(&before, &self.paused) {
-            self.event_history.note(what, self.clock.now());
+            self.happened(what);
         }
-        self.grown();
     }
 }
 
-/// What began and what ended between two times, and what has another reason now; that it is tried later is none.
+/// What began and what ended between two times, and what has another reason now; another time of the next try is no
+/// change.
 fn changes(before: &Paused, now: &Paused) -> Vec<What> {
     let over = (before.0.keys()).filter(|profile| !now.0.contains_key(*profile));
     let over = over.map(|profile| What::Unpaused {

@@ -8,11 +8,11 @@ use crate::model::{ProfileName, Tick};
 /// What is waited for.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// So many in a hundred of those that were wanted at the start.
+    /// This percentage of the executors that were wanted at the start.
     pub ratio: u32,
-    /// No longer than that, but for gangs.
+    /// At most for this long, but for gangs.
     pub max_wait: Duration,
-    /// At least so many of each of these profiles, however long that takes.
+    /// At least this many of each of these profiles, however long that takes.
     pub gangs: BTreeMap<ProfileName, u32>,
     /// Whether they have to have registered; otherwise they have to run.
     pub registered: bool,
@@ -28,7 +28,7 @@ pub struct Readiness {
 }
 
 impl Readiness {
-    /// Before the driver has taken over; so many executors are wanted at the start.
+    /// Before the driver has taken over; `targets` is the sum of the targets at the start.
     pub fn new(settings: Settings, targets: u32) -> Self {
         let share = u64::from(targets) * u64::from(settings.ratio);
         Self {
@@ -54,7 +54,8 @@ impl Readiness {
         self.settings.registered
     }
 
-    /// So many are there, and so many of a profile, after the driver has taken over. Tells whether it has become ready.
+    /// Looks at how many executors are there, and how many `of` a profile, after the driver has taken over. Returns whether
+    /// the application has become ready by that.
     pub fn look(&mut self, there: u32, of: impl Fn(&ProfileName) -> u32, now: Tick) -> bool {
         let since = *self.since.get_or_insert(now);
         let waited = now.since(since) >= self.settings.max_wait;

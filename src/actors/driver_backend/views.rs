@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::registry::{About, Account, Reach, Registry};
 use crate::actors::pod_allocator::pause::Pause;
 use crate::kubernetes::record::Held;
 use crate::model::executor::Class;
-use crate::model::{Entry, Incarnation, ProfileName, Snapshot, Tick};
+use crate::model::{Incarnation, ProfileName, Snapshot, Tick};
 
 /// So many of the last losses are shown.
 pub const LOSSES: usize = 10;
@@ -145,119 +144,13 @@ pub struct LossView {
     pub why: String,
 }
 
-/// An executor that lives.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ExecutorView {
-    /// Its id.
-    pub executor: u64,
-    /// Its profile.
-    pub profile: String,
-    /// How far it is, in one word.
-    pub state: &'static str,
-    /// For how long this driver has known of it, in seconds.
-    pub age_seconds: u64,
-    /// Its pod.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pod: Option<String>,
-    /// Its node.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub node: Option<String>,
-    /// What it waits for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub why: Option<String>,
-    /// Which start of the driver asked for it.
-    pub incarnation: u64,
-    /// What it says of itself, if it has registered.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub session: Option<SessionView>,
-}
-
-/// What an executor says of itself.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct SessionView {
-    /// The session's number.
-    pub session: u64,
-    /// How it stands: `connected`, `asking` (without a connection) or `disabled`.
-    pub state: &'static str,
-    /// How long ago it was last heard of, in seconds.
-    pub heard_seconds_ago: u64,
-    /// How many of its slots have work; nothing if it has not said.
-    pub busy_slots: Option<u32>,
-    /// What it said when it registered.
-    #[serde(flatten)]
-    pub about: About,
-    /// Its own figures.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub metrics: BTreeMap<String, f64>,
-}
-
-impl SessionView {
-    fn of(account: &Account, now: Tick) -> Self {
-        Self {
-            session: account.session,
-            state: match account.reach {
-                Reach::Connected(_) => "connected",
-                Reach::Asking => "asking",
-                Reach::Lost(_) => "disabled",
-            },
-            heard_seconds_ago: now.since(account.last_sign).as_secs(),
-            busy_slots: account.busy_slots,
-            about: account.about.clone(),
-            metrics: account.metrics.clone(),
-        }
-    }
-}
-
-/// A class in one word.
-pub fn state(class: Class) -> &'static str {
-    match class {
-        Class::Sent => "requested",
-        Class::Unknown => "unanswered",
-        Class::Pending(_) => "pending",
-        Class::Running => "running",
-        Class::Odd | Class::Absent => "in-doubt",
-        Class::Leaving | Class::Terminating => "leaving",
-        Class::Finished | Class::Gone => "ended",
-    }
-}
-
-impl ExecutorView {
-    /// How this executor is shown.
-    pub fn of(entry: &Entry, account: Option<&Account>, now: Tick) -> Self {
-        let pod = entry.pod();
-        Self {
-            executor: entry.id.get(),
-            profile: entry.profile.to_string(),
-            state: state(entry.class()),
-            age_seconds: now.since(entry.since).as_secs(),
-            pod: pod.map(|pod| pod.name.to_string()),
-            node: pod.and_then(|pod| pod.node.as_deref()).map(str::to_owned),
-            why: pod.and_then(|pod| pod.why_pending()),
-            incarnation: entry.incarnation.0,
-            session: account.map(|account| SessionView::of(account, now)),
-        }
-    }
-}
-
-/// All executors that have not ended, by id: O(executors).
-pub fn living(snapshot: &Snapshot, registry: &Registry, now: Tick) -> Vec<ExecutorView> {
-    (snapshot.entries.values())
-        .filter(|entry| !entry.has_ended())
-        .map(|entry| ExecutorView::of(entry, registry.account(entry.id), now))
-        .collect()
-}
-
 /// How far each profile has come: O(executors), for what the pending ones wait for.
 pub fn profiles(
     snapshot: &Snapshot,
-    registry: &Registry,
+    registered: &BTreeMap<ProfileName, u32>,
     paused: &BTreeMap<ProfileName, Pause>,
     now: Tick,
 ) -> BTreeMap<String, ProfileView> {
-    let mut registered: BTreeMap<&ProfileName, u32> = BTreeMap::new();
-    for (_, account) in registry.accounts() {
-        *registered.entry(&account.profile).or_default() += 1;
-    }
     let mut waiting: BTreeMap<&ProfileName, BTreeMap<String, u32>> = BTreeMap::new();
     // Most of the time nobody waits, and then the fleet need not be gone through.
     let anybody = snapshot.counts.values().any(|counts| counts.pending > 0);

@@ -5,8 +5,6 @@ use std::sync::Arc;
 
 use actix::Message;
 
-use crate::kubernetes::ProfileSpec;
-use crate::kubernetes::pod_template::TemplateError;
 use crate::model::failures::KeptFailures;
 use crate::model::{ExecutorId, ProfileName};
 
@@ -17,20 +15,6 @@ use super::refusal::Kind;
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "Option<ExecutorId>")]
 pub struct Reserve(pub ExecutorId);
-
-/// There is a new profile, and its pods are made like this (spec B-26).
-#[derive(Debug, Clone, Message)]
-#[rtype(result = "Result<(), TemplateError>")]
-pub struct KnowProfile {
-    /// Its name.
-    pub name: ProfileName,
-    /// What its pods are made of.
-    pub spec: ProfileSpec,
-    /// So many of it may be live and not running yet; `None`: as many as are wanted (spec A-4).
-    pub max_pending: Option<u32>,
-    /// At least so many of it are of use, where executors come in gangs (spec B-20).
-    pub least: u32,
-}
 
 /// Keep these backoffs over a restart (spec O-30).
 #[derive(Debug, Clone, Message)]

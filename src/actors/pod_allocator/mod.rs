@@ -32,6 +32,7 @@ use actix::{
 
 use crate::actors::event_recorder::RecordEvent;
 use crate::actors::metrics::messages::{AskDepths, Depths};
+use crate::actors::profiles::messages::ProfileAdded;
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::delivery::Timing;
 use crate::actors::snapshot_store::messages::{
@@ -47,7 +48,7 @@ use crate::planted::{self, Planted};
 
 use allocation::Allocation;
 use decision::{Action, Answer, Decision, Notice};
-use messages::{CannotStart, Keep, KeepFailures, KnowProfile, OverBudget, Reserve, StopRequesting};
+use messages::{CannotStart, Keep, KeepFailures, OverBudget, Reserve, StopRequesting};
 use pause::Paused;
 use refusal::Kind;
 
@@ -390,23 +391,19 @@ impl Handler<Wake> for PodAllocator {
     }
 }
 
-impl Handler<KnowProfile> for PodAllocator {
+impl Handler<ProfileAdded> for PodAllocator {
     type Result = Result<(), TemplateError>;
 
-    fn handle(&mut self, know: KnowProfile, _: &mut Self::Context) -> Self::Result {
-        let KnowProfile {
-            name,
-            spec,
-            max_pending,
-            least,
-        } = know;
+    fn handle(&mut self, ProfileAdded(added): ProfileAdded, _: &mut Self::Context) -> Self::Result {
+        let (name, spec) = (&added.name, &added.spec);
         let claims = (spec.claims.iter())
             .map(|claim| claim.template.clone())
             .collect();
-        self.pods.know(name.clone(), spec)?;
+        self.pods.know(name.clone(), spec.clone())?;
         self.allocation.claims().know(name.clone(), claims);
-        self.allocation.limit_pending(name.clone(), max_pending);
-        self.allocation.know(name, least);
+        self.allocation
+            .limit_pending(name.clone(), added.max_pending);
+        self.allocation.know(name.clone(), added.bounds.least);
         Ok(())
     }
 }

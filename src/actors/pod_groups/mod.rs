@@ -1,23 +1,25 @@
 //! GroupKeeper: maintains the PodGroups that Volcano reads, one for each profile that is a gang
 //! (spec A-82).
 //!
-//! It checks them periodically, creates missing ones and corrects others.
+//! It checks them periodically and when a profile is added, creates missing ones and corrects others.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use actix::{
-    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Recipient, WrapFuture,
+    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Recipient, SpawnHandle,
+    WrapFuture,
 };
 use serde_json::{Value, json};
 
 use crate::actors::event_recorder::RecordEvent;
 use crate::actors::event_recorder::events::Note;
+use crate::actors::profiles::messages::ProfileAdded;
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::messages::LookNow;
 use crate::kubernetes::calls::PodGroupSeen;
 use crate::kubernetes::pod_template::gangs::group_name;
-use crate::kubernetes::pod_template::owner_reference;
+use crate::kubernetes::pod_template::{TemplateError, owner_reference};
 use crate::kubernetes::{Calls, Failure, Kind};
 use crate::model::{PodUid, ProfileName};
 use boatswain_agent::backoff::Backoff;
@@ -41,6 +43,8 @@ pub struct GroupKeeper {
     store: Addr<SnapshotStore>,
     event_recorder: Option<Recipient<RecordEvent>>,
     failures: u32,
+    /// The look that is under way, or the timer of the next one.
+    look: Option<SpawnHandle>,
 }
 
 /// What must be done about a PodGroup.
@@ -111,6 +115,7 @@ impl GroupKeeper {
             store,
             event_recorder,
             failures: 0,
+            look: None,
         }
     }
 
@@ -135,7 +140,7 @@ impl GroupKeeper {
                 self.failed(&failure.explained(), hint)
             }
         };
-        ctx.notify_later(LookAgain, pause);
+        self.look = Some(ctx.notify_later(LookAgain, pause));
     }
 
     /// Logs the first failure, and returns the delay until the next check.
@@ -172,6 +177,10 @@ impl Handler<LookAgain> for GroupKeeper {
     type Result = ();
 
     fn handle(&mut self, _: LookAgain, ctx: &mut Self::Context) {
+        // A look that is under way may not know the newest profile. This one does what that one has not done yet.
+        if let Some(look) = self.look.take() {
+            ctx.cancel_future(look);
+        }
         let (calls, store) = (self.calls.clone(), self.store.clone());
         let (prefix, least) = (self.prefix.clone(), self.least.clone());
         let look = async move {
@@ -197,34 +206,29 @@ impl Handler<LookAgain> for GroupKeeper {
             }
             Ok(Looked::InOrder)
         };
-        ctx.spawn(look.into_actor(self).map(|looked, this, ctx| {
+        let look = ctx.spawn(look.into_actor(self).map(|looked, this, ctx| {
             this.looked(looked, ctx);
         }));
+        self.look = Some(look);
+    }
+}
+
+impl Handler<ProfileAdded> for GroupKeeper {
+    type Result = Result<(), TemplateError>;
+
+    fn handle(
+        &mut self,
+        ProfileAdded(added): ProfileAdded,
+        ctx: &mut Self::Context,
+    ) -> Self::Result {
+        let least = added.bounds.least;
+        if least > 0 {
+            self.least.insert(added.name.clone(), least);
+            ctx.notify(LookAgain);
+        }
+        Ok(())
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    // spec: A-82
-    #[test]
-    fn a_pod_group_is_made_set_right_and_left_alone() {
-        let (profile, record) = ("default".into(), PodUid::from("r1"));
-        let todo = |seen: Option<PodGroupSeen>| todo("etl", &profile, 4, &record, seen.as_ref());
-        let seen = |least, owner: &str| {
-            let owner = Some(owner.to_owned());
-            Some(PodGroupSeen { least, owner })
-        };
-        assert_eq!(todo(seen(4, "r1")), Todo::Nothing);
-        let Todo::Create(group) = todo(None) else {
-            panic!("it is missing");
-        };
-        assert_eq!(group["metadata"]["name"], "etl-default");
-        assert_eq!(group["spec"]["minMember"], 4);
-        assert_eq!(group["metadata"]["ownerReferences"][0]["uid"], "r1");
-        for wrong in [seen(3, "r1"), seen(4, "r0")] {
-            assert!(matches!(todo(wrong), Todo::Patch(_)));
-        }
-    }
-}
+mod tests;

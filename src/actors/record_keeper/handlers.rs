@@ -12,14 +12,15 @@ use tokio::sync::oneshot;
 use super::keeping::Effect;
 use super::messages::{DeleteRecord, FinishRecord, Flush};
 use super::{RecordKeeper, Wake};
-use crate::actors::driver_backend::commands::messages::KeepHeld;
-use crate::actors::driver_backend::profiles::KeepProfile;
+use crate::actors::commands::messages::KeepHeld;
 use crate::actors::pod_allocator::crash_loop::Kept;
 use crate::actors::pod_allocator::messages::{Keep, KeepFailures, Reserve};
+use crate::actors::profiles::messages::ProfileAdded;
 use crate::actors::snapshot_store::messages::{
     Decided, Look, LookNow, Round, Subscribe, Subscriber,
 };
 use crate::kubernetes::calls::ConfigMap;
+use crate::kubernetes::pod_template::TemplateError;
 use crate::kubernetes::record::SavedBackoff;
 use crate::kubernetes::{Failure, WatchLine};
 use crate::model::{ExecutorId, Now};
@@ -128,14 +129,19 @@ impl Handler<KeepHeld> for RecordKeeper {
     }
 }
 
-impl Handler<KeepProfile> for RecordKeeper {
-    type Result = ();
+impl Handler<ProfileAdded> for RecordKeeper {
+    type Result = Result<(), TemplateError>;
 
-    fn handle(&mut self, keep: KeepProfile, ctx: &mut Self::Context) {
-        let KeepProfile { name, described } = keep;
+    fn handle(
+        &mut self,
+        ProfileAdded(added): ProfileAdded,
+        ctx: &mut Self::Context,
+    ) -> Self::Result {
+        let (name, described) = (added.name.clone(), added.described.clone());
         self.keeping
             .change_now(|record| drop(record.profiles.insert(name, described)));
         self.pump(ctx);
+        Ok(())
     }
 }
 

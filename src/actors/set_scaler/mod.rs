@@ -15,9 +15,8 @@ use actix::{Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Recipie
 use serde_json::json;
 
 use crate::actors::metrics::messages::{AskDepths, Depths};
-use crate::actors::pod_allocator::messages::{
-    KeepFailures, KnowProfile, OverBudget, Reserve, StopRequesting,
-};
+use crate::actors::pod_allocator::messages::{KeepFailures, OverBudget, Reserve, StopRequesting};
+use crate::actors::profiles::messages::ProfileAdded;
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::delivery::Timing;
 use crate::actors::snapshot_store::messages::{
@@ -341,12 +340,12 @@ impl Handler<AskDepths> for SetScaler {
     }
 }
 
-impl Handler<KnowProfile> for SetScaler {
+impl Handler<ProfileAdded> for SetScaler {
     type Result = Result<(), TemplateError>;
 
-    fn handle(&mut self, know: KnowProfile, _: &mut Self::Context) -> Self::Result {
-        let KnowProfile { name, spec, .. } = know;
-        self.sets.know(name.clone(), spec)?;
+    fn handle(&mut self, ProfileAdded(added): ProfileAdded, _: &mut Self::Context) -> Self::Result {
+        let name = added.name.clone();
+        self.sets.know(name.clone(), added.spec.clone())?;
         let hash = self.sets.hash(&name).unwrap_or_default().to_owned();
         self.scaling.know(name, hash);
         Ok(())

@@ -67,6 +67,16 @@ pub enum Subscriber {
     Lifecycle,
     /// RecordKeeper.
     Record,
+    /// ExecutorRegistry.
+    Registry,
+    /// EventHistory.
+    History,
+    /// Commands.
+    Commands,
+    /// Autoscaler.
+    Autoscaler,
+    /// Roller.
+    Roller,
     /// DriverBackend.
     Backend,
     /// Meter.

@@ -12,6 +12,7 @@ use crate::actors::snapshot_store::delivery::Timing;
 use crate::driver::profile_spec;
 use crate::driver::provisioners;
 use crate::driver::settings;
+use crate::kubernetes::pod_template::gangs::Gangs;
 use crate::kubernetes::pod_template::{Common, TemplateError};
 use crate::kubernetes::set_template::Sets;
 use crate::kubernetes::{ProfileSpec, SetKind};
@@ -37,7 +38,7 @@ pub(super) fn lifecycle_manager(basis: &Basis<'_>, links: &Links, rng: StdRng) -
         clock: basis.clock,
         timing: basis.timing,
         store: links.store.clone(),
-        sessions: links.backend.clone().recipient(),
+        sessions: links.registry.clone().recipient(),
         drain_label: settings::label(&config.backend.decommission_label),
     })
 }
@@ -98,7 +99,7 @@ fn pod_allocator(
         keep: links.record.clone().recipient(),
         keep_failures: links.record.clone().recipient(),
         cannot_start: links.reporter.clone().recipient(),
-        stop: links.backend.clone().recipient(),
+        stop: links.commands.clone().recipient(),
         paused: links.backend.clone().recipient(),
         event_recorder: links.event_recorder.clone().map(|one| one.recipient()),
     }))
@@ -132,7 +133,7 @@ fn set_scaler(basis: &Basis<'_>, links: &Links, kind: SetKind) -> Result<SetScal
         store: links.store.clone(),
         reserve: links.record.clone().recipient(),
         keep_failures: links.record.clone().recipient(),
-        stop: links.backend.clone().recipient(),
+        stop: links.commands.clone().recipient(),
     }))
 }
 
@@ -167,9 +168,18 @@ fn common(basis: &Basis<'_>) -> Common {
 
 /// How the pods of each profile are made.
 fn specs(basis: &Basis<'_>) -> BTreeMap<ProfileName, ProfileSpec> {
+    specs_and_gangs(basis).0
+}
+
+/// The gangs of all profiles; `None` where no gang scheduler is told of any.
+pub(super) fn gangs(basis: &Basis<'_>) -> Option<Gangs> {
+    specs_and_gangs(basis).1
+}
+
+fn specs_and_gangs(basis: &Basis<'_>) -> (BTreeMap<ProfileName, ProfileSpec>, Option<Gangs>) {
     let profiles = basis.config.profiles;
     let mut specs = profile_spec::specs(profiles.clone());
     let least = settings::least(profiles);
-    settings::mark_gangs(basis.config.scheduling, &least, &mut specs);
-    specs
+    let gangs = settings::mark_gangs(basis.config.scheduling, &least, &mut specs);
+    (specs, gangs)
 }

@@ -1,20 +1,17 @@
-//! The actors that meet what is outside the driver: the application and its executors, the application record, the
-//! Kubernetes Events of the driver's pod, Volcano's PodGroups.
+//! The actors that meet what is outside the driver: the application record, the Kubernetes Events of the driver's pod,
+//! Volcano's PodGroups; and the routes of the executors' sessions.
 
 use actix::Actor;
 
-use crate::actors::driver_backend::{self, DriverBackend, commands, profiles, sessions};
 use crate::actors::event_recorder::EventRecorder;
 use crate::actors::event_recorder::events::Events;
 use crate::actors::pod_groups::GroupKeeper;
 use crate::actors::record_keeper::keeping::Keeping;
 use crate::actors::record_keeper::owned_resources::OwnedResources;
 use crate::actors::record_keeper::{self, RecordKeeper};
-use crate::config::Gang;
 use crate::driver::listener;
 use crate::driver::owner_chain::OwnerChain;
 use crate::driver::settings;
-use crate::kubernetes::record::Held;
 use crate::server::sessions::Sessions;
 use crate::server::sessions::access::{Access, TokenKeys};
 
@@ -40,50 +37,6 @@ pub(super) fn record_keeper(basis: &Basis<'_>, links: &Links) -> RecordKeeper {
     })
 }
 
-pub(super) fn driver_backend(
-    basis: &Basis<'_>,
-    links: &Links,
-    sessions: sessions::Wiring,
-) -> DriverBackend {
-    let config = &basis.config;
-    let record = &basis.application.record;
-    let profile_place = basis.profile_place;
-    DriverBackend::new(driver_backend::Wiring {
-        app: record.app_id.clone(),
-        incarnation: record.incarnation,
-        profiles: settings::bounds(config.profiles),
-        targets: basis.targets.clone(),
-        store: links.store.clone(),
-        clock: basis.clock,
-        timing: basis.timing,
-        sessions,
-        commands: commands::Wiring {
-            settings: commands::Settings {
-                kill_grace: config.backend.kill_grace,
-                decommission_timeout: config.backend.decommission_timeout,
-                ttl: config.app.ttl,
-            },
-            // Profiles may have been added or removed since the application was held.
-            held: record.held.clone().map(|held| Held {
-                targets: basis.targets.clone(),
-                ..held
-            }),
-            keep: links.record.clone().recipient(),
-            stop: links.reporter.clone().recipient(),
-        },
-        autoscaling: (config.autoscaling.enabled).then(|| settings::scaling(config.autoscaling)),
-        rolling: (!config.roll.interval.is_zero()).then(|| settings::rolling(config.roll)),
-        adding: profiles::Wiring {
-            read: Box::new(move |name, described| {
-                settings::understood(profile_place, name, described)
-            }),
-            added: record.profiles.clone(),
-            keep: links.record.clone().recipient(),
-            provisioner: links.provisioner.profiles.clone(),
-        },
-    })
-}
-
 /// Records Kubernetes Events of the driver's pod.
 pub(super) fn event_recorder(
     basis: &Basis<'_>,
@@ -98,21 +51,18 @@ pub(super) fn event_recorder(
     EventRecorder::new(events, links.calls.clone(), basis.clock)
 }
 
-/// Keeps the PodGroups that Volcano reads; `None` where Volcano does not schedule the executors.
-pub(super) fn group_keeper(basis: &Basis<'_>, links: &Links) -> Option<GroupKeeper> {
-    if basis.config.scheduling.gang != Gang::Volcano {
-        return None;
-    }
-    Some(GroupKeeper::new(
+/// Keeps the PodGroups that Volcano reads.
+pub(super) fn group_keeper(basis: &Basis<'_>, links: &Links) -> GroupKeeper {
+    GroupKeeper::new(
         links.calls.clone(),
         basis.application.prefix.clone(),
         settings::least(basis.config.profiles),
         links.store.clone(),
         links.event_recorder.clone().map(|one| one.recipient()),
-    ))
+    )
 }
 
-/// Lets executors reach DriverBackend; `None` where the driver does not listen.
+/// Lets executors reach ExecutorRegistry; `None` where the driver does not listen.
 pub(super) fn sessions(basis: &Basis<'_>, links: &Links) -> Option<Sessions> {
     let listener = basis.listener?;
     let app_id = &basis.application.record.app_id;
@@ -124,5 +74,5 @@ pub(super) fn sessions(basis: &Basis<'_>, links: &Links) -> Option<Sessions> {
             Access::Kubernetes(keys.start())
         }
     };
-    Some(Sessions::new(links.backend.clone(), access))
+    Some(Sessions::new(links.registry.clone(), access))
 }

@@ -4,16 +4,23 @@ use std::sync::Arc;
 
 use actix::{Addr, AsyncContext, Context};
 
+use crate::actors::autoscaler::Autoscaler;
+use crate::actors::commands::Commands;
 use crate::actors::credentials::Credentials;
 use crate::actors::driver_backend::DriverBackend;
+use crate::actors::event_history::EventHistory;
 use crate::actors::event_recorder::EventRecorder;
+use crate::actors::executor_registry::ExecutorRegistry;
 use crate::actors::lifecycle_manager::LifecycleManager;
 use crate::actors::metrics::Meter;
 use crate::actors::pod_allocator::PodAllocator;
+use crate::actors::pod_groups::GroupKeeper;
+use crate::actors::profiles::Profiles;
 use crate::actors::record_keeper::RecordKeeper;
 use crate::actors::set_scaler::SetScaler;
 use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::watch_source::WatchSource;
+use crate::config::Gang;
 use crate::driver::provisioners::Provisioner;
 use crate::driver::reporter::Reporter;
 use crate::kubernetes::{Calls, SetKind};
@@ -29,6 +36,13 @@ pub(super) struct Contexts {
     pub(super) watch: Option<Context<WatchSource>>,
     pub(super) record: Context<RecordKeeper>,
     pub(super) backend: Context<DriverBackend>,
+    pub(super) registry: Context<ExecutorRegistry>,
+    pub(super) history: Context<EventHistory>,
+    pub(super) commands: Context<Commands>,
+    pub(super) autoscaler: Context<Autoscaler>,
+    pub(super) profiles: Context<Profiles>,
+    /// `None` where Volcano does not schedule the executors.
+    pub(super) group_keeper: Option<Context<GroupKeeper>>,
     pub(super) lifecycle: Context<LifecycleManager>,
     /// `None` where the driver does not run in a pod.
     pub(super) event_recorder: Option<Context<EventRecorder>>,
@@ -48,6 +62,12 @@ pub(super) struct Links {
     pub(super) watch: Option<Addr<WatchSource>>,
     pub(super) record: Addr<RecordKeeper>,
     pub(super) backend: Addr<DriverBackend>,
+    pub(super) registry: Addr<ExecutorRegistry>,
+    pub(super) history: Addr<EventHistory>,
+    pub(super) commands: Addr<Commands>,
+    pub(super) autoscaler: Addr<Autoscaler>,
+    pub(super) profiles: Addr<Profiles>,
+    pub(super) group_keeper: Option<Addr<GroupKeeper>>,
     pub(super) lifecycle: Addr<LifecycleManager>,
     pub(super) event_recorder: Option<Addr<EventRecorder>>,
     pub(super) provisioner: Provisioner,
@@ -65,6 +85,12 @@ impl Contexts {
             watch: basis.config.watch.enabled.then(Context::new),
             record: Context::new(),
             backend: Context::new(),
+            registry: Context::new(),
+            history: Context::new(),
+            commands: Context::new(),
+            autoscaler: Context::new(),
+            profiles: Context::new(),
+            group_keeper: (basis.config.scheduling.gang == Gang::Volcano).then(Context::new),
             lifecycle: Context::new(),
             event_recorder: basis
                 .application
@@ -79,14 +105,20 @@ impl Contexts {
     }
 
     pub(super) fn links(&self, calls: Calls, reporter: &Addr<Reporter>) -> Links {
-        let (meter, backend) = (self.meter.address(), self.backend.address());
-        let observers = (meter.clone(), backend.clone(), self.credentials.address());
+        let (meter, registry) = (self.meter.address(), self.registry.address());
+        let observers = (meter.clone(), registry.clone(), self.credentials.address());
         Links {
             store: self.store.address(),
             meter,
             watch: self.watch.as_ref().map(Context::address),
             record: self.record.address(),
-            backend,
+            backend: self.backend.address(),
+            registry,
+            history: self.history.address(),
+            commands: self.commands.address(),
+            autoscaler: self.autoscaler.address(),
+            profiles: self.profiles.address(),
+            group_keeper: self.group_keeper.as_ref().map(Context::address),
             lifecycle: self.lifecycle.address(),
             event_recorder: self.event_recorder.as_ref().map(Context::address),
             provisioner: match &self.provisioner {
@@ -95,9 +127,9 @@ impl Contexts {
             },
             reporter: reporter.clone(),
             calls: calls.observed(Arc::new(move |call| {
-                let (meter, backend, credentials) = &observers;
+                let (meter, registry, credentials) = &observers;
                 meter.do_send(call);
-                backend.do_send(call);
+                registry.do_send(call);
                 credentials.do_send(call);
             })),
         }

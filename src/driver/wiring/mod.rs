@@ -2,8 +2,9 @@
 //!
 //! - [`basis`]: what all parts read: the configuration, section by section, and the application.
 //! - [`links`]: the addresses, which exist before the actors.
-//! - [`sources`], [`store`], [`deciders`], [`edges`]: how each actor is made.
+//! - [`sources`], [`store`], [`deciders`], [`backend`], [`edges`]: how each actor is made.
 
+mod backend;
 mod basis;
 mod deciders;
 mod edges;
@@ -20,6 +21,7 @@ use rand::rngs::StdRng;
 use crate::actors::credentials::Credentials;
 use crate::config::Config;
 use crate::kubernetes::pod_template::TemplateError;
+use crate::server::api;
 
 use super::Environment;
 use super::actors::Actors;
@@ -47,7 +49,7 @@ pub(super) fn wire(
     reporter: &Addr<Reporter>,
 ) -> Result<Actors, TemplateError> {
     let basis = Basis::new(config, application, listener, environment.clock);
-    let session_settings = listener::session_settings(config, application);
+    let (accounts, readiness) = listener::session_settings(config, application);
     provisioners::log_strategy(config.allocation.strategy);
     let contexts = Contexts::new(&basis);
     let links = contexts.links(application.calls.clone(), reporter);
@@ -69,15 +71,24 @@ pub(super) fn wire(
     }
     let poll = poll.start();
     contexts.record.run(edges::record_keeper(&basis, &links));
-    let backend = edges::driver_backend(&basis, &links, session_settings);
-    contexts.backend.run(backend);
+    let registry = backend::executor_registry(&basis, &links, accounts);
+    contexts.registry.run(registry);
+    contexts.history.run(backend::event_history(&basis, &links));
+    contexts.commands.run(backend::commands(&basis, &links));
+    let status = backend::driver_backend(&basis, &links, readiness);
+    contexts.backend.run(status);
+    contexts.autoscaler.run(backend::autoscaler(&basis, &links));
+    if let Some(roller) = backend::roller(&basis, &links) {
+        roller.start();
+    }
+    contexts.profiles.run(backend::profiles(&basis, &links));
     contexts.lifecycle.run(lifecycle);
     if let (Some(context), Some(owner_chain)) = (contexts.event_recorder, &application.owner_chain)
     {
         context.run(edges::event_recorder(&basis, &links, owner_chain));
     }
-    if let Some(group_keeper) = edges::group_keeper(&basis, &links) {
-        group_keeper.start();
+    if let Some(context) = contexts.group_keeper {
+        context.run(edges::group_keeper(&basis, &links));
     }
     start_provisioner();
     Ok(Actors {
@@ -87,8 +98,14 @@ pub(super) fn wire(
         store: links.store,
         provisioner: links.provisioner,
         record: links.record,
-        backend: links.backend,
-        meter: links.meter,
+        api: api::Actors {
+            backend: links.backend,
+            history: links.history,
+            commands: links.commands,
+            autoscaler: links.autoscaler,
+            profiles: links.profiles,
+            meter: links.meter,
+        },
         calls: links.calls,
         page_size: config.poll.page_size,
         has_claims: basis.has_claims,

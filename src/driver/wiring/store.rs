@@ -56,8 +56,9 @@ pub(super) fn meter(basis: &Basis<'_>, links: &Links) -> Meter {
         queues: vec![
             ("allocator", links.provisioner.depths.clone()),
             ("lifecycle", links.lifecycle.clone().recipient()),
-            ("backend", links.backend.clone().recipient()),
+            ("registry", links.registry.clone().recipient()),
+            ("history", links.history.clone().recipient()),
         ],
-        sessions: links.backend.clone().recipient(),
+        sessions: links.registry.clone().recipient(),
     })
 }

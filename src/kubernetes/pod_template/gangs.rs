@@ -36,26 +36,68 @@ pub fn group_name(prefix: &str, profile: &ProfileName) -> String {
     format!("{prefix}-{profile}")
 }
 
-/// Marks the pods of these profiles: their gangs are of at least so many, and come together within `timeout` seconds.
-pub fn mark_profiles(
+/// The gangs of all profiles, as each pod tells the gang scheduler of them.
+#[derive(Debug, Clone)]
+pub struct Gangs {
     scheduler: GangScheduler,
-    least: &BTreeMap<ProfileName, u32>,
+    /// Until the room that is kept for a gang is given up, in seconds.
     timeout: u64,
-    specs: &mut BTreeMap<ProfileName, ProfileSpec>,
-) {
-    let least = |profile: &ProfileName| least.get(profile).copied().unwrap_or(0);
-    let groups: Vec<Value> = (specs.iter())
-        .filter(|(profile, _)| least(profile) > 0)
-        .map(|(profile, spec)| task_group(profile, least(profile), spec))
-        .collect();
-    let task_groups: Arc<str> = Value::from(groups).to_string().into();
-    for (profile, spec) in specs {
-        spec.gang = Some(GangMark {
+    /// The task groups that YuniKorn reads, by profile.
+    groups: BTreeMap<ProfileName, Value>,
+}
+
+impl Gangs {
+    /// Without any profile's; a gang has to come together within `timeout` seconds.
+    pub fn new(scheduler: GangScheduler, timeout: u64) -> Self {
+        Self {
             scheduler,
-            least: least(profile),
-            task_groups: Arc::clone(&task_groups),
             timeout,
-        });
+            groups: BTreeMap::new(),
+        }
+    }
+
+    /// Adds the gangs of all these profiles, and marks their pods. `least` says how many executors each gang has at least.
+    pub fn add_all(
+        &mut self,
+        least: &BTreeMap<ProfileName, u32>,
+        specs: &mut BTreeMap<ProfileName, ProfileSpec>,
+    ) {
+        let least = |profile: &ProfileName| least.get(profile).copied().unwrap_or(0);
+        for (profile, spec) in specs.iter() {
+            self.know(profile, least(profile), spec);
+        }
+        let task_groups = self.task_groups();
+        for (profile, spec) in specs {
+            spec.gang = Some(self.mark(least(profile), &task_groups));
+        }
+    }
+
+    /// Adds the gang of a profile that is new, and marks its pods. Pods of earlier profiles still list the task groups
+    /// that were there before: YuniKorn reads the list of an application's first pod only.
+    pub fn add(&mut self, profile: &ProfileName, least: u32, spec: &mut ProfileSpec) {
+        self.know(profile, least, spec);
+        spec.gang = Some(self.mark(least, &self.task_groups()));
+    }
+
+    fn know(&mut self, profile: &ProfileName, least: u32, spec: &ProfileSpec) {
+        if least > 0 {
+            let group = task_group(profile, least, spec);
+            self.groups.insert(profile.clone(), group);
+        }
+    }
+
+    fn task_groups(&self) -> Arc<str> {
+        let groups: Vec<&Value> = self.groups.values().collect();
+        json!(groups).to_string().into()
+    }
+
+    fn mark(&self, least: u32, task_groups: &Arc<str>) -> GangMark {
+        GangMark {
+            scheduler: self.scheduler,
+            least,
+            task_groups: Arc::clone(task_groups),
+            timeout: self.timeout,
+        }
     }
 }
 
@@ -168,7 +210,7 @@ mod tests {
         let other = ProfileSpec::default();
         let mut specs = BTreeMap::from([("default".into(), spec), ("extra".into(), other)]);
         let least = BTreeMap::from([("default".into(), 4), ("extra".into(), 0)]);
-        mark_profiles(scheduler, &least, 300, &mut specs);
+        Gangs::new(scheduler, 300).add_all(&least, &mut specs);
         let mut pod = json!({"metadata": {"labels": {}}, "spec": {}});
         let profile: ProfileName = "default".into();
         let gang = specs[&profile].gang.clone().unwrap();

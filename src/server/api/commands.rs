@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::body::{by, parse};
-use super::{Api, targets};
-use crate::actors::driver_backend::commands::messages::{
+use super::{Api, ask, targets};
+use crate::actors::commands::messages::{
     CommandOutcome, Decommission, Hold, Kill, NotNow, Resume, Stop,
 };
 use crate::actors::driver_backend::views::HeldView;
@@ -40,7 +40,10 @@ pub async fn kill(State(api): State<Api>, body: Bytes) -> Result<Json<Value>, Pr
         force: wanted.force,
         by: by(wanted.by.as_deref()),
     };
-    api.ask(kill).await?.map(command_outcome).map_err(not_now)
+    ask(&api.actors.commands, kill)
+        .await?
+        .map(command_outcome)
+        .map_err(not_now)
 }
 
 /// Decommissions executors: `{"executors": [3], "replace": true, "within": "2m", "by": "me"}`.
@@ -68,7 +71,7 @@ pub async fn decommission(State(api): State<Api>, body: Bytes) -> Result<Json<Va
         within: within.transpose()?,
         by: by(wanted.by.as_deref()),
     };
-    api.ask(decommission)
+    ask(&api.actors.commands, decommission)
         .await?
         .map(command_outcome)
         .map_err(not_now)
@@ -83,14 +86,16 @@ pub async fn hold(State(api): State<Api>, body: Bytes) -> Result<Json<Value>, Pr
     }
     let wanted: Wanted = parse(&body)?;
     let by = Some(by(wanted.by.as_deref()));
-    let held = api.ask(Hold { by }).await?.map_err(not_now)?;
+    let held = ask(&api.actors.commands, Hold { by })
+        .await?
+        .map_err(not_now)?;
     Ok(Json(json!({"held": HeldView::of(&held)})))
 }
 
 /// Restores the targets from before the hold.
 pub async fn resume(State(api): State<Api>, body: Bytes) -> Result<Json<Value>, Problem> {
     nothing(&body)?;
-    Ok(targets::shown(api.ask(Resume).await?))
+    Ok(targets::shown(ask(&api.actors.commands, Resume).await?))
 }
 
 /// Ends the application: `{"exit_code": 0}`.
@@ -124,7 +129,7 @@ pub async fn hand_over(
 }
 
 async fn stop(api: &Api, stop: Stop, answer: Value) -> Result<(StatusCode, Json<Value>), Problem> {
-    api.ask(stop).await?;
+    ask(&api.actors.commands, stop).await?;
     Ok((StatusCode::ACCEPTED, Json(answer)))
 }
 

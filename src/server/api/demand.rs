@@ -9,10 +9,10 @@ use axum::extract::State;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Api;
 use super::body::parse;
-use crate::actors::driver_backend::autoscaling::Demand;
-use crate::actors::driver_backend::autoscaling::messages::{PostDemand, RefusedDemand};
+use super::{Api, ask};
+use crate::actors::autoscaler::messages::{PostDemand, RefusedDemand};
+use crate::actors::autoscaler::scaler::Demand;
 use crate::model::ProfileName;
 use crate::server::problem::Problem;
 
@@ -32,7 +32,7 @@ pub async fn post(State(api): State<Api>, body: Bytes) -> Result<Json<Value>, Pr
     let wanted: Wanted = parse(&body)?;
     let demand = |(profile, Slots { pending, running })| (profile, Demand { pending, running });
     let demands = wanted.profiles.into_iter().map(demand).collect();
-    match api.ask(PostDemand(demands)).await? {
+    match ask(&api.actors.autoscaler, PostDemand(demands)).await? {
         Ok(wanted) => Ok(Json(json!({"wanted": wanted}))),
         Err(refused) => {
             let problem = Problem::refused(refused.to_string());

@@ -15,10 +15,10 @@ use serde_json::json;
 use std::collections::VecDeque;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-use super::Api;
-use crate::actors::driver_backend::event_history::Reading;
-use crate::actors::driver_backend::event_history::event::{Event, EventId};
-use crate::actors::driver_backend::messages::{FollowEvents, Growth, ReadEvents};
+use super::{Api, ask};
+use crate::actors::event_history::event::{Event, EventId};
+use crate::actors::event_history::history::Reading;
+use crate::actors::event_history::messages::{FollowEvents, Growth, ReadEvents};
 use crate::server::problem::Problem;
 
 /// How many events are read from the history at a time. Events that a slow client has not read yet
@@ -60,7 +60,7 @@ pub async fn follow(
     };
     let place = (api.followers.clone().try_acquire_owned())
         .map_err(|_| Problem::too_many("too many clients follow the events already"))?;
-    let Growth(growth) = api.ask(FollowEvents).await?;
+    let Growth(growth) = ask(&api.actors.history, FollowEvents).await?;
     let reader = Reader {
         api,
         growth,
@@ -89,11 +89,11 @@ impl Reader {
                 return Some(line);
             }
             self.growth.borrow_and_update();
-            let ask = ReadEvents {
+            let unread = ReadEvents {
                 after: self.last,
                 most: AT_A_TIME,
             };
-            let read = self.api.ask(ask).await.ok()?;
+            let read = ask(&self.api.actors.history, unread).await.ok()?;
             match read.reading {
                 Reading::Next(events) if events.is_empty() => self.growth.changed().await.ok()?,
                 Reading::Next(events) => {

@@ -2,7 +2,7 @@
 //! commands (spec O-41 to O-43, B-25, B-50).
 //!
 //! It speaks JSON under /v1, and all errors are [`Problem`]s. Handlers make no decisions: they
-//! query DriverBackend and return its answers.
+//! query the actors and return their answers.
 
 mod body;
 mod commands;
@@ -28,8 +28,12 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+use crate::actors::autoscaler::Autoscaler;
+use crate::actors::commands::Commands;
 use crate::actors::driver_backend::DriverBackend;
+use crate::actors::event_history::EventHistory;
 use crate::actors::metrics::Meter;
+use crate::actors::profiles::Profiles;
 use crate::server::problem::Problem;
 use crate::server::serve;
 use tokens::{Tokens, TokensError};
@@ -66,30 +70,33 @@ pub struct Server {
     pub tokens: Tokens,
 }
 
+/// The actors that answer.
+#[derive(Clone)]
+pub struct Actors {
+    /// The application's status.
+    pub backend: Addr<DriverBackend>,
+    /// Events and executors.
+    pub history: Addr<EventHistory>,
+    /// Targets and commands.
+    pub commands: Addr<Commands>,
+    /// Demand, from which targets follow.
+    pub autoscaler: Addr<Autoscaler>,
+    /// New profiles.
+    pub profiles: Addr<Profiles>,
+    /// Metrics.
+    pub meter: Addr<Meter>,
+}
+
 /// The state that handlers share.
 #[derive(Clone)]
 struct Api {
-    backend: Addr<DriverBackend>,
-    meter: Addr<Meter>,
+    actors: Actors,
     tokens: Arc<Tokens>,
     followers: Arc<Semaphore>,
 }
 
-impl Api {
-    /// Sends a message to DriverBackend and waits for the answer.
-    async fn ask<M>(&self, message: M) -> Result<M::Result, Problem>
-    where
-        M: Message + Send + 'static,
-        M::Result: Send,
-        DriverBackend: Handler<M>,
-        <DriverBackend as Actor>::Context: ToEnvelope<DriverBackend, M>,
-    {
-        answer(&self.backend, message).await
-    }
-}
-
 /// Sends a message to an actor and waits for the answer.
-async fn answer<A, M>(actor: &Addr<A>, message: M) -> Result<M::Result, Problem>
+async fn ask<A, M>(actor: &Addr<A>, message: M) -> Result<M::Result, Problem>
 where
     A: Actor + Handler<M>,
     A::Context: ToEnvelope<A, M>,
@@ -123,10 +130,9 @@ impl Server {
 }
 
 /// The routes, served by these actors.
-pub fn router(backend: Addr<DriverBackend>, meter: Addr<Meter>, tokens: Tokens) -> Router {
+pub fn router(actors: Actors, tokens: Tokens) -> Router {
     routes::of(Api {
-        backend,
-        meter,
+        actors,
         tokens: Arc::new(tokens),
         followers: Arc::new(Semaphore::new(FOLLOWERS)),
     })

@@ -6,8 +6,8 @@ use axum::extract::{Path, State};
 use serde_json::{Map, Value};
 
 use super::body::parse;
-use super::{Api, targets};
-use crate::actors::driver_backend::profiles::{AddProfile, RefusedProfile};
+use super::{Api, ask, targets};
+use crate::actors::profiles::messages::{AddProfile, RefusedProfile};
 use crate::model::ProfileName;
 use crate::server::problem::Problem;
 
@@ -23,8 +23,8 @@ pub async fn add(
         name: ProfileName::from(name),
         described: Value::Object(described),
     };
-    let refused = match api.ask(add).await? {
-        Ok(targets) => return Ok(targets::shown(targets)),
+    let refused = match ask(&api.actors.profiles, add).await? {
+        Ok(()) => return targets::asked(&api).await,
         Err(refused) => refused,
     };
     let problem = Problem::refused(refused.to_string());

@@ -13,9 +13,10 @@ use tokio::time::timeout;
 
 use super::table::table;
 use super::tokens::Right;
-use super::{Api, BODY, BODY_TIME, answer, openapi};
-use crate::actors::driver_backend::commands::messages::Renew;
-use crate::actors::driver_backend::messages::{Explain, GetExecutors, GetStatus};
+use super::{Api, BODY, BODY_TIME, ask, openapi};
+use crate::actors::commands::messages::Renew;
+use crate::actors::driver_backend::messages::GetStatus;
+use crate::actors::event_history::messages::{Explain, GetExecutors};
 use crate::actors::metrics::messages::Scrape;
 use crate::model::ExecutorId;
 use crate::server::problem::Problem;
@@ -44,7 +45,7 @@ async fn admit(State(api): State<Api>, request: Request, next: Next) -> Result<R
         return Err(Problem::read_only());
     }
     if right == Right::Full {
-        api.backend.do_send(Renew);
+        api.actors.commands.do_send(Renew);
     }
     let (parts, body) = request.into_parts();
     let body = timeout(BODY_TIME, to_bytes(body, BODY))
@@ -64,7 +65,7 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
 
 /// The metrics for Prometheus (spec O-41).
 pub async fn metrics(State(api): State<Api>) -> Result<Response, Problem> {
-    let text = answer(&api.meter, Scrape).await?;
+    let text = ask(&api.actors.meter, Scrape).await?;
     let text = text.map_err(|_| Problem::unavailable())?;
     const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(CONTENT_TYPE, OPEN_METRICS)], text).into_response())
@@ -72,12 +73,12 @@ pub async fn metrics(State(api): State<Api>) -> Result<Response, Problem> {
 
 /// The liveness probe: the actors answer (spec O-42).
 pub async fn health(State(api): State<Api>) -> Result<&'static str, Problem> {
-    api.ask(GetStatus).await.map(|_| "ok\n")
+    ask(&api.actors.backend, GetStatus).await.map(|_| "ok\n")
 }
 
 /// The readiness probe: the application is ready (spec B-20).
 pub async fn readiness(State(api): State<Api>) -> Result<&'static str, Problem> {
-    let status = api.ask(GetStatus).await?;
+    let status = ask(&api.actors.backend, GetStatus).await?;
     match (status.adopted, status.ready) {
         (true, true) => Ok("ok\n"),
         (true, false) => Err(Problem::unavailable_for(
@@ -97,12 +98,12 @@ pub async fn document() -> Json<Value> {
 
 /// The driver's state (spec O-42).
 pub async fn status(State(api): State<Api>) -> Result<Json<Value>, Problem> {
-    Ok(Json(json!(api.ask(GetStatus).await?)))
+    Ok(Json(json!(ask(&api.actors.backend, GetStatus).await?)))
 }
 
 /// The live executors.
 pub async fn executors(State(api): State<Api>) -> Result<Json<Value>, Problem> {
-    let executors = api.ask(GetExecutors).await?;
+    let executors = ask(&api.actors.history, GetExecutors).await?;
     Ok(Json(json!({"executors": executors})))
 }
 
@@ -116,10 +117,12 @@ pub async fn explain(
             .at("id")
             .hint("an id is a whole number from 1")
     })?;
-    let explanation = api.ask(Explain(parsed)).await?.ok_or_else(|| {
-        Problem::not_found(format!("nothing is known of executor {id}"))
-            .hint("it never existed, or ended long ago: the log has each executor's end")
-    })?;
+    let explanation = ask(&api.actors.history, Explain(parsed))
+        .await?
+        .ok_or_else(|| {
+            Problem::not_found(format!("nothing is known of executor {id}"))
+                .hint("it never existed, or ended long ago: the log has each executor's end")
+        })?;
     let history = &explanation.history;
     Ok(Json(json!({
         "executor": parsed.get(),

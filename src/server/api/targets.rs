@@ -7,15 +7,16 @@ use axum::body::Bytes;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
-use super::Api;
 use super::body::parse;
-use crate::actors::driver_backend::messages::{GetStatus, SetTargets};
+use super::{Api, ask};
+use crate::actors::commands::messages::SetTargets;
+use crate::actors::driver_backend::messages::GetStatus;
 use crate::model::ProfileName;
 use crate::server::problem::Problem;
 
 /// The current targets.
 pub async fn read(State(api): State<Api>) -> Result<Json<Value>, Problem> {
-    let profiles = api.ask(GetStatus).await?.profiles;
+    let profiles = ask(&api.actors.backend, GetStatus).await?.profiles;
     let targets: BTreeMap<String, u32> = profiles
         .into_iter()
         .map(|(profile, view)| (profile, view.target))
@@ -52,13 +53,21 @@ pub async fn set_one(
 async fn change(api: &Api, targets: BTreeMap<String, u32>) -> Result<Json<Value>, Problem> {
     let named = |(profile, target)| (ProfileName::from(profile), target);
     let targets = targets.into_iter().map(named).collect();
-    let set = api.ask(SetTargets(targets)).await?.map_err(|refused| {
-        let field = format!("targets.{}", refused.profile());
-        Problem::refused(refused.to_string())
-            .at(field)
-            .hint("nothing was changed")
-    })?;
+    let set = ask(&api.actors.commands, SetTargets(targets))
+        .await?
+        .map_err(|refused| {
+            let field = format!("targets.{}", refused.profile());
+            Problem::refused(refused.to_string())
+                .at(field)
+                .hint("nothing was changed")
+        })?;
     Ok(shown(set))
+}
+
+/// The targets that were set last, without a hold's or a roll's changes.
+pub async fn asked(api: &Api) -> Result<Json<Value>, Problem> {
+    // A change that names no profile changes nothing, and is answered with all targets.
+    change(api, BTreeMap::new()).await
 }
 
 /// The answer of all routes for targets.

@@ -1,6 +1,6 @@
 //! Tests of the API's routes with a running DriverBackend and SnapshotStore, without a socket.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use actix::{Actor, AsyncContext as _, Context};
@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
 use super::*;
-use crate::actors::driver_backend::autoscaling::{self, Bounds};
-use crate::actors::driver_backend::{self, DriverBackend};
+use crate::actors::autoscaler::scaler;
 use crate::actors::metrics;
+use crate::actors::profiles::{self, Profiles};
 use crate::actors::snapshot_store::messages::Tell;
 use crate::actors::snapshot_store::{self, SnapshotStore};
 use crate::clock::Clock;
@@ -40,25 +40,18 @@ fn driver(targets: &[(&str, u32)]) -> Driver {
         meter: Some(meter_context.address().recipient()),
     })
     .start();
-    let bounds = Bounds {
-        slots: 2,
-        least: 0,
-        most: 1_000,
-    };
-    let backend = DriverBackend::new(driver_backend::Wiring {
-        profiles: (targets.iter())
-            .map(|(p, _)| ((*p).into(), bounds))
-            .collect(),
-        autoscaling: Some(autoscaling::Settings {
+    let backend = backend(
+        &store,
+        clock,
+        targets,
+        Some(scaler::Settings {
             ratio: 1_000,
             backlog_timeout: Duration::from_secs(1),
             sustained_timeout: Duration::from_secs(1),
             idle_timeout: Duration::from_secs(60),
             demand_ttl: Duration::from_secs(60),
         }),
-        ..backend(&store, clock, targets)
-    })
-    .start();
+    );
     let meter = meter_context.run(Meter::new(metrics::Wiring {
         app: AppId::from("app"),
         incarnation: Incarnation(1),
@@ -66,12 +59,28 @@ fn driver(targets: &[(&str, u32)]) -> Driver {
         clock,
         timing: TIMING,
         queues: Vec::new(),
-        sessions: backend.clone().recipient(),
+        sessions: backend.registry.clone().recipient(),
     }));
+    let profiles = Profiles::new(profiles::Wiring {
+        read: Box::new(|_, _| panic!("no profile is added here")),
+        names: BTreeSet::new(),
+        added: BTreeMap::new(),
+        gangs: None,
+        recipients: Vec::new(),
+    })
+    .start();
+    let actors = Actors {
+        backend: backend.status,
+        history: backend.history,
+        commands: backend.commands,
+        autoscaler: backend.autoscaler,
+        profiles,
+        meter,
+    };
     let tokens = Tokens::parse("full-one\nlooks read\n", "tokens").unwrap();
     Driver {
         store,
-        router: router(backend, meter, tokens),
+        router: router(actors, tokens),
     }
 }
 

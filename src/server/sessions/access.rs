@@ -8,7 +8,7 @@ use actix::{Actor, Addr, AtomicResponse, Context, Handler, Message, WrapFuture};
 use jiff::Timestamp;
 
 use super::service_account::{Expected, Trusted};
-use crate::actors::driver_backend::registry::Proof;
+use crate::actors::executor_registry::registry::Proof;
 use crate::clock::Clock;
 use crate::kubernetes::{Calls, Failure};
 use crate::model::{AppId, Tick};

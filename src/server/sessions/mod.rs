@@ -1,6 +1,6 @@
 //! Serves executors' sessions (spec B-1, O-50, O-61): as a WebSocket at `/v1/session`, or with one
 //! request per message to `/v1/session/messages`. The messages are defined in
-//! [`boatswain_agent::protocol`]; DriverBackend acts on them.
+//! [`boatswain_agent::protocol`]; ExecutorRegistry acts on them.
 
 pub mod access;
 mod request;
@@ -20,9 +20,9 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::actors::driver_backend::DriverBackend;
-use crate::actors::driver_backend::registry::Proof;
-use crate::actors::driver_backend::sessions::NotTakenIn;
+use crate::actors::executor_registry::ExecutorRegistry;
+use crate::actors::executor_registry::messages::NotTakenIn;
+use crate::actors::executor_registry::registry::Proof;
 use crate::server::problem::Problem;
 use crate::server::serve::{self, ListenError};
 use access::{Access, Denied};
@@ -81,22 +81,23 @@ pub struct Sessions {
 /// What each session needs.
 #[derive(Clone)]
 struct Door {
-    backend: Addr<DriverBackend>,
+    registry: Addr<ExecutorRegistry>,
     access: Access,
     room: Arc<Semaphore>,
     end: CancellationToken,
 }
 
 impl Sessions {
-    pub fn new(backend: Addr<DriverBackend>, access: Access) -> Self {
-        Self::with_room(backend, access, SESSIONS)
+    /// Over this driver.
+    pub fn new(registry: Addr<ExecutorRegistry>, access: Access) -> Self {
+        Self::with_room(registry, access, SESSIONS)
     }
 
-    fn with_room(backend: Addr<DriverBackend>, access: Access, room: usize) -> Self {
+    fn with_room(registry: Addr<ExecutorRegistry>, access: Access, room: usize) -> Self {
         let end = CancellationToken::new();
         Self {
             door: Door {
-                backend,
+                registry,
                 access,
                 room: Arc::new(Semaphore::new(room)),
                 end: end.clone(),
@@ -138,7 +139,7 @@ impl Door {
         proof.map_err(|denied| {
             tracing::debug!(%denied, "an executor's token was refused");
             let code = "not-let-in";
-            self.backend.do_send(NotTakenIn { code });
+            self.registry.do_send(NotTakenIn { code });
             match denied {
                 Denied::NoKeys => Problem::unavailable_for(denied.to_string()),
                 Denied::NoToken | Denied::Untrue(_) => Problem::not_an_executor(denied.to_string()),

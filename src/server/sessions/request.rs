@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::{ANSWER, PATIENCE, Sessions};
-use crate::actors::driver_backend::registry::Via;
-use crate::actors::driver_backend::sessions::{NotTakenIn, Say};
+use crate::actors::executor_registry::messages::{NotTakenIn, Say};
+use crate::actors::executor_registry::registry::Via;
 use crate::server::problem::Problem;
 use boatswain_agent::protocol::{MESSAGE_LIMIT, Notice, read};
 
@@ -29,7 +29,7 @@ pub(super) async fn take(
         .map_err(|_| Problem::too_large())?;
     let message = read(&body).map_err(|misread| {
         let code = misread.code;
-        door.backend.do_send(NotTakenIn { code });
+        door.registry.do_send(NotTakenIn { code });
         let problem = Problem::bad_request(misread.message).coded(misread.code);
         match misread.field {
             Some(field) => problem.at(field),
@@ -41,7 +41,7 @@ pub(super) async fn take(
         via: Via::Request,
         message,
     };
-    match timeout(ANSWER, door.backend.send(say)).await {
+    match timeout(ANSWER, door.registry.send(say)).await {
         Ok(Ok(messages)) => {
             let messages = &messages[..];
             Ok(Json(json!(Notice { messages })))

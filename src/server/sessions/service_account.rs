@@ -11,7 +11,7 @@ use ring::signature::{
 use serde::Deserialize;
 
 use super::access::Denied;
-use crate::actors::driver_backend::registry::Proof;
+use crate::actors::executor_registry::registry::Proof;
 
 /// The longest token that is accepted, in bytes.
 const LONGEST: usize = 8 * 1024;

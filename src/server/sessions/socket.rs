@@ -1,5 +1,5 @@
-//! Runs a session over a WebSocket: forwards the executor's messages to DriverBackend one at a
-//! time, and DriverBackend's messages to the executor. A silent or slow executor does not delay
+//! Runs a session over a WebSocket: forwards the executor's messages to ExecutorRegistry one at a
+//! time, and ExecutorRegistry's messages to the executor. A silent or slow executor does not delay
 //! others (spec O-50).
 
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{ANSWER, PATIENCE, Sessions};
-use crate::actors::driver_backend::DriverBackend;
-use crate::actors::driver_backend::registry::{ConnectionId, Proof, Via};
-use crate::actors::driver_backend::sessions::{Lost, NotTakenIn, Open, Opened, Outgoing, Say};
+use crate::actors::executor_registry::ExecutorRegistry;
+use crate::actors::executor_registry::messages::{Lost, NotTakenIn, Open, Opened, Outgoing, Say};
+use crate::actors::executor_registry::registry::{ConnectionId, Proof, Via};
 use crate::server::problem::Problem;
 use boatswain_agent::protocol::{MESSAGE_LIMIT, ToExecutor, read};
 
@@ -49,14 +49,14 @@ pub(super) async fn open(
         let Ok(Opened {
             connection,
             outgoing,
-        }) = door.backend.send(Open).await
+        }) = door.registry.send(Open).await
         else {
             return;
         };
         let session = Session {
             proof: Arc::new(proof),
             connection,
-            backend: door.backend,
+            registry: door.registry,
             socket,
             registered: false,
             _room: room,
@@ -65,11 +65,11 @@ pub(super) async fn open(
     }))
 }
 
-/// A session from its opening to its end. DriverBackend is informed of the end in every case.
+/// A session from its opening to its end. ExecutorRegistry is informed of the end in every case.
 struct Session {
     proof: Arc<Proof>,
     connection: ConnectionId,
-    backend: Addr<DriverBackend>,
+    registry: Addr<ExecutorRegistry>,
     socket: WebSocket,
     registered: bool,
     _room: OwnedSemaphorePermit,
@@ -77,7 +77,7 @@ struct Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.backend.do_send(Lost(self.connection));
+        self.registry.do_send(Lost(self.connection));
     }
 }
 
@@ -128,7 +128,7 @@ impl Session {
             Ok(message) => message,
             Err(misread) => {
                 let code = misread.code;
-                self.backend.do_send(NotTakenIn { code });
+                self.registry.do_send(NotTakenIn { code });
                 return self.say(&misread.answer()).await;
             }
         };
@@ -137,7 +137,7 @@ impl Session {
             via: Via::Connection(self.connection),
             message,
         };
-        let answers = match timeout(ANSWER, self.backend.send(say)).await {
+        let answers = match timeout(ANSWER, self.registry.send(say)).await {
             Ok(Ok(answers)) => answers,
             Ok(Err(_)) | Err(_) => {
                 return Err(Some((close_code::AGAIN, "the driver does not answer")));
@@ -168,7 +168,7 @@ impl Session {
         let told = self.say(&ToExecutor::problem(code, error)).await;
         // If even this cannot be sent, the connection is broken, and no message was at fault.
         if told.is_ok() {
-            self.backend.do_send(NotTakenIn { code });
+            self.registry.do_send(NotTakenIn { code });
         }
         told.err()
             .flatten()

@@ -1,4 +1,4 @@
-//! Tests of the sessions' routes with a running DriverBackend and SnapshotStore; executors connect
+//! Tests of the sessions' routes with a running ExecutorRegistry and SnapshotStore; executors connect
 //! over in-memory pipes.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use tokio_tungstenite::tungstenite::{self, Message};
 use tower::ServiceExt as _;
 
 use super::*;
-use crate::actors::driver_backend::messages::{Explain, GetExecutors};
+use crate::actors::event_history::messages::{Explain, GetExecutors};
 use crate::actors::lifecycle_manager::messages::{Instruct, Order};
 use crate::actors::metrics::messages::MeasureSessions;
 use crate::actors::snapshot_store::SnapshotStore;
@@ -28,7 +28,7 @@ use crate::model::AppId;
 use crate::model::Tick;
 use crate::model::news::{News, Outcome};
 use crate::secret::seal::Key;
-use crate::testing::{Scenario, backend, id, store};
+use crate::testing::{Backend, Scenario, backend, id, store};
 
 mod hostile;
 mod token;
@@ -36,7 +36,7 @@ mod token;
 /// A driver with a number of running executors, and its sessions.
 struct Driver {
     store: Addr<SnapshotStore>,
-    backend: Addr<DriverBackend>,
+    backend: Backend,
     sessions: Sessions,
     key: Key,
 }
@@ -60,11 +60,10 @@ impl Driver {
         }
         let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);
         let store = store(scenario.ledger, clock);
-        let wiring = backend(&store, clock, &[("default", 8)]);
-        let backend = DriverBackend::new(wiring).start();
+        let backend = backend(&store, clock, &[("default", 8)], None);
         let key = Key::new(b"key");
         let access = Access::Derived(AppId::from("app"), key.clone());
-        let sessions = Sessions::with_room(backend.clone(), access, room);
+        let sessions = Sessions::with_room(backend.registry.clone(), access, room);
         a_moment().await;
         Self {
             store,
@@ -135,7 +134,7 @@ impl Driver {
 
     /// What the driver shows of an executor's session.
     async fn shown(&self, n: u64) -> Value {
-        let executors = self.backend.send(GetExecutors).await.unwrap();
+        let executors = self.backend.history.send(GetExecutors).await.unwrap();
         let shown = executors.iter().find(|view| view.executor == n).unwrap();
         json!(shown.session)
     }
@@ -237,7 +236,7 @@ async fn sessions_are_counted_and_what_is_not_taken_in_by_why() {
     ask(&mut first, &many).await;
     drop(first);
     a_moment().await;
-    let measures = driver.backend.send(MeasureSessions).await.unwrap();
+    let measures = driver.backend.registry.send(MeasureSessions).await.unwrap();
     let counts = |pairs: &[(&str, u64)]| -> BTreeMap<String, u64> {
         pairs
             .iter()
@@ -269,7 +268,7 @@ async fn an_order_reaches_an_executor_that_says_nothing() {
     for n in [1, 2] {
         let until = Duration::from_secs(62);
         let drain = instruct(n, Order::Drain, until);
-        driver.backend.send(drain).await.unwrap();
+        driver.backend.registry.send(drain).await.unwrap();
     }
     let told = hear(&mut socket).await;
     assert_eq!(
@@ -330,7 +329,7 @@ async fn a_silent_executor_is_given_up_and_its_replacement_is_the_allocators() {
         assert_eq!(ask(&mut other, &beat).await["type"], "ack");
         tokio::time::sleep(Duration::from_secs(10)).await;
     }
-    let executors = driver.backend.send(GetExecutors).await.unwrap();
+    let executors = driver.backend.history.send(GetExecutors).await.unwrap();
     let states: Vec<_> = executors.iter().map(|view| view.state).collect();
     assert_eq!(states, ["leaving", "running"]);
 }
@@ -342,11 +341,11 @@ async fn the_application_is_ready_when_most_have_registered() {
     let driver = Driver::with(8).await;
     let mut sockets = Vec::new();
     for n in 1..=7 {
-        let ready = driver.backend.send(GetStatus).await.unwrap().ready;
+        let ready = driver.backend.status.send(GetStatus).await.unwrap().ready;
         assert!(!ready, "with {}", n - 1);
         sockets.push(driver.registered(n).await);
     }
-    let status = driver.backend.send(GetStatus).await.unwrap();
+    let status = driver.backend.status.send(GetStatus).await.unwrap();
     assert!(status.ready);
     assert_eq!(status.profiles["default"].registered, 7);
 }
@@ -357,7 +356,7 @@ async fn who_is_deleted_is_told_to_stop_in_its_pods_own_time() {
     let driver = Driver::with(1).await;
     let mut socket = driver.registered(1).await;
     let stop = instruct(1, Order::Stop, Duration::ZERO);
-    driver.backend.send(stop).await.unwrap();
+    driver.backend.registry.send(stop).await.unwrap();
     let told = json!({"type": "stop", "deadline_ms": 30_000, "why": "maintenance"});
     assert_eq!(hear(&mut socket).await, told);
 }
@@ -385,7 +384,13 @@ async fn an_executor_may_be_faster_than_what_the_ledger_tells_of_it_and_its_stor
         "registered"
     );
     a_moment().await;
-    let explanation = driver.backend.send(Explain(id(1))).await.unwrap().unwrap();
+    let explanation = driver
+        .backend
+        .history
+        .send(Explain(id(1)))
+        .await
+        .unwrap()
+        .unwrap();
     let scenario: Vec<Value> = explanation
         .history
         .events

@@ -3,7 +3,7 @@
 use http_body_util::BodyExt as _;
 
 use super::*;
-use crate::actors::driver_backend::registry::Proof;
+use crate::actors::executor_registry::registry::Proof;
 use crate::kubernetes::{Calls, Clients};
 use crate::server::sessions::access::TokenKeys;
 use crate::testing::calls_to;

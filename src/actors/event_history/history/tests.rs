@@ -1,0 +1,198 @@
+use super::*;
+use crate::model::news::Outcome;
+use crate::testing::{Scenario as World, id};
+
+fn event_history() -> History {
+    History::new(Incarnation(1))
+}
+
+/// What was told after that event, as its words.
+fn told(event_history: &History, after: u64) -> Vec<String> {
+    let after = EventId {
+        incarnation: Incarnation(1),
+        number: after,
+    };
+    let Reading::Next(events) = event_history.after(Some(after), 1_000) else {
+        panic!("event {after} is not known");
+    };
+    (events.iter())
+        .map(|event| {
+            let event = serde_json::to_value(&**event).unwrap();
+            let executor = event["executor"]
+                .as_u64()
+                .map_or(String::new(), |id| format!("{id} "));
+            format!("{executor}{}", event["event"].as_str().unwrap())
+        })
+        .collect()
+}
+
+fn sent(world: &mut World, n: u64) {
+    let profile = "default".into();
+    world.requested(n, Outcome::Sent { profile });
+}
+
+fn ends(event_history: &mut History, world: &mut World, n: u64) {
+    world.report(n);
+    event_history.round(&world.batch(), world.now());
+}
+
+// spec: B-50
+#[test]
+fn what_differs_between_snapshots_is_told_in_order_and_once() {
+    let mut world = World::new(&[("default", 2)]);
+    let mut event_history = event_history();
+    event_history.round(&world.batch(), world.now());
+    assert_eq!(told(&event_history, 0), ["began"]);
+    sent(&mut world, 1);
+    world.created(1);
+    world.runs(1);
+    world.want("default", 3);
+    event_history.round(&world.batch(), world.now());
+    let news = ["1 requested", "1 pending", "1 running", "target-changed"];
+    assert_eq!(told(&event_history, 1), news);
+    // A batch that says the same again tells nothing.
+    world.runs(1);
+    event_history.round(&world.batch(), world.now());
+    assert_eq!(told(&event_history, 5), [""; 0]);
+    world.exits(1, 3);
+    event_history.round(&world.batch(), world.now());
+    ends(&mut event_history, &mut world, 1);
+    assert_eq!(told(&event_history, 5), ["1 ended"]);
+}
+
+// spec: B-50
+#[test]
+fn an_event_bears_the_time_at_which_it_was_learnt_of() {
+    let mut world = World::new(&[("default", 1)]);
+    let mut event_history = event_history();
+    event_history.round(&world.batch(), world.now());
+    sent(&mut world, 1);
+    world.created(1);
+    world.pass(700);
+    world.runs(1);
+    world.pass(300);
+    // The wall clock of these worlds stands still: what was earlier is before it.
+    event_history.round(&world.batch(), world.now());
+    let ago: Vec<i128> = (event_history.history(id(1)).unwrap().events.iter())
+        .map(|event| -event.time.as_nanosecond() / 1_000_000)
+        .collect();
+    assert_eq!(ago, [1_000, 0, 300]);
+}
+
+// spec: B-50
+#[test]
+fn a_reader_resumes_after_its_last_event_or_begins_anew_with_the_living() {
+    let mut world = World::new(&[("default", 1)]);
+    let mut event_history = event_history();
+    let place = |incarnation, number| {
+        Some(EventId {
+            incarnation: Incarnation(incarnation),
+            number,
+        })
+    };
+    assert!(
+        matches!(event_history.after(place(1, 0), 10), Reading::Next(events) if events.is_empty())
+    );
+    event_history.round(&world.batch(), world.now());
+    for _ in 0..KEPT_EVENTS {
+        let target = 1 + world.current().target(&"default".into()) % 2;
+        world.want("default", target);
+        event_history.round(&world.batch(), world.now());
+    }
+    let last = event_history.last();
+    assert_eq!(last.number, 1 + KEPT_EVENTS as u64);
+    assert!(
+        matches!(event_history.after(place(1, 1), 10), Reading::Next(events) if events.len() == 10)
+    );
+    assert!(
+        matches!(event_history.after(Some(last), 10), Reading::Next(events) if events.is_empty())
+    );
+    // Forgotten, of another start, or of the future.
+    for unknown in [
+        place(1, 0),
+        place(0, 5),
+        place(2, 5),
+        place(1, last.number + 1),
+        None,
+    ] {
+        let anew = event_history.after(unknown, 10);
+        assert!(
+            matches!(anew, Reading::Anew(from) if from == last),
+            "{unknown:?}"
+        );
+    }
+}
+
+// spec: B-51, I-8
+#[test]
+fn the_stories_of_the_living_and_of_the_last_that_ended_are_kept() {
+    let mut world = World::new(&[("default", 1)]);
+    let mut event_history = event_history();
+    event_history.round(&world.batch(), world.now());
+    let lives = KEPT_STORIES as u64 + 5;
+    for n in 1..=lives {
+        sent(&mut world, n);
+        if n == 1 {
+            event_history.round(&world.batch(), world.now());
+            continue;
+        }
+        world.created(n);
+        world.exits(n, 1);
+        event_history.round(&world.batch(), world.now());
+        ends(&mut event_history, &mut world, n);
+    }
+    assert_eq!(event_history.histories.len(), KEPT_STORIES + 1);
+    assert!(event_history.history(id(1)).is_some(), "it lives");
+    assert!(
+        event_history.history(id(2)).is_none(),
+        "it was the first to end"
+    );
+    assert!(event_history.history(id(lives)).is_some());
+}
+
+// spec: B-51, I-8
+#[test]
+fn a_long_story_keeps_its_beginning_and_its_end() {
+    let mut world = World::new(&[("default", 1)]);
+    let mut event_history = event_history();
+    event_history.round(&world.batch(), world.now());
+    sent(&mut world, 1);
+    world.created(1);
+    world.runs(1);
+    event_history.round(&world.batch(), world.now());
+    for _ in 0..50 {
+        world.list(Vec::new());
+        let pod = world.pod(1);
+        world.see(pod);
+        event_history.round(&world.batch(), world.now());
+    }
+    let history = event_history.history(id(1)).unwrap();
+    assert_eq!(history.events.len(), STORY);
+    assert!(history.left_out > 0);
+    let words = |at: usize| serde_json::to_value(&*history.events[at]).unwrap()["event"].clone();
+    assert_eq!(words(0), "requested");
+    assert_eq!(words(STORY - 1), "running");
+}
+
+// spec: B-50, O-31
+#[test]
+fn a_successor_begins_with_what_it_found() {
+    let mut before = World::new(&[("default", 2)]);
+    for n in [1, 2] {
+        sent(&mut before, n);
+        before.created(n);
+        before.runs(n);
+    }
+    let pods = vec![before.pod(1), before.pod(2)];
+    let mut world = World::before_adoption(&[("default", 2)], Default::default());
+    let mut event_history = event_history();
+    event_history.round(&world.batch(), world.now());
+    assert!(
+        event_history.snapshot().is_none(),
+        "nothing is known before the first list"
+    );
+    world.list(pods);
+    event_history.round(&world.batch(), world.now());
+    assert_eq!(told(&event_history, 0), ["began"]);
+    assert_eq!(event_history.history(id(2)).unwrap().events.len(), 1);
+}

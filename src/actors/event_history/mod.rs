@@ -1,0 +1,248 @@
+//! EventHistory: what happened, in order, and the history of each executor (spec B-50, B-51).
+//!
+//! The pure [`history`] makes events from the batches of the store. What no snapshot shows is sent here: steps of sessions by
+//! ExecutorRegistry, everything else as [`Happened`]. It answers the API's questions about events and about executors; how an
+//! executor's session stands it asks ExecutorRegistry. It uses the messages of the store, of ExecutorRegistry and of
+//! the metrics.
+
+pub mod event;
+pub mod history;
+pub mod messages;
+pub mod views;
+
+use std::collections::BTreeMap;
+
+use actix::{
+    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, MessageResult, Recipient,
+    ResponseActFuture, WrapFuture,
+};
+use tokio::sync::watch;
+
+use crate::actors::executor_registry::messages::{GetSessions, SessionEvent};
+use crate::actors::executor_registry::view::SessionView;
+use crate::actors::metrics::messages::{AskDepths, Depths};
+use crate::actors::snapshot_store::SnapshotStore;
+use crate::actors::snapshot_store::delivery::Timing;
+use crate::actors::snapshot_store::messages::{Decided, Round, Subscribe, Subscriber};
+use crate::clock::Clock;
+use crate::model::{ExecutorId, Incarnation, ProfileName, Snapshot};
+
+use event::{Step, What};
+use history::{History, Reading};
+use messages::{
+    EventsRead, Explain, Explanation, FollowEvents, GetExecutors, Growth, Happened, ReadEvents,
+};
+use views::ExecutorView;
+
+/// What happened since this driver took over.
+pub struct EventHistory {
+    history: History,
+    /// Steps of executors that no batch has shown yet; each comes after the batch that shows its executor.
+    waiting: Vec<(ExecutorId, ProfileName, Step)>,
+    growth: watch::Sender<u64>,
+    sessions: Recipient<GetSessions>,
+    store: Addr<SnapshotStore>,
+    clock: Clock,
+    timing: Timing,
+}
+
+/// What EventHistory is made of.
+pub struct Wiring {
+    /// Which start of the driver this is.
+    pub incarnation: Incarnation,
+    /// Who knows how each session stands.
+    pub sessions: Recipient<GetSessions>,
+    /// Where batches come from.
+    pub store: Addr<SnapshotStore>,
+    /// The time.
+    pub clock: Clock,
+    /// When batches come.
+    pub timing: Timing,
+}
+
+impl EventHistory {
+    /// In which nothing has happened yet.
+    pub fn new(wiring: Wiring) -> Self {
+        let Wiring {
+            incarnation,
+            sessions,
+            store,
+            clock,
+            timing,
+        } = wiring;
+        Self {
+            history: History::new(incarnation),
+            waiting: Vec::new(),
+            growth: watch::Sender::new(0),
+            sessions,
+            store,
+            clock,
+            timing,
+        }
+    }
+
+    /// Has those who follow events read on.
+    fn grown(&self) {
+        let last = self.history.last().number;
+        self.growth.send_if_modified(|number| {
+            let grows = *number != last;
+            *number = last;
+            grows
+        });
+    }
+
+    fn note(&mut self, what: What) {
+        self.history.note(what, self.clock.now());
+        self.grown();
+    }
+
+    /// Takes in the steps of the executors that the last batch shows.
+    fn take_steps(&mut self) {
+        let Some(snapshot) = self.history.snapshot().cloned() else {
+            return;
+        };
+        let now = self.clock.now();
+        for (id, profile, step) in std::mem::take(&mut self.waiting) {
+            match snapshot.entry(id) {
+                Some(_) => self.history.step(id, &profile, step, now),
+                None if snapshot.ended.contains(id) => {}
+                None => self.waiting.push((id, profile, step)),
+            }
+        }
+        self.grown();
+    }
+
+    /// All executors that live in this snapshot, with their sessions.
+    fn living(&self, snapshot: Option<Snapshot>) -> ResponseActFuture<Self, Vec<ExecutorView>> {
+        let Some(snapshot) = snapshot else {
+            return Box::pin(actix::fut::ready(Vec::new()));
+        };
+        let sessions = sessions(&self.sessions, None).into_actor(self);
+        Box::pin(sessions.map(move |sessions, this: &mut Self, _| {
+            views::living(&snapshot, sessions, this.clock.now().tick)
+        }))
+    }
+}
+
+/// The sessions of all executors, or of one. Where the registry is gone the driver ends, and no session is shown.
+fn sessions(
+    registry: &Recipient<GetSessions>,
+    one: Option<ExecutorId>,
+) -> impl Future<Output = BTreeMap<ExecutorId, SessionView>> + use<> {
+    let sessions = registry.send(GetSessions(one));
+    async move { sessions.await.unwrap_or_default() }
+}
+
+impl Actor for EventHistory {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.store.do_send(Subscribe {
+            subscriber: Subscriber::History,
+            timing: self.timing,
+            recipient: ctx.address().recipient(),
+        });
+    }
+}
+
+impl Handler<Round> for EventHistory {
+    type Result = ();
+
+    fn handle(&mut self, Round(batch): Round, _: &mut Self::Context) {
+        self.history.round(&batch, self.clock.now());
+        self.take_steps();
+        self.store.do_send(Decided(Subscriber::History));
+        self.grown();
+    }
+}
+
+impl Handler<Happened> for EventHistory {
+    type Result = ();
+
+    fn handle(&mut self, Happened(what): Happened, _: &mut Self::Context) {
+        self.note(what);
+    }
+}
+
+impl Handler<SessionEvent> for EventHistory {
+    type Result = ();
+
+    fn handle(&mut self, event: SessionEvent, _: &mut Self::Context) {
+        match event {
+            SessionEvent::Step(id, profile, step) => {
+                self.waiting.push((id, profile, step.into()));
+                self.take_steps();
+            }
+            SessionEvent::Degraded(why) => self.note(What::Degraded {
+                why: why.to_string(),
+            }),
+            SessionEvent::Recovered => self.note(What::Recovered),
+        }
+    }
+}
+
+impl Handler<GetExecutors> for EventHistory {
+    type Result = ResponseActFuture<Self, Vec<ExecutorView>>;
+
+    fn handle(&mut self, _: GetExecutors, _: &mut Self::Context) -> Self::Result {
+        self.living(self.history.snapshot().cloned())
+    }
+}
+
+impl Handler<Explain> for EventHistory {
+    type Result = ResponseActFuture<Self, Option<Explanation>>;
+
+    fn handle(&mut self, Explain(id): Explain, _: &mut Self::Context) -> Self::Result {
+        let Some(history) = self.history.history(id).cloned() else {
+            return Box::pin(actix::fut::ready(None));
+        };
+        let entry = (self.history.snapshot())
+            .and_then(|snapshot| snapshot.entry(id))
+            .filter(|entry| !entry.has_ended())
+            .cloned();
+        let sessions = sessions(&self.sessions, Some(id)).into_actor(self);
+        Box::pin(sessions.map(move |mut sessions, this: &mut Self, _| {
+            let now = this.clock.now().tick;
+            let view =
+                |entry: std::sync::Arc<_>| ExecutorView::of(&entry, sessions.remove(&id), now);
+            Some(Explanation {
+                now: entry.map(view),
+                history,
+            })
+        }))
+    }
+}
+
+impl Handler<ReadEvents> for EventHistory {
+    type Result = ResponseActFuture<Self, EventsRead>;
+
+    /// Where the reader has to begin anew, the living are those of the last event's snapshot, so that it misses nothing.
+    fn handle(&mut self, ask: ReadEvents, _: &mut Self::Context) -> Self::Result {
+        let reading = self.history.after(ask.after, ask.most);
+        let snapshot = match reading {
+            Reading::Next(_) => None,
+            Reading::Anew(_) => self.history.snapshot().cloned(),
+        };
+        let living = self.living(snapshot);
+        Box::pin(living.map(|living, _, _| EventsRead { reading, living }))
+    }
+}
+
+impl Handler<FollowEvents> for EventHistory {
+    type Result = MessageResult<FollowEvents>;
+
+    fn handle(&mut self, _: FollowEvents, _: &mut Self::Context) -> Self::Result {
+        MessageResult(Growth(self.growth.subscribe()))
+    }
+}
+
+impl Handler<AskDepths> for EventHistory {
+    type Result = Depths;
+
+    fn handle(&mut self, _: AskDepths, _: &mut Self::Context) -> Depths {
+        Depths(vec![("session-events", self.waiting.len())])
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,400 @@
+//! ExecutorRegistry: the executors that speak to this driver (spec B-1 to B-15).
+//!
+//! It hands what executors say to the pure [`registry`] and carries out what follows: it answers, passes orders on, tells the
+//! store how each session stands, and has silent executors given up. It gets batches of its own. Steps that no snapshot
+//! shows go to the event history, and how many executors are registered goes to DriverBackend, both as messages of this
+//! folder. It uses the messages of the store, of LifecycleManager (orders), of the profiles and of the metrics.
+
+mod mailboxes;
+pub mod messages;
+pub mod registry;
+mod tally;
+pub mod view;
+
+use std::time::Duration;
+
+use actix::{
+    Actor, ActorFutureExt as _, Addr, AsyncContext, Context, Handler, MessageResult, Recipient,
+    ResponseActFuture, WrapFuture as _,
+};
+
+use crate::actors::lifecycle_manager::{self, messages::Instruct};
+use crate::actors::metrics::messages::{AskDepths, Depths, MeasureSessions, SessionMeasures};
+use crate::actors::profiles::messages::ProfileAdded;
+use crate::actors::snapshot_store::SnapshotStore;
+use crate::actors::snapshot_store::delivery::Timing;
+use crate::actors::snapshot_store::messages::{
+    Decided, LookNow, Round, Subscribe, Subscriber, Tell,
+};
+use crate::clock::Clock;
+use crate::kubernetes::calls::CallMade;
+use crate::kubernetes::pod_template::TemplateError;
+use crate::model::executor::{How, Why};
+use crate::model::news::{Aim, News};
+use crate::model::{ExecutorId, Snapshot};
+use boatswain_agent::protocol::{Demand, FromExecutor, Order, ToExecutor};
+
+use mailboxes::Mailboxes;
+use messages::{GetSessions, Lost, NotTakenIn, Open, Outgoing, Say, SessionEvent, SessionsChanged};
+use registry::{Effect, Reach, Registry, SessionStep};
+use tally::Tally;
+use view::SessionView;
+
+/// The executors that speak to this driver.
+pub struct ExecutorRegistry {
+    registry: Registry,
+    decommission_timeout: Duration,
+    store: Addr<SnapshotStore>,
+    events: Recipient<SessionEvent>,
+    changes: Recipient<SessionsChanged>,
+    clock: Clock,
+    timing: Timing,
+    mailboxes: Mailboxes,
+    /// The last batch's snapshot; `None` before the driver has taken over.
+    snapshot: Option<Snapshot>,
+    tally: Tally,
+    /// What was last sent of it.
+    changed: SessionsChanged,
+}
+
+/// What ExecutorRegistry is made of.
+pub struct Wiring {
+    /// Which executors get an account, and which are given up.
+    pub registry: registry::Settings,
+    /// How long an executor that asks to be decommissioned may take (spec B-30).
+    pub decommission_timeout: Duration,
+    /// Where news goes.
+    pub store: Addr<SnapshotStore>,
+    /// The event history.
+    pub events: Recipient<SessionEvent>,
+    /// Gets the number of registered executors.
+    pub changes: Recipient<SessionsChanged>,
+    /// The time.
+    pub clock: Clock,
+    /// When batches come.
+    pub timing: Timing,
+}
+
+impl ExecutorRegistry {
+    /// Without any account.
+    pub fn new(wiring: Wiring) -> Self {
+        let Wiring {
+            registry,
+            decommission_timeout,
+            store,
+            events,
+            changes,
+            clock,
+            timing,
+        } = wiring;
+        Self {
+            registry: Registry::new(registry),
+            decommission_timeout,
+            store,
+            events,
+            changes,
+            clock,
+            timing,
+            mailboxes: Mailboxes::default(),
+            snapshot: None,
+            tally: Tally::default(),
+            changed: SessionsChanged::default(),
+        }
+    }
+
+    /// Looks for silent executors, now and each second from then on.
+    fn look(&mut self, ctx: &mut Context<Self>) {
+        let (now, mut effects) = (self.clock.now().tick, Vec::new());
+        (self.registry).look(self.snapshot.as_ref(), now, &mut effects);
+        self.carry_out(effects);
+        ctx.run_later(registry::LOOK, Self::look);
+    }
+
+    fn carry_out(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Send(connection, message) => {
+                    self.mailboxes.post(connection, Outgoing::Say(message));
+                }
+                Effect::Close(connection) => self.mailboxes.post(connection, Outgoing::Close),
+                Effect::Session {
+                    id,
+                    registered,
+                    idle,
+                } => self.store.do_send(Tell(News::Session {
+                    id,
+                    registered,
+                    idle,
+                })),
+                Effect::Retire(id, why) => self.store.do_send(Tell(News::Retire {
+                    ids: vec![id],
+                    aim: Aim::Stay,
+                    why,
+                    how: How::Delete,
+                })),
+                Effect::AsksToGo(id, why) => self.asks_to_go(id, &why),
+                Effect::Happened(id, profile, step) => {
+                    log(id, &step);
+                    self.events.do_send(SessionEvent::Step(id, profile, step));
+                }
+                Effect::Degraded(why) => {
+                    tracing::warn!(
+                        why = why.to_string(),
+                        "degraded: no executor is given up for its silence"
+                    );
+                    self.events.do_send(SessionEvent::Degraded(why));
+                }
+                Effect::Recovered => {
+                    tracing::info!("recovered: every executor has one more timeout from now");
+                    self.events.do_send(SessionEvent::Recovered);
+                }
+            }
+        }
+        self.report_changes();
+    }
+
+    /// Sends how many executors are registered and whether the driver is degraded, where that has changed.
+    fn report_changes(&mut self) {
+        let doubt = self.registry.doubt();
+        if self.changed.doubt == doubt && self.changed.registered == *self.registry.registered() {
+            return;
+        }
+        let registered = self.registry.registered().clone();
+        self.changed = SessionsChanged { registered, doubt };
+        self.changes.do_send(self.changed.clone());
+    }
+
+    /// An executor has to go soon, and asks to be decommissioned; another one takes its place (spec B-30).
+    fn asks_to_go(&mut self, id: ExecutorId, why: &str) {
+        tracing::info!(
+            executor = id.get(),
+            why,
+            "executor asks to be decommissioned"
+        );
+        let by = match why {
+            "" => "itself".to_owned(),
+            why => format!("itself: {why}"),
+        };
+        self.store.do_send(Tell(News::Retire {
+            ids: vec![id],
+            aim: Aim::Stay,
+            why: Why::Decommissioned(by.into()),
+            how: How::Drain {
+                within: self.decommission_timeout,
+            },
+        }));
+    }
+
+    /// The answer to a message, by this snapshot or by the last batch's.
+    fn said(&mut self, say: &Say, newest: Option<&Snapshot>) -> Vec<ToExecutor> {
+        let (now, mut effects) = (self.clock.now().tick, Vec::new());
+        let snapshot = newest.or(self.snapshot.as_ref());
+        let answer = self.registry.said(
+            &say.proof,
+            say.via,
+            &say.message,
+            snapshot,
+            now,
+            &mut effects,
+        );
+        self.carry_out(effects);
+        self.tally.say(&say.message, &answer);
+        answer
+    }
+
+    fn measures(&self) -> SessionMeasures {
+        let mut measures = SessionMeasures {
+            heard: self.tally.heard.clone(),
+            refused: self.tally.refused.clone(),
+            ..SessionMeasures::default()
+        };
+        for (_, account) in self.registry.accounts() {
+            *match account.reach {
+                Reach::Connected(_) => &mut measures.connected,
+                Reach::Asking => &mut measures.asking,
+                Reach::Lost(_) => &mut measures.disabled,
+            } += 1;
+        }
+        measures.unregistered = self.mailboxes.len().saturating_sub(measures.connected);
+        measures
+    }
+}
+
+fn log(id: ExecutorId, step: &SessionStep) {
+    let executor = id.get();
+    match step {
+        SessionStep::Registered {
+            address,
+            slots,
+            session,
+        } => {
+            tracing::info!(executor, address, slots, session, "executor registered");
+        }
+        SessionStep::Disabled => {
+            tracing::info!(executor, "executor disabled: its connection is lost");
+        }
+        SessionStep::Enabled => {
+            tracing::info!(executor, "executor enabled: it is heard of again");
+        }
+        SessionStep::Exiting { code, why } => {
+            tracing::debug!(executor, code, why, "executor says that it exits");
+        }
+    }
+}
+
+impl Actor for ExecutorRegistry {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.store.do_send(Subscribe {
+            subscriber: Subscriber::Registry,
+            timing: self.timing,
+            recipient: ctx.address().recipient(),
+        });
+        self.look(ctx);
+    }
+}
+
+impl Handler<Round> for ExecutorRegistry {
+    type Result = ();
+
+    fn handle(&mut self, Round(batch): Round, _: &mut Self::Context) {
+        if batch.latest().adopted {
+            let first = self.snapshot.replace(batch.latest().clone()).is_none();
+            let (now, mut effects) = (self.clock.now().tick, Vec::new());
+            (self.registry).round(&batch, first, now, &mut effects);
+            self.carry_out(effects);
+        }
+        self.store.do_send(Decided(Subscriber::Registry));
+    }
+}
+
+impl Handler<Open> for ExecutorRegistry {
+    type Result = MessageResult<Open>;
+
+    fn handle(&mut self, _: Open, _: &mut Self::Context) -> Self::Result {
+        MessageResult(self.mailboxes.open())
+    }
+}
+
+impl Handler<Lost> for ExecutorRegistry {
+    type Result = ();
+
+    fn handle(&mut self, Lost(connection): Lost, _: &mut Self::Context) {
+        self.mailboxes.close(connection);
+        let (now, mut effects) = (self.clock.now().tick, Vec::new());
+        (self.registry).lost(connection, now, &mut effects);
+        self.carry_out(effects);
+    }
+}
+
+impl Handler<Say> for ExecutorRegistry {
+    type Result = ResponseActFuture<Self, Vec<ToExecutor>>;
+
+    /// A pod can be faster than a batch: an executor that the last batch did not show may be in the ledger already, so
+    /// the store is asked.
+    fn handle(&mut self, say: Say, _: &mut Self::Context) -> Self::Result {
+        let registers = matches!(say.message, FromExecutor::Register(_));
+        let known = |snapshot: &Snapshot| self.registry.knows(&say.proof, snapshot);
+        if !registers || self.snapshot.as_ref().is_none_or(known) {
+            let answer = self.said(&say, None);
+            return Box::pin(actix::fut::ready(answer));
+        }
+        let looking = self.store.send(LookNow).into_actor(self);
+        Box::pin(looking.map(move |look, this: &mut Self, _| {
+            let newest = look.ok().map(|look| look.0);
+            this.said(&say, newest.as_ref())
+        }))
+    }
+}
+
+impl Handler<Instruct> for ExecutorRegistry {
+    type Result = ();
+
+    /// An executor that is to drain or to stop is sent the order at once, or when it speaks next.
+    fn handle(&mut self, instruct: Instruct, _: &mut Self::Context) {
+        let Instruct {
+            executor,
+            order,
+            until,
+            why,
+        } = instruct;
+        let (now, mut effects) = (self.clock.now().tick, Vec::new());
+        let demand = match order {
+            lifecycle_manager::messages::Order::Stop => Demand::Stop,
+            lifecycle_manager::messages::Order::Drain => Demand::Drain,
+        };
+        let within = now.until(until);
+        let order = Order {
+            demand,
+            within,
+            why,
+        };
+        (self.registry).order(executor, order, now, &mut effects);
+        self.carry_out(effects);
+    }
+}
+
+impl Handler<NotTakenIn> for ExecutorRegistry {
+    type Result = ();
+
+    fn handle(&mut self, NotTakenIn { code }: NotTakenIn, _: &mut Self::Context) {
+        self.tally.refuse(code);
+    }
+}
+
+impl Handler<GetSessions> for ExecutorRegistry {
+    type Result = MessageResult<GetSessions>;
+
+    fn handle(&mut self, GetSessions(one): GetSessions, _: &mut Self::Context) -> Self::Result {
+        let now = self.clock.now().tick;
+        MessageResult(match one {
+            Some(id) => (self.registry.account(id).into_iter())
+                .map(|account| (id, SessionView::of(account, now)))
+                .collect(),
+            None => (self.registry.accounts())
+                .map(|(id, account)| (id, SessionView::of(account, now)))
+                .collect(),
+        })
+    }
+}
+
+impl Handler<MeasureSessions> for ExecutorRegistry {
+    type Result = SessionMeasures;
+
+    fn handle(&mut self, _: MeasureSessions, _: &mut Self::Context) -> SessionMeasures {
+        self.measures()
+    }
+}
+
+impl Handler<AskDepths> for ExecutorRegistry {
+    type Result = Depths;
+
+    fn handle(&mut self, _: AskDepths, _: &mut Self::Context) -> Depths {
+        Depths(vec![("session-messages", self.mailboxes.unsent())])
+    }
+}
+
+/// The calls show whether the API server can be reached (spec B-13).
+impl Handler<CallMade> for ExecutorRegistry {
+    type Result = ();
+
+    fn handle(&mut self, call: CallMade, _: &mut Self::Context) {
+        let now = self.clock.now().tick;
+        self.registry.call(call.answered, now);
+    }
+}
+
+impl Handler<ProfileAdded> for ExecutorRegistry {
+    type Result = Result<(), TemplateError>;
+
+    fn handle(&mut self, ProfileAdded(added): ProfileAdded, _: &mut Self::Context) -> Self::Result {
+        if let Some(grace) = added.spec.termination_grace {
+            self.registry.know(added.name.clone(), grace);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,259 @@
+//! Who has been silent for too long (spec B-12 to B-15, A-44, A-52).
+
+use super::{Effect, LOOK, Reach, Registry};
+use crate::model::executor::{Class, Why};
+use crate::model::{Entry, ExecutorId, Snapshot, Tick};
+
+use super::Via;
+use super::doubt::{Look, Turn};
+
+/// An executor that runs and has not registered.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Awaited {
+    /// Since when that counts against it.
+    since: Tick,
+    /// Whether it was adopted: an earlier driver may have known it, so its silence may be this one's fault.
+    adopted: bool,
+    due: Tick,
+}
+
+/// When the time of an executor that is not heard of is over.
+#[derive(Debug, Clone, Copy)]
+struct Silent {
+    id: ExecutorId,
+    /// As far as the least of its reasons goes.
+    at: Tick,
+    /// Since when its lost connection waits for an explanation, and until when.
+    lost: Option<(Tick, Tick)>,
+    /// When its silence alone is reason enough.
+    too_long: Tick,
+    /// Since when it has been silent.
+    since: Tick,
+}
+
+impl Registry {
+    /// A message came from its newest session.
+    pub(super) fn sign_of_life(
+        &mut self,
+        id: ExecutorId,
+        via: Via,
+        now: Tick,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.last_sign = Some(now);
+        let Some(account) = self.accounts.get_mut(&id) else {
+            return;
+        };
+        account.last_sign = now;
+        // It goes on without a connection: it is heard of, and no connection of its can be lost any more.
+        if via == Via::Request && account.is_disabled() {
+            account.reach = Reach::Asking;
+            let profile = account.profile.clone();
+            effects.push(Effect::Happened(id, profile, super::SessionStep::Enabled));
+        }
+    }
+
+    /// Has an account looked at when its time may be over.
+    pub(super) fn watch_over(&mut self, id: ExecutorId, now: Tick) {
+        let Some(account) = self.accounts.get(&id) else {
+            return;
+        };
+        let at = self.over_at(id).map_or(now, |silent| silent.at);
+        if account.is_going || account.due.is_some_and(|due| due <= at) {
+            return;
+        }
+        if let Some(due) = account.due {
+            self.due.remove(&(due, id));
+        }
+        self.due.insert((at, id));
+        if let Some(account) = self.accounts.get_mut(&id) {
+            account.due = Some(at);
+        }
+    }
+
+    /// Has an executor that runs register in time (spec A-52).
+    pub(super) fn wait_for(&mut self, entry: &Entry, now: Tick) {
+        let id = entry.id;
+        let Some(timeout) = self.settings.registration_timeout else {
+            return;
+        };
+        if self.awaited.contains_key(&id) {
+            return;
+        }
+        let since = match entry.adopted {
+            true => entry.since + self.settings.adoption_grace,
+            false => (entry.bound().and_then(|bound| bound.running_since)).unwrap_or(now),
+        };
+        let due = since + timeout;
+        let adopted = entry.adopted;
+        self.awaited.insert(
+            id,
+            Awaited {
+                since,
+                adopted,
+                due,
+            },
+        );
+        self.due.insert((due, id));
+    }
+
+    pub(super) fn stop_waiting_for(&mut self, id: ExecutorId) {
+        if let Some(awaited) = self.awaited.remove(&id) {
+            self.due.remove(&(awaited.due, id));
+        }
+    }
+
+    /// When an executor's time is over, if nothing is heard of it; none where that is settled.
+    fn over_at(&self, id: ExecutorId) -> Option<Silent> {
+        let grace_from = self.doubt.grace_from;
+        if let Some(account) = self.accounts.get(&id) {
+            let too_long = account.last_sign.max(grace_from) + self.settings.heartbeat_timeout;
+            let lost = match account.reach {
+                Reach::Lost(since) => {
+                    let until = since.max(grace_from) + self.settings.loss_reason_timeout;
+                    Some((since, until))
+                }
+                Reach::Connected(_) | Reach::Asking => None,
+            };
+            let at = lost.map_or(too_long, |(_, until)| until.min(too_long));
+            let since = account.last_sign;
+            return (!account.is_going).then_some(Silent {
+                id,
+                at,
+                lost,
+                too_long,
+                since,
+            });
+        }
+        let awaited = self.awaited.get(&id)?;
+        let at = awaited.since.max(grace_from) + self.settings.registration_timeout?;
+        let (too_long, since) = (at, awaited.since);
+        Some(Silent {
+            id,
+            at,
+            lost: None,
+            too_long,
+            since,
+        })
+    }
+
+    /// Looks at who is silent; each second. What was heard of since costs nothing until its time comes.
+    pub fn look(&mut self, snapshot: Option<&Snapshot>, now: Tick, effects: &mut Vec<Effect>) {
+        let woken = self.doubt.wake(now);
+        let silent = self.soon_over(now);
+        let turned = self.doubt.look(self.count(&silent), now);
+        for turn in [woken, turned].into_iter().flatten() {
+            effects.push(match turn {
+                Turn::Degraded(why) => Effect::Degraded(why),
+                Turn::Recovered => Effect::Recovered,
+            });
+        }
+        // Who has just got more time is counted anew at the next look.
+        if self.doubt.current().is_some() || turned == Some(Turn::Recovered) {
+            return;
+        }
+        if let Some(snapshot) = snapshot {
+            for silent in silent.iter().filter(|silent| silent.at <= now) {
+                self.over(silent, snapshot, now, effects);
+            }
+        }
+    }
+
+    /// How many are silent at the same time, of how many.
+    fn count(&self, silent: &[Silent]) -> Look {
+        let settled = self.doubt.settled;
+        let counts = |silent: &&Silent| match self.awaited.get(&silent.id) {
+            None => settled.is_none_or(|settled| silent.since > settled),
+            Some(awaited) => awaited.adopted && settled.is_none(),
+        };
+        let count = silent.iter().filter(counts).count();
+        // Nearly always nobody is, and then nobody counts the fleet.
+        let of = match count {
+            0 => 0,
+            _ => {
+                let there = self.accounts.values().filter(|account| !account.is_going);
+                there.count() + self.awaited.values().filter(|a| a.adopted).count()
+            }
+        };
+        Look {
+            silent: count,
+            of,
+            last_sign: self.last_sign,
+        }
+    }
+
+    /// Those whose time is over within an interval, first what is over first.
+    fn soon_over(&mut self, now: Tick) -> Vec<Silent> {
+        let horizon = now + self.settings.heartbeat_interval + LOOK;
+        let range = self.due.range(..=(horizon, ExecutorId::MAX));
+        let found: Vec<_> = range
+            .map(|(due, id)| (*due, *id, self.over_at(*id)))
+            .collect();
+        let mut silent = Vec::new();
+        for (due, id, over_at) in found {
+            match over_at {
+                Some(soon) if soon.at <= horizon => silent.push(soon),
+                later => {
+                    self.due.remove(&(due, id));
+                    self.put_off(id, later.map(|later| later.at));
+                }
+            }
+        }
+        silent.sort_by_key(|silent| (silent.at, silent.id));
+        silent
+    }
+
+    fn put_off(&mut self, id: ExecutorId, to: Option<Tick>) {
+        self.due.extend(to.map(|to| (to, id)));
+        if let Some(account) = self.accounts.get_mut(&id) {
+            account.due = to;
+        } else if let (Some(awaited), Some(to)) = (self.awaited.get_mut(&id), to) {
+            awaited.due = to;
+        }
+    }
+
+    /// An executor's time is over, for one of its reasons.
+    fn over(&mut self, silent: &Silent, snapshot: &Snapshot, now: Tick, effects: &mut Vec<Effect>) {
+        let Silent {
+            id,
+            lost,
+            too_long,
+            since,
+            ..
+        } = *silent;
+        let class = snapshot.entry(id).map(|entry| entry.class());
+        let Some(Class::Pending(_) | Class::Running | Class::Odd | Class::Absent) = class else {
+            return;
+        };
+        // Kubernetes may still say why, until a full list that was asked for after the loss does not (spec B-15).
+        let unexplained = lost.is_some_and(|(since, until)| {
+            let listed = (snapshot.full_list.as_ref()).is_some_and(|list| list.asked >= since);
+            until <= now && listed
+        });
+        let why = if self.awaited.contains_key(&id) {
+            if class != Some(Class::Running) {
+                return;
+            }
+            Why::RegistrationTimeout(now.since(since))
+        } else if unexplained {
+            Why::Disconnected
+        } else if too_long <= now {
+            Why::HeartbeatTimeout(now.since(since))
+        } else {
+            return;
+        };
+        self.stop_waiting_for(id);
+        self.is_going(id);
+        effects.push(Effect::Retire(id, why));
+    }
+
+    /// An executor is on its way out: nobody gives it up any more.
+    pub(super) fn is_going(&mut self, id: ExecutorId) {
+        if let Some(account) = self.accounts.get_mut(&id) {
+            account.is_going = true;
+            if let Some(due) = account.due.take() {
+                self.due.remove(&(due, id));
+            }
+        }
+    }
+}

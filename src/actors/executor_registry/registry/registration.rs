@@ -1,0 +1,120 @@
+//! Registration: an account is opened, or gets a new session (spec B-1, B-2).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::account::{Account, Reach, Standing};
+use super::admission::{self, Proof};
+use super::{Effect, Registry, SessionStep, Via};
+use crate::model::{Entry, Snapshot, Tick};
+use boatswain_agent::protocol::{Register, Registered, ToExecutor};
+
+impl Registry {
+    pub(super) fn register(
+        &mut self,
+        proof: &Proof,
+        via: Via,
+        register: &Register,
+        snapshot: Option<&Snapshot>,
+        now: Tick,
+        effects: &mut Vec<Effect>,
+    ) -> Vec<ToExecutor> {
+        // Who is to drain may have been told so by an earlier driver, or is told when it registers (spec B-30).
+        let drains = |entry: &Entry| {
+            let order = self.orders.get(&entry.id);
+            order.is_some_and(Standing::is_drain) || entry.drains_at(now)
+        };
+        let admitted = admission::admit(&self.settings, proof, register, snapshot, drains);
+        let (id, uid, entry) = match admitted {
+            Ok(admitted) => admitted,
+            Err(refused) => return vec![refused],
+        };
+        let before = self.accounts.remove(&id);
+        if let Some(before) = before.as_ref().filter(|before| before.uid != uid) {
+            // No pod is bound yet, so either may be the one; the first stays until one is.
+            let message = format!("executor {id} has registered from another pod");
+            let before = before.clone();
+            self.accounts.insert(id, before);
+            return vec![ToExecutor::refused("another-pod", message)];
+        }
+        self.sessions += 1;
+        let session = self.sessions;
+        let profile = entry.profile.clone();
+        if let Some(Reach::Connected(older)) = before.as_ref().map(|before| before.reach)
+            && via != Via::Connection(older)
+        {
+            effects.push(Effect::Send(older, ToExecutor::Superseded));
+            effects.push(Effect::Close(older));
+        }
+        let reach = match via {
+            Via::Connection(connection) => {
+                self.connections.insert(connection, (id, session));
+                Reach::Connected(connection)
+            }
+            Via::Request => Reach::Asking,
+        };
+        let busy_slots = before.as_ref().and_then(|before| before.busy_slots);
+        let account = Account {
+            profile: profile.clone(),
+            uid,
+            session,
+            reach,
+            last_sign: now,
+            about: register.into(),
+            busy_slots: busy_slots.filter(|busy| *busy <= register.slots),
+            metrics: BTreeMap::new(),
+            is_exiting: false,
+            is_going: entry.leaving.is_some(),
+            due: before.as_ref().and_then(|before| before.due),
+        };
+        let idle = account.is_idle();
+        self.last_sign = Some(now);
+        self.stop_waiting_for(id);
+        self.accounts.insert(id, account);
+        if before.is_none() {
+            *self.registered.entry(profile.clone()).or_default() += 1;
+        }
+        self.watch_over(id, now);
+        let step = step(before.as_ref(), register, session);
+        if before
+            .as_ref()
+            .is_none_or(|before| before.is_idle() != idle)
+        {
+            let registered = true;
+            effects.push(Effect::Session {
+                id,
+                registered,
+                idle,
+            });
+        }
+        let told = profile.to_string();
+        effects.extend(step.map(|step| Effect::Happened(id, profile, step)));
+        let in_ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let mut answer = vec![ToExecutor::Registered(Registered {
+            executor: id.get(),
+            session,
+            profile: told,
+            heartbeat_interval_ms: in_ms(self.settings.heartbeat_interval),
+            heartbeat_timeout_ms: in_ms(self.settings.heartbeat_timeout),
+            properties: self.settings.properties.clone(),
+        })];
+        // Whoever was told to go before it registered hears of it now (spec B-30).
+        answer.extend(self.orders.get(&id).map(|order| order.message(now)));
+        answer
+    }
+}
+
+/// The step in an executor's life that its registration is, if it is one.
+fn step(before: Option<&Account>, register: &Register, session: u64) -> Option<SessionStep> {
+    match before {
+        Some(before) if before.is_disabled() && !before.is_exiting && !before.is_going => {
+            Some(SessionStep::Enabled)
+        }
+        Some(_) => None,
+        None => Some(SessionStep::Registered {
+            address: register.address.clone(),
+            slots: register.slots,
+            session,
+        }),
+    }
+}

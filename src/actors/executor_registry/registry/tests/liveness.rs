@@ -1,0 +1,319 @@
+//! Who is given up, and when.
+
+use super::*;
+use crate::testing::running;
+
+fn timeout(seconds: u64) -> Why {
+    Why::HeartbeatTimeout(Duration::from_secs(seconds))
+}
+
+// spec: B-10, B-12
+#[test]
+fn who_is_silent_for_too_long_is_given_up_to_the_second_and_once() {
+    let mut world = World::new(settings(), 2);
+    world.registers(1);
+    world.registers(2);
+    world.pass(119, &[2]);
+    assert_eq!(world.given_up(), []);
+    world.pass(1, &[2]);
+    assert_eq!(world.given_up(), [(1, timeout(120))]);
+    world.pass(300, &[2]);
+    assert_eq!(world.given_up(), []);
+}
+
+// spec: B-10
+#[test]
+fn any_message_is_a_sign_of_life() {
+    let mut world = World::new(settings(), 1);
+    world.registers(1);
+    for _ in 0..5 {
+        world.pass(100, &[]);
+        let ask = FromExecutor::DecommissionMe(AskToGo::default());
+        world.say(1, conn(1), &ask);
+    }
+    assert_eq!(world.given_up(), []);
+    world.pass(120, &[]);
+    assert_eq!(world.given_up(), [(1, timeout(120))]);
+}
+
+// spec: B-14
+#[test]
+fn a_lost_connection_disables_and_a_new_session_enables() {
+    let mut world = World::new(settings(), 1);
+    world.registers(1);
+    world.take();
+    world.loses(1);
+    assert_eq!(world.take(), [told(1, SessionStep::Disabled)]);
+    assert!(world.registry.account(id(1)).unwrap().is_disabled());
+    world.pass(59, &[]);
+    world.say(1, conn(2), &registration(1));
+    assert_eq!(world.take(), [told(1, SessionStep::Enabled)]);
+    // Also where it goes on without a connection.
+    world.registry.lost(
+        ConnectionId(2),
+        world.scenario.now().tick,
+        &mut world.effects,
+    );
+    let session = session(&world.say(1, Via::Request, &registration(1)));
+    assert_eq!(
+        world.take(),
+        [
+            told(1, SessionStep::Disabled),
+            told(1, SessionStep::Enabled)
+        ]
+    );
+    world.pass(100, &[]);
+    world.say(1, Via::Request, &heartbeat(Some(session), 0));
+    world.pass(100, &[]);
+    assert_eq!(world.given_up(), []);
+}
+
+// spec: B-15
+#[test]
+fn a_loss_that_nobody_explains_is_one_after_a_full_list_asked_for_since() {
+    let mut world = World::new(settings(), 2);
+    world.registers(1);
+    world.registers(2);
+    world.pass(30, &[2]);
+    world.loses(1);
+    world.pass(70, &[2]);
+    assert_eq!(world.given_up(), [], "no list was asked for since");
+    let pods = [1, 2].map(|n| running(world.scenario.pod(n))).to_vec();
+    world.scenario.list(pods);
+    world.pass(1, &[2]);
+    assert_eq!(world.given_up(), [(1, Why::Disconnected)]);
+}
+
+// spec: B-15, B-12
+#[test]
+fn without_a_list_a_lost_one_is_given_up_for_its_silence() {
+    let mut world = World::new(settings(), 2);
+    world.registers(1);
+    world.registers(2);
+    world.pass(30, &[2]);
+    world.loses(1);
+    world.pass(89, &[2]);
+    assert_eq!(world.given_up(), []);
+    world.pass(1, &[2]);
+    assert_eq!(world.given_up(), [(1, timeout(120))]);
+}
+
+// spec: B-14
+#[test]
+fn a_loss_that_kubernetes_explains_is_none_of_the_registrys() {
+    let mut world = World::new(settings(), 1);
+    world.registers(1);
+    world.loses(1);
+    world.scenario.exits(1, 137);
+    world.round();
+    world.pass(500, &[]);
+    assert_eq!(world.given_up(), []);
+    assert!(world.registry.accounts.is_empty() && world.registry.due.is_empty());
+}
+
+// spec: B-12
+#[test]
+fn who_is_leaving_anyway_is_not_given_up_and_not_counted_as_silent() {
+    let mut world = World::new(settings(), 8);
+    for n in 1..=8 {
+        world.registers(n);
+    }
+    world.scenario.tell(News::Retire {
+        ids: (1..=6).map(id).collect(),
+        aim: Aim::Stay,
+        why: Why::ScaledDown,
+        how: crate::model::executor::How::Delete,
+    });
+    world.round();
+    world.pass(300, &[7, 8]);
+    assert_eq!(world.given_up(), []);
+    assert_eq!(world.registry.doubt(), None);
+}
+
+fn turns(world: &mut World) -> Vec<Effect> {
+    let effects = world.take().into_iter();
+    effects
+        .filter(|effect| matches!(effect, Effect::Degraded(_) | Effect::Recovered))
+        .collect()
+}
+
+// spec: B-13, I-12
+#[test]
+fn where_all_fall_silent_the_driver_doubts_itself_and_gives_nobody_up() {
+    let mut world = World::new(settings(), 10);
+    for n in 1..=10 {
+        world.registers(n);
+    }
+    world.pass(1_000, &[]);
+    let why = WhyDoubt::MassLoss { silent: 10, of: 10 };
+    assert_eq!(world.registry.doubt().map(|(why, _)| why), Some(why));
+    assert!(world.effects.contains(&Effect::Degraded(why)));
+    assert_eq!(world.given_up(), []);
+    // They are back, and one is not: it gets one more timeout.
+    let back: Vec<u64> = (2..=10).collect();
+    world.pass(12, &back);
+    assert_eq!(turns(&mut world), [Effect::Recovered]);
+    world.pass(116, &back);
+    assert_eq!(world.given_up(), []);
+    world.pass(4, &back);
+    assert_eq!(world.given_up().len(), 1);
+}
+
+// spec: B-13
+#[test]
+fn where_some_are_heard_of_a_mass_loss_is_believed_after_one_more_timeout() {
+    let mut world = World::new(settings(), 10);
+    for n in 1..=10 {
+        world.registers(n);
+    }
+    let half: Vec<u64> = (6..=10).collect();
+    world.pass(109 + 120 + 119, &half);
+    let doubted = WhyDoubt::MassLoss { silent: 5, of: 10 };
+    let turned = [Effect::Degraded(doubted), Effect::Recovered];
+    assert_eq!(turns(&mut world), turned);
+    assert_eq!(world.given_up(), []);
+    world.pass(2, &half);
+    let given_up = world.given_up();
+    assert_eq!(
+        given_up.iter().map(|(n, _)| *n).collect::<Vec<_>>(),
+        [1, 2, 3, 4, 5]
+    );
+}
+
+// spec: B-13
+#[test]
+fn lost_connections_of_many_at_once_are_a_mass_loss_too() {
+    let mut world = World::new(settings(), 10);
+    for n in 1..=10 {
+        world.registers(n);
+    }
+    world.pass(20, &[]);
+    for n in 1..=4 {
+        world.loses(n);
+    }
+    let pods = (1..=10).map(|n| running(world.scenario.pod(n))).collect();
+    world.scenario.list(pods);
+    let rest: Vec<u64> = (5..=10).collect();
+    world.pass(60, &rest);
+    assert_eq!(world.given_up(), []);
+    let why = WhyDoubt::MassLoss { silent: 4, of: 10 };
+    assert_eq!(world.registry.doubt().map(|(why, _)| why), Some(why));
+}
+
+// spec: B-13
+#[test]
+fn after_a_pause_of_the_drivers_own_everyone_gets_one_more_timeout() {
+    let mut world = World::new(settings(), 2);
+    world.registers(1);
+    world.registers(2);
+    world.pass(5, &[]);
+    world.scenario.pass(600_000);
+    world.pass(1, &[]);
+    let paused = WhyDoubt::StoodStill(Duration::from_secs(600));
+    assert_eq!(turns(&mut world), [Effect::Degraded(paused)]);
+    world.pass(10 + 119, &[2]);
+    assert_eq!(world.given_up(), []);
+    world.pass(1, &[2]);
+    assert_eq!(world.given_up(), [(1, timeout(736))]);
+}
+
+// spec: B-13
+#[test]
+fn while_the_api_server_does_not_answer_nobody_is_given_up() {
+    let mut world = World::new(settings(), 2);
+    world.registers(1);
+    world.registers(2);
+    let now = world.now();
+    world.registry.call(false, now);
+    world.pass(125, &[2]);
+    assert_eq!(
+        world.registry.doubt().map(|(why, _)| why),
+        Some(WhyDoubt::NoApiServer)
+    );
+    assert_eq!(world.given_up(), []);
+}
+
+fn required() -> Settings {
+    Settings {
+        registration_timeout: Some(Duration::from_secs(300)),
+        ..settings()
+    }
+}
+
+// spec: A-52
+#[test]
+fn who_runs_and_does_not_register_in_time_is_given_up_where_it_has_to() {
+    let mut world = World::new(required(), 2);
+    world.registers(2);
+    world.pass(299, &[2]);
+    assert_eq!(world.given_up(), []);
+    world.pass(1, &[2]);
+    let why = Why::RegistrationTimeout(Duration::from_secs(300));
+    assert_eq!(world.given_up(), [(1, why)]);
+    let mut world = World::new(settings(), 1);
+    world.pass(1_000, &[]);
+    assert_eq!(world.given_up(), []);
+}
+
+// spec: A-52
+#[test]
+fn a_crowd_that_never_registered_is_the_applications_fault() {
+    let mut world = World::new(required(), 10);
+    world.pass(300, &[]);
+    assert_eq!(world.given_up().len(), 10);
+}
+
+/// A world in which executors were found at the start.
+fn adopted(settings: Settings, executors: u64) -> World {
+    let mut before = World::new(super::settings(), executors);
+    let pods: Vec<_> = (1..=executors)
+        .map(|n| running(before.scenario.pod(n)))
+        .collect();
+    before.scenario = Scenario::before_adoption(&[("default", 100)], Inheritance::default());
+    before.scenario.list(pods);
+    let mut world = World {
+        registry: Registry::new(settings),
+        scenario: before.scenario,
+        effects: Vec::new(),
+        begun: false,
+    };
+    world.round();
+    world
+}
+
+// spec: A-44, O-31
+#[test]
+fn what_was_adopted_has_the_grace_and_then_the_time_to_register() {
+    let mut world = adopted(required(), 2);
+    world.registers(2);
+    world.pass(359, &[2]);
+    assert_eq!(world.given_up(), []);
+    world.pass(1, &[2]);
+    let why = Why::RegistrationTimeout(Duration::from_secs(300));
+    assert_eq!(world.given_up(), [(1, why)]);
+}
+
+// spec: A-44, B-13, I-12
+#[test]
+fn where_nothing_that_was_adopted_comes_back_the_driver_doubts_itself() {
+    let mut world = adopted(required(), 5);
+    world.pass(2_000, &[]);
+    assert_eq!(world.given_up(), []);
+    let why = WhyDoubt::MassLoss { silent: 5, of: 5 };
+    assert_eq!(world.registry.doubt().map(|(why, _)| why), Some(why));
+}
+
+// spec: B-12
+#[test]
+fn heartbeats_leave_the_order_of_deadlines_alone() {
+    let mut world = World::new(settings(), 50);
+    for n in 1..=50 {
+        world.registers(n);
+    }
+    let before = world.registry.due.clone();
+    for n in 1..=50 {
+        world.beats(n, 1);
+    }
+    assert_eq!(world.registry.due, before);
+    assert_eq!(before.len(), 50);
+}

@@ -1,0 +1,117 @@
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use http::{Method, Request, Response};
+use http_body_util::BodyExt as _;
+use tower::service_fn;
+
+use super::*;
+use crate::actors::profiles::messages::{AddedProfile, Bounds};
+use crate::actors::snapshot_store::messages::Tell;
+use crate::clock::Clock;
+use crate::kubernetes::{Clients, ProfileSpec};
+use crate::model::Epoch;
+use crate::model::news::News;
+use crate::testing::{Scenario, calls_to, store};
+
+/// A PodGroup that was created: its name, and how many members it takes at least.
+type Created = (Value, Value);
+
+/// Calls to a cluster that has Volcano and no PodGroups, and the PodGroups that are created there.
+fn cluster() -> (Calls, tokio::sync::mpsc::UnboundedReceiver<Created>) {
+    let (sender, created) = tokio::sync::mpsc::unbounded_channel();
+    let service = service_fn(move |request: Request<kube::client::Body>| {
+        let sender = sender.clone();
+        async move {
+            let (parts, body) = request.into_parts();
+            let path = parts.uri.path().to_owned();
+            let (status, answer) = match parts.method {
+                Method::POST => {
+                    let body = body.collect().await.unwrap().to_bytes();
+                    let group: Value = serde_json::from_slice(&body).unwrap();
+                    let (name, spec) = (&group["metadata"]["name"], &group["spec"]);
+                    let _ = sender.send((name.clone(), spec["minMember"].clone()));
+                    (201, group)
+                }
+                _ if path == "/apis" => {
+                    (200, json!({"groups": [{"name": "scheduling.volcano.sh"}]}))
+                }
+                _ => {
+                    let name = path.rsplit('/').next();
+                    let details = json!({"kind": "podgroups", "group": "scheduling.volcano.sh", "name": name});
+                    let status = json!({
+                        "kind": "Status", "apiVersion": "v1", "status": "Failure",
+                        "reason": "NotFound", "code": 404, "details": details,
+                    });
+                    (404, status)
+                }
+            };
+            let response = Response::builder().status(status);
+            let response = response.header("content-type", "application/json");
+            let body = http_body_util::Full::from(answer.to_string());
+            Ok::<_, Infallible>(response.body(body).unwrap())
+        }
+    });
+    (calls_to(Clients::in_process(service, "default")), created)
+}
+
+// spec: A-82, B-26
+#[actix::test]
+async fn the_pod_group_of_an_added_profile_is_created_at_once() {
+    tokio::time::pause();
+    let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);
+    let ledger = Scenario::new(&[("default", 4)]).ledger;
+    let store = store(ledger, clock);
+    store.do_send(Tell(News::RecordSeen {
+        uid: "record".into(),
+        epoch: Epoch::default(),
+    }));
+    let (calls, mut created) = cluster();
+    let least = BTreeMap::from([("default".into(), 4)]);
+    let keeper = GroupKeeper::new(calls, "t".to_owned(), least, store, None).start();
+    assert_eq!(created.recv().await, Some((json!("t-default"), json!(4))));
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let added = AddedProfile {
+        name: "large".into(),
+        described: json!({}),
+        executors: 2,
+        bounds: Bounds {
+            slots: 1,
+            least: 2,
+            most: 9,
+        },
+        spec: ProfileSpec::default(),
+        max_pending: None,
+    };
+    let known = keeper.send(ProfileAdded(Arc::new(added))).await.unwrap();
+    assert_eq!(known, Ok(()));
+    let soon = tokio::time::timeout(Duration::from_secs(1), async {
+        // The cluster forgets what it has created.
+        let again = created.recv().await;
+        (again, created.recv().await)
+    });
+    let (again, large) = soon.await.unwrap();
+    assert_eq!(again, Some((json!("t-default"), json!(4))));
+    assert_eq!(large, Some((json!("t-large"), json!(2))));
+}
+
+// spec: A-82
+#[test]
+fn a_pod_group_is_made_set_right_and_left_alone() {
+    let (profile, record) = ("default".into(), PodUid::from("r1"));
+    let todo = |seen: Option<PodGroupSeen>| todo("etl", &profile, 4, &record, seen.as_ref());
+    let seen = |least, owner: &str| {
+        let owner = Some(owner.to_owned());
+        Some(PodGroupSeen { least, owner })
+    };
+    assert_eq!(todo(seen(4, "r1")), Todo::Nothing);
+    let Todo::Create(group) = todo(None) else {
+        panic!("it is missing");
+    };
+    assert_eq!(group["metadata"]["name"], "etl-default");
+    assert_eq!(group["spec"]["minMember"], 4);
+    assert_eq!(group["metadata"]["ownerReferences"][0]["uid"], "r1");
+    for wrong in [seen(3, "r1"), seen(4, "r0")] {
+        assert!(matches!(todo(wrong), Todo::Patch(_)));
+    }
+}

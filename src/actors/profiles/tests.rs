@@ -1,0 +1,112 @@
+use serde_json::json;
+
+use super::*;
+use crate::kubernetes::pod_template::TemplateError;
+use crate::kubernetes::pod_template::gangs::GangScheduler;
+
+/// Keeps the profiles that it was sent; refuses all where it is told to.
+#[derive(Default)]
+struct Reader {
+    refuses: bool,
+    known: Vec<Arc<AddedProfile>>,
+}
+
+impl Actor for Reader {
+    type Context = Context<Self>;
+}
+
+impl Handler<ProfileAdded> for Reader {
+    type Result = Result<(), TemplateError>;
+
+    fn handle(&mut self, ProfileAdded(added): ProfileAdded, _: &mut Self::Context) -> Self::Result {
+        if self.refuses {
+            return Err(TemplateError::Prefix("-".to_owned()));
+        }
+        self.known.push(added);
+        Ok(())
+    }
+}
+
+/// The profiles that a reader knows.
+#[derive(actix::Message)]
+#[rtype(result = "Vec<Arc<AddedProfile>>")]
+struct Known;
+
+impl Handler<Known> for Reader {
+    type Result = Vec<Arc<AddedProfile>>;
+
+    fn handle(&mut self, _: Known, _: &mut Self::Context) -> Self::Result {
+        self.known.clone()
+    }
+}
+
+/// Two readers, of which the first may refuse, and Profiles that publishes to both.
+fn profiles(refuses: bool) -> (actix::Addr<Profiles>, [actix::Addr<Reader>; 2]) {
+    let first = Reader {
+        refuses,
+        ..Reader::default()
+    };
+    let readers = [first.start(), Reader::default().start()];
+    let profiles = Profiles::new(Wiring {
+        read: Box::new(|_, _| {
+            Ok(Understood {
+                executors: 2,
+                bounds: Bounds {
+                    slots: 1,
+                    least: 2,
+                    most: 9,
+                },
+                spec: ProfileSpec::default(),
+                max_pending: None,
+            })
+        }),
+        names: BTreeSet::from(["default".into()]),
+        added: BTreeMap::new(),
+        gangs: Some(Gangs::new(GangScheduler::Volcano, 300)),
+        recipients: readers.iter().map(|r| r.clone().recipient()).collect(),
+    });
+    (profiles.start(), readers)
+}
+
+fn add(name: &str) -> AddProfile {
+    AddProfile {
+        name: name.into(),
+        described: json!({"executors": 2}),
+    }
+}
+
+// spec: B-26, A-82
+#[actix::test]
+async fn every_recipient_knows_an_added_profile_once_and_with_its_gang() {
+    let (profiles, readers) = profiles(false);
+    assert_eq!(profiles.send(add("large")).await.unwrap(), Ok(()));
+    assert_eq!(profiles.send(add("large")).await.unwrap(), Ok(()));
+    for reader in &readers {
+        let known = reader.send(Known).await.unwrap();
+        let names: Vec<&str> = known.iter().map(|added| added.name.as_str()).collect();
+        assert_eq!(names, ["large"]);
+        assert!(known[0].spec.gang.is_some());
+    }
+}
+
+// spec: B-26
+#[actix::test]
+async fn a_profile_that_the_provisioner_refuses_is_unknown_to_all_and_can_be_added_later() {
+    let (profiles, readers) = profiles(true);
+    let refused = profiles.send(add("large")).await.unwrap();
+    assert!(
+        matches!(refused, Err(RefusedProfile::NoPod(_))),
+        "{refused:?}"
+    );
+    assert!(readers[1].send(Known).await.unwrap().is_empty());
+    let again = profiles.send(add("large")).await.unwrap();
+    assert!(matches!(again, Err(RefusedProfile::NoPod(_))), "{again:?}");
+}
+
+// spec: B-26
+#[actix::test]
+async fn another_profile_of_a_name_that_exists_is_refused() {
+    let (profiles, _) = profiles(false);
+    let refused = profiles.send(add("default")).await.unwrap();
+    assert_eq!(refused, Err(RefusedProfile::Exists("default".into())));
+}

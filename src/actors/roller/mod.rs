@@ -1,0 +1,178 @@
+//! Roller: replaces one executor after the other (spec B-32).
+//!
+//! The pure [`rolling`] decides. On each of its batches this actor asks ExecutorRegistry for the executors' figures, where the
+//! policy needs them, and sends the step that is due to the store. It uses the messages of the store and of ExecutorRegistry.
+
+pub mod rolling;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{
+    Actor, ActorFutureExt, Addr, AsyncContext, Context, ContextFutureSpawner, Handler, Recipient,
+    WrapFuture,
+};
+
+use crate::actors::executor_registry::messages::GetSessions;
+use crate::actors::snapshot_store::SnapshotStore;
+use crate::actors::snapshot_store::delivery::Timing;
+use crate::actors::snapshot_store::messages::{Decided, Round, Subscribe, Subscriber, Tell};
+use crate::clock::Clock;
+use crate::model::executor::{How, Why};
+use crate::model::news::{Aim, News};
+use crate::model::snapshot::asked;
+use crate::model::{ExecutorId, Snapshot};
+
+use rolling::{Rolling, Settings, Step};
+
+/// What executors last sent of the figure that the policy looks at.
+type Figures = BTreeMap<ExecutorId, f64>;
+
+/// Replaces executors.
+pub struct Roller {
+    rolling: Rolling,
+    decommission_timeout: Duration,
+    sessions: Recipient<GetSessions>,
+    store: Addr<SnapshotStore>,
+    clock: Clock,
+    timing: Timing,
+}
+
+/// What Roller is made of.
+pub struct Wiring {
+    /// How executors are replaced.
+    pub settings: Settings,
+    /// How long an executor that is decommissioned may take (spec B-30).
+    pub decommission_timeout: Duration,
+    /// Knows the executors' figures.
+    pub sessions: Recipient<GetSessions>,
+    /// Where news goes.
+    pub store: Addr<SnapshotStore>,
+    /// The time.
+    pub clock: Clock,
+    /// When batches come.
+    pub timing: Timing,
+}
+
+impl Roller {
+    /// The first replacement begins an interval from now.
+    pub fn new(wiring: Wiring) -> Self {
+        let Wiring {
+            settings,
+            decommission_timeout,
+            sessions,
+            store,
+            clock,
+            timing,
+        } = wiring;
+        Self {
+            rolling: Rolling::new(settings, clock.now().tick),
+            decommission_timeout,
+            sessions,
+            store,
+            clock,
+            timing,
+        }
+    }
+
+    /// Decides on a snapshot, and sends the step that is due to the store.
+    fn roll(&mut self, latest: &Snapshot, figures: &Figures) {
+        let figure = |id, _: &str| figures.get(&id).copied();
+        let (asked, now) = (asked(&latest.targets), self.clock.now().tick);
+        let Some(step) = self.rolling.decide(latest, &asked, figure, now) else {
+            return;
+        };
+        log(&step);
+        self.store.do_send(Tell(match step {
+            Step::Begin { profile, .. } => News::Surge {
+                profile,
+                under_way: true,
+            },
+            Step::Finish { old } => News::Retire {
+                ids: vec![old],
+                aim: Aim::EndSurge,
+                why: Why::Decommissioned("the roll".into()),
+                how: How::Drain {
+                    within: self.decommission_timeout,
+                },
+            },
+            Step::GiveUp { profile, .. } => News::Surge {
+                profile,
+                under_way: false,
+            },
+            Step::Forget { .. } => return,
+        }));
+    }
+}
+
+fn log(step: &Step) {
+    match step {
+        Step::Begin { profile, old } => tracing::info!(
+            executor = old.get(),
+            profile = profile.as_str(),
+            "rolling: it is to be replaced"
+        ),
+        Step::Finish { .. } => {}
+        Step::GiveUp { profile, old } => tracing::warn!(
+            executor = old.get(),
+            profile = profile.as_str(),
+            "rolling: given up, it has gone by itself, or no replacement came to run"
+        ),
+        Step::Forget { old } => tracing::info!(
+            executor = old.get(),
+            "rolling: given up, for another number is wanted now"
+        ),
+    }
+}
+
+/// What executors last sent of this figure.
+async fn figures(sessions: Recipient<GetSessions>, metric: Option<Arc<str>>) -> Figures {
+    let Some(metric) = metric else {
+        return Figures::new();
+    };
+    // Where the registry is gone the driver ends.
+    let sessions = sessions.send(GetSessions(None)).await.unwrap_or_default();
+    let figures = sessions.into_iter().filter_map(|(id, session)| {
+        let figure = session.metrics.get(&*metric)?;
+        Some((id, *figure))
+    });
+    figures.collect()
+}
+
+impl Actor for Roller {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.store.do_send(Subscribe {
+            subscriber: Subscriber::Roller,
+            timing: self.timing,
+            recipient: ctx.address().recipient(),
+        });
+    }
+}
+
+impl Handler<Round> for Roller {
+    type Result = ();
+
+    /// The next batch comes once the step is sent: each decision stands on what came of the one before.
+    fn handle(&mut self, Round(batch): Round, ctx: &mut Self::Context) {
+        let latest = batch.latest().clone();
+        if !latest.adopted {
+            self.store.do_send(Decided(Subscriber::Roller));
+            return;
+        }
+        let now = self.clock.now().tick;
+        let metric = (self.rolling).metric(&latest, &asked(&latest.targets), now);
+        figures(self.sessions.clone(), metric.cloned())
+            .into_actor(self)
+            .map(move |figures, this, _| {
+                this.roll(&latest, &figures);
+                this.store.do_send(Decided(Subscriber::Roller));
+            })
+            .wait(ctx);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,205 @@
+use super::*;
+use crate::model::news::{News, Outcome};
+use crate::testing::{Scenario, at, id};
+
+const MINUTE: u64 = 60_000;
+
+/// Three executors that run, and what replaces them.
+struct World {
+    scenario: Scenario,
+    rolling: Rolling,
+    asked: BTreeMap<ProfileName, u32>,
+    /// What executors said of the metric.
+    figures: BTreeMap<u64, f64>,
+}
+
+impl World {
+    fn new(policy: Policy) -> Self {
+        let mut world = Self {
+            scenario: Scenario::new(&[("default", 3)]),
+            rolling: Rolling::new(
+                Settings {
+                    interval: Duration::from_secs(60),
+                    policy,
+                },
+                at(0),
+            ),
+            asked: BTreeMap::from([("default".into(), 3)]),
+            figures: BTreeMap::new(),
+        };
+        for n in 1..=3 {
+            world.request(n);
+            world.scenario.created(n);
+            world.scenario.runs(n);
+        }
+        world
+    }
+
+    fn request(&mut self, n: u64) {
+        let profile = "default".into();
+        self.scenario.requested(n, Outcome::Sent { profile });
+    }
+
+    fn decide(&mut self, millis: u64) -> Option<Step> {
+        let figures = &self.figures;
+        let figure = |id: ExecutorId, metric: &str| {
+            (metric == "gc_ms").then(|| figures.get(&id.get()).copied())?
+        };
+        self.rolling
+            .decide(self.scenario.current(), &self.asked, figure, at(millis))
+    }
+
+    /// A replacement of 1 has begun.
+    fn begun() -> Self {
+        let mut world = Self::new(Policy::Id);
+        let begin = Step::Begin {
+            profile: "default".into(),
+            old: id(1),
+        };
+        assert_eq!(world.decide(MINUTE), Some(begin));
+        world.scenario.want("default", 4);
+        world
+    }
+}
+
+fn given_up() -> Step {
+    Step::GiveUp {
+        profile: "default".into(),
+        old: id(1),
+    }
+}
+
+// spec: B-32
+#[test]
+fn the_replacement_runs_before_the_old_one_is_told_and_the_next_begins_an_interval_later() {
+    let mut world = World::new(Policy::Id);
+    assert_eq!(world.decide(MINUTE - 1), None);
+    let mut world = World::begun();
+    assert_eq!(world.decide(MINUTE + 1), None);
+    world.request(4);
+    world.scenario.created(4);
+    assert_eq!(world.decide(MINUTE + 2), None, "it does not run yet");
+    world.scenario.runs(4);
+    assert_eq!(world.decide(MINUTE + 3), Some(Step::Finish { old: id(1) }));
+    world.scenario.want("default", 3);
+    world.scenario.goes(1);
+    assert_eq!(world.decide(2 * MINUTE + 2), None);
+    let next = world.decide(2 * MINUTE + 3);
+    assert!(
+        matches!(next, Some(Step::Begin { old, .. }) if old == id(2)),
+        "{next:?}"
+    );
+}
+
+// spec: B-32
+#[test]
+fn a_registered_one_stays_until_its_replacement_is_registered() {
+    let mut world = World::begun();
+    let registered = |n| News::Session {
+        id: id(n),
+        registered: true,
+        idle: true,
+    };
+    world.scenario.tell(registered(1));
+    world.request(4);
+    world.scenario.created(4);
+    world.scenario.runs(4);
+    assert_eq!(world.decide(MINUTE + 3), None);
+    world.scenario.tell(registered(4));
+    assert_eq!(world.decide(MINUTE + 4), Some(Step::Finish { old: id(1) }));
+}
+
+// spec: B-32
+#[test]
+fn the_oldest_is_the_one_whose_pod_is_and_not_the_one_with_the_lowest_id() {
+    let mut world = World::new(Policy::Oldest);
+    for (n, seconds) in [(1, 30), (2, 10), (3, 20)] {
+        let mut pod = world.scenario.pod(n);
+        pod.created = Timestamp::from_second(seconds).ok();
+        world.scenario.see(pod);
+    }
+    let begin = world.decide(MINUTE);
+    assert!(
+        matches!(begin, Some(Step::Begin { old, .. }) if old == id(2)),
+        "{begin:?}"
+    );
+}
+
+// spec: B-32
+#[test]
+fn nothing_begins_while_executors_are_missing_or_too_many() {
+    let mut world = World::new(Policy::Id);
+    world.scenario.exits(2, 1);
+    assert_eq!(world.decide(MINUTE), None);
+    world.request(4);
+    world.scenario.created(4);
+    assert_eq!(world.decide(MINUTE + 1), None);
+    world.scenario.runs(4);
+    assert!(world.decide(MINUTE + 2).is_some());
+}
+
+// spec: B-32
+#[test]
+fn a_replacement_that_does_not_come_to_run_is_given_up() {
+    let mut world = World::begun();
+    world.request(4);
+    world.scenario.created(4);
+    assert_eq!(world.decide(2 * MINUTE - 1), None);
+    assert_eq!(world.decide(2 * MINUTE), Some(given_up()));
+}
+
+// spec: B-32
+#[test]
+fn one_that_goes_by_itself_needs_no_replacement() {
+    let mut world = World::begun();
+    world.scenario.exits(1, 0);
+    assert_eq!(world.decide(MINUTE + 1), Some(given_up()));
+}
+
+// spec: B-32, B-25
+#[test]
+fn another_target_meanwhile_is_what_counts() {
+    let mut world = World::begun();
+    world.scenario.want("default", 7);
+    world.asked.insert("default".into(), 7);
+    assert_eq!(world.decide(MINUTE + 1), Some(Step::Forget { old: id(1) }));
+    assert_eq!(world.decide(MINUTE + 2), None);
+}
+
+// spec: B-32
+#[test]
+fn the_one_that_is_unlike_the_others_of_its_profile_is_replaced_and_nobody_where_all_are_alike() {
+    let mut world = World::new(Policy::Outlier {
+        metric: "gc_ms".into(),
+        threshold: 3.0,
+    });
+    let others = [("default", 4..=5), ("other", 6..=10)];
+    for (profile, ids) in others {
+        for n in ids {
+            let profile = profile.into();
+            world.scenario.requested(n, Outcome::Sent { profile });
+            world.scenario.created(n);
+            world.scenario.runs(n);
+        }
+    }
+    for (profile, target) in [("default", 5), ("other", 5)] {
+        world.scenario.want(profile, target);
+        world.asked.insert(profile.into(), target);
+    }
+    // What is usual in the other profile would be far off in this one.
+    world.figures = (1..=10)
+        .map(|n| (n, if n <= 5 { 10.0 } else { 500.0 } + n as f64 / 10.0))
+        .collect();
+    assert_eq!(world.decide(MINUTE), None);
+    world.figures.insert(3, 60.0);
+    assert_eq!(
+        world.decide(2 * MINUTE - 1),
+        None,
+        "it is looked at each interval"
+    );
+    let begin = Step::Begin {
+        profile: "default".into(),
+        old: id(3),
+    };
+    assert_eq!(world.decide(2 * MINUTE), Some(begin));
+}
