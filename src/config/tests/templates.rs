@@ -92,11 +92,11 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     (
         "metadata: {labels: {boatswain.dev/role: x}}",
-        "metadata.labels.\"boatswain.dev/role\": that is",
+        "metadata.labels.\"boatswain.dev/role\": only boatswain",
     ),
     (
         "metadata: {annotations: {boatswain.dev/draining: x}}",
-        "metadata.annotations.\"boatswain.dev/draining\": that",
+        "metadata.annotations.\"boatswain.dev/draining\": only boatswain",
     ),
     (
         "spec: {restartPolicy: Always}",
