@@ -1,11 +1,11 @@
-//! How the cluster is reached: the clients, one for each kind of traffic.
+//! Makes the Kubernetes API clients: one each for creates, for deletes, and for reads.
 //!
-//! *Credentials.* A token file (a service account's, in a pod) is read again by the client itself, at most a minute
-//! after the last time, whatever the server answers; a credential plugin runs again when its token is about to
-//! expire. A 401 does not speed that up. To read credentials anew because of a 401 (spec A-22), clients know how they were
-//! made: [`super::Calls::renew_credentials`] connects again, and all calls from then on are made so.
+//! *Credentials.* The client itself reads a token file (in a pod, the service account's) again at most a minute after
+//! the last read, and runs a credential plugin again when its token is about to expire. A 401 response triggers
+//! neither. To reload credentials after a 401 (spec A-22), [`super::Calls::renew_credentials`] connects again with
+//! [`Clients::renew`], and all later calls use the new clients.
 //!
-//! A client lives in the runtime that it was made in and ends with it.
+//! A client is bound to the tokio runtime it was made in and stops working when that runtime ends.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use tower::{BoxError, Service};
 
 use super::transport_error::{auth_text, chain_text};
 
-/// How long a connection may take to come about; it is a part of the request's own timeout.
+/// The connect timeout. It counts towards the request's own timeout.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Where the cluster is and who the driver is there.
+/// Where the configuration of the cluster and the credentials come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Access {
     /// `$KUBECONFIG`, else `~/.kube/config`, else the pod's service account.
@@ -34,24 +34,24 @@ pub enum Access {
     InCluster,
     /// A kubeconfig.
     Kubeconfig {
-        /// Its path; `None` for the usual place.
+        /// The file; `None` for the default location.
         path: Option<PathBuf>,
-        /// The context; `None` for the file's current one.
+        /// The context; `None` for the file's current context.
         context: Option<String>,
     },
 }
 
-/// How much may be under way at once.
+/// The maximum number of concurrent requests per client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Creates; not below what the allocator has in flight at most, or the rest waits here while its time runs.
+    /// Creates. A value below the allocator's in-flight limit makes requests wait here while their timeout runs.
     pub creates: usize,
-    /// Deletes, look-ups and patches; not below what the delete queue has in flight at most.
+    /// Deletes, gets and patches. It must not be below the delete queue's in-flight limit.
     pub deletes: usize,
 }
 
 impl Default for Limits {
-    /// Twice what the allocator and the delete queue send at once by default.
+    /// Twice the default in-flight limits of the allocator and of the delete queue.
     fn default() -> Self {
         Self {
             creates: 64,
@@ -60,39 +60,39 @@ impl Default for Limits {
     }
 }
 
-/// The clients. Each has connections of its own, so that creates hold up no delete, and neither a list.
+/// The API clients. Each has its own connections, so that creates do not delay deletes, and neither delays lists.
 #[derive(Clone)]
 pub struct Clients {
-    /// For creating pods.
+    /// For pod creates.
     pub creates: Client,
-    /// For deleting them, for look-ups and for patches.
+    /// For pod deletes, gets and patches.
     pub deletes: Client,
     /// For lists, watches, the application record and everything else.
     pub reads: Client,
     /// The namespace of the kubeconfig's context, or of the driver's pod.
     pub default_namespace: String,
-    /// Where the API server is, for people.
+    /// The API server's URL, for display.
     pub server: String,
-    /// How others are made with credentials that are read anew; `None` where there are none to read.
+    /// Makes new clients with reloaded credentials; `None` for clients without credentials.
     pub renew: Option<Renew>,
 }
 
-/// Makes clients anew.
+/// Makes new clients with reloaded credentials.
 pub type Renew = Arc<dyn Fn() -> BoxFuture<'static, Result<Clients, ConnectError>> + Send + Sync>;
 
-/// Why no client could be made; nothing was sent yet.
+/// Why the clients could not be made. No request was sent.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct ConnectError(String);
 
 impl Access {
-    /// Reads the credentials and makes the clients. It sends nothing.
+    /// Reads the credentials and makes the clients. It does not contact the API server.
     ///
     /// # Errors
-    /// Where the kubeconfig, the service account or the credential plugin gives nothing to go by.
+    /// If the kubeconfig, the service account or the credential plugin is missing, unreadable or invalid.
     pub async fn connect(&self, limits: Limits) -> Result<Clients, ConnectError> {
         let mut config = self.config().await?;
-        // A repeated request has an outcome of its own, which only we can know (spec ).
+        // The driver must see the outcome of each request, so the client must not retry on its own (spec ).
         config.default_retry = false;
         config.connect_timeout = Some(CONNECT_TIMEOUT);
         config.cluster_url = without_userinfo(&config.cluster_url)?;
@@ -139,8 +139,8 @@ impl Access {
 }
 
 impl Clients {
-    /// Clients of a cluster in this process (the embedded one's router, a test's service). They have no limits: there
-    /// is no connection to save.
+    /// Clients of a cluster in this process (the embedded cluster's router, or a test's service). They have no
+    /// concurrency limits, because there are no connections to save.
     pub fn in_process<S, B>(service: S, namespace: &str) -> Self
     where
         S: Service<http::Request<Body>, Response = http::Response<B>> + Clone + Send + 'static,
@@ -160,8 +160,8 @@ impl Clients {
     }
 }
 
-/// An address may have a name and a password in it, for clients that know no better place (kubectl sends no token
-/// without TLS). This client takes none from there, and what is in an address ends up in logs.
+/// Removes the user name and password from the URL. Some tools put credentials there (kubectl sends no token without
+/// TLS), but this client does not use them, and the URL is logged.
 fn without_userinfo(url: &http::Uri) -> Result<http::Uri, ConnectError> {
     let Some((_, host)) = url.authority().and_then(|a| a.as_str().rsplit_once('@')) else {
         return Ok(url.clone());
@@ -180,7 +180,7 @@ fn client(config: &Config, at_once: Option<usize>) -> Result<Client, ConnectErro
         })
     })?;
     Ok(match at_once {
-        // A limit of none at all would hold up everything for ever.
+        // A limit of 0 would block every request forever.
         Some(limit) => builder
             .with_layer(&ConcurrencyLimitLayer::new(limit.max(1)))
             .build(),
@@ -197,7 +197,7 @@ fn infer_text(error: &kube::config::InferConfigError) -> String {
     format!("no cluster: neither a service account nor a kubeconfig ({kubeconfig})")
 }
 
-/// A parser's own text would show lines of the file, and those may be tokens.
+/// Omits the YAML parser's own message, because it quotes lines of the file, which may contain tokens.
 fn kubeconfig_text(error: &KubeconfigError) -> String {
     match error {
         KubeconfigError::Parse(why) => match why.location() {

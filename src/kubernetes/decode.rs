@@ -1,4 +1,4 @@
-//! A pod's JSON → what is kept of it (spec E-14), or as much as could be read (spec S-15).
+//! Decodes a pod's JSON into the fields the driver keeps (spec E-14), or into whatever could be read (spec S-15).
 
 mod containers;
 
@@ -24,10 +24,10 @@ use crate::model::pod::{
 use crate::model::{AppId, Pod, ResourceVersion};
 use containers::Containers;
 
-/// No name or uid of Kubernetes' is longer; a longer one would only cost memory.
+/// The maximum length of a Kubernetes name or uid. A longer value is rejected, to bound memory.
 const MAX_NAME_BYTES: usize = 253;
 
-/// What Kubernetes says of every pod.
+/// The standard conditions of every pod.
 const ORDINARY_CONDITIONS: [&str; 5] = [
     "PodScheduled",
     "PodReadyToStartContainers",
@@ -36,33 +36,32 @@ const ORDINARY_CONDITIONS: [&str; 5] = [
     "Ready",
 ];
 
-/// As many other conditions of a pod are kept (spec E-14).
+/// The maximum number of other conditions kept per pod (spec E-14).
 const MAX_CONDITIONS: usize = 4;
 
-/// As many claims of a pod are kept; no profile has as many (spec A-60).
+/// The maximum number of volume claims kept per pod; no profile has this many (spec A-60).
 const MAX_CLAIMS: usize = 32;
 
-/// What has to be known to read a pod: whose it would have to be, and which container is the executor.
+/// Decodes pods: it knows the application they must belong to and the name of the executor container.
 #[derive(Debug, Clone)]
 pub struct PodReader {
-    /// The application.
     pub app_id: AppId,
-    /// What its pods' names begin with.
+    /// The prefix of the application's pod names.
     pub prefix: Arc<str>,
-    /// The application record's name, by which it is found among a pod's owners.
+    /// The application record's name, which identifies it among a pod's owner references.
     pub record: Arc<str>,
-    /// Whose label keys are read.
+    /// The scheme of the label keys to read.
     pub labels: LabelScheme,
-    /// The executor container's name (spec E-12).
+    /// The name of the executor container (spec E-12).
     pub container: Arc<str>,
-    /// Whether any container that ends non-zero makes the pod Failed (spec E-12).
+    /// Whether any container that exits with a non-zero code makes the pod count as Failed (spec E-12).
     pub check_all_containers: bool,
-    /// Whether sets make the pods, so that their names do not say which executor they are (spec A-80).
+    /// Whether sets make the pods, so that a pod's name does not contain its executor id (spec A-80).
     pub of_sets: bool,
 }
 
 impl PodReader {
-    /// Reads a pod; whatever the text is, there is something to say about it.
+    /// Decodes a pod. If the text is not a valid pod, returns the parts that could be read.
     pub fn read(&self, json: &str) -> Sighting {
         match self.try_read(json) {
             Ok(pod) => Sighting::Read(Arc::new(pod)),
@@ -74,7 +73,7 @@ impl PodReader {
         self.pod(serde_json::from_str(json).map_err(|_| where_it_fails(json))?)
     }
 
-    /// A pod whose parts are read; an error says what of it cannot be.
+    /// Converts a parsed pod; the error names the field that is invalid.
     pub(super) fn pod(&self, wire: PodWire<'_>) -> Result<Pod, String> {
         if let Some(kind) = &wire.kind
             && kind.0 != "Pod"
@@ -126,7 +125,7 @@ impl PodReader {
         })
     }
 
-    /// What can be read of a pod that cannot be.
+    /// Extracts the identifying fields of a pod that could not be decoded.
     fn skeleton(&self, json: &str, why: &str) -> Unreadable {
         let meta: MetaSkeleton<'_> = serde_json::from_str::<Skeleton<'_>>(json)
             .ok()
@@ -151,7 +150,7 @@ impl PodReader {
         }
     }
 
-    /// Whose the pod is, by its labels and its name (spec E-1, E-2).
+    /// The pod's identity according to its labels and its name (spec E-1, E-2).
     fn claim(&self, name: &str, labels: Option<&Pairs<'_>>) -> Claim {
         let keys = self.labels.keys();
         let label = |key| labels.and_then(|pairs| pairs.get(key));
@@ -234,7 +233,7 @@ fn required<'a>(field: &'a Option<Text<'_>>, path: &str) -> Result<&'a str, Stri
     }
 }
 
-/// A deletionTimestamp that cannot be read is one all the same.
+/// A deletionTimestamp that cannot be parsed still marks the pod as being deleted.
 fn deletion(meta: &MetaWire<'_>) -> Option<Deletion> {
     meta.deletion_timestamp.as_ref().map(|_| Deletion {
         deadline: time(&meta.deletion_timestamp),
@@ -276,7 +275,7 @@ fn disruption(status: &StatusWire<'_>) -> Option<Disruption> {
         })
 }
 
-/// Conditions that a rule on failures may look at (spec L-31); of one pod no more than a few.
+/// The conditions that a failure rule can match (spec L-31), at most `MAX_CONDITIONS` per pod.
 fn conditions(status: &StatusWire<'_>) -> Option<Arc<[Arc<str>]>> {
     let extraordinary = |kind: &&str| !ORDINARY_CONDITIONS.contains(kind) && !kind.is_empty();
     let kept: Arc<[Arc<str>]> = (status.conditions.as_deref().unwrap_or_default().iter())
@@ -289,7 +288,7 @@ fn conditions(status: &StatusWire<'_>) -> Option<Arc<[Arc<str>]>> {
     (!kept.is_empty()).then_some(kept)
 }
 
-/// The claims that a pod mentions (spec A-60); of one pod no more than a few, each name no longer than one can be.
+/// The volume claims that a pod references (spec A-60), at most `MAX_CLAIMS`; names that are too long are skipped.
 fn volume_claims(spec: &SpecWire<'_>) -> Option<Arc<[PodClaim]>> {
     let kept: Arc<[PodClaim]> = (spec.volumes.as_deref().unwrap_or_default().iter())
         .filter_map(|volume| {
@@ -305,7 +304,7 @@ fn volume_claims(spec: &SpecWire<'_>) -> Option<Arc<[PodClaim]>> {
     (!kept.is_empty()).then_some(kept)
 }
 
-/// Reads it once more, slowly, to say which field is wrong.
+/// Parses the text again, with path tracking, to find the field that is invalid.
 fn where_it_fails(json: &str) -> String {
     let mut slowly = serde_json::Deserializer::from_str(json);
     match serde_path_to_error::deserialize::<_, PodWire<'_>>(&mut slowly) {

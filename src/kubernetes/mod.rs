@@ -1,6 +1,6 @@
-//! Kubernetes: the client, typed calls, what a failure means, how a pod is built and read.
+//! Access to the Kubernetes API: the client, typed calls, classification of failures, and the building and decoding of pods.
 //!
-//! Nothing here decides anything about executors; it is what the actors reach the cluster by.
+//! This module makes no decisions about executors. The actors decide and use it to reach the cluster.
 
 pub mod backoff;
 pub mod calls;

@@ -1,6 +1,6 @@
-//! What a failed call means: surely not carried out, or nobody knows; and what to do about it.
+//! Classifies failed API calls: whether the API server refused the request or the outcome is unknown, and why.
 //!
-//! Everything here is pure: from a code, a body and an error chain to a [`Failure`].
+//! All functions are pure: they turn a status code, a body or an error chain into a [`Failure`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,86 +12,86 @@ use super::rights::MissingRight;
 use crate::model::pod::cut;
 use crate::planted::{self, Planted};
 
-/// A server's message is kept up to here: long enough for every cause of a refused template, short enough for a log line.
+/// The maximum length of a kept message: enough for every cause of a refused template, short enough for a log line.
 const MAX_MESSAGE_BYTES: usize = 2 * 1024;
 
-/// As many causes of a refusal are kept; a template with more faults is mended in several rounds.
+/// The maximum number of causes kept per failure. A template with more errors takes several attempts to correct.
 const MAX_CAUSES: usize = 16;
 
-/// A `Retry-After` beyond this is nonsense, and is taken for this.
+/// The upper limit of `Retry-After`; a longer one is taken as this.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(60 * 60);
 
-/// A call that did not succeed.
+/// A failed API call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// What kind of failure it is, which decides what is done about it.
+    /// The kind of failure, which determines how the caller reacts.
     pub kind: Kind,
-    /// The HTTP status code, where there was an answer.
+    /// The HTTP status code; `None` without a response.
     pub code: Option<u16>,
-    /// The server's own word for it, such as `Forbidden`; empty where it gave none.
+    /// The `Status` reason, such as `Forbidden`; empty if there was none.
     pub reason: Arc<str>,
-    /// What was called, and what came of it, for people.
+    /// The call and its result, for display.
     pub message: Arc<str>,
-    /// How long the server asks to be left alone.
+    /// How long the server asks the client to wait before the next request.
     pub retry_after: Option<Duration>,
-    /// The server's causes, one a fault of the object that was sent.
+    /// The `Status` causes, one for each error in the object that was sent.
     pub causes: Vec<Cause>,
 }
 
-/// One fault of an object that was refused.
+/// One error in a refused object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cause {
-    /// The field, such as `spec.containers[0].image`; empty where none was named.
+    /// The field, such as `spec.containers[0].image`; empty if the server named none.
     pub field: Arc<str>,
-    /// The server's word for it, such as `FieldValueInvalid`.
+    /// The cause's reason, such as `FieldValueInvalid`.
     pub reason: Arc<str>,
-    /// In the server's words.
+    /// The server's message.
     pub message: Arc<str>,
 }
 
-/// What kind of failure it is.
+/// The kinds of failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// 429, or 503 with Retry-After: to be asked again later (spec A-20).
+    /// 429, or 503 with Retry-After: retry later (spec A-20).
     Wait,
-    /// A quota is used up (spec A-21).
+    /// A resource quota is exceeded (spec A-21).
     Quota,
     /// The namespace is being deleted (spec A-21).
     NamespaceTerminating,
-    /// There is no such namespace.
+    /// The namespace does not exist.
     NamespaceMissing,
-    /// An admission plugin or webhook refuses the object (spec ).
+    /// An admission plugin or webhook refused the object (spec ).
     Admission,
-    /// The request or the object in it is wrong: 400, 422, 413 and their like (spec A-23).
+    /// The request or its object is invalid: 400, 413, 422 and similar (spec A-23).
     Invalid,
-    /// The caller may not do this (spec A-21).
+    /// The driver lacks a permission (spec A-21).
     Rights,
-    /// The caller is not known, or could not get its credentials (spec A-22).
+    /// The API server does not accept the credentials, or the driver could not obtain them (spec A-22).
     Credentials,
-    /// The object, or another one that must change with it, was changed meanwhile; or it is not the one that was meant.
+    /// The object or a related object changed concurrently, or a precondition on the object failed.
     Conflict,
     /// The name is taken (spec A-25).
     AlreadyExists,
     /// The resource version or page token is too old: 410 (spec W-2).
     Expired,
-    /// The resource version is newer than anything the server knows (spec P-1).
+    /// The resource version is newer than the server's state (spec P-1).
     TooLargeVersion,
-    /// There is no such object, and it is the API server that says so.
+    /// The API server reports that the object does not exist.
     NotFound,
     /// 5xx.
     Server,
-    /// No answer in time, by the driver's clock or the server's.
+    /// The request timed out, at the driver or at the server.
     TimedOut,
     /// The request was never sent.
     Unreachable,
-    /// The connection broke after the request was sent, or may have been.
+    /// The connection broke after the request was or may have been sent.
     Broken,
-    /// An answer that cannot be an API server's: no JSON, another kind, cut short, too large.
+    /// The response is not an API server's: not JSON, another kind, truncated or too large.
     Garbage,
 }
 
 impl Kind {
-    /// Whether the API server was out of reach, or could not do its work, rather than refused something.
+    /// Whether the API server was unreachable or could not process the request, rather than refused it.
     pub fn is_outage(self) -> bool {
         matches!(
             self,
@@ -99,7 +99,7 @@ impl Kind {
         )
     }
 
-    /// In one word, for those who count.
+    /// The kind as a metric label.
     pub fn word(self) -> &'static str {
         match self {
             Kind::Wait => "wait",
@@ -125,7 +125,7 @@ impl Kind {
 }
 
 impl Failure {
-    /// A failure without an answer, or one whose answer is of no use.
+    /// Makes a failure without a response, or with an unusable one.
     pub fn new(kind: Kind, message: &str) -> Self {
         Self {
             kind,
@@ -137,13 +137,13 @@ impl Failure {
         }
     }
 
-    /// Whether the server has surely not done what was asked (spec A-12): it said so with a 4xx, or the
-    /// request was never sent. Of everything else the outcome is unknown (spec A-13).
+    /// Whether the server certainly did not carry out the request (spec A-12): it refused it with a 4xx, or the request
+    /// was never sent. After any other failure the outcome is unknown (spec A-13).
     ///
-    /// - A 4xx counts where it is an API server's own: with a `Status` in it, or a 401 or 429 of any shape, which
-    ///   API servers also answer as plain text. A proxy's page says nothing of what happened behind the proxy.
-    /// - A 408 does not count: somebody gave up waiting, perhaps after passing the request on.
-    /// - A 3xx does not count either: API servers redirect no call of ours, so it is an unrecognised pod's answer.
+    /// - A 4xx counts only if an API server sent it: it contains a `Status`, or it is a 401 or 429, which API servers
+    ///   also send as plain text. A proxy's error page does not show what happened behind the proxy.
+    /// - A 408 does not count: a proxy may have timed out after it forwarded the request.
+    /// - A 3xx does not count: API servers do not redirect these calls, so another server sent it.
     pub fn is_refused(&self) -> bool {
         match self.kind {
             Kind::Wait => self.code == Some(429),
@@ -168,7 +168,7 @@ impl Failure {
         }
     }
 
-    /// Which right is missing, where that is what is wrong and the server said it in its usual words (spec A-21).
+    /// The missing permission, if that is the cause and the server's message names it in the usual form (spec A-21).
     pub fn missing_right(&self) -> Option<MissingRight> {
         match self.kind {
             Kind::Rights => MissingRight::in_message(&self.message),
@@ -185,7 +185,7 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// The body that Kubernetes sends instead of what was asked for; parts that are missing or odd are left out.
+/// The Kubernetes `Status` object, sent in place of the requested one. Missing or malformed parts are left out.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct StatusBody {
@@ -196,7 +196,7 @@ pub(super) struct StatusBody {
     pub(super) details: Option<StatusDetails>,
 }
 
-/// What the refusal is about.
+/// The `details` of a `Status`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct StatusDetails {
@@ -215,13 +215,13 @@ struct StatusCause {
 }
 
 impl StatusBody {
-    /// The body, where it is a `Status` at all.
+    /// Parses the body; `None` if it is not a `Status`.
     pub(super) fn parse(body: &[u8]) -> Option<Self> {
         let status: StatusBody = serde_json::from_slice(body).ok()?;
         (status.kind.as_deref() == Some("Status")).then_some(status)
     }
 
-    /// Whether this says that this one object does not exist: a namespace or a path that is missing is something else.
+    /// Whether this object does not exist. A missing namespace or path does not count.
     pub(super) fn says_missing(&self, resource: &str, name: &str) -> bool {
         self.reason.as_deref() == Some("NotFound")
             && self.details.as_ref().is_some_and(|details| {
@@ -247,9 +247,9 @@ impl StatusBody {
     }
 }
 
-/// What an answer with a code other than 2xx means.
+/// Classifies a response whose code is not 2xx.
 ///
-/// `place` says what was called, for the message; `retry_after` is the header of that name.
+/// `place` names the call in the message; `retry_after` is the header of that name.
 pub(crate) fn of_answer(
     place: &str,
     code: u16,
@@ -259,7 +259,7 @@ pub(crate) fn of_answer(
     of_status(place, code, retry_after, StatusBody::parse(body).as_ref())
 }
 
-/// What a `Status` means, wherever it came from; a watch carries them in its ERROR lines.
+/// Classifies a `Status` from a response or from a watch's ERROR event.
 pub(super) fn of_status(
     place: &str,
     code: u16,
@@ -307,7 +307,7 @@ fn causes_of(status: &StatusBody) -> Vec<Cause> {
 
 fn kind_of(code: u16, told_to_wait: bool, status: Option<&StatusBody>) -> Kind {
     match (code, status) {
-        // Both mean the same whatever comes with them: the overload filter of an API server answers plain text.
+        // The body does not matter for either: an API server's overload filter responds with plain text.
         (429, _) => Kind::Wait,
         (401, _) => Kind::Credentials,
         (408, _) => Kind::TimedOut,
@@ -339,7 +339,7 @@ fn kind_of_timeout(status: &StatusBody) -> Kind {
 
 fn kind_of_forbidden(status: &StatusBody) -> Kind {
     let message = status.message();
-    // "status unknown for quota": it was just made, and nothing was counted yet.
+    // "status unknown for quota": the quota was just created, and its usage is not computed yet.
     if message.contains("exceeded quota") || message.contains("status unknown for quota") {
         Kind::Quota
     } else if status.has_cause("NamespaceTerminating")
@@ -367,7 +367,7 @@ fn is_webhook(status: &StatusBody) -> bool {
         || status.message().contains("ValidatingAdmissionPolicy")
 }
 
-/// A text of somebody else's, fit for a log line: no control characters, and cut.
+/// Makes external text fit for a log line: replaces control characters with spaces and truncates it.
 pub(crate) fn clean(text: &str, max_bytes: usize) -> Arc<str> {
     let mut kept = String::with_capacity(text.len().min(max_bytes + 4));
     for c in text.chars() {

@@ -1,4 +1,4 @@
-//! The calls that boatswain makes, typed. Each body is read here, bounded and leniently, and each failure classified.
+//! Typed Kubernetes API calls. Each call limits the response's size, decodes it leniently and classifies failures.
 
 mod claims;
 mod config_maps;
@@ -44,42 +44,41 @@ use crate::model::pod::Sighting;
 use crate::model::{AppId, ResourceVersion};
 use transport::{Call, Rejection};
 
-/// A list that came as a stream: its version, and the pods.
+/// The result of a streamed list: the list's resource version and the pods.
 pub type WatchedPods = (ResourceVersion, Vec<Sighting>);
 
-/// What the calls have to know of the application.
+/// The application's settings that the calls need.
 #[derive(Debug, Clone)]
 pub struct CallsSpec {
     /// The executors' namespace.
     pub namespace: String,
-    /// The application.
     pub app_id: AppId,
-    /// What its pods' names begin with.
+    /// The prefix of the application's pod names.
     pub prefix: String,
-    /// Whose label keys are written and read.
+    /// The scheme of the label keys to write and read.
     pub labels: LabelScheme,
-    /// The executor container's name.
+    /// The name of the executor container.
     pub container: String,
-    /// Whether any container that ends non-zero makes a pod Failed (spec E-12).
+    /// Whether any container that exits with a non-zero code makes the pod count as Failed (spec E-12).
     pub check_all_containers: bool,
-    /// How long the server may work on a request (spec A-11). An answer that takes a second more is given up.
+    /// The server's time limit for a request (spec A-11). The client gives up one second after it.
     pub request_timeout: Duration,
 }
 
-/// The calls. A copy costs nothing and shares the connections.
+/// The API calls. Clones are cheap and share the connections.
 #[derive(Clone)]
 pub struct Calls {
-    /// All copies are to use those that were made last.
+    /// Shared by all clones, so that all use the clients made last.
     clients: Arc<channel::Sender<Clients>>,
     at: Arc<Place>,
-    /// Who is told of each call.
+    /// Called after each call.
     observer: Option<Observer>,
 }
 
-/// Is told of each call that is over.
+/// Called after each API call.
 pub type Observer = Arc<dyn Fn(CallMade) + Send + Sync>;
 
-/// What is the same in every call.
+/// The parameters common to all calls.
 #[derive(Clone)]
 struct Place {
     namespace: String,
@@ -89,7 +88,7 @@ struct Place {
 }
 
 impl Calls {
-    /// Calls by these clients, for this application.
+    /// Makes the calls of an application, sent through `clients`.
     pub fn new(clients: Clients, spec: CallsSpec) -> Self {
         let reader = PodReader {
             record: Arc::from(record_name(&spec.prefix)),
@@ -113,7 +112,7 @@ impl Calls {
         }
     }
 
-    /// The same calls, of which this one is told.
+    /// Returns the same calls with `observer` called after each of them.
     pub fn observed(self, observer: Observer) -> Self {
         Self {
             observer: Some(observer),
@@ -121,7 +120,7 @@ impl Calls {
         }
     }
 
-    /// The same calls, for pods that sets have made: which executor one is, only its label says (spec A-80).
+    /// Returns the same calls for pods made by sets, whose executor id comes from the label only (spec A-80).
     pub fn of_sets(self) -> Self {
         let mut place = Place::clone(&self.at);
         place.reader = Arc::new(PodReader {
@@ -138,10 +137,11 @@ impl Calls {
         self.clients.borrow().clone()
     }
 
-    /// Reads the credentials anew, for all calls from now on, of every copy; whether there are any to read (spec A-22).
+    /// Reloads the credentials and replaces the clients of every clone. Returns false if there are no credentials to
+    /// reload (spec A-22).
     ///
     /// # Errors
-    /// Where there is nothing to go by any more; then all stays as it was.
+    /// If the new clients cannot be made; the old ones then stay in use.
     pub async fn renew_credentials(&self) -> Result<bool, ConnectError> {
         let Some(renew) = self.clients().renew else {
             return Ok(false);
@@ -164,7 +164,7 @@ impl Calls {
         opened
     }
 
-    /// To be called with what became of a call that begins now.
+    /// Starts timing a call. The returned function reports the call's outcome to the observer.
     fn measure(&self, call: &Call) -> impl FnOnce(Option<&Rejection>) + use<> {
         let observer = self.observer.clone();
         let (verb, resource) = (call.verb(), call.resource());
@@ -187,17 +187,17 @@ impl Calls {
         &self.at.namespace
     }
 
-    /// The selector of the application's executors.
+    /// The label selector of the application's executors.
     pub fn selector(&self) -> &str {
         &self.at.selector
     }
 
-    /// How a pod is read.
+    /// The decoder for pods.
     pub fn reader(&self) -> &PodReader {
         &self.at.reader
     }
 
-    /// How long the server may work on a request.
+    /// The server's time limit for a request.
     pub fn request_timeout(&self) -> Duration {
         self.at.request_timeout
     }

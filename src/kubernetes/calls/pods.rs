@@ -1,4 +1,4 @@
-//! Calls about pods.
+//! API calls on pods (list, create, get, patch, delete), and the API server's version.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,46 +20,46 @@ use crate::model::pod::Sighting;
 use crate::model::{PodUid, ResourceVersion};
 use crate::planted::{self, Planted};
 
-/// Which page of which list.
+/// The parameters of a list request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListQuery {
-    /// How many items a page has at most; `None` for all at once.
+    /// The maximum number of items per page; `None` for all items in one page.
     pub limit: Option<u32>,
-    /// What the page before said; `None` for the first one.
+    /// The previous page's `continue` token; `None` for the first page.
     pub continue_token: Option<String>,
-    /// From the server's cache, not older than this; `None` for the newest there is (a quorum list). It counts for
-    /// the first page only, which the others follow.
+    /// Serves the list from the API server's cache, at this version or newer; `None` for the most recent state (a quorum
+    /// read). Only the first page uses it: later pages continue the same list.
     pub at_least: Option<ResourceVersion>,
 }
 
-/// A page of a list.
+/// One page of a list of pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListPage {
-    /// The list's version, the same on every page.
+    /// The list's resource version, the same on every page.
     pub version: ResourceVersion,
-    /// What the next page is asked for with; `None` on the last one.
+    /// The token for the next page; `None` on the last page.
     pub continue_token: Option<String>,
-    /// The pods; one that cannot be read spoils no other (spec S-15).
+    /// The pods. A pod that cannot be decoded does not affect the others (spec S-15).
     pub items: Vec<Sighting>,
 }
 
-/// What a delete found.
+/// The result of a delete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Deleted {
-    /// The deletion has begun, or is done; with the pod where the answer held it.
+    /// The deletion has begun or is complete; with the pod if the response contained it.
     Accepted(Option<Sighting>),
-    /// There is no such pod, or another one has its name (404, or 409 about the uid).
+    /// The pod does not exist, or another pod has its name (404, or 409 because the uid differs).
     NothingThere,
 }
 
 const PODS: &str = "pods";
 
 impl Calls {
-    /// One page of the application's executors (spec P-1, S-15).
+    /// Lists one page of the application's executor pods (spec P-1, S-15).
     ///
     /// # Errors
-    /// Notably [`Kind::Expired`] for a page token that is too old and [`Kind::TooLargeVersion`] for a version that
-    /// the server has not reached.
+    /// Notably [`Kind::Expired`] if the page token is too old, and [`Kind::TooLargeVersion`] if the server has not yet
+    /// reached the requested version.
     pub async fn list_pods(&self, page: &ListQuery) -> Result<ListPage, Failure> {
         let mut query = Query::default().with("labelSelector", &self.at.selector);
         if let Some(limit) = page.limit {
@@ -87,8 +87,8 @@ impl Calls {
         self.read_page(&body).map_err(|why| garbage(&place, &why))
     }
 
-    /// Each pod's text is gone over once, as long as all can be read; where one cannot, all are read one by one, so that
-    /// it spoils no other (spec S-15).
+    /// Decodes all pods in one pass. If any pod cannot be decoded, decodes each pod separately, so that one bad pod does
+    /// not affect the others (spec S-15).
     fn read_page(&self, body: &[u8]) -> Result<ListPage, String> {
         let text = transport::text(body);
         let reader = &self.at.reader;
@@ -109,11 +109,11 @@ impl Calls {
         page_of(list.kind, list.metadata, items.collect())
     }
 
-    /// Asks for a pod.
+    /// Creates a pod.
     ///
     /// # Errors
-    /// [`Failure::is_refused`] tells a refusal from an unknown outcome (spec ); [`Kind::AlreadyExists`]
-    /// where the name is taken.
+    /// [`Failure::is_refused`] distinguishes a refusal from an unknown outcome (spec ). The kind is
+    /// [`Kind::AlreadyExists`] if the name is taken.
     pub async fn create_pod(&self, pod: &PodBody) -> Result<Sighting, Failure> {
         let call = Call {
             method: Method::POST,
@@ -130,10 +130,10 @@ impl Calls {
         self.read_pod(&body).map_err(|why| garbage(&place, &why))
     }
 
-    /// Looks a pod up by name, as the newest there is; `None` where the server says that there is none.
+    /// Gets the most recent state of a pod by name; `None` if the API server reports that it does not exist.
     ///
     /// # Errors
-    /// Also for a 404 that does not say so of this very pod: a proxy's page, or a namespace that is missing.
+    /// Includes a 404 that is not about this pod: a proxy's error page, or a missing namespace.
     pub async fn get_pod(&self, name: &str) -> Result<Option<Sighting>, Failure> {
         let call = Call {
             method: Method::GET,
@@ -145,10 +145,10 @@ impl Calls {
         self.pod_or_nothing(call, name).await
     }
 
-    /// Changes a pod by a merge patch; `None` where there is no such pod.
+    /// Applies a merge patch to a pod; `None` if the pod does not exist.
     ///
-    /// A uid in the patch's metadata is a precondition: another pod of that name answers [`Kind::Invalid`], since a uid
-    /// cannot be changed.
+    /// A uid in the patch's metadata is a precondition: if another pod has the name, the call fails with
+    /// [`Kind::Invalid`], because a uid is immutable.
     ///
     /// # Errors
     /// As [`Calls::get_pod`].
@@ -167,10 +167,11 @@ impl Calls {
         self.pod_or_nothing(call, name).await
     }
 
-    /// Deletes a pod by name, with its uid as precondition (spec L-11). `grace` is the pod's own where it is `None`.
+    /// Deletes a pod by name, with its uid as a precondition (spec L-11). If `grace` is `None`, the pod's own grace
+    /// period applies.
     ///
     /// # Errors
-    /// Also for a 404 or 409 that is about something else than this pod.
+    /// Includes a 404 or 409 that is not about this pod.
     pub async fn delete_pod(
         &self,
         name: &str,
@@ -197,10 +198,10 @@ impl Calls {
         }
     }
 
-    /// The server's version, such as `v1.36.0`.
+    /// The API server's version, such as `v1.36.0`.
     ///
     /// # Errors
-    /// Where the cluster cannot be reached, or what answers is no API server.
+    /// If the cluster is unreachable, or the response is not an API server's.
     pub async fn server_version(&self) -> Result<String, Failure> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -242,7 +243,7 @@ impl Calls {
         Ok(self.at.reader.read(&text))
     }
 
-    /// A delete is answered with the pod as it was, or with a Status.
+    /// The response to a delete is either the pod or a `Status`.
     fn read_deleted(&self, body: &[u8]) -> Result<Option<Sighting>, String> {
         if StatusBody::parse(body).is_some() {
             return Ok(None);
@@ -284,7 +285,7 @@ fn page_of(
     })
 }
 
-/// The precondition is what makes a delete safe: it never hits a pod that only has the same name.
+/// The uid precondition keeps the delete from hitting another pod with the same name.
 fn delete_options(uid: &PodUid, grace: Option<Duration>) -> Bytes {
     let mut options = json!({
         "apiVersion": "v1",
@@ -300,22 +301,22 @@ fn delete_options(uid: &PodUid, grace: Option<Duration>) -> Bytes {
     Bytes::from(options.to_string())
 }
 
-/// Whether the answer is the API server's own word that this one object does not exist.
+/// Whether the API server itself reports that this object does not exist.
 pub(super) fn is_missing(rejection: &Rejection, resource: &str, name: &str) -> bool {
     rejection.failure.code == Some(404)
         && StatusBody::parse(&rejection.body)
             .is_some_and(|status| status.says_missing(resource, name))
 }
 
-/// Whether the answer says that the object of this name is another one than was meant. API servers have two texts for
-/// it: "UID in precondition: …, UID in object meta: …" and "the UID in the precondition (…) does not match …".
+/// Whether the response says that the object of this name has another uid. API servers use two texts for it:
+/// "UID in precondition: …, UID in object meta: …" and "the UID in the precondition (…) does not match …".
 pub(super) fn is_another(rejection: &Rejection) -> bool {
     let message = &rejection.failure.message;
     rejection.failure.kind == Kind::Conflict
         && (message.contains("UID in precondition") || message.contains("UID in the precondition"))
 }
 
-/// That the text is an object of this kind; answers always say what they are.
+/// Checks that the object is of the wanted kind. API responses always include their kind.
 pub(super) fn kind_is(text: &str, wanted: &str) -> Result<(), String> {
     #[derive(Deserialize)]
     struct KindWire<'a> {
