@@ -147,7 +147,7 @@ fn what_convert_prints_passes_check() {
     assert!(
         said(&output)
             .1
-            .starts_with("/no/such/file.conf: cannot be read: ")
+            .starts_with("cannot read /no/such/file.conf: ")
     );
 }
 

@@ -1,4 +1,5 @@
-//! Claims on volumes: what an executor of a profile is to have, and what a cluster shows of them (spec K-10, A-60).
+//! PersistentVolumeClaims: the template for an executor of a profile, and the claim as the cluster
+//! reports it (spec K-10, A-60).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,30 +8,28 @@ use jiff::Timestamp;
 
 use super::ids::{ExecutorId, PodUid};
 
-/// A claim that each executor of a profile has, under a name of its own or one that an earlier executor left.
+/// A claim for each executor of a profile: a new one, or one that an earlier executor has left.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimTemplate {
     /// The volume's name in the pod; the claim's name ends with it.
     pub volume: Arc<str>,
-    /// What is claimed.
     pub shape: ClaimShape,
-    /// Whose it is.
     pub owner: ClaimOwner,
 }
 
-/// What a claim asks for, as far as one can stand in for another.
+/// The properties that decide whether one claim can replace another.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClaimShape {
-    /// The storage class; `None`: whatever is the cluster's default.
+    /// `None`: the cluster's default storage class.
     pub storage_class: Option<Arc<str>>,
     /// Such as `ReadWriteOnce`.
     pub access_modes: BTreeSet<Arc<str>>,
-    /// How large, in bytes; the last field, so that of claims that are otherwise alike the smallest comes first.
+    /// In bytes. The last field, so that among otherwise equal claims the smallest sorts first.
     pub bytes: u64,
 }
 
 impl ClaimShape {
-    /// Whether a claim of this shape does for one that wants that.
+    /// Whether a claim of this shape can be used where `wanted` is requested.
     pub fn does_for(&self, wanted: &ClaimShape) -> bool {
         self.storage_class == wanted.storage_class
             && self.access_modes.is_superset(&wanted.access_modes)
@@ -38,46 +37,42 @@ impl ClaimShape {
     }
 }
 
-/// With whom a claim goes.
+/// Which object owns a claim in Kubernetes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClaimOwner {
-    /// With the application record: another executor can have it meanwhile.
+    /// The application record: another executor can reuse the claim.
     Application,
-    /// With its executor's pod.
+    /// The executor's pod: the claim is deleted with it.
     Executor,
 }
 
-/// A claim as the cluster shows it.
+/// A claim as the cluster reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
-    /// Its name.
     pub name: Arc<str>,
-    /// What Kubernetes calls it and nothing else.
     pub uid: Arc<str>,
-    /// Whether it bears this application's label.
+    /// Whether it has this application's label.
     pub ours: bool,
-    /// The application record that owns it, where one does.
+    /// The application record that owns it, if any.
     pub record: Option<PodUid>,
     /// Whether a pod owns it.
     pub of_a_pod: bool,
-    /// When it was made, by the server's clock.
+    /// By the API server's clock.
     pub created: Option<Timestamp>,
-    /// Whether nobody can begin to use it: it is being deleted, or its volume is lost.
+    /// Whether no pod can start to use it: it is being deleted, or its volume is lost.
     pub spent: bool,
-    /// What it has.
     pub shape: ClaimShape,
 }
 
-/// A claim that a pod mentions.
+/// A claim that a pod refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodClaim {
     /// The volume's name in the pod.
     pub volume: Arc<str>,
-    /// The claim's.
     pub name: Arc<str>,
 }
 
-/// The name of the claim that is an executor's own.
+/// The name of a claim that is created for one executor.
 pub fn claim_name(prefix: &str, id: ExecutorId, volume: &str) -> String {
     format!("{}-{volume}", super::ids::pod_name(prefix, id))
 }

@@ -1,28 +1,27 @@
-//! The one clock value that is handed to every decision.
+//! The clock value that each decision gets: a monotonic tick and the wall time.
 
 use std::ops::Add;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// A point on the driver's own monotonic clock: time since this process began.
+/// A point on the driver's monotonic clock: the time since this process started.
 ///
-/// Durations and deadlines are reckoned in ticks only, so a wall clock that jumps changes nothing.
+/// Durations and deadlines use ticks only, so a jump of the wall clock has no effect on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Tick(Duration);
 
 impl Tick {
-    /// The tick this long after the process began.
     pub const fn after_start(since_start: Duration) -> Self {
         Self(since_start)
     }
 
-    /// How long ago `earlier` was; zero where it is not earlier at all.
+    /// The time since `earlier`; zero if `earlier` is later.
     pub fn since(self, earlier: Tick) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// How long until `later`; zero where it has passed.
+    /// The time until `later`; zero if it has passed.
     pub fn until(self, later: Tick) -> Duration {
         later.since(self)
     }
@@ -36,17 +35,16 @@ impl Add<Duration> for Tick {
     }
 }
 
-/// The instant at which a decision is taken.
+/// The time at which a decision is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Now {
     /// For every duration and deadline.
     pub tick: Tick,
-    /// For what people read and what is kept over a restart; never compared with a tick.
+    /// For text, and for values kept across a restart; never compared with a tick.
     pub wall: Timestamp,
 }
 
 impl Now {
-    /// A clock value from both its hands.
     pub fn new(tick: Tick, wall: Timestamp) -> Self {
         Self { tick, wall }
     }

@@ -1,24 +1,26 @@
-//! The ledger's entries, by id: a persistent map of which a copy is a pointer (spec S-1, S-25).
+//! The ledger's entries by executor id, in a persistent map whose copies share their nodes (spec
+//! S-1, S-25).
 //!
-//! A radix tree. Ids are dense, so that their digits balance it, and nodes are small: to replace one entry while older
-//! copies are kept, a path of nodes is copied, each of which counts one more reader of all its children, and in a large
-//! fleet each of those is a cache miss. In a tree with wide leaves, as libraries for any key have them, that is what an
-//! update costs; here it is eight entries, and the few nodes above them.
+//! The map is a radix tree. Ids are dense, so their digits keep it balanced. Nodes are small
+//! because an update copies a path of nodes while older snapshots exist, and each copied node
+//! increments the reference counts of all its children; in a large fleet each of those is a cache
+//! miss. A general-purpose tree has wide leaves, which make such updates expensive. Here an update
+//! copies eight entries and a few nodes above them.
 
 use std::sync::Arc;
 
 use super::executor::Entry;
 use super::ids::ExecutorId;
 
-/// Bits of an id that one level reads.
+/// Bits of an id per level.
 const BITS: u32 = 3;
 const WIDTH: usize = 1 << BITS;
 
-/// All entries of a snapshot, in order of their ids.
+/// All entries of a snapshot, ordered by id.
 #[derive(Debug, Clone)]
 pub struct Entries {
     root: Arc<Node>,
-    /// How many levels of branches lie above the leaves.
+    /// The number of levels above the leaves.
     height: u32,
     len: usize,
 }
@@ -30,7 +32,7 @@ enum Node {
 }
 
 impl Node {
-    /// Without anything in it, this many levels above the leaves.
+    /// An empty node that is this many levels above the leaves.
     fn empty(level: u32) -> Self {
         match level {
             0 => Node::Leaf(Default::default()),
@@ -57,7 +59,7 @@ impl Node {
         }
     }
 
-    /// Leaves no empty node behind but itself.
+    /// Also removes nodes that become empty, except this one.
     fn remove(&mut self, level: u32, id: ExecutorId) -> Option<Arc<Entry>> {
         let digit = digit(id, level);
         match self {
@@ -74,7 +76,7 @@ impl Node {
     }
 }
 
-/// The digit of an id that is read this many levels above the leaves.
+/// The digit of an id that selects the child at this level.
 fn digit(id: ExecutorId, level: u32) -> usize {
     let shifted = id.get().checked_shr(BITS * level).unwrap_or(0);
     (shifted % WIDTH as u64) as usize
@@ -91,23 +93,22 @@ impl Default for Entries {
 }
 
 impl Entries {
-    /// How many there are; O(1).
+    /// O(1).
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether an id is within the tree as high as it is.
+    /// Whether the tree is high enough for this id.
     fn reaches(&self, id: ExecutorId) -> bool {
         let beyond = BITS * (self.height + 1);
         id.get().checked_shr(beyond).unwrap_or(0) == 0
     }
 
-    /// The entry of an executor; O(log of the highest id).
+    /// O(log of the highest id).
     pub fn get(&self, id: ExecutorId) -> Option<&Arc<Entry>> {
         if !self.reaches(id) {
             return None;
@@ -122,7 +123,7 @@ impl Entries {
         }
     }
 
-    /// Puts an entry in the place of its id, and hands back what was there; O(log of the highest id).
+    /// Inserts or replaces an entry and returns the previous one; O(log of the highest id).
     pub fn insert(&mut self, entry: Arc<Entry>) -> Option<Arc<Entry>> {
         while !self.reaches(entry.id) {
             let mut above: [Option<Arc<Node>>; WIDTH] = Default::default();
@@ -137,9 +138,10 @@ impl Entries {
         before
     }
 
-    /// Takes an entry out; O(log of the highest id).
+    /// Removes an entry; O(log of the highest id).
     pub fn remove(&mut self, id: ExecutorId) -> Option<Arc<Entry>> {
-        // What is not there must not cost a copied path, nor find another's place in a tree too low for it.
+        // An absent id must not copy a path, nor reach another entry's slot in a tree too low for
+        // it.
         self.get(id)?;
         let removed = Arc::make_mut(&mut self.root).remove(self.height, id);
         self.len -= usize::from(removed.is_some());
@@ -147,7 +149,7 @@ impl Entries {
         removed
     }
 
-    /// Takes levels away that only low ids are left under.
+    /// Removes top levels that only low ids no longer need.
     fn lower(&mut self) {
         while let Node::Branch([first, rest @ ..]) = &*self.root
             && rest.iter().all(Option::is_none)
@@ -158,7 +160,7 @@ impl Entries {
         }
     }
 
-    /// All entries, in order of their ids.
+    /// All entries, ordered by id.
     pub fn values(&self) -> Values<'_> {
         Values {
             left: self.len,
@@ -178,14 +180,14 @@ impl Entries {
     }
 }
 
-/// Entries in order of their ids, from either end.
+/// An iterator over the entries in order of id, from both ends.
 #[derive(Debug)]
 pub struct Values<'a> {
-    /// How many neither end has handed out: the ends need not know of each other.
+    /// The number of entries not yet returned; it stops both ends where they meet.
     left: usize,
-    /// The path to the next entry: nodes, and the next of their children.
+    /// The path to the next entry: each node with the index of its next child.
     front: Vec<(&'a Node, usize)>,
-    /// The same from behind: the child after the next.
+    /// The same from the back: the index after the next child.
     back: Vec<(&'a Node, usize)>,
 }
 
@@ -265,7 +267,7 @@ mod tests {
         ))
     }
 
-    /// Ids beside one another, on both sides of a chunk's edge, far off, and the last one there is.
+    /// Adjacent ids, ids on both sides of a node's edge, distant ids, and the highest possible id.
     fn ids() -> impl Strategy<Value = u64> {
         prop_oneof![8 => 1..40_u64, 1 => 1_000..1_010_u64, 1 => Just(ExecutorId::MAX.get())]
     }

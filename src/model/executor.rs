@@ -1,4 +1,5 @@
-//! An executor's entry in the ledger: all that is known of it, and what that counts for (spec E-5, E-6).
+//! An executor's entry in the ledger: everything that is known about it, and its class for counting
+//! (spec E-5, E-6).
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,39 +13,35 @@ use super::pod::{PendingStage, Pod, PodState};
 use super::reason::LossReason;
 use super::version::ResourceVersion;
 
-/// All that is known of one executor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its number.
     pub id: ExecutorId,
-    /// Its shape.
     pub profile: ProfileName,
-    /// The start of the driver that asked for it.
+    /// The incarnation of the driver that requested it.
     pub incarnation: Incarnation,
-    /// When its request was fixed, or when it was adopted.
+    /// When it was requested or adopted.
     pub since: Tick,
-    /// Whether it was found at the start rather than asked for by this incarnation.
+    /// Whether it was found at the start instead of requested by this incarnation.
     pub adopted: bool,
-    /// How far it has come.
     pub state: State,
-    /// That it was chosen to go, by whom and how; a mark never ends (spec A-43).
+    /// Who chose it to terminate, and how; the mark is never removed (spec A-43).
     pub leaving: Option<Leaving>,
-    /// Why it ended, once that was reported (spec E-9, L-1). A reason that is known only later does not replace it.
+    /// Why it ended, once that was reported (spec E-9, L-1). A reason that becomes known later does
+    /// not replace it.
     pub end: Option<Arc<LossReason>>,
-    /// What its session says.
     pub session: Session,
 }
 
 /// How far an executor has come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// The request is in flight for the first time.
+    /// The first request is in flight.
     Sent(Request),
     /// The request's outcome is unknown.
     Unknown(Doubt),
-    /// A pod is bound to it.
+    /// Its pod is known by uid.
     Bound(Bound),
-    /// It is over; the entry stays until every subscriber has seen that (spec S-14).
+    /// It has ended; the entry stays until every subscriber has seen that (spec S-14).
     Gone(Gone),
 }
 
@@ -53,7 +50,7 @@ pub enum State {
 pub struct Request {
     /// When it was last sent.
     pub sent: Tick,
-    /// The API server's history in which it was sent.
+    /// The API server's epoch in which it was sent.
     pub epoch: Epoch,
 }
 
@@ -64,103 +61,101 @@ pub struct Doubt {
     pub request: Request,
     /// Since when the outcome has been unknown.
     pub since: Tick,
-    /// How often it was sent again.
+    /// The number of repeats.
     pub repeats: u32,
     /// Whether a repeat is in flight.
     pub in_flight: bool,
-    /// Whether a look-up was asked for by an answer to a repeat (spec A-14).
+    /// Whether an answer to a repeat requires a look-up (spec A-14).
     pub look_up: bool,
-    /// What broke, in words.
+    /// The error text.
     pub why: Arc<str>,
 }
 
-/// A pod and how well it is known.
+/// An entry's pod, and how reliable the knowledge of it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bound {
-    /// The latest accepted news of it.
+    /// The newest accepted version of it.
     pub pod: Arc<Pod>,
-    /// The history that the pod's version belongs to.
+    /// The epoch of the pod's resource version.
     pub epoch: Epoch,
-    /// The store's count of news when the uid was bound: a list asked for before does not judge it (spec S-12).
+    /// The store's count of news when the uid was bound: a list requested before proves nothing
+    /// about this pod (spec S-12).
     pub bound_at: u64,
-    /// When the uid was bound: a look-up sent before says nothing about this pod.
+    /// When the uid was bound: a look-up sent before proves nothing about this pod.
     pub since: Tick,
-    /// When it was first seen running by this driver.
+    /// When this driver first saw it running.
     pub running_since: Option<Tick>,
-    /// That it should be looked up: a full list lacks it, or it left the selector.
+    /// Set if it must be looked up: a full list lacks it, or it left the selector.
     pub absent: Option<Absence>,
 }
 
-/// That a bound pod is missed where it should be seen.
+/// The state of a bound pod that is missing where it should be visible.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Absence {
-    /// Since when.
     pub since: Tick,
-    /// How far history had come: late news from before does not bring the pod back (spec S-10).
+    /// The resource version at which it was missing: older news does not bring the pod back (spec
+    /// S-10).
     pub as_of: ResourceVersion,
-    /// The history that this version belongs to.
+    /// The epoch of that version.
     pub epoch: Epoch,
 }
 
-/// An executor that is over.
+/// An executor that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gone {
-    /// Its last known pod; `None` where none was ever bound.
+    /// Its last known pod; `None` if none was ever bound.
     pub bound: Option<Bound>,
-    /// How that is known.
     pub how: HowGone,
-    /// When it became known.
+    /// When this became known.
     pub at: Tick,
 }
 
-/// How it is known that an executor is over.
+/// How the driver knows that an executor has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HowGone {
-    /// Its deletion was seen.
+    /// The deletion was observed.
     Deleted,
-    /// Looked up: there is no such pod (spec L-4).
+    /// A look-up found no such pod (spec L-4).
     Missing,
-    /// A delete found nothing any more.
+    /// A delete request found no pod.
     DeleteFoundNothing,
     /// A full list lacks it, and it was Terminating, Finished or reported before.
     NoLongerListed,
-    /// Looked up: its labels are not ours any more, and it had ended before.
+    /// A look-up found it without our labels, and it had ended before.
     RelabelledAfterEnd,
-    /// Kept, and the inactive label is confirmed (spec L-2).
+    /// The pod is kept, and its inactive label is confirmed (spec L-2).
     Kept,
     /// No pod was ever bound (spec ).
     NotCreated(Arc<str>),
-    /// The record knows it, adoption did not find it (spec L-1).
+    /// The record contains it, but adoption did not find it (spec L-1).
     LostBeforeStart,
 }
 
-/// The mark of an executor that was chosen to go (spec L-10).
+/// The mark of an executor that was chosen to terminate (spec L-10).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leaving {
-    /// Who wants that.
     pub why: Why,
-    /// How it is carried out.
     pub how: How,
-    /// Since when; of one that was hurried, since then.
+    /// When it was marked; if it was hurried later, the time of that.
     pub since: Tick,
 }
 
-/// Why an executor was chosen to go.
+/// Why an executor was chosen to terminate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Why {
-    /// The allocator: there are more than wanted.
+    /// The provisioner: there are more than the target.
     ScaledDown,
     /// The allocator: too few of its gang came in that time, and it is not needed without the others (spec B-20).
     GangMissed(Duration),
-    /// Its labels no longer say that it is ours; the label that is missing.
+    /// Its labels no longer identify it as ours; contains the missing label.
     Mislabelled(Arc<str>),
-    /// The application is over (spec O-11).
+    /// The application has ended (spec O-11).
     ApplicationEnded,
-    /// No sign of life for so long (spec B-12).
+    /// No heartbeat for this long (spec B-12).
     HeartbeatTimeout(Duration),
-    /// Its connection was lost, and neither it nor the cluster has said why (spec B-15).
+    /// Its connection was lost, and neither it nor the cluster has reported why (spec B-15).
     Disconnected,
-    /// It has run for so long without registering (spec A-52).
+    /// It has run for this long without registering (spec A-52).
     RegistrationTimeout(Duration),
     /// It has waited to run for so long; what for, in the cluster's words (spec ).
     PendingTimeout(Duration, Arc<str>),

@@ -154,34 +154,29 @@ impl Changes {
     }
 }
 
-/// How many entries of a profile are in which class (spec E-6); kept with the entries, so nobody counts the fleet.
+/// The number of entries of a profile in each class (spec E-6), updated with the entries so that no
+/// reader has to count the fleet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Request in flight.
     pub sent: u32,
-    /// Request's outcome unknown.
     pub unknown: u32,
-    /// Not running yet.
     pub pending: u32,
-    /// Running.
     pub running: u32,
-    /// Odd or absent: live, but not to be chosen.
+    /// Odd or absent: live, but not to be chosen for termination.
     pub doubtful: u32,
-    /// Leaving.
     pub leaving: u32,
-    /// Terminating.
     pub terminating: u32,
-    /// Finished, the pod still there.
+    /// Finished, but the pod still exists.
     pub finished: u32,
 }
 
 impl Counts {
-    /// How many count towards the target.
+    /// The number that counts towards the target.
     pub fn live(&self) -> u32 {
         self.sent + self.unknown + self.pending + self.running + self.doubtful
     }
 
-    /// How many pods are there or may be.
+    /// The number of pods that exist or may exist.
     pub fn all(&self) -> u32 {
         self.live() + self.leaving + self.terminating + self.finished
     }
@@ -206,24 +201,22 @@ impl Counts {
 }
 
 impl Snapshot {
-    /// The entry of an executor.
     pub fn entry(&self, id: ExecutorId) -> Option<&Arc<Entry>> {
         self.entries.get(id)
     }
 
-    /// How many executors of this profile are wanted; 0 for a profile without a target.
+    /// The profile's target; 0 if it has none.
     pub fn target(&self, profile: &ProfileName) -> u32 {
         self.targets
             .get(profile)
             .map_or(0, |target| target.executors)
     }
 
-    /// How many entries of this profile are in which class.
     pub fn counts(&self, profile: &ProfileName) -> Counts {
         self.counts.get(profile).copied().unwrap_or_default()
     }
 
-    /// Puts an entry in its place, or takes it out, and keeps the counts; O(log n).
+    /// Inserts, replaces or removes an entry, and updates the counts; O(log n).
     pub fn replace(&mut self, id: ExecutorId, entry: Option<Entry>) {
         match entry {
             Some(entry) => self.put(Arc::new(entry)),
@@ -235,7 +228,7 @@ impl Snapshot {
         }
     }
 
-    /// Puts an entry in its place and keeps the counts; O(log n).
+    /// Inserts or replaces an entry, and updates the counts; O(log n).
     pub fn put(&mut self, entry: Arc<Entry>) {
         let before = self.entries.insert(Arc::clone(&entry));
         let same_place = (before.as_ref())
@@ -258,7 +251,8 @@ impl Snapshot {
     }
 }
 
-/// The snapshots since a subscriber's last batch, oldest first; never without at least one.
+/// The snapshots since a subscriber's last batch, oldest first, and the newest snapshot even if
+/// none are new.
 #[derive(Debug, Clone)]
 pub struct Batch {
     /// Shared with the other subscribers' batches.
@@ -275,7 +269,6 @@ impl Batch {
         }
     }
 
-    /// The newest snapshot.
     pub fn latest(&self) -> &Snapshot {
         &self.latest
     }
@@ -285,7 +278,7 @@ impl Batch {
         &self.snapshots
     }
 
-    /// Every executor that changed in any of them, once, in order of ids.
+    /// The executors that changed in any of the snapshots, without duplicates, ordered by id.
     pub fn changed_executors(&self) -> BTreeSet<ExecutorId> {
         self.snapshots
             .iter()
@@ -293,12 +286,12 @@ impl Batch {
             .collect()
     }
 
-    /// Every end that is reported in any of them, in the order of the reports.
+    /// The ends reported in any of the snapshots, in the order of the reports.
     pub fn ends(&self) -> impl Iterator<Item = &Ending> {
         self.snapshots.iter().flat_map(|s| &s.changes.ends)
     }
 
-    /// Every orphan pod that changed in any of them, once.
+    /// The orphan pods that changed in any of the snapshots, without duplicates.
     pub fn changed_orphans(&self) -> BTreeSet<PodUid> {
         self.snapshots
             .iter()
@@ -315,7 +308,6 @@ pub fn asked(targets: &OrdMap<ProfileName, Target>) -> BTreeMap<ProfileName, u32
         .collect()
 }
 
-/// The targets as a plain map.
 pub fn plain_targets(targets: &OrdMap<ProfileName, Target>) -> BTreeMap<ProfileName, u32> {
     targets
         .iter()
@@ -330,7 +322,7 @@ mod tests {
     // spec: E-6
     #[test]
     fn what_is_going_or_finished_is_there_and_not_live() {
-        // Each a power of two, so that a sum tells what is in it.
+        // Powers of two, so that a sum shows which counts it includes.
         let counts = Counts {
             sent: 1,
             unknown: 2,

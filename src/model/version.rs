@@ -1,14 +1,14 @@
-//! Resource versions: unsigned integers of any length (spec S-10).
+//! Resource versions of Kubernetes objects: unsigned integers of any length (spec S-10).
 
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-/// How far the API server's history had come when an object was written or a list was read.
+/// The position in the API server's history at which an object was written or a list was read.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ResourceVersion(Digits);
 
-/// Nearly every version fits a machine word; what does not is kept as its digits, without leading zeros.
+/// Nearly all versions fit in a `u64`; longer ones are stored as digits without leading zeros.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Digits {
     Word(u64),
@@ -16,10 +16,10 @@ enum Digits {
 }
 
 impl ResourceVersion {
-    /// Older than anything a server hands out.
+    /// Lower than any version that a server returns.
     pub const ZERO: ResourceVersion = ResourceVersion(Digits::Word(0));
 
-    /// A version from its text; `None` where that is no unsigned integer.
+    /// Parses a version; `None` if the text is not an unsigned integer.
     pub fn parse(text: &str) -> Option<Self> {
         if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
             return None;
