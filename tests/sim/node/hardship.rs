@@ -1,54 +1,54 @@
-//! What befalls pods, and how fast all goes where nothing does.
+//! The faults that the simulated nodes inject into pods, and the pace of pods without faults.
 
 use std::time::Duration;
 
-/// How the pods of this run behave where nothing is done to them.
+/// How fast the pods of a run are processed.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
-    /// From a pod's creation to its binding, at most.
+    /// The longest time from a pod's creation to its binding.
     pub bind: Duration,
-    /// From its binding to its running, at most.
+    /// The longest time from its binding to its running.
     pub start: Duration,
-    /// From its deletion to its being gone, at most; never longer than its grace.
+    /// The longest time from its deletion to its removal; never more than its grace period.
     pub stop: Duration,
 }
 
-/// How a pod that runs comes to an end, or to something that looks like one.
+/// How a running pod ends, or appears to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mishap {
-    /// Its container ends by itself, with this code.
+    /// The container exits with this code.
     Exit(i32),
-    /// The kernel ends it for want of memory.
+    /// The kernel kills the container for lack of memory.
     OutOfMemory,
-    /// The node evicts it.
+    /// The node evicts the pod.
     Evicted,
-    /// The scheduler wants its place.
+    /// The scheduler preempts the pod.
     Preempted,
-    /// Its node has a taint now.
+    /// The taint manager deletes the pod because of a taint on its node.
     TaintManager,
-    /// Its node is shut down in good order.
+    /// The node shuts down gracefully.
     NodeShutdown,
-    /// Its node is gone, and somebody cleans up.
+    /// The node is lost, and the pod is garbage-collected.
     NodeLost,
-    /// Another container of the pod ends, with this code.
+    /// Another container of the pod exits with this code.
     Sidecar(i32),
-    /// Nobody knows how it is, for a while.
+    /// The pod's phase is `Unknown` for a while.
     PhaseUnknown,
 }
 
-/// What befalls pods that are created while it lasts.
+/// A fault of pods that are created while it lasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plague {
-    /// No node takes them.
+    /// No node accepts the pod.
     Unschedulable,
-    /// Their image is not there.
+    /// The image cannot be pulled.
     NoImage,
-    /// What they are configured with is not there.
+    /// The configuration that the container refers to is missing.
     BadConfig,
-    /// Their node refuses them.
+    /// The node rejects the pod.
     Rejected,
-    /// They take long to start.
+    /// The start takes long.
     Slow,
-    /// Their command cannot be started.
+    /// The container's command cannot be started.
     Unstartable,
 }
