@@ -73,6 +73,7 @@ pub enum Fault {
     Back(Back),
     /// Executors cannot reach the driver for a while.
     Partition { time: Duration },
+    /// Executors can reach the driver again.
     NoPartition,
     /// Executors end unexpectedly.
     End {
@@ -104,6 +105,7 @@ pub enum Fault {
     Webhook { what: Webhook, time: Duration },
     /// The webhook is uninstalled.
     NoWebhook,
+    /// The quota is removed.
     NoQuota,
     /// An operator deletes executor pods.
     Delete {
@@ -119,6 +121,7 @@ pub enum Fault {
         delete: bool,
         time: Duration,
     },
+    /// All finalizers are removed.
     NoFinalizers,
     /// A label of an executor's pod is changed or removed.
     Relabel {
