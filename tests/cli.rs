@@ -1,4 +1,4 @@
-//! The binary from outside: what it says, where, and how it exits.
+//! Tests the `boatswain` binary's command line: its output and its exit codes.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -132,7 +132,7 @@ fn what_convert_prints_passes_check() {
     assert_eq!(output.status.code(), Some(0));
     let (stdout, stderr) = said(&output);
     assert_eq!(stderr, "");
-    // The template is where Spark was, and not here.
+    // `convert` prints the path of Spark's template, which does not exist here.
     let template = |line: &&str| line.starts_with("template");
     assert_eq!(stdout.lines().filter(template).count(), 2, "{stdout}");
     let here: Vec<&str> = stdout.lines().filter(|line| !template(line)).collect();
@@ -188,7 +188,7 @@ fn check_and_a_dry_run_show_what_becomes_of_a_template() {
 #[test]
 fn a_dry_run_prints_and_does_nothing_else() {
     let run = ["run", "--config", "config/kubernetes.toml", "--dry-run"];
-    // No cluster is there to be asked.
+    // There is no cluster to connect to.
     let output = boatswain(&run, &[("KUBECONFIG", "/no/such/file")]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let (stdout, stderr) = said(&output);

@@ -1,5 +1,5 @@
-//! Autoscaling over a day's worth of demand, played through and drawn: docs/autoscaling.md shows the pictures, and this
-//! test keeps them true. `BOATSWAIN_WRITE_PLOTS=1 cargo test --test autoscaling` draws them anew.
+//! Tests the autoscaler against demand curves over a day, and checks that the pictures in docs/autoscaling.md are
+//! current. `BOATSWAIN_WRITE_PLOTS=1 cargo test --test autoscaling` redraws them.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -31,7 +31,6 @@ fn the_pictures_show_what_autoscaling_does() {
     }
 }
 
-/// The curve of that name, played through.
 fn played(name: &str) -> Vec<Played> {
     play(CURVES.iter().find(|curve| curve.name == name).unwrap())
 }
@@ -45,7 +44,7 @@ fn a_burst_is_met_within_the_time_that_doubling_and_starting_take() {
         .iter()
         .position(|now| now.running * SLOTS >= 200)
         .unwrap();
-    // 50 executors are 6 steps of a second after the first second, and the last ones start within 10 s.
+    // 50 executors take 6 doublings, one each second after the first, and the last executors start within 10 s.
     assert!(met - begins <= 1 + 6 + 10, "{} s", met - begins);
 }
 

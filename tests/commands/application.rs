@@ -1,4 +1,5 @@
-//! The application as a whole: held, resumed, ended, given up.
+//! Tests commands to the whole application through the driver's API: hold, resume, end, and what follows if the
+//! application no longer calls the API.
 
 use std::time::Duration;
 
@@ -144,7 +145,7 @@ async fn a_silent_application_is_held_speaks_again_and_is_given_up_in_the_end() 
     let sets = sets.map(|set| set.replace("TOKENS", &tokens));
     let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
     let (_world, driver) = driver(&sets).await;
-    // What only looks is no call of the application's.
+    // Reads do not count as a sign of life of the application.
     for _ in 0..9 {
         sleep(Duration::from_secs(10)).await;
         driver.get("/v1/status").await;

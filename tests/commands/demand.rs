@@ -1,4 +1,4 @@
-//! Targets that follow what there is to do.
+//! Tests targets that follow the demand reported by the application.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ async fn more_are_wanted_step_by_step_while_there_is_more_to_do_and_it_is_told()
     targets.dedup();
     assert_eq!(targets, [3, 4, 6, 10, 18, 20]);
     driver.until_running(20).await;
-    // Nobody renews it: nothing changes; nor does less to do take those that may be busy.
+    // Demand that is not renewed changes nothing, and lower demand removes no executors that may be busy.
     sleep(Duration::from_secs(600)).await;
     demand(&driver, 0, 0).await;
     sleep(Duration::from_secs(50)).await;

@@ -1,4 +1,4 @@
-//! Executors that are named: killed and decommissioned.
+//! Tests commands that name executors: kill and decommission.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::world::{Driver, STOPS_AFTER, driver};
 const KILL: &str = "/v1/executors/kill";
 const DECOMMISSION: &str = "/v1/executors/decommission";
 
-/// Who goes, and who is not known, of an answer.
+/// The lists of executor ids in an answer.
 fn places(answer: &Value) -> [&Value; 4] {
     ["leaving", "already_leaving", "busy", "unknown"].map(|place| &answer[place])
 }
@@ -46,7 +46,7 @@ async fn those_that_are_killed_go_within_their_grace_and_the_target_falls_by_as_
         json!({"default": 1}),
         "twice the same: no harm"
     );
-    // The node would take longer than the grace of 5 s: the delete without grace ends it.
+    // The node would take longer than the grace of 5 s, after which the driver deletes the pod without grace.
     let took = gone_after(&driver, 1).await;
     let second = Duration::from_secs(1);
     assert!(took > 4 * second && took < 7 * second, "{took:?}");

@@ -1,4 +1,4 @@
-//! Executors that are wanted and not asked for: what people are told of it.
+//! Tests what the status shows about executors that are wanted but cannot be requested.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ async fn paused(driver: &Driver, so: impl Fn(&Value) -> bool) -> Value {
             so(&status["profiles"]["default"]["paused"])
         })
         .await;
-    // Held against the document that it promises.
+    // This also checks the answer against the OpenAPI document.
     driver.get("/v1/status").await;
     status["profiles"]["default"]["paused"].clone()
 }

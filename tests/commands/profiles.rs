@@ -1,4 +1,4 @@
-//! Profiles that are added while the driver runs.
+//! Tests profiles that are added while the driver runs.
 
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -109,7 +109,7 @@ async fn one_that_is_added_while_executors_are_held_begins_when_they_are_wanted_
     until_running(&driver, "large", 2).await;
 }
 
-/// The annotations of an executor's pod, of a profile that was added to a driver with this gang scheduler.
+/// The annotations of an executor's pod whose profile was added to a driver with this gang scheduler.
 async fn annotations_of_an_added_gang(scheduler: &str) -> Value {
     let gang = format!("scheduling.gang={scheduler}");
     let (_world, driver) = driver(&[&gang, "profiles.default.min_executors=3"]).await;

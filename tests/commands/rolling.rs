@@ -1,4 +1,4 @@
-//! One executor after the other is replaced.
+//! Tests rolling restarts, which replace one executor after the other.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ async fn each_is_replaced_in_turn_and_there_are_never_fewer_than_wanted() {
         assert!(running.as_u64().unwrap() >= 3, "{running} run");
         sleep(Duration::from_millis(200)).await;
     }
-    // Three minutes and what starting takes each time: 1, 2 and 3 have gone.
+    // After three minutes plus the starts, executors 1, 2 and 3 have been replaced.
     let living = driver.living().await;
     assert_eq!(living[..3], [4, 5, 6], "{living:?}");
     let end = driver.end_of(1).await;

@@ -1,4 +1,4 @@
-//! Asking a driver that runs, and telling it what is wanted, as a person does.
+//! Tests the client commands of the binary against a running driver: status, explanations, targets and commands.
 
 use std::path::PathBuf;
 use std::process::Output;
@@ -10,7 +10,7 @@ use super::cluster::Cluster;
 use super::driver::Driver;
 use super::process::{boatswain, until};
 
-/// A driver with an api, and how it is asked.
+/// A driver with an API, and how to reach it.
 struct Asked {
     driver: Driver,
     server: String,
@@ -43,7 +43,7 @@ impl Asked {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    /// How many run; none, while the driver is taking over and answers nobody.
+    /// The number of running executors; 0 while the driver takes over and does not answer yet.
     fn running(&self) -> u64 {
         let output = self.ask(&["status", "-o", "json"]);
         let status: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
@@ -73,7 +73,7 @@ fn a_person_sees_how_it_is_going_and_says_what_is_wanted() {
 
     cluster.api.delete_pod("t-exec-2", Grace::Force);
     asked.driver.end_of(2);
-    // The event history has the end a batch later than the log.
+    // The event history learns of the end one batch later than the log.
     let explained = until("the history has the end", || {
         let explained = asked.json(&["explain", "2"]);
         explained["now"].is_null().then_some(explained)

@@ -1,4 +1,4 @@
-//! `boatswain dev-cluster ctl`: what a person has a cluster do, and that the driver bears it.
+//! Tests `boatswain dev-cluster ctl`, which injects faults into a cluster by hand, and a driver under these faults.
 
 use super::api::Grace;
 use super::cluster::Cluster;
@@ -7,14 +7,14 @@ use super::process::{boatswain, until};
 
 const MANY: usize = 20;
 
-/// A cluster that can be told to misbehave.
+/// A cluster with a control socket.
 struct Controlled {
     cluster: Cluster,
     socket: tempfile::TempDir,
 }
 
 impl Controlled {
-    /// None where the environment names a cluster.
+    /// `None` if the environment names a cluster.
     fn start() -> Option<Self> {
         let socket = tempfile::tempdir().unwrap();
         let path = socket.path().join("ctl");
@@ -23,7 +23,7 @@ impl Controlled {
         Some(Self { cluster, socket })
     }
 
-    /// What it says, and whether it obeys.
+    /// The output of a control command, and whether it succeeded.
     fn asked(&self, fault: &[&str]) -> (bool, String) {
         let mut command = boatswain();
         command.args(["dev-cluster", "ctl", "--control"]);

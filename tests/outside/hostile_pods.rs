@@ -1,4 +1,4 @@
-//! Pods that somebody else has made or changed so that they are odd.
+//! Tests a driver among odd pods that somebody else has created or changed.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::api::Grace;
 use super::cluster::Cluster;
 use super::driver::Driver;
 
-/// A pod that says to be an executor of this application, and what else these labels say.
+/// A pod that claims to be an executor of this application, with additional labels.
 fn pod(name: &str, app: &str, labels: Value) -> Value {
     let mut all = json!({
         "boatswain.dev/app-id": app,
@@ -156,10 +156,10 @@ fn statuses_never_heard_of_end_nobody() {
     ];
     for (n, status) in odd.iter().enumerate() {
         let name = format!("t-exec-{}", n + 1);
-        // What the API server refuses cannot be seen by a driver.
+        // The driver cannot see a status that the API server refuses.
         let _ = cluster.api.try_set_pod_status(&name, status);
     }
-    // What comes after them is seen and done as ever.
+    // The driver still processes what comes after these statuses.
     cluster.api.delete_pod("t-exec-10", Grace::Own);
     driver.end_of(10);
     driver.until("it is replaced", |log| {

@@ -1,4 +1,4 @@
-//! When nothing happens nothing is said; and secrets are never said.
+//! Tests that an idle driver logs nothing, and that secrets are never logged.
 
 use std::fs;
 use std::thread;

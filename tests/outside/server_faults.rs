@@ -1,4 +1,4 @@
-//! The API server frozen, killed, emptied; the application record deleted.
+//! Tests a driver whose API server is frozen, killed or emptied, or whose application record is deleted.
 
 use std::thread;
 use std::time::Duration;

@@ -1,11 +1,11 @@
-//! Starts that cannot succeed: what is said, with which exit code, and that nothing is touched.
+//! Tests starts that cannot succeed: the error message, the exit code, and that nothing in the cluster changes.
 
 use serde_json::json;
 
 use super::cluster::{Cluster, kubeconfig_with};
 use super::driver::{Driver, RECORD};
 
-/// Waits for the driver's exit: its code, and its last error, which says what to do.
+/// Waits for the driver's exit; returns its code and its last error, which says what to do.
 fn refusal(driver: &mut Driver) -> (Option<i32>, String) {
     let code = driver.exit();
     let log = driver.log();
@@ -14,7 +14,7 @@ fn refusal(driver: &mut Driver) -> (Option<i32>, String) {
     (code, errors[0].to_string())
 }
 
-/// Starts a driver that must not succeed, and looks whether it has left everything as it was.
+/// Starts a driver that must not succeed, and checks that it leaves the cluster unchanged.
 fn refused(cluster: &Cluster, sets: &[&str]) -> (Option<i32>, String) {
     let before = cluster.api.versions();
     let refusal = refusal(&mut Driver::start(cluster, 3, sets));

@@ -1,4 +1,4 @@
-//! The two ways to stop, and what may stand in their way.
+//! Tests the two ways to stop a driver, and the obstacles to each.
 
 use rustix::process::Signal;
 
@@ -6,7 +6,7 @@ use super::cluster::Cluster;
 use super::driver::{Driver, RECORD};
 use super::local_run::{Local, nothing_is_left};
 
-/// Executors that do not care to be told to exit.
+/// Executors that ignore SIGTERM.
 const STUBBORN: &str = "profiles.default.args=[\"trap : TERM; while true; do sleep 1; done\"]";
 
 // spec: O-10, O-11, K-2
@@ -63,7 +63,7 @@ fn a_second_signal_ends_at_once() {
     local
         .driver
         .says("second signal: exiting at once, without cleaning up");
-    // The embedded cluster has its processes killed whatever becomes of it.
+    // The embedded cluster's processes are killed however the driver ends.
     nothing_is_left(&mark);
 }
 
@@ -102,10 +102,10 @@ fn an_end_without_an_api_server_says_what_is_left_to_do() {
     assert!(command.contains(&app), "{command}");
     assert_eq!(line["record_closed"], false);
 
-    // With the API server back, what it has not deleted meanwhile is a next one's to end.
+    // What the driver could not delete while the API server was frozen is left to the next one.
     cluster.thaw();
     let mut next = Driver::start(&cluster, 5, &[]);
-    // The executors may all be there before it is, and one that has hardly begun listens to no signal.
+    // The executors may all be there before the driver handles signals.
     next.says("application taken over");
     cluster.converges(5);
     next.signal(Signal::TERM);

@@ -1,4 +1,4 @@
-//! A driver that goes, and the one that comes after it.
+//! Tests a driver that ends, and its successor.
 
 use rustix::process::Signal;
 use serde_json::json;
@@ -10,7 +10,7 @@ use super::process::until;
 
 const MANY: usize = 50;
 
-/// What a driver that comes after another one finds and does: everything stays.
+/// Starts a successor and checks that it adopts everything unchanged.
 fn takes_over(cluster: &Cluster, incarnation: u64, found: usize) -> Driver {
     let mut driver = Driver::start(cluster, MANY, &[]);
     let taken = driver.says("application taken over");

@@ -1,4 +1,4 @@
-//! Executors that talk: the agent, its child, the driver, and what an operator reads when one of them goes.
+//! Tests executor sessions: the agent, its child process, the driver, and what an operator sees when one of them ends.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -13,7 +13,7 @@ use super::driver::Driver;
 use super::local_run::{Local, nothing_is_left};
 use super::process::{Program, boatswain, processes_with, until};
 
-/// The processes of an executor: the agent, and its child.
+/// The processes of an executor: the agent and its child.
 fn agent_and_child(local: &mut Local, executor: u64) -> (Pid, Pid) {
     let (mark, driver) = (local.mark(), local.driver.pid());
     let pid = |raw: u32| Pid::from_raw(i32::try_from(raw).unwrap()).unwrap();
@@ -81,7 +81,7 @@ fn an_agent_that_is_killed_takes_its_child_along_and_is_replaced() {
     until("the child is gone", || (!gone.exists()).then_some(()));
 }
 
-/// A message as a request of its own; its answer.
+/// Sends a message as an HTTP request and returns the answer.
 fn post(address: &str, token: &str, message: &Value) -> Value {
     let mut connection = TcpStream::connect(address).unwrap();
     let body = message.to_string();
@@ -97,7 +97,7 @@ fn post(address: &str, token: &str, message: &Value) -> Value {
     serde_json::from_str(body).unwrap_or_else(|_| panic!("{answer}"))
 }
 
-/// What a process has in its environment under this name.
+/// The value of a variable in a process' environment.
 fn variable(process: Pid, name: &str) -> String {
     let path = format!("/proc/{}/environ", process.as_raw_nonzero());
     let environment = std::fs::read(path).unwrap();
@@ -128,7 +128,7 @@ fn whoever_has_the_token_is_the_executor_and_the_child_does_not_have_it() {
     let session = &registered["session"];
     let beat = json!({"type": "heartbeat", "session": session, "busy_slots": 0});
     assert_eq!(post(address, &token, &beat)["messages"][0]["type"], "ack");
-    // The agent was superseded, and comes back.
+    // The test's request has superseded the agent's session, which the agent then opens again.
     until("the agent has superseded the request", || {
         (post(address, &token, &beat)["messages"][0]["type"] == "superseded").then_some(())
     });
@@ -143,7 +143,7 @@ fn whoever_has_the_token_is_the_executor_and_the_child_does_not_have_it() {
     assert!(!log.contains(&token), "no token is logged");
 }
 
-/// An address on which nobody listens, until a driver does.
+/// An address that is free until a driver listens on it.
 fn free_address() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().to_string()
@@ -187,7 +187,7 @@ fn executors_work_on_over_a_restart_of_the_driver_and_find_the_next_one_by_their
     nothing_is_left(&mark);
 }
 
-/// An agent whose driver is nowhere.
+/// An agent whose driver is unreachable.
 fn agent(sets: &[&str], script: &str, log: &Path) -> Program {
     let mut command: Command = boatswain();
     command.args(["agent", "--driver", "http://127.0.0.1:1", "--app", "a"]);
@@ -270,7 +270,7 @@ fn one_that_asks_to_go_is_drained_by_its_own_command() {
     let token = variable(agent, "BOATSWAIN_TOKEN");
     let served = local.driver.says("listening for executors' sessions");
     let address = served["address"].as_str().unwrap().to_owned();
-    // As a preStop hook does, which knows no session.
+    // A preStop hook sends this without knowing a session.
     let ask = json!({"type": "decommission-me", "why": "spot notice"});
     assert_eq!(post(&address, &token, &ask)["messages"][0]["type"], "ack");
     local.driver.end_of(1);
@@ -297,7 +297,7 @@ fn over_one_port_people_see_that_the_executor_is_idle_whose_command_says_so_and_
     registered(&mut local, &[1, 2]);
     let busy = |executors: &Value, n: u64| {
         let executors = executors["executors"].as_array().unwrap();
-        // What people see may be a moment older than what the log says.
+        // The API's view may lag behind the log.
         let its = executors.iter().find(|view| view["executor"] == n)?;
         Some((
             its["session"]["busy_slots"].clone(),
