@@ -128,7 +128,7 @@ fn transcript() -> PathBuf {
 }
 
 #[test]
-fn a_session_reads_as_written_down() {
+fn a_kubectl_session_matches_the_transcript() {
     let Some(cluster) = Cluster::start(&[]) else {
         return;
     };
@@ -189,7 +189,7 @@ impl Drop for Following {
 }
 
 #[test]
-fn a_watch_shows_what_happens_and_a_log_is_followed() {
+fn kubectl_watches_pods_and_follows_logs() {
     let Some(cluster) = Cluster::start(&[]) else {
         return;
     };
@@ -203,7 +203,7 @@ fn a_watch_shows_what_happens_and_a_log_is_followed() {
 }
 
 #[test]
-fn roles_say_what_a_user_may() {
+fn roles_limit_what_a_user_may_do() {
     let directory = tempfile::tempdir().unwrap();
     let (users, roles) = (
         directory.path().join("users"),

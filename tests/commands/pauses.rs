@@ -30,7 +30,7 @@ async fn quota(world: &World, pods: u32) {
 
 // spec, O-43, B-50
 #[actix::test]
-async fn a_full_quota_is_shown_with_its_words_and_its_next_try_until_it_is_raised() {
+async fn a_full_quota_is_shown_with_its_message_and_next_retry_until_raised() {
     let (world, driver) = driver(&[]).await;
     quota(&world, 3).await;
     let wanted = json!({"targets": {"default": 5}});

@@ -22,7 +22,7 @@ async fn until_running(driver: &Driver, profile: &str, executors: u64) {
 
 // spec: B-26, A-45
 #[actix::test]
-async fn a_profile_is_added_and_its_executors_run_and_outlive_the_driver() {
+async fn an_added_profile_runs_executors_that_outlive_the_driver() {
     let (mut world, first) = driver(&[]).await;
     let described = json!({"executors": 2, "env": {"SHAPE": "large"}, "max_executors": 5});
     let (status, answer) = add(&first, "large", described.clone()).await;
@@ -63,7 +63,7 @@ async fn a_profile_is_added_and_its_executors_run_and_outlive_the_driver() {
 
 // spec: B-26
 #[actix::test]
-async fn one_that_is_there_is_not_changed_and_what_cannot_be_is_refused_by_its_key() {
+async fn existing_profiles_do_not_change_and_invalid_ones_are_refused_by_key() {
     let (world, driver) = driver(&[]).await;
     add(&driver, "large", json!({"executors": 0})).await;
     for (name, described, field) in [
@@ -98,7 +98,7 @@ async fn one_that_is_there_is_not_changed_and_what_cannot_be_is_refused_by_its_k
 
 // spec: B-26, B-31
 #[actix::test]
-async fn one_that_is_added_while_executors_are_held_begins_when_they_are_wanted_again() {
+async fn a_profile_added_during_a_hold_starts_on_resume() {
     let (_world, driver) = driver(&[]).await;
     driver.post("/v1/application/hold", json!({})).await;
     driver.until_running(0).await;

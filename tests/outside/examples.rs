@@ -23,7 +23,7 @@ fn example(path: &str) -> String {
 
 // spec: B-1, B-25, O-60, L-1, I-9
 #[test]
-fn the_word_count_loses_an_executor_and_the_driver_and_counts_right() {
+fn the_word_count_is_right_after_losing_an_executor_and_the_driver() {
     if !has("python3") {
         return;
     }
@@ -83,13 +83,13 @@ fn speaks(program: &str, client: &str) {
 
 // spec: O-61
 #[test]
-fn an_executor_in_python_speaks_for_itself() {
+fn an_executor_in_python_implements_the_protocol() {
     speaks("python3", "clients/client.py");
 }
 
 // spec: O-61
 #[test]
-fn an_executor_in_shell_speaks_for_itself() {
+fn an_executor_in_shell_implements_the_protocol() {
     if has("curl") {
         speaks("sh", "clients/client.sh");
     }

@@ -12,7 +12,7 @@ const MANY: usize = 50;
 
 // spec, L-1, L-20, L-4
 #[test]
-fn what_is_deleted_forced_away_or_relabelled_is_told_and_replaced() {
+fn deleted_and_relabelled_executors_are_reported_and_replaced() {
     let cluster = Cluster::any();
     let mut driver = Driver::start(&cluster, MANY, &[]);
     let before = cluster.converges(MANY);
@@ -53,7 +53,7 @@ fn what_is_deleted_forced_away_or_relabelled_is_told_and_replaced() {
 
 // spec, L-11
 #[test]
-fn a_whole_life_costs_one_create_and_at_most_one_delete() {
+fn an_executor_costs_one_create_and_at_most_one_delete() {
     let Some(cluster) = Cluster::own() else {
         return;
     };

@@ -185,7 +185,7 @@ fn said_and_survived(driver: &mut Driver, proxy: &Proxy, odd: Odd) {
 
 // spec: S-15, W-2, A-26
 #[test]
-fn odd_answers_to_lists_are_asked_for_again() {
+fn lists_with_malformed_answers_are_retried() {
     for odd in ALL {
         let Some(cluster) = Cluster::own() else {
             return;
@@ -198,7 +198,7 @@ fn odd_answers_to_lists_are_asked_for_again() {
 
 // spec, I-1
 #[test]
-fn requests_that_are_carried_out_and_answered_oddly_are_not_made_twice() {
+fn creates_with_malformed_answers_are_not_repeated() {
     for odd in ALL {
         let Some(cluster) = Cluster::own() else {
             return;
@@ -224,7 +224,7 @@ fn requests_that_are_carried_out_and_answered_oddly_are_not_made_twice() {
 
 // spec: W-2, W-3, P-1
 #[test]
-fn a_watch_that_only_ever_answers_oddly_leaves_the_poll() {
+fn polls_replace_a_watch_with_malformed_answers() {
     for odd in ALL {
         let Some(cluster) = Cluster::own() else {
             return;
@@ -247,7 +247,7 @@ fn a_watch_that_only_ever_answers_oddly_leaves_the_poll() {
 
 // spec: O-2, O-30
 #[test]
-fn odd_answers_at_the_start_are_asked_for_again() {
+fn malformed_answers_at_the_start_are_retried() {
     for odd in ALL {
         let Some(cluster) = Cluster::own() else {
             return;

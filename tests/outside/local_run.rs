@@ -73,7 +73,7 @@ pub fn nothing_is_left(mark: &str) {
 
 // spec: O-70, O-73, L-1, L-20, O-10, O-11
 #[test]
-fn four_run_one_that_is_killed_is_told_and_replaced_and_an_interrupt_leaves_nothing() {
+fn a_killed_process_is_reported_and_replaced_and_an_interrupt_leaves_none() {
     let mut local = Local::start(&[]);
     local.runs(&[1, 2, 3, 4]);
     let mark = local.mark();
@@ -109,7 +109,7 @@ fn ends_with(code: u8) -> Local {
 
 // spec: L-20, A-30, A-31
 #[test]
-fn executors_that_are_done_at_once_are_no_failures_and_yet_not_replaced_in_a_loop() {
+fn executors_that_complete_early_are_not_failures_but_back_off() {
     let mut local = ends_with(0);
     let end = local.driver.end_of(1);
     assert_eq!(
@@ -121,7 +121,7 @@ fn executors_that_are_done_at_once_are_no_failures_and_yet_not_replaced_in_a_loo
 
 // spec: L-20, A-30, A-31
 #[test]
-fn executors_that_fail_are_told_with_their_code() {
+fn failing_executors_are_reported_with_their_exit_code() {
     let mut local = ends_with(3);
     let end = local.driver.end_of(1);
     assert_eq!(
@@ -133,7 +133,7 @@ fn executors_that_fail_are_told_with_their_code() {
 
 // spec
 #[test]
-fn a_crash_loop_is_tried_ever_more_rarely_and_said_once() {
+fn a_crash_loop_backs_off_exponentially_and_is_logged_once() {
     let mut local = Local::start(&["profiles.default.env.ROUNDS=\"0\""]);
     // Four at first, then one after each backoff of 1, 2 and 4 s. The first end may be replaced before it counts as a
     // crash loop.

@@ -38,7 +38,7 @@ fn registered(local: &mut Local, executors: &[u64]) {
 
 // spec: O-60, B-1, L-20
 #[test]
-fn a_child_that_is_killed_is_told_with_its_code_and_its_replacement_registers() {
+fn a_killed_child_is_reported_with_its_code_and_its_replacement_registers() {
     let mut local = Local::start(&[]);
     registered(&mut local, &[1, 2, 3, 4]);
     local.driver.says("ready");
@@ -66,7 +66,7 @@ fn a_child_that_is_killed_is_told_with_its_code_and_its_replacement_registers() 
 
 // spec: O-60, B-14
 #[test]
-fn an_agent_that_is_killed_takes_its_child_along_and_is_replaced() {
+fn killing_an_agent_kills_its_child_and_the_executor_is_replaced() {
     let mut local = Local::start(&[]);
     registered(&mut local, &[1, 2, 3, 4]);
     let (agent, child) = agent_and_child(&mut local, 3);
@@ -108,7 +108,7 @@ fn variable(process: Pid, name: &str) -> String {
 
 // spec: B-2, B-5, O-50, O-60
 #[test]
-fn whoever_has_the_token_is_the_executor_and_the_child_does_not_have_it() {
+fn the_token_authenticates_the_executor_and_is_hidden_from_the_child() {
     let mut local = Local::start(&[]);
     registered(&mut local, &[1, 2, 3, 4]);
     let (agent, child) = agent_and_child(&mut local, 1);
@@ -151,7 +151,7 @@ fn free_address() -> String {
 
 // spec: O-31, O-50, O-60, I-9
 #[test]
-fn executors_work_on_over_a_restart_of_the_driver_and_find_the_next_one_by_their_pods_tokens() {
+fn executors_outlive_a_driver_restart_and_register_with_their_pods_tokens() {
     let Some(cluster) = Cluster::own_with(&["--node", "process"]) else {
         return;
     };
@@ -201,7 +201,7 @@ fn agent(sets: &[&str], script: &str, log: &Path) -> Program {
 
 // spec: O-60
 #[test]
-fn an_agent_without_a_driver_runs_its_child_and_exits_as_it_does() {
+fn an_agent_without_a_driver_exits_with_its_childs_code() {
     let directory = tempfile::tempdir().unwrap();
     let log = |n: u32| directory.path().join(format!("agent-{n}.log"));
     assert_eq!(agent(&[], "exit 7", &log(1)).exit(), Some(7));
@@ -228,7 +228,7 @@ fn an_agent_without_a_driver_runs_its_child_and_exits_as_it_does() {
 
 // spec: O-60
 #[test]
-fn signals_are_the_childs() {
+fn the_agent_forwards_signals_to_its_child() {
     let directory = tempfile::tempdir().unwrap();
     let script = "trap 'exit 5' TERM; trap 'echo hup' HUP; echo up; while :; do sleep 0.1; done";
     let mut agent = agent(&[], script, &directory.path().join("agent.log"));
@@ -245,7 +245,7 @@ fn signals_are_the_childs() {
 
 // spec: O-60
 #[test]
-fn a_driver_that_stays_away_for_too_long_is_given_up() {
+fn the_agent_gives_up_on_a_driver_that_stays_unreachable() {
     let directory = tempfile::tempdir().unwrap();
     let script = "trap 'exit 6' TERM; while :; do sleep 0.1; done";
     let patience = ["--driver-timeout", "1s"];
@@ -261,7 +261,7 @@ fn a_driver_that_stays_away_for_too_long_is_given_up() {
 
 // spec: O-60, B-30
 #[test]
-fn one_that_asks_to_go_is_drained_by_its_own_command() {
+fn an_executor_that_asks_for_decommissioning_is_drained_by_its_command() {
     let command = r#"profiles.default.command=["$(BOATSWAIN_AGENT)", "agent", "--decommission-command", "echo draining >&2; kill -USR1 $PPID", "--", "/bin/sh", "-c"]"#;
     let args = "profiles.default.args=[\"trap 'exit 0' USR1; while :; do sleep 0.1; done\"]";
     let mut local = Local::start(&[command, args, "profiles.default.executors=2"]);
@@ -279,7 +279,7 @@ fn one_that_asks_to_go_is_drained_by_its_own_command() {
 
 // spec: B-21, O-50, O-60
 #[test]
-fn over_one_port_people_see_that_the_executor_is_idle_whose_command_says_so_and_no_other() {
+fn on_a_shared_port_the_api_shows_only_the_executor_that_reports_it_as_idle() {
     let directory = tempfile::tempdir().unwrap();
     let (address, tokens) = (free_address(), directory.path().join("token"));
     let script = "if [ $BOATSWAIN_EXECUTOR_ID = 1 ]; then \

@@ -71,7 +71,7 @@ fn drop_steps(case: &mut Case, breaks: &mut impl FnMut(&Case) -> bool) {
 
 // spec: I-4
 #[test]
-fn a_history_is_shrunk_to_the_steps_that_break_the_rule() {
+fn a_script_is_shrunk_to_the_steps_that_break_the_rule() {
     let case = Case::of(7);
     let all = case.places();
     let needed = [all[1], all[all.len() - 2]];
