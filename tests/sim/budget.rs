@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::checks::{Checks, PREFIX, Verdict};
-use crate::hand::{NAMESPACE, text};
+use crate::objects::{NAMESPACE, text};
 use crate::requests::Done;
 use crate::trace::say;
 use crate::world::World;

@@ -10,8 +10,8 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::budget::Budget;
-use crate::hand::{is_terminating, label, text};
 use crate::node::{NODE_NAMES, avoided};
+use crate::objects::{is_terminating, label, text};
 use crate::requests::{Done, Kind, uid_meant};
 
 pub const PREFIX: &str = "sim";

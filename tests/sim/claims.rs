@@ -13,7 +13,7 @@ use rand::{RngExt, SeedableRng};
 use serde_json::Value;
 
 use crate::checks::{PREFIX, Verdict};
-use crate::hand::{NAMESPACE, is_inactive, label, owner, text};
+use crate::objects::{NAMESPACE, is_inactive, label, owner, text};
 
 /// Separates the random stream of [`draw`] from the others.
 const CLAIMS: u64 = 0x636c_6169_6d73;

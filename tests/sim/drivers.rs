@@ -23,8 +23,8 @@ use tokio::sync::Notify;
 use tokio::task::LocalSet;
 use tokio::time::Instant;
 
-use crate::hand::NAMESPACE;
 use crate::network::Network;
+use crate::objects::NAMESPACE;
 use crate::trace::say;
 
 /// One start of the driver.

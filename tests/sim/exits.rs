@@ -7,8 +7,8 @@ use boatswain::exit::Exit;
 use tokio::time::Instant;
 
 use crate::checks::Verdict;
+use crate::network_conditions::Ill;
 use crate::trace::say;
-use crate::weather::Ill;
 use crate::world::World;
 
 /// Tolerance on top of the time that a driver may take to stop.

@@ -9,9 +9,9 @@ mod sets;
 use tokio::time::Instant;
 
 use crate::network::Down;
+use crate::network_conditions::Weather;
 use crate::script::{Back, Fault};
 use crate::trace::say;
-use crate::weather::Weather;
 use crate::world::World;
 
 pub use record::Tampered;

@@ -2,7 +2,7 @@
 //! a paused clock, injects faults drawn from a seed, and checks the invariants (spec 9) at every step.
 //!
 //! [`script`] draws the faults from the seed, [`world`] executes them, and [`network`] stands between the drivers and the
-//! API server. [`checks`], [`truth`] and [`calm`] check the invariants.
+//! API server. [`checks`], [`beliefs`] and [`convergence`] check the invariants.
 //!
 //! - `cargo test sim`: the default number of seeds.
 //! - `BOATSWAIN_SIM_SEEDS=5000 cargo test --release sim`: this many seeds, beginning at `BOATSWAIN_SIM_FIRST` if it is set.
@@ -19,30 +19,30 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod beliefs;
 mod budget;
-mod calm;
 mod case;
 mod checks;
 mod claims;
+mod convergence;
 mod drivers;
 mod exits;
 mod faults;
-mod hand;
 mod memory;
 mod network;
+mod network_conditions;
 mod node;
+mod objects;
 mod planted;
 mod probe;
 mod requests;
 mod runs;
 mod same;
 mod script;
+mod sessions;
 mod sets;
 mod shrink;
-mod talk;
 mod trace;
-mod truth;
-mod weather;
 mod webhook;
 mod world;
 

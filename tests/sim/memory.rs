@@ -7,8 +7,8 @@ use tokio::time::Instant;
 
 use crate::checks::Verdict;
 use crate::drivers::Driver;
-use crate::hand::{NAMESPACE, text};
 use crate::node::NODE_NAMES;
+use crate::objects::{NAMESPACE, text};
 use crate::runs::to_stderr;
 use crate::script::Size;
 use crate::trace::say;

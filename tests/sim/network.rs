@@ -26,10 +26,10 @@ use tower::{BoxError, Service, ServiceExt};
 pub use lines::LATEST as LATEST_LINE;
 pub use shared::{Down, Net};
 
-use crate::hand::{NAMESPACE, text};
+use crate::network_conditions::{Fate, Ill};
+use crate::objects::{NAMESPACE, text};
 use crate::requests::{Done, Kind, uid_meant};
 use crate::trace::say;
-use crate::weather::{Fate, Ill};
 use crate::webhook::Webhook;
 
 /// One driver's connection to the API server.

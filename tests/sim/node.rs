@@ -1,7 +1,7 @@
 //! The simulated nodes: they bind pods, start, end and remove them at a drawn pace, and inject faults into pods and
 //! nodes.
 
-mod hardship;
+mod injected_faults;
 mod pending;
 mod places;
 mod restarts;
@@ -18,14 +18,14 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::claims;
-use crate::hand::{Hand, NAMESPACE, is_terminating, label, text};
+use crate::objects::{Hand, NAMESPACE, is_terminating, label, text};
 use crate::trace::say;
 
 use pending::Pending;
 use places::{NODES, allowed, name_of};
 use restarts::Restarts;
 
-pub use hardship::{Mishap, Pace, Plague};
+pub use injected_faults::{Mishap, Pace, Plague};
 pub use places::{NODE_NAMES, avoided};
 pub use statuses::SIDECAR;
 

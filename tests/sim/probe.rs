@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::checks::Verdict;
-use crate::hand::{NAMESPACE, text};
+use crate::objects::{NAMESPACE, text};
 use crate::world::World;
 
 /// Without faults a watch event arrives within milliseconds.

@@ -5,7 +5,7 @@ use http::Method;
 use http::request::Parts;
 use serde_json::Value;
 
-use crate::hand::text;
+use crate::objects::text;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {

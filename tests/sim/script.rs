@@ -3,10 +3,10 @@
 
 mod commands;
 mod mix;
+mod network_faults;
 mod sets;
 mod settings;
 mod size;
-mod sky;
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use boatswain::config::{Config, Strategy};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use crate::network_conditions::Weather;
 use crate::node::{Mishap, Pace, Plague};
-use crate::weather::Weather;
 use crate::webhook::Webhook;
 
 use mix::Mix;
@@ -303,14 +303,14 @@ fn faults(rng: &mut StdRng, size: &Size, mix: &Mix) -> Vec<Step> {
 fn weathers(rng: &mut StdRng, size: &Size) -> Vec<Step> {
     let mut steps = Vec::new();
     for _ in 0..rng.random_range(0..=size.faults.div_ceil(8)) {
-        let (weather, time) = (sky::weather(rng), ms(rng, 500..60_000));
+        let (weather, time) = (network_faults::weather(rng), ms(rng, 500..60_000));
         steps.push(Step {
             at: size.calm.mul_f64(rng.random()),
             fault: Fault::Weather { weather, time },
         });
     }
     if rng.random_bool(0.3) {
-        let (weather, time) = (sky::weather(rng), ms(rng, 5_000..60_000));
+        let (weather, time) = (network_faults::weather(rng), ms(rng, 5_000..60_000));
         steps.push(Step {
             at: Duration::ZERO,
             fault: Fault::Weather { weather, time },

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::case::{Case, named_fault};
 use crate::checks::{PREFIX, Verdict};
-use crate::hand::{NAMESPACE, is_inactive, is_terminating, label, owner, text};
+use crate::objects::{NAMESPACE, is_inactive, is_terminating, label, owner, text};
 use crate::run_asked_for;
 use crate::script::{Fault, Script};
 

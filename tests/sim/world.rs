@@ -15,18 +15,18 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
 
+use crate::beliefs::{self, Truth};
 use crate::budget::Budget;
 use crate::checks::{Checks, Deadlines, Verdict};
 use crate::drivers::{Driver, Fleet};
 use crate::faults::Tampered;
-use crate::hand::Hand;
 use crate::network::Network;
+use crate::network_conditions::Ill;
 use crate::node::Node;
+use crate::objects::Hand;
 use crate::script::{Fault, Script};
-use crate::talk::Talk;
+use crate::sessions::Talk;
 use crate::trace::{self, say};
-use crate::truth::{self, Truth};
-use crate::weather::Ill;
 
 /// Longest interval between two checks of all drivers.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -254,7 +254,7 @@ impl World {
             if let Some(snapshot) = seen {
                 self.show(number, &snapshot);
                 self.largest_fleet = self.largest_fleet.max(snapshot.entries.len());
-                self.truth.look(&truth::Look {
+                self.truth.look(&beliefs::Look {
                     driver: number,
                     before: self.checks.last(number),
                     now: &snapshot,

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{Checks, Made, PREFIX, Verdict};
-use crate::hand::{label, text};
+use crate::objects::{label, text};
 use crate::requests::{Done, set_meant};
 use crate::sets::EXECUTOR_ID;
 

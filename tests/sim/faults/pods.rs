@@ -4,8 +4,8 @@ use boatswain::model::ExecutorId;
 use serde_json::{Value, json};
 
 use crate::checks::PREFIX;
-use crate::hand::{NAMESPACE, is_terminating, label, text};
 use crate::node::Mishap;
+use crate::objects::{NAMESPACE, is_terminating, label, text};
 use crate::script::{Fault, Lie};
 use crate::trace::say;
 use crate::world::World;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::checks::PREFIX;
-use crate::hand::{NAMESPACE, text};
+use crate::objects::{NAMESPACE, text};
 use crate::script::{Fault, Tampering};
 use crate::trace::say;
 use crate::world::World;

@@ -3,7 +3,7 @@
 use boatswain::model::ProfileName;
 use serde_json::json;
 
-use crate::hand::{NAMESPACE, is_terminating, label, text};
+use crate::objects::{NAMESPACE, is_terminating, label, text};
 use crate::script::Fault;
 use crate::sets::{self, EXECUTOR_ID};
 use crate::trace::say;

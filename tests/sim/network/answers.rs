@@ -9,8 +9,8 @@ use http::Response;
 use serde_json::{Value, json};
 use tower::BoxError;
 
-use crate::hand::NAMESPACE;
-use crate::weather::Ill;
+use crate::network_conditions::Ill;
+use crate::objects::NAMESPACE;
 
 pub fn refusal(ill: Ill, code: u16, retry_after: Option<u64>) -> Response<Body> {
     let (reason, message) = words(ill, code);

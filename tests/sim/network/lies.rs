@@ -6,8 +6,8 @@ use http::Response;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
+use crate::network_conditions::Falsehood;
 use crate::trace::say;
-use crate::weather::Falsehood;
 
 /// Falsifies the answer to a list.
 pub async fn falsified(response: Response<Body>, how: Falsehood, pick: u32) -> Response<Body> {

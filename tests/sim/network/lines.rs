@@ -11,8 +11,8 @@ use tokio::time::sleep;
 use tower::BoxError;
 
 use super::{Network, answers, lies};
+use crate::network_conditions::LineIll;
 use crate::trace::say;
-use crate::weather::LineIll;
 
 /// The longest delay of a line.
 pub const LATEST: Duration = Duration::from_secs(60);

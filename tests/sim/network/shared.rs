@@ -7,8 +7,8 @@ use devcluster::State;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
+use crate::network_conditions::{Ill, Weather};
 use crate::requests::Done;
-use crate::weather::{Ill, Weather};
 use crate::webhook::Webhook;
 
 /// Number of earlier states kept to answer lists from a lagging cache.

@@ -4,7 +4,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::claims;
-use crate::hand::text;
+use crate::objects::text;
 use crate::trace::say;
 
 use super::{Node, Plague, REJECTS_AFTER, restarts, short, statuses};

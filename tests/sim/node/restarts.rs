@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{Node, short, statuses};
-use crate::hand::{label, text};
+use crate::objects::{label, text};
 use crate::trace::say;
 
 /// The first backoff, which precedes the second restart.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::hand::text;
+use crate::objects::text;
 
 /// Name of the container that a webhook adds to an executor's pod.
 pub const SIDECAR: &str = "sidecar";

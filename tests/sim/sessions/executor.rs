@@ -21,7 +21,7 @@ use tokio_tungstenite::{WebSocketStream, client_async};
 use tower::ServiceExt;
 
 use super::{Temper, Way};
-use crate::hand::text;
+use crate::objects::text;
 
 /// A reachable driver answers within this time.
 const ANSWER: Duration = Duration::from_secs(6);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rand::RngExt;
 use rand::rngs::StdRng;
 
-use crate::weather::{Ill, LineIll, Weather};
+use crate::network_conditions::{Ill, LineIll, Weather};
 
 /// The faults of requests, except those that prevent a driver's start; these are drawn separately.
 const ILLS: [Ill; 17] = [

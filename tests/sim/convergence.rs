@@ -12,12 +12,12 @@ use tokio::time::Instant;
 use crate::checks::{IMAGE, PREFIX, Verdict};
 use crate::claims;
 use crate::drivers::Driver;
-use crate::hand::{NAMESPACE, is_inactive, is_terminating, label, owner, text};
 use crate::network::LATEST_LINE;
+use crate::network_conditions::{Ill, LONGEST_DELAY};
+use crate::objects::{NAMESPACE, is_inactive, is_terminating, label, owner, text};
 use crate::script::{Fault, Script};
 use crate::sets;
 use crate::trace::say;
-use crate::weather::{Ill, LONGEST_DELAY};
 use crate::world::World;
 
 /// No driver may write for this long once the fleet has converged.

@@ -13,7 +13,7 @@ use devcluster::State as Server;
 use serde_json::Value;
 
 use crate::checks::{Excuses, PREFIX, Verdict};
-use crate::hand::{NAMESPACE, is_inactive, is_terminating, label, text};
+use crate::objects::{NAMESPACE, is_inactive, is_terminating, label, text};
 use crate::requests::{Done, Kind};
 use crate::script::{Fault, Script};
 

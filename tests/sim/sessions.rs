@@ -18,8 +18,8 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
 use crate::checks::Verdict;
-use crate::hand::{NAMESPACE, is_terminating, text};
 use crate::node::{Mishap, short};
+use crate::objects::{NAMESPACE, is_terminating, text};
 use crate::trace::say;
 use crate::world::World;
 
