@@ -1,13 +1,13 @@
-//! The deterministic simulator: it runs the driver, wired as in production, against the embedded Kubernetes cluster under
-//! a paused clock, injects faults drawn from a seed, and checks the invariants (spec 9) at every step.
+//! The deterministic simulator: it runs the driver, wired as in production, against the embedded Kubernetes cluster
+//! under a paused clock, injects faults drawn from a seed, and checks the invariants (spec 9) at every step.
 //!
-//! [`script`] draws the faults from the seed, [`world`] executes them, and [`network`] stands between the drivers and the
-//! API server. [`checks`], [`beliefs`] and [`convergence`] check the invariants.
+//! [`script`] draws the faults from the seed, [`world`] executes them, and [`network`] stands between the drivers and
+//! the API server. [`checks`], [`beliefs`] and [`convergence`] check the invariants.
 //!
 //! - `cargo test sim`: the default number of seeds.
-//! - `BOATSWAIN_SIM_SEEDS=5000 cargo test --release sim`: this many seeds, beginning at `BOATSWAIN_SIM_FIRST` if it is set.
-//! - `BOATSWAIN_SIM_EXECUTORS=2000`, `BOATSWAIN_SIM_HOURS=24`: the size of every fleet, and how long faults are injected
-//!   in every run. The number of faults grows with the hours.
+//! - `BOATSWAIN_SIM_SEEDS=5000 cargo test --release sim`: this many seeds, beginning at `BOATSWAIN_SIM_FIRST` if set.
+//! - `BOATSWAIN_SIM_EXECUTORS=2000`, `BOATSWAIN_SIM_HOURS=24`: the size of every fleet, and how long faults are
+//!   injected in every run. The number of faults grows with the hours.
 //! - `BOATSWAIN_SIM_SEED=7 cargo test --test sim all_invariants -- --nocapture`: one seed, with its whole trace.
 //! - `BOATSWAIN_SIM_KEEP=folder`: writes the trace of each seed to this folder.
 //! - A violation is printed with a command that reproduces it, in the shortest form found ([`shrink`]).
@@ -61,8 +61,8 @@ fn sim_all_invariants_hold_in_every_world() {
     run_asked_for(MODEST, Case::named(), |seed| Case::with(planted, seed));
 }
 
-/// Runs the case that the environment names and prints its trace. If it names none, runs as many seeds as it asks for, or
-/// `modest`.
+/// Runs the case that the environment names and prints its trace. If it names none, runs as many seeds as it asks for,
+/// or `modest`.
 fn run_asked_for(modest: u64, named: Option<Case>, of: impl Fn(u64) -> Case + Sync) {
     trace::note_panics();
     trace::log_by_thread();
