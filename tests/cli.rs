@@ -1,4 +1,4 @@
-//! The binary from outside: what it says, where, and how it exits.
+//! Tests the `boatswain` binary's command line: its output and its exit codes.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -26,7 +26,7 @@ fn file(text: &str) -> tempfile::NamedTempFile {
 
 // spec: O-2
 #[test]
-fn a_mistake_in_the_file_exits_with_78_and_says_what_and_how_to_put_it_right() {
+fn a_configuration_error_exits_with_78_and_names_the_allowed_values() {
     let image = "[profiles.default]\nimage = \"engine:1\"\n";
     let file = file(&format!("[poll]\ninterval = \"often\"\n{image}"));
     let path = file.path().to_str().unwrap();
@@ -62,7 +62,7 @@ fn the_environment_and_the_command_line_override_the_file() {
 
 // spec: O-2
 #[test]
-fn a_file_that_is_not_there_exits_with_78() {
+fn a_missing_file_exits_with_78() {
     let output = boatswain(&["run", "--config", "/no/such/file.toml"], &[]);
     assert_eq!(output.status.code(), Some(78));
     let (_, stderr) = said(&output);
@@ -79,7 +79,7 @@ fn a_file_that_is_not_there_exits_with_78() {
 
 // spec: O-2
 #[test]
-fn what_is_not_understood_exits_with_64_and_says_what_is() {
+fn invalid_arguments_exit_with_64_and_a_message() {
     for arguments in [
         &[][..],
         &["sail"],
@@ -97,7 +97,7 @@ fn what_is_not_understood_exits_with_64_and_says_what_is() {
 
 // spec: C-4
 #[test]
-fn check_prints_what_applies_and_where_it_came_from_or_every_mistake() {
+fn check_prints_the_settings_with_their_origin_or_every_error() {
     let good = file("[profiles.default]\nimage = \"engine:1\"\nenv = { TOKEN = \"hunter2\" }\n");
     let path = good.path().to_str().unwrap();
     let env = [("BOATSWAIN__POLL__INTERVAL", "10s")];
@@ -126,13 +126,13 @@ fn check_prints_what_applies_and_where_it_came_from_or_every_mistake() {
 
 // spec: C-7
 #[test]
-fn what_convert_prints_passes_check() {
+fn the_output_of_convert_passes_check() {
     let path = "src/config/tests/spark/spark-defaults.conf";
     let output = boatswain(&["convert", path], &[]);
     assert_eq!(output.status.code(), Some(0));
     let (stdout, stderr) = said(&output);
     assert_eq!(stderr, "");
-    // The template is where Spark was, and not here.
+    // `convert` prints the path of Spark's template, which does not exist here.
     let template = |line: &&str| line.starts_with("template");
     assert_eq!(stdout.lines().filter(template).count(), 2, "{stdout}");
     let here: Vec<&str> = stdout.lines().filter(|line| !template(line)).collect();
@@ -153,7 +153,7 @@ fn what_convert_prints_passes_check() {
 
 // spec: K-1
 #[test]
-fn check_and_a_dry_run_show_what_becomes_of_a_template() {
+fn check_and_a_dry_run_show_the_rendered_template() {
     let template =
         file("spec: {hostNetwork: true, containers: [{name: engine, image: 'engine:1'}]}");
     let path = template.path().display();
@@ -186,9 +186,9 @@ fn check_and_a_dry_run_show_what_becomes_of_a_template() {
 
 // spec: O-4
 #[test]
-fn a_dry_run_prints_and_does_nothing_else() {
+fn a_dry_run_prints_the_pod_and_contacts_no_cluster() {
     let run = ["run", "--config", "config/kubernetes.toml", "--dry-run"];
-    // No cluster is there to be asked.
+    // There is no cluster to connect to.
     let output = boatswain(&run, &[("KUBECONFIG", "/no/such/file")]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let (stdout, stderr) = said(&output);
@@ -199,7 +199,7 @@ fn a_dry_run_prints_and_does_nothing_else() {
 
 // spec: O-52
 #[test]
-fn the_manifests_ask_for_the_documented_rights_and_bring_a_configuration_that_can_be_used() {
+fn the_manifests_have_the_documented_rights_and_a_valid_configuration() {
     use serde_json::Value;
     let manifests = std::fs::read_to_string("deploy/boatswain.yaml").unwrap();
     let manifests: Vec<Value> = serde_saphyr::from_multiple(&manifests).unwrap();
@@ -232,7 +232,7 @@ fn the_manifests_ask_for_the_documented_rights_and_bring_a_configuration_that_ca
 }
 
 #[test]
-fn help_and_version_are_answers() {
+fn help_and_version_exit_with_0() {
     let output = boatswain(&["--version"], &[]);
     assert_eq!(output.status.code(), Some(0));
     let expected = format!("boatswain {}\n", env!("CARGO_PKG_VERSION"));

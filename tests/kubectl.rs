@@ -1,8 +1,8 @@
-//! kubectl against `boatswain dev-cluster`: what a person types, and what they read.
+//! Tests the embedded cluster (`boatswain dev-cluster`) with a real kubectl, by comparing a session with a transcript.
 //!
-//! `tests/kubectl/transcript.txt` is a session: commands, each with what it printed. What differs from run to run (ages,
-//! times) is left out of the comparison. With `BOATSWAIN_WRITE_TRANSCRIPT=1` the session is written down anew. Where
-//! there is no kubectl, nothing is tested, and a line says so.
+//! `tests/kubectl/transcript.txt` contains the commands and their output. Values that differ from run to run, such as
+//! ages and times, are not compared. `BOATSWAIN_WRITE_TRANSCRIPT=1` records the session again. Without kubectl the
+//! test is skipped with a message.
 
 #![expect(
     clippy::unwrap_used,
@@ -25,7 +25,7 @@ struct Cluster {
 }
 
 impl Cluster {
-    /// None where there is no kubectl to ask it with.
+    /// `None` if there is no kubectl.
     fn start(arguments: &[&str]) -> Option<Self> {
         let found = Command::new("kubectl")
             .args(["version", "--client"])
@@ -48,7 +48,7 @@ impl Cluster {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        // It is ready when it says where it is.
+        // The server prints its address when it is ready.
         let mut line = String::new();
         BufReader::new(server.stdout.take().unwrap())
             .read_line(&mut line)
@@ -58,7 +58,7 @@ impl Cluster {
             "the cluster did not start: {line}"
         );
         let cluster = Self { server, directory };
-        // The node registers itself a moment after the server is there.
+        // The node registers a moment after the server is ready.
         let node = "until kubectl get node local >/dev/null 2>&1; do :; done";
         assert!(
             cluster
@@ -74,14 +74,14 @@ impl Cluster {
         self.directory.path().join("kubeconfig")
     }
 
-    /// A command line, to be run among the files of the session.
+    /// A shell command, run in the directory of the session's files.
     fn shell(&self, line: &str) -> Command {
         let mut command = Command::new("sh");
         command
             .args(["-c", line])
             .current_dir(FOLDER)
             .env("KUBECONFIG", self.kubeconfig())
-            // What kubectl remembers of other clusters is not for this one.
+            // Keeps kubectl from using its cache of other clusters.
             .env("HOME", self.directory.path());
         command
     }
@@ -94,14 +94,14 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        // Told kindly, it ends the processes of its pods too.
+        // SIGTERM lets the server end its pods' processes as well.
         let pid = rustix::process::Pid::from_child(&self.server);
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         let _ = self.server.wait();
     }
 }
 
-/// Whether a word is an age, as `12s` or `3m4s`.
+/// Whether a word is an age, such as `12s` or `3m4s`.
 fn is_age(word: &str) -> bool {
     word.ends_with(['s', 'm', 'h'])
         && word.starts_with(|c: char| c.is_ascii_digit())
@@ -110,7 +110,7 @@ fn is_age(word: &str) -> bool {
             .all(|c| c.is_ascii_digit() || matches!(c, 's' | 'm' | 'h'))
 }
 
-/// Without what differs from run to run, and with one blank between words, as the width of a column depends on it.
+/// Removes what differs from run to run, and joins words with single blanks because column widths depend on it.
 fn settled(text: &str) -> String {
     let lines = text.lines().map(|line| {
         let words = line.split_whitespace();
@@ -128,7 +128,7 @@ fn transcript() -> PathBuf {
 }
 
 #[test]
-fn a_session_reads_as_written_down() {
+fn a_kubectl_session_matches_the_transcript() {
     let Some(cluster) = Cluster::start(&[]) else {
         return;
     };
@@ -151,7 +151,7 @@ fn a_session_reads_as_written_down() {
     }
 }
 
-/// A kubectl that goes on until it is dropped.
+/// A running kubectl, which is killed when this is dropped.
 struct Following {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -170,7 +170,7 @@ impl Following {
         Self { child, lines }
     }
 
-    /// Reads on until a line holds all these words.
+    /// Reads until a line contains all these words.
     fn until(&mut self, words: &[&str]) {
         let found = self
             .lines
@@ -189,7 +189,7 @@ impl Drop for Following {
 }
 
 #[test]
-fn a_watch_shows_what_happens_and_a_log_is_followed() {
+fn kubectl_watches_pods_and_follows_logs() {
     let Some(cluster) = Cluster::start(&[]) else {
         return;
     };
@@ -203,7 +203,7 @@ fn a_watch_shows_what_happens_and_a_log_is_followed() {
 }
 
 #[test]
-fn roles_say_what_a_user_may() {
+fn roles_limit_what_a_user_may_do() {
     let directory = tempfile::tempdir().unwrap();
     let (users, roles) = (
         directory.path().join("users"),

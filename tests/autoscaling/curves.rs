@@ -1,18 +1,16 @@
-//! What there is to do, over time.
+//! The demand curves that the autoscaling test plays.
 
-/// A curve of demand.
 pub struct Curve {
-    /// The name of its picture.
+    /// Name of the picture's file.
     pub name: &'static str,
-    /// What it is, for people.
+    /// Title of the picture.
     pub title: &'static str,
-    /// How long it is, in seconds.
+    /// Duration in seconds.
     pub seconds: u32,
-    /// How many slots have work at that second, if they are there; `None`: the application is silent.
+    /// The number of slots needed at a second; `None` if the application reports no demand then.
     pub demand: fn(u32) -> Option<u32>,
 }
 
-/// All of them.
 pub const CURVES: [Curve; 4] = [
     Curve {
         name: "burst",

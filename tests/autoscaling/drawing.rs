@@ -1,4 +1,4 @@
-//! Pictures of what was played: SVG, the same to the byte each time.
+//! Draws the played curves as SVG, byte-identical each time.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ const RIGHT: u32 = 30;
 const TOP: u32 = 56;
 const BOTTOM: u32 = 34;
 
-/// What is drawn: its name, its colour, how it is dashed, and what it is at a second.
+/// A line of the picture: its name, colour, dashes, and value at a second.
 type Line = (&'static str, &'static str, &'static str, fn(&Played) -> u32);
 
 const LINES: [Line; 4] = [
@@ -24,14 +24,13 @@ const LINES: [Line; 4] = [
     ("idle", "#cf222e", "2 2", |now| now.idle),
 ];
 
-/// A curve's picture.
 pub fn draw(curve: &Curve, played: &[Played]) -> String {
     let most = LINES
         .iter()
         .flat_map(|(.., of)| played.iter().map(of))
         .max()
         .unwrap_or(1);
-    // Whole tens, so that the lines beside the numbers are at numbers.
+    // Rounded up to whole tens, so that the grid lines are at round numbers.
     let top = most.div_ceil(10) * 10;
     let (wide, high) = (WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM);
     let x = |second: u32| {
@@ -46,7 +45,7 @@ pub fn draw(curve: &Curve, played: &[Played]) -> String {
          <text x=\"{LEFT}\" y=\"18\" font-size=\"14\" fill=\"#1f2328\">{}</text>\n",
         curve.title
     );
-    // Writing into a text does not fail.
+    // Writing to a String never fails.
     for number in (0..=top).step_by(10) {
         let at = y(number);
         let _ = writeln!(
@@ -85,7 +84,7 @@ pub fn draw(curve: &Curve, played: &[Played]) -> String {
     svg
 }
 
-/// A line of steps: only where it changes is there a corner.
+/// A step line, with points only where the value changes.
 fn path(
     played: &[Played],
     of: fn(&Played) -> u32,

@@ -1,5 +1,5 @@
-//! Autoscaling over a day's worth of demand, played through and drawn: docs/autoscaling.md shows the pictures, and this
-//! test keeps them true. `BOATSWAIN_WRITE_PLOTS=1 cargo test --test autoscaling` draws them anew.
+//! Tests the autoscaler against demand curves over a day, and checks that the pictures in docs/autoscaling.md are
+//! current. `BOATSWAIN_WRITE_PLOTS=1 cargo test --test autoscaling` redraws them.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -14,7 +14,7 @@ use play::{Played, SLOTS, play};
 
 // spec: B-40, B-41, B-42
 #[test]
-fn the_pictures_show_what_autoscaling_does() {
+fn the_pictures_in_the_documentation_are_current() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/autoscaling");
     for curve in &CURVES {
         let drawn = drawing::draw(curve, &play(curve));
@@ -31,27 +31,26 @@ fn the_pictures_show_what_autoscaling_does() {
     }
 }
 
-/// The curve of that name, played through.
 fn played(name: &str) -> Vec<Played> {
     play(CURVES.iter().find(|curve| curve.name == name).unwrap())
 }
 
 // spec: B-40
 #[test]
-fn a_burst_is_met_within_the_time_that_doubling_and_starting_take() {
+fn a_burst_is_met_within_the_time_of_doubling_and_starting() {
     let burst = played("burst");
     let begins = burst.iter().position(|now| now.demand > 0).unwrap();
     let met = burst
         .iter()
         .position(|now| now.running * SLOTS >= 200)
         .unwrap();
-    // 50 executors are 6 steps of a second after the first second, and the last ones start within 10 s.
+    // 50 executors take 6 doublings, one each second after the first, and the last executors start within 10 s.
     assert!(met - begins <= 1 + 6 + 10, "{} s", met - begins);
 }
 
 // spec: B-41
 #[test]
-fn after_work_is_over_nobody_is_left_idle_beyond_the_least() {
+fn after_the_work_only_the_minimum_of_executors_stays() {
     for name in ["burst", "ramp", "night"] {
         let last = played(name).pop().unwrap();
         assert_eq!((last.target, last.running, last.idle), (2, 2, 2), "{name}");
@@ -60,7 +59,7 @@ fn after_work_is_over_nobody_is_left_idle_beyond_the_least() {
 
 // spec: B-41
 #[test]
-fn a_sawtooth_whose_pauses_are_shorter_than_the_idle_timeout_makes_nobody_come_and_go() {
+fn pauses_shorter_than_the_idle_timeout_hardly_change_the_target() {
     let teeth = played("sawtooth");
     let settled = &teeth[180..];
     let targets = settled.iter().map(|now| now.target);
@@ -70,7 +69,7 @@ fn a_sawtooth_whose_pauses_are_shorter_than_the_idle_timeout_makes_nobody_come_a
 
 // spec: B-40, B-41, B-42
 #[test]
-fn never_more_is_wanted_than_there_was_to_do_and_never_fewer_than_there_is() {
+fn targets_stay_between_the_minimum_and_the_highest_past_demand() {
     for curve in &CURVES {
         let mut most = 2;
         for now in play(curve) {

@@ -1,4 +1,5 @@
-//! A small world: executors that take some seconds to start, work that takes the slots that are there, and the scaler.
+//! A minimal simulation for the autoscaler: executors that take some seconds to start, and work that occupies the free
+//! slots.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,10 +10,9 @@ use boatswain::model::{ExecutorId, Tick};
 
 use crate::curves::Curve;
 
-/// How many pieces of work an executor does at a time.
 pub const SLOTS: u32 = 4;
 
-/// As the configuration has it where nobody says otherwise.
+/// The default configuration.
 const SETTINGS: Settings = Settings {
     ratio: 1_000,
     backlog_timeout: Duration::from_secs(1),
@@ -27,35 +27,34 @@ const BOUNDS: Bounds = Bounds {
     most: 60,
 };
 
-/// How a second was.
+/// One simulated second.
 pub struct Played {
-    /// Which one.
     pub second: u32,
-    /// How many slots have work, or would.
+    /// Slots needed.
     pub demand: u32,
-    /// How many executors that takes.
+    /// Executors needed for them.
     pub wanted: u32,
-    /// How many are wanted.
+    /// The autoscaler's target.
     pub target: u32,
-    /// How many run.
+    /// Running executors.
     pub running: u32,
-    /// How many of these have nothing to do.
+    /// Running executors without work.
     pub idle: u32,
 }
 
-/// Plays a curve through, second by second.
+/// Plays a curve second by second.
 pub fn play(curve: &Curve) -> Vec<Played> {
     let mut scaler = Scaler::new(SETTINGS, BOUNDS);
     let mut target = BOUNDS.least;
     let mut last = 0;
-    // Who is there, and from which second on it runs.
+    // The executors, and the second from which each runs.
     let mut executors: BTreeMap<u32, u32> = BTreeMap::new();
     let mut played = Vec::new();
     for second in 0..curve.seconds {
         let now = Tick::after_start(Duration::from_secs(second.into()));
         while (executors.len() as u32) < target {
             last += 1;
-            // Not all start alike: 6 to 10 seconds.
+            // Starts take 6 to 10 seconds.
             executors.insert(last, second + 6 + last * 7 % 5);
         }
         let running: Vec<u32> = (executors.iter())
@@ -65,7 +64,7 @@ pub fn play(curve: &Curve) -> Vec<Played> {
         let said = (curve.demand)(second);
         let work = said.unwrap_or(0);
         let has_work = work.min(running.len() as u32 * SLOTS);
-        // The oldest get the work.
+        // The oldest executors get the work.
         let busy: BTreeSet<u32> = running
             .iter()
             .take(has_work.div_ceil(SLOTS) as usize)

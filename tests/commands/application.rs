@@ -1,4 +1,5 @@
-//! The application as a whole: held, resumed, ended, given up.
+//! Tests commands to the whole application through the driver's API: hold, resume, end, and what follows if the
+//! application no longer calls the API.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ const END: &str = "/v1/application/end";
 
 // spec: B-31
 #[actix::test]
-async fn all_go_when_they_are_held_and_as_many_come_back() {
+async fn hold_removes_all_executors_and_resume_restores_as_many() {
     let (_world, driver) = driver(&[]).await;
     let held = driver.post(HOLD, json!({"by": "alice"})).await;
     assert_eq!(
@@ -47,7 +48,7 @@ async fn all_go_when_they_are_held_and_as_many_come_back() {
 
 // spec: B-31, O-30
 #[actix::test]
-async fn what_is_held_comes_back_as_far_as_its_profiles_are_still_there() {
+async fn resume_restores_only_profiles_that_are_still_configured() {
     let (mut world, first) = driver(&["profiles.old.executors=1"]).await;
     first.post(HOLD, json!({"by": "alice"})).await;
     first.post("/v1/application/hand-over", nothing()).await;
@@ -68,7 +69,7 @@ async fn what_is_held_comes_back_as_far_as_its_profiles_are_still_there() {
 
 // spec: B-31, O-30
 #[actix::test]
-async fn what_is_held_stays_so_over_a_restart() {
+async fn a_hold_outlives_a_driver_restart() {
     let (mut world, first) = driver(&[]).await;
     first
         .call(Method::PUT, "/v1/targets/default", json!({"executors": 2}))
@@ -108,7 +109,7 @@ async fn the_application_ends_with_its_code_and_nothing_is_left() {
 
 // spec: B-35, O-11
 #[actix::test]
-async fn a_second_end_changes_nothing() {
+async fn a_second_end_command_changes_nothing() {
     let (_world, driver) = driver(&["shutdown.grace=60s"]).await;
     driver.post(END, nothing()).await;
     driver.post(END, json!({"exit_code": 4})).await;
@@ -117,7 +118,7 @@ async fn a_second_end_changes_nothing() {
 
 // spec: B-35, O-11
 #[actix::test]
-async fn in_a_pod_the_record_says_that_it_is_over_and_a_successor_exits_with_the_code() {
+async fn in_a_pod_the_record_keeps_the_exit_code_for_a_successor() {
     tokio::time::pause();
     let mut world = World::new();
     world.make_pod("driver-0").await;
@@ -132,7 +133,7 @@ async fn in_a_pod_the_record_says_that_it_is_over_and_a_successor_exits_with_the
 
 // spec: B-35
 #[actix::test]
-async fn a_silent_application_is_held_speaks_again_and_is_given_up_in_the_end() {
+async fn a_silent_application_is_held_then_resumed_and_finally_ended() {
     let sets = [
         "app.ttl=100s",
         "api.listen=127.0.0.1:0",
@@ -144,7 +145,7 @@ async fn a_silent_application_is_held_speaks_again_and_is_given_up_in_the_end() 
     let sets = sets.map(|set| set.replace("TOKENS", &tokens));
     let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
     let (_world, driver) = driver(&sets).await;
-    // What only looks is no call of the application's.
+    // Reads do not count as a sign of life of the application.
     for _ in 0..9 {
         sleep(Duration::from_secs(10)).await;
         driver.get("/v1/status").await;
@@ -170,7 +171,7 @@ async fn a_silent_application_is_held_speaks_again_and_is_given_up_in_the_end() 
 
 // spec: B-35, B-31
 #[actix::test]
-async fn what_somebody_holds_is_not_resumed_because_the_application_speaks() {
+async fn an_operators_hold_outlasts_calls_of_the_application() {
     let (_world, driver) = driver(&[]).await;
     driver.post(HOLD, json!({"by": "alice"})).await;
     driver.until_running(0).await;

@@ -1,9 +1,9 @@
-//! Every answer is held against the OpenAPI document.
+//! Checks every answer of the driver's API against its OpenAPI document.
 
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-/// Fails where an answer is none that the document promises.
+/// Fails unless the document allows this answer.
 pub fn holds(document: &Value, method: &Method, path: &str, status: StatusCode, answer: &Value) {
     let matches = |template: &str| {
         let (known, asked): (Vec<&str>, Vec<&str>) =

@@ -1,4 +1,4 @@
-//! Targets that follow what there is to do.
+//! Tests targets that follow the demand reported by the application.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ async fn demand(driver: &Driver, pending: u32, running: u32) -> Value {
 
 // spec: B-40, B-42, B-50
 #[actix::test]
-async fn more_are_wanted_step_by_step_while_there_is_more_to_do_and_it_is_told() {
+async fn targets_rise_in_steps_while_reported_demand_exceeds_them() {
     let sets = [
         "autoscaling.enabled=true",
         "profiles.default.slots=4",
@@ -32,7 +32,7 @@ async fn more_are_wanted_step_by_step_while_there_is_more_to_do_and_it_is_told()
     targets.dedup();
     assert_eq!(targets, [3, 4, 6, 10, 18, 20]);
     driver.until_running(20).await;
-    // Nobody renews it: nothing changes; nor does less to do take those that may be busy.
+    // Demand that is not renewed changes nothing, and lower demand removes no executors that may be busy.
     sleep(Duration::from_secs(600)).await;
     demand(&driver, 0, 0).await;
     sleep(Duration::from_secs(50)).await;
@@ -41,7 +41,7 @@ async fn more_are_wanted_step_by_step_while_there_is_more_to_do_and_it_is_told()
 
 // spec: B-40
 #[actix::test]
-async fn it_is_off_unless_wanted_and_what_is_unknown_is_refused_as_a_whole() {
+async fn autoscaling_is_off_by_default() {
     let (_world, off) = driver(&[]).await;
     let body = json!({"profiles": {"default": {"pending": 9, "running": 0}}});
     let (status, answer) = off.call(Method::POST, "/v1/demand", body).await;
@@ -51,7 +51,7 @@ async fn it_is_off_unless_wanted_and_what_is_unknown_is_refused_as_a_whole() {
 
 // spec: B-40, B-31
 #[actix::test]
-async fn while_executors_are_held_none_is_wanted_whatever_there_is_to_do() {
+async fn demand_requests_no_executor_during_a_hold_and_unknown_profiles_are_refused() {
     let (_world, driver) = driver(&["autoscaling.enabled=true"]).await;
     driver.post("/v1/application/hold", json!({})).await;
     driver.until_running(0).await;
@@ -69,7 +69,7 @@ async fn while_executors_are_held_none_is_wanted_whatever_there_is_to_do() {
 
 // spec: B-25
 #[actix::test]
-async fn nobody_can_want_more_than_a_profile_allows() {
+async fn targets_above_the_profiles_maximum_are_refused() {
     let (_world, driver) = driver(&["profiles.default.max_executors=5"]).await;
     let want = |executors: u32| {
         let body = json!({"executors": executors});

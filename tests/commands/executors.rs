@@ -1,4 +1,4 @@
-//! Executors that are named: killed and decommissioned.
+//! Tests commands that name executors: kill and decommission.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::world::{Driver, STOPS_AFTER, driver};
 const KILL: &str = "/v1/executors/kill";
 const DECOMMISSION: &str = "/v1/executors/decommission";
 
-/// Who goes, and who is not known, of an answer.
+/// The lists of executor ids in an answer.
 fn places(answer: &Value) -> [&Value; 4] {
     ["leaving", "already_leaving", "busy", "unknown"].map(|place| &answer[place])
 }
@@ -24,7 +24,7 @@ async fn gone_after(driver: &Driver, executor: u64) -> Duration {
 
 // spec: B-28, A-42
 #[actix::test]
-async fn those_that_are_killed_go_within_their_grace_and_the_target_falls_by_as_many() {
+async fn killed_executors_end_within_their_grace_and_lower_the_target() {
     let (_world, driver) = driver(&[]).await;
     let answer = driver
         .post(KILL, json!({"executors": [1, 2, 99], "by": "alice"}))
@@ -46,7 +46,7 @@ async fn those_that_are_killed_go_within_their_grace_and_the_target_falls_by_as_
         json!({"default": 1}),
         "twice the same: no harm"
     );
-    // The node would take longer than the grace of 5 s: the delete without grace ends it.
+    // The node would take longer than the grace of 5 s, after which the driver deletes the pod without grace.
     let took = gone_after(&driver, 1).await;
     let second = Duration::from_secs(1);
     assert!(took > 4 * second && took < 7 * second, "{took:?}");
@@ -63,7 +63,7 @@ async fn those_that_are_killed_go_within_their_grace_and_the_target_falls_by_as_
 
 // spec: B-28
 #[actix::test]
-async fn those_that_are_killed_and_replaced_leave_the_target_as_it_is() {
+async fn killing_with_replacement_keeps_the_target() {
     let (_world, driver) = driver(&[]).await;
     let answer = driver
         .post(KILL, json!({"executors": [2], "replace": true}))
@@ -76,7 +76,7 @@ async fn those_that_are_killed_and_replaced_leave_the_target_as_it_is() {
 
 // spec: B-30, L-12
 #[actix::test]
-async fn one_that_is_decommissioned_bears_the_mark_and_is_replaced() {
+async fn a_decommissioned_executors_pod_is_marked_and_the_executor_replaced() {
     let (_world, driver) = driver(&["backend.decommission_label=\"example.com/drains=yes\""]).await;
     let answer = driver
         .post(DECOMMISSION, json!({"executors": [2], "by": "bob"}))
@@ -111,7 +111,7 @@ async fn one_that_is_decommissioned_bears_the_mark_and_is_replaced() {
 
 // spec: B-30, L-12, O-31
 #[actix::test]
-async fn a_successor_knows_who_was_told_to_go_and_does_not_count_them() {
+async fn a_successor_does_not_count_leaving_executors() {
     let (mut world, first) = driver(&[]).await;
     first
         .post(DECOMMISSION, json!({"executors": [2], "by": "bob"}))
@@ -128,7 +128,7 @@ async fn a_successor_knows_who_was_told_to_go_and_does_not_count_them() {
 
 // spec: B-28, B-30
 #[actix::test]
-async fn what_cannot_be_meant_is_refused_with_its_place() {
+async fn invalid_commands_are_refused_with_the_offending_field() {
     let (_world, driver) = driver(&[]).await;
     for (path, body, field) in [
         (KILL, json!({}), ""),

@@ -1,4 +1,5 @@
-//! A driver is steered: the whole of it, by its api, on the embedded cluster in the same process, under a paused clock.
+//! Tests the commands of the driver's API: a whole driver on the embedded cluster in the same process, under a paused
+//! clock.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,4 +1,4 @@
-//! Executors that are wanted and not asked for: what people are told of it.
+//! Tests what the status shows about executors that are wanted but cannot be requested.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ async fn paused(driver: &Driver, so: impl Fn(&Value) -> bool) -> Value {
             so(&status["profiles"]["default"]["paused"])
         })
         .await;
-    // Held against the document that it promises.
+    // This also checks the answer against the OpenAPI document.
     driver.get("/v1/status").await;
     status["profiles"]["default"]["paused"].clone()
 }
@@ -30,7 +30,7 @@ async fn quota(world: &World, pods: u32) {
 
 // spec, O-43, B-50
 #[actix::test]
-async fn a_full_quota_is_shown_with_its_words_and_its_next_try_until_it_is_raised() {
+async fn a_full_quota_is_shown_with_its_message_and_next_retry_until_raised() {
     let (world, driver) = driver(&[]).await;
     quota(&world, 3).await;
     let wanted = json!({"targets": {"default": 5}});

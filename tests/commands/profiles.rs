@@ -1,4 +1,4 @@
-//! Profiles that are added while the driver runs.
+//! Tests profiles that are added while the driver runs.
 
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ async fn until_running(driver: &Driver, profile: &str, executors: u64) {
 
 // spec: B-26, A-45
 #[actix::test]
-async fn a_profile_is_added_and_its_executors_run_and_outlive_the_driver() {
+async fn an_added_profile_runs_executors_that_outlive_the_driver() {
     let (mut world, first) = driver(&[]).await;
     let described = json!({"executors": 2, "env": {"SHAPE": "large"}, "max_executors": 5});
     let (status, answer) = add(&first, "large", described.clone()).await;
@@ -63,7 +63,7 @@ async fn a_profile_is_added_and_its_executors_run_and_outlive_the_driver() {
 
 // spec: B-26
 #[actix::test]
-async fn one_that_is_there_is_not_changed_and_what_cannot_be_is_refused_by_its_key() {
+async fn existing_profiles_do_not_change_and_invalid_ones_are_refused_by_key() {
     let (world, driver) = driver(&[]).await;
     add(&driver, "large", json!({"executors": 0})).await;
     for (name, described, field) in [
@@ -98,7 +98,7 @@ async fn one_that_is_there_is_not_changed_and_what_cannot_be_is_refused_by_its_k
 
 // spec: B-26, B-31
 #[actix::test]
-async fn one_that_is_added_while_executors_are_held_begins_when_they_are_wanted_again() {
+async fn a_profile_added_during_a_hold_starts_on_resume() {
     let (_world, driver) = driver(&[]).await;
     driver.post("/v1/application/hold", json!({})).await;
     driver.until_running(0).await;
@@ -109,7 +109,7 @@ async fn one_that_is_added_while_executors_are_held_begins_when_they_are_wanted_
     until_running(&driver, "large", 2).await;
 }
 
-/// The annotations of an executor's pod, of a profile that was added to a driver with this gang scheduler.
+/// The annotations of an executor's pod whose profile was added to a driver with this gang scheduler.
 async fn annotations_of_an_added_gang(scheduler: &str) -> Value {
     let gang = format!("scheduling.gang={scheduler}");
     let (_world, driver) = driver(&[&gang, "profiles.default.min_executors=3"]).await;

@@ -1,4 +1,4 @@
-//! One executor after the other is replaced.
+//! Tests rolling restarts, which replace one executor after the other.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use crate::world::driver;
 
 // spec: B-32
 #[actix::test]
-async fn each_is_replaced_in_turn_and_there_are_never_fewer_than_wanted() {
+async fn a_rolling_restart_replaces_one_by_one_without_falling_below_the_target() {
     let (_world, driver) = driver(&["roll.interval=60s", "roll.policy=id"]).await;
     for _ in 0..1_200 {
         let running = driver.get("/v1/status").await["profiles"]["default"]["running"].clone();
         assert!(running.as_u64().unwrap() >= 3, "{running} run");
         sleep(Duration::from_millis(200)).await;
     }
-    // Three minutes and what starting takes each time: 1, 2 and 3 have gone.
+    // After three minutes plus the starts, executors 1, 2 and 3 have been replaced.
     let living = driver.living().await;
     assert_eq!(living[..3], [4, 5, 6], "{living:?}");
     let end = driver.end_of(1).await;
@@ -26,7 +26,7 @@ async fn each_is_replaced_in_turn_and_there_are_never_fewer_than_wanted() {
 
 // spec: B-32, O-31
 #[actix::test]
-async fn a_driver_that_goes_in_the_middle_leaves_nothing_of_it_behind() {
+async fn a_hand_over_aborts_a_rolling_restart() {
     let (mut world, first) = driver(&["roll.interval=60s"]).await;
     first
         .until("a fourth is wanted", |status| {

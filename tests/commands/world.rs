@@ -1,4 +1,5 @@
-//! A cluster whose node starts and stops pods after a while, a driver on it, and its api.
+//! Test environment: the embedded cluster, whose node takes time to start and stop pods, a driver on it, and clients
+//! of the driver's API.
 
 use std::time::Duration;
 
@@ -22,10 +23,9 @@ use tower::ServiceExt;
 
 use crate::contract;
 
-/// Where everything is.
 const NAMESPACE: &str = "default";
 
-/// An application whose pods are `t-exec-1` and so on.
+/// The executors' pods are named `t-exec-1` and so on.
 const CONFIG: &str = r#"
 [app]
 name = "t"
@@ -38,27 +38,25 @@ executors = 3
 termination_grace = "30s"
 "#;
 
-/// How long a pod takes to be gone once it is told to, where its grace allows that.
+/// How long a pod takes to stop, if its grace period allows that.
 pub const STOPS_AFTER: Duration = Duration::from_secs(20);
 
-/// Longer than anything is waited for.
+/// Longer than any wait in these tests.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
-/// A cluster.
 pub struct World {
     cluster: DevCluster,
     clock: Clock,
     drivers: u64,
 }
 
-/// A driver on it.
 pub struct Driver {
     handle: Handle,
     running: JoinHandle<Exit>,
     cluster: DevCluster,
 }
 
-/// A cluster, and a driver with these settings. The clock is paused from here on.
+/// A cluster, and a driver with these settings. Pauses the clock.
 pub async fn driver(sets: &[&str]) -> (World, Driver) {
     tokio::time::pause();
     let mut world = World::new();
@@ -68,7 +66,6 @@ pub async fn driver(sets: &[&str]) -> (World, Driver) {
 }
 
 impl World {
-    /// A cluster in which nothing has happened.
     pub fn new() -> Self {
         let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let node = SimulatedNode {
@@ -88,7 +85,7 @@ impl World {
         }
     }
 
-    /// Starts the next driver, and waits until it has taken over.
+    /// Starts the next driver and waits until it has taken over.
     pub async fn start(&mut self, sets: &[&str]) -> Driver {
         let driver = self.begin(sets);
         driver
@@ -97,7 +94,7 @@ impl World {
         driver
     }
 
-    /// Starts the next driver.
+    /// Starts the next driver without waiting for it.
     pub fn begin(&mut self, sets: &[&str]) -> Driver {
         let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
         let config = Config::from_toml(CONFIG, "t.toml", [], &sets).unwrap();
@@ -111,13 +108,13 @@ impl World {
         let (handle, running) = driver::start_in(config, environment);
         Driver {
             handle,
-            // With tasks of its own, so that nothing of it goes on after its exit: as a process' end has it.
+            // In a task set of its own, so that nothing of it continues after its exit, as with a process.
             running: actix::spawn(async { LocalSet::new().run_until(running).await }),
             cluster: self.cluster.clone(),
         }
     }
 
-    /// Makes a pod that is no executor's.
+    /// Creates a pod that is not an executor's.
     pub async fn make_pod(&self, name: &str) {
         let pod = json!({
             "apiVersion": "v1",
@@ -133,7 +130,7 @@ impl World {
         assert_eq!(response.status(), StatusCode::CREATED);
     }
 
-    /// Makes an object, or makes it as this says.
+    /// Creates or updates an object.
     pub async fn apply(&self, what: &str, object: &Value) {
         let uri = format!("/api/v1/namespaces/{NAMESPACE}/{what}?fieldManager=somebody&force=true");
         let request = Request::patch(uri)
@@ -144,7 +141,7 @@ impl World {
         assert!(response.status().is_success(), "{}", response.status());
     }
 
-    /// The application's record, if there is one.
+    /// The application record; null if there is none.
     pub async fn record(&self) -> Value {
         get(&self.cluster, "configmaps/t-app").await
     }
@@ -156,7 +153,6 @@ impl Driver {
         self.handle.routes(tokens).await
     }
 
-    /// Asks its api.
     async fn ask(&self, method: &Method, path: &str, body: &Value) -> (StatusCode, Value) {
         let token = match *method {
             Method::GET => "looks",
@@ -174,31 +170,30 @@ impl Driver {
         }
     }
 
-    /// Asks its api, and holds what that answers against what it promises.
+    /// Calls the driver's API and checks the answer against the OpenAPI document.
     pub async fn call(&self, method: Method, path: &str, body: Value) -> (StatusCode, Value) {
         let (_, document) = self.ask(&Method::GET, "/openapi.json", &Value::Null).await;
         let (status, answer) = self.ask(&method, path, &body).await;
-        // One that has ended promises nothing.
+        // A driver that has ended serves no document.
         if !document.is_null() {
             contract::holds(&document, &method, path, status, &answer);
         }
         (status, answer)
     }
 
-    /// What it answers to one who looks.
     pub async fn get(&self, path: &str) -> Value {
         let (_, answer) = self.call(Method::GET, path, Value::Null).await;
         answer
     }
 
-    /// What it answers to one who wants something, which it does.
+    /// Posts a request that must succeed, and returns the answer.
     pub async fn post(&self, path: &str, body: Value) -> Value {
         let (status, answer) = self.call(Method::POST, path, body).await;
         assert!(status.is_success(), "{path}: {status} {answer}");
         answer
     }
 
-    /// Waits until its status is so, and returns it.
+    /// Waits until the status satisfies a condition, and returns it.
     pub async fn until(&self, what: &str, so: impl Fn(&Value) -> bool) -> Value {
         let found = timeout(PATIENCE, async {
             loop {
@@ -214,7 +209,7 @@ impl Driver {
             .unwrap_or_else(|_| panic!("waited in vain until {what}"))
     }
 
-    /// Waits until exactly so many run and nothing else is there.
+    /// Waits until exactly this many executors run and there are no others.
     pub async fn until_running(&self, executors: u64) -> Value {
         self.until(
             &format!("{executors} run and none else are there"),
@@ -227,13 +222,13 @@ impl Driver {
         .await
     }
 
-    /// The target of the profile that there is.
+    /// The target of the only profile.
     pub async fn target(&self) -> u64 {
         let targets = self.get("/v1/targets").await;
         targets["targets"]["default"].as_u64().unwrap()
     }
 
-    /// The ids of those that live and are not leaving.
+    /// The ids of the live executors that are not leaving.
     pub async fn living(&self) -> Vec<u64> {
         let executors = self.get("/v1/executors").await;
         (executors["executors"].as_array().unwrap().iter())
@@ -260,7 +255,7 @@ impl Driver {
             .unwrap_or_else(|_| panic!("executor {executor} never ended"))
     }
 
-    /// All that its events say up to now.
+    /// All events so far.
     pub async fn events(&self) -> Vec<Value> {
         let request = Request::get("/v1/events")
             .header("authorization", "Bearer looks")
@@ -279,12 +274,11 @@ impl Driver {
             .collect()
     }
 
-    /// An executor's pod, as the cluster has it.
+    /// An executor's pod as the cluster has it.
     pub async fn pod(&self, executor: u64) -> Value {
         get(&self.cluster, &format!("pods/t-exec-{executor}")).await
     }
 
-    /// How it exits.
     pub async fn exit(self) -> Exit {
         timeout(PATIENCE, self.running).await.unwrap().unwrap()
     }
@@ -311,7 +305,6 @@ async fn get(cluster: &DevCluster, what: &str) -> Value {
     serde_json::from_slice(&bytes).unwrap()
 }
 
-/// Nothing to say.
 pub fn nothing() -> Value {
     json!({})
 }

@@ -1,4 +1,4 @@
-//! The cluster's API as a person with kubectl uses it.
+//! A client of the cluster's API, for what an operator does with kubectl.
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use http::Request;
 
-/// A pod as a test sees it.
+/// The fields of a pod that the tests use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pod {
     pub name: String,
@@ -41,15 +41,15 @@ impl Pod {
     }
 }
 
-/// How a pod is deleted.
+/// How long a deleted pod may take to stop.
 pub enum Grace {
-    /// As the pod says.
+    /// The pod's own grace period.
     Own,
-    /// At once, as `kubectl delete --force --grace-period=0` does.
+    /// None, as with `kubectl delete --force --grace-period=0`.
     Force,
 }
 
-/// A cluster's API, in one namespace.
+/// A client for one namespace.
 pub struct Api {
     kubeconfig: PathBuf,
     pub namespace: String,
@@ -63,7 +63,7 @@ impl Api {
         }
     }
 
-    /// Makes a request; each on a connection of its own, for the server may have been another one in the meantime.
+    /// Sends a request on a new connection, because the server may have been restarted since the last one.
     pub fn call(
         &self,
         method: &str,
@@ -102,7 +102,7 @@ impl Api {
         format!("/api/v1/namespaces/{}/{kind}", self.namespace)
     }
 
-    /// All pods, by name; an error where the API server does not answer.
+    /// All pods by name; an error if the API server does not answer.
     pub fn try_pods(&self) -> Result<Vec<Pod>, kube::Error> {
         let list = self.call("GET", &self.collection("pods"), None)?;
         Ok(list["items"]
@@ -113,18 +113,15 @@ impl Api {
             .collect())
     }
 
-    /// All pods, by name.
     pub fn pods(&self) -> Vec<Pod> {
         self.try_pods().unwrap()
     }
 
-    /// Makes a pod.
     pub fn create_pod(&self, pod: &Value) {
         self.call("POST", &self.collection("pods"), Some(pod))
             .unwrap();
     }
 
-    /// Deletes a pod.
     pub fn delete_pod(&self, name: &str, grace: Grace) {
         let options = match grace {
             Grace::Own => json!({"kind": "DeleteOptions", "apiVersion": "v1"}),
@@ -136,26 +133,25 @@ impl Api {
             .unwrap();
     }
 
-    /// Changes a pod's labels.
     pub fn label_pod(&self, name: &str, labels: &Value) {
         let patch = json!({"metadata": {"labels": labels}});
         self.call("PATCH", &self.at("pods", name), Some(&patch))
             .unwrap();
     }
 
-    /// Puts a status where a node would; an error where it is refused.
+    /// Patches a pod's status as a node would; an error if it is refused.
     pub fn try_set_pod_status(&self, name: &str, status: &Value) -> Result<Value, kube::Error> {
         let patch = json!({"status": status});
         let path = format!("{}/status", self.at("pods", name));
         self.call("PATCH", &path, Some(&patch))
     }
 
-    /// Puts a status where a node would.
+    /// Patches a pod's status as a node would.
     pub fn set_pod_status(&self, name: &str, status: &Value) {
         self.try_set_pod_status(name, status).unwrap();
     }
 
-    /// A ConfigMap's data, where it is there.
+    /// A ConfigMap's data, if it exists.
     pub fn config_map(&self, name: &str) -> Option<Value> {
         match self.call("GET", &self.at("configmaps", name), None) {
             Ok(map) => Some(map),
@@ -164,7 +160,6 @@ impl Api {
         }
     }
 
-    /// Makes a ConfigMap.
     pub fn create_config_map(&self, name: &str, data: &Value) {
         let map = json!({
             "apiVersion": "v1",
@@ -176,27 +171,24 @@ impl Api {
             .unwrap();
     }
 
-    /// Changes a ConfigMap's data.
     pub fn patch_config_map(&self, name: &str, data: &Value) {
         let patch = json!({"data": data});
         self.call("PATCH", &self.at("configmaps", name), Some(&patch))
             .unwrap();
     }
 
-    /// Deletes a ConfigMap.
     pub fn delete_config_map(&self, name: &str) {
         self.call("DELETE", &self.at("configmaps", name), None)
             .unwrap();
     }
 
-    /// Makes the namespace.
     pub fn create_namespace(&self) {
         let namespace = json!({"metadata": {"name": self.namespace}});
         self.call("POST", "/api/v1/namespaces", Some(&namespace))
             .unwrap();
     }
 
-    /// Begins to delete the namespace.
+    /// Starts the deletion of the namespace.
     pub fn delete_namespace(&self) -> Result<Value, kube::Error> {
         self.call(
             "DELETE",
@@ -205,7 +197,7 @@ impl Api {
         )
     }
 
-    /// The versions of all that a driver writes: as long as they stay the same, nobody writes.
+    /// The versions of all objects that a driver writes. While they stay the same, nobody writes.
     pub fn versions(&self) -> BTreeMap<String, String> {
         let mut versions = BTreeMap::new();
         for kind in ["pods", "configmaps"] {

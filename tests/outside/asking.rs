@@ -1,4 +1,4 @@
-//! Asking a driver that runs, and telling it what is wanted, as a person does.
+//! Tests the client commands of the binary against a running driver: status, explanations, targets and commands.
 
 use std::path::PathBuf;
 use std::process::Output;
@@ -10,7 +10,7 @@ use super::cluster::Cluster;
 use super::driver::Driver;
 use super::process::{boatswain, until};
 
-/// A driver with an api, and how it is asked.
+/// A driver with an API, and how to reach it.
 struct Asked {
     driver: Driver,
     server: String,
@@ -43,7 +43,7 @@ impl Asked {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    /// How many run; none, while the driver is taking over and answers nobody.
+    /// The number of running executors; 0 while the driver takes over and does not answer yet.
     fn running(&self) -> u64 {
         let output = self.ask(&["status", "-o", "json"]);
         let status: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
@@ -55,7 +55,7 @@ impl Asked {
 
 // spec: O-43, B-25, B-51
 #[test]
-fn a_person_sees_how_it_is_going_and_says_what_is_wanted() {
+fn the_client_shows_the_status_and_sets_targets() {
     let cluster = Cluster::any();
     let mut asked = Asked::start(&cluster, 2);
     until("two run", || (asked.running() == 2).then_some(()));
@@ -73,7 +73,7 @@ fn a_person_sees_how_it_is_going_and_says_what_is_wanted() {
 
     cluster.api.delete_pod("t-exec-2", Grace::Force);
     asked.driver.end_of(2);
-    // The event history has the end a batch later than the log.
+    // The event history learns of the end one batch later than the log.
     let explained = until("the history has the end", || {
         let explained = asked.json(&["explain", "2"]);
         explained["now"].is_null().then_some(explained)
@@ -91,7 +91,7 @@ fn a_person_sees_how_it_is_going_and_says_what_is_wanted() {
 
 // spec: O-43, O-50
 #[test]
-fn one_who_cannot_be_answered_is_told_why() {
+fn a_failing_client_command_explains_why() {
     let cluster = Cluster::any();
     let asked = Asked::start(&cluster, 0);
     let unknown = asked.ask(&["explain", "99"]);
@@ -120,7 +120,7 @@ fn one_who_cannot_be_answered_is_told_why() {
 
 // spec: B-28, B-30, B-31, B-35, O-43
 #[test]
-fn a_person_names_who_goes_holds_resumes_and_ends_it_with_a_code() {
+fn the_client_kills_holds_resumes_and_ends_with_an_exit_code() {
     let cluster = Cluster::any();
     let mut asked = Asked::start(&cluster, 3);
     until("three run", || (asked.running() == 3).then_some(()));
@@ -162,7 +162,7 @@ fn a_person_names_who_goes_holds_resumes_and_ends_it_with_a_code() {
 
 // spec: O-42
 #[test]
-fn it_lives_before_it_has_taken_over_and_says_that_there_is_nothing_to_see_yet() {
+fn before_the_takeover_the_driver_is_live_but_not_ready() {
     let Some(mut cluster) = Cluster::own() else {
         return;
     };

@@ -1,4 +1,4 @@
-//! The cluster that a test has to itself.
+//! The cluster of a test: an API server process of its own, or a namespace of a given cluster.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,8 +14,8 @@ use tempfile::TempDir;
 use super::api::{Api, Pod};
 use super::process::{PATIENCE, Program, boatswain, until};
 
-/// How long nothing must have been written for a cluster to be called quiet: longer than the application record, which
-/// is written some seconds after what changes it, and long enough for several polls.
+/// A cluster without writes for this long counts as quiet. This is longer than the delay of the application record,
+/// and long enough for several polls.
 const QUIET: Duration = Duration::from_millis(6_500);
 
 /// Names the kubeconfig of a cluster to use instead of the tests' own.
@@ -25,26 +25,26 @@ const GIVEN: &str = "BOATSWAIN_TEST_KUBECONFIG";
 pub struct Cluster {
     pub api: Api,
     pub kubeconfig: PathBuf,
-    /// The API server; none where the cluster was given. Before its directory, to go before that goes.
+    /// The API server; `None` if the cluster was given. Declared before its directory, so that it is dropped first.
     server: Option<Program>,
     pub directory: TempDir,
 }
 
 impl Cluster {
-    /// An API server of the test's own, whose simulated node starts pods at once: to be stopped, killed, and asked what it
-    /// has seen. None where the environment names a cluster: the test is skipped then, and says so.
+    /// An API server of the test's own, which can be stopped and killed and whose log can be read. Its simulated node
+    /// starts pods at once. `None` if the environment names a cluster; the test is then skipped with a message.
     pub fn own() -> Option<Self> {
         Self::own_with(&["--node", "simulated"])
     }
 
-    /// The same, with these arguments.
+    /// The same with these arguments.
     pub fn own_with(arguments: &[&str]) -> Option<Self> {
         if std::env::var_os(GIVEN).is_none() {
             return Some(Self::with(arguments));
         }
         let test = thread::current();
         let test = test.name().unwrap_or("a test");
-        // Past the harness, which shows only what tests that fail have said.
+        // Written past the test harness, which shows only the output of failed tests.
         let _ = writeln!(
             io::stderr(),
             "skipped: {test}: it needs an API server of its own, and {GIVEN} names another"
@@ -52,7 +52,6 @@ impl Cluster {
         None
     }
 
-    /// An API server of the test's own, with these arguments.
     fn with(arguments: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let kubeconfig = directory.path().join("kubeconfig");
@@ -66,13 +65,13 @@ impl Cluster {
         cluster
     }
 
-    /// The cluster that the environment names, otherwise one of the test's own.
+    /// The cluster that the environment names, or else one of the test's own.
     pub fn any() -> Self {
         let Some(kubeconfig) = std::env::var_os(GIVEN) else {
             return Self::with(&["--node", "simulated"]);
         };
         let directory = tempfile::tempdir().unwrap();
-        // Its name is as unlikely to be there already as the directory's.
+        // The namespace's name is as unlikely to exist as the directory's.
         let id = directory
             .path()
             .file_name()
@@ -112,71 +111,68 @@ impl Cluster {
         self.server = Some(server);
     }
 
-    /// A file of this name that is not there yet.
+    /// The path of a file that does not exist yet.
     pub fn file(&self, name: &str) -> PathBuf {
         let names = (1..).map(|n| self.directory.path().join(format!("{name}-{n}.log")));
         names.into_iter().find(|path| !path.exists()).unwrap()
     }
 
-    /// The API server's process.
     pub fn server(&self) -> &Program {
         self.server.as_ref().expect("a cluster of the test's own")
     }
 
-    /// Where the API server listens.
     pub fn address(&self) -> String {
         let url = self.server().stdout();
         url.trim().strip_prefix("http://").unwrap().to_owned()
     }
 
-    /// The secret that lets a client in.
+    /// The bearer token for the cluster.
     pub fn token(&self) -> String {
         let token = fs::read_to_string(self.directory.path().join("token")).unwrap();
         token.trim().to_owned()
     }
 
-    /// Stops the API server without ending it: connections stay, and nothing is answered.
+    /// Stops the API server's process without ending it: connections stay open, and nothing is answered.
     pub fn freeze(&self) {
         self.server().signal(Signal::STOP);
     }
 
-    /// Has the API server go on.
+    /// Continues the API server's process.
     pub fn thaw(&self) {
         self.server().signal(Signal::CONT);
     }
 
-    /// Kills the API server.
     pub fn kill(&mut self) {
         self.server.as_mut().unwrap().kill();
     }
 
-    /// Kills the API server, and starts an empty one at the same address.
+    /// Kills the API server and starts an empty one at the same address.
     pub fn empty(&mut self) {
         self.restart(&["--node", "simulated"]);
     }
 
-    /// Kills the API server, and starts one with these arguments at the same address.
+    /// Kills the API server and starts one with these arguments at the same address.
     pub fn restart(&mut self, arguments: &[&str]) {
         let address = self.address();
         self.kill();
         self.serve(&address, arguments);
     }
 
-    /// What the API server has logged of writes since it started: `POST`, `PUT`, `PATCH` and `DELETE`, answered in
-    /// whatever way.
+    /// The writes that the API server has logged since it started: `POST`, `PUT`, `PATCH` and `DELETE`, whatever the
+    /// answer.
     pub fn writes(&self) -> Vec<Value> {
         let mut log = self.server().log().0;
         log.retain(|line| line["module"] == "apiserver.write");
         log
     }
 
-    /// How many objects the API server has made since it started.
+    /// Number of objects that the API server has created since it started.
     pub fn created(&self) -> usize {
         let made = |line: &&Value| line["verb"] == "POST" && line["code"] == 201;
         self.writes().iter().filter(made).count()
     }
 
-    /// The paths of writes with this verb that begin so, since the first `since` writes.
+    /// The paths of writes with this verb and prefix, after the first `since` writes.
     pub fn written(&self, since: usize, verb: &str, kind: &str) -> Vec<String> {
         let path = |line: &Value| {
             let path = line["path"].as_str().unwrap();
@@ -186,7 +182,7 @@ impl Cluster {
         self.writes().iter().skip(since).filter_map(path).collect()
     }
 
-    /// The executors' pods that run and are not being deleted, by uid, where there are so many and no other pod.
+    /// The uids of the executors' pods, if exactly this many run and there is no other pod.
     fn running(&self, count: usize) -> Option<BTreeSet<String>> {
         let pods = self.api.try_pods().ok()?;
         let runs = |pod: &Pod| pod.phase == "Running" && !pod.deleting;
@@ -194,12 +190,13 @@ impl Cluster {
             .then(|| pods.into_iter().map(|pod| pod.uid).collect())
     }
 
-    /// Waits until there are so many pods, all of them running.
+    /// Waits until there are exactly this many pods, all of them running.
     pub fn converges(&self, count: usize) -> BTreeSet<String> {
         until(&format!("{count} pods run"), || self.running(count))
     }
 
-    /// Waits until there are so many pods, all of them running, and nothing is written any more: the pods' uids.
+    /// Waits until there are exactly this many pods, all of them running, and there are no more writes. Returns the
+    /// pods' uids.
     pub fn settles(&self, count: usize) -> BTreeSet<String> {
         let began = Instant::now();
         loop {
@@ -212,7 +209,7 @@ impl Cluster {
     }
 
     fn stays_unwritten(&self) -> bool {
-        // A real API server's own log is not at hand; there the versions say as much.
+        // The log of a given cluster cannot be read, but the objects' versions show writes as well.
         let state = || match &self.server {
             Some(_) => format!("{}", self.writes().len()),
             None => format!("{:?}", self.api.versions()),
@@ -226,13 +223,13 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         if self.server.is_none() {
-            // What a test has failed with is worth more than that it cannot be cleared away.
+            // A failure of the cleanup must not hide the test's own failure.
             let _ = self.api.delete_namespace();
         }
     }
 }
 
-/// A kubeconfig like another one, with something in it replaced.
+/// Copies a kubeconfig with a replacement.
 pub fn kubeconfig_with(original: &Path, from: &str, to: &str, path: &Path) {
     let text = fs::read_to_string(original).unwrap();
     assert!(text.contains(from), "no {from} in the kubeconfig");

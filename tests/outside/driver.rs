@@ -1,4 +1,4 @@
-//! A driver process of a test.
+//! The driver process of a test.
 
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::cluster::Cluster;
 use super::process::{Log, Program, boatswain, until};
 
-/// An application with pods named `t-exec-1` and so on, which looks for what it has missed more often than is usual.
+/// The executors' pods are named `t-exec-1` and so on. Intervals are shorter than the defaults.
 const CONFIG: &str = r#"
 [app]
 name = "t"
@@ -25,17 +25,16 @@ format = "json"
 /// The ConfigMap of that application's record.
 pub const RECORD: &str = "t-app";
 
-/// A driver process.
 pub struct Driver(Program);
 
 impl Driver {
-    /// Starts one with so many executors, and these settings.
+    /// Starts a driver with this many executors and these settings.
     pub fn start(cluster: &Cluster, executors: usize, sets: &[&str]) -> Self {
         let kubeconfig = cluster.kubeconfig.clone();
         Self::start_with(cluster, &kubeconfig, executors, sets)
     }
 
-    /// Starts one that reaches the cluster by another kubeconfig.
+    /// Starts a driver that reaches the cluster through another kubeconfig.
     pub fn start_with(
         cluster: &Cluster,
         kubeconfig: &Path,
@@ -66,10 +65,10 @@ impl Driver {
         Self(Program::start("driver", command, log))
     }
 
-    /// Waits until its log is so.
+    /// Waits until its log satisfies a condition.
     pub fn until<T>(&mut self, what: &str, look: impl Fn(&Log) -> Option<T>) -> T {
         until(what, || {
-            // Its last words are to be read as well.
+            // Determined before the log is read, so that the last lines of an ended process are read as well.
             let alive = self.0.is_alive();
             let found = look(&self.0.log());
             assert!(
@@ -80,13 +79,13 @@ impl Driver {
         })
     }
 
-    /// Waits until it has logged this.
+    /// Waits for a log line with this message.
     pub fn says(&mut self, message: &str) -> Value {
         let first = |log: &Log| log.lines(message).first().map(|line| (*line).clone());
         self.until(&format!("it says {message:?}"), first)
     }
 
-    /// Waits until it has told of this executor's end.
+    /// Waits for the log line about this executor's end.
     pub fn end_of(&mut self, executor: u64) -> Value {
         self.until(&format!("executor {executor}'s end is told"), |log| {
             log.end_of(executor).cloned()

@@ -1,4 +1,4 @@
-//! The examples do what they say. Where a program that they need is missing, that is said, and nothing else.
+//! Tests that the examples work. An example whose program is not installed is skipped with a message.
 
 use std::io::{self, Write as _};
 use std::process::Command;
@@ -8,11 +8,10 @@ use serde_json::Value;
 
 use super::local_run::{Local, nothing_is_left};
 
-/// Whether a program is there.
 fn has(program: &str) -> bool {
     let found = Command::new(program).arg("-c").arg("").output().is_ok();
     if !found {
-        // Past the harness, which shows only what tests that fail have said.
+        // Written past the test harness, which shows only the output of failed tests.
         let _ = writeln!(io::stderr(), "skipped: there is no {program}");
     }
     found
@@ -24,7 +23,7 @@ fn example(path: &str) -> String {
 
 // spec: B-1, B-25, O-60, L-1, I-9
 #[test]
-fn the_word_count_loses_an_executor_and_the_driver_and_counts_right() {
+fn the_word_count_is_right_after_losing_an_executor_and_the_driver() {
     if !has("python3") {
         return;
     }
@@ -36,7 +35,7 @@ fn the_word_count_loses_an_executor_and_the_driver_and_counts_right() {
     let failed = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}{failed}");
     for line in [
-        // An executor may be faster than the batch that shows its pod.
+        // An executor may finish before the batch that shows its pod.
         "was: requested, ",
         "registered, ",
         "exiting, ended",
@@ -49,7 +48,8 @@ fn the_word_count_loses_an_executor_and_the_driver_and_counts_right() {
     }
 }
 
-/// Executors that speak as this command does register, beat, and drain when one of them is to go.
+/// Runs executors with this client program, which have to register, send heartbeats, and drain when one of them is
+/// decommissioned.
 fn speaks(program: &str, client: &str) {
     if !has(program) {
         return;
@@ -65,7 +65,7 @@ fn speaks(program: &str, client: &str) {
     ]);
     local.runs(&[1, 2]);
     local.driver.says("ready");
-    // Longer than the timeout: they are heard of, or they would be replaced.
+    // Longer than the heartbeat timeout: without heartbeats they would be replaced.
     let began = std::time::Instant::now();
     local
         .driver
@@ -83,13 +83,13 @@ fn speaks(program: &str, client: &str) {
 
 // spec: O-61
 #[test]
-fn an_executor_in_python_speaks_for_itself() {
+fn an_executor_in_python_implements_the_protocol() {
     speaks("python3", "clients/client.py");
 }
 
 // spec: O-61
 #[test]
-fn an_executor_in_shell_speaks_for_itself() {
+fn an_executor_in_shell_implements_the_protocol() {
     if has("curl") {
         speaks("sh", "clients/client.sh");
     }

@@ -1,4 +1,4 @@
-//! What befalls executors: each end is told with its reason, and each is replaced.
+//! Tests executors that end: each end is reported with its reason, and each executor is replaced.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ const MANY: usize = 50;
 
 // spec, L-1, L-20, L-4
 #[test]
-fn what_is_deleted_forced_away_or_relabelled_is_told_and_replaced() {
+fn deleted_and_relabelled_executors_are_reported_and_replaced() {
     let cluster = Cluster::any();
     let mut driver = Driver::start(&cluster, MANY, &[]);
     let before = cluster.converges(MANY);
@@ -53,7 +53,7 @@ fn what_is_deleted_forced_away_or_relabelled_is_told_and_replaced() {
 
 // spec, L-11
 #[test]
-fn a_whole_life_costs_one_create_and_at_most_one_delete() {
+fn an_executor_costs_one_create_and_at_most_one_delete() {
     let Some(cluster) = Cluster::own() else {
         return;
     };
@@ -77,7 +77,7 @@ fn a_whole_life_costs_one_create_and_at_most_one_delete() {
     let deletes = cluster.written(0, "DELETE", "/pods/");
     assert_eq!(deletes.len(), MANY / 2, "each finished pod once");
     assert_eq!(deletes.iter().collect::<BTreeSet<_>>().len(), MANY / 2);
-    // The test's own patches of their status aside.
+    // Excludes the test's own patches of the pods' status.
     let of_driver = |line: &&serde_json::Value| {
         let user_agent = line["user_agent"].as_str().unwrap_or_default();
         user_agent.starts_with("boatswain/") && line["verb"] == "PATCH"

@@ -1,4 +1,4 @@
-//! `boatswain dev-cluster ctl`: what a person has a cluster do, and that the driver bears it.
+//! Tests `boatswain dev-cluster ctl`, which injects faults into a cluster by hand, and a driver under these faults.
 
 use super::api::Grace;
 use super::cluster::Cluster;
@@ -7,14 +7,14 @@ use super::process::{boatswain, until};
 
 const MANY: usize = 20;
 
-/// A cluster that can be told to misbehave.
+/// A cluster with a control socket.
 struct Controlled {
     cluster: Cluster,
     socket: tempfile::TempDir,
 }
 
 impl Controlled {
-    /// None where the environment names a cluster.
+    /// `None` if the environment names a cluster.
     fn start() -> Option<Self> {
         let socket = tempfile::tempdir().unwrap();
         let path = socket.path().join("ctl");
@@ -23,7 +23,7 @@ impl Controlled {
         Some(Self { cluster, socket })
     }
 
-    /// What it says, and whether it obeys.
+    /// The output of a control command, and whether it succeeded.
     fn asked(&self, fault: &[&str]) -> (bool, String) {
         let mut command = boatswain();
         command.args(["dev-cluster", "ctl", "--control"]);
@@ -81,7 +81,7 @@ fn faults_are_in_force_until_they_are_cleared() {
 
 // spec: O-71, A-13, A-14, W-2, W-3, I-1
 #[test]
-fn a_driver_bears_what_a_person_has_its_cluster_do() {
+fn a_driver_survives_faults_injected_by_hand() {
     let Some(controlled) = Controlled::start() else {
         return;
     };
@@ -122,7 +122,7 @@ fn a_driver_bears_what_a_person_has_its_cluster_do() {
 
 // spec: O-71, L-13, L-20
 #[test]
-fn a_driver_tells_that_an_executor_ran_out_of_memory_and_replaces_it() {
+fn an_out_of_memory_kill_is_reported_and_the_executor_replaced() {
     let Some(controlled) = Controlled::start() else {
         return;
     };
@@ -154,7 +154,7 @@ fn a_driver_tells_that_an_executor_ran_out_of_memory_and_replaces_it() {
 
 // spec: O-72
 #[test]
-fn who_asks_for_what_there_is_not_is_told_what_to_do() {
+fn invalid_control_commands_are_refused_with_advice() {
     let Some(controlled) = Controlled::start() else {
         return;
     };

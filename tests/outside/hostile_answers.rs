@@ -1,4 +1,4 @@
-//! Answers that no API server should give, given by a proxy in front of one.
+//! Tests a driver whose API server's answers are malformed by a proxy.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -12,18 +12,18 @@ use super::cluster::{Cluster, kubeconfig_with};
 use super::driver::Driver;
 use super::process::until;
 
-/// What is answered instead.
+/// A malformed answer.
 #[derive(Clone, Copy, Debug)]
 enum Odd {
-    /// A page from something on the way that is not the API server.
+    /// A page from an intermediary that is not the API server.
     NotJson,
-    /// JSON, of a kind that nobody asked for.
+    /// JSON of an unexpected kind.
     AnotherKind,
-    /// Less than was announced.
+    /// Less than its announced length.
     Truncated,
-    /// More and more, without end.
+    /// An answer without an end.
     Endless,
-    /// Nothing: the connection ends.
+    /// No answer: the connection is closed.
     Nothing,
 }
 
@@ -36,7 +36,7 @@ const ALL: [Odd; 5] = [
 ];
 
 impl Odd {
-    /// Of the requests that are meant, the first three are answered so and not carried out.
+    /// A rule that answers the first three matching requests in this way, without carrying them out.
     fn answers(self, begins: &'static str, has: &'static str) -> Rule {
         Rule {
             begins,
@@ -80,21 +80,21 @@ impl Odd {
     }
 }
 
-/// Which requests are answered oddly.
+/// The requests that are answered in a malformed way.
 #[derive(Clone, Copy)]
 struct Rule {
-    /// How their first line begins.
+    /// The beginning of their first line.
     begins: &'static str,
-    /// What it has in it.
+    /// A part of their first line.
     has: &'static str,
     odd: Odd,
     /// How many of them.
     times: usize,
-    /// Whether the API server gets them all the same.
+    /// Whether the API server receives them nevertheless.
     carried_out: bool,
 }
 
-/// A proxy that ends with the test's process: its thread waits for connections that nobody makes any more.
+/// A proxy in a thread that ends with the test's process.
 struct Proxy {
     kubeconfig: PathBuf,
     odd: Arc<AtomicUsize>,
@@ -106,7 +106,7 @@ impl Proxy {
         let address = listener.local_addr().unwrap().to_string();
         let kubeconfig = cluster.file("kubeconfig");
         let upstream = cluster.address();
-        // Between the driver and the proxy there is nobody to hide anything from.
+        // The driver talks to the proxy without TLS.
         let (from, to) = (format!("https://{upstream}"), format!("http://{address}"));
         kubeconfig_with(&cluster.kubeconfig, &from, &to, &kubeconfig);
         let odd = Arc::new(AtomicUsize::new(0));
@@ -114,20 +114,20 @@ impl Proxy {
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 let (upstream, count) = (upstream.clone(), Arc::clone(&count));
-                // What fails here fails for the driver, which is what it is tested with.
+                // An error here is one of the malformed answers that the driver is tested with.
                 thread::spawn(move || serve(client, &upstream, rule, &count));
             }
         });
         Self { kubeconfig, odd }
     }
 
-    /// How many requests were answered oddly.
+    /// Number of requests answered in a malformed way.
     fn odd(&self) -> usize {
         self.odd.load(Ordering::Relaxed)
     }
 }
 
-/// One request, on a connection of its own.
+/// Handles one connection with one request.
 fn serve(mut client: TcpStream, upstream: &str, rule: Rule, count: &AtomicUsize) -> io::Result<()> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -154,7 +154,7 @@ fn serve(mut client: TcpStream, upstream: &str, rule: Rule, count: &AtomicUsize)
         copied
     });
     if odd {
-        // The request is answered by the server, but not to the driver.
+        // The server has answered the request, but the driver does not get the answer.
         server.read_exact(&mut [0])?;
         return rule.odd.answer(&mut client);
     }
@@ -162,7 +162,7 @@ fn serve(mut client: TcpStream, upstream: &str, rule: Rule, count: &AtomicUsize)
     client.shutdown(Shutdown::Both)
 }
 
-/// A driver behind a proxy with this rule, with ten executors.
+/// A driver with ten executors behind a proxy with this rule.
 fn behind(cluster: &Cluster, rule: Rule) -> (Driver, Proxy) {
     let proxy = Proxy::start(cluster, rule);
     let sets = ["cluster.request_timeout=2s"];
@@ -172,7 +172,7 @@ fn behind(cluster: &Cluster, rule: Rule) -> (Driver, Proxy) {
     )
 }
 
-/// What was odd is said, at least once and not each time, and nothing is lost.
+/// Checks that malformed answers are logged at least once, but not each time, and that nothing is lost.
 fn said_and_survived(driver: &mut Driver, proxy: &Proxy, odd: Odd) {
     assert!(proxy.odd() > 0, "{odd:?}: nothing was odd");
     assert!(driver.is_alive());
@@ -185,7 +185,7 @@ fn said_and_survived(driver: &mut Driver, proxy: &Proxy, odd: Odd) {
 
 // spec: S-15, W-2, A-26
 #[test]
-fn odd_answers_to_lists_are_asked_for_again() {
+fn lists_with_malformed_answers_are_retried() {
     for odd in ALL {
         let Some(cluster) = Cluster::own() else {
             return;
@@ -198,7 +198,7 @@ fn odd_answers_to_lists_are_asked_for_again() {
 
 // spec, I-1
 #[test]
-fn requests_that_are_carried_out_and_answered_oddly_are_not_made_twice() {
+fn creates_with_malformed_answers_are_not_repeated() {
     for odd in ALL {
         let Some(cluster) = Cluster::own() else {
             return;
@@ -224,7 +224,7 @@ fn requests_that_are_carried_out_and_answered_oddly_are_not_made_twice() {
 
 // spec: W-2, W-3, P-1
 #[test]
-fn a_watch_that_only_ever_answers_oddly_leaves_the_poll() {
+fn polls_replace_a_watch_with_malformed_answers() {
     for odd in ALL {
         let Some(cluster) = Cluster::own() else {
             return;
@@ -247,7 +247,7 @@ fn a_watch_that_only_ever_answers_oddly_leaves_the_poll() {
 
 // spec: O-2, O-30
 #[test]
-fn odd_answers_at_the_start_are_asked_for_again() {
+fn malformed_answers_at_the_start_are_retried() {
     for odd in ALL {
         let Some(cluster) = Cluster::own() else {
             return;

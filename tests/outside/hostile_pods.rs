@@ -1,4 +1,4 @@
-//! Pods that somebody else has made or changed so that they are odd.
+//! Tests a driver among odd pods that somebody else has created or changed.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::api::Grace;
 use super::cluster::Cluster;
 use super::driver::Driver;
 
-/// A pod that says to be an executor of this application, and what else these labels say.
+/// A pod that claims to be an executor of this application, with additional labels.
 fn pod(name: &str, app: &str, labels: Value) -> Value {
     let mut all = json!({
         "boatswain.dev/app-id": app,
@@ -38,7 +38,7 @@ fn app_of(driver: &mut Driver) -> String {
 
 // spec: E-8, S-15
 #[test]
-fn pods_with_absurd_labels_are_left_alone_and_nothing_else_suffers() {
+fn pods_with_invalid_labels_are_left_alone_and_affect_no_other_pod() {
     let cluster = Cluster::any();
     let mut driver = Driver::start(&cluster, 10, &[]);
     let before = cluster.converges(10);
@@ -73,7 +73,7 @@ fn pods_with_absurd_labels_are_left_alone_and_nothing_else_suffers() {
 
 // spec: E-1
 #[test]
-fn a_copy_under_another_name_is_no_executor() {
+fn a_copy_under_another_name_is_not_an_executor() {
     let cluster = Cluster::any();
     let mut driver = Driver::start(&cluster, 10, &[]);
     cluster.converges(10);
@@ -93,7 +93,7 @@ fn a_copy_under_another_name_is_no_executor() {
 
 // spec: E-3, I-1
 #[test]
-fn a_orphan_is_deleted_and_counts_for_nobody() {
+fn an_orphan_pod_is_deleted_and_not_counted() {
     let cluster = Cluster::any();
     let mut driver = Driver::start(&cluster, 10, &[]);
     cluster.converges(10);
@@ -113,7 +113,7 @@ fn a_orphan_is_deleted_and_counts_for_nobody() {
 
 // spec: A-25
 #[test]
-fn names_that_are_taken_are_passed_over() {
+fn executor_names_that_are_taken_are_skipped() {
     let cluster = Cluster::any();
     for n in [2, 3] {
         let unrecognised = json!({
@@ -138,7 +138,7 @@ fn names_that_are_taken_are_passed_over() {
 
 // spec: E-14, S-15
 #[test]
-fn statuses_never_heard_of_end_nobody() {
+fn unknown_pod_statuses_end_no_executor() {
     let Some(cluster) = Cluster::own() else {
         return;
     };
@@ -156,10 +156,10 @@ fn statuses_never_heard_of_end_nobody() {
     ];
     for (n, status) in odd.iter().enumerate() {
         let name = format!("t-exec-{}", n + 1);
-        // What the API server refuses cannot be seen by a driver.
+        // The driver cannot see a status that the API server refuses.
         let _ = cluster.api.try_set_pod_status(&name, status);
     }
-    // What comes after them is seen and done as ever.
+    // The driver still processes what comes after these statuses.
     cluster.api.delete_pod("t-exec-10", Grace::Own);
     driver.end_of(10);
     driver.until("it is replaced", |log| {

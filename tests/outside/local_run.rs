@@ -1,4 +1,5 @@
-//! One machine, one command: `boatswain run --config config/local.toml` and its processes.
+//! Tests `boatswain run --config config/local.toml`: a driver with an embedded cluster whose executors are processes
+//! on this machine.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +9,7 @@ use tempfile::TempDir;
 use super::driver::Driver;
 use super::process::{boatswain, processes_with, until};
 
-/// A driver with the embedded cluster in it, and executors that are processes.
+/// A driver with the embedded cluster, whose executors are processes.
 pub struct Local {
     pub driver: Driver,
     _directory: TempDir,
@@ -45,13 +46,12 @@ impl Local {
         });
     }
 
-    /// The application's id, which all that an executor starts has in its environment.
+    /// The environment variable with the application's id, which all descendants of an executor inherit.
     pub fn mark(&mut self) -> String {
         let taken = self.driver.says("application taken over");
         format!("BOATSWAIN_APP_ID={}", taken["app"].as_str().unwrap())
     }
 
-    /// The process of an executor.
     fn process_of(&mut self, executor: u64) -> Pid {
         let (mark, driver) = (self.mark(), self.driver.pid());
         let of_application: BTreeSet<_> = processes_with(&mark).into_iter().collect();
@@ -64,7 +64,7 @@ impl Local {
     }
 }
 
-/// Waits until nothing that an application started is left.
+/// Waits until no process that the application started is left.
 pub fn nothing_is_left(mark: &str) {
     until("none of its processes is left", || {
         processes_with(mark).is_empty().then_some(())
@@ -73,7 +73,7 @@ pub fn nothing_is_left(mark: &str) {
 
 // spec: O-70, O-73, L-1, L-20, O-10, O-11
 #[test]
-fn four_run_one_that_is_killed_is_told_and_replaced_and_an_interrupt_leaves_nothing() {
+fn a_killed_process_is_reported_and_replaced_and_an_interrupt_leaves_none() {
     let mut local = Local::start(&[]);
     local.runs(&[1, 2, 3, 4]);
     let mark = local.mark();
@@ -95,7 +95,7 @@ fn four_run_one_that_is_killed_is_told_and_replaced_and_an_interrupt_leaves_noth
     assert_eq!(log.executors("executor requested"), (1..=5).collect());
 }
 
-/// What is told of an end with this code, and what of the wait that follows.
+/// Starts executors that exit with this code, and waits until the driver backs off and then tries a single one.
 fn ends_with(code: u8) -> Local {
     let code = format!("profiles.default.env.CODE=\"{code}\"");
     let mut local = Local::start(&["profiles.default.env.ROUNDS=\"1\"", &code]);
@@ -109,7 +109,7 @@ fn ends_with(code: u8) -> Local {
 
 // spec: L-20, A-30, A-31
 #[test]
-fn executors_that_are_done_at_once_are_no_failures_and_yet_not_replaced_in_a_loop() {
+fn executors_that_complete_early_are_not_failures_but_back_off() {
     let mut local = ends_with(0);
     let end = local.driver.end_of(1);
     assert_eq!(
@@ -121,7 +121,7 @@ fn executors_that_are_done_at_once_are_no_failures_and_yet_not_replaced_in_a_loo
 
 // spec: L-20, A-30, A-31
 #[test]
-fn executors_that_fail_are_told_with_their_code() {
+fn failing_executors_are_reported_with_their_exit_code() {
     let mut local = ends_with(3);
     let end = local.driver.end_of(1);
     assert_eq!(
@@ -133,9 +133,10 @@ fn executors_that_fail_are_told_with_their_code() {
 
 // spec
 #[test]
-fn a_crash_loop_is_tried_ever_more_rarely_and_said_once() {
+fn a_crash_loop_backs_off_exponentially_and_is_logged_once() {
     let mut local = Local::start(&["profiles.default.env.ROUNDS=\"0\""]);
-    // Four at first; one each after pauses of 1, 2 and 4 s. The first may be replaced once before it is a loop.
+    // Four at first, then one after each backoff of 1, 2 and 4 s. The first end may be replaced before it counts as a
+    // crash loop.
     local
         .driver
         .until("several were tried after the first four", |log| {

@@ -1,11 +1,10 @@
-//! The binary from outside: real processes, real sockets, real time, a file a behaviour.
+//! Tests the binary as a process, with real sockets and real time; each file covers one behaviour.
 //!
-//! Each test has an API server of its own, a `boatswain dev-cluster` process. Where `BOATSWAIN_TEST_KUBECONFIG` names a
-//! real cluster, those tests that neither stop nor kill the API server use that one instead, each in a namespace of its
-//! own; a node there has to start each pod at once.
+//! Each test has an API server of its own, a `boatswain dev-cluster` process. If `BOATSWAIN_TEST_KUBECONFIG` names a
+//! real cluster, the tests that neither stop nor kill the API server use that cluster instead, each in a namespace of
+//! its own. A node of that cluster has to start each pod at once.
 //!
-//! Tests wait for conditions, with bounds that are generous enough for a busy machine; how fast something is they do
-//! not say.
+//! Tests wait for conditions. The bounds are generous enough for a busy machine and are not performance requirements.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Processes that end with the test that started them, and what they log.
+//! Child processes that end with the test that started them, and their logs.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -10,16 +10,16 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// Until a test gives up waiting: far longer than anything here takes, even with every core busy.
+/// The longest wait for a condition: far longer than anything here takes, even with all cores busy.
 pub const PATIENCE: Duration = Duration::from_secs(90);
 
-/// How often a condition is looked at.
+/// Interval at which a condition is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// How many of its last lines a process' log shows where a test fails.
+/// Number of log lines shown when a test fails.
 const LAST: usize = 40;
 
-/// Waits until there is something to return.
+/// Waits until there is a value to return.
 pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
@@ -31,7 +31,7 @@ pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// The binary under test, without the configuration that the tests' own environment may have.
+/// The binary under test, without configuration from the tests' own environment.
 pub fn boatswain() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_boatswain"));
     for (name, _) in std::env::vars_os() {
@@ -43,7 +43,7 @@ pub fn boatswain() -> Command {
     command
 }
 
-/// A process of the binary, killed when this goes; its log is JSON.
+/// A process of the binary with a JSON log; it is killed when this is dropped.
 pub struct Program {
     name: &'static str,
     child: Child,
@@ -51,7 +51,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts it, with its standard error in this file and its standard output beside it.
+    /// Starts it with its standard error in this file and its standard output beside it.
     pub fn start(name: &'static str, command: &mut Command, log: &Path) -> Self {
         let child = command
             .stdin(Stdio::null())
@@ -66,22 +66,19 @@ impl Program {
         }
     }
 
-    /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it has written to its standard output.
     pub fn stdout(&self) -> String {
         fs::read_to_string(self.log.with_extension("out")).unwrap()
     }
 
-    /// What it has written to its standard error.
     pub fn stderr(&self) -> String {
         fs::read_to_string(&self.log).unwrap()
     }
 
-    /// What it has logged so far; a line that is not whole yet is left out.
+    /// Its log so far, without an incomplete last line.
     pub fn log(&self) -> Log {
         let text = self.stderr();
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
@@ -92,25 +89,23 @@ impl Program {
         Log(whole.lines().map(line).collect())
     }
 
-    /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(i32::try_from(self.pid()).unwrap()).unwrap();
         kill_process(pid, signal).unwrap();
     }
 
-    /// Kills it, and waits until it is gone.
+    /// Kills it and waits until it has ended.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Waits for its exit code; `None` where a signal killed it.
+    /// Waits for its exit code; `None` if a signal killed it.
     pub fn exit(&mut self) -> Option<i32> {
         let child = &mut self.child;
         until("the process exits", || child.try_wait().unwrap()).code()
     }
 
-    /// Whether it has not exited yet.
     pub fn is_alive(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
@@ -118,7 +113,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It may have exited already; then there is nothing to kill.
+        // The process may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
         if thread::panicking() {
@@ -130,21 +125,18 @@ impl Drop for Program {
     }
 }
 
-/// What a process has logged.
 pub struct Log(pub Vec<Value>);
 
 impl Log {
-    /// The lines with this message.
     pub fn lines(&self, message: &str) -> Vec<&Value> {
         self.0.iter().filter(|l| l["message"] == message).collect()
     }
 
-    /// How many lines have this message.
     pub fn count(&self, message: &str) -> usize {
         self.lines(message).len()
     }
 
-    /// The executors of which there is a line with this message.
+    /// The executors named in lines with this message.
     pub fn executors(&self, message: &str) -> BTreeSet<u64> {
         let lines = self.lines(message);
         lines
@@ -153,7 +145,7 @@ impl Log {
             .collect()
     }
 
-    /// The line that tells of an executor's end; it is told once.
+    /// The line about an executor's end; there is at most one.
     pub fn end_of(&self, executor: u64) -> Option<&Value> {
         let mut ends = self.lines("executor ended");
         ends.retain(|l| l["executor"] == executor);
@@ -161,13 +153,12 @@ impl Log {
         ends.pop()
     }
 
-    /// The lines at this level.
     pub fn at(&self, level: &str) -> Vec<&Value> {
         self.0.iter().filter(|l| l["level"] == level).collect()
     }
 }
 
-/// The processes on this machine whose environment has this `NAME=value`, with their parents.
+/// The processes on this machine whose environment contains this `NAME=value`, with their parents.
 pub fn processes_with(variable: &str) -> Vec<(u32, u32)> {
     let has = |environment: &[u8]| {
         environment
@@ -179,7 +170,7 @@ pub fn processes_with(variable: &str) -> Vec<(u32, u32)> {
         let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse().ok()) else {
             continue;
         };
-        // A process may end while it is looked at, and others' may not be looked at.
+        // A process may end meanwhile, and processes of other users cannot be read.
         let Ok(environment) = fs::read(entry.path().join("environ")) else {
             continue;
         };

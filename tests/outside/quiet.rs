@@ -1,4 +1,4 @@
-//! When nothing happens nothing is said; and secrets are never said.
+//! Tests that an idle driver logs nothing, and that secrets are never logged.
 
 use std::fs;
 use std::thread;
@@ -11,7 +11,7 @@ use super::driver::Driver;
 
 // spec: O-40
 #[test]
-fn a_quiet_driver_is_silent() {
+fn an_idle_driver_logs_nothing() {
     let cluster = Cluster::any();
     let driver = Driver::start(&cluster, 20, &["poll.interval=100ms"]);
     cluster.settles(20);
@@ -28,7 +28,7 @@ fn a_quiet_driver_is_silent() {
 
 // spec: O-40
 #[test]
-fn an_executors_whole_story_is_told_in_six_lines_at_most() {
+fn an_executor_costs_at_most_six_log_lines() {
     let cluster = Cluster::any();
     let mut driver = Driver::start(&cluster, 3, &[]);
     cluster.converges(3);
@@ -49,7 +49,7 @@ fn an_executors_whole_story_is_told_in_six_lines_at_most() {
 
 // spec: O-50
 #[test]
-fn a_token_is_in_no_log_and_on_no_command_line() {
+fn tokens_appear_in_no_log_and_on_no_command_line() {
     let Some(cluster) = Cluster::own() else {
         return;
     };

@@ -1,4 +1,4 @@
-//! The API server frozen, killed, emptied; the application record deleted.
+//! Tests a driver whose API server is frozen, killed or emptied, or whose application record is deleted.
 
 use std::thread;
 use std::time::Duration;
@@ -29,7 +29,7 @@ fn an_api_server_that_freezes_costs_no_executor() {
 
 // spec, I-1
 #[test]
-fn an_api_server_that_freezes_amid_requests_gets_each_once() {
+fn an_api_server_frozen_during_creates_gets_each_request_once() {
     let Some(cluster) = Cluster::own() else {
         return;
     };
@@ -52,7 +52,7 @@ fn an_api_server_that_freezes_amid_requests_gets_each_once() {
 
 // spec: E-13, W-6, O-30, L-4
 #[test]
-fn an_api_server_that_comes_back_empty_gets_everything_anew() {
+fn an_emptied_api_server_gets_all_objects_again() {
     let Some(mut cluster) = Cluster::own() else {
         return;
     };
@@ -78,7 +78,7 @@ fn an_api_server_that_comes_back_empty_gets_everything_anew() {
 
 // spec: O-71, W-2, S-13
 #[test]
-fn an_api_server_that_is_killed_and_comes_back_with_all_it_had_gets_nothing_anew() {
+fn an_api_server_restarted_with_its_state_gets_no_new_objects() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
     let arguments = ["--node", "simulated", "--data", data.to_str().unwrap()];
@@ -106,7 +106,7 @@ fn an_api_server_that_is_killed_and_comes_back_with_all_it_had_gets_nothing_anew
 
 // spec: A-26, O-40
 #[test]
-fn an_api_server_that_is_away_is_waited_for() {
+fn the_driver_waits_for_an_absent_api_server() {
     let Some(mut cluster) = Cluster::own() else {
         return;
     };
@@ -132,7 +132,7 @@ fn an_api_server_that_is_away_is_waited_for() {
 
 // spec: K-2, O-30, W-7
 #[test]
-fn a_record_that_is_deleted_is_made_anew_and_owns_what_is_there() {
+fn a_deleted_record_is_created_again_and_owns_the_existing_pods() {
     let Some(cluster) = Cluster::own() else {
         return;
     };

@@ -1,11 +1,11 @@
-//! Starts that cannot succeed: what is said, with which exit code, and that nothing is touched.
+//! Tests starts that cannot succeed: the error message, the exit code, and that nothing in the cluster changes.
 
 use serde_json::json;
 
 use super::cluster::{Cluster, kubeconfig_with};
 use super::driver::{Driver, RECORD};
 
-/// Waits for the driver's exit: its code, and its last error, which says what to do.
+/// Waits for the driver's exit; returns its code and its last error, which says what to do.
 fn refusal(driver: &mut Driver) -> (Option<i32>, String) {
     let code = driver.exit();
     let log = driver.log();
@@ -14,7 +14,7 @@ fn refusal(driver: &mut Driver) -> (Option<i32>, String) {
     (code, errors[0].to_string())
 }
 
-/// Starts a driver that must not succeed, and looks whether it has left everything as it was.
+/// Starts a driver that must not succeed, and checks that it leaves the cluster unchanged.
 fn refused(cluster: &Cluster, sets: &[&str]) -> (Option<i32>, String) {
     let before = cluster.api.versions();
     let refusal = refusal(&mut Driver::start(cluster, 3, sets));
@@ -34,7 +34,7 @@ fn says(text: &str, words: &[&str]) {
 
 // spec: O-2
 #[test]
-fn a_cluster_that_is_out_of_reach_is_given_up_after_the_start_timeout() {
+fn an_unreachable_cluster_is_given_up_after_the_start_timeout() {
     let Some(mut cluster) = Cluster::own() else {
         return;
     };
@@ -48,7 +48,7 @@ fn a_cluster_that_is_out_of_reach_is_given_up_after_the_start_timeout() {
 
 // spec: O-2
 #[test]
-fn a_cluster_that_does_not_answer_is_given_up_as_well() {
+fn a_cluster_that_does_not_answer_is_given_up_after_the_start_timeout() {
     let Some(cluster) = Cluster::own() else {
         return;
     };
@@ -61,7 +61,7 @@ fn a_cluster_that_does_not_answer_is_given_up_as_well() {
 
 // spec: O-2
 #[test]
-fn a_cluster_that_comes_up_late_is_waited_for() {
+fn the_driver_waits_for_a_cluster_that_starts_late() {
     let Some(mut cluster) = Cluster::own() else {
         return;
     };
@@ -74,7 +74,7 @@ fn a_cluster_that_comes_up_late_is_waited_for() {
 
 // spec: O-2, O-72
 #[test]
-fn a_token_that_is_wrong_exits_with_77() {
+fn a_wrong_token_exits_with_77() {
     let Some(cluster) = Cluster::own() else {
         return;
     };
@@ -136,7 +136,7 @@ fn a_record_in_a_newer_format_exits_with_78() {
 
 // spec: O-2, O-30
 #[test]
-fn a_record_that_is_no_record_exits_with_78() {
+fn a_malformed_record_exits_with_78() {
     let cluster = Cluster::any();
     cluster
         .api
@@ -148,7 +148,7 @@ fn a_record_that_is_no_record_exits_with_78() {
 
 // spec: O-3
 #[test]
-fn a_driver_pod_that_is_missing_exits_with_78_and_is_named() {
+fn a_missing_driver_pod_exits_with_78_and_is_named() {
     let cluster = Cluster::any();
     let (code, said) = refused(&cluster, &["driver.pod_name=nobody-0"]);
     assert_eq!(code, Some(78), "{said}");
@@ -160,7 +160,7 @@ fn a_driver_pod_that_is_missing_exits_with_78_and_is_named() {
 
 // spec: K-2, O-1
 #[test]
-fn a_driver_pod_that_is_there_owns_the_record() {
+fn the_driver_pod_owns_the_record() {
     let Some(cluster) = Cluster::own() else {
         return;
     };
@@ -179,7 +179,7 @@ fn a_driver_pod_that_is_there_owns_the_record() {
 
 // spec: O-2
 #[test]
-fn a_kubeconfig_that_cannot_be_used_exits_with_78() {
+fn an_unusable_kubeconfig_exits_with_78() {
     let Some(cluster) = Cluster::own() else {
         return;
     };

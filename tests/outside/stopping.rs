@@ -1,4 +1,4 @@
-//! The two ways to stop, and what may stand in their way.
+//! Tests the two ways to stop a driver, and the obstacles to each.
 
 use rustix::process::Signal;
 
@@ -6,7 +6,7 @@ use super::cluster::Cluster;
 use super::driver::{Driver, RECORD};
 use super::local_run::{Local, nothing_is_left};
 
-/// Executors that do not care to be told to exit.
+/// Executors that ignore SIGTERM.
 const STUBBORN: &str = "profiles.default.args=[\"trap : TERM; while true; do sleep 1; done\"]";
 
 // spec: O-10, O-11, K-2
@@ -24,7 +24,7 @@ fn the_end_deletes_every_executor_and_then_the_record() {
 
 // spec: O-10, O-11
 #[test]
-fn the_end_amid_requests_leaves_nothing_either() {
+fn ending_the_application_during_creates_leaves_no_pod() {
     let cluster = Cluster::any();
     let mut driver = Driver::start(&cluster, 200, &[]);
     driver.until("some run", |log| {
@@ -49,7 +49,7 @@ fn the_end_kills_executors_that_will_not_exit() {
 
 // spec: O-11
 #[test]
-fn a_second_signal_ends_at_once() {
+fn a_second_signal_exits_at_once_without_cleanup() {
     let mut local = Local::start(&[STUBBORN, "profiles.default.termination_grace=1h"]);
     local.runs(&[1, 2, 3, 4]);
     let mark = local.mark();
@@ -63,13 +63,13 @@ fn a_second_signal_ends_at_once() {
     local
         .driver
         .says("second signal: exiting at once, without cleaning up");
-    // The embedded cluster has its processes killed whatever becomes of it.
+    // The embedded cluster's processes are killed however the driver ends.
     nothing_is_left(&mark);
 }
 
 // spec: O-70
 #[test]
-fn a_driver_that_is_killed_takes_the_processes_of_its_embedded_cluster_along() {
+fn killing_a_driver_kills_the_processes_of_its_embedded_cluster() {
     let mut local = Local::start(&[STUBBORN]);
     local.runs(&[1, 2, 3, 4]);
     let mark = local.mark();
@@ -79,7 +79,7 @@ fn a_driver_that_is_killed_takes_the_processes_of_its_embedded_cluster_along() {
 
 // spec: O-11
 #[test]
-fn an_end_without_an_api_server_says_what_is_left_to_do() {
+fn ending_without_an_api_server_reports_what_is_left() {
     let Some(cluster) = Cluster::own() else {
         return;
     };
@@ -102,10 +102,10 @@ fn an_end_without_an_api_server_says_what_is_left_to_do() {
     assert!(command.contains(&app), "{command}");
     assert_eq!(line["record_closed"], false);
 
-    // With the API server back, what it has not deleted meanwhile is a next one's to end.
+    // What the driver could not delete while the API server was frozen is left to the next one.
     cluster.thaw();
     let mut next = Driver::start(&cluster, 5, &[]);
-    // The executors may all be there before it is, and one that has hardly begun listens to no signal.
+    // The executors may all be there before the driver handles signals.
     next.says("application taken over");
     cluster.converges(5);
     next.signal(Signal::TERM);
@@ -115,7 +115,7 @@ fn an_end_without_an_api_server_says_what_is_left_to_do() {
 
 // spec: O-2, O-10
 #[test]
-fn a_signal_before_the_cluster_is_reached_ends_it_as_well() {
+fn a_signal_before_the_cluster_is_reached_ends_the_driver() {
     let Some(mut cluster) = Cluster::own() else {
         return;
     };

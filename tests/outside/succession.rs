@@ -1,4 +1,4 @@
-//! A driver that goes, and the one that comes after it.
+//! Tests a driver that ends, and its successor.
 
 use rustix::process::Signal;
 use serde_json::json;
@@ -10,7 +10,7 @@ use super::process::until;
 
 const MANY: usize = 50;
 
-/// What a driver that comes after another one finds and does: everything stays.
+/// Starts a successor and checks that it adopts everything unchanged.
 fn takes_over(cluster: &Cluster, incarnation: u64, found: usize) -> Driver {
     let mut driver = Driver::start(cluster, MANY, &[]);
     let taken = driver.says("application taken over");
@@ -22,7 +22,7 @@ fn takes_over(cluster: &Cluster, incarnation: u64, found: usize) -> Driver {
 
 // spec: O-31, E-1, A-2
 #[test]
-fn a_driver_that_is_killed_is_followed_by_one_that_adopts_every_executor() {
+fn the_successor_of_a_killed_driver_adopts_every_executor() {
     let cluster = Cluster::any();
     let mut first = Driver::start(&cluster, MANY, &[]);
     let before = cluster.converges(MANY);
@@ -38,7 +38,7 @@ fn a_driver_that_is_killed_is_followed_by_one_that_adopts_every_executor() {
 
 // spec: O-31, A-11, E-1
 #[test]
-fn a_driver_that_is_killed_amid_its_requests_is_followed_by_one_that_asks_for_the_rest() {
+fn the_successor_of_a_driver_killed_during_creates_requests_the_rest() {
     let Some(cluster) = Cluster::own() else {
         return;
     };
@@ -62,7 +62,7 @@ fn a_driver_that_is_killed_amid_its_requests_is_followed_by_one_that_asks_for_th
 
 // spec: L-1, O-31
 #[test]
-fn what_goes_while_no_driver_runs_is_told_by_the_next_one() {
+fn ends_while_no_driver_runs_are_reported_by_the_next_one() {
     let Some(cluster) = Cluster::own() else {
         return;
     };
@@ -101,7 +101,7 @@ fn a_driver_hands_over_and_deletes_nothing() {
 
 // spec: W-7, O-31, I-1
 #[test]
-fn of_two_drivers_the_older_one_goes() {
+fn a_second_driver_supersedes_the_first() {
     let cluster = Cluster::any();
     let mut first = Driver::start(&cluster, MANY, &[]);
     let before = cluster.converges(MANY);
@@ -115,7 +115,7 @@ fn of_two_drivers_the_older_one_goes() {
 
 // spec: W-7, O-31, I-1
 #[test]
-fn two_drivers_that_start_at_once_end_as_one_with_no_executor_too_many() {
+fn of_two_drivers_started_at_once_one_remains_without_surplus_executors() {
     let cluster = Cluster::any();
     let mut drivers = [0, 1].map(|_| Driver::start(&cluster, MANY, &[]));
     cluster.settles(MANY);
@@ -138,7 +138,7 @@ fn two_drivers_that_start_at_once_end_as_one_with_no_executor_too_many() {
 
 // spec, L-10, O-31
 #[test]
-fn a_successor_with_a_lower_target_lets_the_surplus_go() {
+fn a_successor_with_a_lower_target_removes_the_surplus() {
     let cluster = Cluster::any();
     let mut first = Driver::start(&cluster, MANY, &[]);
     let before = cluster.converges(MANY);

@@ -1,4 +1,4 @@
-//! Executors that talk: the agent, its child, the driver, and what an operator reads when one of them goes.
+//! Tests executor sessions: the agent, its child process, the driver, and what an operator sees when one of them ends.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -13,7 +13,7 @@ use super::driver::Driver;
 use super::local_run::{Local, nothing_is_left};
 use super::process::{Program, boatswain, processes_with, until};
 
-/// The processes of an executor: the agent, and its child.
+/// The processes of an executor: the agent and its child.
 fn agent_and_child(local: &mut Local, executor: u64) -> (Pid, Pid) {
     let (mark, driver) = (local.mark(), local.driver.pid());
     let pid = |raw: u32| Pid::from_raw(i32::try_from(raw).unwrap()).unwrap();
@@ -38,7 +38,7 @@ fn registered(local: &mut Local, executors: &[u64]) {
 
 // spec: O-60, B-1, L-20
 #[test]
-fn a_child_that_is_killed_is_told_with_its_code_and_its_replacement_registers() {
+fn a_killed_child_is_reported_with_its_code_and_its_replacement_registers() {
     let mut local = Local::start(&[]);
     registered(&mut local, &[1, 2, 3, 4]);
     local.driver.says("ready");
@@ -66,7 +66,7 @@ fn a_child_that_is_killed_is_told_with_its_code_and_its_replacement_registers() 
 
 // spec: O-60, B-14
 #[test]
-fn an_agent_that_is_killed_takes_its_child_along_and_is_replaced() {
+fn killing_an_agent_kills_its_child_and_the_executor_is_replaced() {
     let mut local = Local::start(&[]);
     registered(&mut local, &[1, 2, 3, 4]);
     let (agent, child) = agent_and_child(&mut local, 3);
@@ -81,7 +81,7 @@ fn an_agent_that_is_killed_takes_its_child_along_and_is_replaced() {
     until("the child is gone", || (!gone.exists()).then_some(()));
 }
 
-/// A message as a request of its own; its answer.
+/// Sends a message as an HTTP request and returns the answer.
 fn post(address: &str, token: &str, message: &Value) -> Value {
     let mut connection = TcpStream::connect(address).unwrap();
     let body = message.to_string();
@@ -97,7 +97,7 @@ fn post(address: &str, token: &str, message: &Value) -> Value {
     serde_json::from_str(body).unwrap_or_else(|_| panic!("{answer}"))
 }
 
-/// What a process has in its environment under this name.
+/// The value of a variable in a process' environment.
 fn variable(process: Pid, name: &str) -> String {
     let path = format!("/proc/{}/environ", process.as_raw_nonzero());
     let environment = std::fs::read(path).unwrap();
@@ -108,7 +108,7 @@ fn variable(process: Pid, name: &str) -> String {
 
 // spec: B-2, B-5, O-50, O-60
 #[test]
-fn whoever_has_the_token_is_the_executor_and_the_child_does_not_have_it() {
+fn the_token_authenticates_the_executor_and_is_hidden_from_the_child() {
     let mut local = Local::start(&[]);
     registered(&mut local, &[1, 2, 3, 4]);
     let (agent, child) = agent_and_child(&mut local, 1);
@@ -128,7 +128,7 @@ fn whoever_has_the_token_is_the_executor_and_the_child_does_not_have_it() {
     let session = &registered["session"];
     let beat = json!({"type": "heartbeat", "session": session, "busy_slots": 0});
     assert_eq!(post(address, &token, &beat)["messages"][0]["type"], "ack");
-    // The agent was superseded, and comes back.
+    // The test's request has superseded the agent's session, which the agent then opens again.
     until("the agent has superseded the request", || {
         (post(address, &token, &beat)["messages"][0]["type"] == "superseded").then_some(())
     });
@@ -143,7 +143,7 @@ fn whoever_has_the_token_is_the_executor_and_the_child_does_not_have_it() {
     assert!(!log.contains(&token), "no token is logged");
 }
 
-/// An address on which nobody listens, until a driver does.
+/// An address that is free until a driver listens on it.
 fn free_address() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().to_string()
@@ -151,7 +151,7 @@ fn free_address() -> String {
 
 // spec: O-31, O-50, O-60, I-9
 #[test]
-fn executors_work_on_over_a_restart_of_the_driver_and_find_the_next_one_by_their_pods_tokens() {
+fn executors_outlive_a_driver_restart_and_register_with_their_pods_tokens() {
     let Some(cluster) = Cluster::own_with(&["--node", "process"]) else {
         return;
     };
@@ -187,7 +187,7 @@ fn executors_work_on_over_a_restart_of_the_driver_and_find_the_next_one_by_their
     nothing_is_left(&mark);
 }
 
-/// An agent whose driver is nowhere.
+/// An agent whose driver is unreachable.
 fn agent(sets: &[&str], script: &str, log: &Path) -> Program {
     let mut command: Command = boatswain();
     command.args(["agent", "--driver", "http://127.0.0.1:1", "--app", "a"]);
@@ -201,7 +201,7 @@ fn agent(sets: &[&str], script: &str, log: &Path) -> Program {
 
 // spec: O-60
 #[test]
-fn an_agent_without_a_driver_runs_its_child_and_exits_as_it_does() {
+fn an_agent_without_a_driver_exits_with_its_childs_code() {
     let directory = tempfile::tempdir().unwrap();
     let log = |n: u32| directory.path().join(format!("agent-{n}.log"));
     assert_eq!(agent(&[], "exit 7", &log(1)).exit(), Some(7));
@@ -228,7 +228,7 @@ fn an_agent_without_a_driver_runs_its_child_and_exits_as_it_does() {
 
 // spec: O-60
 #[test]
-fn signals_are_the_childs() {
+fn the_agent_forwards_signals_to_its_child() {
     let directory = tempfile::tempdir().unwrap();
     let script = "trap 'exit 5' TERM; trap 'echo hup' HUP; echo up; while :; do sleep 0.1; done";
     let mut agent = agent(&[], script, &directory.path().join("agent.log"));
@@ -245,7 +245,7 @@ fn signals_are_the_childs() {
 
 // spec: O-60
 #[test]
-fn a_driver_that_stays_away_for_too_long_is_given_up() {
+fn the_agent_gives_up_on_a_driver_that_stays_unreachable() {
     let directory = tempfile::tempdir().unwrap();
     let script = "trap 'exit 6' TERM; while :; do sleep 0.1; done";
     let patience = ["--driver-timeout", "1s"];
@@ -261,7 +261,7 @@ fn a_driver_that_stays_away_for_too_long_is_given_up() {
 
 // spec: O-60, B-30
 #[test]
-fn one_that_asks_to_go_is_drained_by_its_own_command() {
+fn an_executor_that_asks_for_decommissioning_is_drained_by_its_command() {
     let command = r#"profiles.default.command=["$(BOATSWAIN_AGENT)", "agent", "--decommission-command", "echo draining >&2; kill -USR1 $PPID", "--", "/bin/sh", "-c"]"#;
     let args = "profiles.default.args=[\"trap 'exit 0' USR1; while :; do sleep 0.1; done\"]";
     let mut local = Local::start(&[command, args, "profiles.default.executors=2"]);
@@ -270,7 +270,7 @@ fn one_that_asks_to_go_is_drained_by_its_own_command() {
     let token = variable(agent, "BOATSWAIN_TOKEN");
     let served = local.driver.says("listening for executors' sessions");
     let address = served["address"].as_str().unwrap().to_owned();
-    // As a preStop hook does, which knows no session.
+    // A preStop hook sends this without knowing a session.
     let ask = json!({"type": "decommission-me", "why": "spot notice"});
     assert_eq!(post(&address, &token, &ask)["messages"][0]["type"], "ack");
     local.driver.end_of(1);
@@ -279,7 +279,7 @@ fn one_that_asks_to_go_is_drained_by_its_own_command() {
 
 // spec: B-21, O-50, O-60
 #[test]
-fn over_one_port_people_see_that_the_executor_is_idle_whose_command_says_so_and_no_other() {
+fn on_a_shared_port_the_api_shows_only_the_executor_that_reports_it_as_idle() {
     let directory = tempfile::tempdir().unwrap();
     let (address, tokens) = (free_address(), directory.path().join("token"));
     let script = "if [ $BOATSWAIN_EXECUTOR_ID = 1 ]; then \
@@ -297,7 +297,7 @@ fn over_one_port_people_see_that_the_executor_is_idle_whose_command_says_so_and_
     registered(&mut local, &[1, 2]);
     let busy = |executors: &Value, n: u64| {
         let executors = executors["executors"].as_array().unwrap();
-        // What people see may be a moment older than what the log says.
+        // The API's view may lag behind the log.
         let its = executors.iter().find(|view| view["executor"] == n)?;
         Some((
             its["session"]["busy_slots"].clone(),

@@ -1,5 +1,6 @@
-//! The application's failure budget, held against what drivers reported (spec L-30, L-31): it is not spent before so many
-//! have failed, and what failed before a restart counts.
+//! Checks the application's failure budget against the ends that drivers reported (spec L-30, L-31): no driver
+//! declares the budget spent before enough executors have failed, and failures from before a driver's restart still
+//! count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,52 +14,53 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::checks::{Checks, PREFIX, Verdict};
-use crate::hand::{NAMESPACE, text};
+use crate::objects::{NAMESPACE, text};
 use crate::requests::Done;
 use crate::trace::say;
 use crate::world::World;
 
-/// An application that is over stays so for this long; then somebody deletes its record, and it begins anew.
+/// How long an ended application stays ended before the simulated operator deletes its record, so that it starts
+/// again.
 const FORGIVEN_AFTER: Duration = Duration::from_secs(20);
 
-/// What a driver has counted is in the record after this long, where nothing is wrong with the server (spec O-30).
+/// A failure that a driver has counted is in the record after this long while the server works (spec O-30).
 const KEPT_AFTER: Duration = Duration::from_secs(12);
 
-/// For so long after trouble with the server it may not be.
+/// For this long after trouble with the server, a counted failure may still be missing from the record.
 const SETTLED: Duration = Duration::from_secs(120);
 
-/// What has failed since the application began.
+/// The failures since the application began.
 #[derive(Debug, Default)]
 pub struct Budget {
     max: u32,
     window: Duration,
-    /// What failed before a restart counts by the clocks of two drivers, which may differ by so much.
+    /// How far the clocks of two drivers may differ: it blurs the age of failures that an earlier driver recorded.
     skew: Duration,
     stable_after: Duration,
     rules: Vec<Rule>,
-    /// All that may have been counted, and when.
+    /// When each failure happened that a driver may have counted.
     may: Vec<Instant>,
-    /// Containers that were started again: whoever hears of one, however late, counts it as of then.
+    /// Number of container restarts. A driver that learns of one late counts it as of then, so these have no time.
     restarts: usize,
-    /// What was surely counted, and is surely known to whoever comes: by whom it was told, and when.
+    /// Failures that were certainly counted and that every later driver knows: the driver that reported each, and
+    /// when.
     sure: BTreeMap<ExecutorId, (usize, Instant)>,
     seen: BTreeSet<ExecutorId>,
-    /// A rule said that this is the end.
+    /// A rule with the action `stop` matched.
     stopped: bool,
-    /// Templates were refused.
+    /// The API server refused pod templates.
     blocked: bool,
-    /// The record says that it is spent, which stays so when what had failed has left the window.
+    /// The record says that the budget is spent. That stays so after the failures have left the window.
     written: bool,
-    /// Who wrote that, and was not held against what was told yet.
+    /// The driver that wrote that the budget is spent, until the claim has been checked.
     claimed: Option<usize>,
-    /// Since when the application is over.
+    /// When the application ended.
     pub over: Option<Instant>,
-    /// When an application that was over was last let begin anew.
+    /// When the operator last let an ended application start again.
     forgiven: Option<Instant>,
 }
 
 impl Budget {
-    /// The budget of this run.
     pub fn of(config: &Config, skew: Duration) -> Self {
         let failures = &config.failures;
         Self {
@@ -71,7 +73,6 @@ impl Budget {
         }
     }
 
-    /// A driver reported an end.
     pub fn reported(&mut self, driver: usize, ending: &Ending) {
         match judge(&self.rules, &ending.reason) {
             Judged::Ignore => return,
@@ -81,44 +82,45 @@ impl Budget {
         let now = Instant::now();
         self.may.push(now);
         let (entry, class) = (&ending.entry, ending.reason.class);
-        // By the node's clock alone: of those that end early in a backoff one counts.
+        // Judged by the node's clock alone, because only one of several early failures within a backoff counts.
         let early = ended_early(entry, class, Tick::default(), self.stable_after);
         if self.seen.insert(entry.id) && !early && entry.uid().is_some() {
             self.sure.insert(entry.id, (driver, now));
         }
     }
 
-    /// A container was started again in its pod, which may be counted, after this end.
+    /// A container was restarted within its pod after this end; a driver may count it.
     pub fn restarted(&mut self, ended: &Value) {
         let stops = |rule: &Rule| rule.action == Judged::Stop;
         self.stopped |= text(ended, "/reason") == "OOMKilled" && self.rules.iter().any(stops);
         self.restarts += 1;
     }
 
-    /// Templates were refused, of which each block counts: how many those are only the drivers know.
+    /// The API server refused templates. Each block counts as a failure, and only the drivers know how many blocks
+    /// there were.
     pub fn refused(&mut self) {
         self.blocked = true;
     }
 
-    /// Whether a driver may hold it to be spent now.
+    /// Whether a driver may consider the budget spent now.
     pub fn may_be_spent(&self) -> bool {
         if self.written {
             return true;
         }
-        // A window is kept in parts, and what was told takes a moment to be acted upon.
+        // A driver keeps the window in slices, and needs a moment to act on what it has reported.
         let longest = self.window + self.window / 100 + 2 * self.skew + Duration::from_secs(10);
         let counts = |at: &&Instant| self.window.is_zero() || at.elapsed() <= longest;
         let count = self.may.iter().filter(counts).count() + self.restarts;
         self.stopped || self.blocked || count > self.max as usize
     }
 
-    /// A driver is no more: what it had told may not be in the record yet.
+    /// A driver has ended: failures that it reported recently may be missing from the record.
     pub fn driver_over(&mut self, driver: usize, last_trouble: Option<Instant>) {
         let settled = last_trouble.is_none_or(|at| at.elapsed() > SETTLED);
         (self.sure).retain(|_, (by, at)| *by != driver || settled && at.elapsed() > KEPT_AFTER);
     }
 
-    /// Nobody knows any more what was counted.
+    /// After this, no failure is known to be counted for certain.
     pub fn forget_what_is_sure(&mut self) {
         self.sure.clear();
     }
@@ -137,7 +139,7 @@ impl Budget {
         };
     }
 
-    /// Whether the application should have ended, and has not.
+    /// Whether the application keeps running although its budget is certainly spent.
     // spec: L-30
     pub fn is_kept(&self) -> Verdict {
         let sure = self.sure.len();
@@ -165,15 +167,15 @@ fn rule(rule: &FailureRule) -> Rule {
 }
 
 impl Checks {
-    /// A driver may have written into the record that the budget is spent.
+    /// Notes a write to the record which says that the budget is spent.
     pub fn may_say_spent(&mut self, done: &Done) {
         if done.succeeded() && text(&done.sent, "/data/failures").contains("\"spent\"") {
             self.budget.claimed = Some(done.driver);
         }
     }
 
-    /// That the budget is spent a driver may say only where so many have failed; looked at when all was heard that
-    /// those who are alive have told.
+    /// A driver may declare the budget spent only after enough failures. Checked once the reports of all living
+    /// drivers have been taken in.
     // spec: L-30, O-30
     pub fn is_spent_for_a_reason(&mut self, is_alive: impl Fn(usize) -> bool) -> Verdict {
         let Some(driver) = self.budget.claimed.take() else {
@@ -189,19 +191,20 @@ impl Checks {
         Ok(())
     }
 
-    /// Whether the server may have back what it knew of an application that was over, and was let begin anew since.
+    /// Whether a restore may have brought back the record of an ended application that was allowed to start again
+    /// since.
     fn was_put_back(&self) -> bool {
         (self.budget.forgiven).is_some_and(|forgiven| self.was_rewritten_since(forgiven))
     }
 }
 
 impl World {
-    /// Whether a driver may end with this code: because too much has failed, or because the record says that it had.
+    /// Whether a driver may exit with this code, because too many executors failed or because the record says so.
     // spec: L-30
     pub fn may_end_with(&mut self, code: u8, started: Instant) -> bool {
         let put_back = self.checks.was_put_back();
         let budget = &mut self.checks.budget;
-        // It may have read the record just before somebody lifted that.
+        // The driver may have read the record just before the operator deleted it.
         if code == OVER_BUDGET && budget.forgiven.is_some_and(|at| started <= at) {
             return true;
         }
@@ -216,7 +219,7 @@ impl World {
         true
     }
 
-    /// Somebody has read why the application is over, and lets it begin anew.
+    /// Plays the operator who has read why the application ended and lets it start again.
     pub async fn forgive(&mut self, at_once: bool) {
         let due = |over: Instant| at_once || over.elapsed() >= FORGIVEN_AFTER;
         if self.is_down() || !self.checks.budget.over.is_some_and(due) {
@@ -224,7 +227,8 @@ impl World {
         }
         let name = format!("{PREFIX}-app");
         let state = self.cluster.state().await;
-        // Where the record was lost, or is an older one, the application has begun anew without anybody's help.
+        // If the record was lost or replaced by an older one, the application has already started again without the
+        // operator.
         let is_over = (state.config_maps(NAMESPACE)).any(|map| {
             text(map, "/metadata/name") == name
                 && text(map, "/data/finished") == OVER_BUDGET.to_string()
@@ -234,7 +238,7 @@ impl World {
             say!("   the application may begin anew: {code}");
         }
         let budget = &mut self.checks.budget;
-        // An older record knows of what had failed by then.
+        // An older record still contains the failures from before it was written.
         let before = (!is_over).then(|| (std::mem::take(&mut budget.may), budget.restarts));
         budget.begin_anew();
         (budget.may, budget.restarts) = before.unwrap_or_default();

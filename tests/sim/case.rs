@@ -1,5 +1,5 @@
-//! What is run: the script of a seed, or what is left of it when it was shortened; and how that is said on a command
-//! line.
+//! A simulation case: the script of a seed, in full or shortened, and the environment variables that reproduce it on
+//! the command line.
 
 use std::env;
 use std::fmt;
@@ -11,37 +11,36 @@ use boatswain::planted::Planted;
 use crate::node::Pace;
 use crate::script::Script;
 
-/// What is run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
     pub seed: u64,
-    /// Whether it is one of the worlds in which sets make the executors' pods (spec A-80).
+    /// Whether StatefulSets or Deployments make the executors' pods (spec A-80).
     pub of_sets: bool,
-    /// A fault of the driver's own.
+    /// A fault planted in the driver.
     pub planted: Option<Planted>,
-    /// Which of the script's steps are done, by their place in it; all of them where there is none.
+    /// Indices of the script's steps that are executed; `None` for all of them.
     pub steps: Option<Vec<usize>>,
     pub simpler: Vec<Simpler>,
 }
 
-/// A way to make a script simpler.
+/// A way to simplify a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Simpler {
-    /// The settings are the usual ones.
+    /// Default settings.
     Settings,
-    /// There is only the first profile.
+    /// Only the first profile.
     OneProfile,
-    /// Of each profile two executors are wanted at most.
+    /// At most two executors for each profile.
     Few,
-    /// Every wall clock is right.
+    /// Wall clocks without skew.
     Clocks,
-    /// Pods are bound, run and go at once.
+    /// Pods are bound, started and removed immediately.
     Pace,
-    /// The world is calm right after the last step.
+    /// Faults end right after the last step.
     Soon,
 }
 
-/// All of them, those first that take most away.
+/// All simplifications, those that remove most first.
 pub const SIMPLER: [Simpler; 6] = [
     Simpler::Settings,
     Simpler::OneProfile,
@@ -51,16 +50,16 @@ pub const SIMPLER: [Simpler; 6] = [
     Simpler::Soon,
 ];
 
-/// From the last step to the calm, where that comes soon.
+/// Time from the last step to the end of the faults under [`Simpler::Soon`].
 const SOON: Duration = Duration::from_secs(5);
 
 impl Case {
-    /// All of a seed.
+    /// The whole script of a seed.
     pub fn of(seed: u64) -> Self {
         Self::with(None, seed)
     }
 
-    /// All of a seed of the worlds of sets.
+    /// The whole script of a seed in which sets make the pods.
     pub fn of_sets(planted: Option<Planted>, seed: u64) -> Self {
         Self {
             of_sets: true,
@@ -68,7 +67,7 @@ impl Case {
         }
     }
 
-    /// All of a seed, with a fault planted, in the worlds that such a fault is for.
+    /// The whole script of a seed with a planted fault. Faults in the handling of sets get a script with sets.
     pub fn with(planted: Option<Planted>, seed: u64) -> Self {
         Self {
             seed,
@@ -79,7 +78,7 @@ impl Case {
         }
     }
 
-    /// What the environment names, where it names a seed.
+    /// The case that the environment names, if it names a seed.
     pub fn named() -> Option<Self> {
         let words = |name: &str| {
             let text = env::var(name).ok()?;
@@ -100,7 +99,7 @@ impl Case {
         })
     }
 
-    /// What is done in it.
+    /// The script with this case's reductions applied.
     pub fn script(&self) -> Script {
         let mut script = self.whole_script();
         if let Some(kept) = &self.steps {
@@ -115,7 +114,7 @@ impl Case {
         script
     }
 
-    /// The places of the steps that are done.
+    /// Indices of the steps that are executed.
     pub fn places(&self) -> Vec<usize> {
         match &self.steps {
             Some(kept) => kept.clone(),
@@ -123,7 +122,6 @@ impl Case {
         }
     }
 
-    /// What is done in all of it.
     fn whole_script(&self) -> Script {
         match self.of_sets {
             true => Script::of_sets(self.seed),
@@ -131,7 +129,7 @@ impl Case {
         }
     }
 
-    /// By which the test is chosen that runs it.
+    /// Name of the test that runs this case.
     pub fn test(&self) -> &'static str {
         match self.of_sets {
             true => "sim_sets_come",
@@ -140,7 +138,7 @@ impl Case {
     }
 }
 
-/// The variables that name it.
+/// The environment variables that reproduce the case.
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "BOATSWAIN_SIM_SEED={}", self.seed)?;
@@ -174,7 +172,7 @@ impl Simpler {
                     app: config.app.clone(),
                     profiles: config.profiles.clone(),
                     shutdown: config.shutdown.clone(),
-                    // With the usual budget the application would end for other reasons than before.
+                    // With the default budget the application would end for other reasons than before.
                     failures: config.failures.clone(),
                     ..usual
                 };
@@ -207,7 +205,7 @@ impl Simpler {
     }
 }
 
-/// Whether a fault is one of what is done about sets, which only their worlds can show.
+/// Whether only scripts with sets can reveal this fault.
 fn is_about_sets(fault: Planted) -> bool {
     matches!(
         fault,
@@ -215,7 +213,7 @@ fn is_about_sets(fault: Planted) -> bool {
     )
 }
 
-/// The fault that the environment names.
+/// The planted fault that the environment names.
 pub fn named_fault() -> Option<Planted> {
     let name = env::var("BOATSWAIN_SIM_PLANTED").ok()?;
     if name == "all" {
@@ -224,7 +222,6 @@ pub fn named_fault() -> Option<Planted> {
     Some(planted(&name))
 }
 
-/// The fault of that name.
 pub fn planted(name: &str) -> Planted {
     let found = Planted::ALL
         .iter()

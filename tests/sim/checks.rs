@@ -1,4 +1,5 @@
-//! What must hold at every step (spec 9): what drivers see and tell, and what they do, is held against it.
+//! Checks the invariants at every step (spec 9): each driver's ledger, reports and writes are compared with its
+//! earlier ones, with those of other drivers, and with the injected faults.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,97 +10,92 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::budget::Budget;
-use crate::hand::{is_terminating, label, text};
 use crate::node::{NODE_NAMES, avoided};
+use crate::objects::{is_terminating, label, text};
 use crate::requests::{Done, Kind, uid_meant};
 
-/// The prefix of the executors' names.
 pub const PREFIX: &str = "sim";
 
-/// From a request's being decided on to its coming to the server, at most.
+/// Longest time from the decision on a request to its arrival at the server.
 const LATE: Duration = Duration::from_secs(5);
 
-/// What is known of one driver.
+/// What is known about one driver.
 #[derive(Default)]
 struct Seen {
     last: Option<Snapshot>,
-    /// When that was.
+    /// When `last` was taken.
     seen_at: Option<Instant>,
-    /// It is no more.
+    /// Whether the driver has ended.
     over: bool,
-    /// Which application it has taken over.
+    /// The application that it has taken over, as counted by [`Checks`].
     application: u32,
-    /// Its number in the record.
     incarnation: Option<u64>,
-    /// When it had raised the incarnation.
+    /// When it raised the incarnation in the record.
     began: Option<Instant>,
-    /// The ids that it asked for.
+    /// The ids that it requested.
     asked_for: BTreeSet<u64>,
-    /// Those among them that have not ended.
+    /// Requested ids that have not ended.
     open: BTreeSet<u64>,
     reported: BTreeMap<(ExecutorId, Option<PodUid>), LossClass>,
     /// Bound executors that left its ledger; it must have reported their ends by now.
     owed: Vec<(ExecutorId, PodUid)>,
-    /// Pods whose version may go back once, for the server's history was replaced.
+    /// Pods whose version may go back once, because the server's history was replaced.
     may_go_back: BTreeSet<PodUid>,
-    /// Whether it ever had an executor with a pod.
     had_an_executor: bool,
-    /// Whether it ever counted one that nobody had asked for in time, by the world's doing.
+    /// Whether it ever counted an executor that is surplus because of an injected fault.
     counted_a_surplus: bool,
 }
 
-/// A pod that ran and was well, and that a driver deleted.
+/// A driver's delete of a pod that was running well.
 struct Killing {
     driver: usize,
     id: Option<ExecutorId>,
     uid: PodUid,
 }
 
-/// How a pod was made that a driver asked for; or was given its id, where sets make the pods.
+/// How a driver requested a pod, or assigned its id if sets make the pods.
 struct Made {
     driver: usize,
     id: u64,
     at: Instant,
-    /// A younger driver had begun, or the request came when the server would not work on it any more: it does not last
-    /// (spec I-10, E-3), but whoever takes over before it is gone may count it.
+    /// A younger driver had begun, or the server's time limit had passed when the request arrived. Such a pod is not
+    /// kept (spec I-10, E-3), but a successor that starts before its removal may count it.
     too_late: bool,
 }
 
-/// All that was seen, as far as later steps are held against it.
+/// The history that later steps are checked against.
 #[derive(Default)]
 pub struct Checks {
     pub excuses: Excuses,
     drivers: BTreeMap<usize, Seen>,
-    /// Counts the applications: one that begins anew, as after the server forgot all, may use ids again.
+    /// Counts the applications. One that starts again, for example after the server lost everything, may reuse ids.
     applications: u32,
     app_id: String,
-    /// The one pod that was ever counted for an id.
+    /// The one pod ever counted for an id of an application.
     counted: BTreeMap<(u32, ExecutorId), PodUid>,
     ever_bound: BTreeSet<PodUid>,
-    /// Those that some driver had chosen to go: a successor does not know, where that was not carried out yet.
+    /// Pods that some driver decided to remove. A successor does not know this if the removal was not carried out yet.
     ever_chosen: BTreeSet<PodUid>,
-    /// Those that some driver had chosen to go because its application ended.
+    /// Pods that some driver decided to remove because its application ended.
     ended_with_its_application: BTreeSet<PodUid>,
     requested: BTreeMap<(u32, u64), Instant>,
-    /// The pods that drivers made.
+    /// Pods created by drivers.
     made: BTreeMap<PodUid, Made>,
     /// Targets in force, and since when.
     targets: BTreeMap<ProfileName, Vec<(Instant, u32)>>,
     killings: Vec<Killing>,
-    /// Drivers that were told to end the application.
+    /// Drivers that were asked to end the application.
     pub ended_by: BTreeSet<usize>,
-    /// How many failures there may be.
     pub budget: Budget,
-    /// How long executors may wait.
     pub deadlines: Deadlines,
-    /// Executors that the record once knew to be bound to a pod, and those whose end some driver reported.
+    /// Executors that were bound in some version of the record, and those whose end some driver reported.
     recorded: BTreeSet<ExecutorId>,
     reported: BTreeSet<ExecutorId>,
-    /// Who is which executor, where sets make the pods.
+    /// The assignment of ids to pods, if sets make the pods.
     named: Option<sets::Named>,
 }
 
-/// What a run ends with that breaks a rule.
+/// The result of a check: the error names the violated rule.
 pub type Verdict = Result<(), String>;
 
 macro_rules! violated {
@@ -116,13 +112,13 @@ pub use deadlines::{Deadlines, IMAGE};
 pub use excuses::Excuses;
 
 impl Checks {
-    /// The server's history was replaced.
+    /// Notes that the server's history was replaced.
     pub fn rewritten(&mut self) {
         self.excuses.rewritten.push(Instant::now());
-        // What a history knew that was put back, or lost, nobody can know any more.
+        // What the replaced history recorded is lost.
         self.recorded.clear();
         self.budget.forget_what_is_sure();
-        // Who takes over from now on knows no more than the server's new history says.
+        // A driver that takes over from now on knows only the new history.
         self.applications += 1;
         for seen in self.drivers.values_mut() {
             if let Some(last) = &seen.last {
@@ -135,19 +131,18 @@ impl Checks {
         }
     }
 
-    /// A driver is no more; what it did last is not held against it.
+    /// Notes that a driver has ended. Its last deletes are not checked, because the reasons for them are unknown.
     pub fn over(&mut self, driver: usize) {
         self.killings.retain(|killing| killing.driver != driver);
         self.drivers.entry(driver).or_default().over = true;
     }
 
-    /// Whether a driver is no more.
     pub fn is_over(&self, driver: usize) -> bool {
         (self.drivers.get(&driver)).is_some_and(|seen| seen.over)
     }
 
-    /// Whether a driver that is over made this after its ledger was last looked at: whom it had chosen to go, before it
-    /// asked for another one, nobody has seen.
+    /// Whether an ended driver created this pod after its ledger was last checked. The executors that it had decided
+    /// to remove before are unknown.
     fn is_of_its_last_moment(&self, made: &Made) -> bool {
         (self.drivers.get(&made.driver))
             .is_some_and(|seen| seen.over && seen.seen_at.is_none_or(|at| at <= made.at))
@@ -157,28 +152,26 @@ impl Checks {
         (self.drivers.get(&driver)).map_or(0, |seen| seen.application)
     }
 
-    /// Whether one driver has taken over later than another one.
     pub fn is_younger(&self, driver: usize, other: usize) -> bool {
         let began = |driver| self.drivers.get(&driver).and_then(|seen: &Seen| seen.began);
         began(driver) > began(other)
     }
 
-    /// Whether another driver has taken over since this one has, or may have.
+    /// Whether another driver has taken over, or may have taken over, after this one.
     pub fn is_superseded(&self, driver: usize) -> bool {
         (self.drivers.keys()).any(|other| self.is_younger(*other, driver))
     }
 
-    /// Whether a driver ever had an executor with a pod, as far as its ledger said.
     pub fn had_an_executor(&self, driver: usize) -> bool {
         (self.drivers.get(&driver)).is_some_and(|seen| seen.had_an_executor)
     }
 
-    /// The last that was seen of a driver's ledger.
+    /// The latest snapshot of a driver's ledger.
     pub fn last(&self, driver: usize) -> Option<&Snapshot> {
         self.drivers.get(&driver)?.last.as_ref()
     }
 
-    /// A target that somebody wants from now on.
+    /// Notes a target that is in force from now on.
     pub fn target(&mut self, profile: &ProfileName, target: u32) {
         let history = self.targets.entry(profile.clone()).or_default();
         if history.last().is_none_or(|(_, last)| *last != target) {
@@ -186,7 +179,7 @@ impl Checks {
         }
     }
 
-    /// Something that the server did for a driver.
+    /// Checks a write that the server answered.
     pub fn done(&mut self, done: &Done) -> Verdict {
         let seen = self.drivers.entry(done.driver).or_default();
         match &done.kind {
@@ -223,7 +216,8 @@ impl Checks {
                 self.may_say_spent(done);
                 Ok(())
             }
-            // Whoever ends the application tells of no end that comes later, whether all are gone by then or not.
+            // A driver that ends the application reports no end that happens later, whether all pods are gone by then
+            // or not.
             Kind::DeleteRecord => {
                 if done.succeeded() {
                     self.application_ended();
@@ -242,7 +236,8 @@ impl Checks {
             return;
         };
         self.app_id = text(&done.sent, "/data/app-id").to_owned();
-        // One that was superseded can only write where the server has forgotten that it was, and is written over.
+        // A superseded driver can only write after the server has lost its successor's record, and its record is then
+        // overwritten.
         if !self.is_superseded(done.driver) {
             self.recorded.extend(ids(text(&done.sent, "/data/bound")));
         }
@@ -250,7 +245,7 @@ impl Checks {
         if seen.incarnation == Some(incarnation) {
             return;
         }
-        // Numbers only rise, as long as it is the same application.
+        // Incarnations only rise within an application.
         let highest = (self.drivers.values())
             .filter(|seen| seen.application == self.applications)
             .filter_map(|seen| seen.incarnation)
@@ -265,7 +260,7 @@ impl Checks {
     }
 
     // spec: I-7
-    /// A pod was deleted or changed by a driver.
+    /// A driver deleted or changed a pod.
     fn touched(&mut self, done: &Done, name: &str) -> Verdict {
         let driver = done.driver;
         let Some(pod) = done.before.as_ref().filter(|_| done.succeeded()) else {
@@ -280,7 +275,7 @@ impl Checks {
             && label(pod, "boatswain.dev/role") == "executor"
             && self.may_be_named(name, id);
         let bound = self.ever_bound.contains(&uid);
-        // What was bound may not have been seen by us, but its name and how it was made say so.
+        // A pod that was bound between two checks is recognised by its name and by the request that created it.
         let named = self.id_of(pod, &uid);
         let asked_for = named.is_some_and(|id: u64| {
             self.drivers
@@ -302,7 +297,7 @@ impl Checks {
         Ok(())
     }
 
-    /// Ends that a driver reported.
+    /// Checks the ends that a driver reported.
     // spec: I-2, L-1
     pub fn reported(&mut self, driver: usize, ends: Vec<Ending>) -> Verdict {
         let seen = self.drivers.entry(driver).or_default();
@@ -336,7 +331,8 @@ impl Checks {
         Ok(())
     }
 
-    /// At the end: whatever the record knew, and this driver does not have, some driver reported the end of.
+    /// After convergence: every executor that was in the record is in this driver's ledger, or some driver has
+    /// reported its end.
     // spec: I-2, L-1, O-30
     pub fn all_reported(&self, driver: usize) -> Verdict {
         let unreported = |id: &&ExecutorId| {
@@ -351,7 +347,7 @@ impl Checks {
         }
     }
 
-    /// What a driver's ledger says now.
+    /// Checks a new snapshot of a driver's ledger.
     pub fn look(&mut self, driver: usize, now: Snapshot) -> Verdict {
         if !now.adopted {
             return Ok(());
@@ -382,7 +378,7 @@ impl Checks {
         }
         self.one_pod_an_id(driver, &changed)?;
         self.one_id_a_pod(driver, &now, &changed)?;
-        // How many pods there are is for sets to say, what each claims, and how long they wait.
+        // Sets decide how many pods there are, what they claim, and how long they wait.
         if !self.is_of_sets() {
             self.live_within_targets(driver, &now)?;
             self.deadlines.see(driver, &now, &changed);
@@ -400,7 +396,7 @@ impl Checks {
     }
 }
 
-/// No new executor is kept from every node.
+/// No new executor is excluded from every node.
 // spec: L-32
 fn avoids_not_all(done: &Done) -> Verdict {
     let avoided = avoided(&done.sent);
@@ -413,7 +409,7 @@ fn avoids_not_all(done: &Done) -> Verdict {
     Ok(())
 }
 
-/// The entries that are not as they were; all of them where the history is another one.
+/// The entries that have changed; all of them in a new epoch.
 fn changed(before: Option<&Snapshot>, now: &Snapshot) -> Vec<Arc<Entry>> {
     let before = before.filter(|before| before.epoch == now.epoch);
     let same = |entry: &Arc<Entry>| {
@@ -438,7 +434,7 @@ fn ids(text: &str) -> impl Iterator<Item = ExecutorId> {
         .filter_map(ExecutorId::new)
 }
 
-/// Whether a pod is not ending, and nothing is wrong with it.
+/// Whether a pod is not terminating and none of its containers has ended.
 fn is_well(pod: &Value) -> bool {
     let containers = pod.pointer("/status/containerStatuses");
     let ended = |container: &Value| container.pointer("/state/terminated").is_some();

@@ -1,5 +1,6 @@
-//! Claims on volumes and the ConfigMap that executors mount, in the worlds that have them: no claim is two executors',
-//! each belongs to the application or to an executor, and nothing is left of them (spec A-60, K-8, K-10).
+//! Checks PersistentVolumeClaims and the ConfigMap that executors mount: no two executors share a claim, every claim
+//! belongs to the application or to an executor, and none is left when the application has ended (spec A-60, K-8,
+//! K-10).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,18 +13,18 @@ use rand::{RngExt, SeedableRng};
 use serde_json::Value;
 
 use crate::checks::{PREFIX, Verdict};
-use crate::hand::{NAMESPACE, is_inactive, label, owner, text};
+use crate::objects::{NAMESPACE, is_inactive, label, owner, text};
 
-/// What sets the stream of [`draw`] apart.
+/// Separates the random stream of [`draw`] from the others.
 const CLAIMS: u64 = 0x636c_6169_6d73;
 
-/// A pod that waits for what it mounts is looked at again after this long.
+/// A pod that waits for something it mounts is looked at again after this long.
 pub const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
-/// Tries again, looks for what waiting pods mount, and lists of claims, together at most.
+/// Upper bound for retries, look-ups of what waiting pods mount, and lists of claims together.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// What executors mount, drawn from a stream of its own: so the other draws of a seed stay as they are.
+/// Draws what executors mount. It uses a random stream of its own, so that the other draws of a seed do not change.
 pub fn draw(seed: u64, config: &mut Config) {
     let rng = &mut StdRng::seed_from_u64(seed ^ CLAIMS);
     if rng.random_bool(0.12) {
@@ -60,7 +61,6 @@ fn claim(rng: &mut StdRng, name: &str) -> Claim {
     }
 }
 
-/// Whether this world has claims.
 pub fn has_claims(config: &Config) -> bool {
     config
         .profiles
@@ -68,7 +68,7 @@ pub fn has_claims(config: &Config) -> bool {
         .any(|profile| !profile.claims.is_empty())
 }
 
-/// How much longer coming to rest takes for the sake of what executors mount.
+/// How much longer convergence may take because of what executors mount.
 pub fn bound(config: &Config) -> Duration {
     let mounts = has_claims(config) || !config.app.properties.is_empty();
     match mounts {
@@ -77,7 +77,7 @@ pub fn bound(config: &Config) -> Duration {
     }
 }
 
-/// The claims that a pod mentions.
+/// Names of the claims that a pod mounts.
 fn claims_of(pod: &Value) -> impl Iterator<Item = &str> {
     let volumes = pod.pointer("/spec/volumes").and_then(Value::as_array);
     (volumes.into_iter().flatten())
@@ -85,7 +85,7 @@ fn claims_of(pod: &Value) -> impl Iterator<Item = &str> {
         .filter(|name| !name.is_empty())
 }
 
-/// Whether all that a pod mounts is there, so that it can run.
+/// Whether everything a pod mounts exists, so that it can run.
 pub fn is_provided(pod: &Value, state: &State) -> bool {
     let map = (pod.pointer("/spec/volumes").and_then(Value::as_array))
         .into_iter()
@@ -97,15 +97,15 @@ pub fn is_provided(pod: &Value, state: &State) -> bool {
         && claims_of(pod).all(|name| is_there(Resource::PersistentVolumeClaims, name))
 }
 
-/// The claims there are, by name.
+/// All claims by name.
 fn claims(state: &State) -> impl Iterator<Item = (&str, &Value)> {
     state
         .list(Resource::PersistentVolumeClaims, Some(NAMESPACE))
         .map(|claim| (text(claim.value(), "/metadata/name"), claim.value()))
 }
 
-/// No two executors that a driver asked for have the same claim. What other drivers asked for may come late, and what was
-/// there may come back with a server's history; so only a driver's own are held against each other.
+/// No two executors requested by the same driver share a claim. Executors of other drivers may appear late, and a
+/// restored history may bring old ones back, so each driver's own requests are checked separately.
 // spec: A-60
 pub fn none_is_shared(driver: usize, now: &Snapshot) -> Verdict {
     let mut holders: BTreeMap<&str, ExecutorId> = BTreeMap::new();
@@ -128,7 +128,8 @@ pub fn none_is_shared(driver: usize, now: &Snapshot) -> Verdict {
     Ok(())
 }
 
-/// At rest: what executors mount is there, as it should be, and belongs to the record that is or to a pod that is.
+/// After convergence: what executors mount exists, has the right content, and is owned by the current record or by an
+/// existing pod.
 // spec: K-8, K-10
 pub fn belong(state: &State, config: &Config, app: &str, record: &str) -> Verdict {
     if !config.app.properties.is_empty() {
@@ -155,8 +156,8 @@ pub fn belong(state: &State, config: &Config, app: &str, record: &str) -> Verdic
     Ok(())
 }
 
-/// At the end: nothing is left of them but what dead pods have that are kept, and that somebody orphaned with the record:
-/// a record that is made anew is given the living only.
+/// After the end: no claim is left, except those of dead pods that are kept and were orphaned when somebody deleted
+/// the record. A record that is created again takes over only live pods.
 // spec: K-2, K-8, K-10, O-11
 pub fn none_is_left(state: &State, app: &str) -> Verdict {
     let orphans: BTreeSet<&str> = (state.pods(NAMESPACE))

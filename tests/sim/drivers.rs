@@ -1,4 +1,5 @@
-//! The drivers: each start of one in a world of tasks of its own, which can be stopped dead, or not be run for a while.
+//! Starts, polls, pauses and kills the simulated drivers. Each start has its own set of tasks, so that it can be
+//! killed or suspended like a process.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -23,27 +24,25 @@ use tokio::sync::Notify;
 use tokio::task::LocalSet;
 use tokio::time::Instant;
 
-use crate::hand::NAMESPACE;
 use crate::network::Network;
+use crate::objects::NAMESPACE;
 use crate::trace::say;
 
-/// One start of the driver.
 pub struct Driver {
-    /// 1, 2, 3 … in the order of their starts.
+    /// Drivers are numbered from 1 in the order of their starts.
     pub number: usize,
-    /// How it was told to stop, where it was, and when.
+    /// How and when it was asked to stop.
     pub told: Option<(OnSignal, Instant)>,
-    /// When it began.
+    /// When it started.
     pub since: Instant,
-    /// Whether it does not get to run.
+    /// While paused, its tasks are not polled.
     pub paused: bool,
-    /// The images that it knows its profiles by.
+    /// The images in its configuration, by profile.
     pub images: BTreeMap<ProfileName, Option<String>>,
-    /// Speaks to it.
     pub handle: Handle,
-    /// It is killed when it has had so many more turns.
+    /// The driver is killed after this many more polls.
     pub turns: Option<u32>,
-    /// It was.
+    /// Whether that has happened.
     pub fell: bool,
     wake: Arc<Notify>,
     tasks: Option<LocalSet>,
@@ -51,10 +50,10 @@ pub struct Driver {
     ends: Rc<RefCell<Vec<Ending>>>,
 }
 
-/// All of them, those that are over too.
+/// All drivers of a run, including those that have ended.
 pub type Fleet = Rc<RefCell<Vec<Driver>>>;
 
-/// A subscriber to a driver's batches that writes down the ends reported in them.
+/// A subscriber that collects the ends reported in a driver's batches.
 struct Reader(Rc<RefCell<Vec<Ending>>>);
 
 impl Actor for Reader {
@@ -70,7 +69,7 @@ impl Handler<Round> for Reader {
 }
 
 impl Driver {
-    /// Starts one, wired as in production but for where its requests go and what time it is.
+    /// Starts a driver, wired as in production except for its network and its clock.
     pub fn start(
         number: usize,
         mut config: Config,
@@ -119,24 +118,23 @@ impl Driver {
         }
     }
 
-    /// Stops it dead: nothing of it runs any more, and no answer reaches it.
+    /// Drops all its tasks. Nothing of it runs afterwards, and no answer reaches it.
     pub fn kill(&mut self) {
         self.tasks = None;
     }
 
-    /// Whether anything of it is left.
     pub fn is_alive(&self) -> bool {
         self.tasks.is_some()
     }
 
-    /// How it ended by itself, once.
+    /// How it ended by itself; returned once.
     pub fn take_exit(&mut self) -> Option<Exit> {
         let exit = self.exit.take()?;
         self.kill();
         Some(exit)
     }
 
-    /// The ends that it reported since this was last asked.
+    /// The ends that it reported since the last call.
     pub fn take_ends(&self) -> Vec<Ending> {
         self.ends.take()
     }
@@ -156,17 +154,17 @@ impl Driver {
             None => {}
         }
         if let Some(tasks) = &mut self.tasks {
-            // All its tasks are over only after its exit is known.
+            // The tasks are complete only after the exit has been recorded.
             let _ = Pin::new(tasks).poll(cx);
         }
     }
 }
 
-/// Runs `world`, and beside it all drivers that are alive.
+/// Runs `world` and all living drivers concurrently.
 pub async fn run<T>(fleet: &Fleet, world: impl Future<Output = T>) -> T {
     let mut world = pin!(world);
     poll_fn(|cx| {
-        // First, so that what it stops dead does not get to run again.
+        // The world runs first, so that a driver that it kills is not polled again.
         if let Poll::Ready(over) = world.as_mut().poll(cx) {
             return Poll::Ready(over);
         }
@@ -178,8 +176,8 @@ pub async fn run<T>(fleet: &Fleet, world: impl Future<Output = T>) -> T {
     .await
 }
 
-/// The file of the key that tokens are made of: the same in every run, in every process. Whoever comes first makes it,
-/// and it is whole when it has its name.
+/// A file with the key of the session tokens, the same in every run and process. It is created under a temporary name
+/// and renamed, so that parallel processes never read half of it.
 fn key_file() -> PathBuf {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     let path = PATH.get_or_init(|| {

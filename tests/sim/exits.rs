@@ -1,4 +1,4 @@
-//! How drivers may end: as they are told, in time, and otherwise only for a reason that the world gave them.
+//! Checks how drivers exit: on request and in time, or for a reason that the injected faults explain.
 
 use std::time::Duration;
 
@@ -7,14 +7,13 @@ use boatswain::exit::Exit;
 use tokio::time::Instant;
 
 use crate::checks::Verdict;
+use crate::network_conditions::Ill;
 use crate::trace::say;
-use crate::weather::Ill;
 use crate::world::World;
 
-/// Beyond what a driver may take to end, it is given this much.
+/// Tolerance on top of the time that a driver may take to stop.
 const MARGIN: Duration = Duration::from_secs(6);
 
-/// A driver that has ended.
 struct Ended {
     number: usize,
     told: Option<(OnSignal, Instant)>,
@@ -73,7 +72,7 @@ impl World {
             dealt.is_some_and(|dealt| ills.iter().any(|ill| dealt.contains(ill)))
         };
         match exit {
-            // Told to stop before it had begun, it has nothing to do.
+            // A driver that is stopped before it has started has nothing to do.
             Exit::Clean => way == Some(OnSignal::End) || told.is_some() && !started,
             Exit::Superseded => {
                 way == Some(OnSignal::HandOver)
@@ -84,7 +83,7 @@ impl World {
             }
             Exit::Child(_) => false,
             Exit::Unreachable => match told {
-                // What is a younger driver's, or cannot be told from that, is named, and left.
+                // Pods of a younger driver, or indistinguishable from such, are logged by name and left.
                 Some((OnSignal::End, at)) => {
                     self.last_trouble >= Some(at)
                         || !checks.excuses.unborn.is_empty()
@@ -105,7 +104,7 @@ impl World {
                 ];
                 refused(&kinds) && !checks.had_an_executor(number)
                     || checks.was_garbled_since(since)
-                    // An older driver of an application that began anew.
+                    // An older driver of an application that started again under a new id.
                     || self.script.config.app.id.is_none()
                         && (checks.was_rewritten_since(since)
                             || checks.was_ended_since(since)
@@ -117,7 +116,7 @@ impl World {
         }
     }
 
-    /// Whoever is told to stop does so, whatever the weather.
+    /// A driver that is asked to stop does so in time, whatever the network does.
     // spec: O-10, O-11
     fn ends_in_time(&self) -> Verdict {
         let config = &self.script.config;
@@ -128,9 +127,9 @@ impl World {
             };
             let most = match way {
                 OnSignal::End => config.shutdown.grace,
-                // It may be ending the application already, which nothing but its grace bounds.
+                // The driver may already be ending the application, which only the grace bounds.
                 _ if self.checks.budget.may_be_spent() => config.shutdown.grace,
-                // For the requests in flight, and then for the record.
+                // For the requests in flight, then for the record.
                 _ => 2 * (config.cluster.request_timeout + Duration::from_secs(2)),
             };
             if at.elapsed() > most + MARGIN {

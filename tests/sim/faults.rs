@@ -1,4 +1,4 @@
-//! What the script does to the world, one thing at a time.
+//! Executes the script's faults against the simulated world, one at a time.
 
 mod commands;
 mod drivers;
@@ -9,18 +9,17 @@ mod sets;
 use tokio::time::Instant;
 
 use crate::network::Down;
+use crate::network_conditions::Weather;
 use crate::script::{Back, Fault};
 use crate::trace::say;
-use crate::weather::Weather;
 use crate::world::World;
 
 pub use record::Tampered;
 
-/// The quota's name.
 const QUOTA: &str = "pods";
 
 impl World {
-    /// Does it.
+    /// Executes one fault.
     pub async fn befall(&mut self, fault: Fault) {
         if self.is_down() && needs_the_server(&fault) {
             say!("   nobody reaches the server");
@@ -42,7 +41,7 @@ impl World {
                 }
             }
             Fault::Empty => self.lose_everything().await,
-            // Nobody would ever mend the record that such a backup brings back.
+            // Such a backup would bring back a broken record that nothing repairs.
             Fault::Backup if self.tampered.is_some() => {}
             Fault::Backup => self.backup = Some(self.cluster.state().await),
             Fault::Restore => self.restore().await,
@@ -93,12 +92,12 @@ impl World {
         }
     }
 
-    /// Undoes later what was done for a while.
+    /// Schedules the fault that undoes a temporary one.
     pub fn later(&mut self, time: std::time::Duration, fault: Fault) {
         self.later.push((Instant::now() + time, fault));
     }
 
-    /// Undoes what is to be undone by now.
+    /// Executes the undoing faults that are due.
     pub async fn undo(&mut self) {
         let now = Instant::now();
         let due: Vec<_> = self.later.extract_if(.., |(at, _)| *at <= now).collect();
@@ -108,7 +107,6 @@ impl World {
         }
     }
 
-    /// Undoes everything at once.
     pub async fn undo_all(&mut self) {
         self.later.clear();
         self.befall(Fault::FairWeather).await;
@@ -133,7 +131,7 @@ impl World {
         }
     }
 
-    /// Whether the server is out of reach.
+    /// Whether the API server is unreachable.
     pub fn is_down(&self) -> bool {
         self.network.net().down.is_some()
     }
@@ -166,7 +164,7 @@ impl World {
     }
 }
 
-/// Whether somebody does it by way of the server.
+/// Whether the fault is carried out through the API server.
 fn needs_the_server(fault: &Fault) -> bool {
     !is_about_drivers(fault)
         && !matches!(

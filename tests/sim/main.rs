@@ -1,48 +1,48 @@
-//! The simulator: the driver as wired in production, on the embedded cluster, under a paused clock, in a world where
-//! things go wrong; all of it from a seed.
+//! The deterministic simulator: it runs the driver, wired as in production, against the embedded Kubernetes cluster
+//! under a paused clock, injects faults drawn from a seed, and checks the invariants (spec 9) at every step.
 //!
-//! - `cargo test sim`: a modest number of seeds.
-//! - `BOATSWAIN_SIM_SEEDS=5000 cargo test --release sim`: so many; from `BOATSWAIN_SIM_FIRST` on, where that is set.
-//! - `BOATSWAIN_SIM_EXECUTORS=2000`, `BOATSWAIN_SIM_HOURS=24`: every world is that large, or lasts that long before it
-//!   becomes calm, with as many more faults.
-//! - `BOATSWAIN_SIM_SEED=7 cargo test --test sim all_invariants -- --nocapture`: one, with all that happened.
-//! - `BOATSWAIN_SIM_KEEP=folder`: the trace of each seed is written there.
-//! - A violation ends with the command that shows it again, in the shortest form that does ([`shrink`]).
-//! - `BOATSWAIN_SIM_PLANTED=ReportedTwice cargo test --test sim all_invariants`: the same with a fault of the driver's own.
-//! - `BOATSWAIN_SIM_PLANTED=all cargo test --release --test sim planted -- --nocapture`: which seed finds which fault
-//!   ([`planted`]).
+//! [`script`] draws the faults from the seed, [`world`] executes them, and [`network`] stands between the drivers and
+//! the API server. [`checks`], [`beliefs`] and [`convergence`] check the invariants.
 //!
-//! - `cargo test sim_sets`: the worlds in which sets make the executors' pods ([`sets`]), by the same variables.
-//!
-//! [`script`] draws what is done from the seed, [`world`] does it, [`network`] stands between the drivers and the API
-//! server, [`checks`], [`truth`] and [`calm`] hold what comes of it against the invariants (spec 9).
+//! - `cargo test sim`: the default number of seeds.
+//! - `BOATSWAIN_SIM_SEEDS=5000 cargo test --release sim`: this many seeds, beginning at `BOATSWAIN_SIM_FIRST` if set.
+//! - `BOATSWAIN_SIM_EXECUTORS=2000`, `BOATSWAIN_SIM_HOURS=24`: the size of every fleet, and how long faults are
+//!   injected in every run. The number of faults grows with the hours.
+//! - `BOATSWAIN_SIM_SEED=7 cargo test --test sim all_invariants -- --nocapture`: one seed, with its whole trace.
+//! - `BOATSWAIN_SIM_KEEP=folder`: writes the trace of each seed to this folder.
+//! - A violation is printed with a command that reproduces it, in the shortest form found ([`shrink`]).
+//! - `BOATSWAIN_SIM_PLANTED=ReportedTwice cargo test --test sim all_invariants`: the same with a fault planted in the
+//!   driver.
+//! - `BOATSWAIN_SIM_PLANTED=all cargo test --release --test sim planted -- --nocapture`: which seed finds which planted
+//!   fault ([`planted`]).
+//! - `cargo test sim_sets`: the runs in which sets make the executors' pods ([`sets`]), with the same variables.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod beliefs;
 mod budget;
-mod calm;
 mod case;
 mod checks;
 mod claims;
+mod convergence;
 mod drivers;
 mod exits;
 mod faults;
-mod hand;
 mod memory;
 mod network;
+mod network_conditions;
 mod node;
+mod objects;
 mod planted;
 mod probe;
 mod requests;
 mod runs;
 mod same;
 mod script;
+mod sessions;
 mod sets;
 mod shrink;
-mod talk;
 mod trace;
-mod truth;
-mod weather;
 mod webhook;
 mod world;
 
@@ -51,7 +51,7 @@ use std::env;
 use case::Case;
 use runs::{run_many, run_with_log};
 
-/// How many seeds are run where nobody says how many.
+/// Number of seeds that run by default.
 const MODEST: u64 = 200;
 
 // spec: I-1, I-2, I-3, I-4, I-5, I-6, I-7, I-9, I-10, I-12
@@ -61,8 +61,8 @@ fn sim_all_invariants_hold_in_every_world() {
     run_asked_for(MODEST, Case::named(), |seed| Case::with(planted, seed));
 }
 
-/// Runs the case that the environment names, with all that happens; where it names none, the cases of as many seeds as it
-/// says, or of so many.
+/// Runs the case that the environment names and prints its trace. If it names none, runs as many seeds as it asks for,
+/// or `modest`.
 fn run_asked_for(modest: u64, named: Option<Case>, of: impl Fn(u64) -> Case + Sync) {
     trace::note_panics();
     trace::log_by_thread();
@@ -79,7 +79,6 @@ fn run_asked_for(modest: u64, named: Option<Case>, of: impl Fn(u64) -> Case + Sy
     }
 }
 
-/// A number from the environment.
 fn number(name: &str) -> Option<u64> {
     env::var(name).ok().map(|text| text.parse().unwrap())
 }

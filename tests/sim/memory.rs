@@ -1,4 +1,4 @@
-//! What a driver remembers follows its fleet, not the time or the number of events (spec I-8).
+//! Checks that a driver's memory is bounded by its fleet, not by time or by the number of events (spec I-8).
 
 use std::fs;
 use std::time::Duration;
@@ -7,30 +7,30 @@ use tokio::time::Instant;
 
 use crate::checks::Verdict;
 use crate::drivers::Driver;
-use crate::hand::{NAMESPACE, text};
 use crate::node::NODE_NAMES;
+use crate::objects::{NAMESPACE, text};
 use crate::runs::to_stderr;
 use crate::script::Size;
 use crate::trace::say;
 use crate::world::World;
 
-/// It is looked at so often, in a world that is not calm.
+/// Interval of the check while faults are injected.
 const EVERY: Duration = Duration::from_secs(10 * 60);
 
-/// A record is no larger than this beside what it says of each executor.
+/// Most bytes of a record apart from its entries for executors.
 const RECORD: usize = 1_000;
 
-/// What a record says of an executor: in which interval it is, of those that have ended or are bound.
+/// Most bytes of a record for one executor, whose id is in one of the intervals of ended or bound ids.
 const RECORD_PER_EXECUTOR: usize = 32;
 
-/// What a record says of the failures that count, all in all and by node: in a drawn world far fewer than there may be.
+/// Most bytes of a record for counted failures, in total and by node, in a run of random size.
 const RECORD_FAILURES: usize = 4_000;
 
-/// The same however many there are: they are put together into so many groups a window.
+/// The same for a run of any length: failures are merged into a fixed number of groups for each window.
 const MOST_RECORD_FAILURES: usize = (1 + NODE_NAMES.len()) * 512 * 24;
 
 impl World {
-    /// Looks at what the youngest driver remembers, from time to time; told, where a world lasts for hours.
+    /// Measures the memory of the youngest driver from time to time, and prints it in runs that last for hours.
     // spec: I-8, S-14, S-23
     pub async fn note_memory(&mut self) -> Verdict {
         if self.measured.elapsed() < EVERY {
@@ -61,7 +61,7 @@ impl World {
         }
         let fleet = ledger.entries.len() + ledger.orphans.len();
         let intervals = ledger.ended.interval_count();
-        // An id that a pod did not live to get ends only when nobody can be given it any more.
+        // An id whose pod died before it was assigned ends only when no pod can receive it any more.
         let late = match self.script.is_of_sets() {
             true => self.largest_fleet,
             false => 0,
@@ -81,7 +81,7 @@ impl World {
         Ok(())
     }
 
-    /// How large the record is, without what it says of failures, and how large that is.
+    /// Size in bytes of the record without its failure data, and of the failure data.
     async fn record_size(&self) -> (usize, usize) {
         let state = self.cluster.state().await;
         let record = (state.config_maps(NAMESPACE))
@@ -95,7 +95,7 @@ impl World {
     }
 }
 
-/// How much of the machine's memory this process has; nothing where that cannot be read.
+/// Resident memory of this process in MiB; 0 if it cannot be read.
 fn resident_mib() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -1,5 +1,5 @@
-//! The network between a driver and the API server: a service in which requests meet their fates, and which remembers
-//! what was done by whom.
+//! The simulated network between a driver and the API server: a `tower` service that delays, fails or alters requests
+//! as the current fault injection says, and records which writes the server carried out for which driver.
 
 mod answers;
 mod lies;
@@ -26,20 +26,20 @@ use tower::{BoxError, Service, ServiceExt};
 pub use lines::LATEST as LATEST_LINE;
 pub use shared::{Down, Net};
 
-use crate::hand::{NAMESPACE, text};
+use crate::network_conditions::{Fate, Ill};
+use crate::objects::{NAMESPACE, text};
 use crate::requests::{Done, Kind, uid_meant};
 use crate::trace::say;
-use crate::weather::{Fate, Ill};
 use crate::webhook::Webhook;
 
-/// One driver's way to the API server.
+/// One driver's connection to the API server.
 #[derive(Clone)]
 pub struct Network {
     net: Arc<Mutex<Net>>,
     wake: Arc<Notify>,
     cluster: DevCluster,
     router: Router,
-    /// Answers lists from earlier states.
+    /// A second cluster that answers lists from earlier states, as a lagging watch cache does.
     cache: DevCluster,
     driver: usize,
 }
@@ -47,7 +47,7 @@ pub struct Network {
 type Answer = Result<Response<Body>, BoxError>;
 
 impl Network {
-    /// The way of no driver in particular.
+    /// A network whose requests belong to no driver yet; see [`Network::of`].
     pub fn new(cluster: DevCluster, cache: DevCluster, wake: Arc<Notify>, seed: u64) -> Self {
         Self {
             net: Arc::new(Mutex::new(Net::new(seed))),
@@ -59,7 +59,7 @@ impl Network {
         }
     }
 
-    /// The way of this driver.
+    /// The connection of this driver.
     pub fn of(&self, driver: usize) -> Self {
         Self {
             driver,
@@ -67,12 +67,13 @@ impl Network {
         }
     }
 
-    /// What all connections share. Nobody holds it while waiting for anything, so it is always free.
+    /// State shared by all connections. No lock is held across an await point, so this never blocks.
     pub fn net(&self) -> MutexGuard<'_, Net> {
         self.net.lock().unwrap()
     }
 
-    /// The request as the server gets it, its answer as the client does; where the client has gone, it goes on.
+    /// Delivers a request to the server and its answer to the client. It continues after the client has gone, as a
+    /// request on the wire does.
     async fn carry(
         self,
         number: u64,
@@ -100,7 +101,7 @@ impl Network {
             Fate::Swallowed => return,
         };
         sleep(there).await;
-        // What is on its way when the server goes does not arrive.
+        // A request in flight when the server goes down does not arrive.
         let down = self.net().down;
         let done = match (down, fate) {
             (Some(Down::Silent), _) => return,
@@ -154,7 +155,7 @@ impl Network {
                 Ok(Response::from_parts(parts, Body::empty()))
             }
         };
-        // Whoever asked may be gone.
+        // The client may have dropped the request.
         let _ = answer.send(done);
     }
 
@@ -231,7 +232,7 @@ impl Network {
         response
     }
 
-    /// Counts towards the trap: a driver that falls into it never hears the answer.
+    /// Counts down to the kill at a request. The driver is killed before it receives the answer.
     fn spring(&self) {
         let mut net = self.net();
         match net.trap {
@@ -244,12 +245,12 @@ impl Network {
         }
     }
 
-    /// A list as it was some time ago.
+    /// Answers a list from an earlier state.
     async fn answer_from_cache(&self, mut parts: Parts, state: State) -> Response<Body> {
         let version = state.resource_version();
         say!("d{} a list from the past, @{version}", self.driver);
         self.cache.restore(state).await;
-        // The cache believes itself up to date, and so it is asked for no version.
+        // The cache treats its state as current, so the request must not name a version.
         parts.uri = without_version(&parts.uri);
         call(&self.cache.router(), parts, Bytes::new()).await
     }
@@ -309,7 +310,7 @@ impl Service<Request<kube::client::Body>> for Network {
         let (answer, answered) = oneshot::channel();
         let network = self.clone();
         tokio::spawn(async move {
-            // A driver's bodies are whole when they are sent.
+            // A driver's request bodies are complete when they are sent.
             let body = body.collect().await.unwrap().to_bytes();
             network.carry(number, parts, body, fate, answer).await;
         });
@@ -334,7 +335,7 @@ fn query(uri: &Uri) -> impl Iterator<Item = &str> {
     uri.query().unwrap_or_default().split('&')
 }
 
-/// How long the server may take, as the request says.
+/// The server's time limit, taken from the request.
 fn timeout_of(uri: &Uri) -> Duration {
     (query(uri).find_map(|part| part.strip_prefix("timeout=")))
         .and_then(|timeout| humantime::parse_duration(timeout).ok())

@@ -1,6 +1,7 @@
-//! The nodes: bind pods, have them run, end and go, each in its own time; or do nothing for a while.
+//! The simulated nodes: they bind pods, start, end and remove them at a drawn pace, and inject faults into pods and
+//! nodes.
 
-mod hardship;
+mod injected_faults;
 mod pending;
 mod places;
 mod restarts;
@@ -17,75 +18,75 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::claims;
-use crate::hand::{Hand, NAMESPACE, is_terminating, label, text};
+use crate::objects::{Hand, NAMESPACE, is_terminating, label, text};
 use crate::trace::say;
 
 use pending::Pending;
 use places::{NODES, allowed, name_of};
 use restarts::Restarts;
 
-pub use hardship::{Mishap, Pace, Plague};
+pub use injected_faults::{Mishap, Pace, Plague};
 pub use places::{NODE_NAMES, avoided};
 pub use statuses::SIDECAR;
 
-/// Fates of so many pods that are gone are kept: a history may come back in which they are not.
+/// The fates of this many deleted pods are kept, because a restore may bring the pods back.
 const FORGOTTEN_BEYOND: usize = 1_000;
 
-/// A node takes so long to reject a pod that a set has made.
+/// How long a node takes to reject a pod that a set has made.
 const REJECTS_AFTER: Duration = Duration::from_secs(1);
 
-/// A slow start takes this long, at most.
+/// The longest slow start.
 const SLOW: Duration = Duration::from_secs(120);
 
-/// What becomes of a pod, and when.
+/// What will happen to a pod, and when.
 #[derive(Debug)]
 struct Fate {
     node: u64,
     bind: Instant,
     run: Instant,
-    /// Ends by itself, with this code.
+    /// When the container ends by itself, and its exit code.
     end: Option<(Instant, i32)>,
-    /// That is for want of memory.
+    /// Whether that end is an out-of-memory kill.
     out_of_memory: bool,
-    /// Where its container is started again when it has ended.
+    /// Restarts of the container within the pod.
     restarts: Restarts,
     plague: Option<(Plague, Instant)>,
-    /// What is wrong with it was reported.
+    /// Whether the injected fault has been reported in the pod's status.
     reported: bool,
-    /// Nobody knows how it is, until then.
+    /// Until when the pod's phase is `Unknown`.
     unknown: Option<Instant>,
-    /// Is gone.
+    /// When the pod is removed.
     gone: Option<Instant>,
-    /// Says how it ended before it is gone.
+    /// Whether the status reports the container's exit before the pod is removed.
     reports: bool,
-    /// Ignores its deletion until the world is calm.
+    /// The pod ignores its deletion until the faults end.
     stuck: bool,
-    /// The version of the pod that was last attended to, and when that is due again.
+    /// The pod's version when it was last processed, and when it is due again.
     attended: String,
     due: Option<Instant>,
 }
 
-/// The nodes.
+/// All nodes of the simulated cluster.
 pub struct Node {
     hand: Hand,
     pace: Pace,
     clock: Clock,
     rng: StdRng,
-    /// Looked up by uid only, and for every change of every pod.
+    /// Looked up only by uid, for every change of every pod.
     fates: HashMap<String, Fate>,
-    /// Until when executors of a profile end soon after they began, with which code.
+    /// Profiles whose executors crash soon after their start: until when, and with which exit code.
     crashing: BTreeMap<String, (Instant, i32)>,
-    /// Until when new executors of a profile have it hard.
+    /// Faults of a profile's new executors, and until when.
     plagues: BTreeMap<String, (Plague, Instant)>,
-    /// Until when a node does nothing.
+    /// Until when a node is down.
     down: BTreeMap<u64, Instant>,
     due: Option<Instant>,
-    /// When the pod that is attended to is due again.
+    /// When the pod being processed is due again.
     pod_due: Option<Instant>,
-    /// Every pod is to be attended to, changed or not.
+    /// Whether to process every pod, changed or not.
     all: bool,
     seen: u64,
-    /// How those containers had ended that were started again since this was last asked.
+    /// How the containers ended that were restarted since [`Node::take_restarted`] was last called.
     restarted: Vec<Value>,
 }
 
@@ -108,30 +109,30 @@ impl Node {
         }
     }
 
-    /// How those containers had ended that were started again since this was last asked.
+    /// How the containers ended that were restarted since the last call.
     pub fn take_restarted(&mut self) -> Vec<Value> {
         std::mem::take(&mut self.restarted)
     }
 
-    /// When it has something to do, if nothing else happens.
+    /// When a node has work to do if nothing else changes.
     pub fn due(&self) -> Option<Instant> {
         self.due
     }
 
-    /// Executors of this profile end soon after they began, for so long.
+    /// Makes the executors of this profile crash soon after their start, for this long.
     pub fn crash_all(&mut self, profile: &str, time: Duration, code: i32) {
         let until = Instant::now() + time;
         self.crashing.insert(profile.to_owned(), (until, code));
     }
 
-    /// Executors of this profile that come from now on have it hard, for so long.
+    /// Applies a fault to the executors of this profile that are created from now on, for this long.
     pub fn plague(&mut self, profile: &str, what: Plague, time: Duration) {
         let until = Instant::now() + time;
         self.plagues.insert(profile.to_owned(), (what, until));
     }
 
-    /// A node does nothing for so long; its pods that are to be evicted go when it is back. What befalls whom: one whose
-    /// executor had ended before has two reasons, and whoever saw only the first one tells it.
+    /// Takes a node down for this long; pods evicted meanwhile are removed when it is back. Returns the faults by pod
+    /// uid. A pod whose executor had exited before has two, and a driver that saw only the first one reports that.
     pub async fn go_down(
         &mut self,
         pick: u64,
@@ -164,7 +165,7 @@ impl Node {
         evicted
     }
 
-    /// This pod comes to this end now.
+    /// Ends this pod in this way now.
     pub async fn end(&mut self, pod: &Value, how: Mishap) {
         let (name, uid) = (text(pod, "/metadata/name"), text(pod, "/metadata/uid"));
         let wall = self.wall();
@@ -220,14 +221,14 @@ impl Node {
         }
     }
 
-    /// This pod, when deleted, stays until the world is calm.
+    /// Makes this pod ignore its deletion until the faults end.
     pub fn get_stuck(&mut self, uid: &str) {
         if let Some(fate) = self.fates.get_mut(uid) {
             fate.stuck = true;
         }
     }
 
-    /// From now on all goes well.
+    /// Ends all injected faults.
     pub fn calm(&mut self) {
         self.crashing.clear();
         self.plagues.clear();
@@ -251,7 +252,7 @@ impl Node {
         self.due = Some(Instant::now());
     }
 
-    /// Does what is due.
+    /// Performs all due work.
     pub async fn work(&mut self, state: &State) {
         let now = Instant::now();
         let version = state.resource_version();
@@ -290,7 +291,7 @@ impl Node {
         }
     }
 
-    /// `provided`: whether all that it mounts is there.
+    /// `provided`: whether everything the pod mounts exists.
     async fn attend(&mut self, pod: &Value, now: Instant, provided: bool) {
         let (name, uid) = (text(pod, "/metadata/name"), text(pod, "/metadata/uid"));
         if !self.fates.contains_key(uid) {
@@ -357,7 +358,7 @@ impl Node {
         }
     }
 
-    /// A pod that is being deleted goes, in its own time.
+    /// Removes a pod that is being deleted once its drawn stop time has passed.
     async fn take_away(&mut self, pod: &Value, now: Instant) {
         let (name, uid) = (text(pod, "/metadata/name"), text(pod, "/metadata/uid"));
         let wall = self.wall();
@@ -419,13 +420,13 @@ impl Node {
     }
 }
 
-/// Whether all is done that a node can do, and something else holds the object.
+/// Whether only a finalizer keeps the object.
 fn is_held(pod: &Value) -> bool {
     let grace = pod.pointer("/metadata/deletionGracePeriodSeconds");
     pod.pointer("/metadata/finalizers").is_some() && grace.and_then(Value::as_u64) == Some(0)
 }
 
-/// Enough of a uid to tell it from others.
+/// A prefix of the uid, long enough to be unique.
 pub fn short(uid: &str) -> &str {
     uid.get(..8).unwrap_or(uid)
 }

@@ -1,7 +1,7 @@
-//! The simulator bites: faults of the driver's own, planted one at a time, are found.
+//! Mutation test of the simulator: it must find every fault that is planted in the driver, one at a time.
 //!
-//! `planted.md` says from which seed on each is found, and by which rule. When the world has changed, it is made anew:
-//! `BOATSWAIN_SIM_PLANTED=all cargo test --release --test sim planted -- --nocapture`.
+//! `planted.md` lists the seed that finds each fault, and the rule that it violates. After a change of the simulated
+//! world, regenerate it: `BOATSWAIN_SIM_PLANTED=all cargo test --release --test sim planted -- --nocapture`.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -17,22 +17,22 @@ use crate::runs::{on_all_cores, run, run_untraced, to_stderr};
 use crate::shrink::{rule, shrink};
 use crate::trace;
 
-/// Within so many seeds each has to be found.
+/// Every fault has to be found within this many seeds.
 const MOST_SEEDS: u64 = 1_000;
 
-/// A change of the world moves what a seed does, so a fault is looked for in some seeds from its own on.
+/// A change of the world shifts what a seed does, so this many seeds are tried, starting with the listed one.
 const NEARBY: u64 = 40;
 
 const TABLE: &str = include_str!("planted.md");
 
-/// Which seed finds a fault, and how.
+/// The seed that finds a fault, and the violated rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Found {
     seed: u64,
     rule: String,
 }
 
-/// The first of these seeds that finds a fault, where there is one; `surely` where nothing is found without it.
+/// The first of these seeds that finds a fault. With `surely`, the same seed must pass without the fault.
 fn find(fault: Planted, mut seeds: Range<u64>, surely: bool) -> Option<Found> {
     seeds.find_map(|seed| {
         let case = Case::with(Some(fault), seed);
@@ -49,7 +49,7 @@ fn find(fault: Planted, mut seeds: Range<u64>, surely: bool) -> Option<Found> {
     })
 }
 
-/// The table: fault → seed and rule.
+/// The table in `planted.md`.
 fn table() -> BTreeMap<Planted, Found> {
     let cells = |line: &'static str| line.trim_matches('|').split('|').map(str::trim);
     (TABLE.lines().skip(2))
@@ -66,7 +66,7 @@ fn table() -> BTreeMap<Planted, Found> {
         .collect()
 }
 
-/// Looks for each fault in its seeds.
+/// Looks for each fault in the seeds given for it.
 fn find_all(
     seeds: impl Fn(Planted) -> Range<u64> + Sync,
     surely: bool,

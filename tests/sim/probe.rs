@@ -1,4 +1,4 @@
-//! At rest, is anybody listening? Polls would hide for long that a watch is not open any more.
+//! Checks after convergence that the driver's watch is alive. Polls would hide a dead watch for long.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::checks::Verdict;
-use crate::hand::{NAMESPACE, text};
+use crate::objects::{NAMESPACE, text};
 use crate::world::World;
 
-/// In calm weather news by the watch takes milliseconds.
+/// Without faults a watch event arrives within milliseconds.
 const HEARD_WITHIN: Duration = Duration::from_secs(2);
 
 impl World {
-    /// Touches a pod, and sees that the driver hears of it by its watch.
+    /// Changes a pod and checks that the driver learns of it through its watch.
     // spec: W-1, W-2
     pub async fn probe(&mut self) -> Verdict {
         let listens = self.script.config.watch.enabled;

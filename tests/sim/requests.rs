@@ -1,17 +1,16 @@
-//! What a driver asks of the API server, as far as the world cares.
+//! Classifies a driver's requests to the API server as far as the checks need it.
 
 use devcluster::Resource;
 use http::Method;
 use http::request::Parts;
 use serde_json::Value;
 
-use crate::hand::text;
+use crate::objects::text;
 
-/// What a request is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     Create,
-    /// Deletes all of a kind.
+    /// Deletes a collection of pods.
     Sweep,
     Delete {
         name: String,
@@ -19,22 +18,20 @@ pub enum Kind {
     Patch {
         name: String,
     },
-    /// Makes the application record.
+    /// Creates the application record.
     MakeRecord,
-    /// Deletes it.
     DeleteRecord,
-    /// Makes a set, which makes pods.
     MakeSet,
-    /// Changes one, says how large it is to be, or deletes it.
+    /// Changes, scales or deletes a set.
     Set {
         resource: Resource,
         name: String,
     },
-    /// Anything else that changes something.
+    /// Any other write.
     Write,
-    /// A list that may come from a cache.
+    /// A list that allows a cached answer.
     CachedList,
-    /// A list of the newest there is.
+    /// A list that requires the newest state.
     List,
     /// A further page of a list.
     Page,
@@ -42,21 +39,21 @@ pub enum Kind {
     Read,
 }
 
-/// What the server did for a driver.
+/// A write that the server answered for a driver.
 #[derive(Debug)]
 pub struct Done {
-    /// Which start of a driver.
+    /// The number of the driver's start.
     pub driver: usize,
     pub kind: Kind,
     pub code: u16,
-    /// Whether it came to the server later than the server would work on it: no real one is as late as that.
+    /// Whether it reached the server after the server's own time limit for it; a real server would have dropped it.
     pub late: bool,
     pub sent: Value,
-    /// The pod, or the set, of that name before.
+    /// The pod or set of that name before the write.
     pub before: Option<Value>,
-    /// The uid of the pod that was made.
+    /// The uid of the created pod.
     pub made: Option<String>,
-    /// Whether it does not bear the labels that were asked for.
+    /// Whether a webhook changed the requested labels.
     pub relabelled: bool,
 }
 
@@ -83,7 +80,7 @@ impl Kind {
         }
     }
 
-    /// The pod that it changes.
+    /// The name of the pod that the request changes.
     pub fn name(&self) -> Option<&str> {
         match self {
             Kind::Delete { name } | Kind::Patch { name } => Some(name),
@@ -100,13 +97,12 @@ impl Kind {
 }
 
 impl Done {
-    /// Whether it was carried out.
     pub fn succeeded(&self) -> bool {
         (200..300).contains(&self.code)
     }
 }
 
-/// What a write of sets is.
+/// Classifies a write to a set.
 fn of_sets(path: &str) -> Option<Kind> {
     let mut parts = path.strip_prefix("/apis/apps/v1/namespaces/")?.split('/');
     let resource = match parts.nth(1)? {
@@ -123,7 +119,7 @@ fn of_sets(path: &str) -> Option<Kind> {
     })
 }
 
-/// Which set a request is about, as its body says: also as what a JSON patch tests first.
+/// The uid of the set that a request means, from its body or from the test in a JSON patch.
 pub fn set_meant(sent: &Value) -> &str {
     let tests =
         |step: &&Value| text(step, "/op") == "test" && text(step, "/path") == "/metadata/uid";
@@ -133,7 +129,7 @@ pub fn set_meant(sent: &Value) -> &str {
     }
 }
 
-/// Which object a request is about, as its body says: its name, or the uid that it must have.
+/// The object that a request means, from its body: the uid precondition, or else the name.
 pub fn uid_meant(sent: &Value) -> &str {
     ["/preconditions/uid", "/metadata/uid", "/metadata/name"]
         .into_iter()

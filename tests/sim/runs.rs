@@ -1,4 +1,4 @@
-//! Runs: one, or many at once.
+//! Runs simulation cases, one or many in parallel, and reports violations.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -20,35 +20,35 @@ use crate::shrink::shrink;
 use crate::trace::{self, say};
 use crate::world::World;
 
-/// How often it is said how far it is.
+/// Interval of progress reports.
 const SAY_EVERY: Duration = Duration::from_secs(5);
 
-/// Names a folder: the trace of each seed is written there, without the log. `diff -r` of two such folders shows
+/// Names a folder to which the trace of each seed is written, without the log. `diff -r` of two such folders shows
 /// whether a change of the code changed any behaviour.
 const KEEP: &str = "BOATSWAIN_SIM_KEEP";
 
-/// So many violations end it.
+/// A run of many seeds stops after this many violations.
 const ENOUGH: usize = 20;
 
-/// What came of a run.
+/// The result of a run.
 pub struct Run {
     pub verdict: Verdict,
     pub trace: String,
-    /// How much time passed in it.
+    /// Simulated time.
     pub simulated: Duration,
 }
 
-/// Runs one case, with the log of all that takes part in its trace.
+/// Runs one case, with a trace that includes the log.
 pub fn run_with_log(case: &Case) -> Run {
     trace::with_log(|| run(case))
 }
 
-/// Runs one case; all that happens is in its trace.
+/// Runs one case with a trace.
 pub fn run(case: &Case) -> Run {
     run_traced(case, true)
 }
 
-/// Runs one case of which nobody wants to know more than what came of it.
+/// Runs one case without a trace.
 pub fn run_untraced(case: &Case) -> Run {
     run_traced(case, false)
 }
@@ -58,7 +58,7 @@ fn run_traced(case: &Case, is_traced: bool) -> Run {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     runtime.enable_time().start_paused(true);
     if script.config.backend.sessions.listen.is_some() {
-        // A driver that hears executors listens, though nobody ever connects.
+        // The driver opens its session listener, although no simulated executor connects to it.
         runtime.enable_io();
     }
     let runtime = runtime.build().unwrap();
@@ -81,8 +81,7 @@ fn run_traced(case: &Case, is_traced: bool) -> Run {
     run
 }
 
-/// Does some work for each number of a range, on all cores; until the range is over, or the work says that it is
-/// enough.
+/// Does some work for each number of a range, on all cores, until the work returns `false`.
 pub fn on_all_cores(range: Range<u64>, work: impl Fn(u64) -> bool + Sync) {
     let next = AtomicU64::new(range.start);
     let threads = thread::available_parallelism().map_or(1, |n| n.get());
@@ -103,8 +102,7 @@ pub fn on_all_cores(range: Range<u64>, work: impl Fn(u64) -> bool + Sync) {
     });
 }
 
-/// Runs the cases of many seeds on all cores, until there are violations enough; the first one's history is told,
-/// shortened.
+/// Runs many seeds on all cores until there are enough violations. The error describes the first one, shortened.
 pub fn run_many(seeds: Range<u64>, case: impl Fn(u64) -> Case + Sync) -> Result<(), String> {
     let progress = Mutex::new(Progress::new(seeds.end - seeds.start));
     let violated = Mutex::new(BTreeMap::new());
@@ -128,7 +126,7 @@ pub fn run_many(seeds: Range<u64>, case: impl Fn(u64) -> Case + Sync) -> Result<
     }
 }
 
-/// A violation with the shortest history that shows it, and how to see it again.
+/// Describes a violation: the trace of the shortest script that shows it, and the commands that reproduce it.
 pub fn tell(case: &Case, violation: &str) -> String {
     to_stderr(&format!(
         "{case}: {violation}: looking for the shortest history that shows it"
@@ -160,7 +158,6 @@ pub fn tell(case: &Case, violation: &str) -> String {
     }
 }
 
-/// How far it is.
 struct Progress {
     began: Instant,
     said: Instant,
@@ -200,7 +197,7 @@ impl Progress {
     }
 }
 
-/// Says something beside the test's own output, which is only shown when it has failed.
+/// Prints a progress line past the test harness, which shows captured output only after a failure.
 pub fn to_stderr(line: &str) {
     let _ = writeln!(io::stderr(), "sim: {line}");
 }

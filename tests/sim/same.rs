@@ -1,5 +1,5 @@
-//! The same seed gives the same trace, to the byte: in the same process, and in another one, where addresses and the
-//! seeds of hash maps are others.
+//! Checks that the simulator is deterministic: the same seed gives byte-identical traces within a process, and in
+//! another process with other addresses and hash seeds.
 
 use std::env;
 use std::fs;
@@ -10,13 +10,12 @@ use crate::case::Case;
 use crate::runs::{run, run_with_log};
 use crate::trace;
 
-/// Where another process is told to write its traces.
+/// Tells a child process where to write its traces.
 const TRACES: &str = "BOATSWAIN_SIM_TRACES";
 
-/// These seeds are compared.
 const SEEDS: std::ops::Range<u64> = 1..6;
 
-/// Where two traces differ first.
+/// Asserts that two traces are equal, and names the first line that differs.
 fn compare(seed: u64, one: &str, other: &str) {
     let differs = (one.lines().zip(other.lines())).find(|(one, other)| one != other);
     assert_eq!(differs, None, "seed {seed}");
@@ -28,7 +27,7 @@ fn sim_the_same_seed_gives_the_same_trace() {
     trace::note_panics();
     trace::log_by_thread();
     for seed in SEEDS {
-        // Without the log: which of its lines are wanted at all is settled between the threads that run tests.
+        // Without the log: which log lines are enabled is negotiated between all test threads.
         let case = Case::of(seed);
         compare(seed, &run(&case).trace, &run(&case).trace);
         let case = Case::of_sets(None, seed);
@@ -36,7 +35,7 @@ fn sim_the_same_seed_gives_the_same_trace() {
     }
 }
 
-/// Two processes run the same seeds, with all that is logged; each is this test again.
+/// The two processes run this same test.
 #[test]
 fn sim_the_same_seed_gives_the_same_trace_and_log_in_another_process() {
     trace::note_panics();

@@ -1,12 +1,12 @@
-//! What is done to the world in one run: drawn from its seed before it begins, so that it can be read, printed and
-//! shortened.
+//! The script of a simulation run: the configuration and the faults, drawn from the seed before the run begins so that
+//! they can be printed and shortened.
 
 mod commands;
 mod mix;
+mod network_faults;
 mod sets;
 mod settings;
 mod size;
-mod sky;
 
 use std::time::Duration;
 
@@ -14,234 +14,232 @@ use boatswain::config::{Config, Strategy};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use crate::network_conditions::Weather;
 use crate::node::{Mishap, Pace, Plague};
-use crate::weather::Weather;
 use crate::webhook::Webhook;
 
 use mix::Mix;
 pub use size::Size;
 
-/// A run, as its seed has it.
+/// A run as drawn from its seed.
 #[derive(Debug, Clone)]
 pub struct Script {
     pub seed: u64,
     pub config: Config,
     pub pace: Pace,
-    /// What is done, and when.
     pub steps: Vec<Step>,
-    /// When the world becomes calm.
+    /// When the faults end.
     pub calm: Duration,
     /// Each driver's wall clock is wrong by up to this much.
     pub skew: Duration,
 }
 
-/// Something is done.
+/// A fault and when it is injected.
 #[derive(Debug, Clone)]
 pub struct Step {
     pub at: Duration,
     pub fault: Fault,
 }
 
-/// What can be done to the world. A `pick` chooses among those that are there when the time has come; what is done for
-/// a `time` is undone after it, and in any case when the world becomes calm.
+/// A fault of the simulated world. A `pick` selects among the objects that exist when the fault is injected. A fault
+/// with a `time` is undone after it, and at the latest when the faults end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// The weather is so for a while.
+    /// Network faults and delays for a while.
     Weather { weather: Weather, time: Duration },
-    /// It is over.
+    /// The network works again.
     FairWeather,
     /// Every watch ends.
     CutWatches,
-    /// Every watch stays open and says nothing more.
+    /// Every watch stays open but is silent.
     SilenceWatches,
-    /// Every watch ends within its next line.
+    /// Every watch breaks within its next line.
     TearWatches,
-    /// All history is forgotten; where it says so, every watch ends, too.
+    /// The server compacts its history; with `cut` every watch ends as well.
     Compact { cut: bool },
-    /// The server forgets everything.
+    /// The server loses all objects.
     Empty,
-    /// The server's state is kept.
+    /// The server's state is saved.
     Backup,
-    /// The server is put back to the state that was kept last.
+    /// The server is restored to the state that was saved last.
     Restore,
-    /// The server is out of reach for a while, to people and nodes as well.
+    /// The server is unreachable for a while, also for operators and nodes.
     Outage {
         silent: bool,
         time: Duration,
         back: Back,
     },
-    /// It is back.
+    /// The server is reachable again.
     Back(Back),
-    /// Executors do not reach the driver for a while.
+    /// Executors cannot reach the driver for a while.
     Partition { time: Duration },
-    /// They do again.
+    /// Executors can reach the driver again.
     NoPartition,
-    /// Executors come to an end that nobody asked for.
+    /// Executors end unexpectedly.
     End {
         pick: u64,
         count: usize,
         how: Mishap,
     },
-    /// All executors of a profile end soon after they began.
+    /// All executors of a profile crash soon after their start.
     CrashLoop {
         pick: u64,
         time: Duration,
         code: i32,
     },
-    /// Executors of a profile that are created from now on have it hard.
+    /// A fault applies to new executors of a profile.
     Plague {
         pick: u64,
         what: Plague,
         time: Duration,
     },
-    /// A node does nothing for a while; its executors may be evicted meanwhile.
+    /// A node is down for a while; its executors may be evicted.
     NodeDown {
         pick: u64,
         time: Duration,
         evicts: bool,
     },
-    /// No more than so many pods may be there, for a while.
+    /// A quota limits the number of pods for a while.
     Quota { pods: u32, time: Duration },
-    /// Pods are not created as they were asked for, for a while.
+    /// A webhook changes pods at their creation for a while.
     Webhook { what: Webhook, time: Duration },
-    /// It is uninstalled.
+    /// The webhook is uninstalled.
     NoWebhook,
-    /// The quota is lifted.
+    /// The quota is removed.
     NoQuota,
-    /// Executors are deleted by hand.
+    /// An operator deletes executor pods.
     Delete {
         pick: u64,
         count: usize,
         grace: Option<u64>,
     },
-    /// An executor that is deleted by hand does not go until the world is calm.
+    /// An operator deletes an executor's pod, which stays until the faults end.
     Stick { pick: u64 },
-    /// An executor has a finalizer, and is deleted or not.
+    /// An executor's pod gets a finalizer and may be deleted.
     Finalizer {
         pick: u64,
         delete: bool,
         time: Duration,
     },
-    /// All finalizers are taken away.
+    /// All finalizers are removed.
     NoFinalizers,
-    /// A label of an executor is changed, or removed.
+    /// A label of an executor's pod is changed or removed.
     Relabel {
         pick: u64,
         key: &'static str,
         value: Option<&'static str>,
     },
-    /// The pod of an executor is given another executor's id.
+    /// A pod gets the id of another executor.
     Rename { pick: u64 },
-    /// Pods whose id nobody can read are deleted by hand.
+    /// An operator deletes the pods with unreadable ids.
     NoStrangers,
-    /// Somebody says how many pods the set of a profile is to have.
+    /// An operator scales the set of a profile.
     Scale { pick: u64, replicas: u32 },
-    /// Somebody deletes the set of a profile, and its pods after it.
+    /// An operator deletes the set of a profile with its pods.
     DropSet { pick: u64 },
-    /// Somebody makes a copy of an executor's pod under another name.
+    /// An operator creates a copy of an executor's pod under another name.
     Copy { pick: u64 },
-    /// Somebody makes a pod with the labels and the name of an executor that has ended.
+    /// An operator creates a pod with the labels and the name of an executor that has ended.
     Revenant { pick: u64 },
-    /// Somebody else has a pod of the name that an executor will want.
+    /// Somebody creates a foreign pod with the name of a future executor.
     Namesake { ahead: u64 },
-    /// Somebody makes a pod whose labels lie.
+    /// Somebody creates a pod with false labels.
     Liar { pick: u64, lie: Lie },
-    /// Somebody's hands are on the application record.
+    /// Somebody edits or deletes the application record.
     Record { what: Tampering, time: Duration },
-    /// It is put right again.
+    /// The record is repaired.
     MendRecord,
-    /// The driver is killed, and started again after this long.
+    /// The driver is killed; the next one starts after this long.
     Kill { late: Duration },
-    /// The driver is killed as soon as so many more requests were carried out, and started again after this long.
+    /// The driver is killed once this many more requests were carried out; the next one starts after this long.
     KillAtRequest { requests: u32, late: Duration },
-    /// The driver is killed when it has had so many more turns, and started again after this long.
+    /// The driver is killed once it was polled this many more times; the next one starts after this long.
     KillAtTurn { turns: u32, late: Duration },
-    /// The driver hands over to one that is started after this long.
+    /// The driver hands over to one that starts after this long.
     HandOver { late: Duration },
-    /// The driver ends the application, which is begun anew after this long.
+    /// The driver ends the application, which starts again after this long.
     EndApplication { late: Duration },
-    /// The driver hands over to one that knows another set of profiles.
+    /// The driver hands over to one with other profiles.
     Reconfigure { pick: u64 },
-    /// The driver hands over to one whose executors of a profile have this image.
+    /// The driver hands over to one in which a profile has this image.
     Template { pick: u64, image: u32 },
-    /// Another driver is started beside the one that runs.
+    /// Another driver starts beside the running one.
     Second,
-    /// The driver does not get to run for this long.
+    /// The driver is not scheduled for this long.
     Pause { time: Duration },
-    /// The target of a profile is set.
+    /// The target of a profile is changed.
     Target { pick: u64, target: u32 },
-    /// Somebody asks the driver for something beside targets.
+    /// An operator sends the driver a command.
     Ask { pick: u64, count: usize, what: Wish },
-    /// What is held is wanted again.
+    /// The operator resumes a held application.
     Resume,
 }
 
-/// What is asked of the driver.
+/// A command to the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wish {
-    /// Executors are to be killed.
+    /// Kill executors.
     Kill { replace: bool, force: bool },
-    /// Executors are to finish what they do, and go.
+    /// Decommission executors.
     Decommission { replace: bool },
-    /// All are to go, and to come back after this long.
+    /// Hold the application, and resume it after this long.
     Hold { time: Duration },
 }
 
-/// How a server comes back.
+/// The state in which a server comes back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Back {
-    /// As it was.
+    /// Unchanged.
     Same,
-    /// Without its history.
+    /// With its history compacted.
     Compacted,
-    /// From the backup.
+    /// Restored from the backup.
     Older,
-    /// With nothing.
+    /// Without any objects.
     Empty,
 }
 
-/// What a pod that somebody made says of itself.
+/// What the labels of a forged pod say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lie {
-    /// Another application's executor, under a name of its own.
+    /// An executor of another application, under a name of its own.
     AnotherApplication,
-    /// Another application's executor, under a name that one of ours will want.
+    /// An executor of another application, under the name of a future executor of ours.
     AnotherApplicationsName,
-    /// An executor of ours, of another id than its name has.
+    /// An executor of ours whose id differs from the one in its name.
     AnotherId,
-    /// An executor of ours that nobody asked for yet.
+    /// An executor of ours that has not been requested yet.
     FromTheFuture,
-    /// An executor of ours that a driver asked for that is not born yet.
+    /// An executor of ours, made by a future incarnation.
     OfAnIncarnationToCome,
-    /// An executor of ours with an id that is none.
+    /// An executor of ours with an invalid id.
     NoId,
-    /// An executor of ours of a profile that there never was.
+    /// An executor of ours with an unknown profile.
     NoProfile,
 }
 
-/// What somebody does to the application record.
+/// What is done to the application record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tampering {
-    /// Deletes it, and so what it owns.
+    /// Deletes it with its dependents.
     Delete,
-    /// Deletes it, and leaves what it owns.
+    /// Deletes it and orphans its dependents.
     Orphan,
     /// Raises the incarnation.
     Raise,
-    /// Writes nonsense into it.
+    /// Writes invalid data.
     Nonsense,
-    /// Empties it.
+    /// Removes all data.
     Empty,
-    /// Writes a format that nobody knows yet.
+    /// Writes an unknown, newer format.
     NewerFormat,
-    /// Says that it is another application's.
+    /// Writes another application's id.
     AnotherApplication,
-    /// Adds a label that means nothing.
+    /// Adds a label without a meaning.
     Touch,
 }
 
 impl Script {
-    /// The script of a seed.
     pub fn of(seed: u64) -> Self {
         let mut rng = StdRng::seed_from_u64(seed);
         let rng = &mut rng;
@@ -266,7 +264,7 @@ impl Script {
         }
     }
 
-    /// The script of a seed of the worlds in which sets make the executors' pods (spec A-80).
+    /// The script of a seed in which sets make the executors' pods (spec A-80).
     pub fn of_sets(seed: u64) -> Self {
         sets::of(seed)
     }
@@ -285,14 +283,13 @@ fn skew(rng: &mut StdRng) -> Duration {
     }
 }
 
-/// All of them, in the order of their times.
 fn in_order(mut steps: Vec<Step>, more: Vec<Step>) -> Vec<Step> {
     steps.extend(more);
     steps.sort_by_key(|step| step.at);
     steps
 }
 
-/// What is done, the weather aside.
+/// All faults except those of the network.
 fn faults(rng: &mut StdRng, size: &Size, mix: &Mix) -> Vec<Step> {
     (0..size.faults)
         .map(|_| Step {
@@ -302,18 +299,18 @@ fn faults(rng: &mut StdRng, size: &Size, mix: &Mix) -> Vec<Step> {
         .collect()
 }
 
-/// Which weather there is, and when.
+/// The network's faults.
 fn weathers(rng: &mut StdRng, size: &Size) -> Vec<Step> {
     let mut steps = Vec::new();
     for _ in 0..rng.random_range(0..=size.faults.div_ceil(8)) {
-        let (weather, time) = (sky::weather(rng), ms(rng, 500..60_000));
+        let (weather, time) = (network_faults::weather(rng), ms(rng, 500..60_000));
         steps.push(Step {
             at: size.calm.mul_f64(rng.random()),
             fault: Fault::Weather { weather, time },
         });
     }
     if rng.random_bool(0.3) {
-        let (weather, time) = (sky::weather(rng), ms(rng, 5_000..60_000));
+        let (weather, time) = (network_faults::weather(rng), ms(rng, 5_000..60_000));
         steps.push(Step {
             at: Duration::ZERO,
             fault: Fault::Weather { weather, time },
@@ -322,7 +319,6 @@ fn weathers(rng: &mut StdRng, size: &Size) -> Vec<Step> {
     steps
 }
 
-/// A duration of so many milliseconds.
 fn ms(rng: &mut StdRng, range: std::ops::Range<u64>) -> Duration {
     Duration::from_millis(rng.random_range(range))
 }

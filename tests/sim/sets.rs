@@ -1,12 +1,11 @@
-//! Worlds in which sets make the executors' pods (spec ): whatever befalls drivers, sets and pods, all comes to
-//! what is wanted.
+//! Runs in which StatefulSets or Deployments make the executors' pods (spec ): whatever happens to drivers,
+//! sets and pods, the fleet converges to its targets.
 //!
-//! - `cargo test sim_sets`: a modest number of seeds; `BOATSWAIN_SIM_SEEDS` and `BOATSWAIN_SIM_FIRST` as for the others.
-//! - `BOATSWAIN_SIM_SEED=7 cargo test --test sim sim_sets -- --nocapture`: one, with all that happened.
+//! Not simulated, because the embedded cluster's controllers differ from the real ones here: sets deleted without
+//! their pods (which real controllers adopt), pods whose labels no longer match the selector (which real ones
+//! release), and claims of a StatefulSet that is deleted and created again. These runs have no executor sessions.
 //!
-//! Left out, for the embedded cluster's controllers do not do what real ones do then: sets that are deleted without
-//! their pods (which real ones adopt), pods whose labels do not match their set's selector any more (which real ones let
-//! go), claims of a StatefulSet that is deleted and made anew. Executors do not talk, and no application fails too often.
+//! Run with `cargo test sim_sets`; the variables are those of the other runs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,23 +17,23 @@ use serde_json::Value;
 
 use crate::case::{Case, named_fault};
 use crate::checks::{PREFIX, Verdict};
-use crate::hand::{NAMESPACE, is_inactive, is_terminating, label, owner, text};
+use crate::objects::{NAMESPACE, is_inactive, is_terminating, label, owner, text};
 use crate::run_asked_for;
 use crate::script::{Fault, Script};
 
-/// How many seeds are run where nobody says how many.
+/// Number of seeds that run by default.
 const MODEST: u64 = 24;
 
-/// By this label of its pod an executor has its id.
+/// The label that assigns an executor id to a pod.
 pub const EXECUTOR_ID: &str = "boatswain.dev/executor-id";
 
-/// One too many is left for so long to the set that made its pod.
+/// A surplus pod is left to its set for this long.
 const LEFT_TO_SETS: Duration = Duration::from_secs(30);
 
-/// A call about a set is tried again after at most this long.
+/// Failed calls about a set are retried after at most this long.
 const TRIES: Duration = Duration::from_secs(30);
 
-/// What a pod takes beyond its pace until it is replaced: nodes and controllers may look at it a little later each time.
+/// Time to replace a pod beyond its pace, as nodes and controllers may process each step a little late.
 const REPLACING: Duration = Duration::from_secs(5);
 
 // spec, I-1, I-2, I-4, I-5, I-6, I-7, I-9, I-12, O-11
@@ -48,7 +47,7 @@ fn sim_sets_come_to_what_is_wanted_in_every_world() {
     run_asked_for(MODEST, named, |seed| Case::of_sets(planted, seed));
 }
 
-/// What makes the pods, as paths have it; nothing where drivers make them.
+/// The kind of the sets as in API paths; `None` if drivers make the pods.
 pub fn kind(config: &Config) -> Option<&'static str> {
     match config.allocation.strategy {
         Strategy::Direct => None,
@@ -57,13 +56,12 @@ pub fn kind(config: &Config) -> Option<&'static str> {
     }
 }
 
-/// The name of a profile's set.
 pub fn name(profile: &str) -> String {
     format!("{PREFIX}-{profile}")
 }
 
-/// How much longer coming to rest takes where sets make the pods: those that are too many are left to them first, and a
-/// template that has changed has them replace all of theirs, one after the other.
+/// How much longer convergence may take with sets: surplus pods are left to the sets first, and a changed template
+/// makes them replace all their pods one by one.
 pub fn bound(script: &Script) -> Duration {
     let Script { config, pace, .. } = script;
     if !script.is_of_sets() {
@@ -78,13 +76,12 @@ pub fn bound(script: &Script) -> Duration {
     let most = told.chain(first).max().unwrap_or(0);
     let replaced = pace.stop + pace.bind + pace.start + REPLACING;
     let call = config.cluster.request_timeout + TRIES;
-    // A set is looked at, written, and looked at again; and again when its pods have come.
+    // A set is read, written and read again, and once more when its pods have appeared.
     let looks = 4 * (config.poll.interval + call);
-    // Once as it was under way, and once back.
+    // Once for the replacement under way, and once for its reversal.
     looks + LEFT_TO_SETS + 2 * most * replaced
 }
 
-/// The sets of the application.
 fn sets<'a>(state: &'a State, app: &str) -> impl Iterator<Item = &'a Value> {
     let kinds = [Resource::StatefulSets, Resource::Deployments];
     (kinds.into_iter())
@@ -93,7 +90,8 @@ fn sets<'a>(state: &'a State, app: &str) -> impl Iterator<Item = &'a Value> {
         .filter(move |set| label(set, "boatswain.dev/app-id") == app)
 }
 
-/// At rest: each set is as large as wanted and the record's, and each pod is made of the newest template and has an id.
+/// After convergence: each set has the wanted size and belongs to the record, and each pod has an id and the newest
+/// template.
 // spec: A-80, B-1, K-2
 pub fn as_wanted(
     state: &State,
@@ -137,7 +135,7 @@ pub fn as_wanted(
     Ok(())
 }
 
-/// At the end: no set is left.
+/// After the end: no set is left.
 // spec: A-80, O-11
 pub fn none_is_left(state: &State, app: &str) -> Verdict {
     match sets(state, app).next() {

@@ -1,18 +1,19 @@
-//! The shortest history that breaks the same rule: steps are left out, and the rest made simpler, as long as it does.
+//! Shortens the script of a violation: removes steps and simplifies the settings as long as the same rule is violated.
 
 use crate::case::{Case, SIMPLER};
 
-/// So many runs are spent on it at most.
+/// Most runs spent on shortening.
 const MOST_RUNS: usize = 600;
 
-/// Which rule a violation is of.
+/// The rule that a violation names.
 pub fn rule(violation: &str) -> &str {
     violation
         .split_once(':')
         .map_or(violation, |(rule, _)| rule)
 }
 
-/// Shrinks a case that is violated; `violated` tells which rule a case breaks. What comes of it breaks the same one.
+/// Shrinks a case that violates a rule; `violated` runs a case and returns its violation. The result violates the same
+/// rule.
 pub fn shrink(
     case: &Case,
     broken: &str,
@@ -36,19 +37,19 @@ pub fn shrink(
                 }
             }
         }
-        // What was simplified may make more steps needless.
+        // A simplification may make more steps unnecessary.
         if shortest == before {
             return shortest;
         }
     }
 }
 
-/// Leaves out as many steps as can be: halves, then quarters, down to single ones.
+/// Removes as many steps as possible: halves, then quarters, down to single steps.
 fn drop_steps(case: &mut Case, breaks: &mut impl FnMut(&Case) -> bool) {
     let mut kept = case.places();
     let mut size = kept.len();
     while size > 0 {
-        // From the end: what came after the violation goes first.
+        // From the end, because the steps after the violation are certainly not needed.
         let mut end = kept.len();
         while end > 0 {
             let begin = end.saturating_sub(size);
@@ -70,14 +71,14 @@ fn drop_steps(case: &mut Case, breaks: &mut impl FnMut(&Case) -> bool) {
 
 // spec: I-4
 #[test]
-fn a_history_is_shrunk_to_the_steps_that_break_the_rule() {
+fn a_script_is_shrunk_to_the_steps_that_break_the_rule() {
     let case = Case::of(7);
     let all = case.places();
     let needed = [all[1], all[all.len() - 2]];
     let shortest = shrink(&case, "I-4: too many", |case| {
         let kept = case.places();
         let breaks = needed.iter().all(|step| kept.contains(step));
-        // What is left without the other steps breaks another rule, and is of no use.
+        // Without the needed steps another rule is violated, which must not count.
         Some(if breaks { "I-4: more" } else { "I-2: lost" }.to_owned())
     });
     assert_eq!(shortest.steps, Some(needed.to_vec()));

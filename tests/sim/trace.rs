@@ -1,6 +1,6 @@
-//! What happened, line by line, in simulated time: the same for the same seed, to the byte.
+//! The trace of a run: a line for each event with its simulated time, byte-identical for the same seed.
 //!
-//! A run has one thread to itself, so its trace is the thread's; whoever takes part writes to it without being handed it.
+//! A run has a thread to itself, so the trace is thread-local, and every participant can write to it.
 
 use std::cell::{Cell, RefCell};
 use std::fmt::{self, Write as _};
@@ -21,11 +21,11 @@ thread_local! {
 
 struct Trace {
     began: Instant,
-    /// None are kept where nobody will read them.
+    /// `None` if nobody will read them.
     lines: Option<String>,
 }
 
-/// Begins this thread's trace at this instant.
+/// Begins this thread's trace at the current instant.
 pub fn begin(is_kept: bool) {
     let trace = Trace {
         began: Instant::now(),
@@ -35,19 +35,17 @@ pub fn begin(is_kept: bool) {
     PANICS.with_borrow_mut(Vec::clear);
 }
 
-/// Ends this thread's trace.
+/// Ends this thread's trace and returns it.
 pub fn end() -> String {
     TRACE
         .with_borrow_mut(|trace| trace.take().and_then(|trace| trace.lines))
         .unwrap_or_default()
 }
 
-/// Whether anybody will read it.
 pub fn is_kept() -> bool {
     TRACE.with_borrow(|trace| trace.as_ref().is_some_and(|trace| trace.lines.is_some()))
 }
 
-/// Adds a line.
 pub fn add(line: fmt::Arguments<'_>) {
     TRACE.with_borrow_mut(|trace| {
         let Some(trace) = trace else { return };
@@ -65,13 +63,13 @@ macro_rules! say {
 }
 pub(crate) use say;
 
-/// What panicked on this thread since its trace began.
+/// The panics on this thread since its trace began.
 pub fn panics() -> Vec<String> {
     PANICS.with_borrow_mut(std::mem::take)
 }
 
-/// From now on panics of threads that have a trace are noted there: an actor that panics does so in a task, which
-/// nobody else would hear of.
+/// Makes panics of threads with a trace go to that trace. A panic of an actor happens in a task and would go unnoticed
+/// otherwise.
 pub fn note_panics() {
     let others = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -85,7 +83,7 @@ pub fn note_panics() {
     }));
 }
 
-/// Has the log of all that runs on this thread written into its trace, while `work` is at work.
+/// Writes the log of this thread to its trace during `work`.
 pub fn with_log<T>(work: impl FnOnce() -> T) -> T {
     LOGGED.with(|logged| logged.set(true));
     let done = work();
@@ -93,9 +91,9 @@ pub fn with_log<T>(work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// The log of every thread goes through one subscriber, which looks at the thread whether it is wanted. One that comes and
-/// goes with each run would change, for a moment, what other threads' runs log: `tracing` remembers for the whole
-/// process which lines anybody wants.
+/// Installs one subscriber for all threads, which checks whether the current thread wants the log. A subscriber for
+/// each run would briefly change what other runs log, because `tracing` caches the enabled callsites for the whole
+/// process.
 pub fn log_by_thread() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

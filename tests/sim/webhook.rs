@@ -1,28 +1,27 @@
-//! A webhook that changes pods as they are created.
+//! A simulated mutating webhook, which changes pods at their creation.
 
 use serde_json::{Value, json};
 
 use crate::node::SIDECAR;
 
-/// What it does to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Webhook {
-    /// Takes a label away.
+    /// Removes a label.
     Strip(&'static str),
-    /// Takes all labels away.
+    /// Removes all labels.
     StripAll,
-    /// Says that they are dead and kept.
+    /// Labels pods as dead and kept for inspection.
     Inactive,
-    /// Holds them until it is uninstalled.
+    /// Adds a scheduling gate, which stays until the webhook is uninstalled.
     Gate,
-    /// Gives them another container.
+    /// Adds a sidecar container.
     Sidecar,
-    /// Adds what changes nothing.
+    /// Adds an annotation without a meaning.
     Annotate,
 }
 
 impl Webhook {
-    /// Whether what it makes of a pod is not what was asked for, as far as anybody can tell by its labels.
+    /// Whether the labels of the created pod differ from those requested.
     pub fn relabels(self) -> bool {
         matches!(
             self,
@@ -30,7 +29,6 @@ impl Webhook {
         )
     }
 
-    /// The pod as it becomes.
     pub fn change(self, pod: &mut Value) {
         match self {
             Webhook::Strip(key) => {
@@ -45,7 +43,7 @@ impl Webhook {
             Webhook::Gate => pod["spec"]["schedulingGates"] = json!([{"name": "example.com/wait"}]),
             Webhook::Sidecar => {
                 if let Some(containers) = pod["spec"]["containers"].as_array_mut() {
-                    // In front of all others, as some do.
+                    // In front of all others, where some real webhooks insert it.
                     containers.insert(0, json!({"name": SIDECAR, "image": "none"}));
                 }
             }

@@ -1,4 +1,5 @@
-//! One run: a cluster, a node, drivers, and what the script does to them.
+//! One simulation run: the cluster, the nodes and the drivers, to which the script's faults are applied and whose
+//! state is checked after every step.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,29 +15,28 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
 
+use crate::beliefs::{self, Truth};
 use crate::budget::Budget;
 use crate::checks::{Checks, Deadlines, Verdict};
 use crate::drivers::{Driver, Fleet};
 use crate::faults::Tampered;
-use crate::hand::Hand;
 use crate::network::Network;
+use crate::network_conditions::Ill;
 use crate::node::Node;
+use crate::objects::Hand;
 use crate::script::{Fault, Script};
-use crate::talk::Talk;
+use crate::sessions::Talk;
 use crate::trace::{self, say};
-use crate::truth::{self, Truth};
-use crate::weather::Ill;
 
-/// It is looked at all drivers at least this often.
+/// Longest interval between two checks of all drivers.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Between the end of the last driver and the start of the next, where the script says nothing.
+/// Delay before a new driver starts after the last one has ended, unless the script starts one.
 const RESTART: Duration = Duration::from_secs(1);
 
-/// More drivers than this are never alive at once.
+/// Most drivers alive at once.
 const MOST_DRIVERS: usize = 3;
 
-/// One run.
 pub struct World {
     pub script: Script,
     pub cluster: DevCluster,
@@ -46,44 +46,42 @@ pub struct World {
     pub fleet: Fleet,
     pub checks: Checks,
     pub truth: Truth,
-    /// The executors, where they talk.
+    /// The executors' sessions, if the configuration enables them.
     pub talk: Option<Talk>,
     pub backup: Option<State>,
-    /// All profiles that there ever are.
+    /// All profiles that any driver of this run has had.
     pub profiles: BTreeMap<ProfileName, Profile>,
-    /// When a driver starts.
+    /// When drivers are due to start.
     pub starts: Vec<Instant>,
-    /// What was done for a while is undone then.
+    /// The faults that undo temporary ones, and when they are due.
     pub later: Vec<(Instant, Fault)>,
-    /// The record, where somebody made it one that no driver can work with.
+    /// The record's data before and after a fault made it unusable for drivers.
     pub tampered: Option<Tampered>,
-    /// When something was last wrong with the server, or the way to it.
+    /// When the server or the network last had a fault.
     pub last_trouble: Option<Instant>,
-    /// When a driver that is paused gets to run again.
+    /// When paused drivers resume.
     pub resumes: Vec<(usize, Instant)>,
     pub clock: Clock,
-    /// How many writes drivers made since this was last set to none.
+    /// Number of writes by drivers since this was last reset.
     pub writes: usize,
-    /// Somebody has held the executors, and wants them again when the world becomes calm.
+    /// Whether an operator holds the application; it is resumed when the faults end.
     pub held: bool,
-    /// Whether a driver has said that the application has ended and nothing is left.
+    /// Whether a driver has ended the application and exited cleanly.
     pub ended_clean: bool,
-    /// The application, as the record had it when the world came to rest.
+    /// The application's id in the record when the fleet had converged.
     pub app_id: String,
-    /// When it was last noted how much is remembered.
+    /// When the drivers' memory was last measured.
     pub measured: Instant,
-    /// When it began.
     pub began: Instant,
-    /// The most executors that any driver ever had.
+    /// The most executors that any driver's ledger has contained.
     pub largest_fleet: usize,
     wake: Arc<Notify>,
-    /// What was last written of a driver's ledger, and which snapshot that was.
+    /// The last trace line about a driver's ledger, and the driver and snapshot that it described.
     shown: String,
     shown_last: (usize, u64),
 }
 
 impl World {
-    /// A world in which nothing has happened.
     pub fn new(script: Script) -> Self {
         let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let clock = Clock::starting_at(start);
@@ -141,7 +139,7 @@ impl World {
         }
     }
 
-    /// Plays the script, then leaves the world alone, and looks what becomes of it.
+    /// Executes the script, then ends all faults and checks convergence.
     pub async fn play(&mut self) -> Verdict {
         let began = Instant::now();
         for step in self.script.steps.clone() {
@@ -154,7 +152,7 @@ impl World {
         self.calm_down().await
     }
 
-    /// Lets the world go on until then.
+    /// Runs the world until this instant, checking it after every step.
     pub async fn until(&mut self, then: Instant) -> Verdict {
         loop {
             let now = Instant::now();
@@ -176,12 +174,12 @@ impl World {
         }
     }
 
-    /// When nodes have something to do, which they only can while they reach the server.
+    /// When the nodes have work to do; they need the API server for it.
     fn node_due(&self) -> Option<Instant> {
         self.node.due().filter(|_| !self.is_down())
     }
 
-    /// All that is due now, and a look at everything.
+    /// Does everything that is due now, then checks all drivers.
     async fn step(&mut self) -> Verdict {
         let sprung = self.network.net().sprung.take();
         if let Some(number) = sprung {
@@ -217,7 +215,7 @@ impl World {
             if let Some(driver) = find(&mut self.fleet.borrow_mut(), number) {
                 say!("d{number} goes on");
                 driver.paused = false;
-                // What it was told meanwhile it hears now.
+                // A paused driver receives the order to stop only now.
                 driver.told = driver.told.map(|(way, told)| (way, told.max(at)));
             }
         }
@@ -241,7 +239,7 @@ impl World {
         }
     }
 
-    /// Looks at all drivers that can be looked at.
+    /// Checks the ledgers of all drivers that are alive and not paused.
     async fn look(&mut self) -> Verdict {
         let handles: Vec<_> = (self.fleet.borrow().iter())
             .filter(|driver| driver.is_alive() && !driver.paused)
@@ -256,7 +254,7 @@ impl World {
             if let Some(snapshot) = seen {
                 self.show(number, &snapshot);
                 self.largest_fleet = self.largest_fleet.max(snapshot.entries.len());
-                self.truth.look(&truth::Look {
+                self.truth.look(&beliefs::Look {
                     driver: number,
                     before: self.checks.last(number),
                     now: &snapshot,
@@ -275,7 +273,7 @@ impl World {
 
     /// Takes in the ends that drivers reported.
     async fn hear(&mut self) -> Verdict {
-        // While the server is asked, what was said before arrives.
+        // The state is read first: this await lets reports arrive that are already under way.
         let server = self.cluster.state().await;
         let reported: Vec<_> = (self.fleet.borrow().iter())
             .map(|driver| (driver.number, driver.take_ends()))
@@ -317,7 +315,7 @@ impl World {
         }
     }
 
-    /// Starts a driver.
+    /// Starts a driver, unless there are enough.
     pub fn start(&mut self) {
         let mut fleet = self.fleet.borrow_mut();
         if fleet.iter().filter(|driver| driver.is_alive()).count() >= MOST_DRIVERS {
@@ -335,7 +333,7 @@ impl World {
         fleet.push(started);
     }
 
-    /// How wrong a driver's wall clock is.
+    /// The offset of a driver's wall clock.
     fn wrong_by(&self, number: usize) -> SignedDuration {
         let skew = SignedDuration::try_from(self.script.skew).unwrap();
         let (share, sign) = (
@@ -345,7 +343,6 @@ impl World {
         skew * sign * share / 4
     }
 
-    /// Kills a driver.
     pub fn kill(&mut self, number: usize) {
         if let Some(driver) = find(&mut self.fleet.borrow_mut(), number).filter(|d| d.is_alive()) {
             say!("d{number} is killed");
@@ -357,21 +354,21 @@ impl World {
         self.keep_one_alive();
     }
 
-    /// The youngest driver that is alive and was not told to stop.
+    /// The youngest driver that is alive and was not asked to stop.
     pub fn youngest(&self) -> Option<usize> {
         (self.fleet.borrow().iter().rev())
             .find(|driver| driver.is_alive() && driver.told.is_none())
             .map(|driver| driver.number)
     }
 
-    /// The youngest driver that is alive.
+    /// The youngest driver that is alive, even if it is stopping.
     pub fn last_alive(&self) -> Option<usize> {
         (self.fleet.borrow().iter().rev())
             .find(|driver| driver.is_alive())
             .map(|driver| driver.number)
     }
 
-    /// Tells a driver to stop.
+    /// Asks a driver to stop.
     pub fn tell_to_stop(&mut self, number: usize, way: OnSignal) {
         if let Some(driver) = find(&mut self.fleet.borrow_mut(), number) {
             driver.told = Some((way, Instant::now()));
@@ -382,7 +379,7 @@ impl World {
         }
     }
 
-    /// Somebody sees to it that there is a driver, as a Deployment does.
+    /// Starts a driver if none is left, as a Deployment would.
     pub fn keep_one_alive(&mut self) {
         let alive = self.fleet.borrow().iter().any(Driver::is_alive);
         if !alive && self.starts.is_empty() && !self.checks.excuses.ending {
@@ -391,7 +388,6 @@ impl World {
     }
 }
 
-/// The driver of that number.
 pub fn find(fleet: &mut [Driver], number: usize) -> Option<&mut Driver> {
     fleet.iter_mut().find(|driver| driver.number == number)
 }

@@ -1,4 +1,4 @@
-//! How long executors wait to run (spec ): no driver lets one wait for longer than its configuration says.
+//! Checks that no driver lets an executor wait for its start longer than the configuration allows (spec ).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use tokio::time::Instant;
 
 use super::Verdict;
 
-/// An image that does not come is waited for that long where nothing says otherwise (spec A-51).
+/// The default limit for waiting for an image (spec A-51).
 pub const IMAGE: Duration = Duration::from_secs(300);
 
-/// A driver that was not looked at for so long did not run, and saw nothing.
+/// A driver that was not checked for this long was not running and could not act.
 const AWAY: Duration = Duration::from_secs(5);
 
-/// From a deadline's being over to its being seen that it was noticed, beside two rounds.
+/// Tolerance for noticing that a deadline has passed, on top of two rounds.
 const NOTICED: Duration = Duration::from_secs(5);
 
-/// Who waits, as drivers know it.
+/// The waiting executors in each driver's ledger.
 #[derive(Debug, Default)]
 pub struct Deadlines {
     pending: Option<Duration>,
@@ -46,14 +46,13 @@ struct Wait {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum What {
-    /// What does not come by itself.
+    /// Something that cannot appear without intervention.
     Hopeless,
     Image,
     Anything,
 }
 
 impl Deadlines {
-    /// Those of this run.
     pub fn of(config: &Config) -> Self {
         let up = &config.allocation;
         Self {
@@ -64,7 +63,7 @@ impl Deadlines {
         }
     }
 
-    /// This has changed in a driver's ledger since it was looked at last.
+    /// Updates the waiting executors from the changed entries of a driver's ledger.
     pub fn see(&mut self, driver: usize, ledger: &Snapshot, changed: &[Arc<Entry>]) {
         let waits = self.drivers.entry(driver).or_default();
         let is_there = |id, uid: &PodUid| ledger.entry(id).and_then(|e| e.uid()) == Some(uid);
@@ -90,7 +89,7 @@ impl Deadlines {
         }
     }
 
-    /// A driver was looked at, which runs and may decide.
+    /// Checks the deadlines of a driver that runs and may act.
     // spec
     pub fn hold(&mut self, driver: usize) -> Verdict {
         let now = Instant::now();

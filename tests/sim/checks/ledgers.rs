@@ -1,4 +1,4 @@
-//! What a driver's ledger may say, beside what it said before and what it was asked for.
+//! Checks a driver's ledger against its previous snapshot and against the driver's requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use tokio::time::Instant;
 use super::{Checks, Killing, LATE, Made, Verdict};
 use crate::node::short;
 
-/// That the server's history was replaced may go unnoticed for so long.
+/// A driver may need this long to notice that the server's history was replaced.
 const UNNOTICED: Duration = Duration::from_secs(120);
 
-/// Whether an executor was let go with its gang, and did not run when that was decided (spec B-20).
+/// Whether an executor was released with its gang and did not run when that was decided (spec B-20).
 fn waited(entry: &Entry) -> bool {
     let ran = entry.bound().and_then(|bound| bound.running_since);
     (entry.leaving.as_ref()).is_some_and(|mark| {
@@ -52,7 +52,7 @@ impl Checks {
                 return violated!("I-2: d{driver} lost {id}, which it had asked for");
             }
         }
-        // What has ended stays so (spec E-9), as the check above sees of what was in the ledger before.
+        // An ended executor never returns (spec E-9), which the loop over `before` has checked.
         let ended = |id: &u64| ExecutorId::new(*id).is_some_and(|id| now.ended.contains(id));
         seen.open.retain(|id| !ended(id));
         Ok(())
@@ -133,7 +133,7 @@ impl Checks {
                 .min();
             let Some(oldest) = oldest else { continue };
             let history = self.targets.get(profile).map_or(&[][..], Vec::as_slice);
-            // It was decided on before the server heard of it.
+            // The decision precedes the request's arrival at the server.
             let decided = *oldest - LATE;
             let before = history.iter().rev().find(|(since, _)| *since <= decided);
             let after = history.iter().filter(|(since, _)| *since > decided);
@@ -165,7 +165,7 @@ impl Checks {
                     self.ended_with_its_application.insert(uid.clone());
                 }
             }
-            // A copy that somebody made while no driver ran cannot be told from the executor that it says it is.
+            // A copy made while no driver ran cannot be told from the executor that it claims to be.
             if entry.adopted && self.excuses.planted.contains(uid.as_str()) {
                 continue;
             }
@@ -185,7 +185,6 @@ impl Checks {
         Ok(())
     }
 
-    /// Whether that driver was told to end its application, or may have had to.
     fn may_end_all(&self, driver: usize) -> bool {
         self.ended_by.contains(&driver) || self.budget.may_be_spent()
     }
@@ -207,7 +206,7 @@ impl Checks {
                 }
                 (_, reported) => reported,
             };
-            // The end of another pod of that id was reported: this one came too late.
+            // The end of another pod of this id was reported, so this one came too late.
             let closed = (seen.reported.keys())
                 .any(|(ended, other)| Some(*ended) == id && other.as_ref() != Some(&uid));
             let surplus = seen.counted_a_surplus;
@@ -231,18 +230,18 @@ impl Checks {
                     surplus || retargeted || released
                 }
                 Some(LossClass::Killed) => {
-                    // A mark never ends, not with the history that it was written in either.
+                    // The decision to remove an executor is never revoked, even if its history was replaced.
                     let inherited = entry.is_some_and(|entry| entry.adopted)
                         && self.ended_with_its_application.contains(&uid);
                     self.may_end_all(driver)
                         || inherited
                         || id.is_some_and(|id| excuses.killed.contains(&id))
                 }
-                // They waited, and for what is the world's doing.
+                // They waited for something that an injected fault withholds.
                 Some(LossClass::PendingTimeout | LossClass::StartFailed) => {
                     entry.is_some_and(|entry| entry.leaving.is_some()) || meddled || was_rewritten
                 }
-                // Whether those were silent is looked at when they are reported.
+                // Whether these were silent is checked when their end is reported.
                 Some(
                     LossClass::HeartbeatTimeout
                     | LossClass::Disconnected
@@ -252,7 +251,7 @@ impl Checks {
                 Some(LossClass::Mislabelled) if self.is_of_sets() => {
                     meddled || self.was_given_before_a_restore(&uid)
                 }
-                // It had ended, in a history that the driver does not know to be over yet.
+                // It had ended in a history of which the driver does not yet know that it was replaced.
                 Some(_) if reported.is_some() => meddled || was_rewritten,
                 Some(_) | None => meddled,
             };
@@ -267,22 +266,23 @@ impl Checks {
         Ok(())
     }
 
-    /// Whether an executor is one that nobody asked for in time, or of another profile, by the world's doing.
+    /// Whether an executor may exceed the target because of an injected fault: it was not requested in time, or its
+    /// profile is wrong.
     pub(super) fn is_surplus(&self, entry: &Entry) -> bool {
         let Some(uid) = entry.uid() else { return false };
         let made = self.made.get(uid);
         self.excuses.relabelled.contains(uid.as_str())
             || self.excuses.planted.contains(uid.as_str())
-            // It was to go, and a replacement was asked for: a successor does not know.
+            // Its removal was decided and a replacement requested, which a successor does not know.
             || entry.leaving.is_none() && self.ever_chosen.contains(uid)
             || made.is_some_and(|made| made.too_late || self.is_of_its_last_moment(made))
-            // Of which profile it is, and whether it is on its way out, nobody could read.
+            // Its profile and its deletion could not be read.
             || self.excuses.unread.contains(uid)
-            // In a history that was put back those live again that were replaced when they had ended.
+            // A restore revives executors that had ended and been replaced.
             || made.is_none_or(|made| self.was_rewritten_since(made.at))
     }
 
-    /// Whether a driver may take a pod for an orphan pod, though a driver had made it (spec E-3).
+    /// Whether a driver may treat a pod as an orphan although a driver created it (spec E-3).
     fn is_no_executor(&self, driver: usize, uid: &PodUid) -> bool {
         let Some(made) = self.made.get(uid) else {
             return false;
@@ -290,7 +290,7 @@ impl Checks {
         let began = self.drivers.get(&driver).and_then(|seen| seen.began);
         let by_another_meanwhile =
             made.driver != driver && began.is_some_and(|began| made.at >= began);
-        // Asked for again, when the first one was there and had been deleted by hand: at most one pod of an id counts.
+        // It was requested again after an operator had deleted the first pod; at most one pod of an id counts.
         let again = |other: &Made| (other.driver, other.id) == (made.driver, made.id);
         let is_second = self.made.values().filter(|other| again(other)).count() > 1;
         made.too_late || by_another_meanwhile || is_second || self.was_rewritten_since(made.at)

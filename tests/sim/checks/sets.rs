@@ -1,5 +1,5 @@
-//! Where sets make the pods (spec A-80): drivers make none, each pod is given one id and no id is given to two pods, and
-//! drivers write no sets but their own.
+//! Checks runs in which sets make the pods (spec A-80): drivers create no pods, each pod gets one id, no id goes to
+//! two pods, and drivers write only their own sets.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,37 +9,36 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{Checks, Made, PREFIX, Verdict};
-use crate::hand::{label, text};
+use crate::objects::{label, text};
 use crate::requests::{Done, set_meant};
 use crate::sets::EXECUTOR_ID;
 
-/// Who is which executor.
+/// The assignment of ids to pods.
 #[derive(Debug, Default)]
 pub(super) struct Named {
-    /// The one pod that was ever given an id, of an application.
+    /// The one pod ever given an id of an application.
     pods: BTreeMap<(u32, ExecutorId), PodUid>,
-    /// Which executor each pod was said to be.
+    /// The executor that each pod was given to.
     ids: BTreeMap<PodUid, ExecutorId>,
 }
 
 impl Checks {
-    /// From the beginning: sets make the pods.
+    /// Enables these checks; called before the run begins.
     pub fn sets_make_pods(&mut self) {
         self.named = Some(Named::default());
     }
 
-    /// Whether sets make the pods.
     pub(super) fn is_of_sets(&self) -> bool {
         self.named.is_some()
     }
 
-    /// Whether the executor of this id may have a pod of this name.
     // spec: E-1, A-80
     pub(super) fn may_be_named(&self, name: &str, id: &str) -> bool {
         self.is_of_sets() || name == format!("{PREFIX}-exec-{id}")
     }
 
-    /// Which executor a pod is: by its name; where sets make the names by its label, or by that which a driver gave it.
+    /// The executor id of a pod: from its name; or, if sets make the names, from its label or the id that a driver
+    /// assigned.
     pub(super) fn id_of(&self, pod: &Value, uid: &PodUid) -> Option<u64> {
         if self.is_of_sets() {
             let label = label(pod, EXECUTOR_ID).parse().ok();
@@ -49,7 +48,7 @@ impl Checks {
         name.strip_prefix("-exec-")?.parse().ok()
     }
 
-    /// A driver has changed a pod that a set has made: it may have given it its id, as it does no other.
+    /// A driver changed a pod that a set has made. If it assigned the id, checks that neither had another one.
     // spec: A-80, I-1, I-9
     pub(super) fn numbered(&mut self, done: &Done, pod: &Value, uid: &PodUid) -> Verdict {
         let driver = done.driver;
@@ -87,8 +86,8 @@ impl Checks {
         Ok(())
     }
 
-    /// Whether a pod says, by the world's doing, that it is another executor than it was: where sets make the names, a
-    /// driver that begins cannot tell it from that one.
+    /// Whether an injected fault changed the id of a pod that a set has made. A driver that starts later cannot tell
+    /// it from the executor of that id.
     pub(super) fn is_renamed(&self, uid: &PodUid) -> bool {
         self.is_of_sets() && self.excuses.relabelled.contains(uid.as_str())
     }
@@ -101,20 +100,20 @@ impl Checks {
         entry.is_some_and(|entry| entry.uid().is_some_and(|uid| self.is_renamed(uid)))
     }
 
-    /// Whether a pod has its id from a driver, in a history that is no more: in the one that was put back it has none.
+    /// Whether a pod got its id in a history that was replaced, so that it may have none in the restored one.
     pub(super) fn was_given_before_a_restore(&self, uid: &PodUid) -> bool {
         let made = self.made.get(uid);
         made.is_some_and(|made| self.was_rewritten_since(made.at))
     }
 
-    /// Whether a pod has its id from a driver that counted on from an older record, while another one knew the newer
-    /// one: what the record says in the end may be that such an id had ended.
+    /// Whether a pod got its id from a driver that continued from an older record while another driver knew the newer
+    /// one. The final record may list such an id as ended.
     pub(super) fn was_given_by_another_history(&self, uid: &PodUid) -> bool {
         let made = self.made.get(uid).filter(|_| self.is_of_sets());
         made.is_some_and(|made| self.is_outnumbered(made.driver))
     }
 
-    /// A driver has changed a set, or deleted it.
+    /// A driver changed or deleted a set.
     // spec: A-80, I-7
     pub(super) fn set_written(&mut self, done: &Done) -> Verdict {
         let driver = done.driver;
@@ -134,7 +133,7 @@ impl Checks {
         Ok(())
     }
 
-    /// No pod is two executors, nor another one than it was.
+    /// No pod belongs to two executors, or to another one than before.
     // spec: I-1, I-9, A-80
     pub(super) fn one_id_a_pod(
         &mut self,

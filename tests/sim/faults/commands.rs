@@ -1,4 +1,4 @@
-//! What the application and its operators ask of the driver, by its api.
+//! Sends commands to the driver through its API, as the application and operators do.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use crate::script::{Fault, Wish};
 use crate::trace::say;
 use crate::world::{World, find};
 
-/// Whoever asks does not wait longer for the answer.
+/// A client waits this long for an answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl World {
-    /// Somebody asks the youngest driver for something. Whether it has done so where no answer came, nobody knows.
+    /// Sends a command to the youngest driver. Without an answer it is unknown whether the driver has carried it out.
     // spec: B-28, B-30, B-31
     pub(super) async fn ask(&mut self, pick: u64, count: usize, what: Wish) {
         let Some(number) = self.youngest() else {
@@ -60,7 +60,7 @@ impl World {
         self.post(number, path, body).await;
     }
 
-    /// What is held is wanted again.
+    /// Resumes a held application.
     // spec: B-31
     pub(super) async fn resume(&mut self) {
         if let Some(number) = self.youngest() {
@@ -82,7 +82,7 @@ impl World {
             Some(routes.oneshot(request).await.unwrap().status())
         };
         let status: Option<StatusCode> = timeout(PATIENCE, asking).await.ok().flatten();
-        // It is a driver that is alive, and nothing that is asked is wrong.
+        // The driver is alive and the request is valid, so no other status is possible.
         let answers = |status: StatusCode| status.is_success() || status.is_server_error();
         assert!(status.is_none_or(answers), "{path}: {status:?}");
         say!("   d{number} is asked to {path} {body}: {status:?}");

@@ -1,4 +1,4 @@
-//! What is done to drivers.
+//! Injects faults into drivers: kills, pauses, hand-overs and changed configurations.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ impl World {
     pub(super) async fn befall_driver(&mut self, fault: Fault) {
         match fault {
             Fault::Kill { late } => {
-                // One that is ending may be killed as well.
+                // A driver that is stopping may be killed as well.
                 if let Some(number) = self.last_alive() {
                     self.starts.push(Instant::now() + late);
                     self.kill(number);
@@ -63,7 +63,7 @@ impl World {
         }
     }
 
-    /// The drivers that start from now on lack a profile, or have it again.
+    /// Removes a profile from the configuration of later drivers, or restores it.
     fn reconfigure(&mut self, pick: u64) {
         let profiles = &mut self.script.config.profiles;
         let all = self.profiles.len();
@@ -90,7 +90,7 @@ impl World {
             self.checks.excuses.retargeted.insert(profile.clone());
             self.checks.target(&profile, target);
             let targets: BTreeMap<ProfileName, u32> = [(profile, target)].into();
-            // One that is just ending does not answer.
+            // A driver that is about to end does not answer.
             let _ = timeout(Duration::from_secs(1), handle.set_targets(targets)).await;
         }
     }

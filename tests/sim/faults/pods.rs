@@ -1,19 +1,19 @@
-//! What is done to pods, and which pods others make.
+//! Injects faults into pods, and creates pods that no driver requested.
 
 use boatswain::model::ExecutorId;
 use serde_json::{Value, json};
 
 use crate::checks::PREFIX;
-use crate::hand::{NAMESPACE, is_terminating, label, text};
 use crate::node::Mishap;
+use crate::objects::{NAMESPACE, is_terminating, label, text};
 use crate::script::{Fault, Lie};
 use crate::trace::say;
 use crate::world::World;
 
-/// Who has it holds a pod that is deleted.
+/// A finalizer that keeps a deleted pod.
 const FINALIZER: &str = "example.com/hold";
 
-/// The incarnation of a driver that is not born yet.
+/// An incarnation that no driver reaches.
 const UNBORN: &str = "999";
 
 impl World {
@@ -24,7 +24,7 @@ impl World {
                 for pod in self.executors(pick, count, runs).await {
                     self.checks.mishap(text(&pod, "/metadata/uid"), how);
                     if self.script.is_of_sets() && how == Mishap::OutOfMemory {
-                        // Its container may just be about to end otherwise, or be started again and do so then.
+                        // The container may be about to exit anyway, or be restarted and exit then.
                         let other = Mishap::Exit(137);
                         self.checks.mishap(text(&pod, "/metadata/uid"), other);
                     }
@@ -113,7 +113,7 @@ impl World {
         Some(profile.as_str().to_owned())
     }
 
-    /// Takes all finalizers away.
+    /// Removes all finalizers.
     async fn let_go(&mut self) {
         let state = self.cluster.state().await;
         for pod in state.pods(NAMESPACE) {
@@ -127,7 +127,7 @@ impl World {
         }
     }
 
-    /// Lets all pods be scheduled that were held back.
+    /// Removes all scheduling gates.
     pub(super) async fn open_gates(&mut self) {
         let state = self.cluster.state().await;
         for pod in state.pods(NAMESPACE) {
@@ -140,7 +140,7 @@ impl World {
         }
     }
 
-    /// Some of the executors' pods, in the order of their names from a picked one on.
+    /// At most `count` executor pods in the order of their names, beginning at a picked one.
     pub(super) async fn executors(
         &self,
         pick: u64,
@@ -172,7 +172,7 @@ impl World {
             .unwrap_or(0)
     }
 
-    /// Makes a pod that no driver asked for.
+    /// Creates a pod that no driver requested.
     async fn plant(&mut self, name: &str, labels: Value) {
         let pod = json!({
             "apiVersion": "v1",
@@ -188,7 +188,8 @@ impl World {
         let state = self.cluster.state().await;
         let planted = state.pod(NAMESPACE, name).filter(|_| code == 201);
         let uid = planted.map(|pod| text(pod, "/metadata/uid").to_owned());
-        // Where numbers began anew, those that live may have been asked for under higher ones, and so may a copy of theirs.
+        // If incarnations began again at 1, living pods may carry higher ones than the driver's, and so may their
+        // copies.
         let asked_by = label(&pod, "boatswain.dev/incarnation").parse::<u64>().ok();
         if asked_by > (self.youngest()).and_then(|number| self.checks.incarnation(number)) {
             self.checks.excuses.unborn.extend(uid.clone());
@@ -196,7 +197,7 @@ impl World {
         self.checks.excuses.planted.extend(uid);
     }
 
-    /// Makes a pod that bears the name and the labels of an executor that has ended.
+    /// Creates a pod with the name and the labels of an executor that has ended.
     async fn raise_the_dead(&mut self, pick: u64) {
         let Some(ended) = self.youngest().and_then(|number| {
             let ledger = self.checks.last(number)?;

@@ -1,16 +1,16 @@
-//! Somebody's hands on the application record.
+//! Edits and deletes the application record, as a careless operator might.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::checks::PREFIX;
-use crate::hand::{NAMESPACE, text};
+use crate::objects::{NAMESPACE, text};
 use crate::script::{Fault, Tampering};
 use crate::trace::say;
 use crate::world::World;
 
-/// A record as it was before somebody made it one that no driver can work with, and after.
+/// The record's data before and after an edit that made it unusable for drivers.
 pub struct Tampered {
     before: Value,
     after: Value,
@@ -53,7 +53,7 @@ impl World {
         self.later(time, Fault::MendRecord);
     }
 
-    /// Puts back what was there, where no driver has written since.
+    /// Restores the record's data unless a driver has written since.
     pub(super) async fn mend_record(&mut self) {
         let Some(Tampered { before, after }) = self.tampered.take() else {
             return;
@@ -71,7 +71,7 @@ impl World {
         self.hand.patch_config_map(&name, &patch).await
     }
 
-    /// What the record says; nothing where there is none.
+    /// The record's data; `None` if there is no record.
     async fn record_data(&self) -> Option<Value> {
         let state = self.cluster.state().await;
         let record = (state.config_maps(NAMESPACE))

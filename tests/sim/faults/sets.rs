@@ -1,9 +1,9 @@
-//! What is done to sets, and to pods that they have made (spec A-80).
+//! Injects faults into sets and into pods that sets have made (spec A-80).
 
 use boatswain::model::ProfileName;
 use serde_json::json;
 
-use crate::hand::{NAMESPACE, is_terminating, label, text};
+use crate::objects::{NAMESPACE, is_terminating, label, text};
 use crate::script::Fault;
 use crate::sets::{self, EXECUTOR_ID};
 use crate::trace::say;
@@ -17,7 +17,7 @@ impl World {
         let Some((kind, profile)) = sets::kind(&self.script.config).zip(self.profile(pick)) else {
             return;
         };
-        // How many there are is not what was wanted.
+        // The number of pods no longer follows the target.
         self.checks.excuses.retargeted.insert((&*profile).into());
         let name = sets::name(&profile);
         let code = match fault {
@@ -30,7 +30,7 @@ impl World {
         say!("   {name}: {code}");
     }
 
-    /// The drivers that start from now on know a profile by another image.
+    /// Changes the image of a profile in the configuration of later drivers.
     pub(super) fn change_template(&mut self, pick: u64, image: u32) {
         let Some(name) = self.profile(pick) else {
             return;
@@ -42,7 +42,7 @@ impl World {
         }
     }
 
-    /// A pod says that it is the executor that another one is.
+    /// Gives a pod the executor id of another one.
     pub(super) async fn rename(&mut self, pick: u64) {
         let numbered = |pod: &_| !label(pod, EXECUTOR_ID).is_empty();
         let pods = self.executors(pick, 2, numbered).await;
@@ -57,7 +57,7 @@ impl World {
         say!("   {name} says that it is {id}: {code}");
     }
 
-    /// Whoever has given pods ids that nobody can read sees that, and deletes them.
+    /// Deletes the pods with unreadable ids, as the operator who labelled them would.
     // spec: E-2
     pub(super) async fn forget_unrecognised(&mut self) {
         let state = self.cluster.state().await;

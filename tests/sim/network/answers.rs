@@ -1,4 +1,4 @@
-//! What API servers say when they refuse, in their usual words.
+//! Error answers as real API servers word them.
 
 use std::io;
 
@@ -9,10 +9,9 @@ use http::Response;
 use serde_json::{Value, json};
 use tower::BoxError;
 
-use crate::hand::NAMESPACE;
-use crate::weather::Ill;
+use crate::network_conditions::Ill;
+use crate::objects::NAMESPACE;
 
-/// A refusal of this kind.
 pub fn refusal(ill: Ill, code: u16, retry_after: Option<u64>) -> Response<Body> {
     let (reason, message) = words(ill, code);
     let mut status = status(code, reason, message);
@@ -26,36 +25,34 @@ pub fn refusal(ill: Ill, code: u16, retry_after: Option<u64>) -> Response<Body> 
     answer(code, retry_after, &status)
 }
 
-/// A server that streams no lists.
+/// The answer of a server that does not support streamed lists.
 pub fn no_streams() -> Response<Body> {
     let message = "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature \
                    gate is enabled";
     answer(422, None, &status(422, "Invalid", message))
 }
 
-/// The line of a watch whose version the server knows no more.
+/// The watch line that reports an expired resource version.
 pub fn expired_line() -> Bytes {
     let status = status(410, "Expired", "too old resource version: 1 (2)");
     format!("{}\n", json!({"type": "ERROR", "object": status})).into()
 }
 
-/// The connection broke.
 pub fn reset() -> BoxError {
     io::Error::from(io::ErrorKind::ConnectionReset).into()
 }
 
-/// Nobody listened.
 pub fn refused() -> BoxError {
     io::Error::from(io::ErrorKind::ConnectionRefused).into()
 }
 
-/// An answer cut in half, or replaced by what no API server says.
+/// An answer cut in half, or replaced by HTML.
 pub async fn garbled(response: Response<Body>, half: bool) -> Response<Body> {
     let (parts, body) = response.into_parts();
     if !half {
         return Response::from_parts(parts, Body::from("<html>hello</html>"));
     }
-    // Of a watch, which has no end, half is its first half line.
+    // A watch has no end, so only its first chunk is halved.
     let whole = match body.into_data_stream().next().await {
         Some(Ok(whole)) => whole,
         _ => Bytes::new(),

@@ -1,4 +1,4 @@
-//! Answers that are not quite what the server has: a list that lacks something, an object that nobody can read.
+//! Falsified lists and watch lines: an object is missing, or cannot be decoded.
 
 use axum::body::Body;
 use bytes::Bytes;
@@ -6,13 +6,13 @@ use http::Response;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
+use crate::network_conditions::Falsehood;
 use crate::trace::say;
-use crate::weather::Falsehood;
 
-/// The list as somebody gets it who is told a falsehood.
+/// Falsifies the answer to a list.
 pub async fn falsified(response: Response<Body>, how: Falsehood, pick: u32) -> Response<Body> {
     let (parts, body) = response.into_parts();
-    // The embedded cluster's own answers do not break.
+    // The embedded cluster's own answers never break off.
     let body = body.collect().await.unwrap().to_bytes();
     let Ok(mut list) = serde_json::from_slice::<Value>(&body) else {
         return Response::from_parts(parts, Body::from(body));
@@ -31,7 +31,7 @@ pub async fn falsified(response: Response<Body>, how: Falsehood, pick: u32) -> R
     Response::from_parts(parts, Body::from(list.to_string()))
 }
 
-/// The line with an object that cannot be read; as it is where it has none of a kind that is read.
+/// Makes a line's pod undecodable; other lines are returned unchanged.
 pub fn unreadable(line: &Bytes, pick: u32) -> Bytes {
     let Ok(mut event) = serde_json::from_slice::<Value>(line) else {
         return line.clone();
@@ -43,7 +43,7 @@ pub fn unreadable(line: &Bytes, pick: u32) -> Bytes {
     format!("{event}\n").into()
 }
 
-/// Makes an object one that cannot be read, but for its name and uid.
+/// Makes a pod undecodable except for its name and uid.
 fn spoil(pod: &mut Value, pick: u32) {
     match pick % 5 {
         0 => pod["spec"] = json!(7),

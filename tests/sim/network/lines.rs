@@ -1,4 +1,4 @@
-//! The lines of a watch, as the network lets them through.
+//! Fault injection for the lines of a watch: drops, delays, repeats, reorders or corrupts them.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,30 +11,29 @@ use tokio::time::sleep;
 use tower::BoxError;
 
 use super::{Network, answers, lies};
+use crate::network_conditions::LineIll;
 use crate::trace::say;
-use crate::weather::LineIll;
 
-/// The longest time that a line is late.
+/// The longest delay of a line.
 pub const LATEST: Duration = Duration::from_secs(60);
 
-/// Every so many lines one of those that come again does.
+/// Interval, in lines, at which one kept line is repeated.
 const AGAIN_AFTER: u64 = 5;
 
-/// No more lines than this are kept to come again.
+/// Most lines kept for repetition.
 const KEPT: usize = 3;
 
-/// A watch as it goes through the network.
+/// The state of one watch on its way through the network.
 struct Passage {
     body: BodyDataStream,
     network: Network,
-    /// Which watch.
     watch: u64,
-    /// The number of its request.
+    /// The number of the watch's request.
     number: u64,
-    /// Whether it begins with a list, which must be true.
+    /// Whether the watch begins with a list, which must not be falsified.
     lists: bool,
     came: u64,
-    /// Lines that have come, and go on before any other.
+    /// Lines received and not yet passed on.
     ready: VecDeque<Bytes>,
     /// A line that the next one overtakes.
     overtaken: Option<Bytes>,
@@ -42,7 +41,7 @@ struct Passage {
     over: bool,
 }
 
-/// The lines of a watch that meet their fates.
+/// The lines of a watch with faults injected.
 pub fn lines(
     body: BodyDataStream,
     network: Network,
@@ -95,14 +94,14 @@ impl Passage {
         }
     }
 
-    /// Where the watch is silent, nothing comes any more, not even its end.
+    /// A silenced watch yields nothing more, not even its end.
     async fn hold_back(&mut self) {
         if self.watch <= self.network.net().silent_to {
             std::future::pending::<()>().await;
         }
     }
 
-    /// What comes of one line; nothing where it does not come.
+    /// Injects a fault into one line; `None` if nothing is passed on.
     async fn pass(&mut self, line: Bytes) -> Option<Bytes> {
         let (torn, ill, share) = {
             let mut net = self.network.net();

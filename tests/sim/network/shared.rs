@@ -1,4 +1,5 @@
-//! What all connections share: the weather, and what is remembered of what was done.
+//! State that all simulated connections share: the network conditions, the server's earlier states, and the writes
+//! carried out for drivers.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -6,54 +7,52 @@ use devcluster::State;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
+use crate::network_conditions::{Ill, Weather};
 use crate::requests::Done;
-use crate::weather::{Ill, Weather};
 use crate::webhook::Webhook;
 
-/// So many earlier states are remembered, for lists from a cache that lags behind.
+/// Number of earlier states kept to answer lists from a lagging cache.
 const REMEMBERED: usize = 20;
 
-/// What all connections share.
 pub struct Net {
     pub weather: Weather,
-    /// Whether the server streams lists, or refuses to (spec W-4).
+    /// Whether the server supports streamed lists (spec W-4).
     pub streams: bool,
-    /// Whether bookmarks come.
+    /// Whether watches carry bookmarks.
     pub bookmarks: bool,
-    /// Whether the server is out of reach, and how that looks.
+    /// How the server is unreachable, if it is.
     pub down: Option<Down>,
-    /// What changes pods as they are created.
+    /// Changes pods at their creation.
     pub webhook: Option<Webhook>,
-    /// What the answers to drivers were that were not carried out.
+    /// The faults in requests of each driver that were not answered normally.
     pub refused: BTreeMap<usize, BTreeSet<Ill>>,
     pub(super) rng: StdRng,
-    /// How many requests were made.
+    /// Number of requests so far.
     pub(super) count: u64,
-    /// Watches opened so far, and up to which of them they are silent, or tear at the next chunk.
+    /// Number of watches so far, and up to which of them watches are silent, or break at the next line.
     pub(super) watches: u64,
     pub(super) silent_to: u64,
     pub(super) torn_to: u64,
-    /// Earlier states of the server, oldest first.
     pub(super) states: VecDeque<State>,
-    /// What the server did for drivers since the world last looked.
+    /// Writes carried out for drivers since the world last looked.
     pub done: Vec<Done>,
-    /// A driver is killed when so many more requests were carried out.
+    /// A driver is killed after this many more requests were carried out.
     pub trap: Option<u32>,
-    /// It has.
+    /// The driver that has reached that request.
     pub sprung: Option<usize>,
 }
 
-/// How a server looks that is out of reach.
+/// How an unreachable server behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Down {
-    /// Nobody listens.
+    /// Connections are refused.
     Refusing,
-    /// Nothing is ever answered.
+    /// Requests are never answered.
     Silent,
 }
 
 impl Net {
-    /// Fair weather, and a server of this seed's kind.
+    /// No faults. Whether the server streams lists and sends bookmarks depends on the seed.
     pub fn new(seed: u64) -> Self {
         Self {
             weather: Weather::calm(),
@@ -74,17 +73,16 @@ impl Net {
         }
     }
 
-    /// Every watch that is open now stays open and says nothing more.
+    /// Keeps every open watch open, but silent.
     pub fn silence_watches(&mut self) {
         self.silent_to = self.watches;
     }
 
-    /// Every watch that is open now ends within its next line.
+    /// Breaks every open watch within its next line.
     pub fn tear_watches(&mut self) {
         self.torn_to = self.watches;
     }
 
-    /// Remembers a state.
     pub fn remember(&mut self, state: State) {
         let newer = (self.states.back())
             .is_none_or(|last| last.resource_version() != state.resource_version());
@@ -96,12 +94,12 @@ impl Net {
         }
     }
 
-    /// What was before is no part of the server's history any more.
+    /// Forgets the earlier states, because the server's history was replaced.
     pub fn forget(&mut self) {
         self.states.clear();
     }
 
-    /// A state of some time ago: this share of what is remembered, in thousandths.
+    /// An earlier state, this share of the remembered ones back, in thousandths.
     pub(super) fn past(&self, by: u32) -> Option<State> {
         let back = self.states.len() * by as usize / 1_000;
         self.states

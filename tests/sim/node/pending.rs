@@ -1,22 +1,22 @@
-//! What a node does with a pod until it runs.
+//! How a simulated node processes a pod until it runs.
 
 use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::claims;
-use crate::hand::text;
+use crate::objects::text;
 use crate::trace::say;
 
 use super::{Node, Plague, REJECTS_AFTER, restarts, short, statuses};
 
-/// What is in store for a pod that does not run yet.
+/// The fate of a pod that does not run yet.
 pub(super) struct Pending {
     pub(super) bind: Instant,
     pub(super) run: Instant,
     pub(super) end: Option<(Instant, i32)>,
     pub(super) node: &'static str,
     pub(super) plague: Option<Plague>,
-    /// What is wrong with it was reported.
+    /// Whether the fault has been reported in the pod's status.
     pub(super) reported: bool,
 }
 
@@ -31,7 +31,8 @@ impl Node {
         let (name, uid) = (text(pod, "/metadata/name"), text(pod, "/metadata/uid"));
         let is_bound = !text(pod, "/spec/nodeName").is_empty();
         let (bind, run) = (fate.bind, fate.run);
-        // A set replaces it at once, and another one is rejected: between the two real nodes take their time.
+        // A set replaces a rejected pod at once, and its replacement is rejected as well. The pause between them keeps
+        // this from looping without time passing; real nodes take time, too.
         let rejects = match restarts::are_wanted(pod) {
             true => bind + REJECTS_AFTER,
             false => now,

@@ -1,4 +1,4 @@
-//! Containers that are started again in the same pod, where a set has made it (spec A-80), as kubelets do it.
+//! Container restarts within a pod made by a set (spec A-80), with the backoff of a kubelet.
 
 use std::time::Duration;
 
@@ -7,26 +7,26 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{Node, short, statuses};
-use crate::hand::{label, text};
+use crate::objects::{label, text};
 use crate::trace::say;
 
-/// From the second end on a container waits before it is started again, at first so long.
+/// The first backoff, which precedes the second restart.
 const FIRST_WAIT: Duration = Duration::from_secs(10);
 
-/// It waits no longer than this: less than real ones, so that worlds are short.
+/// The longest backoff; shorter than a real kubelet's, to keep runs short.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// How often a pod's container was started again, and how it ended last.
+/// The number of restarts of a pod's container, and how it last ended.
 #[derive(Debug, Default)]
 pub(super) struct Restarts {
     count: u32,
     last: Option<Value>,
-    /// It has ended, and is started again then.
+    /// When the ended container is restarted.
     again: Option<Instant>,
 }
 
 impl Restarts {
-    /// It is started again at once, if it is to be.
+    /// Makes a pending restart due now.
     pub(super) fn hurry(&mut self, now: Instant) {
         self.again = self.again.map(|_| now);
     }
@@ -38,7 +38,7 @@ impl Restarts {
         }
     }
 
-    /// Its container runs, and how often it did before.
+    /// The status of a running container, with its restart count.
     fn running(&self, pod: &Value, since: &str) -> Value {
         let mut status = statuses::running(pod, since);
         status["conditions"] = ready("True");
@@ -46,8 +46,8 @@ impl Restarts {
         status
     }
 
-    /// Its container has ended, and the pod goes on. Kubelets say so at once, or only that they wait before they start
-    /// it again.
+    /// The status after the container has ended while the pod stays. A kubelet reports the exit itself, or only the
+    /// backoff that follows it.
     fn stopped(&self, ended: Value, waits: bool) -> Value {
         let mut status = ended;
         status["phase"] = "Running".into();
@@ -74,8 +74,8 @@ fn ready(status: &str) -> Value {
     json!([{"type": "Ready", "status": status}])
 }
 
-/// Whether a pod's container is started again: where a set has made it. (Pods that people make here say nothing of it,
-/// and need not go on.)
+/// Whether a pod's containers are restarted: only if a set has made the pod. Pods created by the simulation itself
+/// name no restart policy and need no restarts.
 pub(super) fn are_wanted(pod: &Value) -> bool {
     let owner = text(pod, "/metadata/ownerReferences/0/kind");
     matches!(owner, "StatefulSet" | "ReplicaSet") && text(pod, "/spec/restartPolicy") == "Always"
@@ -88,7 +88,6 @@ fn is_ready(pod: &Value) -> bool {
 }
 
 impl Node {
-    /// The status of a pod that runs.
     pub(super) fn running(&self, pod: &Value) -> Value {
         let wall = self.wall();
         match self.fates.get(text(pod, "/metadata/uid")) {
@@ -97,8 +96,8 @@ impl Node {
         }
     }
 
-    /// A pod that goes on when its container ends: that ends, or is started again, where it is due; and where something
-    /// else has said that it is not ready, and it is, it is said anew.
+    /// Processes a running pod whose container is restarted: ends or restarts the container when due, and restores the
+    /// condition `Ready` if something else has removed it.
     pub(super) async fn keep_going(&mut self, pod: &Value, now: Instant) {
         let (name, uid) = (text(pod, "/metadata/name"), text(pod, "/metadata/uid"));
         let wall = self.wall();

@@ -1,19 +1,18 @@
-//! What kubelets, schedulers and controllers write about a pod: merge patches of its status.
+//! Pod statuses as kubelets, schedulers and controllers write them, as merge patches.
 
 use serde_json::{Value, json};
 
-use crate::hand::text;
+use crate::objects::text;
 
-/// What webhooks add beside an executor.
+/// Name of the container that a webhook adds to an executor's pod.
 pub const SIDECAR: &str = "sidecar";
 
-/// Its container runs.
 pub fn running(pod: &Value, since: &str) -> Value {
     let state = json!({"running": {"startedAt": since}});
     phased("Running", container(pod, true, &state))
 }
 
-/// Its container has ended with this code; where another one beside it runs on, so does the pod.
+/// The container has exited with this code. If a sidecar still runs, so does the pod.
 pub fn ended(pod: &Value, code: i32, reason: &str, now: &str) -> Value {
     let state = json!({"terminated": termination(pod, code, reason, now)});
     let executor = container(pod, false, &state);
@@ -26,13 +25,13 @@ pub fn ended(pod: &Value, code: i32, reason: &str, now: &str) -> Value {
     phased(phase, executor)
 }
 
-/// The code with which the executor's container has ended, where it has.
+/// The exit code of the executor's container, if it has ended.
 pub fn exit_code(pod: &Value) -> Option<i32> {
     let code = pod.pointer("/status/containerStatuses/0/state/terminated/exitCode")?;
     i32::try_from(code.as_i64()?).ok()
 }
 
-/// Its container runs on, and another one beside it has ended with this code.
+/// The executor's container still runs, and the sidecar has exited with this code.
 pub fn sidecar_ended(pod: &Value, code: i32, now: &str) -> Value {
     let mut status = running(pod, &since(pod, now));
     let end = json!({"terminated": termination(pod, code, "Error", now)});
@@ -44,7 +43,7 @@ pub fn sidecar_ended(pod: &Value, code: i32, now: &str) -> Value {
     status
 }
 
-/// The pod has failed, in the words of whoever ended it.
+/// The pod has failed with the reason and message of the component that ended it.
 pub fn failed(pod: &Value, reason: &str, message: &str, now: &str) -> Value {
     let mut status = ended(pod, 137, "Error", now);
     status["reason"] = reason.into();
@@ -52,19 +51,17 @@ pub fn failed(pod: &Value, reason: &str, message: &str, now: &str) -> Value {
     status
 }
 
-/// The node has refused it.
+/// The node has rejected the pod.
 pub fn rejected(reason: &str) -> Value {
     json!({"phase": "Failed", "reason": reason, "message": "Pod was rejected: Node didn't have enough resource: cpu"})
 }
 
-/// Its container waits, for this reason.
 pub fn waiting(pod: &Value, reason: &str) -> Value {
     let state =
         json!({"waiting": {"reason": reason, "message": "Back-off pulling image \"none\""}});
     phased("Pending", container(pod, false, &state))
 }
 
-/// No node takes it.
 pub fn unschedulable() -> Value {
     json!({"conditions": [{
         "type": "PodScheduled",
@@ -74,7 +71,7 @@ pub fn unschedulable() -> Value {
     }]})
 }
 
-/// Something else is about to end it.
+/// The pod is about to be disrupted.
 pub fn disrupted(reason: &str) -> Value {
     json!({"conditions": [{
         "type": "DisruptionTarget",
@@ -84,12 +81,11 @@ pub fn disrupted(reason: &str) -> Value {
     }]})
 }
 
-/// Its node says nothing.
+/// The pod's node has stopped reporting.
 pub fn not_ready() -> Value {
     json!({"conditions": [{"type": "Ready", "status": "False", "reason": "NodeNotReady"}]})
 }
 
-/// Nobody knows how it is.
 pub fn unknown() -> Value {
     json!({"phase": "Unknown"})
 }
@@ -98,7 +94,7 @@ fn phased(phase: &str, container: Value) -> Value {
     json!({"phase": phase, "containerStatuses": [container]})
 }
 
-/// Since when its container runs.
+/// Since when the container runs.
 pub fn since(pod: &Value, now: &str) -> String {
     let since = text(pod, "/status/containerStatuses/0/state/running/startedAt");
     if since.is_empty() { now } else { since }.to_owned()

@@ -1,5 +1,5 @@
-//! What the application and its operators ask of the driver in a run, drawn apart from all else: worlds in which nobody
-//! asks for anything stay what they are.
+//! Draws the commands that the application and operators send to the driver. They have a random stream of their own,
+//! so that runs without commands do not change.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use rand::{RngExt, SeedableRng};
 
 use super::{Fault, Step, Wish, ms};
 
-/// The random source of this, beside that of all else.
+/// Separates the random stream of the commands from the others.
 const STREAM: u64 = 0x7374_6565_7269_6e67;
 
-/// So many seeds of a hundred have somebody who asks.
+/// Percentage of seeds with commands.
 const SHARE: u32 = 20;
 
-/// What is asked in the run of this seed before the world becomes calm.
+/// The commands before the faults end.
 pub fn steps(seed: u64, calm: Duration) -> Vec<Step> {
     let mut rng = StdRng::seed_from_u64(seed ^ STREAM);
     if !rng.random_ratio(SHARE, 100) {

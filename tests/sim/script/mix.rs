@@ -1,4 +1,4 @@
-//! Which faults a run has besides the weather.
+//! Draws the faults of a run other than network faults.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::webhook::Webhook;
 /// Draws one fault of a kind.
 pub(super) type Draw = fn(&mut StdRng) -> Fault;
 
-/// What is done in a run besides the weather, so that most runs have only some of it and show what it does alone.
+/// The kinds of faults in a run. Most runs have only a few kinds, which shows the effect of each.
 pub struct Mix {
     draws: Vec<Draw>,
     /// The highest target of a profile.
@@ -21,7 +21,7 @@ pub struct Mix {
 }
 
 impl Mix {
-    /// A choice among all kinds.
+    /// Selects from all kinds.
     pub fn draw(rng: &mut StdRng, size: &Size) -> Self {
         let all: [(u32, Draw); 20] = [
             (60, watches),
@@ -55,7 +55,7 @@ impl Mix {
         Self::of(rng, size.executors / 2, &all)
     }
 
-    /// A choice among these kinds, each with its share of a hundred runs.
+    /// Selects from these kinds, each with its probability in percent.
     pub(super) fn of(rng: &mut StdRng, most: u32, all: &[(u32, Draw)]) -> Self {
         let mut draws: Vec<_> = (all.iter())
             .filter(|(share, _)| rng.random_ratio(*share, 100))
@@ -67,7 +67,6 @@ impl Mix {
         Self { draws, most }
     }
 
-    /// One fault of it.
     pub fn draw_one(&self, rng: &mut StdRng) -> Fault {
         let draw = self.draws[rng.random_range(0..self.draws.len())];
         match draw(rng) {
@@ -80,7 +79,7 @@ impl Mix {
     }
 }
 
-/// Mostly short, sometimes as long as it may be, and now and then for minutes.
+/// Mostly short, sometimes up to `most`, and in a tenth of the cases minutes.
 fn time(rng: &mut StdRng, least: u64, most: u64) -> Duration {
     match rng.random_range(0..10) {
         0 => ms(rng, 60_000..300_000),

@@ -1,4 +1,5 @@
-//! Runs in which sets make the executors' pods (spec A-80): drawn apart from all others, which stay what they are.
+//! Draws the scripts of runs in which sets make the executors' pods (spec A-80). They have a random stream of their
+//! own, so that the other runs do not change.
 
 use boatswain::config::{Config, Strategy};
 use boatswain::model::AppId;
@@ -13,16 +14,15 @@ use super::size::Size;
 use super::{Fault, Script, commands, ms, settings};
 use crate::node::{Mishap, Plague};
 
-/// What sets the stream of [`of`] apart.
+/// Separates the random stream of [`of`] from the others.
 const SETS: u64 = 0x7365_7473;
 
-/// What sets the stream of their budgets apart.
+/// Separates the random stream of the failure budgets from the others.
 const BUDGETS: u64 = 0x6275_6467_6574;
 
-/// No more executors are wanted at first: of a StatefulSet one after the other is replaced.
+/// Most executors at first, because a StatefulSet replaces its pods one by one.
 const MOST_EXECUTORS: u32 = 20;
 
-/// The script of a seed.
 pub fn of(seed: u64) -> Script {
     let rng = &mut StdRng::seed_from_u64(seed ^ SETS);
     let mut size = Size::draw(rng);
@@ -47,7 +47,7 @@ pub fn of(seed: u64) -> Script {
     }
 }
 
-/// Executors do not talk, and the application keeps its name: sets that one of another name has left would be in the way.
+/// Disables sessions and fixes the application's id: sets left by an application of another id would be in the way.
 fn as_for_sets(rng: &mut StdRng, config: &mut Config) {
     let usual = Config::default();
     config.backend = usual.backend;
@@ -63,7 +63,7 @@ fn as_for_sets(rng: &mut StdRng, config: &mut Config) {
     }
 }
 
-/// What is done in a run besides the weather.
+/// Selects the faults of a run other than network faults.
 fn mix(rng: &mut StdRng) -> Mix {
     let all: [(u32, Draw); 20] = [
         (60, watches),
@@ -101,7 +101,7 @@ fn mix(rng: &mut StdRng) -> Mix {
     Mix::of(rng, 0, &all)
 }
 
-/// What can befall a pod that goes on when its container ends.
+/// Replaces faults that a pod whose containers are restarted cannot have.
 fn of_pods(fault: Fault) -> Fault {
     match fault {
         Fault::End { pick, count, how } => Fault::End {
@@ -124,7 +124,7 @@ fn of_pods(fault: Fault) -> Fault {
     }
 }
 
-/// Labels by which sets know their pods are left alone: what becomes of a pod without them is for its set to say.
+/// Changes no labels of the sets' selectors, because real controllers release such pods.
 fn relabels(rng: &mut StdRng) -> Fault {
     let pick = rng.random();
     let (key, value) = match rng.random_range(0..6) {

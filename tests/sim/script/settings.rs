@@ -1,4 +1,4 @@
-//! The configuration of a run's drivers, and how fast its nodes are.
+//! Draws the configuration of a run's drivers, and the pace of its nodes.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -12,10 +12,10 @@ use super::ms;
 use super::size::Size;
 use crate::node::Pace;
 
-/// What sets the stream of [`extras`] apart.
+/// Separates the random stream of [`extras`] from the others.
 const EXTRAS: u64 = 0x6578_7472_6173;
 
-/// How pods behave where nothing is done to them.
+/// The pace of pods without faults.
 pub fn pace(rng: &mut StdRng) -> Pace {
     Pace {
         bind: ms(rng, 0..2_000),
@@ -28,7 +28,7 @@ pub fn pace(rng: &mut StdRng) -> Pace {
     }
 }
 
-/// What the drivers are told.
+/// The drivers' configuration.
 pub fn config(rng: &mut StdRng, size: &Size) -> Config {
     let mut config = Config::default();
     config.app.name = "sim".to_owned();
@@ -69,7 +69,7 @@ pub fn config(rng: &mut StdRng, size: &Size) -> Config {
         up.scale_down = ScaleDown::PendingOnly;
     }
     if rng.random_bool(0.1) {
-        // Subscribers that come late to everything, and to much at once.
+        // Subscribers learn of everything late, and of much at once.
         up.quiet_latency = ms(rng, 10..3_000);
         up.min_gap = ms(rng, 50..6_000);
         up.interval = ms(rng, 1_000..10_000);
@@ -81,7 +81,7 @@ pub fn config(rng: &mut StdRng, size: &Size) -> Config {
     config.failures.stable_after = ms(rng, 1_000..20_000);
     config.failures.backoff_initial = ms(rng, 200..2_000);
     config.failures.backoff_max = ms(rng, 2_000..60_000);
-    // An application that fails too often ends: in most runs it never does (see `rarely`).
+    // In most runs no failure budget ends the application; see `rarely`.
     config.failures.max = Some(u32::MAX);
     config.shutdown.grace = Duration::from_secs(60);
     if rng.random_bool(0.3) {
@@ -90,7 +90,7 @@ pub fn config(rng: &mut StdRng, size: &Size) -> Config {
     config
 }
 
-/// What is rare, drawn from a stream of its own: whether it is drawn changes nothing else of any run.
+/// Draws rare settings from a random stream of their own, so that the rest of a run does not change.
 pub fn rarely(seed: u64, config: &mut Config) {
     let rng = &mut StdRng::seed_from_u64(seed ^ 0x7261_7265_6c79);
     budget(rng, 0.08, config);
@@ -112,7 +112,7 @@ pub fn rarely(seed: u64, config: &mut Config) {
     }
 }
 
-/// An application that may fail only so often, of this share of them; and failures that count otherwise.
+/// Limits the failures in this share of the runs, and sometimes adds failure rules.
 pub fn budget(rng: &mut StdRng, share: f64, config: &mut Config) {
     let failures = &mut config.failures;
     if rng.random_bool(share) {
@@ -138,7 +138,7 @@ pub fn budget(rng: &mut StdRng, share: f64, config: &mut Config) {
     }
 }
 
-/// What is drawn now and then beside the rest, from a stream of its own: so the other draws of a seed stay as they are.
+/// Draws occasional settings from a random stream of their own, so that the other draws of a seed do not change.
 pub fn extras(seed: u64, config: &mut Config, pace: &Pace) {
     let mut rng = StdRng::seed_from_u64(seed ^ EXTRAS);
     if rng.random_bool(0.08) {
@@ -146,7 +146,7 @@ pub fn extras(seed: u64, config: &mut Config, pace: &Pace) {
     }
 }
 
-/// Executors are of use only together.
+/// Turns gang scheduling on.
 fn gangs(rng: &mut StdRng, config: &mut Config, pace: &Pace) {
     config.scheduling.gang = Gang::On;
     config.scheduling.gang_timeout = 2 * (pace.bind + pace.start) + ms(rng, 5_000..120_000);
@@ -155,7 +155,7 @@ fn gangs(rng: &mut StdRng, config: &mut Config, pace: &Pace) {
     }
 }
 
-/// Executors talk to the driver: by a router in this process, for nobody connects to where it listens.
+/// Turns sessions on. Simulated executors use the router within this process, so nothing connects to the listener.
 fn talk(rng: &mut StdRng, config: &mut Config) {
     config.backend.kill_grace = ms(rng, 0..5_000);
     config.backend.decommission_timeout = ms(rng, 1_000..60_000);

@@ -1,4 +1,4 @@
-//! How large a world is, and how long it lasts.
+//! Draws the size and the duration of a run.
 
 use std::env;
 use std::time::Duration;
@@ -6,18 +6,17 @@ use std::time::Duration;
 use rand::RngExt;
 use rand::rngs::StdRng;
 
-/// The size of a world.
 #[derive(Debug, Clone, Copy)]
 pub struct Size {
-    /// So many executors are wanted at first, about.
+    /// Approximate number of executors wanted at first.
     pub executors: u32,
-    /// When it becomes calm.
+    /// When the faults end.
     pub calm: Duration,
-    /// So many things are done to it, the weather aside.
+    /// Number of faults other than network faults.
     pub faults: usize,
 }
 
-/// What the standard world has.
+/// The standard size.
 const STANDARD: Size = Size {
     executors: 20,
     calm: Duration::from_secs(30 * 60),
@@ -25,8 +24,9 @@ const STANDARD: Size = Size {
 };
 
 impl Size {
-    /// Small ones, in which a history is short enough to be read; standard ones; now and then larger ones. Where the
-    /// environment says how many executors (`BOATSWAIN_SIM_EXECUTORS`) or how long (`BOATSWAIN_SIM_HOURS`), all are so.
+    /// Mostly small runs whose trace is short enough to read, some of standard size, and a few larger ones. The
+    /// environment can fix the number of executors (`BOATSWAIN_SIM_EXECUTORS`) or the duration (`BOATSWAIN_SIM_HOURS`)
+    /// of all runs.
     pub fn draw(rng: &mut StdRng) -> Self {
         let seconds = rng.random_range(60..600);
         let small = Self {
@@ -61,18 +61,16 @@ impl Size {
         }
     }
 
-    /// Whether worlds are as large, and last as long, as their seeds have it.
+    /// Whether the sizes and durations are those drawn from the seeds.
     pub fn is_drawn() -> bool {
         number("BOATSWAIN_SIM_EXECUTORS").is_none() && !Self::is_long()
     }
 
-    /// Whether the environment wants worlds that last for hours.
     pub fn is_long() -> bool {
         number("BOATSWAIN_SIM_HOURS").is_some()
     }
 }
 
-/// A number from the environment.
 fn number(name: &str) -> Option<u64> {
     env::var(name).ok().map(|text| text.parse().unwrap())
 }

@@ -1,4 +1,5 @@
-//! The hand of the world: calls to the API server that no fault befalls, as kubelets, schedulers and people make them.
+//! Helpers that read and edit API objects, bypassing fault injection, as the simulated kubelets, schedulers and
+//! operators do.
 
 use axum::Router;
 use axum::body::Body;
@@ -6,16 +7,16 @@ use http::{Method, Request};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-/// Everything happens in this namespace.
+/// The namespace of all simulated objects.
 pub const NAMESPACE: &str = "default";
 
-/// Where most kinds are.
+/// Path of the core API group.
 const CORE: &str = "/api/v1";
 
-/// Where sets are.
+/// Path of the API group of StatefulSets and Deployments.
 const APPS: &str = "/apis/apps/v1";
 
-/// Calls that come through.
+/// A client whose requests no fault affects. Every method returns the HTTP status code.
 #[derive(Clone)]
 pub struct Hand(Router);
 
@@ -24,7 +25,6 @@ impl Hand {
         Self(router)
     }
 
-    /// Binds a pod to a node.
     pub async fn bind(&self, name: &str, node: &str) -> u16 {
         let binding = json!({
             "apiVersion": "v1",
@@ -36,25 +36,24 @@ impl Hand {
             .await
     }
 
-    /// Writes a pod's status, as far as it is named.
+    /// Merges into a pod's status.
     pub async fn status(&self, name: &str, status: Value) -> u16 {
         let patch = json!({"status": status});
         self.call(Method::PATCH, &format!("pods/{name}/status"), &patch)
             .await
     }
 
-    /// Changes a pod.
+    /// Merges into a pod.
     pub async fn patch(&self, name: &str, patch: &Value) -> u16 {
         self.call(Method::PATCH, &format!("pods/{name}"), patch)
             .await
     }
 
-    /// Makes a pod.
     pub async fn create(&self, pod: &Value) -> u16 {
         self.call(Method::POST, "pods", pod).await
     }
 
-    /// Deletes a pod, where it is this one; `None` leaves it the grace it has itself.
+    /// Deletes a pod with a uid precondition; with `None` the pod's own grace period applies.
     pub async fn delete(&self, name: &str, uid: &str, grace: Option<u64>) -> u16 {
         let mut options = json!({
             "apiVersion": "v1",
@@ -68,7 +67,7 @@ impl Hand {
             .await
     }
 
-    /// Makes the namespace's quota.
+    /// Creates a ResourceQuota on pods.
     pub async fn limit_pods(&self, name: &str, pods: u32) -> u16 {
         let quota = json!({
             "apiVersion": "v1",
@@ -79,19 +78,19 @@ impl Hand {
         self.call(Method::POST, "resourcequotas", &quota).await
     }
 
-    /// Lifts it.
+    /// Deletes that quota.
     pub async fn lift_limit(&self, name: &str) -> u16 {
         let path = format!("resourcequotas/{name}");
         self.call(Method::DELETE, &path, &json!({})).await
     }
 
-    /// Changes a ConfigMap.
+    /// Merges into a ConfigMap.
     pub async fn patch_config_map(&self, name: &str, patch: &Value) -> u16 {
         self.call(Method::PATCH, &format!("configmaps/{name}"), patch)
             .await
     }
 
-    /// Deletes a ConfigMap, and what it owns in this way.
+    /// Deletes a ConfigMap and, as the propagation policy says, its dependents.
     pub async fn delete_config_map(&self, name: &str, propagation: &str) -> u16 {
         let options = json!({
             "apiVersion": "v1",
@@ -102,13 +101,13 @@ impl Hand {
             .await
     }
 
-    /// Changes a set, which is of this kind.
+    /// Merges into a set of this kind.
     pub async fn patch_set(&self, kind: &str, name: &str, patch: &Value) -> u16 {
         self.call_at(APPS, Method::PATCH, &format!("{kind}/{name}"), patch)
             .await
     }
 
-    /// Deletes a set, and what it owns in this way.
+    /// Deletes a set and, as the propagation policy says, its dependents.
     pub async fn delete_set(&self, kind: &str, name: &str, propagation: &str) -> u16 {
         let options = json!({
             "apiVersion": "v1",
@@ -141,9 +140,9 @@ impl Hand {
     }
 }
 
-/// The text at a path; empty where there is none.
+/// The text at a JSON pointer; empty if there is none.
 pub fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
-    // As `Value::pointer` finds it, which is slow for keys that could have had escapes in them.
+    // Like `Value::pointer`, without its slow handling of escapes.
     let mut keys = pointer.split('/').skip(1);
     let found = keys.try_fold(value, |value, key| match value {
         Value::Array(values) => values.get(key.parse::<usize>().ok()?),
@@ -152,7 +151,7 @@ pub fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     found.and_then(Value::as_str).unwrap_or_default()
 }
 
-/// A pod's label; empty where it has none.
+/// A pod's label; empty if it is missing.
 pub fn label<'a>(pod: &'a Value, key: &str) -> &'a str {
     (pod.get("metadata"))
         .and_then(|metadata| metadata.get("labels")?.get(key)?.as_str())
@@ -165,12 +164,12 @@ pub fn is_terminating(pod: &Value) -> bool {
         .is_some_and(|metadata| metadata.get("deletionTimestamp").is_some())
 }
 
-/// Whether somebody has said of a pod that it is dead and kept: no list shows it.
+/// Whether a pod is labelled as dead and kept for inspection. The driver's lists exclude it.
 pub fn is_inactive(pod: &Value) -> bool {
     label(pod, "boatswain.dev/inactive") == "true"
 }
 
-/// The uid of what owns an object; empty where nothing does.
+/// The uid of an object's first owner; empty if it has none.
 pub fn owner(object: &Value) -> &str {
     text(object, "/metadata/ownerReferences/0/uid")
 }

@@ -1,4 +1,4 @@
-//! One executor that talks, from its start to the end of its pod.
+//! A simulated executor's side of the session protocol, from its start to the end of its pod.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -21,15 +21,15 @@ use tokio_tungstenite::{WebSocketStream, client_async};
 use tower::ServiceExt;
 
 use super::{Temper, Way};
-use crate::hand::text;
+use crate::objects::text;
 
-/// A driver that is there answers in that time.
+/// A reachable driver answers within this time.
 const ANSWER: Duration = Duration::from_secs(6);
 
-/// So much is on its way over a connection at most.
+/// Buffer size of a connection in bytes.
 const BUFFER: usize = 64 * 1024;
 
-/// What an executor knows of itself.
+/// The identity of an executor, and its random source.
 pub struct Executor {
     way: Way,
     uid: String,
@@ -39,16 +39,16 @@ pub struct Executor {
     rng: StdRng,
 }
 
-/// What it does next.
+/// What the executor does after a session.
 enum Next {
-    /// It tries again, after this long.
+    /// Reconnects after this long.
     Again(Duration),
-    /// It exits; whether the driver said that it never wants it.
+    /// Exits; the flag says whether the driver refused it for good.
     Exit(bool),
 }
 
 impl Executor {
-    /// What its pod's environment makes of it; nothing, where that has nothing for it.
+    /// An executor with the identity in its pod's environment; `None` if that has none.
     pub fn of(pod: &Value, way: Way, seed: u64) -> Option<Self> {
         let env = pod.pointer("/spec/containers/0/env")?.as_array()?;
         let value = |name: &str| {
@@ -65,7 +65,7 @@ impl Executor {
         })
     }
 
-    /// Lives until it is told to exit; or until its pod ends, when nobody lets it go on.
+    /// Runs until the driver asks it to exit, or until the task is aborted because the pod has ended.
     pub async fn live(mut self, temper: Temper) {
         let began = Instant::now();
         match temper {
@@ -131,7 +131,7 @@ impl Executor {
         Duration::from_millis(self.rng.random_range(200..5_000))
     }
 
-    /// A session whose messages are requests; nothing where it broke off.
+    /// A session over HTTP requests; `None` if it broke off.
     async fn by_requests(&mut self, driver: &Router, asks: &mut Option<Instant>) -> Option<Next> {
         let answers = self.post(driver, &self.registration()).await?;
         let (session, interval) = match self.begun(&answers) {
@@ -140,7 +140,7 @@ impl Executor {
         };
         loop {
             sleep(self.jitter(interval)).await;
-            // It may have moved on to another driver meanwhile.
+            // The executor may have to continue with another driver.
             let driver = self.way.driver()?;
             let message = self.message(Some(session), asks);
             let answers = self.post(&driver, &message).await?;
@@ -150,7 +150,7 @@ impl Executor {
         }
     }
 
-    /// A session over a connection; nothing where it broke off.
+    /// A session over a WebSocket; `None` if it broke off.
     async fn by_connection(&mut self, driver: &Router, asks: &mut Option<Instant>) -> Option<Next> {
         let mut socket = timeout(ANSWER, self.connect(driver)).await.ok()??;
         let registration = Message::text(self.registration().to_string());
@@ -163,7 +163,7 @@ impl Executor {
             Ok(begun) => begun,
             Err(next) => return Some(next),
         };
-        // Connections break for no reason.
+        // Connections also break without a fault of the driver's.
         let breaks = Instant::now() + Duration::from_secs(self.rng.random_range(20..2_000));
         let mut beat = Instant::now();
         loop {
@@ -205,7 +205,7 @@ impl Executor {
         Some(client_async(request, ours).await.ok()?.0)
     }
 
-    /// The answers to a message as a request of its own; nothing where there were none.
+    /// The driver's answers to a message sent as a request; `None` if there were none.
     async fn post(&self, driver: &Router, message: &Value) -> Option<Vec<Value>> {
         let request = Request::post("/v1/session/messages")
             .header("authorization", format!("Bearer {}", self.token))
@@ -242,7 +242,7 @@ impl Executor {
         interval.mul_f64(self.rng.random_range(0.9..1.1))
     }
 
-    /// What came of a registration: the session, and how often it has to be heard of.
+    /// The session id and the heartbeat interval from the answer to a registration, or what to do instead.
     fn begun(&mut self, answers: &[Value]) -> Result<(u64, Duration), Next> {
         let first = answers.first().unwrap_or(&Value::Null);
         match text(first, "/type") {
@@ -264,7 +264,7 @@ impl Executor {
         }
     }
 
-    /// What it does about what it is told, if anything.
+    /// What the driver's messages make the executor do, if anything.
     fn heeds(&mut self, told: &[Value]) -> Option<Next> {
         for message in told {
             match text(message, "/type") {
@@ -279,7 +279,7 @@ impl Executor {
         None
     }
 
-    /// Says what nobody may say, and holds the driver to refusing it.
+    /// Sends invalid messages and checks that the driver rejects them.
     // spec: B-2, B-5, B-11, I-11
     async fn lie(&mut self) {
         let Some(driver) = self.way.driver() else {
@@ -291,7 +291,7 @@ impl Executor {
             message[field] = value;
             message
         };
-        // As long as no pod is bound any may be the one, so this is not always refused.
+        // Before a pod is bound, any uid may be the right one, so this may be accepted.
         self.post(&driver, &register("pod_uid", "a-lie".into()))
             .await;
         let lies = [
@@ -315,7 +315,7 @@ impl Executor {
     }
 }
 
-/// The next message of the driver's; nothing where the connection is over.
+/// The driver's next message; `None` if the connection has ended.
 async fn hear(socket: &mut WebSocketStream<DuplexStream>) -> Option<Value> {
     loop {
         match socket.next().await?.ok()? {

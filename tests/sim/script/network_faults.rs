@@ -1,13 +1,13 @@
-//! Which weather there is.
+//! Draws network faults and delays.
 
 use std::time::Duration;
 
 use rand::RngExt;
 use rand::rngs::StdRng;
 
-use crate::weather::{Ill, LineIll, Weather};
+use crate::network_conditions::{Ill, LineIll, Weather};
 
-/// What can befall requests, but for what would keep a driver from starting at all; that comes alone.
+/// The faults of requests, except those that prevent a driver's start; these are drawn separately.
 const ILLS: [Ill; 17] = [
     Ill::Busy,
     Ill::Unavailable,
@@ -52,7 +52,7 @@ const LINE_ILLS: [LineIll; 10] = [
     LineIll::Unreadable,
 ];
 
-/// Weather of one kind, or of many kinds at once.
+/// One kind of fault, or many kinds at once.
 pub fn weather(rng: &mut StdRng) -> Weather {
     if rng.random_bool(0.4) {
         return storm(rng);
@@ -69,13 +69,13 @@ pub fn weather(rng: &mut StdRng) -> Weather {
     weather
 }
 
-/// A little of everything.
+/// Some of every kind.
 fn storm(rng: &mut StdRng) -> Weather {
     let share: u32 = rng.random_range(5..60);
     let of_all = |(at, ill): (usize, &Ill)| match ill {
         Ill::Straggling => (*ill, share / 4),
         Ill::Stale => (*ill, 3 * share),
-        // Not all of one kind, so that not all of a request's chances are used up.
+        // The shares differ, so that together they do not use up all of a request's probability.
         _ => (*ill, share - at as u32 % 3),
     };
     let mut ills: Vec<_> = ILLS.iter().enumerate().map(of_all).collect();

@@ -1,4 +1,5 @@
-//! After the faults: everything comes to what is wanted within a bound, and then nobody writes anything more.
+//! Checks convergence: after the last fault the fleet reaches its targets within a bound, and after that no driver
+//! writes anything.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,50 +12,50 @@ use tokio::time::Instant;
 use crate::checks::{IMAGE, PREFIX, Verdict};
 use crate::claims;
 use crate::drivers::Driver;
-use crate::hand::{NAMESPACE, is_inactive, is_terminating, label, owner, text};
 use crate::network::LATEST_LINE;
+use crate::network_conditions::{Ill, LONGEST_DELAY};
+use crate::objects::{NAMESPACE, is_inactive, is_terminating, label, owner, text};
 use crate::script::{Fault, Script};
 use crate::sets;
 use crate::trace::say;
-use crate::weather::{Ill, LONGEST_DELAY};
 use crate::world::World;
 
-/// For so long nobody may write anything at the end.
+/// No driver may write for this long once the fleet has converged.
 const SILENCE: Duration = Duration::from_secs(200);
 
-/// It is looked this often whether all is at rest.
+/// Interval between checks for convergence.
 const GLANCE: Duration = Duration::from_secs(10);
 
-/// A driver tries again what failed after at most this long: deletes, look-ups, lists, watches, the record.
+/// A driver retries failed deletes, look-ups, lists, watches and record writes after at most this long.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(30);
 
-/// A watch that says nothing is taken for dead after this long, and not believed after two such times (spec W-3).
+/// A silent watch counts as dead after this long, and its data is not trusted after twice this long (spec W-3).
 const LONGEST_SILENCE: Duration = Duration::from_secs(610);
 
-/// The watch on the record is begun anew after this long (spec W-7).
+/// The watch on the record is reopened after this long (spec W-7).
 const RECORD_WATCH: Duration = Duration::from_secs(310);
 
-/// Without a poll the watch lists this often (spec P-3).
+/// With polling disabled, the watch lists at this interval (spec P-3).
 const SWEEP: Duration = Duration::from_secs(300);
 
-/// A used-up quota is asked for again after at most this long (spec A-21).
+/// A create refused by a quota is retried after at most this long (spec A-21).
 const QUOTA: Duration = Duration::from_secs(60);
 
-/// A refused template is asked for again after this long (spec A-23).
+/// A refused template is retried after this long (spec A-23).
 const BLOCKED: Duration = Duration::from_secs(300);
 
-/// An application that is over begins anew after this long.
+/// An ended application starts again after at most this long.
 const FORGIVEN: Duration = Duration::from_secs(25);
 
-/// Changes to the record are gathered for so long (spec O-30).
+/// Changes to the record are batched for this long (spec O-30).
 const GATHERED: Duration = Duration::from_secs(5);
 
-/// How long it may take until everything is as wanted, when nothing goes wrong any more.
+/// The longest that the fleet may take to converge once no more faults are injected.
 // spec: I-4
 pub fn bound(script: &Script) -> Duration {
     let Script { config, pace, .. } = script;
     let call = config.cluster.request_timeout + Duration::from_secs(1);
-    // What was asked for before the calm may stay unanswered; then there is a backoff before the next try.
+    // A request sent before the last fault was undone may go unanswered; a backoff then precedes the retry.
     let again = 2 * (call + LONGEST_BACKOFF);
     let start = config.cluster.start_timeout + again;
     let seen = if config.poll.enabled {
@@ -65,10 +66,10 @@ pub fn bound(script: &Script) -> Duration {
     let settled = config.allocation.creation_timeout + again;
     let gone = pace.stop + again;
     let runs = pace.bind + pace.start + call;
-    // The wait that is under way, and then a probe that has to stay.
+    // The backoff under way, then a trial executor that has to stay up.
     let crashed = config.failures.backoff_max + config.failures.stable_after + runs;
     let surplus = config.allocation.cancel_delay + gone;
-    // A gang that was given up just before, and that comes together a try later than it could.
+    // A gang may have been given up just before, and then come together one attempt later than it could.
     let gang = match config.scheduling.gang.is_on() {
         true => 2 * (config.failures.backoff_max + config.scheduling.gang_timeout) + gone + runs,
         false => Duration::ZERO,
@@ -78,7 +79,7 @@ pub fn bound(script: &Script) -> Duration {
         10 * (config.allocation.min_gap + config.allocation.interval + config.lifecycle.interval);
     let mut bound = start + seen + settled + crashed + surplus + runs + RECORD_WATCH + again;
     bound += GATHERED + QUOTA + rounds + gang;
-    // Who waits for what was not there is replaced by one that need not.
+    // An executor that waited for something missing is replaced by one that does not have to wait.
     bound += config
         .allocation
         .pending_timeout
@@ -86,19 +87,19 @@ pub fn bound(script: &Script) -> Duration {
         .max(IMAGE);
     bound += config.allocation.stuck_after + gone + runs;
     if config.failures.max < Some(u32::MAX) {
-        // The last failures may end the application, which begins anew after a while.
+        // The last failures may end the application, which then starts again.
         bound += config.shutdown.grace + FORGIVEN + start + seen + runs;
     }
     let sessions = &config.backend.sessions;
     if sessions.listen.is_some() {
-        // Who never registers or fell silent is given up, and not before everyone had time to come back.
+        // Executors that never register or fell silent are given up, but only after all of them had time to reconnect.
         let silent = 3 * sessions.heartbeat_timeout + sessions.loss_reason_timeout;
         bound += config.adoption.grace + config.allocation.registration_timeout.max(silent);
         bound += config.backend.decommission_timeout + gone + runs;
     }
     bound += claims::bound(config);
     bound += sets::bound(script);
-    // What is on its way when the calm begins still arrives.
+    // Requests and watch lines in flight when the faults end still arrive.
     bound += 4 * config.cluster.request_timeout + LATEST_LINE;
     for step in &script.steps {
         let Fault::Weather { weather, .. } = &step.fault else {
@@ -116,7 +117,8 @@ pub fn bound(script: &Script) -> Duration {
 }
 
 impl World {
-    /// Leaves the world alone, and sees it come to rest; then ends the application, and sees that nothing is left.
+    /// Undoes all faults and checks that the fleet converges; then ends the application and checks that nothing is
+    /// left.
     // spec: I-4, I-6
     pub async fn calm_down(&mut self) -> Verdict {
         say!("== calm");
@@ -124,7 +126,7 @@ impl World {
         self.forgive(true).await;
         for driver in self.fleet.borrow_mut().iter_mut() {
             if std::mem::take(&mut driver.paused) {
-                // What it was told meanwhile it hears now.
+                // A paused driver receives the order to stop only now.
                 driver.told = driver.told.map(|(way, _)| (way, Instant::now()));
             }
             driver.turns = None;
@@ -160,20 +162,20 @@ impl World {
         self.end().await
     }
 
-    /// Whether this world is watched for as long as coming to rest may take, though it may have done so long before:
-    /// what is only found out late (a watch that is dead, a record that is not watched) is looked for there.
+    /// Whether to wait for the whole bound even if the fleet converged earlier. Only then do faults show that are
+    /// noticed late, such as a dead watch or an unwatched record.
     fn waits_it_out(&self) -> bool {
         self.script.seed.is_multiple_of(4)
     }
 
-    /// Lets the world go on until it has been as wanted, and nobody has written anything, for as long as it has to be;
-    /// whether it was so in time.
+    /// Runs the world until the fleet has been at its targets without any write for [`SILENCE`]. Returns whether that
+    /// happened before `bound`.
     async fn rests_before(&mut self, bound: Instant) -> Result<bool, String> {
         let mut since = Instant::now();
         self.writes = 0;
         while since < bound {
             self.until(Instant::now() + GLANCE).await?;
-            // An older driver may be left that has not heard of the one that took over and is no more.
+            // The successor may have died before an older driver learned of it, and that older driver may still run.
             let outlived = self
                 .youngest()
                 .is_some_and(|d| self.checks.is_superseded(d));
@@ -231,7 +233,7 @@ impl World {
         same(&ledger, &pods)
     }
 
-    /// Whatever happened before, and for however long: what is kept follows what lives.
+    /// Memory is bounded by the living fleet, whatever happened before and however long it took.
     // spec: I-8, S-14
     async fn nothing_remembered(&self) -> Verdict {
         let handle = (self.fleet.borrow().iter())
@@ -245,14 +247,14 @@ impl World {
             return Err(format!("O-12: d{number} does not answer"));
         };
         let planted = self.checks.excuses.planted.len() + self.checks.excuses.relabelled.len();
-        // Where executors talk, news of them is always on its way: as much as is not merged yet, which a merge that has
-        // helped little puts off (spec S-23).
+        // With executor sessions, news is always on its way. The amount not yet merged is bounded by the postponement
+        // of merges that help little (spec S-23).
         let buffered = self.script.config.lifecycle.max_buffered as usize;
         let waiting = match self.talk {
             Some(_) => buffered.max(2 * ledger.entries.len()) + 1,
             None => 1,
         };
-        // One that somebody gave an id far beyond all others, and that is gone.
+        // A deleted pod that the simulation relabelled with an id far beyond all others leaves a gap.
         let far = match self.script.is_of_sets() {
             true => self.checks.excuses.relabelled.len(),
             false => 0,
@@ -272,7 +274,7 @@ impl World {
         ))
     }
 
-    /// Whether a pod says that a driver made it that is not born yet, and no driver has adopted it.
+    /// Whether a pod claims to be made by a future incarnation, and no driver has adopted it.
     fn is_unborn(&self, pod: &Value, ledger: &Snapshot) -> bool {
         let uid = text(pod, "/metadata/uid");
         let adopted = (ledger.entries.values())
@@ -328,7 +330,7 @@ impl World {
             .config_maps(NAMESPACE)
             .filter(|map| text(map, "/metadata/name") == format!("{PREFIX}-app"))
             .count();
-        // One that cannot be told from a younger driver's is named, and left to the collector.
+        // A pod that cannot be told from a younger driver's is logged by name and left to the garbage collector.
         let unborn = !self.checks.excuses.unborn.is_empty();
         if (self.ended_clean || unborn) && left.is_empty() && records == 0 {
             return claims::none_is_left(&state, &self.app_id);
@@ -339,7 +341,8 @@ impl World {
     }
 }
 
-/// Whether the record owns all executors that are not on their way out: with another one they would be collected.
+/// Whether the record owns every executor pod that is not terminating. Pods owned by another record would be
+/// garbage-collected.
 // spec: K-2
 fn are_owned(pods: &[&Value], record: &str) -> Verdict {
     let mut living = pods.iter().filter(|pod| !is_terminating(pod));
@@ -354,8 +357,8 @@ fn are_owned(pods: &[&Value], record: &str) -> Verdict {
     }
 }
 
-/// Whether a pod is one of this application's executors, and not a dead one that is kept. Sets give it its name, and it
-/// has to have an id as well.
+/// Whether a pod is one of this application's executors and not a dead pod kept for inspection. Sets name their pods
+/// themselves, so such a pod must have an id as well.
 fn is_executor(pod: &Value, app: &str, of_sets: bool) -> bool {
     let id = label(pod, "boatswain.dev/executor-id");
     label(pod, "boatswain.dev/app-id") == app

@@ -1,4 +1,5 @@
-//! What befalls requests, and the lines of watches: drawn for each of them from what the weather allows.
+//! Fault injection for API requests and watch lines: the probability of each fault, and the draw for a single request
+//! or line.
 
 use std::time::Duration;
 
@@ -7,149 +8,149 @@ use rand::rngs::StdRng;
 
 use crate::requests::Kind;
 
-/// How likely each thing is to befall a request or a line, in thousandths; what is left goes well.
+/// The network conditions: the probability of each fault in thousandths; otherwise a request or line succeeds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Weather {
-    /// The longest delay of what goes well, each way.
+    /// The longest delay in each direction of a request that succeeds.
     pub delay: Duration,
-    /// What befalls requests.
+    /// Faults of requests.
     pub ills: Vec<(Ill, u32)>,
-    /// What befalls the lines of watches.
+    /// Faults of watch lines.
     pub lines: Vec<(LineIll, u32)>,
 }
 
-/// What can befall a request.
+/// A fault of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ill {
-    /// 429, with Retry-After or without, and not carried out.
+    /// 429, with or without Retry-After; not carried out.
     Busy,
-    /// 503 with Retry-After, and not carried out.
+    /// 503 with Retry-After; not carried out.
     Unavailable,
-    /// 500, 503 or 504, and not carried out.
+    /// 500, 503 or 504; not carried out.
     Error,
-    /// 500, 503 or 504, after it was carried out.
+    /// 500, 503 or 504 after the request was carried out.
     ErrorAfter,
-    /// 401: the credentials are not accepted.
+    /// 401: the credentials are rejected.
     Credentials,
-    /// 403: the right is not granted.
+    /// 403: RBAC denies the request.
     Rights,
-    /// 403 for creates, those of sets too: the quota is used up.
+    /// 403 for creates of pods and sets: the quota is used up.
     Quota,
-    /// 403 for creates: an admission plugin refuses the pod.
+    /// 403 for creates: an admission plugin rejects the pod.
     Admission,
-    /// 400 for creates: a webhook refuses the pod.
+    /// 400 for creates: a webhook rejects the pod.
     Webhook,
     /// 422 for creates: the pod is invalid.
     Invalid,
     /// 403 for creates: the namespace is being deleted.
     NamespaceTerminating,
-    /// Nobody listens: never sent.
+    /// Connection refused; the request is never sent.
     Refused,
     /// The connection breaks before the request is carried out.
     BrokenBefore,
-    /// It breaks after that.
+    /// The connection breaks after the request was carried out.
     BrokenAfter,
-    /// Carried out within the server's own timeout; the answer never comes.
+    /// Carried out within the server's own time limit, but never answered.
     Unanswered,
-    /// It comes to the server when the client has long given up, and is carried out then.
+    /// Reaches the server long after the client's timeout and is carried out then.
     Straggling,
-    /// It takes as long as it takes: mostly not very long, sometimes minutes.
+    /// Delayed by a heavy-tailed random time: usually short, sometimes minutes.
     Slow,
     /// Neither carried out nor answered.
     Swallowed,
-    /// Carried out; the answer is cut short or no JSON.
+    /// Carried out; the answer is truncated or not JSON.
     Garbled,
-    /// A list that may come from a cache comes from one that lags behind.
+    /// A list that allows a cached answer comes from a lagging cache.
     Stale,
-    /// A list that may come from a cache lacks an object or two.
+    /// A list that allows a cached answer lacks an object.
     Lacking,
-    /// A list has an object that cannot be read.
+    /// A list contains an object that cannot be decoded.
     Unreadable,
     /// 410 for a page token.
     TokenExpired,
-    /// 410 for a watch that begins.
+    /// 410 for the start of a watch.
     VersionGone,
     /// A watch ends as soon as it has begun.
     EndsAtOnce,
 }
 
-/// What can befall a line of a watch.
+/// A fault of a watch line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LineIll {
-    /// Half of it comes, and then the end.
+    /// Half of the line arrives, then the stream ends.
     Torn,
-    /// It is preceded by a line that is no JSON.
+    /// A line that is not JSON precedes it.
     Garbage,
-    /// It is preceded by an event of a type that nobody knows.
+    /// An event of an unknown type precedes it.
     UnknownType,
-    /// It comes late.
+    /// It arrives late.
     Late,
-    /// It never comes.
+    /// It never arrives.
     Lost,
-    /// It comes twice.
+    /// It arrives twice.
     Twice,
-    /// It comes after the one that follows it.
+    /// It arrives after its successor.
     Overtaken,
-    /// It comes again after many others.
+    /// It arrives again after several others.
     Again,
-    /// 410 comes instead, and then the end.
+    /// 410 arrives instead, then the stream ends.
     Expired,
-    /// Its object cannot be read.
+    /// Its object cannot be decoded.
     Unreadable,
 }
 
-/// What befalls one request.
+/// What happens to one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// It is carried out and answered.
+    /// Carried out and answered.
     Well { there: Duration, back: Duration },
-    /// It is answered so, and not carried out.
+    /// Answered with this code and not carried out.
     Answered {
         there: Duration,
         ill: Ill,
         code: u16,
         retry_after: Option<u64>,
     },
-    /// It is carried out, and then answered so.
+    /// Carried out, then answered with this code.
     AnsweredAfter { there: Duration, code: u16 },
-    /// Nobody listens.
+    /// Connection refused.
     Refused,
-    /// The connection breaks before it is carried out.
+    /// The connection breaks before the request is carried out.
     BrokenBefore { there: Duration },
-    /// The connection breaks after it was carried out.
+    /// The connection breaks after the request was carried out.
     BrokenAfter { there: Duration },
     /// Carried out after this long, never answered.
     Unanswered { there: Duration },
     /// Neither carried out nor answered.
     Swallowed,
-    /// Carried out; the answer is of no use.
+    /// Carried out; the answer is unusable.
     Garbled { there: Duration, half: bool },
-    /// Answered from a cache that lags behind by this share of what is remembered, in thousandths.
+    /// Answered from a cache that lags by this share of the remembered states, in thousandths.
     Stale { there: Duration, by: u32 },
-    /// The list that answers it is not quite what the server has.
+    /// Answered with a list that differs from the server's state.
     Falsified {
         there: Duration,
         how: Falsehood,
         pick: u32,
     },
-    /// It is answered, and the answer's stream ends there.
+    /// Answered, but the answer's stream ends immediately.
     EndsAtOnce { there: Duration },
 }
 
-/// What is wrong with a list, or a line.
+/// What is wrong with a list or a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Falsehood {
-    /// It lacks an object or two.
+    /// An object is missing.
     Lacking,
-    /// An object cannot be read.
+    /// An object cannot be decoded.
     Unreadable,
 }
 
-/// Longer than this nothing takes that arrives at all.
+/// The longest delay of a message that arrives at all.
 pub const LONGEST_DELAY: Duration = Duration::from_secs(180);
 
 impl Weather {
-    /// Nothing goes wrong, and everything takes a few milliseconds.
+    /// No faults, and delays of a few milliseconds.
     pub fn calm() -> Self {
         Self {
             delay: Duration::from_millis(5),
@@ -157,12 +158,11 @@ impl Weather {
         }
     }
 
-    /// Whether anything goes wrong.
     pub fn is_calm(&self) -> bool {
         *self == Self::calm()
     }
 
-    /// Whether a list or a watch may say what is not so, and not only late or twice.
+    /// Whether a list or watch may misstate the server's state, rather than only be late or repeated.
     pub fn lies(&self) -> bool {
         let ill = |(ill, _): &(Ill, u32)| matches!(ill, Ill::Lacking | Ill::Unreadable);
         let line = |(ill, _): &(LineIll, u32)| {
@@ -174,7 +174,7 @@ impl Weather {
         self.ills.iter().any(ill) || self.lines.iter().any(line)
     }
 
-    /// Draws what befalls a request that the server gives itself so much time for.
+    /// Draws what happens to a request with this time limit at the server.
     pub fn fate(&self, rng: &mut StdRng, kind: &Kind, timeout: Duration) -> Fate {
         let there = self.delay.mul_f64(rng.random());
         let back = self.delay.mul_f64(rng.random());
@@ -192,7 +192,7 @@ impl Weather {
         Fate::Well { there, back }
     }
 
-    /// Draws what befalls a line of a watch; what is listed by one must be true.
+    /// Draws the fault of a watch line. The initial list of a streamed list is never falsified.
     pub fn line(&self, rng: &mut StdRng, lists: bool) -> Option<LineIll> {
         let mut dice = rng.random_range(0..1_000_u32);
         for (ill, likely) in &self.lines {
@@ -210,7 +210,7 @@ impl Weather {
 }
 
 impl Ill {
-    /// Whether it can befall requests of this kind.
+    /// Whether the fault applies to requests of this kind.
     fn befalls(self, kind: &Kind) -> bool {
         match self {
             Ill::Quota | Ill::Admission | Ill::Webhook | Ill::Invalid => {
@@ -234,7 +234,7 @@ impl Ill {
             code,
             retry_after,
         };
-        // Drawn from the share too, so that every fate costs the same number of draws.
+        // Also taken from `share`, so that every outcome consumes the same number of draws.
         let code = [500, 503, 504][(share * 300.0) as usize % 3];
         let seconds = 1 + (share * 11.0) as u64;
         let falsified = |how| Fate::Falsified {
@@ -264,7 +264,7 @@ impl Ill {
                 there: timeout.mul_f64(1.0 + 3.0 * share),
             },
             Ill::Slow => {
-                // A Pareto distribution: half take less than 0.7 s, one of a hundred more than 30 s.
+                // A Pareto distribution: about 57 % of the requests take less than 0.7 s, and 1 % more than 30 s.
                 let long =
                     Duration::from_secs_f64(0.3 / (1.0 - share).max(1e-3)).min(LONGEST_DELAY);
                 Fate::Well { there: long, back }

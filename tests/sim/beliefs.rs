@@ -1,7 +1,8 @@
-//! What drivers believe, held against what the server has (spec E-6, E-9, S-12, S-14, A-13, L-4, P-4).
+//! Checks each driver's beliefs, which are its ledger and its reports, against the server's state (spec E-6, E-9,
+//! S-12, S-14, A-13, L-4, P-4).
 //!
-//! Wrong beliefs often mend themselves: a pod that is wrongly missed is looked up and found. So it is not enough to
-//! look at what drivers do about them.
+//! The driver corrects many wrong beliefs by itself, for example by looking up a pod that it wrongly misses. Checking
+//! only its actions would not reveal them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,35 +13,35 @@ use devcluster::State as Server;
 use serde_json::Value;
 
 use crate::checks::{Excuses, PREFIX, Verdict};
-use crate::hand::{NAMESPACE, is_inactive, is_terminating, label, text};
+use crate::objects::{NAMESPACE, is_inactive, is_terminating, label, text};
 use crate::requests::{Done, Kind};
 use crate::script::{Fault, Script};
 
-/// What drivers did and said, as far as later beliefs are held against it.
+/// The history that later beliefs are checked against.
 pub struct Truth {
-    /// Whether lists and watches say at some time what is not so. What comes of that has to mend itself.
+    /// Whether lists or watches are falsified at some time in this run. The driver then has to recover from wrong
+    /// beliefs.
     lied_to: bool,
-    /// The pods that a driver's requests made in time, by the ids they were for, whose end it has not reported.
+    /// Pods created in time for a driver, by driver and executor id, whose end it has not reported.
     made: BTreeMap<(usize, u64), PodUid>,
     /// Pods whose end a driver reported.
     reported: BTreeSet<(usize, PodUid)>,
-    /// The ids of those: a pod that comes after that is not the one that was counted.
+    /// The executor ids of those ends. A pod that is created afterwards is not the one that was counted.
     closed: BTreeSet<(usize, u64)>,
 }
 
-/// What a look is held against.
+/// A driver's ledger and what it is checked against.
 pub struct Look<'a> {
     pub driver: usize,
-    /// What the driver said when it was last looked at.
+    /// The driver's previous snapshot.
     pub before: Option<&'a Snapshot>,
     pub now: &'a Snapshot,
-    /// The server after the driver said that. What is there now was there before, for no uid comes back.
+    /// The server's state after `now` was taken. A pod in it existed before, because uids are never reused.
     pub server: &'a Server,
     pub excuses: &'a Excuses,
 }
 
 impl Truth {
-    /// Of a run in which nothing has happened.
     pub fn of(script: &Script) -> Self {
         let lies = |fault: &Fault| match fault {
             Fault::Weather { weather, .. } => weather.lies(),
@@ -54,7 +55,7 @@ impl Truth {
         }
     }
 
-    /// Something that the server did for a driver.
+    /// Notes a write that the server carried out for a driver.
     pub fn done(&mut self, done: &Done) {
         let id = label(&done.sent, "boatswain.dev/executor-id").parse();
         if let (Kind::Create, Ok(id), Some(uid)) = (&done.kind, id, &done.made)
@@ -66,7 +67,7 @@ impl Truth {
         }
     }
 
-    /// Ends that a driver reported, and the server after that.
+    /// Checks the ends that a driver reported against the server's state after the report.
     // spec: L-4
     pub fn reported(&mut self, driver: usize, ends: &[Ending], server: &Server) -> Verdict {
         for ending in ends {
@@ -88,7 +89,7 @@ impl Truth {
         Ok(())
     }
 
-    /// What a driver's ledger says.
+    /// Checks a driver's ledger.
     pub fn look(&self, look: &Look<'_>) -> Verdict {
         if !look.now.adopted {
             return Ok(());
@@ -97,7 +98,7 @@ impl Truth {
         if !same {
             counted_as_they_are(look)?;
         }
-        // After another history was put back what is there need not be what was meant.
+        // After a restore, the pods on the server need not be those that the driver knew.
         if !look.excuses.rewritten.is_empty() {
             return Ok(());
         }
@@ -110,7 +111,7 @@ impl Truth {
             missed_for_a_reason(look)?;
         }
         ended_for_a_reason(look)?;
-        // One that a list lacked on its way out is believed to be gone.
+        // A terminating pod that was missing from a falsified list counts as removed.
         if self.lied_to {
             return Ok(());
         }
@@ -128,7 +129,7 @@ impl Truth {
                 .then(|| look.server.pod(NAMESPACE, &format!("{PREFIX}-exec-{id}")))
                 .flatten();
             let Some(pod) = pod else { continue };
-            // One that came later than any server works on a request is nobody's (spec A-13).
+            // A pod created after the server's time limit belongs to no executor (spec A-13).
             let uid = PodUid::from(text(pod, "/metadata/uid"));
             if uid == *made && is_well(pod) && !self.reported.contains(&(driver, uid)) {
                 return Err(format!(
@@ -172,7 +173,7 @@ fn counted_as_they_are(look: &Look<'_>) -> Verdict {
     Ok(())
 }
 
-/// How many of a profile's entries are live, and how many of them run.
+/// The numbers of a profile's live and running entries.
 fn recount(snapshot: &Snapshot, profile: &ProfileName) -> (u32, u32) {
     let mut counts = (0, 0);
     for entry in snapshot
@@ -220,7 +221,7 @@ fn missed_for_a_reason(look: &Look<'_>) -> Verdict {
         if bound.absent.is_none() || look.excuses.relabelled.contains(bound.pod.uid.as_str()) {
             continue;
         }
-        // One that another driver has set aside is there, and no list shows it.
+        // A pod that another driver has labelled as inactive exists but is in no list.
         let listed = |pod: &Value| !is_inactive(pod);
         if pod_of(look.server, &bound.pod.name, &bound.pod.uid).is_some_and(listed) {
             return Err(format!(
@@ -241,7 +242,7 @@ fn ended_for_a_reason(look: &Look<'_>) -> Verdict {
         let Some(pod) = entry.pod().filter(|_| look.now.entry(id).is_none()) else {
             continue;
         };
-        // A dead one that somebody relabelled is theirs from then on.
+        // An operator who relabels a dead pod takes it over.
         let relabelled = look.excuses.relabelled.contains(pod.uid.as_str());
         let well = pod_of(look.server, &pod.name, &pod.uid).is_some_and(is_well);
         if well && !relabelled {
@@ -254,13 +255,13 @@ fn ended_for_a_reason(look: &Look<'_>) -> Verdict {
     Ok(())
 }
 
-/// The pod of that name, where it is that one.
+/// The pod of this name, if it has this uid.
 fn pod_of<'a>(server: &'a Server, name: &str, uid: &PodUid) -> Option<&'a Value> {
     let pod = server.pod(NAMESPACE, name)?;
     (text(pod, "/metadata/uid") == uid.as_str()).then_some(pod)
 }
 
-/// Whether a pod is not ending, and nobody has said that it is of no use any more.
+/// Whether a pod is alive, not terminating, and not labelled as inactive.
 fn is_well(pod: &Value) -> bool {
     matches!(text(pod, "/status/phase"), "Pending" | "Running")
         && !is_inactive(pod)

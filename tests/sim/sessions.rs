@@ -1,5 +1,5 @@
-//! Executors that talk: each that runs speaks to the driver as its protocol has it, over a WebSocket or by requests; some
-//! come late, some never, some fall silent, and some lie.
+//! Simulated executors' sessions: each running executor speaks the session protocol with the driver, over a WebSocket
+//! or by HTTP requests. Some register late or never, some fall silent, and some send false messages.
 
 mod executor;
 
@@ -18,59 +18,60 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
 use crate::checks::Verdict;
-use crate::hand::{NAMESPACE, is_terminating, text};
 use crate::node::{Mishap, short};
+use crate::objects::{NAMESPACE, is_terminating, text};
 use crate::trace::say;
 use crate::world::World;
 
 use executor::Executor;
 
-/// Fewer executors than this are no mass, and may be given up though it is the driver that hears nothing (spec B-13).
+/// Below this number of lost sessions the driver does not suspect its own network path, and may give the executors up
+/// (spec B-13).
 const MASS: usize = 3;
 
-/// Nor are more, where they are a smaller share of all than this.
+/// The same holds below this share of all executors.
 const SHARE: f64 = 0.2;
 
-/// How an executor behaves.
+/// How a simulated executor behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Temper {
-    /// As it should, from this long after its start on.
+    /// Correctly, beginning this long after its start.
     Sound { after: Duration },
-    /// It never says anything.
+    /// It never sends anything.
     Mute,
-    /// It says nothing more after this long, and closes nothing.
+    /// It falls silent after this long, without closing its connection.
     Lapses { after: Duration },
-    /// It says things that it should not, and then does as it should.
+    /// It sends invalid messages first, and then behaves correctly.
     Lies,
-    /// It asks to go after this long.
+    /// It asks to be decommissioned after this long.
     AsksToGo { after: Duration },
 }
 
-/// The way from the executors to the driver.
+/// The network path from the executors to the driver.
 #[derive(Clone)]
 pub struct Way(Arc<Mutex<Net>>);
 
-/// What is on the way, and what came of it.
+/// State shared by the executors of a run.
 #[derive(Default)]
 pub struct Net {
-    /// The driver at its end, and how it is spoken to.
+    /// The current driver's number, and its session endpoint.
     driver: Option<(usize, Router)>,
-    /// Nobody gets through.
+    /// Whether the path is interrupted.
     cut: bool,
-    /// What executors were answered that they should not have been.
+    /// Violations seen in the driver's answers.
     violations: Vec<String>,
-    /// Those that were told to exit, and do.
+    /// Executors that exit because the driver asked them to.
     exits: Vec<Exit>,
-    /// Those that fell silent by themselves.
+    /// Executors that fell silent on purpose, by pod uid.
     silent: BTreeSet<String>,
 }
 
-/// An executor was told to exit, and does.
+/// An executor's exit at the driver's request.
 struct Exit {
     uid: String,
-    /// The driver said that it never wants it.
+    /// Whether the driver refused the executor for good.
     unwanted: bool,
-    /// That driver.
+    /// The number of that driver.
     driver: Option<usize>,
 }
 
@@ -79,7 +80,6 @@ impl Way {
         self.0.lock().unwrap()
     }
 
-    /// An executor was told to exit.
     fn exit(&self, uid: &str, unwanted: bool) {
         let mut net = self.net();
         let driver = net.driver.as_ref().map(|(number, _)| *number);
@@ -90,34 +90,34 @@ impl Way {
         });
     }
 
-    /// The driver, where it can be reached.
+    /// The driver's session endpoint, if it can be reached.
     fn driver(&self) -> Option<Router> {
         let net = self.net();
         (!net.cut).then(|| net.driver.as_ref().map(|(_, router)| router.clone()))?
     }
 }
 
-/// All executors that talk.
+/// All executors with sessions.
 pub struct Talk {
     way: Way,
     rng: StdRng,
     executors: BTreeMap<String, JoinHandle<()>>,
-    /// The version of the cluster when it was last looked who runs.
+    /// The cluster's version when the running executors were last determined.
     seen: Option<u64>,
-    /// Whether new ones do as they should, whatever they would be like.
+    /// Whether new executors behave correctly in any case.
     calm: bool,
-    /// When the way was last cut, or was so.
+    /// When the path was last interrupted or restored.
     cut: Option<Instant>,
     heartbeat_interval: Duration,
     heartbeat_timeout: Duration,
-    /// From an executor's start to its registration, at most, where it behaves.
+    /// The latest registration of a correct executor after its start.
     latest: Duration,
-    /// When executors were given up that nobody could hear.
+    /// When executors were given up during an interruption of the path.
     unheard: Vec<Instant>,
 }
 
 impl Talk {
-    /// Where this configuration has executors talk.
+    /// `None` if the configuration has no sessions.
     pub fn of(config: &Config, seed: u64) -> Option<Self> {
         let sessions = &config.backend.sessions;
         sessions.listen?;
@@ -135,19 +135,19 @@ impl Talk {
         })
     }
 
-    /// Nobody gets through, or everybody again.
+    /// Interrupts or restores the path.
     pub fn cut(&mut self, cut: bool) {
         self.way.net().cut = cut;
         self.cut = Some(Instant::now());
     }
 
-    /// From now on all goes well.
+    /// Ends all faults of the sessions.
     pub fn calm(&mut self) {
         self.cut(false);
         self.calm = true;
     }
 
-    /// Has those talk who run, and nobody else.
+    /// Starts a session task for each running executor, and aborts those of the others.
     fn see(&mut self, state: &State) {
         let version = state.resource_version();
         if self.seen.replace(version) == Some(version) {
@@ -197,8 +197,8 @@ impl Talk {
         }
     }
 
-    /// Whether an executor may be given up that is not silent: nobody could be heard, and those that were given up for
-    /// it at the same time are no mass.
+    /// Whether the driver may give up an executor that is not silent: the path was interrupted recently, and too few
+    /// executors were given up at the same time for the driver to suspect its own network.
     fn may_be_unheard(&mut self) -> bool {
         let cut = (self.cut).is_some_and(|at| at.elapsed() < 4 * self.heartbeat_timeout);
         let interval = self.heartbeat_interval;
@@ -218,7 +218,7 @@ impl Drop for Talk {
 }
 
 impl World {
-    /// Executors find the driver that is there, and do what they were told.
+    /// Connects the executors to the current driver and carries out their exits.
     // spec: B-1, B-2, B-4, B-5
     pub async fn talk(&mut self) -> Verdict {
         let Some(way) = self.talk.as_ref().map(|talk| talk.way.clone()) else {
@@ -249,14 +249,13 @@ impl World {
         }
     }
 
-    /// An executor was told to exit.
     async fn exit(&mut self, state: &State, exit: &Exit) -> Verdict {
         let uid = exit.uid.as_str();
         let mut pods = state.pods(NAMESPACE);
         let Some(pod) = pods.find(|pod| text(pod, "/metadata/uid") == uid) else {
             return Ok(());
         };
-        // What a driver that was killed meanwhile had come to know last, nobody has seen.
+        // The last changes of a driver's ledger before it was killed are unknown.
         let teller = exit.driver.filter(|driver| !self.checks.is_over(*driver));
         let last = teller.and_then(|driver| self.checks.last(driver));
         let wanted = last.is_some_and(|last| {
@@ -277,7 +276,7 @@ impl World {
         Ok(())
     }
 
-    /// Ends that have to do with silence are only reported of executors that were silent.
+    /// Losses due to silence are only reported of executors that were silent.
     // spec: B-12, B-13, B-15, A-44, A-52, I-12
     pub fn silence_is_real(&mut self, driver: usize, ends: &[Ending]) -> Verdict {
         let Some(talk) = &mut self.talk else {
@@ -291,11 +290,11 @@ impl World {
                     | LossClass::RegistrationTimeout
             );
             let uid = ending.entry.uid().map_or("", |uid| uid.as_str());
-            // Who cannot find itself in the ledger is refused until it is found.
+            // An executor that is not in the ledger under its id is refused until it is.
             let odd = self.checks.excuses.relabelled.contains(uid)
                 || self.checks.excuses.planted.contains(uid)
                 || !self.checks.excuses.rewritten.is_empty();
-            // The dead are silent, too, though the driver may not know that they are.
+            // An executor that has exited is silent as well, even if the driver does not know yet.
             let speaks = talk
                 .executors
                 .get(uid)
