@@ -1,11 +1,10 @@
-//! A set of ids as text: `1-5,7`.
+//! Ids as text, in intervals: `1-5,7`.
 
 use std::fmt::Write as _;
 
 use crate::kubernetes::refusal::clean;
 use crate::model::{ExecutorId, IdSet};
 
-/// A set as text: `1-5,7`.
 pub(super) fn text(set: &IdSet) -> String {
     let mut text = String::new();
     for (first, last) in set.intervals() {

@@ -1,4 +1,4 @@
-//! The record, written and read again.
+//! Writing, reading and succession of the record.
 
 use super::*;
 
@@ -49,7 +49,7 @@ fn place() -> RecordPlace {
     }
 }
 
-/// A ConfigMap as the server would give it back.
+/// The ConfigMap as the API server would return it.
 fn stored(record: &Record) -> ConfigMap {
     let map = record.to_config_map(&place(), None);
     ConfigMap {
