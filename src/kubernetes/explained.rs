@@ -1,14 +1,14 @@
-//! What a refusal is about, in one line for people: which quota, which right, which field (spec ).
+//! Explains a refusal in one line: which quota, permission or field it is about (spec ).
 
 use std::sync::Arc;
 
 use super::refusal::{Cause, Failure, Kind, clean};
 
-/// A line is no longer than that.
+/// The maximum length of a line.
 const LONGEST: usize = 1_024;
 
 impl Failure {
-    /// What was refused and why; as the server said it, where that is all that is known.
+    /// What was refused and why; the server's own message if nothing more specific can be derived from it.
     pub fn explained(&self) -> Arc<str> {
         let text = match self.kind {
             Kind::Quota => quota(&self.message),
@@ -24,7 +24,7 @@ impl Failure {
     }
 }
 
-/// From `… exceeded quota: q, requested: pods=1, used: pods=3, limited: pods=3`.
+/// Parses `… exceeded quota: q, requested: pods=1, used: pods=3, limited: pods=3`.
 fn quota(message: &str) -> Option<String> {
     let (_, rest) = message.split_once("exceeded quota: ")?;
     let (name, rest) = rest.split_once(", requested: ")?;
@@ -35,7 +35,7 @@ fn quota(message: &str) -> Option<String> {
     ))
 }
 
-/// Each field that was refused, with what is wrong with it.
+/// Lists the refused fields with their errors.
 fn causes(causes: &[Cause]) -> Option<String> {
     let named = causes.iter().filter(|cause| !cause.field.is_empty());
     let texts: Vec<String> = named
@@ -61,7 +61,7 @@ mod tests {
             &*failure(Kind::Quota, said).explained(),
             "quota q is used up: cpu=2,pods=1 more would be beyond cpu=4,pods=3, cpu=3,pods=3 is used"
         );
-        // One that was just made says nothing of the kind, and is handed on.
+        // The status of a new quota is unknown; the server's message is kept.
         let unknown = "status unknown for quota: q, resources: pods";
         assert_eq!(&*failure(Kind::Quota, unknown).explained(), unknown);
     }

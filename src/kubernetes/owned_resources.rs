@@ -1,5 +1,5 @@
-//! What the application has beside its record and its pods, one of each: the ConfigMap that executors mount (spec K-8),
-//! the Service that names the driver (spec K-9). The record owns them.
+//! The single objects that the application record owns: the ConfigMap that executors mount (spec K-8) and the Service
+//! that names the driver (spec K-9).
 
 use std::collections::BTreeMap;
 
@@ -9,23 +9,22 @@ use super::pod_template::recommended_labels;
 use super::record::RecordPlace;
 use crate::model::AppId;
 
-/// An object that the application has one of.
+/// An object of which the application has exactly one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnedResource {
-    /// Such as `configmaps`.
+    /// The resource's plural name, such as `configmaps`.
     pub resource: &'static str,
-    /// Its name.
     pub name: String,
-    /// All of it, but for its owner.
+    /// The whole object, without its owner.
     pub json: Value,
 }
 
-/// What is in the ConfigMap that executors mount.
+/// The content of the ConfigMap that executors mount.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Content {
-    /// Texts, by name.
+    /// Texts, by key.
     pub texts: BTreeMap<String, String>,
-    /// What is no text, in base64, by name.
+    /// Binary values in base64, by key.
     pub bytes: BTreeMap<String, String>,
 }
 
@@ -34,12 +33,12 @@ pub fn config_map_name(prefix: &str) -> String {
     format!("{prefix}-executor")
 }
 
-/// The name of the Service that leads to the driver.
+/// The name of the Service that points to the driver.
 pub fn service_name(prefix: &str) -> String {
     format!("{prefix}-driver")
 }
 
-/// The ConfigMap that executors mount (spec K-8).
+/// Builds the ConfigMap that executors mount (spec K-8).
 pub fn config_map(place: &RecordPlace, app_id: &AppId, content: &Content) -> OwnedResource {
     let name = config_map_name(&place.prefix);
     let mut json = object(place, app_id, "ConfigMap", &name, "executor");
@@ -54,7 +53,7 @@ pub fn config_map(place: &RecordPlace, app_id: &AppId, content: &Content) -> Own
     }
 }
 
-/// The Service that leads to the driver's pod, ready or not, at this port (spec K-9).
+/// Builds the headless Service that points to the driver's pod, ready or not, at this port (spec K-9).
 pub fn service(
     place: &RecordPlace,
     app_id: &AppId,
@@ -89,8 +88,8 @@ fn object(place: &RecordPlace, app_id: &AppId, kind: &str, name: &str, component
     })
 }
 
-/// Whether an object that is there is as it should be: servers fill in what was left out, but nobody adds to data, to
-/// what a Service selects, or to owners.
+/// Whether an existing object is as wanted. Servers fill in omitted fields, but data, a Service's selector and owners
+/// must match exactly.
 pub(super) fn is_as_wanted(there: &Value, wanted: &Value) -> bool {
     let whole = |pointer: &str| {
         let part = |object: &Value| {
@@ -111,7 +110,7 @@ fn is_empty(part: &Value) -> bool {
     part.is_null() || part.as_object().is_some_and(serde_json::Map::is_empty)
 }
 
-/// Whether all that is in `wanted` is in `there`; lists are as long.
+/// Whether `there` contains all of `wanted`. Lists must have the same length.
 fn holds(there: &Value, wanted: &Value) -> bool {
     match (there, wanted) {
         (Value::Object(there), Value::Object(wanted)) => wanted.iter().all(|(key, wanted)| {

@@ -42,7 +42,7 @@ pub struct Record {
     pub reserved: Option<ExecutorId>,
     /// Ids that have ended (spec E-9).
     pub ended: IdSet,
-    /// Ids that were bound to a pod and have not ended. Adoption reports those that it does not find as lost (spec L-1).
+    /// Ids that were bound to a pod and have not ended; those that adoption does not find are lost (spec L-1).
     pub bound: IdSet,
     /// The crash-loop backoffs (spec A-30).
     pub backoffs: BTreeMap<ProfileName, SavedBackoff>,

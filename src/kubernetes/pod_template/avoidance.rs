@@ -1,17 +1,17 @@
-//! Nodes that new executors avoid, as node affinity beside whatever affinity a profile has (spec L-32).
+//! Excludes nodes from new executors by node affinity, in addition to the profile's own affinity (spec L-32).
 
 use serde_json::{Value, json};
 
 use crate::model::failures::Avoid;
 
-/// The label by which nodes are told apart.
+/// The label that identifies a node.
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
-/// Has a pod's spec avoid these nodes.
+/// Excludes the nodes in a pod's spec.
 pub(super) fn avoid(spec: &mut Value, avoid: &Avoid) {
     if !avoid.never.is_empty() {
         let required = affinity(spec, "requiredDuringSchedulingIgnoredDuringExecution");
-        // Terms are alternatives, so each of them has to exclude the nodes.
+        // Terms are alternatives, so each of them must exclude the nodes.
         let terms = &mut required["nodeSelectorTerms"];
         if terms.as_array().is_none_or(Vec::is_empty) {
             *terms = json!([{}]);

@@ -1,4 +1,4 @@
-//! The pods that are asked for.
+//! The executor pods that are built.
 
 use serde_json::Value;
 
@@ -170,7 +170,6 @@ fn an_executor_is_told_the_memory_that_is_its_own_without_what_comes_on_top() {
     assert_eq!(told.unwrap()["value"], "1000000");
 }
 
-/// A template as a file has it.
 fn base() -> Value {
     json!({
         "metadata": {"labels": {"team": "data", "tier": "low"}, "annotations": {"a": "template"}},
