@@ -1,5 +1,5 @@
-//! Whole calls against services that answer badly, slowly or not at all. What a cluster means by its answers is for
-//! the embedded one to show; these are the faults of the way there and back.
+//! Whole calls against services that respond wrongly, slowly or not at all: faults of the network. Tests of the
+//! responses' meaning use the embedded cluster.
 
 mod cluster;
 mod lists;
@@ -49,7 +49,7 @@ fn calls_in(namespace: &str, clients: Clients) -> Calls {
     Calls::new(clients, spec)
 }
 
-/// Calls to a service that answers every request so.
+/// Calls to a service that responds to every request with `answer`.
 fn answering<B>(answer: impl Fn(Request<Body>) -> Response<B> + Clone + Send + 'static) -> Calls
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
@@ -74,7 +74,7 @@ fn response(code: u16, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
         .unwrap()
 }
 
-/// Calls to a service that fails so before any answer.
+/// Calls to a service that fails with `error` before any response.
 fn failing(error: impl Fn() -> io::Error + Clone + Send + 'static) -> Calls {
     let service = tower::service_fn(move |_: Request<Body>| {
         let error = error();
@@ -83,10 +83,9 @@ fn failing(error: impl Fn() -> io::Error + Clone + Send + 'static) -> Calls {
     calls_to(Clients::in_process(service, "jobs"))
 }
 
-/// Frames that come one by one.
 type Frames = Pin<Box<dyn futures::Stream<Item = Result<Frame<Bytes>, io::Error>> + Send>>;
 
-/// A body of these pieces, and what comes after the last one.
+/// A body of these pieces, which ends as `last` says.
 fn pieces(pieces: Vec<&'static str>, last: Last) -> StreamBody<Frames> {
     let data = futures::stream::iter(pieces)
         .map(|piece| Ok(Frame::data(Bytes::from_static(piece.as_bytes()))));
@@ -108,7 +107,6 @@ enum Last {
     Reset,
 }
 
-/// A body that never ends.
 struct Endless;
 
 impl http_body::Body for Endless {
@@ -151,7 +149,7 @@ fn conflict(message: &str) -> String {
     json!({"kind": "Status", "reason": "Conflict", "code": 409, "message": message}).to_string()
 }
 
-/// What was asked, as `METHOD path?query body`.
+/// The request that `call` sends, as `METHOD path?query body`.
 async fn asked<T>(call: impl AsyncFnOnce(Calls) -> T) -> String {
     let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
     let calls = answering(move |request| {

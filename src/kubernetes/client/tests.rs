@@ -1,4 +1,4 @@
-//! Clients over real sockets: what comes of connections that fail, and of credentials that are odd.
+//! Clients over real sockets: failing connections and invalid credentials.
 
 use std::io::Write as _;
 
@@ -55,18 +55,17 @@ fn calls_by(clients: Clients) -> Calls {
     Calls::new(clients, spec)
 }
 
-/// What a server does with a request.
+/// The server's reaction to a request.
 #[derive(Clone, Copy)]
 enum Reply {
-    /// Answers, and waits for the next one.
+    /// Sends a response and waits for the next request.
     Whole(&'static str),
-    /// Says this much and closes the connection.
+    /// Sends this text and closes the connection.
     Cut(&'static str),
-    /// Nothing, ever.
     Never,
 }
 
-/// A server that replies so to each request. What it was asked comes back too.
+/// A server that reacts to each request as `answer` says. The receiver gets the requests.
 async fn server(
     answer: impl Fn(&str) -> Reply + Clone + Send + 'static,
 ) -> (String, UnboundedReceiver<String>) {
@@ -79,7 +78,7 @@ async fn server(
             tokio::spawn(async move {
                 while let Some(request) = read_request(&mut socket).await {
                     let reply = answer(&request);
-                    // The test may be over by now.
+                    // The test may have ended.
                     let _ = asked.send(request);
                     match reply {
                         Reply::Never => std::future::pending().await,
@@ -95,7 +94,7 @@ async fn server(
     (format!("http://{address}"), requests)
 }
 
-/// A request up to its end, which none of ours has braces after.
+/// Reads one request; in these tests a body ends with a brace.
 async fn read_request(socket: &mut TcpStream) -> Option<String> {
     let mut request = Vec::new();
     loop {
@@ -144,7 +143,7 @@ async fn where_nobody_listens_nothing_was_sent() {
 async fn where_no_secure_connection_comes_about_nothing_was_sent() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    // Whoever calls is hung up on before a word was said.
+    // The server closes each connection before the TLS handshake.
     tokio::spawn(async move { while listener.accept().await.is_ok() {} });
     let failure = create(&calls(&format!("https://{address}")).await).await;
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Pods as they come, and pods as somebody hostile would make them.
+//! Pods as real clusters report them, and malformed pods.
 
 mod init_containers;
 
@@ -23,7 +23,7 @@ fn reader() -> PodReader {
     }
 }
 
-/// The real pod after a change; each test changes what it is about.
+/// The real pod after a change.
 fn changed(change: impl FnOnce(&mut Value)) -> String {
     let mut pod: Value = serde_json::from_str(REAL).unwrap();
     change(&mut pod);
@@ -159,7 +159,7 @@ fn the_executor_container_is_found_by_name_else_it_is_the_first() {
             pod["status"]["containerStatuses"] = statuses
         }))
     };
-    // Kubelets sort by name, so that the executor's state need not come first.
+    // Kubelets sort by name, so the executor's status may not come first.
     let pod = with(json!([
         {"name": "a-proxy", "state": running},
         {"name": "executor", "state": ended(3)},

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 /// Fills in what neither the template nor the profile sets, unless it would conflict with what they set.
 pub(super) fn secure(spec: &mut Value) {
     default(&mut spec["automountServiceAccountToken"], false);
+    // Windows has neither capabilities nor seccomp.
     let windows = spec["os"]["name"] == "windows";
     if spec["securityContext"]["runAsUser"] != 0 {
         default(&mut spec["securityContext"]["runAsNonRoot"], true);

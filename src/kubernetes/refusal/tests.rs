@@ -1,4 +1,4 @@
-//! What real API servers answered, and what it means.
+//! Responses of real API servers, and their classification.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -33,7 +33,7 @@ fn a_403_is_told_apart_by_what_it_says() {
         kind("pods \"e\" is forbidden: status unknown for quota: q, resources: pods"),
         Kind::Quota
     );
-    // A quota on cpu refuses pods that ask for none: more of the same will not help, so it is the template's fault.
+    // A quota on cpu refuses pods without a cpu limit. No retry helps, so this is a template error.
     assert_eq!(
         kind("pods \"e\" is forbidden: failed quota: q: must specify limits.cpu for: executor"),
         Kind::Admission
@@ -84,7 +84,7 @@ fn a_missing_right_is_named_with_the_rule_that_would_allow_it() {
 fn a_409_is_a_taken_name_only_where_it_says_so() {
     let taken = status(409, "AlreadyExists", "pods \"exec-1\" already exists");
     assert_eq!(taken.kind, Kind::AlreadyExists);
-    // Creating many pods at once, two of them hit the same quota object.
+    // Concurrent creates may conflict on the quota object.
     let quota = status(
         409,
         "Conflict",
@@ -119,7 +119,7 @@ fn a_refused_template_comes_with_its_causes() {
 // spec: A-20
 #[test]
 fn a_server_that_asks_for_patience_says_for_how_long() {
-    // The overload filter answers plain text.
+    // The overload filter responds with plain text.
     let text = b"Too many requests, please try again later.\n";
     let busy = of_answer(PLACE, 429, Some(Duration::from_secs(1)), text);
     assert_eq!((busy.kind, busy.is_refused()), (Kind::Wait, true));

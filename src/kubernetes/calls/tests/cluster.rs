@@ -1,4 +1,4 @@
-//! The calls against the embedded cluster: what its answers mean, from a create to a watch.
+//! The calls against the embedded cluster, from creates to watches.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ fn cluster() -> (DevCluster, Calls) {
     (cluster, in_default(calls))
 }
 
-/// The embedded cluster begins with this namespace.
+/// Uses the namespace that exists in a new embedded cluster.
 pub(super) fn in_default(calls: Calls) -> Calls {
     calls_in("default", calls.clients())
 }

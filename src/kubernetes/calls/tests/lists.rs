@@ -1,5 +1,3 @@
-//! Pages of a list.
-
 use super::*;
 
 // spec: S-15, S-11
@@ -21,7 +19,7 @@ async fn one_bad_item_spoils_no_list() {
     assert_eq!(page.version, ResourceVersion::from(90));
     assert_eq!(page.continue_token.as_deref(), Some("t"));
     assert_eq!(page.items[2].name().map(|name| &**name), Some("x"));
-    // A byte that is no UTF-8, in an annotation of the last pod.
+    // Puts invalid UTF-8 into an annotation of the last pod.
     let at = list.rfind("10.244.1.17/32").unwrap();
     bytes[at] = 0xff;
     let page = always(200, bytes)

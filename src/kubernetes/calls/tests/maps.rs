@@ -1,5 +1,3 @@
-//! ConfigMaps.
-
 use super::*;
 
 // spec: O-30, W-7, K-2

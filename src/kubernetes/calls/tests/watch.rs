@@ -1,10 +1,8 @@
-//! Watches.
-
 use proptest::prelude::*;
 
 use super::*;
 
-/// A watch's lines in short, after these pieces.
+/// The decoded lines of a watch with this body, abbreviated.
 async fn watched(parts: Vec<&'static str>, last: Last) -> Vec<String> {
     let calls = answering(move |_| Response::new(pieces(parts.clone(), last)));
     let lines = calls.watch_pods(&1.into(), 300).await.unwrap();
