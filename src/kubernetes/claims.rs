@@ -29,13 +29,9 @@ pub struct ClaimFor<'a> {
     pub app_id: &'a AppId,
     /// For display.
     pub app_name: &'a str,
-    /// The executors' namespace.
     pub namespace: &'a str,
-    /// The prefix of all names.
     pub prefix: &'a str,
-    /// The scheme of the label keys to write.
     pub labels: LabelScheme,
-    /// The uid of the application record.
     pub record: &'a PodUid,
     pub id: ExecutorId,
     pub profile: &'a ProfileName,
@@ -43,7 +39,6 @@ pub struct ClaimFor<'a> {
     pub pod: (&'a str, Option<&'a PodUid>),
 }
 
-/// Builds a claim with that name.
 pub fn claim_json(name: &str, template: &ClaimTemplate, of: &ClaimFor<'_>) -> Value {
     let keys = of.labels.keys();
     let mut labels = recommended_labels(of.app_id, of.app_name, "claim");
@@ -84,7 +79,6 @@ pub fn claim_json(name: &str, template: &ClaimTemplate, of: &ClaimFor<'_>) -> Va
     claim
 }
 
-/// Builds a claim's `spec`.
 pub(super) fn claim_spec(shape: &ClaimShape) -> Value {
     let ClaimShape {
         storage_class,
@@ -102,10 +96,7 @@ pub(super) fn claim_spec(shape: &ClaimShape) -> Value {
     spec
 }
 
-/// Reads a claim; `prefix` is the prefix of the record's name.
-///
-/// # Errors
-/// If the text is not a valid claim.
+/// Reads a claim; `prefix` is the prefix of the record's name. Fails if the text is not a valid claim.
 pub(super) fn read_claim(
     json: &str,
     labels: LabelScheme,

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::refusal::{Cause, Failure, Kind, clean};
 
-/// The maximum length of a line.
 const LONGEST: usize = 1_024;
 
 impl Failure {

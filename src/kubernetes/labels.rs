@@ -17,19 +17,16 @@ pub const TEMPLATE_HASH: &str = "boatswain.dev/template-hash";
 /// The value of the role label of a set that makes executors (spec A-80).
 pub const SET_ROLE: &str = "executor-set";
 
-/// The value of an executor's role label.
 pub const EXECUTOR_ROLE: &str = "executor";
 
 /// The value of the inactive label of a kept pod whose executor has ended (spec L-2).
 pub const INACTIVE: &str = "true";
 
-/// The maximum length of a label's value.
 pub const MAX_LABEL_VALUE: usize = 63;
 
 /// Which label keys to write and read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LabelScheme {
-    /// `boatswain.dev/…`.
     #[default]
     Boatswain,
     /// Spark's own keys, so that tools made for Spark keep working.

@@ -22,18 +22,15 @@ pub struct OwnedResource {
 /// The content of the ConfigMap that executors mount.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Content {
-    /// Texts, by key.
     pub texts: BTreeMap<String, String>,
     /// Binary values in base64, by key.
     pub bytes: BTreeMap<String, String>,
 }
 
-/// The name of the ConfigMap that executors mount.
 pub fn config_map_name(prefix: &str) -> String {
     format!("{prefix}-executor")
 }
 
-/// The name of the Service that points to the driver.
 pub fn service_name(prefix: &str) -> String {
     format!("{prefix}-driver")
 }

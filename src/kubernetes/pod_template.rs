@@ -46,7 +46,6 @@ pub struct ProfileSpec {
     pub labels: BTreeMap<String, String>,
     /// Annotations in addition to boatswain's own.
     pub annotations: BTreeMap<String, String>,
-    /// Fields of the pod's spec.
     pub pod: Map<String, Value>,
     /// Fields of the executor container. Its environment may refer to boatswain's own variables as `$(BOATSWAIN_…)`.
     pub container: Map<String, Value>,
@@ -68,11 +67,8 @@ pub struct Common {
     pub app_id: AppId,
     /// For display.
     pub app_name: String,
-    /// The executors' namespace.
     pub namespace: String,
-    /// The prefix of the pods' names.
     pub prefix: String,
-    /// The scheme of the label keys to write.
     pub labels: LabelScheme,
     pub incarnation: Incarnation,
     /// The uid of the application record, which owns every executor (spec K-2).
@@ -98,7 +94,6 @@ pub enum TokenSource {
     Projected { audience: String },
 }
 
-/// Why pods cannot be built.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TemplateError {
     /// The prefix is not a DNS label, or too long.
@@ -106,7 +101,6 @@ pub enum TemplateError {
         "prefix {0:?} is no DNS label of at most {MAX_PREFIX} characters (a-z, 0-9 and -, beginning with a letter)"
     )]
     Prefix(String),
-    /// A value is not a valid label value.
     #[error(
         "{what} {value:?} cannot be a label: at most 63 letters, digits, '-', '_' and '.' are allowed, a letter or digit first and last"
     )]
@@ -133,7 +127,6 @@ pub enum TemplateError {
     Claims { profile: ProfileName },
 }
 
-/// The rendered profiles, from which executor pods are built.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     prefix: Arc<str>,
@@ -142,19 +135,14 @@ pub struct Template {
     profiles: BTreeMap<ProfileName, Parts>,
 }
 
-/// A pod to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodBody {
     pub name: Arc<str>,
-    /// The whole pod.
     pub json: Bytes,
 }
 
 impl Template {
-    /// Renders all profiles.
-    ///
-    /// # Errors
-    /// If the API server would certainly refuse the pods.
+    /// Renders all profiles. Fails if the API server would certainly refuse the pods.
     pub fn new(
         common: &Common,
         profiles: &BTreeMap<ProfileName, ProfileSpec>,
@@ -282,7 +270,6 @@ fn without_nulls(value: &mut Value) {
     }
 }
 
-/// The executor whose pod is built.
 struct Executor<'a> {
     profile: &'a ProfileName,
     spec: &'a ProfileSpec,

@@ -70,7 +70,6 @@ pub struct SavedBackoff {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Held {
-    /// The targets when the hold began.
     pub targets: BTreeMap<ProfileName, u32>,
     /// Who requested the hold; `None` if the application was silent for too long (spec B-35).
     pub by: Option<Arc<str>>,
@@ -102,10 +101,8 @@ pub enum RecordError {
     },
 }
 
-/// Why an application has no successor.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NoSuccession {
-    /// The application has ended.
     #[error("the application is over, it ended with code {code}{}", because(.why.as_deref()))]
     Finished { code: u8, why: Option<Arc<str>> },
     #[error("the application has used up all executor ids")]
@@ -118,7 +115,6 @@ fn because(why: Option<&str>) -> String {
     why.map_or_else(String::new, |why| format!(": {why}"))
 }
 
-/// What a new incarnation starts from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Succession {
     /// The record, which must be written before anything else.
@@ -127,21 +123,16 @@ pub struct Succession {
     pub first_id: ExecutorId,
 }
 
-/// The name of an application's record.
 pub fn record_name(prefix: &str) -> String {
     format!("{prefix}-app")
 }
 
-/// The metadata of the record's ConfigMap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordPlace {
-    /// The executors' namespace.
     pub namespace: String,
-    /// The prefix of all names.
     pub prefix: String,
     /// For display.
     pub app_name: String,
-    /// The scheme of the label keys to write.
     pub labels: LabelScheme,
     /// An owner reference to the top of the driver pod's controller chain; `None` outside the cluster (spec K-2).
     pub owner: Option<Value>,
@@ -223,7 +214,6 @@ impl Record {
         }
     }
 
-    /// The highest id that may have been used.
     pub fn highest_id(&self) -> Option<ExecutorId> {
         let last = |ids: &IdSet| ids.last_below(u64::MAX);
         self.reserved.max(last(&self.ended)).max(last(&self.bound))

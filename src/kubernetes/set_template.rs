@@ -28,22 +28,17 @@ pub struct Sets {
     profiles: BTreeMap<ProfileName, Rendered>,
 }
 
-/// A profile's rendered pod template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Rendered {
     template: Value,
     /// The claim templates; a Deployment has none (spec A-80).
     claims: Vec<Value>,
-    /// The claim retention policy.
     retention: Value,
     hash: String,
 }
 
 impl Sets {
-    /// Renders the sets of these profiles.
-    ///
-    /// # Errors
-    /// If the API server would certainly refuse the pods.
+    /// Renders the sets of these profiles. Fails as [`Template::new`].
     pub fn new(
         kind: SetKind,
         common: Common,
@@ -60,10 +55,7 @@ impl Sets {
         Ok(sets)
     }
 
-    /// Adds or replaces a profile.
-    ///
-    /// # Errors
-    /// If its pods cannot be built; then nothing changes.
+    /// Adds or replaces a profile. If its pods cannot be built, nothing changes.
     pub fn know(&mut self, name: ProfileName, spec: ProfileSpec) -> Result<(), TemplateError> {
         if self.kind == SetKind::Deployment && !spec.claims.is_empty() {
             return Err(TemplateError::Claims { profile: name });

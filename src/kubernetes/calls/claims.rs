@@ -17,14 +17,11 @@ use crate::model::claims::Claim;
 
 const CLAIMS: &str = "persistentvolumeclaims";
 
-/// Claims per page of a list.
 const PAGE: &str = "500";
 
 impl Calls {
-    /// Lists all claims of the application, in their most recent state. A claim that cannot be decoded is left out.
-    ///
-    /// # Errors
-    /// If any page of the list fails.
+    /// Lists all claims of the application, in their most recent state. A claim that cannot be decoded is left out, but
+    /// the list fails if one of its pages does.
     pub async fn list_claims(&self) -> Result<Vec<Claim>, Failure> {
         let reader = &self.at.reader;
         let selector = format!("{}={}", reader.labels.keys().app_id, reader.app_id);
@@ -60,10 +57,7 @@ impl Calls {
         }
     }
 
-    /// Gets a claim; `None` if the API server reports that it does not exist.
-    ///
-    /// # Errors
-    /// Includes a 404 that is not about this claim.
+    /// Gets a claim; `None` if the API server reports that it does not exist. Any other 404 is an error.
     pub async fn get_claim(&self, name: &str) -> Result<Option<Claim>, Failure> {
         let call = self.claim_call(Method::GET, Some(name), Query::default(), None);
         match self.claim(call).await {
@@ -73,20 +67,14 @@ impl Calls {
         }
     }
 
-    /// Creates a claim.
-    ///
-    /// # Errors
-    /// [`crate::kubernetes::Kind::AlreadyExists`] if the name is taken.
+    /// Creates a claim; fails with [`crate::kubernetes::Kind::AlreadyExists`] if the name is taken.
     pub async fn create_claim(&self, claim: &Value) -> Result<Claim, Failure> {
         let body = Some((JSON, Bytes::from(claim.to_string())));
         let call = self.claim_call(Method::POST, None, self.write_query(), body);
         self.claim(call).await.map_err(|r| r.failure)
     }
 
-    /// Makes `owner` the claim's only owner. A claim that no longer exists is not an error.
-    ///
-    /// # Errors
-    /// Includes a different claim with the same name.
+    /// Makes `owner` the claim's only owner. A missing claim is not an error, but another one of the same name is.
     pub async fn give_claim(&self, claim: &Claim, owner: &Value) -> Result<(), Failure> {
         let patch = json!({"metadata": {"uid": &*claim.uid, "ownerReferences": [owner]}});
         let body = Some((MERGE_PATCH, Bytes::from(patch.to_string())));
@@ -99,9 +87,6 @@ impl Calls {
     }
 
     /// Deletes a claim, with its uid as a precondition. A claim that no longer exists is not an error.
-    ///
-    /// # Errors
-    /// If the deletion is refused or its outcome is unknown.
     pub async fn delete_claim(&self, claim: &Claim) -> Result<(), Failure> {
         let options = json!({
             "apiVersion": "v1",

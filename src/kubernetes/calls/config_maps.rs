@@ -14,7 +14,6 @@ use super::watch::Lines;
 use crate::kubernetes::refusal::Failure;
 use crate::model::{PodUid, ResourceVersion};
 
-/// The decoded fields of a ConfigMap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigMap {
     pub name: String,
@@ -27,16 +26,12 @@ pub struct ConfigMap {
     pub data: BTreeMap<String, String>,
 }
 
-/// A watch on one ConfigMap.
 pub type ConfigMapStream = Lines<ConfigMap>;
 
 const CONFIG_MAPS: &str = "configmaps";
 
 impl Calls {
-    /// Gets the most recent state of a ConfigMap; `None` if the API server reports that it does not exist.
-    ///
-    /// # Errors
-    /// Includes a 404 that is not about this ConfigMap.
+    /// Gets the most recent ConfigMap; `None` if the API server reports no such ConfigMap. Any other 404 is an error.
     pub async fn get_config_map(&self, name: &str) -> Result<Option<ConfigMap>, Failure> {
         let call = self.config_map_call(Method::GET, Some(name), None);
         match self.config_map(call).await {
@@ -46,10 +41,7 @@ impl Calls {
         }
     }
 
-    /// Creates a ConfigMap.
-    ///
-    /// # Errors
-    /// [`crate::kubernetes::Kind::AlreadyExists`] if the name is taken.
+    /// Creates a ConfigMap; fails with [`crate::kubernetes::Kind::AlreadyExists`] if the name is taken.
     pub async fn create_config_map(&self, map: &Value) -> Result<ConfigMap, Failure> {
         let call = self.config_map_call(Method::POST, None, Some(map));
         self.config_map(call).await.map_err(|r| r.failure)
@@ -95,10 +87,8 @@ impl Calls {
 
     /// Watches one ConfigMap (spec W-7), from its current state if `from` is `None`.
     ///
-    /// If a ConfigMap cannot be decoded, the stream reports a failure of kind Garbage and continues.
-    ///
-    /// # Errors
-    /// As [`Calls::watch_pods`].
+    /// If a ConfigMap cannot be decoded, the stream reports a failure of kind Garbage and continues. If the watch
+    /// does not begin, the call fails as [`Calls::watch_pods`].
     pub async fn watch_config_map(
         &self,
         name: &str,

@@ -12,14 +12,12 @@ use crate::kubernetes::refusal::Failure;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reference {
-    /// Group and version.
     pub api_version: String,
     pub kind: String,
     pub name: String,
     pub uid: String,
 }
 
-/// An object's uid and controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Controlled {
     pub uid: String,
@@ -27,19 +25,13 @@ pub struct Controlled {
 }
 
 impl Calls {
-    /// Gets a pod's uid and controller; `None` if the API server reports that the pod does not exist.
-    ///
-    /// # Errors
-    /// Includes a 404 that is not about this pod.
+    /// Gets a pod's uid and controller; `None` if the API server reports no such pod. Any other 404 is an error.
     pub async fn controller_of_pod(&self, name: &str) -> Result<Option<Controlled>, Failure> {
         let path = self.core_path("pods", Some(name));
         self.controlled(path, "Pod", "pods", name).await
     }
 
-    /// Gets a ReplicaSet's uid and controller, as [`Calls::controller_of_pod`].
-    ///
-    /// # Errors
-    /// Includes a 404 that is not about this ReplicaSet.
+    /// Gets a ReplicaSet's uid and controller; as [`Calls::controller_of_pod`].
     pub async fn controller_of_replica_set(
         &self,
         name: &str,

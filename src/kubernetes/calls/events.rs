@@ -11,18 +11,12 @@ use crate::kubernetes::refusal::Failure;
 const EVENTS: &str = "events";
 
 impl Calls {
-    /// Creates an Event.
-    ///
-    /// # Errors
-    /// If the API server refuses it or is unreachable. Callers may ignore this.
+    /// Creates an Event. Callers may ignore a failure.
     pub async fn create_event(&self, event: &Value) -> Result<(), Failure> {
         self.event(Method::POST, None, JSON, event).await
     }
 
-    /// Applies a merge patch to an Event.
-    ///
-    /// # Errors
-    /// Includes an Event that no longer exists.
+    /// Applies a merge patch to an Event. Fails if the Event does not exist.
     pub async fn patch_event(&self, name: &str, patch: &Value) -> Result<(), Failure> {
         self.event(Method::PATCH, Some(name), MERGE_PATCH, patch)
             .await

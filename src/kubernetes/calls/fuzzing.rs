@@ -17,7 +17,6 @@ use crate::kubernetes::labels::LabelScheme;
 use crate::kubernetes::refusal::Failure;
 use crate::model::pod::Sighting;
 
-/// The maximum length of a message.
 const LONGEST_MESSAGE: usize = 4 * 1024;
 
 /// The maximum size of a decoded pod, as debug output.

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use actix::Message;
 
-/// A completed call to the API server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
 #[rtype(result = "()")]
 pub struct CallMade {

@@ -12,18 +12,12 @@ const LIMIT: usize = 256 * 1024;
 
 impl Calls {
     /// Gets the OpenID discovery document, which names the token issuer.
-    ///
-    /// # Errors
-    /// If the cluster does not serve it.
     pub async fn token_issuer(&self) -> Result<Bytes, Failure> {
         self.document(&[".well-known", "openid-configuration"])
             .await
     }
 
     /// Gets the keys that verify tokens, as a JSON Web Key Set.
-    ///
-    /// # Errors
-    /// If the cluster does not serve them.
     pub async fn token_keys(&self) -> Result<Bytes, Failure> {
         self.document(&["openid", "v1", "jwks"]).await
     }

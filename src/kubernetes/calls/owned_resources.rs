@@ -15,8 +15,8 @@ impl Calls {
     /// can be repeated after a lost response. An object that an earlier owner of the same name left behind is taken
     /// over.
     ///
-    /// # Errors [`Kind::Invalid`] if the name is taken by an object that is not ours; [`Kind::Conflict`] if the object
-    /// is being deleted.
+    /// # Errors
+    /// [`Kind::Invalid`] if an object that is not ours has the name; [`Kind::Conflict`] if the object is being deleted.
     pub async fn ensure(
         &self,
         owned_resource: &OwnedResource,

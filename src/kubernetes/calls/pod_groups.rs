@@ -15,7 +15,6 @@ const POD_GROUPS: &str = "podgroups";
 
 const GROUP: &str = "scheduling.volcano.sh";
 
-/// The decoded fields of a PodGroup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodGroupSeen {
     /// The minimum number of pods (`minMember`).
@@ -27,9 +26,6 @@ pub struct PodGroupSeen {
 impl Calls {
     /// Whether the cluster serves the API group of PodGroups. Without it, requests for PodGroups get a 404 that
     /// contains no `Status`.
-    ///
-    /// # Errors
-    /// If the API groups cannot be listed.
     pub async fn serves_pod_groups(&self) -> Result<bool, Failure> {
         #[derive(Deserialize)]
         struct Groups {
@@ -54,10 +50,7 @@ impl Calls {
         Ok(groups.groups.iter().any(|group| group.name == GROUP))
     }
 
-    /// Gets a PodGroup; `None` if the API server reports that it does not exist.
-    ///
-    /// # Errors
-    /// Includes a 404 that is not about this PodGroup.
+    /// Gets a PodGroup; `None` if the API server reports that it does not exist. Any other 404 is an error.
     pub async fn get_pod_group(&self, name: &str) -> Result<Option<PodGroupSeen>, Failure> {
         let call = self.pod_group_call(Method::GET, Some(name), None);
         let place = call.place();
@@ -72,20 +65,14 @@ impl Calls {
         }
     }
 
-    /// Creates a PodGroup.
-    ///
-    /// # Errors
-    /// [`crate::kubernetes::Kind::AlreadyExists`] if the name is taken.
+    /// Creates a PodGroup; fails with [`crate::kubernetes::Kind::AlreadyExists`] if the name is taken.
     pub async fn create_pod_group(&self, group: &Value) -> Result<(), Failure> {
         let call = self.pod_group_call(Method::POST, None, Some((JSON, group)));
         let answer = self.answer(&self.clients().creates, call).await;
         answer.map(drop).map_err(|rejection| rejection.failure)
     }
 
-    /// Applies a merge patch to a PodGroup.
-    ///
-    /// # Errors
-    /// Includes a PodGroup that no longer exists.
+    /// Applies a merge patch to a PodGroup. Fails if the PodGroup does not exist.
     pub async fn patch_pod_group(&self, name: &str, merge_patch: &Value) -> Result<(), Failure> {
         let body = Some((MERGE_PATCH, merge_patch));
         let call = self.pod_group_call(Method::PATCH, Some(name), body);

@@ -50,13 +50,11 @@ impl fmt::Display for SetKind {
     }
 }
 
-/// The decoded fields of a set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetSeen {
     pub name: String,
     /// The uid. `PodUid` is used for any object's uid.
     pub uid: PodUid,
-    /// The number of pods wanted.
     pub replicas: u32,
     /// The hash of the template, from the set's annotation.
     pub template: Option<String>,
@@ -66,10 +64,7 @@ pub struct SetSeen {
 }
 
 impl Calls {
-    /// Lists the application's sets of a kind.
-    ///
-    /// # Errors
-    /// Includes a set that cannot be decoded.
+    /// Lists the application's sets of a kind. Fails if any of them cannot be decoded.
     pub async fn list_sets(&self, kind: SetKind) -> Result<Vec<SetSeen>, Failure> {
         #[derive(Deserialize)]
         struct List {
@@ -99,20 +94,14 @@ impl Calls {
         Ok(items.into_iter().map(|set| set.read(record)).collect())
     }
 
-    /// Creates a set.
-    ///
-    /// # Errors
-    /// [`crate::kubernetes::Kind::AlreadyExists`] if the name is taken.
+    /// Creates a set; fails with [`crate::kubernetes::Kind::AlreadyExists`] if the name is taken.
     pub async fn create_set(&self, kind: SetKind, set: &Value) -> Result<SetSeen, Failure> {
         let call = self.set_call(Method::POST, kind, &[], set);
         let answer = self.set(kind, call).await;
         answer.map_err(|rejection| rejection.failure)
     }
 
-    /// Applies a JSON patch to a set; `None` if the API server reports that it does not exist.
-    ///
-    /// # Errors
-    /// Includes a 404 that is not about this set.
+    /// Applies a JSON patch to a set; `None` if the API server reports no such set. Any other 404 is an error.
     pub async fn patch_set(
         &self,
         kind: SetKind,
@@ -129,9 +118,6 @@ impl Calls {
     }
 
     /// Sets the number of replicas, with the uid as a precondition. Returns whether the set exists.
-    ///
-    /// # Errors
-    /// As [`Calls::patch_set`].
     pub async fn scale_set(
         &self,
         kind: SetKind,
@@ -152,10 +138,8 @@ impl Calls {
         }
     }
 
-    /// Deletes a set and, in the background, its pods, with the uid as a precondition.
-    ///
-    /// # Errors
-    /// Includes a 404 or 409 that is not about this set.
+    /// Deletes a set and, in the background, its pods, with the uid as a precondition. A missing set is not an error,
+    /// but a 404 or 409 that is not about this set is.
     pub async fn delete_set(&self, kind: SetKind, name: &str, uid: &PodUid) -> Result<(), Failure> {
         let options = json!({
             "apiVersion": "v1",

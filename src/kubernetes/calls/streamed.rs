@@ -22,7 +22,6 @@ const END_OF_LIST: &str = "k8s.io/initial-events-end";
 /// The server's time limit for the watch.
 const TIMEOUT_SECONDS: u32 = 300;
 
-/// Why there is no streamed list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotStreamed {
     /// The server does not support it, or never completes the list; do not request it again.

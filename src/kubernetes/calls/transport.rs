@@ -38,7 +38,6 @@ pub(super) struct Call {
     /// Without the query. Failure messages quote the path.
     pub(super) path: String,
     pub(super) query: Query,
-    /// The content type and the body.
     pub(super) body: Option<(&'static str, Bytes)>,
     /// The maximum size of the response, in bytes.
     pub(super) limit: usize,
@@ -112,7 +111,6 @@ impl Call {
     }
 }
 
-/// An escaped query string.
 #[derive(Default)]
 pub(super) struct Query(String);
 
@@ -153,10 +151,7 @@ pub(super) fn path(segments: &[&str]) -> String {
     path
 }
 
-/// Sends a call and reads its whole response.
-///
-/// # Errors
-/// If there is no response, or its code is not 2xx.
+/// Sends a call and reads its whole response. Fails if there is none, or if its code is not 2xx.
 pub(super) async fn answer(
     client: &Client,
     request_timeout: Duration,
@@ -173,10 +168,7 @@ pub(super) async fn answer(
     within(request_timeout, &place, whole).await
 }
 
-/// Sends a call and waits for the response's head, with the same time limit as [`answer`].
-///
-/// # Errors
-/// As [`answer`].
+/// Sends a call and waits for the response's head, with the time limit and errors of [`answer`].
 pub(super) async fn opened(
     client: &Client,
     request_timeout: Duration,
@@ -258,7 +250,6 @@ async fn read(body: Body, limit: usize) -> Result<Bytes, String> {
     }
 }
 
-/// A response that cannot be used.
 pub(super) fn garbage(place: &str, why: &str) -> Failure {
     Failure::new(
         Kind::Garbage,

@@ -160,8 +160,8 @@ pub(super) fn read_line<T>(
 
 /// Decodes one line of a watch on pods; `place` names the watch in messages.
 ///
-/// # Errors If the line is not a watch event, or incomplete for its type. A pod that cannot be decoded is not an error
-/// (spec S-15).
+/// # Errors
+/// If the line is not a complete watch event. A pod that cannot be decoded is not an error (spec S-15).
 pub fn read_pod_line(
     line: &[u8],
     place: &str,

@@ -55,7 +55,6 @@ fn calls_by(clients: Clients) -> Calls {
     Calls::new(clients, spec)
 }
 
-/// The server's reaction to a request.
 #[derive(Clone, Copy)]
 enum Reply {
     /// Sends a response and waits for the next request.
@@ -78,7 +77,6 @@ async fn server(
             tokio::spawn(async move {
                 while let Some(request) = read_request(&mut socket).await {
                     let reply = answer(&request);
-                    // The test may have ended.
                     let _ = asked.send(request);
                     match reply {
                         Reply::Never => std::future::pending().await,

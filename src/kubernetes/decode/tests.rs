@@ -23,7 +23,6 @@ fn reader() -> PodReader {
     }
 }
 
-/// The real pod after a change.
 fn changed(change: impl FnOnce(&mut Value)) -> String {
     let mut pod: Value = serde_json::from_str(REAL).unwrap();
     change(&mut pod);

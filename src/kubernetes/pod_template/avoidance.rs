@@ -4,10 +4,8 @@ use serde_json::{Value, json};
 
 use crate::model::failures::Avoid;
 
-/// The label that identifies a node.
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
-/// Excludes the nodes in a pod's spec.
 pub(super) fn avoid(spec: &mut Value, avoid: &Avoid) {
     if !avoid.never.is_empty() {
         let required = affinity(spec, "requiredDuringSchedulingIgnoredDuringExecution");

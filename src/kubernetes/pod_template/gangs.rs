@@ -10,7 +10,6 @@ use crate::kubernetes::labels::to_label_value;
 use crate::model::ProfileName;
 use crate::model::quantity::{Quantity, cpu_text};
 
-/// A gang scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GangScheduler {
     /// Reads annotations of the pods.
@@ -34,13 +33,11 @@ pub fn group_name(prefix: &str, profile: &ProfileName) -> String {
     format!("{prefix}-{profile}")
 }
 
-/// The gangs of all profiles.
 #[derive(Debug, Clone)]
 pub struct Gangs {
     scheduler: GangScheduler,
     /// In seconds; as in `GangMark`.
     timeout: u64,
-    /// YuniKorn's task groups.
     groups: BTreeMap<ProfileName, Value>,
 }
 
@@ -147,7 +144,6 @@ fn sum(amounts: &[&str], measure: impl Fn(&Quantity) -> u64) -> u64 {
     amounts.fold(0, |sum, amount| sum.saturating_add(measure(&amount)))
 }
 
-/// Marks a pod as a member of its gang.
 pub(super) fn mark(pod: &mut Value, common: &Common, profile: &ProfileName, gang: &GangMark) {
     let scheduler = match gang.scheduler {
         GangScheduler::Yunikorn => "yunikorn",

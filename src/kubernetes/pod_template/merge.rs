@@ -109,7 +109,6 @@ fn by_name(into: &mut Value, from: &Value, field: &str) {
     }
 }
 
-/// Adds the missing items.
 fn all_of(into: &mut Value, from: &Value) {
     if !into.is_array() {
         *into = json!([]);

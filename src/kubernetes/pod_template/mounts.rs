@@ -9,7 +9,6 @@ use super::{Common, PodBody, ProfileSpec, merge};
 use crate::kubernetes::owned_resources::config_map_name;
 use crate::model::claims::PodClaim;
 
-/// The name of the ConfigMap's volume.
 const CONFIG: &str = "boatswain-config";
 
 /// Adds the volumes and mounts to a pod's spec; `id` is the executor's id or a placeholder.
@@ -40,7 +39,6 @@ fn add(spec: &mut Value, volume: Value, path: &str, read_only: bool) {
     push(&mut spec["volumes"], volume);
 }
 
-/// Appends to a list that may be missing.
 pub(super) fn push(list: &mut Value, item: Value) {
     match list {
         Value::Array(items) => items.push(item),

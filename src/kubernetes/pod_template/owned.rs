@@ -8,7 +8,6 @@ use super::{
 };
 use crate::kubernetes::labels::EXECUTOR_ROLE;
 
-/// The mount path of the pod's token.
 const TOKEN_DIRECTORY: &str = "/var/run/secrets/boatswain.dev";
 
 /// The token's lifetime. Kubernetes renews it well before it expires.
@@ -63,7 +62,6 @@ pub(super) fn pod(common: &Common, executor: &Executor<'_>, shape: Value) -> Val
     pod
 }
 
-/// Spreads the application's executors of the profile.
 fn spread(common: &Common, executor: &Executor<'_>, spec: &mut Value) {
     if executor.spec.spread.is_empty() {
         return;

@@ -1,5 +1,3 @@
-//! The executor pods that are built.
-
 use serde_json::Value;
 
 use super::*;

@@ -17,7 +17,6 @@ fn cluster() -> (DevCluster, Calls) {
     (cluster, in_default(calls))
 }
 
-/// Uses the namespace that exists in a new embedded cluster.
 pub(super) fn in_default(calls: Calls) -> Calls {
     calls_in("default", calls.clients())
 }

@@ -12,7 +12,6 @@ use crate::model::claims::{ClaimOwner, ClaimShape, ClaimTemplate};
 use crate::model::{AppId, ExecutorId};
 use devcluster::{self, DevCluster, Options};
 
-/// A cluster without garbage collection.
 fn cluster() -> (DevCluster, Calls) {
     let cluster = devcluster::start(Options {
         collect_garbage: false,
