@@ -21,7 +21,7 @@ use crate::model::pod::Sighting;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WatchLine<T> {
-    /// ADDED or MODIFIED, which the resource version makes equivalent.
+    /// ADDED or MODIFIED. The resource version orders them, so the distinction is not needed.
     Seen(T),
     /// DELETED: the object is gone or no longer matches the selector.
     Deleted(T),
