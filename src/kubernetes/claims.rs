@@ -209,7 +209,7 @@ mod tests {
 
     // spec: K-10, A-60
     #[test]
-    fn a_claim_is_read_as_it_was_meant_whatever_class_the_cluster_gave_it() {
+    fn a_claim_is_read_as_requested_whatever_default_class_it_has() {
         for class in [None, Some("fast")] {
             let template = template(class, ClaimOwner::Application);
             let claim = shown(&template);
@@ -221,14 +221,14 @@ mod tests {
 
     // spec: K-10
     #[test]
-    fn a_claim_of_an_executor_s_own_goes_with_its_pod() {
+    fn a_claim_owned_by_an_executor_has_its_pod_as_owner() {
         let claim = shown(&template(None, ClaimOwner::Executor));
         assert_eq!((claim.of_a_pod, claim.record), (true, None));
     }
 
     // spec: A-60
     #[test]
-    fn the_size_is_what_the_volume_has_once_there_is_one() {
+    fn the_size_is_the_volumes_once_it_is_bound() {
         let json = json!({
             "metadata": {"name": "c", "uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z"},
             "spec": {"resources": {"requests": {"storage": "1Gi"}}},

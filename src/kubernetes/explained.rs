@@ -53,7 +53,7 @@ mod tests {
 
     // spec: A-21
     #[test]
-    fn a_quota_is_named_with_what_is_used_of_it() {
+    fn a_quota_is_named_with_its_usage() {
         let said = "POST /pods: 403 Forbidden: pods \"e\" is forbidden: exceeded quota: q, \
                     requested: cpu=2,pods=1, used: cpu=3,pods=3, limited: cpu=4,pods=3";
         assert_eq!(
@@ -67,7 +67,7 @@ mod tests {
 
     // spec: A-21
     #[test]
-    fn a_right_is_named_with_whose_it_would_be_and_the_rule_that_would_grant_it() {
+    fn a_missing_permission_is_named_with_its_user_and_the_rule_that_grants_it() {
         let said = "403 Forbidden: pods is forbidden: User \"u\" cannot create resource \"pods\" \
                     in API group \"\" in the namespace \"jobs\"";
         assert_eq!(

@@ -137,7 +137,7 @@ mod tests {
 
     // spec: K-8
     #[test]
-    fn what_is_in_the_map_is_what_should_be_and_no_more() {
+    fn added_data_is_a_difference_and_omitted_empty_data_is_none() {
         let texts = BTreeMap::from([("a".to_owned(), "1".to_owned())]);
         let content = Content {
             texts,
@@ -160,7 +160,7 @@ mod tests {
 
     // spec: K-9
     #[test]
-    fn the_service_has_no_address_and_names_the_driver_before_it_is_ready() {
+    fn the_service_is_headless_and_includes_a_driver_that_is_not_ready() {
         let selector = BTreeMap::from([("app".to_owned(), "driver".to_owned())]);
         let wanted = service(&place(), &"etl-1".into(), &selector, 7078).json;
         assert_eq!(wanted["spec"]["clusterIP"], "None");

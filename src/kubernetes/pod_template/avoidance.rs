@@ -57,7 +57,7 @@ mod tests {
 
     // spec: L-32
     #[test]
-    fn without_nodes_to_avoid_a_pod_is_as_it_was() {
+    fn without_nodes_to_avoid_a_pod_is_unchanged() {
         let plain = json!({"restartPolicy": "Never"});
         assert_eq!(spec(&[], &[], plain.clone()), plain);
     }

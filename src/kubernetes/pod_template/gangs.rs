@@ -214,7 +214,7 @@ mod tests {
 
     // spec: A-82
     #[test]
-    fn yunikorn_is_told_the_group_how_many_it_takes_and_what_each_needs() {
+    fn yunikorn_gets_each_task_group_with_its_minimum_size_and_resources() {
         let pod = marked(GangScheduler::Yunikorn);
         assert_eq!(pod["spec"]["schedulerName"], "yunikorn");
         let notes = &pod["metadata"]["annotations"];
@@ -233,7 +233,7 @@ mod tests {
 
     // spec: A-82
     #[test]
-    fn volcano_is_told_the_pod_group() {
+    fn volcano_pods_name_their_pod_group() {
         let pod = marked(GangScheduler::Volcano);
         assert_eq!(pod["spec"]["schedulerName"], "volcano");
         let notes = &pod["metadata"]["annotations"];

@@ -61,7 +61,7 @@ mod tests {
 
     // spec: K-6
     #[test]
-    fn a_pod_may_do_as_little_as_can_be() {
+    fn a_pod_has_minimal_privileges_by_default() {
         let spec = secured(
             json!({"containers": [{"name": "executor"}], "initContainers": [{"name": "first"}]}),
         );
@@ -84,7 +84,7 @@ mod tests {
 
     // spec: K-6
     #[test]
-    fn each_of_it_can_be_told_otherwise() {
+    fn each_default_can_be_overridden() {
         let told = json!({
             "automountServiceAccountToken": true,
             "securityContext": {"runAsNonRoot": false, "seccompProfile": {"type": "Unconfined"}},
@@ -97,7 +97,7 @@ mod tests {
 
     // spec: K-6
     #[test]
-    fn what_kubernetes_would_refuse_beside_what_is_said_is_not_filled_in() {
+    fn defaults_that_conflict_with_explicit_settings_are_left_out() {
         let of = |context: Value| {
             let spec =
                 secured(json!({"containers": [{"name": "executor", "securityContext": context}]}));

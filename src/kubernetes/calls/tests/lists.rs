@@ -2,7 +2,7 @@ use super::*;
 
 // spec: S-15, S-11
 #[tokio::test]
-async fn one_bad_item_spoils_no_list() {
+async fn one_bad_item_does_not_affect_the_list() {
     let list = format!(
         r#"{{"kind":"PodList","metadata":{{"resourceVersion":"90","continue":"t"}},"items":[{REAL},7,{{"metadata":{{"name":"x","uid":"u","resourceVersion":"8","labels":7}}}},{REAL}]}}"#
     );
@@ -31,7 +31,7 @@ async fn one_bad_item_spoils_no_list() {
 
 // spec: S-11, P-2
 #[tokio::test]
-async fn what_is_no_whole_list_is_a_failure_and_no_empty_list() {
+async fn an_incomplete_list_is_a_failure_and_not_an_empty_list() {
     for body in [
         "",
         "{}",

@@ -46,7 +46,7 @@ fn owner(uid: &str) -> Value {
 
 // spec: K-8, K-9
 #[tokio::test]
-async fn what_is_there_as_it_should_be_is_not_written_and_what_is_not_is_put_right() {
+async fn an_object_is_written_only_if_it_is_missing_or_differs() {
     let (cluster, calls) = cluster();
     let selector = BTreeMap::from([("app".to_owned(), "driver".to_owned())]);
     let leading = service(&place(), &"etl-7f3a".into(), &selector, 7078);
@@ -77,7 +77,7 @@ async fn what_is_there_as_it_should_be_is_not_written_and_what_is_not_is_put_rig
 
 // spec: K-8, K-11
 #[tokio::test]
-async fn another_application_s_object_of_that_name_is_left_alone() {
+async fn another_applications_object_of_the_same_name_is_left_alone() {
     let owned = json!([owner_reference("other", &"r1".into())]);
     for (owners, labels) in [(owned, map("other", "1").json), (json!([]), json!({}))] {
         let (_cluster, calls) = cluster();
@@ -96,7 +96,7 @@ async fn another_application_s_object_of_that_name_is_left_alone() {
 
 // spec: K-8, O-30, K-11
 #[tokio::test]
-async fn what_an_application_left_under_the_same_record_s_name_is_taken_over_by_the_next_one() {
+async fn objects_left_under_the_same_records_name_are_taken_over() {
     // Not yet garbage-collected, or orphaned.
     for owners in [json!([owner("r1")]), json!([])] {
         let (_cluster, calls) = cluster();

@@ -46,7 +46,7 @@ fn reason_of(pod: &Pod) -> Option<&str> {
 
 // spec: A-51
 #[test]
-fn what_an_init_container_waits_for_is_what_the_executor_waits_for() {
+fn the_executor_has_the_waiting_reason_of_its_init_container() {
     let not_yet = json!({"waiting": {"reason": "PodInitializing"}});
     for reason in [
         "ImagePullBackOff",
@@ -68,7 +68,7 @@ fn what_an_init_container_waits_for_is_what_the_executor_waits_for() {
 
 // spec: A-51
 #[test]
-fn an_init_container_that_runs_or_has_run_says_nothing_of_the_executor() {
+fn an_init_container_that_runs_or_succeeded_does_not_affect_the_executor() {
     let inits = json!([
         {"name": "first", "state": {"terminated": {"exitCode": 0}}},
         {"name": "second", "state": {"running": {}}},
