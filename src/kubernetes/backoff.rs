@@ -1,13 +1,12 @@
-//! How long to wait before the next list or watch (spec W-2).
+//! The wait before the next list or watch after a failure (spec W-2).
 
 use std::time::Duration;
 
 use boatswain_agent::backoff::Backoff;
 
-/// The longest wait.
 pub const LONGEST: Duration = Duration::from_secs(30);
 
-/// From half a second to [`LONGEST`]: the first wait may be shortened by a quarter, and is half a second then.
+/// The first wait is at least half a second: 667 ms, which the jitter shortens by a quarter at most.
 pub const WATCH: Backoff = Backoff {
     initial: Duration::from_millis(667),
     max: LONGEST,
@@ -19,7 +18,6 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// The shortest wait.
     pub(crate) const FIRST: Duration = Duration::from_millis(500);
 
     // spec: W-2

@@ -1,4 +1,4 @@
-//! Claims on volumes, as they are sent and read (spec K-10, A-60).
+//! Builds and reads PersistentVolumeClaims (spec K-10, A-60).
 
 use std::sync::Arc;
 
@@ -13,42 +13,32 @@ use crate::model::claims::{Claim, ClaimOwner, ClaimShape, ClaimTemplate};
 use crate::model::quantity::Quantity;
 use crate::model::{AppId, ExecutorId, PodUid, ProfileName};
 
-/// On claims for whose storage class nobody asked: that which they have is what was the cluster's default.
+/// The annotation of a claim that requests no storage class. The class it shows is then the cluster's default class.
 const DEFAULT_CLASS: &str = "boatswain.dev/default-storage-class";
 
-/// A claim that each executor of a profile has, and where it is mounted.
+/// A volume claim of each executor of a profile, and its mount path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimSpec {
-    /// What is claimed.
     pub template: ClaimTemplate,
-    /// Where it is mounted.
     pub mount_path: String,
 }
 
-/// For whom a claim is made.
+/// The application and the executor that a claim is made for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimFor<'a> {
-    /// The application.
     pub app_id: &'a AppId,
-    /// Its name, for people.
+    /// For display.
     pub app_name: &'a str,
-    /// The executors' namespace.
     pub namespace: &'a str,
-    /// What all names begin with.
     pub prefix: &'a str,
-    /// Whose label keys are written.
     pub labels: LabelScheme,
-    /// The application record.
     pub record: &'a PodUid,
-    /// The executor.
     pub id: ExecutorId,
-    /// Its profile.
     pub profile: &'a ProfileName,
-    /// Its pod: the name, and the uid where there is one already.
+    /// The pod's name, and its uid if it exists.
     pub pod: (&'a str, Option<&'a PodUid>),
 }
 
-/// A claim of that name, as it is sent.
 pub fn claim_json(name: &str, template: &ClaimTemplate, of: &ClaimFor<'_>) -> Value {
     let keys = of.labels.keys();
     let mut labels = recommended_labels(of.app_id, of.app_name, "claim");
@@ -89,7 +79,6 @@ pub fn claim_json(name: &str, template: &ClaimTemplate, of: &ClaimFor<'_>) -> Va
     claim
 }
 
-/// What is claimed, as it is sent.
 pub(super) fn claim_spec(shape: &ClaimShape) -> Value {
     let ClaimShape {
         storage_class,
@@ -107,10 +96,7 @@ pub(super) fn claim_spec(shape: &ClaimShape) -> Value {
     spec
 }
 
-/// Reads a claim; `prefix` is what the record's name begins with.
-///
-/// # Errors
-/// Where it is none.
+/// Reads a claim; `prefix` is the prefix of the record's name. Fails if the text is not a valid claim.
 pub(super) fn read_claim(
     json: &str,
     labels: LabelScheme,
@@ -199,7 +185,7 @@ mod tests {
         }
     }
 
-    /// The claim as a server that has filled in its defaults shows it.
+    /// The claim as read from a server that has filled in its defaults.
     fn shown(template: &ClaimTemplate) -> Claim {
         let app: AppId = "etl-1".into();
         let of = ClaimFor {
@@ -223,7 +209,7 @@ mod tests {
 
     // spec: K-10, A-60
     #[test]
-    fn a_claim_is_read_as_it_was_meant_whatever_class_the_cluster_gave_it() {
+    fn a_claim_is_read_as_requested_whatever_default_class_it_has() {
         for class in [None, Some("fast")] {
             let template = template(class, ClaimOwner::Application);
             let claim = shown(&template);
@@ -235,14 +221,14 @@ mod tests {
 
     // spec: K-10
     #[test]
-    fn a_claim_of_an_executor_s_own_goes_with_its_pod() {
+    fn a_claim_owned_by_an_executor_has_its_pod_as_owner() {
         let claim = shown(&template(None, ClaimOwner::Executor));
         assert_eq!((claim.of_a_pod, claim.record), (true, None));
     }
 
     // spec: A-60
     #[test]
-    fn the_size_is_what_the_volume_has_once_there_is_one() {
+    fn the_size_is_the_volumes_once_it_is_bound() {
         let json = json!({
             "metadata": {"name": "c", "uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z"},
             "spec": {"resources": {"requests": {"storage": "1Gi"}}},

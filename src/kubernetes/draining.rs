@@ -1,5 +1,4 @@
-//! The mark on the pod of an executor that is to finish what it does and go: an annotation for a successor, a label for
-//! disruption budgets (spec L-12).
+//! Marks the pod of an executor that drains: an annotation for a successor, a label for disruption budgets (spec L-12).
 
 use std::borrow::Cow;
 
@@ -11,7 +10,7 @@ use super::labels::DRAINING;
 use crate::model::PodUid;
 use crate::model::pod::{DrainedFor, Draining, cut};
 
-/// What the annotation says where the application is over.
+/// The reason in the annotation if the application has ended.
 const APPLICATION_ENDED: &str = "application-ended";
 
 #[derive(Serialize, Deserialize)]
@@ -23,7 +22,7 @@ struct Written<'a> {
     until: Timestamp,
 }
 
-/// What the annotation says; nothing where it is none of ours.
+/// Reads the annotation; `None` if it is invalid.
 pub fn read(annotation: &str) -> Option<Draining> {
     let written: Written<'_> = serde_json::from_str(annotation).ok()?;
     let why = match (written.by, written.why.as_deref()) {
@@ -35,7 +34,7 @@ pub fn read(annotation: &str) -> Option<Draining> {
     Some(Draining { why, until })
 }
 
-/// The patch that marks this pod and no other.
+/// Builds the merge patch that marks the pod, with its uid as a precondition.
 pub fn patch(uid: &PodUid, mark: &Draining, label: &(String, String)) -> Value {
     let (by, why) = match &mark.why {
         DrainedFor::Surplus => (None, None),

@@ -1,14 +1,13 @@
-//! What a refusal is about, in one line for people: which quota, which right, which field (spec A-21 to A-24).
+//! Explains a refusal in one line: which quota, permission or field it is about (spec A-21 to A-24).
 
 use std::sync::Arc;
 
 use super::refusal::{Cause, Failure, Kind, clean};
 
-/// A line is no longer than that.
 const LONGEST: usize = 1_024;
 
 impl Failure {
-    /// What was refused and why; as the server said it, where that is all that is known.
+    /// What was refused and why; the server's own message if nothing more specific can be derived from it.
     pub fn explained(&self) -> Arc<str> {
         let text = match self.kind {
             Kind::Quota => quota(&self.message),
@@ -24,7 +23,7 @@ impl Failure {
     }
 }
 
-/// From `… exceeded quota: q, requested: pods=1, used: pods=3, limited: pods=3`.
+/// Parses `… exceeded quota: q, requested: pods=1, used: pods=3, limited: pods=3`.
 fn quota(message: &str) -> Option<String> {
     let (_, rest) = message.split_once("exceeded quota: ")?;
     let (name, rest) = rest.split_once(", requested: ")?;
@@ -35,7 +34,7 @@ fn quota(message: &str) -> Option<String> {
     ))
 }
 
-/// Each field that was refused, with what is wrong with it.
+/// Lists the refused fields with their errors.
 fn causes(causes: &[Cause]) -> Option<String> {
     let named = causes.iter().filter(|cause| !cause.field.is_empty());
     let texts: Vec<String> = named
@@ -54,21 +53,21 @@ mod tests {
 
     // spec: A-21
     #[test]
-    fn a_quota_is_named_with_what_is_used_of_it() {
+    fn a_quota_is_named_with_its_usage() {
         let said = "POST /pods: 403 Forbidden: pods \"e\" is forbidden: exceeded quota: q, \
                     requested: cpu=2,pods=1, used: cpu=3,pods=3, limited: cpu=4,pods=3";
         assert_eq!(
             &*failure(Kind::Quota, said).explained(),
             "quota q is used up: cpu=2,pods=1 more would be beyond cpu=4,pods=3, cpu=3,pods=3 is used"
         );
-        // One that was just made says nothing of the kind, and is handed on.
+        // The status of a new quota is unknown; the server's message is kept.
         let unknown = "status unknown for quota: q, resources: pods";
         assert_eq!(&*failure(Kind::Quota, unknown).explained(), unknown);
     }
 
     // spec: A-21
     #[test]
-    fn a_right_is_named_with_whose_it_would_be_and_the_rule_that_would_grant_it() {
+    fn a_missing_permission_is_named_with_its_user_and_the_rule_that_grants_it() {
         let said = "403 Forbidden: pods is forbidden: User \"u\" cannot create resource \"pods\" \
                     in API group \"\" in the namespace \"jobs\"";
         assert_eq!(

@@ -1,60 +1,51 @@
-//! Labels and annotations: the keys that boatswain writes, reads and selects by (spec K-3).
+//! The keys of the labels and annotations that boatswain writes, reads and selects by (spec K-3).
 
 use crate::model::AppId;
 
-/// The annotation that says how dear a pod is; the cheaper ones go first (spec A-40).
+/// The annotation with a pod's deletion cost; executors with a lower cost are chosen to terminate first (spec A-40).
 pub const DELETION_COST: &str = "boatswain.dev/deletion-cost";
 
-/// The annotation of a pod whose executor is to finish what it does and go (spec L-12).
+/// The annotation of a pod whose executor drains: it finishes its work, then terminates (spec L-12).
 pub const DRAINING: &str = "boatswain.dev/draining";
 
-/// The annotation by which Kubernetes chooses which pod of a Deployment goes (spec A-81).
+/// The annotation by which Kubernetes chooses the pods of a Deployment to delete (spec A-81).
 pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-/// The annotation of a set that says what its template was made of (spec A-80).
+/// The annotation of a set with the hash of its template (spec A-80).
 pub const TEMPLATE_HASH: &str = "boatswain.dev/template-hash";
 
-/// What the role label of a set that makes executors says (spec A-80).
+/// The value of the role label of a set that makes executors (spec A-80).
 pub const SET_ROLE: &str = "executor-set";
 
-/// What every executor's role label says.
 pub const EXECUTOR_ROLE: &str = "executor";
 
-/// What the inactive label of a kept, dead executor says (spec L-2).
+/// The value of the inactive label of a kept pod whose executor has ended (spec L-2).
 pub const INACTIVE: &str = "true";
 
-/// A label's value has at most this many characters.
 pub const MAX_LABEL_VALUE: usize = 63;
 
-/// Whose keys are written and read.
+/// Which label keys to write and read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LabelScheme {
-    /// `boatswain.dev/…`.
     #[default]
     Boatswain,
-    /// Spark's own keys, so that tools made for Spark go on working.
+    /// Spark's own keys, so that tools made for Spark keep working.
     Spark,
 }
 
-/// The keys of one scheme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keys {
-    /// Which application.
     pub app_id: &'static str,
-    /// Which role in it.
     pub role: &'static str,
-    /// Which executor.
     pub executor_id: &'static str,
-    /// Of which profile.
     pub profile: &'static str,
-    /// Asked for by which start of the driver; Spark has no such key, so it is boatswain's in both schemes.
+    /// The start of the driver that requested the pod. Spark has no such key, so both schemes use boatswain's.
     pub incarnation: &'static str,
-    /// Whether it is dead and kept.
+    /// On kept pods whose executor has ended.
     pub inactive: &'static str,
 }
 
 impl LabelScheme {
-    /// The keys.
     pub const fn keys(self) -> Keys {
         match self {
             LabelScheme::Boatswain => Keys {
@@ -76,10 +67,10 @@ impl LabelScheme {
         }
     }
 
-    /// The selector of an application's executors without the dead ones that are kept (spec W-1).
+    /// The label selector of an application's executors, without kept pods whose executor has ended (spec W-1).
     ///
-    /// `!=true` rather than "has no such label": a pod that somebody labelled `inactive=false` stays an executor,
-    /// here and in what its labels are read as.
+    /// It uses `!=true` rather than the label's absence: a pod labelled `inactive=false` is still an executor, as it is
+    /// when its labels are decoded.
     pub fn selector(self, app_id: &AppId) -> String {
         let keys = self.keys();
         format!(
@@ -89,7 +80,7 @@ impl LabelScheme {
     }
 }
 
-/// Whether Kubernetes takes this text for a label's value.
+/// Whether Kubernetes accepts this text as a label's value.
 pub fn is_label_value(text: &str) -> bool {
     let inner = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.');
     let bytes = text.as_bytes();
@@ -104,7 +95,7 @@ pub fn is_label_value(text: &str) -> bool {
     }
 }
 
-/// A text made fit for a label's value: other characters become `-`, what is too long is cut.
+/// Converts a text to a valid label value: replaces invalid characters with `-` and truncates it.
 pub fn to_label_value(text: &str) -> String {
     let fit: String = text
         .chars()

@@ -1,9 +1,9 @@
-//! The prefix that everything of an application is named with (spec K-7).
+//! The prefix of the names of all of an application's objects (spec K-7).
 
-/// A pod's name has 63 characters at most: 38 are left beside `-exec-` and 19 digits.
+/// The maximum length: a pod's name has at most 63 characters, of which `-exec-` and an id of 19 digits need 25.
 pub const MAX_PREFIX: usize = 38;
 
-/// Whether this may be a prefix: a DNS label that leaves room for any executor's number (spec K-7).
+/// Whether the text is a valid prefix: a DNS label short enough for any executor's id (spec K-7).
 pub fn is_prefix(text: &str) -> bool {
     let inner = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
     text.len() <= MAX_PREFIX
@@ -12,7 +12,7 @@ pub fn is_prefix(text: &str) -> bool {
         && !text.ends_with('-')
 }
 
-/// The prefix for an application of this name: a DNS label, whatever the name is (spec K-7).
+/// Derives a prefix from the application's name; the result is always a DNS label (spec K-7).
 pub fn prefix_from_app_name(app_name: &str) -> String {
     let mut prefix = String::with_capacity(MAX_PREFIX);
     for c in app_name.chars().flat_map(char::to_lowercase) {
@@ -21,7 +21,7 @@ pub fn prefix_from_app_name(app_name: &str) -> String {
         }
         match c {
             'a'..='z' => prefix.push(c),
-            // A Service's name begins with a letter, and so does everything that is named like it.
+            // A Service's name must begin with a letter, so every prefix does.
             '0'..='9' if prefix.is_empty() => prefix.extend(['a', c]),
             '0'..='9' => prefix.push(c),
             _ if prefix.is_empty() || prefix.ends_with('-') => {}

@@ -1,5 +1,5 @@
-//! What the application has beside its record and its pods, one of each: the ConfigMap that executors mount (spec K-8),
-//! the Service that names the driver (spec K-9). The record owns them.
+//! The single objects that the application record owns: the ConfigMap that executors mount (spec K-8) and the Service
+//! that names the driver (spec K-9).
 
 use std::collections::BTreeMap;
 
@@ -9,37 +9,33 @@ use super::pod_template::recommended_labels;
 use super::record::RecordPlace;
 use crate::model::AppId;
 
-/// An object that the application has one of.
+/// An object of which the application has exactly one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnedResource {
-    /// Such as `configmaps`.
+    /// The resource's plural name, such as `configmaps`.
     pub resource: &'static str,
-    /// Its name.
     pub name: String,
-    /// All of it, but for its owner.
+    /// The whole object, without its owner.
     pub json: Value,
 }
 
-/// What is in the ConfigMap that executors mount.
+/// The content of the ConfigMap that executors mount.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Content {
-    /// Texts, by name.
     pub texts: BTreeMap<String, String>,
-    /// What is no text, in base64, by name.
+    /// Binary values in base64, by key.
     pub bytes: BTreeMap<String, String>,
 }
 
-/// The name of the ConfigMap that executors mount.
 pub fn config_map_name(prefix: &str) -> String {
     format!("{prefix}-executor")
 }
 
-/// The name of the Service that leads to the driver.
 pub fn service_name(prefix: &str) -> String {
     format!("{prefix}-driver")
 }
 
-/// The ConfigMap that executors mount (spec K-8).
+/// Builds the ConfigMap that executors mount (spec K-8).
 pub fn config_map(place: &RecordPlace, app_id: &AppId, content: &Content) -> OwnedResource {
     let name = config_map_name(&place.prefix);
     let mut json = object(place, app_id, "ConfigMap", &name, "executor");
@@ -54,7 +50,7 @@ pub fn config_map(place: &RecordPlace, app_id: &AppId, content: &Content) -> Own
     }
 }
 
-/// The Service that leads to the driver's pod, ready or not, at this port (spec K-9).
+/// Builds the headless Service that points to the driver's pod, ready or not, at this port (spec K-9).
 pub fn service(
     place: &RecordPlace,
     app_id: &AppId,
@@ -89,8 +85,8 @@ fn object(place: &RecordPlace, app_id: &AppId, kind: &str, name: &str, component
     })
 }
 
-/// Whether an object that is there is as it should be: servers fill in what was left out, but nobody adds to data, to
-/// what a Service selects, or to owners.
+/// Whether an existing object is as wanted. Servers fill in omitted fields, but data, a Service's selector and owners
+/// must match exactly.
 pub(super) fn is_as_wanted(there: &Value, wanted: &Value) -> bool {
     let whole = |pointer: &str| {
         let part = |object: &Value| {
@@ -111,7 +107,7 @@ fn is_empty(part: &Value) -> bool {
     part.is_null() || part.as_object().is_some_and(serde_json::Map::is_empty)
 }
 
-/// Whether all that is in `wanted` is in `there`; lists are as long.
+/// Whether `there` contains all of `wanted`. Lists must have the same length.
 fn holds(there: &Value, wanted: &Value) -> bool {
     match (there, wanted) {
         (Value::Object(there), Value::Object(wanted)) => wanted.iter().all(|(key, wanted)| {
@@ -141,7 +137,7 @@ mod tests {
 
     // spec: K-8
     #[test]
-    fn what_is_in_the_map_is_what_should_be_and_no_more() {
+    fn added_data_is_a_difference_and_omitted_empty_data_is_none() {
         let texts = BTreeMap::from([("a".to_owned(), "1".to_owned())]);
         let content = Content {
             texts,
@@ -164,7 +160,7 @@ mod tests {
 
     // spec: K-9
     #[test]
-    fn the_service_has_no_address_and_names_the_driver_before_it_is_ready() {
+    fn the_service_is_headless_and_includes_a_driver_that_is_not_ready() {
         let selector = BTreeMap::from([("app".to_owned(), "driver".to_owned())]);
         let wanted = service(&place(), &"etl-1".into(), &selector, 7078).json;
         assert_eq!(wanted["spec"]["clusterIP"], "None");

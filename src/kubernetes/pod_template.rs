@@ -1,8 +1,8 @@
-//! From a profile to an executor's pod, in the JSON that is sent (spec K-1 to K-7).
+//! Builds an executor pod's JSON from its profile (spec K-1 to K-7).
 //!
-//! A pod is made of the profile's template, then of the profile's own fields (`merge`), then of what is secure where nobody
-//! says otherwise (`secure`), and of what is boatswain's own (`owned`). All that is the same for every executor of a
-//! profile is rendered once; for executor N only its number and its token are put in.
+//! A pod is the template, overlaid with the profile's own fields (`merge`), the secure defaults (`secure`) and the
+//! fields that boatswain owns (`owned`). Each profile is rendered once; per executor, only the id and the token are
+//! inserted.
 
 mod avoidance;
 pub mod gangs;
@@ -34,126 +34,99 @@ use crate::secret::seal::Key;
 /// The executor container's name (spec K-2).
 pub const EXECUTOR_CONTAINER: &str = "executor";
 
-/// What all of boatswain's own environment variables begin with; a profile may not set such (spec K-4).
+/// The name prefix of boatswain's own environment variables; a profile must not set such a variable (spec K-4).
 pub const OWNED_ENV_PREFIX: &str = "BOATSWAIN_";
 
-/// A shape of executor (spec K-1, K-5), in the words of the API.
+/// A profile (spec K-1, K-5), in the API's terms.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProfileSpec {
-    /// What a pod is before all that follows: `metadata` and `spec` of a template, in which the executor's container is
-    /// called `executor`.
+    /// The template: a pod's `metadata` and `spec`, in which the executor container is named `executor`.
     pub base: Value,
-    /// Labels beside boatswain's own.
+    /// Labels in addition to boatswain's own.
     pub labels: BTreeMap<String, String>,
-    /// Annotations beside boatswain's own.
+    /// Annotations in addition to boatswain's own.
     pub annotations: BTreeMap<String, String>,
-    /// Fields of the pod's spec.
     pub pod: Map<String, Value>,
-    /// Fields of the executor's container; its environment may refer to boatswain's own as `$(BOATSWAIN_…)`.
+    /// Fields of the executor container. Its environment may refer to boatswain's own variables as `$(BOATSWAIN_…)`.
     pub container: Map<String, Value>,
-    /// Topology spread constraints that have no selector: it is this application's executors of the profile that are
-    /// spread.
+    /// Topology spread constraints without a selector; the application's executors of the profile are selected.
     pub spread: Vec<Value>,
-    /// The bytes that the executor is told it may use; `None`: its limit, or what is reserved for it.
+    /// The memory that the executor is told it may use, in bytes; `None` for the container's limit, else its request.
     pub memory_bytes: Option<u64>,
-    /// The claims on volumes that each of its executors has (spec K-10).
+    /// The volume claims of each executor (spec K-10).
     pub claims: Vec<ClaimSpec>,
-    /// How long it may take to end; `None` for what the base says, or the cluster's default.
+    /// The termination grace period; `None` for the template's, else the cluster's default.
     pub termination_grace: Option<Duration>,
-    /// How its gang is scheduled, where a scheduler is told of that (spec A-82).
+    /// The profile's gang, if a gang scheduler is configured (spec A-82).
     pub gang: Option<gangs::GangMark>,
 }
 
-/// What is the same for every executor of this incarnation.
+/// The settings common to all executors of an incarnation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Common {
-    /// The application.
     pub app_id: AppId,
-    /// Its name, for people.
+    /// For display.
     pub app_name: String,
-    /// The executors' namespace.
     pub namespace: String,
-    /// What the pods' names begin with.
     pub prefix: String,
-    /// Whose label keys are written.
     pub labels: LabelScheme,
-    /// This start of the driver.
     pub incarnation: Incarnation,
-    /// The application record, which owns every executor (spec K-2).
+    /// The uid of the application record, which owns every executor (spec K-2).
     pub record_uid: PodUid,
-    /// Where executors reach the driver, where they are to.
+    /// The URL at which executors reach the driver, if they are to connect to it.
     pub driver_url: Option<String>,
-    /// How executors prove to it who they are, where they are to.
+    /// How executors authenticate to the driver, if they are to.
     pub token: Option<TokenSource>,
-    /// Where the agent's program is, where executors are processes of this machine (spec O-60).
+    /// The path of the agent's program, if executors are processes of this machine (spec O-60).
     pub agent: Option<String>,
-    /// Where the application's ConfigMap is mounted, where there is one (spec K-8).
+    /// The mount path of the application's ConfigMap, if there is one (spec K-8).
     pub config_map: Option<String>,
-    /// The nodes that executors are to avoid (spec L-32).
+    /// The nodes that new executors avoid (spec L-32).
     pub avoid: Avoid,
 }
 
-/// What an executor proves with who it is (spec O-50).
+/// How an executor authenticates (spec O-50).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TokenSource {
-    /// A text in its environment, sealed with this key.
+    /// A token in an environment variable, sealed with this key.
     Sealed(Key),
-    /// A file with a token that Kubernetes binds to the pod, for this audience.
-    Projected {
-        /// For whom.
-        audience: String,
-    },
+    /// A file with a service account token that Kubernetes binds to the pod, for this audience.
+    Projected { audience: String },
 }
 
-/// Why no pods can be made of this.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TemplateError {
-    /// The prefix is no DNS label, or too long.
+    /// The prefix is not a DNS label, or too long.
     #[error(
         "prefix {0:?} is no DNS label of at most {MAX_PREFIX} characters (a-z, 0-9 and -, beginning with a letter)"
     )]
     Prefix(String),
-    /// A value that becomes a label cannot be one.
     #[error(
         "{what} {value:?} cannot be a label: at most 63 letters, digits, '-', '_' and '.' are allowed, a letter or digit first and last"
     )]
     Label {
-        /// What it is.
+        /// The setting that the value comes from.
         what: &'static str,
-        /// The value.
         value: String,
     },
-    /// A profile sets an environment variable that is boatswain's.
+    /// A profile sets an environment variable that boatswain owns.
     #[error("profile {profile}: env {name} is boatswain's own")]
-    OwnedEnv {
-        /// Which profile.
-        profile: ProfileName,
-        /// Which variable.
-        name: String,
-    },
-    /// A request is above its limit, once the template and the profile are put together.
+    OwnedEnv { profile: ProfileName, name: String },
+    /// The merged template and profile have a request above its limit.
     #[error("profile {profile}: the {resource} request, {request}, is above the limit, {limit}")]
     RequestAboveLimit {
-        /// Which profile.
         profile: ProfileName,
-        /// Of what.
         resource: String,
-        /// What is asked for.
         request: String,
-        /// What is granted at most.
         limit: String,
     },
-    /// A profile has claims, but all pods of a deployment are alike (spec A-80).
+    /// A profile has claims, but all pods of a Deployment share one template (spec A-80).
     #[error(
         "profile {profile}: all pods of a deployment would share its claims; set allocation.strategy = \"statefulset\", or \"direct\""
     )]
-    Claims {
-        /// Which profile.
-        profile: ProfileName,
-    },
+    Claims { profile: ProfileName },
 }
 
-/// Everything that executors' pods are made from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     prefix: Arc<str>,
@@ -162,20 +135,14 @@ pub struct Template {
     profiles: BTreeMap<ProfileName, Parts>,
 }
 
-/// A pod to be asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodBody {
-    /// Its name.
     pub name: Arc<str>,
-    /// All of it.
     pub json: Bytes,
 }
 
 impl Template {
-    /// Renders all profiles.
-    ///
-    /// # Errors
-    /// Where the API server would refuse the pods for a reason that can be told beforehand.
+    /// Renders all profiles. Fails if the API server would certainly refuse the pods.
     pub fn new(
         common: &Common,
         profiles: &BTreeMap<ProfileName, ProfileSpec>,
@@ -219,7 +186,7 @@ impl Template {
         })
     }
 
-    /// The pod of executor `id`; `None` where there is no such profile.
+    /// Builds the pod of executor `id`; `None` if the profile does not exist.
     pub fn pod(&self, profile: &ProfileName, id: ExecutorId) -> Option<PodBody> {
         let parts = self.profiles.get(profile)?;
         Some(PodBody {
@@ -255,10 +222,10 @@ fn check_env(name: &ProfileName, spec: &ProfileSpec) -> Result<(), TemplateError
     }
 }
 
-/// The owner of every executor: the application record (spec K-2).
+/// The owner reference to the application record, which owns every executor (spec K-2).
 ///
-/// A controller, so that no other one adopts the pod and `kubectl drain` does not stop at it; it does not block the
-/// record's deletion, which would need a right more.
+/// The record is the controller, so that no other controller adopts the pod and `kubectl drain` deletes it. It does not
+/// block the record's deletion, which would require another permission.
 pub fn owner_reference(prefix: &str, record_uid: &PodUid) -> Value {
     json!({
         "apiVersion": "v1",
@@ -291,7 +258,7 @@ pub fn recommended_labels(app_id: &AppId, app_name: &str, component: &str) -> Ma
     labels
 }
 
-/// What was only looked for in a document is left out of it again.
+/// Removes the nulls that indexing a JSON value inserts.
 fn without_nulls(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -303,13 +270,12 @@ fn without_nulls(value: &mut Value) {
     }
 }
 
-/// An executor of which a pod is made.
 struct Executor<'a> {
     profile: &'a ProfileName,
     spec: &'a ProfileSpec,
-    /// Its number, or what stands for it.
+    /// The executor's id, or a placeholder.
     id: &'a str,
-    /// Its token, or what stands for it.
+    /// The executor's token, or a placeholder.
     token: &'a str,
 }
 

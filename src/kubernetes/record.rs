@@ -1,4 +1,4 @@
-//! The application record: what Kubernetes cannot tell a successor, as a value and as a ConfigMap (spec O-30).
+//! The application record: what a successor cannot learn from Kubernetes, as a value and as a ConfigMap (spec O-30).
 
 mod intervals;
 
@@ -17,120 +17,96 @@ use crate::model::failures::KeptFailures;
 use crate::model::made::Made;
 use crate::model::{AppId, ExecutorId, IdSet, Incarnation, PodUid, ProfileName, ResourceVersion};
 
-/// The format that this program writes, and the newest that it reads.
+/// The format version that this program writes, and the newest that it reads.
 pub const FORMAT: u32 = 1;
 
-/// What a successor has to know.
+/// What a successor needs to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// The application.
     pub app_id: AppId,
-    /// The latest start of a driver.
+    /// The number of the latest start of a driver.
     pub incarnation: Incarnation,
-    /// Which start that was: a record that was lost and made anew counts from one again, so a number alone may stand
-    /// for two drivers that both live.
+    /// The identity of that start. Incarnations begin at one again in a record that was lost and created anew, so two
+    /// live drivers may have the same number.
     pub holder: Option<Arc<str>>,
-    /// The start that made the record when there was none; whoever succeeds keeps it. Two records of different origin
-    /// are of two applications, whatever they are called, and their numbers say nothing of who came later.
+    /// The identity of the start that created the record; successors keep it. Records of different origin belong to
+    /// different applications, even with the same name, and their incarnations are not comparable.
     pub origin: Option<Arc<str>>,
-    /// How many executors are wanted of each profile whose target was set while a driver ran; the configuration's
-    /// numbers stand for the others.
+    /// The targets that were set while a driver ran; the configuration's targets apply to the other profiles.
     pub targets: BTreeMap<ProfileName, u32>,
-    /// That the executors are held, so that none is wanted (spec B-31).
+    /// Present while the executors are held: then none is wanted (spec B-31).
     pub held: Option<Held>,
-    /// Profiles that were added while a driver ran, by the keys of the configuration (spec B-26).
+    /// Profiles that were added while a driver ran, with the configuration's keys (spec B-26).
     pub profiles: BTreeMap<ProfileName, Value>,
-    /// Ids up to this one may have been used (in blocks, so that no executor costs a write).
+    /// The highest id that may have been used. Ids are reserved in blocks, so that not every executor requires a write.
     pub reserved: Option<ExecutorId>,
     /// Ids that have ended (spec E-9).
     pub ended: IdSet,
-    /// Ids that were bound to a pod and have not ended: those that adoption does not find are lost (spec L-1).
+    /// Ids that were bound to a pod and have not ended; those that adoption does not find are lost (spec L-1).
     pub bound: IdSet,
-    /// The backoffs of profiles that crash (spec A-30).
+    /// The crash-loop backoffs (spec A-30).
     pub backoffs: BTreeMap<ProfileName, SavedBackoff>,
-    /// The failures that count (spec L-30).
+    /// The failures that are still counted (spec L-30).
     pub failures: KeptFailures,
     /// How many executors were made over the application's life, as of `ended` and `bound` (spec A-5); `None` in a
-    /// record of a program that did not count.
+    /// record of an older program, which did not count.
     pub made: Option<u64>,
-    /// The exit code of an application that is over: a successor exits with it (spec O-11).
+    /// The exit code of an application that has ended; a successor exits with it (spec O-11).
     pub finished: Option<u8>,
-    /// Why it is over, where that is more than that somebody wanted it (spec L-30).
+    /// Why the application ended, unless it was simply stopped (spec L-30).
     pub finished_why: Option<Arc<str>>,
 }
 
-/// How far a profile has backed off.
+/// A profile's crash-loop backoff.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SavedBackoff {
-    /// Which step of the backoff.
     pub step: u32,
-    /// Until when nothing is requested.
+    /// No executor is requested before this time.
     pub until: Timestamp,
 }
 
-/// What is wanted again when the executors are held no longer (spec B-31).
+/// What to restore when the hold ends (spec B-31).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Held {
-    /// The targets then.
     pub targets: BTreeMap<ProfileName, u32>,
-    /// Who asked for it; `None`: the application has been silent for too long (spec B-35).
+    /// Who requested the hold; `None` if the application was silent for too long (spec B-35).
     pub by: Option<Arc<str>>,
 }
 
-/// Why a ConfigMap is no record of this application.
+/// Why a ConfigMap is not a valid record of this application.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RecordError {
-    /// A newer program wrote it.
+    /// A newer program wrote the record.
     #[error(
         "ConfigMap {map}: the record has format {found}, this program reads up to {FORMAT}: a newer boatswain wrote it, use that one"
     )]
-    Newer {
-        /// The ConfigMap.
-        map: String,
-        /// Its format.
-        found: u32,
-    },
-    /// One of its keys holds something else.
+    Newer { map: String, found: u32 },
+    /// A key is missing or invalid.
     #[error("ConfigMap {map}, key {key}: {why}")]
     Unreadable {
-        /// The ConfigMap.
         map: String,
-        /// The key.
         key: &'static str,
-        /// What is wrong.
         why: String,
     },
-    /// It is another application's.
+    /// The record belongs to another application.
     #[error(
         "ConfigMap {map} is the record of application {found}, not of {wanted}: choose another prefix"
     )]
     AnotherApplication {
-        /// The ConfigMap.
         map: String,
-        /// Whose it is.
         found: AppId,
-        /// Whose it should be.
         wanted: AppId,
     },
 }
 
-/// Why nobody can succeed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NoSuccession {
-    /// The application is over.
     #[error("the application is over, it ended with code {code}{}", because(.why.as_deref()))]
-    Finished {
-        /// The code.
-        code: u8,
-        /// Why it is over, where the record says so.
-        why: Option<Arc<str>>,
-    },
-    /// Every id was used.
+    Finished { code: u8, why: Option<Arc<str>> },
     #[error("the application has used up all executor ids")]
     NoMoreIds,
-    /// Every incarnation was used.
     #[error("the application has used up all incarnations")]
     NoMoreIncarnations,
 }
@@ -139,32 +115,26 @@ fn because(why: Option<&str>) -> String {
     why.map_or_else(String::new, |why| format!(": {why}"))
 }
 
-/// What a new incarnation begins with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Succession {
-    /// The record to be written before anything else is.
+    /// The record, which must be written before anything else.
     pub record: Record,
-    /// The first id that it may use; a list may show higher ones still.
+    /// The first id it may use. A list may still show higher ones.
     pub first_id: ExecutorId,
 }
 
-/// The name of an application's record.
 pub fn record_name(prefix: &str) -> String {
     format!("{prefix}-app")
 }
 
-/// What a record's ConfigMap has beside its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordPlace {
-    /// The executors' namespace.
     pub namespace: String,
-    /// What the names of everything begin with.
     pub prefix: String,
-    /// The application's name, for people.
+    /// For display.
     pub app_name: String,
-    /// Whose label keys are written.
     pub labels: LabelScheme,
-    /// The top of the driver pod's controller chain, as an owner reference; `None` outside the cluster (spec K-2).
+    /// An owner reference to the top of the driver pod's controller chain; `None` outside the cluster (spec K-2).
     pub owner: Option<Value>,
 }
 
@@ -189,10 +159,10 @@ mod key {
 }
 
 impl Record {
-    /// What a new incarnation writes: one more than the last, and a block of ids beyond all that may have been used.
+    /// Builds the record of the next incarnation, with a new block of ids above all that may have been used.
     ///
     /// # Errors
-    /// Where the application is over, or its numbers are used up.
+    /// If the application has ended, or its ids or incarnations are used up.
     pub fn succeed(
         previous: Option<&Record>,
         app_id: &AppId,
@@ -223,7 +193,7 @@ impl Record {
         Ok(Succession { record, first_id })
     }
 
-    /// A record of an application that was never started.
+    /// The record of an application that has not started yet.
     fn new(app_id: AppId) -> Self {
         Self {
             app_id,
@@ -244,19 +214,18 @@ impl Record {
         }
     }
 
-    /// The highest id that may have been used.
     pub fn highest_id(&self) -> Option<ExecutorId> {
         let last = |ids: &IdSet| ids.last_below(u64::MAX);
         self.reserved.max(last(&self.ended)).max(last(&self.bound))
     }
 
-    /// How many executors were made. Where nobody counted, those that may have been.
+    /// How many executors were made; an upper bound if the record's writer did not count.
     pub fn made(&self) -> Made {
         let most = || self.ended.len() + self.bound.len();
         Made::inherited(self.made.unwrap_or_else(most), self.bound.ids())
     }
 
-    /// Reserves a block of ids from `from` on, where it is not reserved yet; whether anything changed.
+    /// Reserves a block of ids from `from` on, unless it is reserved already. Returns whether the record changed.
     pub fn reserve(&mut self, from: ExecutorId, block: u64) -> bool {
         let end = Some(block_end(from, block));
         let changed = end > self.reserved;
@@ -264,8 +233,8 @@ impl Record {
         changed
     }
 
-    /// The record as a ConfigMap. `replaces` are the uid and version of the one that it replaces: the preconditions
-    /// of the write.
+    /// The record as a ConfigMap. `replaces` has the uid and version of the current ConfigMap, the preconditions of the
+    /// write.
     pub fn to_config_map(
         &self,
         place: &RecordPlace,
@@ -337,10 +306,10 @@ impl Record {
         data
     }
 
-    /// Reads a record. Keys that an older format lacks are empty; unknown keys are nobody's business.
+    /// Reads a record. Keys that an older format lacks are taken as empty, and unknown keys are ignored.
     ///
     /// # Errors
-    /// Where a newer program wrote it, or something in it is no part of a record.
+    /// If a newer program wrote the record, or a key is invalid.
     pub fn read(map: &ConfigMap) -> Result<Self, RecordError> {
         let keys = Keys { map };
         let format: u32 = keys
@@ -386,10 +355,7 @@ impl Record {
         })
     }
 
-    /// As [`Record::read`], and it must be this application's.
-    ///
-    /// # Errors
-    /// Also where it is another application's.
+    /// As [`Record::read`], but also fails if the record belongs to another application.
     pub fn read_own(map: &ConfigMap, wanted: &AppId) -> Result<Self, RecordError> {
         let record = Self::read(map)?;
         if record.app_id == *wanted {
@@ -403,7 +369,6 @@ impl Record {
     }
 }
 
-/// A record's keys, while it is read.
 struct Keys<'a> {
     map: &'a ConfigMap,
 }
@@ -456,7 +421,7 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// The last id of a block; fewer than were asked for where ids end.
+/// The last id of a block, which is shorter where the range of ids ends.
 fn block_end(first: ExecutorId, block: u64) -> ExecutorId {
     let last = first.get().saturating_add(block.saturating_sub(1));
     ExecutorId::new(last).unwrap_or(ExecutorId::MAX)

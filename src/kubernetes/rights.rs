@@ -1,25 +1,22 @@
-//! Which right is missing, read from an API server's own words (spec A-21).
+//! Extracts the missing permission from an API server's message (spec A-21).
 
 use std::fmt;
 
-/// What somebody may not do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingRight {
-    /// Who asked, such as `system:serviceaccount:jobs:driver`.
+    /// The user name, such as `system:serviceaccount:jobs:driver`.
     pub user: String,
-    /// Such as `create`.
     pub verb: String,
-    /// Such as `pods`, or `pods/log`.
+    /// The resource, such as `pods` or `pods/log`.
     pub resource: String,
     /// The resource's API group; empty for the core group.
     pub group: String,
-    /// Where; `None` for the whole cluster.
+    /// `None` for the whole cluster.
     pub namespace: Option<String>,
 }
 
 impl MissingRight {
-    /// The right that this message says is missing:
-    /// `… is forbidden: User "u" cannot create resource "pods" in API group "" in the namespace "n"`.
+    /// Parses `… is forbidden: User "u" cannot create resource "pods" in API group "" in the namespace "n"`.
     pub fn in_message(message: &str) -> Option<Self> {
         let rest = message.split_once("is forbidden: User \"")?.1;
         let (user, rest) = rest.split_once("\" cannot ")?;
@@ -38,7 +35,7 @@ impl MissingRight {
         })
     }
 
-    /// The rule of a Role that would allow it, as YAML in one line.
+    /// The Role rule that would grant the permission, as YAML in one line.
     pub fn rule(&self) -> String {
         format!(
             "{{apiGroups: [{:?}], resources: [{:?}], verbs: [{:?}]}}",

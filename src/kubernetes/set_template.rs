@@ -1,7 +1,7 @@
-//! From an executor's pod to the set that makes such pods (spec A-80).
+//! Builds the set that makes a profile's executor pods (spec A-80).
 //!
-//! A set's pods are alike: what a pod has of its own (its number, the start that asked for it) is left out of the
-//! template, and so is what changes with each release of this program, which would have all of them replaced.
+//! The pods of a set share one template. It omits what differs between pods (the executor id, the incarnation) and what
+//! changes with each release of this program, because a changed template replaces all pods.
 
 use std::collections::BTreeMap;
 
@@ -14,15 +14,13 @@ use super::pod_template::{Common, ProfileSpec, Template, TemplateError, owner_re
 use crate::model::claims::{ClaimOwner, ClaimTemplate};
 use crate::model::{ExecutorId, PodUid, ProfileName};
 
-/// The variable of a pod of its own that has a number; one that a set makes is told it when it registers.
+/// The variable with the executor's id. An executor in a set's pod receives its id when it registers instead.
 const EXECUTOR_ID: &str = "BOATSWAIN_EXECUTOR_ID";
 
-/// The name of a profile's set.
 pub fn set_name(prefix: &str, profile: &ProfileName) -> String {
     format!("{prefix}-{profile}")
 }
 
-/// The sets of an application.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sets {
     kind: SetKind,
@@ -30,22 +28,17 @@ pub struct Sets {
     profiles: BTreeMap<ProfileName, Rendered>,
 }
 
-/// What a set's pods are made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Rendered {
     template: Value,
-    /// Claims that each pod gets for itself, by templates; a deployment has none (spec A-80).
+    /// The claim templates; a Deployment has none (spec A-80).
     claims: Vec<Value>,
-    /// What becomes of them.
     retention: Value,
     hash: String,
 }
 
 impl Sets {
-    /// The sets of these profiles.
-    ///
-    /// # Errors
-    /// Where the API server would refuse the pods for a reason that can be told beforehand.
+    /// Renders the sets of these profiles. Fails as [`Template::new`].
     pub fn new(
         kind: SetKind,
         common: Common,
@@ -62,10 +55,7 @@ impl Sets {
         Ok(sets)
     }
 
-    /// Takes a new profile in.
-    ///
-    /// # Errors
-    /// Where no pods can be made of it; then nothing changes.
+    /// Adds or replaces a profile. If its pods cannot be built, nothing changes.
     pub fn know(&mut self, name: ProfileName, spec: ProfileSpec) -> Result<(), TemplateError> {
         if self.kind == SetKind::Deployment && !spec.claims.is_empty() {
             return Err(TemplateError::Claims { profile: name });
@@ -88,22 +78,20 @@ impl Sets {
         Ok(())
     }
 
-    /// What makes the pods.
     pub fn kind(&self) -> SetKind {
         self.kind
     }
 
-    /// What the sets' names begin with.
     pub fn prefix(&self) -> &str {
         &self.common.prefix
     }
 
-    /// What a profile's template is made of, in short; `None` where there is no such profile.
+    /// The hash of a profile's template; `None` if the profile does not exist.
     pub fn hash(&self, profile: &ProfileName) -> Option<&str> {
         self.profiles.get(profile).map(|set| set.hash.as_str())
     }
 
-    /// The set of a profile, owned by this record; `None` where there is no such profile.
+    /// Builds a profile's set, owned by this record; `None` if the profile does not exist.
     pub fn set(&self, profile: &ProfileName, replicas: u32, record: &PodUid) -> Option<Value> {
         let rendered = self.profiles.get(profile)?;
         let keys = self.common.labels.keys();
@@ -116,7 +104,7 @@ impl Sets {
             "template": rendered.template,
         });
         if self.kind == SetKind::StatefulSet {
-            // Executors do not wait for one another.
+            // Executors start independently.
             spec["podManagementPolicy"] = "Parallel".into();
             spec["serviceName"] = self.common.prefix.as_str().into();
             if !rendered.claims.is_empty() {
@@ -138,7 +126,7 @@ impl Sets {
         }))
     }
 
-    /// The JSON patch that brings this very set's template, and its owner, up to date.
+    /// Builds the JSON patch that updates the set's template and owner, with its uid as a precondition.
     pub fn patch(&self, profile: &ProfileName, seen: &SetSeen, record: &PodUid) -> Option<Value> {
         let rendered = self.profiles.get(profile)?;
         let owner = owner_reference(&self.common.prefix, record);
@@ -162,7 +150,7 @@ impl Sets {
         ]))
     }
 
-    /// The merge patch that gives this very pod its executor's number, as long as it is as it was seen.
+    /// Builds the merge patch that assigns an executor id to a pod, with the pod's uid and version as preconditions.
     pub fn number_patch(&self, id: ExecutorId, uid: &PodUid, version: &str) -> Value {
         let keys = self.common.labels.keys();
         json!({"metadata": {
@@ -188,7 +176,7 @@ impl Sets {
         .collect()
     }
 
-    /// What is left of a pod when it has no number; which claims are its own, the set says.
+    /// Removes from a pod what is specific to one executor, and the volumes that the set's claim templates provide.
     fn template(&self, mut pod: Value, claims: &[Value]) -> Value {
         let keys = self.common.labels.keys();
         let mut labels = pod["metadata"]["labels"].take();
@@ -231,8 +219,7 @@ impl Sets {
     }
 }
 
-/// The claims that each pod of a profile gets for itself, as a set's claim templates (spec A-80). Their labels are those
-/// that the set selects its pods by.
+/// The claim templates of a profile's set (spec A-80). Their labels are the set's selector.
 fn claim_templates(spec: &ProfileSpec) -> Vec<Value> {
     let claims = spec.claims.iter();
     claims
@@ -248,7 +235,7 @@ fn claim_templates(spec: &ProfileSpec) -> Vec<Value> {
         .collect()
 }
 
-/// What becomes of claims whose pod goes, or whose set does: an application's outlast the pod, but not the application.
+/// The claim retention policy: a claim owned by the application outlasts its pod, but not the application.
 fn retention(spec: &ProfileSpec) -> Value {
     let owners = spec.claims.iter().map(|claim| claim.template.owner);
     let scaled = match owners
@@ -261,7 +248,7 @@ fn retention(spec: &ProfileSpec) -> Value {
     json!({"whenDeleted": "Delete", "whenScaled": scaled})
 }
 
-/// A short name for a text: FNV-1a, which is the same on every machine.
+/// FNV-1a in hexadecimal; it is the same on every machine.
 fn hash(text: &str) -> String {
     let hash = text.bytes().fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)

@@ -1,4 +1,4 @@
-//! What an error of the connection means: never sent, or broken on the way (spec ).
+//! Classifies connection errors: the request was never sent, or the connection broke after that (spec ).
 
 use std::error::Error;
 use std::io;
@@ -8,7 +8,7 @@ use kube::client::AuthError;
 
 use super::refusal::{Failure, Kind};
 
-/// What an error of the client below means; `place` says what was called.
+/// Classifies an error of the client; `place` names the call.
 pub(super) fn of_error(place: &str, error: &kube::Error) -> Failure {
     let kind = kind_of(error);
     let said = match find::<AuthError>(error) {
@@ -22,8 +22,7 @@ fn kind_of(error: &(dyn Error + 'static)) -> Kind {
     if find::<AuthError>(error).is_some() {
         return Kind::Credentials;
     }
-    // Where hyper was at work, its own word counts alone: an established connection, too, may end with
-    // "no route to host".
+    // If there is a hyper error, it alone decides: an established connection, too, may end with "no route to host".
     if let Some(hyper) = find::<HyperError>(error) {
         return if hyper.is_connect() {
             Kind::Unreachable
@@ -43,7 +42,7 @@ fn kind_of(error: &(dyn Error + 'static)) -> Kind {
     }
 }
 
-/// The outermost error of this type in the chain.
+/// Finds the outermost error of this type in the chain.
 fn find<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a T> {
     let mut next = Some(error);
     while let Some(error) = next {
@@ -55,7 +54,7 @@ fn find<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a 
     None
 }
 
-/// The chain in one line; a link that only repeats what the one before it said is left out.
+/// The chain in one line, without links that repeat a previous one.
 pub(super) fn chain_text(error: &(dyn Error + 'static)) -> String {
     let mut text = String::new();
     let mut next = Some(error);
@@ -72,7 +71,7 @@ pub(super) fn chain_text(error: &(dyn Error + 'static)) -> String {
     text
 }
 
-/// The texts of some of these errors hold what a credential plugin printed, which is a token at worst; they are not used.
+/// Omits the texts of some errors, because they quote the output of a credential plugin, which may contain a token.
 pub(super) fn auth_text(error: &AuthError) -> String {
     match error {
         AuthError::ReadTokenFile(why, path) => {

@@ -1,6 +1,6 @@
-//! The parts of a pod's JSON that are read (spec E-14); everything else is skipped without being looked at.
+//! The parts of a pod's JSON that are decoded (spec E-14); the rest is skipped.
 //!
-//! Texts are borrowed from the JSON; `null` and a missing field are the same, as they are to Kubernetes.
+//! Texts are borrowed from the JSON. `null` and a missing field are equivalent, as they are to Kubernetes.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,17 +10,17 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// A text; borrowed unless it holds an escape. (serde borrows inside an `Option` only through a type of one's own.)
+/// A text, borrowed unless it contains an escape. Inside an `Option`, serde borrows only through a separate type.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
-/// A map of texts, in order; keys that come twice stay twice.
+/// A map of texts, in order, with duplicate keys kept.
 #[derive(Debug, Default)]
 pub(super) struct Pairs<'a>(Vec<(Text<'a>, Option<Text<'a>>)>);
 
 impl Pairs<'_> {
-    /// The value of a key; of a key that came twice the last one, as Go's decoder has it.
+    /// The value of a key. As in Go's decoder, the last duplicate wins.
     pub(super) fn get(&self, key: &str) -> Option<&str> {
         let (_, value) = self.0.iter().rev().find(|(k, _)| k.0 == key)?;
         value.as_ref().map(|text| &*text.0)
@@ -212,8 +212,7 @@ pub(super) struct TerminatedWire<'a> {
     pub(super) finished_at: Option<Text<'a>>,
 }
 
-/// The metadata of what there are few of, as sets and claims: nothing of it is borrowed, and without a name or a uid
-/// it cannot be read.
+/// The metadata of objects of which there are few, such as sets and claims: owned texts, with name and uid required.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PlainMetaWire {
@@ -233,14 +232,14 @@ pub(super) struct PlainOwnerWire {
     pub(super) uid: String,
 }
 
-/// The uid of the application record of that name, where it is among these owners.
+/// The uid of the application record named `record`, if it is among the owners.
 pub(super) fn record_among<'a>(owners: &'a [PlainOwnerWire], record: &str) -> Option<&'a str> {
     let mut owners = owners.iter();
     let owner = owners.find(|owner| owner.kind == "ConfigMap" && owner.name == record)?;
     Some(&owner.uid)
 }
 
-/// What is tried of a pod that cannot be read: each part by itself.
+/// A pod that could not be decoded; each part is then tried separately.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Skeleton<'a> {
     #[serde(borrow)]
@@ -260,7 +259,7 @@ pub(super) struct MetaSkeleton<'a> {
     pub(super) labels: Option<&'a RawValue>,
 }
 
-/// A page of a list, with items of one kind or as their texts.
+/// A page of a list; the items are decoded or raw.
 #[derive(Debug, Deserialize)]
 #[serde(bound(deserialize = "Item: Deserialize<'de>"))]
 pub(super) struct ListWire<'a, Item> {
@@ -268,8 +267,8 @@ pub(super) struct ListWire<'a, Item> {
     pub(super) kind: Option<Text<'a>>,
     #[serde(borrow)]
     pub(super) metadata: Option<ListMetaWire<'a>>,
-    /// Go writes an empty list as `null`; a list without any, though, is no list. (A field with its own function must be
-    /// there, an `Option` by itself need not.)
+    /// Go writes an empty list as `null`, but a response without `items` is not a list. `deserialize_with` makes the
+    /// field required, which a plain `Option` is not.
     #[serde(deserialize_with = "present")]
     pub(super) items: Option<Vec<Item>>,
 }
@@ -287,7 +286,7 @@ pub(super) struct ListMetaWire<'a> {
     pub(super) continue_token: Option<Text<'a>>,
 }
 
-/// A line of a watch; the object is read by what the type says.
+/// A line of a watch; the type determines how the object is decoded.
 #[derive(Debug, Deserialize)]
 pub(super) struct LineWire<'a> {
     #[serde(borrow, rename = "type")]

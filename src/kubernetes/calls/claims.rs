@@ -1,4 +1,4 @@
-//! Calls about claims on volumes (spec K-10, A-60, A-61).
+//! API calls on PersistentVolumeClaims (spec K-10, A-60, A-61).
 
 use bytes::Bytes;
 use http::Method;
@@ -17,14 +17,11 @@ use crate::model::claims::Claim;
 
 const CLAIMS: &str = "persistentvolumeclaims";
 
-/// So many claims come at once.
 const PAGE: &str = "500";
 
 impl Calls {
-    /// All claims of the application, as the newest there are. One that cannot be read is left out.
-    ///
-    /// # Errors
-    /// Where they cannot be listed to the end.
+    /// Lists all claims of the application, in their most recent state. A claim that cannot be decoded is left out, but
+    /// the list fails if one of its pages does.
     pub async fn list_claims(&self) -> Result<Vec<Claim>, Failure> {
         let reader = &self.at.reader;
         let selector = format!("{}={}", reader.labels.keys().app_id, reader.app_id);
@@ -60,10 +57,7 @@ impl Calls {
         }
     }
 
-    /// Reads a claim; `None` where the server says that there is none.
-    ///
-    /// # Errors
-    /// Also for a 404 that does not say so of this very claim.
+    /// Gets a claim; `None` if the API server reports that it does not exist. Any other 404 is an error.
     pub async fn get_claim(&self, name: &str) -> Result<Option<Claim>, Failure> {
         let call = self.claim_call(Method::GET, Some(name), Query::default(), None);
         match self.claim(call).await {
@@ -73,20 +67,14 @@ impl Calls {
         }
     }
 
-    /// Makes a claim.
-    ///
-    /// # Errors
-    /// [`crate::kubernetes::Kind::AlreadyExists`] where the name is taken.
+    /// Creates a claim; fails with [`crate::kubernetes::Kind::AlreadyExists`] if the name is taken.
     pub async fn create_claim(&self, claim: &Value) -> Result<Claim, Failure> {
         let body = Some((JSON, Bytes::from(claim.to_string())));
         let call = self.claim_call(Method::POST, None, self.write_query(), body);
         self.claim(call).await.map_err(|r| r.failure)
     }
 
-    /// Gives a claim to this owner, and to nobody else. One that is not there any more needs none.
-    ///
-    /// # Errors
-    /// Where it cannot be written; one of that name that is another one is refused.
+    /// Makes `owner` the claim's only owner. A missing claim is not an error, but another one of the same name is.
     pub async fn give_claim(&self, claim: &Claim, owner: &Value) -> Result<(), Failure> {
         let patch = json!({"metadata": {"uid": &*claim.uid, "ownerReferences": [owner]}});
         let body = Some((MERGE_PATCH, Bytes::from(patch.to_string())));
@@ -98,10 +86,7 @@ impl Calls {
         }
     }
 
-    /// Deletes a claim, with its uid as precondition.
-    ///
-    /// # Errors
-    /// Where it is not known to go.
+    /// Deletes a claim, with its uid as a precondition. A claim that no longer exists is not an error.
     pub async fn delete_claim(&self, claim: &Claim) -> Result<(), Failure> {
         let options = json!({
             "apiVersion": "v1",

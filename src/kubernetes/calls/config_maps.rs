@@ -1,4 +1,4 @@
-//! Calls about ConfigMaps: the application record lives in one (spec O-30).
+//! API calls on ConfigMaps, one of which contains the application record (spec O-30).
 
 use std::collections::BTreeMap;
 
@@ -14,33 +14,24 @@ use super::watch::Lines;
 use crate::kubernetes::refusal::Failure;
 use crate::model::{PodUid, ResourceVersion};
 
-/// A ConfigMap, as far as it is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigMap {
-    /// Its name.
     pub name: String,
-    /// What Kubernetes calls it and nothing else. (The ledger's word for a uid, though it is no pod's.)
+    /// The uid. `PodUid` is used for any object's uid.
     pub uid: PodUid,
-    /// Its version; a replace needs it.
+    /// The precondition of a replace.
     pub version: ResourceVersion,
-    /// Whether it is being deleted.
     pub deleting: bool,
-    /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// Its content.
     pub data: BTreeMap<String, String>,
 }
 
-/// The lines of a watch on one ConfigMap.
 pub type ConfigMapStream = Lines<ConfigMap>;
 
 const CONFIG_MAPS: &str = "configmaps";
 
 impl Calls {
-    /// Reads a ConfigMap, as the newest there is; `None` where the server says that there is none.
-    ///
-    /// # Errors
-    /// Also for a 404 that does not say so of this very ConfigMap.
+    /// Gets the most recent ConfigMap; `None` if the API server reports no such ConfigMap. Any other 404 is an error.
     pub async fn get_config_map(&self, name: &str) -> Result<Option<ConfigMap>, Failure> {
         let call = self.config_map_call(Method::GET, Some(name), None);
         match self.config_map(call).await {
@@ -50,20 +41,17 @@ impl Calls {
         }
     }
 
-    /// Makes a ConfigMap.
-    ///
-    /// # Errors
-    /// [`crate::kubernetes::Kind::AlreadyExists`] where the name is taken.
+    /// Creates a ConfigMap; fails with [`crate::kubernetes::Kind::AlreadyExists`] if the name is taken.
     pub async fn create_config_map(&self, map: &Value) -> Result<ConfigMap, Failure> {
         let call = self.config_map_call(Method::POST, None, Some(map));
         self.config_map(call).await.map_err(|r| r.failure)
     }
 
-    /// Replaces a ConfigMap. The `resourceVersion` in the object is the precondition, and so is a `uid`.
+    /// Replaces a ConfigMap. The object's `resourceVersion` is a precondition, and so is its `uid` if present.
     ///
     /// # Errors
-    /// [`crate::kubernetes::Kind::Conflict`] where it was changed meanwhile, [`crate::kubernetes::Kind::NotFound`] where it is
-    /// gone.
+    /// [`crate::kubernetes::Kind::Conflict`] if the ConfigMap was changed meanwhile,
+    /// [`crate::kubernetes::Kind::NotFound`] if it does not exist.
     pub async fn replace_config_map(&self, name: &str, map: &Value) -> Result<ConfigMap, Failure> {
         let call = self.config_map_call(Method::PUT, Some(name), Some(map));
         self.config_map(call).await.map_err(|r| r.failure)
@@ -72,7 +60,7 @@ impl Calls {
     /// Deletes a ConfigMap by name, with its uid and version as preconditions.
     ///
     /// # Errors
-    /// Also for a 404 or 409 that is about something else than this ConfigMap, and where it was written since.
+    /// Includes a 404 or 409 that is not about this ConfigMap, and a change after this version.
     pub async fn delete_config_map(
         &self,
         name: &str,
@@ -97,12 +85,10 @@ impl Calls {
         }
     }
 
-    /// Watches one ConfigMap (spec W-7); without a version, it begins with what is there.
+    /// Watches one ConfigMap (spec W-7), from its current state if `from` is `None`.
     ///
-    /// A ConfigMap that cannot be read is a failure of kind Garbage, and the stream goes on.
-    ///
-    /// # Errors
-    /// As [`Calls::watch_pods`].
+    /// If a ConfigMap cannot be decoded, the stream reports a failure of kind Garbage and continues. If the watch
+    /// does not begin, the call fails as [`Calls::watch_pods`].
     pub async fn watch_config_map(
         &self,
         name: &str,

@@ -1,4 +1,4 @@
-//! Who controls a pod: asked once, at the start (spec K-2).
+//! Finds an object's controller. The driver does so once, at its start (spec K-2).
 
 use http::Method;
 use serde::{Deserialize, Serialize};
@@ -8,43 +8,30 @@ use super::pods::{is_missing, kind_is};
 use super::transport::{self, Call, OBJECT_LIMIT, Query, garbage, path};
 use crate::kubernetes::refusal::Failure;
 
-/// An object, as another one names its owner.
+/// A reference to an object, as in `ownerReferences`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reference {
-    /// The kind's group and version.
     pub api_version: String,
-    /// Its kind.
     pub kind: String,
-    /// Its name.
     pub name: String,
-    /// What Kubernetes calls it and nothing else.
     pub uid: String,
 }
 
-/// An object that may have a controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Controlled {
-    /// Its uid.
     pub uid: String,
-    /// The owner that controls it.
     pub controller: Option<Reference>,
 }
 
 impl Calls {
-    /// Reads who controls a pod; `None` where there is no such pod.
-    ///
-    /// # Errors
-    /// Also for a 404 that does not say so of this very pod.
+    /// Gets a pod's uid and controller; `None` if the API server reports no such pod. Any other 404 is an error.
     pub async fn controller_of_pod(&self, name: &str) -> Result<Option<Controlled>, Failure> {
         let path = self.core_path("pods", Some(name));
         self.controlled(path, "Pod", "pods", name).await
     }
 
-    /// Reads who controls a ReplicaSet; `None` where there is no such one.
-    ///
-    /// # Errors
-    /// Also for a 404 that does not say so of this very one.
+    /// Gets a ReplicaSet's uid and controller; as [`Calls::controller_of_pod`].
     pub async fn controller_of_replica_set(
         &self,
         name: &str,

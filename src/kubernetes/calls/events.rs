@@ -1,4 +1,4 @@
-//! Calls about Events (spec O-45).
+//! API calls on Events (spec O-45).
 
 use bytes::Bytes;
 use http::Method;
@@ -11,18 +11,12 @@ use crate::kubernetes::refusal::Failure;
 const EVENTS: &str = "events";
 
 impl Calls {
-    /// Makes an Event.
-    ///
-    /// # Errors
-    /// Where it is not taken; nobody needs it.
+    /// Creates an Event. Callers may ignore a failure.
     pub async fn create_event(&self, event: &Value) -> Result<(), Failure> {
         self.event(Method::POST, None, JSON, event).await
     }
 
-    /// Changes an Event, by a merge patch.
-    ///
-    /// # Errors
-    /// Where it is not taken, or there is none any more.
+    /// Applies a merge patch to an Event. Fails if the Event does not exist.
     pub async fn patch_event(&self, name: &str, patch: &Value) -> Result<(), Failure> {
         self.event(Method::PATCH, Some(name), MERGE_PATCH, patch)
             .await

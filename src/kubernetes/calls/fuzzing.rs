@@ -1,4 +1,4 @@
-//! What holds of anything that is sent as a watch.
+//! Checks that arbitrary bytes are safely read as a watch.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -17,14 +17,13 @@ use crate::kubernetes::labels::LabelScheme;
 use crate::kubernetes::refusal::Failure;
 use crate::model::pod::Sighting;
 
-/// No text of a message is longer, whoever wrote it.
 const LONGEST_MESSAGE: usize = 4 * 1024;
 
-/// What is kept of a pod, its texts and all, written out.
+/// The maximum size of a decoded pod, as debug output.
 const LARGEST_POD: usize = 16 * 1024;
 
-/// The body of a watch: it is read to its end, in whatever pieces it comes, and as the same; what is kept of each line
-/// is small, and fit to be logged (spec W-5, S-15, E-14, I-11).
+/// Reads the body of a watch to its end. The result must not depend on the chunks; what is kept of each line must be
+/// small and fit for the log (spec W-5, S-15, E-14, I-11).
 pub fn watch_lines(data: &[u8]) {
     let whole = read(data, data.len().max(1));
     assert_eq!(read(data, data.len() % 61 + 1), whole, "the pieces matter");
@@ -74,7 +73,7 @@ fn read(data: &[u8], piece: usize) -> Vec<Result<WatchLine<Sighting>, Failure>> 
     let mut read = Vec::new();
     let decode = |object: &str| Ok(reader.read(object));
     loop {
-        // All of it is there, so nothing is waited for.
+        // The whole body is available, so the reader must never wait.
         let next = next_line(&mut lines, "watch", &decode);
         match next.now_or_never() {
             Some(Some(line)) => read.push(line),

@@ -1,4 +1,4 @@
-//! A body, line by line.
+//! Reads a response body line by line.
 
 use std::error::Error;
 
@@ -9,31 +9,27 @@ use kube::client::Body;
 
 use crate::kubernetes::transport_error::chain_text;
 
-/// Kubernetes stores no object above 1.5 MiB, and a pod of an executor is some kB; a line that is longer would only
-/// fill the memory.
+/// An executor's pod is some kB, and Kubernetes stores no object above 1.5 MiB. The limit bounds memory.
 pub(super) const LINE_LIMIT: usize = 1024 * 1024;
 
-/// A body that is read line by line, with no more than one line and one frame in memory.
+/// Buffers at most one line and one frame.
 pub(super) struct LineReader<B = Body> {
     body: B,
     buffer: BytesMut,
-    /// How much of the buffer was searched for an end of line.
+    /// The length of the buffer's part that contains no end of line.
     searched: usize,
     ended: bool,
 }
 
-/// What comes next.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// A line without its end.
+    /// A line, without its end.
     Line(Bytes),
-    /// What follows the last end of line; half a line more often than not.
+    /// The text after the last end of line, usually an incomplete line.
     Rest(Bytes),
-    /// A line beyond the limit; nothing after it is read.
+    /// A line above the limit; reading stops.
     TooLong,
-    /// It cannot be read any further.
     Broken(String),
-    /// That was all.
     End,
 }
 

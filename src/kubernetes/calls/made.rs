@@ -1,21 +1,20 @@
-//! What is told of every call to the API server.
+//! The message that reports each call to the API server.
 
 use std::time::Duration;
 
 use actix::Message;
 
-/// A call to the API server is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
 #[rtype(result = "()")]
 pub struct CallMade {
-    /// What was called, as `GET`.
+    /// The verb, such as `GET`.
     pub verb: &'static str,
-    /// On what, as `pods`.
+    /// The resource, such as `pods`.
     pub resource: &'static str,
-    /// What became of it: `ok`, or the kind of its failure.
+    /// `ok`, or the failure's kind.
     pub outcome: &'static str,
-    /// Whether it was answered by an API server that does its work.
+    /// Whether a working API server responded.
     pub answered: bool,
-    /// From its beginning to the end of its answer; of a watch, to the answer's head.
+    /// From the start of the call to the end of the response; for a watch, to the response's head.
     pub took: Duration,
 }

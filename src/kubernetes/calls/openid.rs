@@ -1,4 +1,4 @@
-//! Calls about the keys that a cluster signs its service accounts' tokens with (spec O-50).
+//! API calls for the keys with which the cluster signs service account tokens (spec O-50).
 
 use bytes::Bytes;
 use http::Method;
@@ -7,23 +7,17 @@ use super::Calls;
 use super::transport::{Call, Query, path};
 use crate::kubernetes::refusal::Failure;
 
-/// A cluster has a key or a few.
+/// Much more than a cluster's few keys need.
 const LIMIT: usize = 256 * 1024;
 
 impl Calls {
-    /// Who signs tokens, and where that is told: the discovery document of OpenID.
-    ///
-    /// # Errors
-    /// Where the cluster does not answer it.
+    /// Gets the OpenID discovery document, which names the token issuer.
     pub async fn token_issuer(&self) -> Result<Bytes, Failure> {
         self.document(&[".well-known", "openid-configuration"])
             .await
     }
 
-    /// The keys by which tokens can be verified, as a JSON Web Key Set.
-    ///
-    /// # Errors
-    /// Where the cluster does not answer it.
+    /// Gets the keys that verify tokens, as a JSON Web Key Set.
     pub async fn token_keys(&self) -> Result<Bytes, Failure> {
         self.document(&["openid", "v1", "jwks"]).await
     }

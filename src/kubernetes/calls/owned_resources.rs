@@ -1,5 +1,4 @@
-//! Calls about what the application has one of: made where it is not there, put right where it is not as it should be
-//! (spec K-8, K-9).
+//! Creates the application's single owned resources, and corrects them if they differ (spec K-8, K-9).
 
 use bytes::Bytes;
 use http::Method;
@@ -12,12 +11,12 @@ use crate::kubernetes::owned_resources::{OwnedResource, is_as_wanted};
 use crate::kubernetes::refusal::{Failure, Kind};
 
 impl Calls {
-    /// Sees to it that an object is there as it should be, with this owner. Where it is already, nothing is written, so
-    /// that it may be asked for again after an answer that was lost. What an earlier owner of that name has left is
-    /// taken over.
+    /// Ensures that an object exists as wanted, with this owner. If it already does, nothing is written, so the call
+    /// can be repeated after a lost response. An object that an earlier owner of the same name left behind is taken
+    /// over.
     ///
     /// # Errors
-    /// [`Kind::Invalid`] where somebody else has an object of that name; [`Kind::Conflict`] where it is being deleted.
+    /// [`Kind::Invalid`] if an object that is not ours has the name; [`Kind::Conflict`] if the object is being deleted.
     pub async fn ensure(
         &self,
         owned_resource: &OwnedResource,
@@ -35,8 +34,8 @@ impl Calls {
         };
         let app_id = self.at.reader.labels.keys().app_id;
         let label = |object: &Value| object["metadata"]["labels"][app_id].clone();
-        // Who holds the record's name inherits what a record of that name had: when an application begins right after
-        // another one's end, the garbage collector may not have come to it yet, and never comes to what was orphaned.
+        // An application that starts right after another one with the same record name ended may find its objects: the
+        // garbage collector may not have deleted them yet, and never deletes orphaned ones.
         let owners = there["metadata"]["ownerReferences"].as_array();
         let left_behind = match owners.map_or(&[][..], Vec::as_slice) {
             [] => label(&there).is_string(),
@@ -97,7 +96,7 @@ impl Calls {
     }
 }
 
-/// Whether it is of that kind and name, be it this one or one that was there before.
+/// Whether the two owners have the same kind and name; their uids may differ.
 fn is_namesake(other: &Value, owner: &Value) -> bool {
     other["kind"] == owner["kind"] && other["name"] == owner["name"]
 }

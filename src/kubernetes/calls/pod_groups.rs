@@ -1,4 +1,4 @@
-//! Calls about Volcano's PodGroups (spec A-82).
+//! API calls on Volcano's PodGroups (spec A-82).
 
 use bytes::Bytes;
 use http::Method;
@@ -15,21 +15,17 @@ const POD_GROUPS: &str = "podgroups";
 
 const GROUP: &str = "scheduling.volcano.sh";
 
-/// A PodGroup, as far as it is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodGroupSeen {
-    /// How many pods it takes at least.
+    /// The minimum number of pods (`minMember`).
     pub least: u32,
-    /// The uid of the application record among its owners, where it has one.
+    /// The uid of the application record, if it is among the owners.
     pub owner: Option<String>,
 }
 
 impl Calls {
-    /// Whether the cluster has the group that PodGroups are in: where it has not, whoever asks for one is answered a page
-    /// that is no API server's word.
-    ///
-    /// # Errors
-    /// Where the groups cannot be had.
+    /// Whether the cluster serves the API group of PodGroups. Without it, requests for PodGroups get a 404 that
+    /// contains no `Status`.
     pub async fn serves_pod_groups(&self) -> Result<bool, Failure> {
         #[derive(Deserialize)]
         struct Groups {
@@ -54,10 +50,7 @@ impl Calls {
         Ok(groups.groups.iter().any(|group| group.name == GROUP))
     }
 
-    /// Reads a PodGroup; `None` where the server says that there is no such one.
-    ///
-    /// # Errors
-    /// Also for a 404 that is about something else.
+    /// Gets a PodGroup; `None` if the API server reports that it does not exist. Any other 404 is an error.
     pub async fn get_pod_group(&self, name: &str) -> Result<Option<PodGroupSeen>, Failure> {
         let call = self.pod_group_call(Method::GET, Some(name), None);
         let place = call.place();
@@ -72,20 +65,14 @@ impl Calls {
         }
     }
 
-    /// Makes a PodGroup.
-    ///
-    /// # Errors
-    /// [`crate::kubernetes::Kind::AlreadyExists`] where the name is taken.
+    /// Creates a PodGroup; fails with [`crate::kubernetes::Kind::AlreadyExists`] if the name is taken.
     pub async fn create_pod_group(&self, group: &Value) -> Result<(), Failure> {
         let call = self.pod_group_call(Method::POST, None, Some((JSON, group)));
         let answer = self.answer(&self.clients().creates, call).await;
         answer.map(drop).map_err(|rejection| rejection.failure)
     }
 
-    /// Changes a PodGroup by a merge patch.
-    ///
-    /// # Errors
-    /// Where it is gone, too.
+    /// Applies a merge patch to a PodGroup. Fails if the PodGroup does not exist.
     pub async fn patch_pod_group(&self, name: &str, merge_patch: &Value) -> Result<(), Failure> {
         let body = Some((MERGE_PATCH, merge_patch));
         let call = self.pod_group_call(Method::PATCH, Some(name), body);

@@ -1,4 +1,4 @@
-//! Calls about the sets that make executors' pods, where they do (spec A-80).
+//! API calls on the sets that make executor pods (spec A-80).
 
 use std::fmt;
 
@@ -18,17 +18,16 @@ use crate::kubernetes::refusal::Failure;
 use crate::kubernetes::wire::{PlainMetaWire, record_among};
 use crate::model::PodUid;
 
-/// What makes the pods.
+/// The kind of set that makes the pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SetKind {
-    /// Pods with numbers; the last one goes first.
+    /// Pods with ordinals; the pod with the highest one is deleted first.
     StatefulSet,
-    /// Pods of which any may go.
+    /// Pods without order; any may be deleted first.
     Deployment,
 }
 
 impl SetKind {
-    /// The kind of the objects.
     pub fn kind(self) -> &'static str {
         match self {
             Self::StatefulSet => "StatefulSet",
@@ -36,7 +35,7 @@ impl SetKind {
         }
     }
 
-    /// Their name in paths, and in rules of a Role.
+    /// The plural in paths and Role rules.
     pub fn plural(self) -> &'static str {
         match self {
             Self::StatefulSet => "statefulsets",
@@ -51,28 +50,21 @@ impl fmt::Display for SetKind {
     }
 }
 
-/// A set, as far as it is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetSeen {
-    /// Its name.
     pub name: String,
-    /// What Kubernetes calls it and nothing else. (The ledger's word for a uid, though it is no pod's.)
+    /// The uid. `PodUid` is used for any object's uid.
     pub uid: PodUid,
-    /// How many pods it is to have.
     pub replicas: u32,
-    /// What its template was made of, as whoever wrote it says.
+    /// The hash of the template, from the set's annotation.
     pub template: Option<String>,
-    /// The uid of the application record among its owners, where it has one.
+    /// The uid of the application record, if it is among the owners.
     pub owner: Option<PodUid>,
-    /// Whether it is being deleted.
     pub deleting: bool,
 }
 
 impl Calls {
-    /// All sets of a kind that the application has.
-    ///
-    /// # Errors
-    /// Also where one of them cannot be read.
+    /// Lists the application's sets of a kind. Fails if any of them cannot be decoded.
     pub async fn list_sets(&self, kind: SetKind) -> Result<Vec<SetSeen>, Failure> {
         #[derive(Deserialize)]
         struct List {
@@ -102,20 +94,14 @@ impl Calls {
         Ok(items.into_iter().map(|set| set.read(record)).collect())
     }
 
-    /// Makes a set.
-    ///
-    /// # Errors
-    /// [`crate::kubernetes::Kind::AlreadyExists`] where the name is taken.
+    /// Creates a set; fails with [`crate::kubernetes::Kind::AlreadyExists`] if the name is taken.
     pub async fn create_set(&self, kind: SetKind, set: &Value) -> Result<SetSeen, Failure> {
         let call = self.set_call(Method::POST, kind, &[], set);
         let answer = self.set(kind, call).await;
         answer.map_err(|rejection| rejection.failure)
     }
 
-    /// Changes a set by a JSON patch; `None` where there is no such set.
-    ///
-    /// # Errors
-    /// Also for a 404 that does not say so of this very set.
+    /// Applies a JSON patch to a set; `None` if the API server reports no such set. Any other 404 is an error.
     pub async fn patch_set(
         &self,
         kind: SetKind,
@@ -131,10 +117,7 @@ impl Calls {
         }
     }
 
-    /// Says how many pods this very set is to have; whether there was such a set.
-    ///
-    /// # Errors
-    /// As [`Calls::patch_set`].
+    /// Sets the number of replicas, with the uid as a precondition. Returns whether the set exists.
     pub async fn scale_set(
         &self,
         kind: SetKind,
@@ -155,10 +138,8 @@ impl Calls {
         }
     }
 
-    /// Deletes this very set, and after it its pods.
-    ///
-    /// # Errors
-    /// Also for a 404 or 409 that is about something else than this set.
+    /// Deletes a set and, in the background, its pods, with the uid as a precondition. A missing set is not an error,
+    /// but a 404 or 409 that is not about this set is.
     pub async fn delete_set(&self, kind: SetKind, name: &str, uid: &PodUid) -> Result<(), Failure> {
         let options = json!({
             "apiVersion": "v1",

@@ -1,5 +1,5 @@
-//! A list that the server sends as the beginning of a watch (spec W-4): it holds no page in memory for it, and shows the
-//! newest there is without asking its store for everything.
+//! Lists pods by a watch with initial events (spec W-4). Unlike a paged list, it needs no page in the server's memory
+//! and no quorum read of all objects.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,28 +16,27 @@ use crate::kubernetes::wire::{LineWire, Pairs, Text};
 use crate::model::pod::Sighting;
 use crate::model::{PodUid, ResourceVersion};
 
-/// What the bookmark bears after which all that was there at the beginning has been sent.
+/// The annotation of the bookmark that follows the initial events.
 const END_OF_LIST: &str = "k8s.io/initial-events-end";
 
-/// The server ends the watch after so many seconds, should nobody else.
+/// The server's time limit for the watch.
 const TIMEOUT_SECONDS: u32 = 300;
 
-/// Why there is no list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotStreamed {
-    /// The server does not do that, or not to the end: it need not be asked again.
+    /// The server does not support it, or never completes the list; do not request it again.
     Refused(Arc<str>),
-    /// Not this time: a list in pages may be had all the same.
+    /// This attempt failed; a paged list may succeed.
     Cut(Arc<str>),
-    /// A list in pages would fail as well.
+    /// A paged list would fail as well.
     Failed(Failure),
 }
 
 impl Calls {
-    /// All of the application's executors, as a stream, and the version at which that is so; the newest there is.
+    /// Streams all of the application's executors, in their most recent state, with the list's resource version.
     ///
     /// # Errors
-    /// Where the stream does not come to the end of the list. Nothing is known then.
+    /// If the list is incomplete; the part received is discarded.
     pub async fn stream_pods(&self) -> Result<WatchedPods, NotStreamed> {
         let query = Query::default()
             .with("labelSelector", &self.at.selector)
@@ -59,7 +58,7 @@ impl Calls {
             .await
             .map_err(|rejection| of_refusal(rejection.failure))?;
         let mut reader = LineReader::new(response.into_body());
-        // What is there comes without a pause; a server that only goes on to watch sends nothing at all.
+        // Initial events come without a pause. A server that ignores `sendInitialEvents` may send nothing at all.
         let patience = self.at.request_timeout.saturating_add(MARGIN);
         let mut gathered = Gathered::default();
         loop {
@@ -84,7 +83,7 @@ impl Calls {
                 Ok(WatchLine::Seen(pod)) => gathered.seen(pod),
                 Ok(WatchLine::Deleted(pod)) => gathered.deleted(&pod),
                 Ok(WatchLine::Bookmark(_)) => {}
-                // What a line says that cannot be read is missing in the list, and what is missing is believed gone.
+                // A skipped line would be missing in the list, and a missing pod is taken as gone.
                 Ok(WatchLine::UnknownType(kind)) => {
                     return Err(cut(&format!("an event of unknown type {kind:?}")));
                 }
@@ -100,7 +99,7 @@ impl Calls {
 fn of_refusal(failure: Failure) -> NotStreamed {
     match failure.kind {
         Kind::Invalid => NotStreamed::Refused(failure.message),
-        // Where the server does not know the parameter, it is forbidden rather than wrong.
+        // A server that does not know the parameter reports it as forbidden rather than invalid.
         _ if failure.message.contains("sendInitialEvents") => NotStreamed::Refused(failure.message),
         Kind::Wait | Kind::Unreachable | Kind::Credentials | Kind::Rights => {
             NotStreamed::Failed(failure)
@@ -109,7 +108,7 @@ fn of_refusal(failure: Failure) -> NotStreamed {
     }
 }
 
-/// The version of the bookmark that ends the list.
+/// The resource version, if the line is the bookmark that ends the list.
 pub(super) fn end_of_list(line: &[u8]) -> Option<ResourceVersion> {
     #[derive(Deserialize)]
     struct EndWire<'a> {
@@ -135,7 +134,7 @@ pub(super) fn end_of_list(line: &[u8]) -> Option<ResourceVersion> {
     marked.then_some(version)
 }
 
-/// What came, in order. Before its end the list goes on changing: what is seen again takes the place of what was.
+/// The pods so far, in order. The list changes until its end: a later event replaces an earlier one of the same pod.
 #[derive(Default)]
 pub(super) struct Gathered {
     items: Vec<Option<Sighting>>,
@@ -162,7 +161,7 @@ impl Gathered {
         {
             *item = None;
         } else if pod.uid().is_none() || pod.name().is_some() {
-            // One of the two could not be read: the name has to do.
+            // If either uid could not be decoded, compare the names.
             let meant = |item: &Option<Sighting>| {
                 item.as_ref().is_some_and(|item| {
                     item.name().is_some()

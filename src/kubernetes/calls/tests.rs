@@ -1,5 +1,5 @@
-//! Whole calls against services that answer badly, slowly or not at all. What a cluster means by its answers is for
-//! the embedded one to show; these are the faults of the way there and back.
+//! Whole calls against services that respond wrongly, slowly or not at all: faults of the network. Tests of the
+//! responses' meaning use the embedded cluster.
 
 mod cluster;
 mod lists;
@@ -49,7 +49,7 @@ fn calls_in(namespace: &str, clients: Clients) -> Calls {
     Calls::new(clients, spec)
 }
 
-/// Calls to a service that answers every request so.
+/// Calls to a service that responds to every request with `answer`.
 fn answering<B>(answer: impl Fn(Request<Body>) -> Response<B> + Clone + Send + 'static) -> Calls
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
@@ -74,7 +74,7 @@ fn response(code: u16, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
         .unwrap()
 }
 
-/// Calls to a service that fails so before any answer.
+/// Calls to a service that fails with `error` before any response.
 fn failing(error: impl Fn() -> io::Error + Clone + Send + 'static) -> Calls {
     let service = tower::service_fn(move |_: Request<Body>| {
         let error = error();
@@ -83,10 +83,9 @@ fn failing(error: impl Fn() -> io::Error + Clone + Send + 'static) -> Calls {
     calls_to(Clients::in_process(service, "jobs"))
 }
 
-/// Frames that come one by one.
 type Frames = Pin<Box<dyn futures::Stream<Item = Result<Frame<Bytes>, io::Error>> + Send>>;
 
-/// A body of these pieces, and what comes after the last one.
+/// A body of these pieces, which ends as `last` says.
 fn pieces(pieces: Vec<&'static str>, last: Last) -> StreamBody<Frames> {
     let data = futures::stream::iter(pieces)
         .map(|piece| Ok(Frame::data(Bytes::from_static(piece.as_bytes()))));
@@ -108,7 +107,6 @@ enum Last {
     Reset,
 }
 
-/// A body that never ends.
 struct Endless;
 
 impl http_body::Body for Endless {
@@ -151,7 +149,7 @@ fn conflict(message: &str) -> String {
     json!({"kind": "Status", "reason": "Conflict", "code": 409, "message": message}).to_string()
 }
 
-/// What was asked, as `METHOD path?query body`.
+/// The request that `call` sends, as `METHOD path?query body`.
 async fn asked<T>(call: impl AsyncFnOnce(Calls) -> T) -> String {
     let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
     let calls = answering(move |request| {
@@ -169,7 +167,7 @@ async fn asked<T>(call: impl AsyncFnOnce(Calls) -> T) -> String {
 
 // spec: A-11, W-1, W-3, P-1, S-13
 #[tokio::test]
-async fn requests_are_what_the_spec_says() {
+async fn requests_have_the_specified_paths_and_parameters() {
     let selector = "labelSelector=boatswain.dev%2Fapp-id%3Detl-7f3a%2Cboatswain.dev%2Frole%3Dexecutor%2Cboatswain.dev%2Finactive%21%3Dtrue";
     let pods = "/api/v1/namespaces/jobs/pods";
     let version = ResourceVersion::from(7);
@@ -228,7 +226,7 @@ async fn requests_are_what_the_spec_says() {
 
 // spec: A-12, A-13
 #[tokio::test]
-async fn a_connection_that_never_came_about_is_a_refusal_and_a_broken_one_is_not() {
+async fn a_failed_connect_is_a_refusal_and_a_broken_connection_is_not() {
     let refused = failing(|| io::ErrorKind::ConnectionRefused.into());
     let failure = create(&refused).await;
     assert_eq!(
@@ -278,7 +276,7 @@ async fn a_2xx_that_cannot_be_read_is_an_unknown_outcome() {
 
 // spec: A-12
 #[tokio::test]
-async fn a_refusal_counts_even_where_its_body_is_lost() {
+async fn a_refusal_counts_even_if_its_body_is_lost() {
     let busy = answering(|_| {
         let mut answer = Response::new(pieces(vec!["Too ma"], Last::Reset));
         *answer.status_mut() = http::StatusCode::TOO_MANY_REQUESTS;
@@ -317,7 +315,7 @@ async fn no_call_waits_longer_than_the_servers_own_time_and_a_second() {
 
 // spec: E-10, L-11
 #[tokio::test]
-async fn gone_is_only_what_the_api_server_says_is_gone_of_this_very_pod() {
+async fn a_pod_is_gone_only_if_the_api_server_reports_it_for_this_pod() {
     let name = "etl-exec-42";
     let gone = always(404, not_found("pods", name));
     assert_eq!(gone.get_pod(name).await, Ok(None));
@@ -347,7 +345,7 @@ async fn gone_is_only_what_the_api_server_says_is_gone_of_this_very_pod() {
 
 // spec: E-10, L-11
 #[tokio::test]
-async fn a_delete_that_finds_another_pod_of_that_name_finds_nothing() {
+async fn a_delete_that_hits_a_different_uid_counts_as_gone() {
     let delete = async |code, body: String| {
         always(code, body)
             .delete_pod("etl-exec-42", &uid(), None)
@@ -380,7 +378,7 @@ async fn a_delete_that_finds_another_pod_of_that_name_finds_nothing() {
 
 // spec: O-1
 #[tokio::test]
-async fn the_servers_version_is_its_own_word() {
+async fn the_servers_version_is_read_from_its_own_response() {
     let version = r#"{"major":"1","minor":"36","gitVersion":"v1.36.0"}"#;
     assert_eq!(
         always(200, version).server_version().await,

@@ -1,4 +1,4 @@
-//! One request, one answer: sent, waited for, read within bounds.
+//! Sends one request and reads its response, with limits on time and size.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -14,18 +14,17 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use crate::kubernetes::refusal::{self, Failure, Kind};
 use crate::kubernetes::transport_error::{chain_text, of_error};
 
-/// A page of 500 pods of 4 kB each is 2 MB; Kubernetes itself stores no object above 1.5 MiB, but a cached list
-/// comes whole, and 10,000 pods are 40 MB.
+/// A page of 500 pods of 4 kB is 2 MB. A list from the server's cache is not paged, and 10,000 pods are 40 MB.
 pub(super) const LIST_LIMIT: usize = 64 * 1024 * 1024;
 /// Kubernetes stores no object above 1.5 MiB.
 pub(super) const OBJECT_LIMIT: usize = 4 * 1024 * 1024;
-/// A Status with a cause for each field of a template.
+/// Enough for a `Status` with a cause for each field of a template.
 const STATUS_LIMIT: usize = 1024 * 1024;
 
-/// What the way there and back may take beside the server's own time.
+/// The time for the network, in addition to the server's time limit.
 pub(super) const MARGIN: Duration = Duration::from_secs(1);
 
-/// What is escaped in paths and queries: all but RFC 3986's unreserved characters.
+/// Escaped in paths and queries: all but RFC 3986's unreserved characters.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
@@ -34,20 +33,17 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
 
 const AGENT: &str = concat!("boatswain/", env!("CARGO_PKG_VERSION"));
 
-/// A request.
 pub(super) struct Call {
     pub(super) method: Method,
-    /// Without the query; it is in every message.
+    /// Without the query. Failure messages quote the path.
     pub(super) path: String,
     pub(super) query: Query,
-    /// The body and its type.
     pub(super) body: Option<(&'static str, Bytes)>,
-    /// The largest answer that is read.
+    /// The maximum size of the response, in bytes.
     pub(super) limit: usize,
 }
 
-/// An answer's text. A byte that is no UTF-8 spoils the text it is in, and nothing else. Nearly always there is none,
-/// and that is told much faster than the first one is found.
+/// Decodes a response. Invalid UTF-8 damages only the text around it. It is rare, so the faster full check comes first.
 pub(super) fn text(bytes: &[u8]) -> Cow<'_, str> {
     match str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),
@@ -55,20 +51,19 @@ pub(super) fn text(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// The type of a body that is an object.
 pub(super) const JSON: &str = "application/json";
-/// The type of a body that is an RFC 6902 patch.
+/// RFC 6902.
 pub(super) const JSON_PATCH: &str = "application/json-patch+json";
-/// The type of a body that is an RFC 7386 patch.
+/// RFC 7386.
 pub(super) const MERGE_PATCH: &str = "application/merge-patch+json";
 
 impl Call {
-    /// What is called, for messages: no query in it, and so no page token.
+    /// The call in messages, without the query and thus without page tokens.
     pub(super) fn place(&self) -> String {
         format!("{} {}", self.method, self.path)
     }
 
-    /// What it does, for those who count.
+    /// The verb as a metric label.
     pub(super) fn verb(&self) -> &'static str {
         match self.method {
             Method::GET if self.query.asks_to_watch() => "WATCH",
@@ -81,7 +76,7 @@ impl Call {
         }
     }
 
-    /// What it is about, for those who count.
+    /// The resource as a metric label.
     pub(super) fn resource(&self) -> &'static str {
         let is_about = |plural: &str| self.path.split('/').any(|step| step == plural);
         [
@@ -116,7 +111,6 @@ impl Call {
     }
 }
 
-/// The part of an address after the `?`, escaped.
 #[derive(Default)]
 pub(super) struct Query(String);
 
@@ -135,9 +129,9 @@ impl Query {
             .any(|part| part.starts_with("watch="))
     }
 
-    /// The time that the server gives itself: after it a request cannot still commit (spec A-11).
+    /// Sets the server's time limit, after which a request can no longer commit (spec A-11).
     pub(super) fn with_timeout(self, timeout: Duration) -> Self {
-        // Go reads "0s" as "no limit of its own".
+        // Go takes "0s" as no limit.
         let ms = timeout.as_millis().max(1);
         let text = match ms % 1000 {
             0 => format!("{}s", ms / 1000),
@@ -147,7 +141,7 @@ impl Query {
     }
 }
 
-/// A path of these segments; a name that is not ours cannot reach beyond its own segment.
+/// Builds a path. Segments are escaped, so that an external name cannot change the path's structure.
 pub(super) fn path(segments: &[&str]) -> String {
     let mut path = String::new();
     for segment in segments {
@@ -157,10 +151,7 @@ pub(super) fn path(segments: &[&str]) -> String {
     path
 }
 
-/// Sends a call and waits for its whole answer.
-///
-/// # Errors
-/// For any answer but 2xx, and where there is none.
+/// Sends a call and reads its whole response. Fails if there is none, or if its code is not 2xx.
 pub(super) async fn answer(
     client: &Client,
     request_timeout: Duration,
@@ -177,10 +168,7 @@ pub(super) async fn answer(
     within(request_timeout, &place, whole).await
 }
 
-/// Sends a call and waits for the head of its answer, no longer than a whole answer may take.
-///
-/// # Errors
-/// As [`answer`].
+/// Sends a call and waits for the response's head, with the time limit and errors of [`answer`].
 pub(super) async fn opened(
     client: &Client,
     request_timeout: Duration,
@@ -191,7 +179,7 @@ pub(super) async fn opened(
     within(request_timeout, &place, head).await
 }
 
-/// A failure, and the status that came with it where one did.
+/// A failure, and the response's body if there was one.
 #[derive(Debug)]
 pub(super) struct Rejection {
     pub(super) failure: Failure,
@@ -238,7 +226,7 @@ async fn send(client: &Client, place: &str, call: Call) -> Result<Response<Body>
     }
     let code = response.status().as_u16();
     let retry_after = retry_after(response.headers());
-    // Where the body cannot be read, the code alone counts.
+    // If the body cannot be read, classify by the code alone.
     let body = read(response.into_body(), STATUS_LIMIT)
         .await
         .unwrap_or_default();
@@ -248,7 +236,7 @@ async fn send(client: &Client, place: &str, call: Call) -> Result<Response<Body>
     })
 }
 
-/// Seconds only: no API server sends a date, and the driver's clock may differ from its clock.
+/// Accepts seconds only: API servers send no dates, and the driver's clock may differ from theirs.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?;
     text.trim().parse().ok().map(Duration::from_secs)
@@ -262,7 +250,6 @@ async fn read(body: Body, limit: usize) -> Result<Bytes, String> {
     }
 }
 
-/// A failure whose answer came, but is of no use.
 pub(super) fn garbage(place: &str, why: &str) -> Failure {
     Failure::new(
         Kind::Garbage,

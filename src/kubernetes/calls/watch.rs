@@ -1,4 +1,4 @@
-//! Watches: a line at a time, whatever the line is (spec W-1 to W-5).
+//! Watches, decoded line by line (spec W-1 to W-5).
 
 use std::error::Error;
 use std::sync::Arc;
@@ -19,37 +19,35 @@ use crate::kubernetes::wire::{LineWire, Text};
 use crate::model::ResourceVersion;
 use crate::model::pod::Sighting;
 
-/// One line of a watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WatchLine<T> {
-    /// ADDED or MODIFIED: which one says nothing that the version does not.
+    /// ADDED or MODIFIED. The resource version orders them, so the distinction is not needed.
     Seen(T),
-    /// DELETED: gone, or it left the selector.
+    /// DELETED: the object is gone or no longer matches the selector.
     Deleted(T),
-    /// The watch has come as far as this.
+    /// The resource version that the watch has reached.
     Bookmark(ResourceVersion),
-    /// The version that the watch began from is too old: only a new list helps (spec W-2).
+    /// The watch's resource version is too old; only a new list helps (spec W-2).
     Expired,
-    /// Any other error that the server sent.
+    /// Any other ERROR event.
     Error(Failure),
-    /// A type never heard of: skipped and counted (spec W-5).
+    /// An unknown event type, which is skipped and counted (spec W-5).
     UnknownType(Arc<str>),
 }
 
-/// The lines of a watch. A failure of kind [`Kind::Garbage`] may be followed by more lines; the end of the stream is
-/// the end of the watch.
+/// The lines of a watch. After a failure of kind [`Kind::Garbage`] more lines may follow. The watch ends with the
+/// stream.
 pub type Lines<T> = BoxStream<'static, Result<WatchLine<T>, Failure>>;
 
-/// The lines of a watch on pods.
 pub type WatchStream = Lines<Sighting>;
 
 impl Calls {
-    /// Watches the application's executors from a version on, with bookmarks (spec W-1, W-3).
+    /// Watches the application's executors from this version on, with bookmarks (spec W-1, W-3).
     ///
-    /// The server ends the watch after `timeout_seconds`. Nothing here ends it earlier: silence is for the caller to judge.
+    /// The server ends the watch after `timeout_seconds`. The stream does not time out: the caller must judge silence.
     ///
     /// # Errors
-    /// Where the watch does not begin; [`Kind::Expired`] where the version is too old.
+    /// If the watch does not begin; [`Kind::Expired`] if the version is too old.
     pub async fn watch_pods(
         &self,
         from: &ResourceVersion,
@@ -68,7 +66,7 @@ impl Calls {
         .await
     }
 
-    /// Opens a watch whose objects are read by `read`; an object that this cannot read is a failure of kind Garbage.
+    /// Opens a watch and decodes its objects with `read`; an error from `read` becomes a failure of kind Garbage.
     pub(super) async fn watch<T: Send + 'static>(
         &self,
         path: String,
@@ -114,7 +112,7 @@ pub(super) async fn next_line<T, B: HttpBody<Data = Bytes, Error: Error + 'stati
         match reader.next().await {
             Next::Line(line) if line.trim_ascii().is_empty() => {}
             Next::Line(line) => return Some(read_line(&line, place, read)),
-            // Half a line is dropped (spec W-5); a whole one that only lacks its end is not.
+            // An incomplete line is dropped (spec W-5). A complete one that lacks only the end of line is not.
             Next::Rest(rest) => return read_line(&rest, place, read).ok().map(Ok),
             Next::TooLong => {
                 return Some(Err(Failure::new(
@@ -160,11 +158,10 @@ pub(super) fn read_line<T>(
     }
 }
 
-/// Reads one line of a watch on pods; `place` says of which, for messages.
+/// Decodes one line of a watch on pods; `place` names the watch in messages.
 ///
 /// # Errors
-/// Where it is no line of a watch at all, or one without what its type needs. A pod that cannot be read is none
-/// (spec S-15).
+/// If the line is not a complete watch event. A pod that cannot be decoded is not an error (spec S-15).
 pub fn read_pod_line(
     line: &[u8],
     place: &str,
@@ -192,7 +189,7 @@ fn bookmark(object: &str) -> Option<ResourceVersion> {
 fn error_line<T>(object: &str, place: &str) -> WatchLine<T> {
     let status = StatusBody::parse(object.as_bytes());
     let code = status.as_ref().and_then(|status| status.code);
-    // An error that does not say which is as good as a server's error: resumed after backoff.
+    // An error without a code is treated as a server error, so that the watch resumes after a backoff.
     let failure = refusal::of_status(place, code.unwrap_or(500), None, status.as_ref());
     match failure.kind {
         Kind::Expired => WatchLine::Expired,

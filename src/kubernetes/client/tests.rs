@@ -1,4 +1,4 @@
-//! Clients over real sockets: what comes of connections that fail, and of credentials that are odd.
+//! Clients over real sockets: failing connections and invalid credentials.
 
 use std::io::Write as _;
 
@@ -55,18 +55,16 @@ fn calls_by(clients: Clients) -> Calls {
     Calls::new(clients, spec)
 }
 
-/// What a server does with a request.
 #[derive(Clone, Copy)]
 enum Reply {
-    /// Answers, and waits for the next one.
+    /// Sends a response and waits for the next request.
     Whole(&'static str),
-    /// Says this much and closes the connection.
+    /// Sends this text and closes the connection.
     Cut(&'static str),
-    /// Nothing, ever.
     Never,
 }
 
-/// A server that replies so to each request. What it was asked comes back too.
+/// A server that reacts to each request as `answer` says. The receiver gets the requests.
 async fn server(
     answer: impl Fn(&str) -> Reply + Clone + Send + 'static,
 ) -> (String, UnboundedReceiver<String>) {
@@ -79,7 +77,6 @@ async fn server(
             tokio::spawn(async move {
                 while let Some(request) = read_request(&mut socket).await {
                     let reply = answer(&request);
-                    // The test may be over by now.
                     let _ = asked.send(request);
                     match reply {
                         Reply::Never => std::future::pending().await,
@@ -95,7 +92,7 @@ async fn server(
     (format!("http://{address}"), requests)
 }
 
-/// A request up to its end, which none of ours has braces after.
+/// Reads one request; in these tests a body ends with a brace.
 async fn read_request(socket: &mut TcpStream) -> Option<String> {
     let mut request = Vec::new();
     loop {
@@ -127,7 +124,7 @@ async fn create(calls: &Calls) -> Failure {
 
 // spec: A-12
 #[tokio::test]
-async fn where_nobody_listens_nothing_was_sent() {
+async fn a_refused_connection_means_that_nothing_was_sent() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
@@ -141,10 +138,10 @@ async fn where_nobody_listens_nothing_was_sent() {
 
 // spec: A-12
 #[tokio::test]
-async fn where_no_secure_connection_comes_about_nothing_was_sent() {
+async fn a_failed_tls_handshake_means_that_nothing_was_sent() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    // Whoever calls is hung up on before a word was said.
+    // The server closes each connection before the TLS handshake.
     tokio::spawn(async move { while listener.accept().await.is_ok() {} });
     let failure = create(&calls(&format!("https://{address}")).await).await;
     assert_eq!(
@@ -156,7 +153,7 @@ async fn where_no_secure_connection_comes_about_nothing_was_sent() {
 
 // spec: A-13
 #[tokio::test]
-async fn a_connection_that_ends_before_the_answer_leaves_the_outcome_open() {
+async fn a_connection_that_ends_before_the_response_leaves_the_outcome_unknown() {
     let half = "HTTP/1.1 201 Created\r\ncontent-length: 100\r\n\r\n{\"kind\": \"Pod\",";
     for (reply, kind) in [
         ("", Kind::Broken),
@@ -200,7 +197,7 @@ async fn a_request_on_a_used_connection_is_not_sent_twice_either() {
 
 // spec: L-11
 #[tokio::test]
-async fn creates_that_hang_hold_up_no_delete_and_no_read() {
+async fn hanging_creates_delay_no_delete_and_no_read() {
     let replies = |request: &str| match request.split(' ').next() {
         Some("POST") => Reply::Never,
         Some("DELETE") => Reply::Whole(STATUS),
@@ -237,7 +234,7 @@ async fn the_token_is_sent_and_never_shown() {
 
 // spec: O-2, O-50
 #[tokio::test]
-async fn a_kubeconfig_that_is_of_no_use_says_why_and_shows_no_secret() {
+async fn an_invalid_kubeconfig_is_explained_without_secrets() {
     let error = |result: Result<Clients, ConnectError>| result.err().unwrap().to_string();
     let mut broken = NamedTempFile::new().unwrap();
     write!(broken, "users:\n- user: {{token: secret-token\n  : [").unwrap();
@@ -270,7 +267,7 @@ async fn a_kubeconfig_that_is_of_no_use_says_why_and_shows_no_secret() {
 
 // spec: O-50
 #[tokio::test]
-async fn a_password_in_the_address_goes_nowhere() {
+async fn a_password_in_the_server_url_is_removed() {
     let clients = connect(
         "http://me:secret-password@127.0.0.1:6443/base",
         "{token: secret-token}",

@@ -1,4 +1,4 @@
-//! What a pod's containers say: how the executor's is, and what keeps it from its turn.
+//! Decodes the containers' states: the executor container's, and what it waits for.
 
 use std::sync::Arc;
 
@@ -9,10 +9,9 @@ use crate::kubernetes::wire::{
 };
 use crate::model::pod::{ContainerState, Restarts, Termination, cut};
 
-/// What a container waits for whose pod has init containers that have not ended.
+/// The waiting reason of a container while init containers run.
 const NOT_ITS_TURN: &str = "PodInitializing";
 
-/// What a pod's containers say.
 pub(super) struct Containers {
     pub(super) executor: ContainerState,
     pub(super) failed_sidecar: Option<Termination>,
@@ -20,7 +19,7 @@ pub(super) struct Containers {
 }
 
 impl PodReader {
-    /// The executor container's state, and another one's end where that decides too (spec E-12).
+    /// The executor container's state, and the end of another container that counts too (spec E-12).
     pub(super) fn containers(
         &self,
         spec: &SpecWire<'_>,
@@ -30,14 +29,14 @@ impl PodReader {
         let statuses = status.container_statuses.as_deref().unwrap_or_default();
         let declared = spec.containers.as_deref().unwrap_or_default();
         let place = |name: &str| statuses.iter().position(|c| text(&c.name) == Some(name));
-        // Kubelets sort the states by name: the first container is the first one of the spec.
+        // Kubelets sort the statuses by name, so the first container is taken from the spec.
         let first = declared.first().and_then(|c| text(&c.name));
         let has_named = declared
             .iter()
             .any(|c| text(&c.name) == Some(&*self.container));
         let executor = match place(&self.container) {
             Some(at) => Some(at),
-            // It has one, of which nothing was reported yet: another one's state is not its.
+            // The executor container has no status yet; do not take another container's.
             None if has_named => None,
             None => match first {
                 Some(name) => place(name),
@@ -80,7 +79,7 @@ impl PodReader {
     }
 }
 
-/// An end after which the kubelet starts the container again, in the same pod, is none of the executor's (spec A-80).
+/// The kubelet restarts this container in the same pod, so its end is not the executor's end (spec A-80).
 fn about_to_restart(end: &Termination) -> ContainerState {
     ContainerState::Waiting {
         reason: Some(Arc::from("Restarting")),
@@ -118,7 +117,7 @@ fn container_state(container: &ContainerWire<'_>) -> ContainerState {
             reason: kept(&wait.reason),
             message: kept(&wait.message),
         },
-        // "If none of them is specified, the default one is waiting", says the API.
+        // The API's documentation: "If none of them is specified, the default one is waiting".
         _ => ContainerState::Waiting {
             reason: None,
             message: None,
@@ -126,8 +125,8 @@ fn container_state(container: &ContainerWire<'_>) -> ContainerState {
     }
 }
 
-/// What keeps an executor's container from its turn: an init container that waits for something, or has failed. It is
-/// told as the executor's own waiting, and judged as that (spec A-51): its own would only say that it is not its turn.
+/// An init container that waits or has failed, as the executor's own waiting reason (spec A-51). The executor container
+/// itself would report only [`NOT_ITS_TURN`].
 fn before_it(status: &StatusWire<'_>) -> Option<ContainerState> {
     let statuses = status.init_container_statuses.as_deref()?;
     let of = |init: &ContainerWire<'_>, reason: Arc<str>, said: String| {

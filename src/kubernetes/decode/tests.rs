@@ -1,4 +1,4 @@
-//! Pods as they come, and pods as somebody hostile would make them.
+//! Pods as real clusters report them, and malformed pods.
 
 mod init_containers;
 
@@ -23,7 +23,6 @@ fn reader() -> PodReader {
     }
 }
 
-/// The real pod after a change; each test changes what it is about.
 fn changed(change: impl FnOnce(&mut Value)) -> String {
     let mut pod: Value = serde_json::from_str(REAL).unwrap();
     change(&mut pod);
@@ -159,7 +158,7 @@ fn the_executor_container_is_found_by_name_else_it_is_the_first() {
             pod["status"]["containerStatuses"] = statuses
         }))
     };
-    // Kubelets sort by name, so that the executor's state need not come first.
+    // Kubelets sort by name, so the executor's status may not come first.
     let pod = with(json!([
         {"name": "a-proxy", "state": running},
         {"name": "executor", "state": ended(3)},
@@ -208,7 +207,7 @@ fn other_containers_decide_only_where_asked_for_and_nothing_restarts() {
 
 // spec: E-11, E-13
 #[test]
-fn odd_statuses_are_read_as_far_as_they_go() {
+fn malformed_statuses_are_read_as_far_as_possible() {
     let bare = read(&changed(|pod| pod["status"] = Value::Null));
     assert_eq!(
         (bare.state(), bare.phase),
@@ -290,7 +289,7 @@ fn a_disruption_is_read_only_where_it_is_true() {
 
 // spec: S-15
 #[test]
-fn of_a_pod_that_cannot_be_read_what_can_be_is_kept() {
+fn an_undecodable_pod_keeps_the_parts_that_can_be_decoded() {
     for (place, wrong) in [
         ("/metadata/labels", json!(["no", "map"])),
         ("/metadata/labels", json!({"k": 7})),
@@ -340,7 +339,7 @@ fn without_uid_name_or_version_a_pod_is_unreadable() {
 }
 
 #[test]
-fn what_is_nested_deeply_is_skipped() {
+fn deeply_nested_values_are_skipped() {
     let depth = 100_000;
     let nested = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     let json = REAL.replacen("\"spec\":{", &format!("\"spec\":{{\"odd\":{nested},"), 1);
@@ -391,18 +390,18 @@ fn any_place() -> impl Strategy<Value = &'static str> {
 proptest! {
     // spec: S-15
     #[test]
-    fn whatever_stands_in_a_field_there_is_something_to_say(place in any_place(), value in any_json()) {
+    fn any_value_in_a_field_gives_a_result(place in any_place(), value in any_json()) {
         let json = changed(|pod| *pod.pointer_mut(place).unwrap() = value);
         let _ = reader().read(&json);
     }
 
     #[test]
-    fn no_text_is_too_odd(text in "\\PC{0,200}") {
+    fn any_text_is_decoded_without_a_panic(text in "\\PC{0,200}") {
         let _ = reader().read(&text);
     }
 
     #[test]
-    fn no_pod_is_read_from_a_part_of_one(cut in 0usize..REAL.len() - 2) {
+    fn a_truncated_pod_is_never_decoded(cut in 0usize..REAL.len() - 2) {
         let text = REAL.get(..cut).unwrap_or_default();
         prop_assert!(matches!(reader().read(text), Sighting::Unreadable(_)));
     }

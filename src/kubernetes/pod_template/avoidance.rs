@@ -1,17 +1,15 @@
-//! Nodes that new executors avoid, as node affinity beside whatever affinity a profile has (spec L-32).
+//! Excludes nodes from new executors by node affinity, in addition to the profile's own affinity (spec L-32).
 
 use serde_json::{Value, json};
 
 use crate::model::failures::Avoid;
 
-/// The label by which nodes are told apart.
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
-/// Has a pod's spec avoid these nodes.
 pub(super) fn avoid(spec: &mut Value, avoid: &Avoid) {
     if !avoid.never.is_empty() {
         let required = affinity(spec, "requiredDuringSchedulingIgnoredDuringExecution");
-        // Terms are alternatives, so each of them has to exclude the nodes.
+        // Terms are alternatives, so each of them must exclude the nodes.
         let terms = &mut required["nodeSelectorTerms"];
         if terms.as_array().is_none_or(Vec::is_empty) {
             *terms = json!([{}]);
@@ -59,7 +57,7 @@ mod tests {
 
     // spec: L-32
     #[test]
-    fn without_nodes_to_avoid_a_pod_is_as_it_was() {
+    fn without_nodes_to_avoid_a_pod_is_unchanged() {
         let plain = json!({"restartPolicy": "Never"});
         assert_eq!(spec(&[], &[], plain.clone()), plain);
     }

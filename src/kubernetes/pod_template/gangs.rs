@@ -1,4 +1,4 @@
-//! What schedulers that know gangs read of a pod: that it belongs to one, and how large that is at least (spec A-82).
+//! The pod metadata that gang schedulers read: which gang the pod belongs to, and the gang's minimum size (spec A-82).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,44 +10,39 @@ use crate::kubernetes::labels::to_label_value;
 use crate::model::ProfileName;
 use crate::model::quantity::{Quantity, cpu_text};
 
-/// A scheduler that knows gangs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GangScheduler {
     /// Reads annotations of the pods.
     Yunikorn,
-    /// Reads an object, the PodGroup, that the pods name.
+    /// Reads a PodGroup object, which the pods name.
     Volcano,
 }
 
-/// How a pod's gang is scheduled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GangMark {
     scheduler: GangScheduler,
-    /// At least so many of the profile make one; 0: each is of use by itself.
+    /// The minimum number of the profile's executors in a gang; 0 for no gang.
     least: u32,
-    /// All of the application's task groups, as YuniKorn reads them.
+    /// All task groups of the application, in YuniKorn's format.
     task_groups: Arc<str>,
-    /// Until the room that is kept for a gang is given up, in seconds.
+    /// The seconds after which the scheduler releases the resources reserved for an incomplete gang.
     timeout: u64,
 }
 
-/// The name of a profile's PodGroup.
 pub fn group_name(prefix: &str, profile: &ProfileName) -> String {
     format!("{prefix}-{profile}")
 }
 
-/// The gangs of all profiles, as each pod tells the gang scheduler of them.
 #[derive(Debug, Clone)]
 pub struct Gangs {
     scheduler: GangScheduler,
-    /// Until the room that is kept for a gang is given up, in seconds.
+    /// In seconds; as in `GangMark`.
     timeout: u64,
-    /// The task groups that YuniKorn reads, by profile.
     groups: BTreeMap<ProfileName, Value>,
 }
 
 impl Gangs {
-    /// Without any profile's; a gang has to come together within `timeout` seconds.
+    /// Starts with no gangs. A gang must be complete within `timeout` seconds.
     pub fn new(scheduler: GangScheduler, timeout: u64) -> Self {
         Self {
             scheduler,
@@ -56,7 +51,7 @@ impl Gangs {
         }
     }
 
-    /// Adds the gangs of all these profiles, and marks their pods. `least` says how many executors each gang has at least.
+    /// Adds the gangs of all these profiles and marks their pods. `least` has each gang's minimum size.
     pub fn add_all(
         &mut self,
         least: &BTreeMap<ProfileName, u32>,
@@ -72,8 +67,8 @@ impl Gangs {
         }
     }
 
-    /// Adds the gang of a profile that is new, and marks its pods. Pods of earlier profiles still list the task groups
-    /// that were there before: YuniKorn reads the list of an application's first pod only.
+    /// Adds the gang of a new profile and marks its pods. Pods of earlier profiles keep the earlier task groups,
+    /// because YuniKorn reads only the list in an application's first pod.
     pub fn add(&mut self, profile: &ProfileName, least: u32, spec: &mut ProfileSpec) {
         self.know(profile, least, spec);
         spec.gang = Some(self.mark(least, &self.task_groups()));
@@ -117,7 +112,7 @@ fn task_group(profile: &ProfileName, least: u32, spec: &ProfileSpec) -> Value {
     group
 }
 
-/// What a pod's containers ask for in all. Who asks for nothing but a limit asks for that, as Kubernetes has it.
+/// The sum of the containers' requests. A missing request defaults to the limit, as in Kubernetes.
 fn wanted(spec: &Value) -> Value {
     let mut all: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for container in spec["containers"].as_array().into_iter().flatten() {
@@ -149,7 +144,6 @@ fn sum(amounts: &[&str], measure: impl Fn(&Quantity) -> u64) -> u64 {
     amounts.fold(0, |sum, amount| sum.saturating_add(measure(&amount)))
 }
 
-/// Says in a pod which gang it belongs to.
 pub(super) fn mark(pod: &mut Value, common: &Common, profile: &ProfileName, gang: &GangMark) {
     let scheduler = match gang.scheduler {
         GangScheduler::Yunikorn => "yunikorn",
@@ -220,7 +214,7 @@ mod tests {
 
     // spec: A-82
     #[test]
-    fn yunikorn_is_told_the_group_how_many_it_takes_and_what_each_needs() {
+    fn yunikorn_gets_each_task_group_with_its_minimum_size_and_resources() {
         let pod = marked(GangScheduler::Yunikorn);
         assert_eq!(pod["spec"]["schedulerName"], "yunikorn");
         let notes = &pod["metadata"]["annotations"];
@@ -239,7 +233,7 @@ mod tests {
 
     // spec: A-82
     #[test]
-    fn volcano_is_told_the_pod_group() {
+    fn volcano_pods_name_their_pod_group() {
         let pod = marked(GangScheduler::Volcano);
         assert_eq!(pod["spec"]["schedulerName"], "volcano");
         let notes = &pod["metadata"]["annotations"];

@@ -1,13 +1,12 @@
-//! A template and a profile put together (spec K-1): later wins for single values; labels, annotations, environment, volumes
-//! and tolerations add up.
+//! Merges a template with a profile (spec K-1). For single values the profile wins; labels, annotations, environment,
+//! volumes and tolerations are combined.
 
 use serde_json::{Map, Value, json};
 
 use super::{EXECUTOR_CONTAINER, ProfileSpec, secure};
 use crate::model::quantity::Quantity;
 
-/// A pod's `metadata` and `spec` as the template and the profile have them, secure where neither says otherwise; the
-/// executor's container is among its containers.
+/// The merged `metadata` and `spec` of a pod, with the executor container and with secure defaults.
 pub(super) fn shape(spec: &ProfileSpec) -> Value {
     let mut pod = match &spec.base {
         Value::Object(_) => spec.base.clone(),
@@ -44,7 +43,7 @@ pub(super) fn shape(spec: &ProfileSpec) -> Value {
             _ => container[field] = value.clone(),
         }
     }
-    // To Kubernetes a container's word goes before its pod's; here the profile's goes before the template's.
+    // In Kubernetes a container's security context overrides the pod's. Here the profile's overrides the template's.
     let said = (spec.pod.get("securityContext")).and_then(Value::as_object);
     let of_template = (container.get_mut("securityContext")).and_then(Value::as_object_mut);
     if let Some((said, of_template)) = said.zip(of_template) {
@@ -54,7 +53,7 @@ pub(super) fn shape(spec: &ProfileSpec) -> Value {
     pod
 }
 
-/// The executor's container of a pod's spec, made where there is none.
+/// The executor container of a pod's spec, inserted if missing.
 pub(super) fn executor(spec: &mut Value) -> &mut Value {
     let is_executor = |container: &Value| container["name"] == EXECUTOR_CONTAINER;
     let containers = spec["containers"].as_array();
@@ -71,7 +70,7 @@ pub(super) fn executor(spec: &mut Value) -> &mut Value {
     &mut spec["containers"][at]
 }
 
-/// Entries are added, and those of the same key replaced.
+/// Adds entries and replaces those with the same key.
 fn by_key(into: &mut Value, from: &Value) {
     match (into.as_object_mut(), from.as_object()) {
         (Some(into), Some(from)) => {
@@ -82,7 +81,7 @@ fn by_key(into: &mut Value, from: &Value) {
     }
 }
 
-/// As [`by_key`], and so within the entries that are maps themselves.
+/// As [`by_key`], recursively.
 fn deeply(into: &mut Value, from: &Value) {
     match (into.as_object_mut(), from.as_object()) {
         (Some(into), Some(from)) => {
@@ -94,7 +93,7 @@ fn deeply(into: &mut Value, from: &Value) {
     }
 }
 
-/// Items are added, and those that this field tells to be the same replaced.
+/// Adds items and replaces those with the same value in `field`.
 fn by_name(into: &mut Value, from: &Value, field: &str) {
     if !into.is_array() {
         *into = json!([]);
@@ -110,7 +109,6 @@ fn by_name(into: &mut Value, from: &Value, field: &str) {
     }
 }
 
-/// Items are added that are not there yet.
 fn all_of(into: &mut Value, from: &Value) {
     if !into.is_array() {
         *into = json!([]);
@@ -125,7 +123,7 @@ fn all_of(into: &mut Value, from: &Value) {
     }
 }
 
-/// Of which resource a container asks for more than it is granted: its name, the request and the limit.
+/// Finds a resource whose request is above its limit; the error has the resource, the request and the limit.
 pub(super) fn check_resources(pod: &Value) -> Result<(), (String, String, String)> {
     let containers = pod["spec"]["containers"].as_array();
     for container in containers.into_iter().flatten() {
@@ -144,8 +142,7 @@ pub(super) fn check_resources(pod: &Value) -> Result<(), (String, String, String
     Ok(())
 }
 
-/// What the executor's container of this spec may use at most of cpu, in thousandths, and of memory, in bytes; where it has
-/// no limit, what is reserved for it.
+/// The executor container's cpu in thousandths and memory in bytes: the limit, else the request.
 pub(super) fn amounts(container: &Value) -> (Option<u64>, Option<u64>) {
     let of = |name: &str| {
         let limit = container["resources"]["limits"][name].as_str();

@@ -1,5 +1,4 @@
-//! What an executor's pod mounts that boatswain makes: the application's ConfigMap (spec K-8) and the executor's claims
-//! (spec K-10).
+//! Mounts the application's ConfigMap (spec K-8) and the executor's claims (spec K-10).
 
 use std::sync::Arc;
 
@@ -10,10 +9,9 @@ use super::{Common, PodBody, ProfileSpec, merge};
 use crate::kubernetes::owned_resources::config_map_name;
 use crate::model::claims::PodClaim;
 
-/// The volume of the application's ConfigMap.
 const CONFIG: &str = "boatswain-config";
 
-/// Adds them to a pod's spec; `id` is the executor's number, or what stands for that.
+/// Adds the volumes and mounts to a pod's spec; `id` is the executor's id or a placeholder.
 pub(super) fn mount(spec: &mut Value, common: &Common, profile: &ProfileSpec, id: &str) {
     if let Some(path) = &common.config_map {
         let name = config_map_name(&common.prefix);
@@ -41,7 +39,6 @@ fn add(spec: &mut Value, volume: Value, path: &str, read_only: bool) {
     push(&mut spec["volumes"], volume);
 }
 
-/// Adds an item to a list that may not be there.
 pub(super) fn push(list: &mut Value, item: Value) {
     match list {
         Value::Array(items) => items.push(item),
@@ -50,7 +47,7 @@ pub(super) fn push(list: &mut Value, item: Value) {
 }
 
 impl PodBody {
-    /// The same pod with these claims in the place of its own (spec A-60).
+    /// The same pod with these claims instead of its own (spec A-60).
     pub fn with_claims(self, claims: &[PodClaim]) -> Self {
         if claims.is_empty() {
             return self;

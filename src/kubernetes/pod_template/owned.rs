@@ -1,4 +1,4 @@
-//! What of a pod is boatswain's own to say (spec K-2 to K-4).
+//! The fields of a pod that boatswain owns (spec K-2 to K-4).
 
 use serde_json::{Map, Value, json};
 
@@ -8,16 +8,14 @@ use super::{
 };
 use crate::kubernetes::labels::EXECUTOR_ROLE;
 
-/// Where a pod's token is mounted.
 const TOKEN_DIRECTORY: &str = "/var/run/secrets/boatswain.dev";
 
-/// So long a pod's token lasts; Kubernetes writes a new one long before that.
+/// The token's lifetime. Kubernetes renews it well before it expires.
 const TOKEN_SECONDS: u64 = 3_600;
 
-/// The volume of the pod's token.
 const TOKEN_VOLUME: &str = "boatswain-token";
 
-/// The pod of this executor, of that shape.
+/// Completes the merged `shape` with the fields that boatswain owns.
 pub(super) fn pod(common: &Common, executor: &Executor<'_>, shape: Value) -> Value {
     let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {}});
     for part in ["metadata", "spec"] {
@@ -36,7 +34,7 @@ pub(super) fn pod(common: &Common, executor: &Executor<'_>, shape: Value) -> Val
     let spec = &mut pod["spec"];
     spec["restartPolicy"] = "Never".into();
     if let Some(grace) = executor.spec.termination_grace {
-        // Kubernetes counts whole seconds; a part of one is given in full.
+        // Kubernetes counts whole seconds; round up.
         let seconds = grace.as_secs() + u64::from(grace.subsec_nanos() > 0);
         spec["terminationGracePeriodSeconds"] = seconds.into();
     }
@@ -64,7 +62,6 @@ pub(super) fn pod(common: &Common, executor: &Executor<'_>, shape: Value) -> Val
     pod
 }
 
-/// The application's executors of the profile are what is spread.
 fn spread(common: &Common, executor: &Executor<'_>, spec: &mut Value) {
     if executor.spec.spread.is_empty() {
         return;
@@ -96,7 +93,7 @@ fn labels(common: &Common, executor: &Executor<'_>) -> Map<String, Value> {
     labels
 }
 
-/// boatswain's own variables come first, so that others may refer to them (spec K-4).
+/// boatswain's own variables come first, so that others can refer to them (spec K-4).
 fn env(common: &Common, executor: &Executor<'_>, container: &Value) -> Value {
     let Executor {
         profile,
@@ -129,7 +126,7 @@ fn env(common: &Common, executor: &Executor<'_>, container: &Value) -> Value {
         env.push(plain("BOATSWAIN_AGENT", agent));
     }
     let (cpu, memory) = merge::amounts(container);
-    // What it can use at most; whole cores, for that is what threads are counted in.
+    // Threads are counted in whole cores; round up.
     if let Some(millis) = cpu {
         let cores = millis.div_ceil(1000).to_string();
         env.push(plain("BOATSWAIN_CORES", &cores));

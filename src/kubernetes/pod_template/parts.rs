@@ -1,4 +1,4 @@
-//! A pod's JSON, rendered once and cut where it differs from executor to executor.
+//! A pod's JSON, rendered once and split where the executor's id and token belong.
 
 use std::sync::Arc;
 
@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use crate::model::ExecutorId;
 
-/// A pod's JSON, cut where the executor's number and its token go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Parts(Arc<[Part]>);
 
@@ -18,12 +17,12 @@ enum Part {
 }
 
 impl Parts {
-    /// Renders with marks in place of the number and the token, and cuts there.
+    /// Renders with placeholders for the id and the token, and splits there.
     pub(super) fn of(render: impl Fn(&str, &str) -> Value) -> Self {
         let without = render("", "").to_string();
         let mut count = 0u32;
-        // The marks are texts that occur nowhere else. They cannot arise across their edges either: they begin and end
-        // with a character that never stands beside the number or the token.
+        // A placeholder occurs nowhere else in the text. It cannot arise from adjoining text either, because it begins
+        // and ends with a character that never stands beside the id or the token.
         let mut mark = || loop {
             let mark = format!("@{count}@");
             count += 1;
@@ -44,7 +43,6 @@ impl Parts {
         Self(parts.into())
     }
 
-    /// The pod of this executor, with its token.
     pub(super) fn fill(&self, id: ExecutorId, token: impl Fn() -> String) -> String {
         let id = id.to_string();
         let mut json = String::new();

@@ -1,8 +1,8 @@
-//! What a pod may do to its node and to the cluster where nobody says: as little as can be (spec K-6).
+//! The security defaults of pods: minimal privileges on the node and in the cluster (spec K-6).
 
 use serde_json::{Value, json};
 
-/// Fills in what neither the template nor the profile says, and what fits what they say.
+/// Fills in what neither the template nor the profile sets, unless it would conflict with what they set.
 pub(super) fn secure(spec: &mut Value) {
     default(&mut spec["automountServiceAccountToken"], false);
     // Windows has neither capabilities nor seccomp.
@@ -25,7 +25,7 @@ pub(super) fn secure(spec: &mut Value) {
 }
 
 fn secure_container(context: &mut Value, windows: bool) {
-    // Who runs it as root by name has told otherwise.
+    // `runAsUser: 0` requests root explicitly.
     if context["runAsUser"] == 0 {
         default(&mut context["runAsNonRoot"], false);
     }
@@ -34,7 +34,7 @@ fn secure_container(context: &mut Value, windows: bool) {
     }
     let added = context["capabilities"]["add"].as_array();
     let mut added = added.into_iter().flatten().filter_map(Value::as_str);
-    // Kubernetes refuses these beside a false one.
+    // With these capabilities, Kubernetes refuses `allowPrivilegeEscalation: false`.
     let mighty = added.any(|name| matches!(name, "SYS_ADMIN" | "CAP_SYS_ADMIN"));
     if context["privileged"] != true && !mighty {
         default(&mut context["allowPrivilegeEscalation"], false);
@@ -61,7 +61,7 @@ mod tests {
 
     // spec: K-6
     #[test]
-    fn a_pod_may_do_as_little_as_can_be() {
+    fn a_pod_has_minimal_privileges_by_default() {
         let spec = secured(
             json!({"containers": [{"name": "executor"}], "initContainers": [{"name": "first"}]}),
         );
@@ -73,7 +73,7 @@ mod tests {
             "containers": [{"name": "executor", "securityContext": container}],
             "initContainers": [{"name": "first", "securityContext": container}],
         });
-        // What is only looked at leaves nothing behind.
+        // Fields that were only read are not left behind as nulls.
         assert_eq!(without_nulls(spec), want);
     }
 
@@ -84,7 +84,7 @@ mod tests {
 
     // spec: K-6
     #[test]
-    fn each_of_it_can_be_told_otherwise() {
+    fn each_default_can_be_overridden() {
         let told = json!({
             "automountServiceAccountToken": true,
             "securityContext": {"runAsNonRoot": false, "seccompProfile": {"type": "Unconfined"}},
@@ -97,7 +97,7 @@ mod tests {
 
     // spec: K-6
     #[test]
-    fn what_kubernetes_would_refuse_beside_what_is_said_is_not_filled_in() {
+    fn defaults_that_conflict_with_explicit_settings_are_left_out() {
         let of = |context: Value| {
             let spec =
                 secured(json!({"containers": [{"name": "executor", "securityContext": context}]}));

@@ -1,5 +1,3 @@
-//! The pods that are asked for.
-
 use serde_json::Value;
 
 use super::*;
@@ -55,7 +53,7 @@ fn pod(id: u64, common: &Common, spec: ProfileSpec) -> Value {
 
 // spec: K-2
 #[test]
-fn a_pod_has_what_boatswain_owns() {
+fn a_pod_has_the_fields_that_boatswain_owns() {
     let pod = pod(7, &common(), profile());
     assert_eq!(pod["metadata"]["name"], "etl-exec-7");
     assert_eq!(pod["metadata"]["namespace"], "jobs");
@@ -103,7 +101,7 @@ fn a_pod_bears_the_labels_of_its_scheme() {
 
 // spec: K-4
 #[test]
-fn an_executor_is_told_who_it_is() {
+fn the_environment_identifies_the_executor() {
     let pod = pod(7, &common(), profile());
     let env = pod["spec"]["containers"][0]["env"].as_array().unwrap();
     let var = |name: &str| env.iter().find(|var| var["name"] == name).unwrap();
@@ -134,7 +132,7 @@ fn an_executor_is_told_who_it_is() {
 
 // spec: K-5
 #[test]
-fn a_profile_says_what_its_pods_need() {
+fn a_pod_has_the_fields_of_its_profile() {
     let spec = ProfileSpec {
         pod: fields(json!({"nodeSelector": {"disk": "ssd"}, "priorityClassName": "low"})),
         spread: vec![json!({"topologyKey": "zone", "maxSkew": 1})],
@@ -157,7 +155,7 @@ fn a_profile_says_what_its_pods_need() {
 
 // spec: K-4, K-5
 #[test]
-fn an_executor_is_told_the_memory_that_is_its_own_without_what_comes_on_top() {
+fn the_memory_variable_is_the_profiles_own_value() {
     let spec = ProfileSpec {
         memory_bytes: Some(1_000_000),
         ..profile()
@@ -170,7 +168,6 @@ fn an_executor_is_told_the_memory_that_is_its_own_without_what_comes_on_top() {
     assert_eq!(told.unwrap()["value"], "1000000");
 }
 
-/// A template as a file has it.
 fn base() -> Value {
     json!({
         "metadata": {"labels": {"team": "data", "tier": "low"}, "annotations": {"a": "template"}},
@@ -198,7 +195,7 @@ fn base() -> Value {
 
 // spec: K-1
 #[test]
-fn a_pod_is_the_template_then_the_profile_and_what_is_a_list_of_names_adds_up() {
+fn a_profile_overrides_the_template_and_named_lists_are_combined() {
     let mut spec = ProfileSpec {
         base: base(),
         labels: BTreeMap::from([("tier".to_owned(), "high".to_owned())]),
@@ -284,7 +281,7 @@ fn a_template_without_a_container_for_the_executor_gets_one() {
 
 // spec: K-1
 #[test]
-fn what_a_profile_says_of_the_pods_user_goes_before_what_the_templates_container_says() {
+fn a_profiles_pod_security_context_overrides_the_templates_containers() {
     let own = json!({"runAsUser": 0, "runAsGroup": 5, "runAsNonRoot": false, "readOnlyRootFilesystem": true});
     let containers = json!([
         {"name": "executor", "securityContext": own},
@@ -315,7 +312,7 @@ fn what_a_profile_says_of_the_pods_user_goes_before_what_the_templates_container
 
 // spec: K-1, A-11
 #[test]
-fn only_the_number_differs_whatever_texts_a_profile_holds() {
+fn only_the_id_differs_whatever_texts_a_profile_has() {
     let args = json!(["@0@", "@1@@", "@0", "0@", "7", "\u{0}\"\\"]);
     let mut spec = profile();
     spec.container.insert("args".to_owned(), args.clone());
@@ -379,7 +376,7 @@ fn what_the_api_server_would_refuse_is_refused_here() {
 
 // spec: K-5
 #[test]
-fn a_request_above_its_limit_is_refused_whatever_unit_kubernetes_has_for_them() {
+fn a_request_above_its_limit_is_refused_whatever_their_units() {
     let units = ["", "k", "M", "G", "T", "P", "E"].windows(2);
     let binary = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"].windows(2);
     for pair in units.chain(binary) {
@@ -440,7 +437,7 @@ fn a_pod_mounts_the_application_s_map_and_claims_of_its_own() {
 
 // spec: A-60
 #[test]
-fn what_another_executor_left_is_mounted_in_the_place_of_its_own() {
+fn a_reused_claim_is_mounted_instead_of_a_new_one() {
     let template = template(&common(), with_a_claim()).unwrap();
     let body = || template.pod(&"default".into(), ExecutorId::FIRST).unwrap();
     let left = crate::model::claims::PodClaim {

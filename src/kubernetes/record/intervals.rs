@@ -1,11 +1,10 @@
-//! A set of ids as text: `1-5,7`.
+//! Ids as text, in intervals: `1-5,7`.
 
 use std::fmt::Write as _;
 
 use crate::kubernetes::refusal::clean;
 use crate::model::{ExecutorId, IdSet};
 
-/// A set as text: `1-5,7`.
 pub(super) fn text(set: &IdSet) -> String {
     let mut text = String::new();
     for (first, last) in set.intervals() {
@@ -77,13 +76,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_written_is_read(ids in prop::collection::vec(1u64..500, 0..100)) {
+        fn ids_are_read_as_written(ids in prop::collection::vec(1u64..500, 0..100)) {
             let set: IdSet = ids.into_iter().filter_map(ExecutorId::new).collect();
             prop_assert_eq!(parse(&text(&set)), Ok(set));
         }
 
         #[test]
-        fn no_text_is_too_odd(text in "\\PC{0,40}") {
+        fn any_text_is_parsed_without_a_panic(text in "\\PC{0,40}") {
             let _ = parse(&text);
         }
     }

@@ -1,4 +1,4 @@
-//! The record, written and read again.
+//! Writing, reading and succession of the record.
 
 use super::*;
 
@@ -49,7 +49,7 @@ fn place() -> RecordPlace {
     }
 }
 
-/// A ConfigMap as the server would give it back.
+/// The ConfigMap as the API server would return it.
 fn stored(record: &Record) -> ConfigMap {
     let map = record.to_config_map(&place(), None);
     ConfigMap {
@@ -73,7 +73,7 @@ fn with(key: &str, value: Option<&str>) -> Result<Record, RecordError> {
 
 // spec: O-30
 #[test]
-fn what_was_written_is_read_again() {
+fn a_record_is_read_as_written() {
     assert_eq!(Record::read(&stored(&full())), Ok(full()));
     let data = stored(&full()).data;
     assert_eq!((&*data["ended"], &*data["bound"]), ("1-3,7", "4-5"));
@@ -83,7 +83,7 @@ fn what_was_written_is_read_again() {
 
 // spec: O-30, K-2
 #[test]
-fn it_is_written_as_a_config_map_with_its_version_as_precondition() {
+fn a_record_is_written_as_a_config_map_with_its_version_as_precondition() {
     let owned = RecordPlace {
         owner: Some(json!({"kind": "Deployment", "name": "driver"})),
         ..place()
@@ -108,7 +108,7 @@ fn it_is_written_as_a_config_map_with_its_version_as_precondition() {
 
 // spec: O-30
 #[test]
-fn a_newer_format_is_refused_and_what_an_older_one_lacks_is_empty() {
+fn a_newer_format_is_refused_and_keys_that_an_older_one_lacks_are_empty() {
     assert_eq!(
         with("format", Some("2")).unwrap_err().to_string(),
         "ConfigMap etl-app: the record has format 2, this program reads up to 1: a newer boatswain wrote it, use that one"
@@ -123,7 +123,7 @@ fn a_newer_format_is_refused_and_what_an_older_one_lacks_is_empty() {
 
 // spec: O-30
 #[test]
-fn rubbish_is_an_error_that_names_the_config_map_and_the_key() {
+fn an_invalid_value_is_an_error_that_names_the_config_map_and_the_key() {
     for (key, value) in [
         ("format", None),
         ("format", Some("0")),
@@ -166,7 +166,7 @@ fn another_applications_record_is_not_taken_over() {
 
 // spec: O-31
 #[test]
-fn a_successor_counts_on_and_begins_beyond_every_id_that_may_have_been_used() {
+fn a_successor_raises_the_incarnation_and_starts_above_every_used_id() {
     let previous = Record {
         finished: None,
         ended: [1, 2_000].map(id).into_iter().collect(),
@@ -196,7 +196,7 @@ fn a_successor_counts_on_and_begins_beyond_every_id_that_may_have_been_used() {
 
 // spec: O-11, O-31
 #[test]
-fn an_application_that_is_over_has_no_successor() {
+fn an_application_that_has_ended_has_no_successor() {
     let succeed = |record: Record| Record::succeed(Some(&record), &record.app_id, 100);
     assert_eq!(
         succeed(full()),
@@ -215,7 +215,7 @@ fn an_application_that_is_over_has_no_successor() {
 
 // spec: O-30
 #[test]
-fn ids_are_reserved_in_blocks_and_never_given_back() {
+fn ids_are_reserved_in_blocks_and_never_released() {
     let mut record = full();
     assert!(record.reserve(id(1_001), 100));
     assert_eq!(record.reserved, Some(id(1_100)));

@@ -1,4 +1,4 @@
-//! What real API servers answered, and what it means.
+//! Responses of real API servers, and their classification.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -21,7 +21,7 @@ fn status(code: u16, reason: &str, message: &str) -> Failure {
 
 // spec: A-21
 #[test]
-fn a_403_is_told_apart_by_what_it_says() {
+fn a_403_is_classified_by_its_message() {
     let kind = |message: &str| status(403, "Forbidden", message).kind;
     assert_eq!(
         kind(
@@ -33,7 +33,7 @@ fn a_403_is_told_apart_by_what_it_says() {
         kind("pods \"e\" is forbidden: status unknown for quota: q, resources: pods"),
         Kind::Quota
     );
-    // A quota on cpu refuses pods that ask for none: more of the same will not help, so it is the template's fault.
+    // A quota on cpu refuses pods without a cpu limit. No retry helps, so this is a template error.
     assert_eq!(
         kind("pods \"e\" is forbidden: failed quota: q: must specify limits.cpu for: executor"),
         Kind::Admission
@@ -56,7 +56,7 @@ fn a_403_is_told_apart_by_what_it_says() {
 
 // spec: A-21
 #[test]
-fn a_missing_right_is_named_with_the_rule_that_would_allow_it() {
+fn a_missing_permission_is_named_with_the_rule_that_grants_it() {
     let failure = status(
         403,
         "Forbidden",
@@ -81,10 +81,10 @@ fn a_missing_right_is_named_with_the_rule_that_would_allow_it() {
 
 // spec: A-25
 #[test]
-fn a_409_is_a_taken_name_only_where_it_says_so() {
+fn a_409_is_a_taken_name_only_if_the_reason_is_already_exists() {
     let taken = status(409, "AlreadyExists", "pods \"exec-1\" already exists");
     assert_eq!(taken.kind, Kind::AlreadyExists);
-    // Creating many pods at once, two of them hit the same quota object.
+    // Concurrent creates may conflict on the quota object.
     let quota = status(
         409,
         "Conflict",
@@ -118,8 +118,8 @@ fn a_refused_template_comes_with_its_causes() {
 
 // spec: A-20
 #[test]
-fn a_server_that_asks_for_patience_says_for_how_long() {
-    // The overload filter answers plain text.
+fn a_429_or_503_may_contain_a_retry_after() {
+    // The overload filter responds with plain text.
     let text = b"Too many requests, please try again later.\n";
     let busy = of_answer(PLACE, 429, Some(Duration::from_secs(1)), text);
     assert_eq!((busy.kind, busy.is_refused()), (Kind::Wait, true));
@@ -166,7 +166,7 @@ fn only_an_api_servers_own_4xx_is_a_refusal() {
 
 // spec: W-2, P-1
 #[test]
-fn versions_too_old_and_too_new_are_told_apart() {
+fn versions_too_old_and_too_new_are_distinguished() {
     let old = status(
         410,
         "Expired",
@@ -253,7 +253,7 @@ fn a_message_is_one_line_that_names_the_call_and_quotes_the_server() {
 
 proptest! {
     #[test]
-    fn no_answer_is_too_odd(code: u16, body in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn any_response_is_classified_without_a_panic(code: u16, body in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = of_answer(PLACE, code, None, &body);
     }
 

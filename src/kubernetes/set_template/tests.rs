@@ -33,7 +33,7 @@ fn sets(kind: SetKind, common: Common) -> Sets {
 
 // spec: A-80
 #[test]
-fn a_set_has_the_name_of_its_profile_belongs_to_the_record_and_starts_its_pods_again() {
+fn a_set_is_named_by_its_profile_owned_by_the_record_and_restarts_its_pods() {
     for kind in [SetKind::StatefulSet, SetKind::Deployment] {
         let set = sets(kind, common()).set(&"default".into(), 4, &"r2".into());
         let set = set.unwrap();
@@ -52,7 +52,7 @@ fn a_set_has_the_name_of_its_profile_belongs_to_the_record_and_starts_its_pods_a
 
 // spec: A-80, B-1
 #[test]
-fn what_pods_of_a_set_have_in_common_has_no_number_and_outlasts_the_driver() {
+fn a_sets_template_has_no_executor_id_and_does_not_change_with_the_driver() {
     let first = sets(SetKind::StatefulSet, common());
     let profile = "default".into();
     let set = first.set(&profile, 1, &"r".into()).unwrap();
@@ -97,7 +97,7 @@ fn with_a_claim(owner: ClaimOwner) -> BTreeMap<ProfileName, ProfileSpec> {
 
 // spec: A-80, K-10
 #[test]
-fn each_pod_of_a_stateful_set_has_claims_of_its_own_made_of_the_profile_s() {
+fn a_stateful_set_has_claim_templates_made_from_the_profiles_claims() {
     for (owner, scaled) in [
         (ClaimOwner::Application, "Retain"),
         (ClaimOwner::Executor, "Delete"),
@@ -133,7 +133,7 @@ fn each_pod_of_a_stateful_set_has_claims_of_its_own_made_of_the_profile_s() {
 
 // spec: A-80, K-10
 #[test]
-fn a_deployment_s_pods_are_alike_and_have_no_claims_of_their_own() {
+fn a_deployment_refuses_claims() {
     let made = Sets::new(
         SetKind::Deployment,
         common(),

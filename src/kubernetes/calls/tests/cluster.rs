@@ -1,4 +1,4 @@
-//! The calls against the embedded cluster: what its answers mean, from a create to a watch.
+//! The calls against the embedded cluster, from creates to watches.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,6 @@ fn cluster() -> (DevCluster, Calls) {
     (cluster, in_default(calls))
 }
 
-/// The embedded cluster begins with this namespace.
 pub(super) fn in_default(calls: Calls) -> Calls {
     calls_in("default", calls.clients())
 }
@@ -54,7 +53,7 @@ fn pod(seen: Sighting) -> Arc<Pod> {
 
 // spec: E-1, E-8, K-2
 #[tokio::test]
-async fn a_pod_that_was_asked_for_is_ours_in_the_answer_in_a_look_up_and_in_a_list() {
+async fn a_requested_pod_is_ours_in_the_response_in_a_look_up_and_in_a_list() {
     let (_cluster, calls) = cluster();
     let created = pod(calls.create_pod(&executor(1)).await.unwrap());
     assert_eq!(
@@ -80,7 +79,7 @@ async fn a_pod_that_was_asked_for_is_ours_in_the_answer_in_a_look_up_and_in_a_li
 
 // spec: L-11
 #[tokio::test]
-async fn a_delete_hits_the_pod_that_was_meant_and_no_other() {
+async fn a_delete_hits_only_the_pod_with_its_uid() {
     let (_cluster, calls) = cluster();
     let created = pod(calls.create_pod(&executor(1)).await.unwrap());
     let other = calls
@@ -95,7 +94,7 @@ async fn a_delete_hits_the_pod_that_was_meant_and_no_other() {
 
 // spec: L-2, L-12
 #[tokio::test]
-async fn a_patch_says_what_became_of_the_pod() {
+async fn a_patch_returns_the_changed_pod_or_none_if_it_is_gone() {
     let (_cluster, calls) = cluster();
     let created = pod(calls.create_pod(&executor(1)).await.unwrap());
     let cost =
@@ -128,7 +127,7 @@ async fn a_patch_says_what_became_of_the_pod() {
 
 // spec: P-1, S-13, W-2
 #[tokio::test(start_paused = true)]
-async fn lists_come_in_pages_and_say_when_a_version_is_of_no_use() {
+async fn lists_come_in_pages_and_report_unusable_versions() {
     let (cluster, calls) = cluster();
     for id in 1..=5 {
         calls.create_pod(&executor(id)).await.unwrap();
@@ -161,7 +160,7 @@ async fn lists_come_in_pages_and_say_when_a_version_is_of_no_use() {
 
 // spec: W-1, E-10
 #[tokio::test]
-async fn a_watch_shows_what_becomes_of_the_executors() {
+async fn a_watch_reports_changes_and_deletions_of_executors() {
     let (cluster, calls) = cluster();
     let start = calls
         .list_pods(&ListQuery::default())

@@ -1,10 +1,8 @@
-//! Pages of a list.
-
 use super::*;
 
 // spec: S-15, S-11
 #[tokio::test]
-async fn one_bad_item_spoils_no_list() {
+async fn one_bad_item_does_not_affect_the_list() {
     let list = format!(
         r#"{{"kind":"PodList","metadata":{{"resourceVersion":"90","continue":"t"}},"items":[{REAL},7,{{"metadata":{{"name":"x","uid":"u","resourceVersion":"8","labels":7}}}},{REAL}]}}"#
     );
@@ -21,7 +19,7 @@ async fn one_bad_item_spoils_no_list() {
     assert_eq!(page.version, ResourceVersion::from(90));
     assert_eq!(page.continue_token.as_deref(), Some("t"));
     assert_eq!(page.items[2].name().map(|name| &**name), Some("x"));
-    // A byte that is no UTF-8, in an annotation of the last pod.
+    // Puts invalid UTF-8 into an annotation of the last pod.
     let at = list.rfind("10.244.1.17/32").unwrap();
     bytes[at] = 0xff;
     let page = always(200, bytes)
@@ -33,7 +31,7 @@ async fn one_bad_item_spoils_no_list() {
 
 // spec: S-11, P-2
 #[tokio::test]
-async fn what_is_no_whole_list_is_a_failure_and_no_empty_list() {
+async fn an_incomplete_list_is_a_failure_and_not_an_empty_list() {
     for body in [
         "",
         "{}",

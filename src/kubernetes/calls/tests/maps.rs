@@ -1,10 +1,8 @@
-//! ConfigMaps.
-
 use super::*;
 
 // spec: O-30, W-7, K-2
 #[tokio::test]
-async fn a_config_map_is_read_or_said_to_be_missing_or_a_failure() {
+async fn a_config_map_is_read_or_missing_or_a_failure() {
     let map = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"etl-app","uid":"u","resourceVersion":"5","labels":{"a":"b"}},"data":{"format":"1"}}"#;
     let read = always(200, map)
         .get_config_map("etl-app")

@@ -1,4 +1,4 @@
-//! What the record owns beside executors, against the embedded cluster: made, found, put right, given away.
+//! Owned resources against the embedded cluster: created, found, corrected, given to another owner.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,6 @@ use crate::model::claims::{ClaimOwner, ClaimShape, ClaimTemplate};
 use crate::model::{AppId, ExecutorId};
 use devcluster::{self, DevCluster, Options};
 
-/// One that leaves what belongs to nobody alone.
 fn cluster() -> (DevCluster, Calls) {
     let cluster = devcluster::start(Options {
         collect_garbage: false,
@@ -47,7 +46,7 @@ fn owner(uid: &str) -> Value {
 
 // spec: K-8, K-9
 #[tokio::test]
-async fn what_is_there_as_it_should_be_is_not_written_and_what_is_not_is_put_right() {
+async fn an_object_is_written_only_if_it_is_missing_or_differs() {
     let (cluster, calls) = cluster();
     let selector = BTreeMap::from([("app".to_owned(), "driver".to_owned())]);
     let leading = service(&place(), &"etl-7f3a".into(), &selector, 7078);
@@ -61,7 +60,7 @@ async fn what_is_there_as_it_should_be_is_not_written_and_what_is_not_is_put_rig
                 "{owned_resource:?}"
             );
         }
-        // The record was made anew.
+        // The record was created anew.
         let before = cluster.writes().await;
         calls.ensure(&owned_resource, &owner("r2")).await.unwrap();
         assert_eq!(cluster.writes().await - before, 1);
@@ -78,7 +77,7 @@ async fn what_is_there_as_it_should_be_is_not_written_and_what_is_not_is_put_rig
 
 // spec: K-8, K-11
 #[tokio::test]
-async fn another_application_s_object_of_that_name_is_left_alone() {
+async fn another_applications_object_of_the_same_name_is_left_alone() {
     let owned = json!([owner_reference("other", &"r1".into())]);
     for (owners, labels) in [(owned, map("other", "1").json), (json!([]), json!({}))] {
         let (_cluster, calls) = cluster();
@@ -97,8 +96,8 @@ async fn another_application_s_object_of_that_name_is_left_alone() {
 
 // spec: K-8, O-30, K-11
 #[tokio::test]
-async fn what_an_application_left_under_the_same_record_s_name_is_taken_over_by_the_next_one() {
-    // Not collected yet, or orphaned.
+async fn objects_left_under_the_same_records_name_are_taken_over() {
+    // Not yet garbage-collected, or orphaned.
     for owners in [json!([owner("r1")]), json!([])] {
         let (_cluster, calls) = cluster();
         let mut left = map("etl-before", "1").json;
@@ -162,7 +161,7 @@ async fn a_claim_is_listed_given_to_another_record_and_deleted() {
     );
     calls.delete_claim(&given).await.unwrap();
     assert_eq!(calls.get_claim("a").await, Ok(None));
-    // It is there no more: nothing to be done.
+    // The claim no longer exists, which is not an error.
     calls.delete_claim(&given).await.unwrap();
     calls.give_claim(&given, &owner("r3")).await.unwrap();
 }

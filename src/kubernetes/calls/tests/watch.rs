@@ -1,10 +1,8 @@
-//! Watches.
-
 use proptest::prelude::*;
 
 use super::*;
 
-/// A watch's lines in short, after these pieces.
+/// The decoded lines of a watch with this body, abbreviated.
 async fn watched(parts: Vec<&'static str>, last: Last) -> Vec<String> {
     let calls = answering(move |_| Response::new(pieces(parts.clone(), last)));
     let lines = calls.watch_pods(&1.into(), 300).await.unwrap();
@@ -80,7 +78,7 @@ async fn a_watch_is_read_line_by_line_whatever_the_lines_are() {
 
 // spec: W-5
 #[tokio::test]
-async fn half_a_line_at_the_end_is_dropped_and_a_whole_one_is_not() {
+async fn an_incomplete_last_line_is_dropped_and_a_complete_one_is_not() {
     let half = vec![BOOKMARK, "\n", r#"{"type":"ADDED","object":{"metad"#];
     assert_eq!(watched(half.clone(), Last::End).await, ["bookmark 6"]);
     assert_eq!(
@@ -93,7 +91,7 @@ async fn half_a_line_at_the_end_is_dropped_and_a_whole_one_is_not() {
 
 // spec: W-5
 #[tokio::test]
-async fn a_line_without_end_ends_the_watch() {
+async fn an_endless_line_ends_the_watch() {
     let endless = answering(|_| Response::new(Endless));
     let mut lines = endless.watch_pods(&1.into(), 300).await.unwrap();
     assert_eq!(lines.next().await.unwrap().unwrap_err().kind, Kind::Garbage);
@@ -112,7 +110,7 @@ async fn a_watch_that_does_not_begin_says_why() {
 proptest! {
     // spec: W-5, S-15
     #[test]
-    fn no_line_is_too_odd(
+    fn any_line_is_decoded_without_a_panic(
         kind in "(ADDED|DELETED|BOOKMARK|ERROR|\\PC{0,8})",
         object in prop::collection::vec(any::<u8>(), 0..80),
         bytes in prop::collection::vec(any::<u8>(), 0..80),

@@ -1,4 +1,4 @@
-//! Init containers: what they wait for is what the executor waits for.
+//! Init containers: the executor waits for what they wait for.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::actors::pod_allocator::waiting::words;
 use crate::model::PodState;
 use crate::model::pod::ContainerState;
 
-/// A pod with a node whose executor's container is in this state, and whose init containers are in these.
+/// A scheduled pod with these states of the executor container and of the init containers.
 fn pod(phase: &str, executor: Value, inits: Value) -> Pod {
     let reader = PodReader {
         app_id: "etl".into(),
@@ -46,7 +46,7 @@ fn reason_of(pod: &Pod) -> Option<&str> {
 
 // spec: A-51
 #[test]
-fn what_an_init_container_waits_for_is_what_the_executor_waits_for() {
+fn the_executor_has_the_waiting_reason_of_its_init_container() {
     let not_yet = json!({"waiting": {"reason": "PodInitializing"}});
     for reason in [
         "ImagePullBackOff",
@@ -68,7 +68,7 @@ fn what_an_init_container_waits_for_is_what_the_executor_waits_for() {
 
 // spec: A-51
 #[test]
-fn an_init_container_that_runs_or_has_run_says_nothing_of_the_executor() {
+fn an_init_container_that_runs_or_succeeded_does_not_affect_the_executor() {
     let inits = json!([
         {"name": "first", "state": {"terminated": {"exitCode": 0}}},
         {"name": "second", "state": {"running": {}}},
@@ -78,7 +78,7 @@ fn an_init_container_that_runs_or_has_run_says_nothing_of_the_executor() {
         reason_of(&pod("Pending", own, inits.clone())),
         Some("ErrImagePull")
     );
-    // A sidecar that is down for a moment has nothing to do with an executor that runs.
+    // A sidecar that restarts does not affect a running executor.
     let restarting = json!([{"name": "sidecar", "state": waiting("CrashLoopBackOff")}]);
     let running = pod("Running", json!({"running": {}}), restarting);
     assert_eq!(running.executor, ContainerState::Running { started: None });
