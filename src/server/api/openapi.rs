@@ -7,7 +7,6 @@ use super::table::{Answers, Route, table};
 /// The schemas of requests and answers, each with examples.
 const SCHEMAS: &str = include_str!("schemas.json");
 
-/// The meaning of each error status.
 const REFUSALS: [(u16, &str); 9] = [
     (400, "The request is malformed"),
     (401, "No token, or an unknown one"),
