@@ -5,8 +5,7 @@ use actix::Message;
 use super::scaler::Demand;
 use crate::model::ProfileName;
 
-/// Reports the application's demand by profile (spec B-40). Answered with how many executors it
-/// takes, within the bounds.
+/// Reports the demand by profile (spec B-40). Answered with the executors it takes, within bounds.
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "Result<BTreeMap<ProfileName, u32>, RefusedDemand>")]
 pub struct PostDemand(pub BTreeMap<ProfileName, Demand>);

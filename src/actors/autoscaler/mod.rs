@@ -1,8 +1,7 @@
 //! Autoscaler: sets targets that follow the application's demand (spec B-40 to B-42).
 //!
 //! One pure [`scaler`] per profile decides. On each batch this actor updates the scalers with the
-//! idle executors, and sends the due steps to the store. It uses the messages of the store and of
-//! the profiles.
+//! idle executors, and sends the due steps to the store. Uses the messages of store and profiles.
 
 pub mod messages;
 pub mod scaler;

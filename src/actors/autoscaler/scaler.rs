@@ -1,5 +1,4 @@
-//! Decides a profile's target from the application's demand: `(state, now) → step`, pure (spec B-40
-//! to B-42).
+//! Decides a profile's target from the demand: `(state, now) → step`, pure (spec B-40 to B-42).
 //!
 //! A target rises by 1, 2, 4 … while demand exceeds it. It falls by the executors that have been
 //! idle for a while, at most a quarter per step. It does not change if the demand is out of date.
@@ -39,8 +38,7 @@ pub struct Demand {
 }
 
 impl Demand {
-    /// The number of executors for this demand: the work times the ratio, divided by the slots of
-    /// each, rounded up, within the bounds.
+    /// The executors that this takes: work × ratio ÷ slots of each, rounded up, within the bounds.
     pub fn wanted(self, ratio: u32, bounds: Bounds) -> u32 {
         let slots = (u64::from(self.pending) + u64::from(self.running)) * u64::from(ratio);
         let each = u64::from(bounds.slots.max(1)) * 1_000;

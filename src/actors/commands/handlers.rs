@@ -88,8 +88,7 @@ impl Commands {
         if let Some(held) = self.held.take() {
             tracing::info!(targets = ?held.targets, "executors are wanted again");
             self.set_held(None);
-            // Sent before the store sends the batch with the targets, so that this event comes
-            // before theirs.
+            // Before the store sends the batch with the targets, so that this event comes first.
             self.happened(What::Resumed);
             self.store.do_send(Tell(News::Resume));
         }
@@ -106,8 +105,7 @@ async fn look(store: &actix::Addr<SnapshotStore>) -> Result<Snapshot, NotNow> {
 }
 
 fn command_outcome(picked: Picked, retired: Retired) -> CommandOutcome {
-    // Between the look and the mark an executor may have ended, or have been retired by another
-    // actor.
+    // Since the look, an executor may have ended, or have been retired by another actor.
     let (leaving, overtaken): (Vec<_>, Vec<_>) =
         (picked.chosen.into_iter()).partition(|id| retired.marked.contains(id));
     let mut already_leaving = [picked.leaving, overtaken].concat();
@@ -150,8 +148,7 @@ impl Handler<Round> for Commands {
 impl Handler<SetTargets> for Commands {
     type Result = AtomicResponse<Self, Result<BTreeMap<ProfileName, u32>, RefusedTargets>>;
 
-    /// Answers with the ledger's targets after the change. No other message is handled meanwhile,
-    /// so that no other command comes in between.
+    /// Answers with the ledger's targets after the change. No other command comes in between.
     fn handle(&mut self, SetTargets(targets): SetTargets, _: &mut Self::Context) -> Self::Result {
         let refused = refused(&self.profiles, &targets);
         if refused.is_none() {
@@ -240,8 +237,8 @@ impl Handler<Hold> for Commands {
                 return Ok((known, false));
             }
             let snapshot = look(&store).await?;
-            // Sent before the store sends the batch with the leaving executors, so that this event
-            // comes before theirs.
+            // Before the store sends the batch with the leaving executors, so that this event comes
+            // first.
             let operator = by.as_deref().map(str::to_owned);
             events.do_send(Happened(What::Held { by: operator }));
             let who: Arc<str> = match &by {

@@ -9,8 +9,7 @@ use actix::Message;
 use crate::kubernetes::record::Held;
 use crate::model::{ExecutorId, ProfileName};
 
-/// Sets the targets of these profiles; the others keep theirs. Answered with all targets after the
-/// change (spec B-25).
+/// Sets the targets of these profiles. Answered with all targets after the change (spec B-25).
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "Result<BTreeMap<ProfileName, u32>, RefusedTargets>")]
 pub struct SetTargets(pub BTreeMap<ProfileName, u32>);

@@ -1,11 +1,10 @@
-//! Commands: targets, kill, decommission, hold, resume and stop, as clients request them (spec
-//! B-25, B-28 to B-35).
+//! Commands: targets, kill, decommission, hold, resume, stop (spec B-25, B-28 to B-35).
 //!
 //! [`targets`], [`picking`] and [`liveness`] decide; `handlers` send news to the store and answer.
-//! Only the ledger has the targets. It marks leaving executors and lowers the targets in one step,
-//! so that no snapshot shows one without the other (spec E-5). One actor handles all commands, so
-//! that none comes between the steps of another one. It uses the messages of the store, of
-//! EventHistory and of the profiles.
+//! Only the ledger has the targets. It marks executors and lowers targets in one step, so that no
+//! snapshot shows one without the other (spec E-5). One actor handles all commands, so that none
+//! comes between the steps of another. Uses the messages of the store, of EventHistory and of the
+//! profiles.
 
 mod handlers;
 pub mod liveness;

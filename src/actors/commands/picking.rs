@@ -1,5 +1,4 @@
-//! Sorts the executors that a command names by whether they can leave: pure (spec B-28, B-30,
-//!
+//! Sorts a command's executors by whether they can leave: pure (spec B-28, B-30, A-42).
 
 use std::collections::BTreeSet;
 

@@ -2,10 +2,9 @@
 //!
 //! DriverBackend gets batches. Other actors send what no batch shows: the number of registered
 //! executors (ExecutorRegistry) and the paused profiles (PodAllocator). From these it decides when
-//! the application is ready, and answers status requests. The other parts of the backend are actors
-//! of their own: ExecutorRegistry, EventHistory, Commands, Autoscaler, Roller and Profiles. It uses
-//! the messages of the store, of ExecutorRegistry, EventHistory, Commands and PodAllocator
-//! (pauses).
+//! the application is ready, and answers status requests. ExecutorRegistry, EventHistory, Commands,
+//! Autoscaler, Roller and Profiles are actors of their own. It uses the messages of the store, of
+//! ExecutorRegistry, EventHistory, Commands and PodAllocator (pauses).
 
 pub mod messages;
 mod pauses;
@@ -102,8 +101,7 @@ impl DriverBackend {
         self.events.do_send(Happened(what));
     }
 
-    /// Checks readiness now and every second, because the application also becomes ready when the
-    /// wait times out.
+    /// Checks readiness now and every second, because the wait for it can time out.
     fn look(&mut self, ctx: &mut Context<Self>) {
         self.look_whether_ready();
         ctx.run_later(LOOK, Self::look);

@@ -17,8 +17,7 @@ impl Handler<Paused> for DriverBackend {
     }
 }
 
-/// The pauses that began, ended or changed their reason. Another time of the next attempt is no
-/// change.
+/// The pauses that began, ended or changed their reason. The time of the next attempt is ignored.
 fn changes(before: &Paused, now: &Paused) -> Vec<What> {
     let over = (before.0.keys()).filter(|profile| !now.0.contains_key(*profile));
     let over = over.map(|profile| What::Unpaused {

@@ -1,5 +1,4 @@
-//! The status as the API and the command line show it (spec O-42, O-43), made from a snapshot on
-//! request.
+//! The status as the API shows it (spec O-42, O-43), made from a snapshot on request.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,6 @@
 //! The event history: all events in order, and those of each executor (spec B-50, B-51). Pure.
 //!
-//! Events are the differences between consecutive snapshots. So they are exactly what the ledger
-//! knew.
+//! Events are the differences between consecutive snapshots: exactly what the ledger knew.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -50,8 +49,7 @@ pub struct ExecutorHistory {
 pub enum Reading {
     /// The events after the reader's last one.
     Next(Vec<Arc<Event>>),
-    /// The reader's last event is unknown: the reader starts with the live executors, and continues
-    /// after this event.
+    /// The reader's event is unknown: it gets the live executors, and continues after this event.
     Anew(EventId),
 }
 
@@ -118,8 +116,7 @@ impl History {
         self.histories.get(&id)
     }
 
-    /// At most `most` events after the reader's last one. A reader without one starts with the live
-    /// executors.
+    /// At most `most` events after the reader's last. Without one it gets the live executors first.
     pub fn after(&self, last: Option<EventId>, most: usize) -> Reading {
         let kept = u64::try_from(self.events.len()).unwrap_or(u64::MAX);
         let known = last.filter(|last| {
@@ -145,8 +142,8 @@ impl History {
             None,
             now,
         );
-        // These events are only in the executors' own histories: a reader of all events gets the
-        // live executors first.
+        // Only in the executors' own histories: a reader of all events gets the live executors
+        // first.
         for entry in adopted {
             let state = super::views::state(entry.class());
             let pod = entry.pod().map(|pod| pod.name.to_string());

@@ -1,9 +1,9 @@
 //! EventHistory: all events in order, and the history of each executor (spec B-50, B-51).
 //!
-//! The pure [`history`] makes events from the batches of the store. What no snapshot shows is sent
-//! as a message: session steps by ExecutorRegistry, all else as [`Happened`]. EventHistory answers
-//! the API's queries for events and executors, and gets the state of sessions from
-//! ExecutorRegistry. It uses the messages of the store, of ExecutorRegistry and of the metrics.
+//! The pure [`history`] makes events from the store's batches. What no snapshot shows is sent as a
+//! message: session steps by ExecutorRegistry, all else as [`Happened`]. EventHistory answers the
+//! API's queries, and gets sessions from ExecutorRegistry. Uses their messages and those of the
+//! metrics.
 
 pub mod event;
 pub mod history;
@@ -36,8 +36,7 @@ use views::ExecutorView;
 
 pub struct EventHistory {
     history: History,
-    /// Steps of executors that no batch has shown yet. Each is recorded after the batch that shows
-    /// its executor.
+    /// Steps that wait for the batch that shows their executor, after which they are recorded.
     waiting: Vec<(ExecutorId, ProfileName, Step)>,
     growth: watch::Sender<u64>,
     sessions: Recipient<GetSessions>,
@@ -118,8 +117,7 @@ impl EventHistory {
     }
 }
 
-/// The sessions of all executors, or of one. Empty if the registry has stopped, because the driver
-/// is ending.
+/// The sessions of all executors, or of one. Empty if the registry has stopped with the driver.
 fn sessions(
     registry: &Recipient<GetSessions>,
     one: Option<ExecutorId>,
@@ -211,8 +209,8 @@ impl Handler<Explain> for EventHistory {
 impl Handler<ReadEvents> for EventHistory {
     type Result = ResponseActFuture<Self, EventsRead>;
 
-    /// For a reader that starts anew, the live executors are those of the last event's snapshot, so
-    /// that no event is missed.
+    /// A reader that starts anew gets the live executors of the last event's snapshot, so it misses
+    /// none.
     fn handle(&mut self, ask: ReadEvents, _: &mut Self::Context) -> Self::Result {
         let reading = self.history.after(ask.after, ask.most);
         let snapshot = match reading {

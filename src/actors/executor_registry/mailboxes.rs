@@ -7,8 +7,7 @@ use tokio::sync::mpsc;
 use super::messages::{Opened, Outgoing};
 use super::registry::ConnectionId;
 
-/// The most messages that wait to be sent over a connection. An executor rarely has more than one
-/// waiting; the connection of an executor that reads none is closed.
+/// The most messages that wait for a connection. Executors that read none are disconnected.
 const MAILBOX: usize = 16;
 
 #[derive(Debug, Default)]

@@ -68,8 +68,7 @@ pub enum SessionEvent {
     Recovered,
 }
 
-/// The number of registered executors or the driver's degraded state has changed. Sent to
-/// DriverBackend.
+/// The registered executors or the degraded state have changed. Sent to DriverBackend.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Message)]
 #[rtype(result = "()")]
 pub struct SessionsChanged {

@@ -1,10 +1,10 @@
 //! ExecutorRegistry: the sessions of executors with this driver (spec B-1 to B-15).
 //!
 //! Passes executors' messages to the pure [`registry`] and carries out the effects: answers, sends
-//! orders, reports the state of sessions to the store, and has silent executors given up. Session
-//! steps that no snapshot shows go to the event history, and the number of registered executors
-//! goes to DriverBackend. It uses the messages of the store, of LifecycleManager (orders), of the
-//! profiles and of the metrics.
+//! orders, reports sessions to the store, and has silent executors given up. Session steps that no
+//! snapshot shows go to the event history, the number of registered executors to DriverBackend.
+//! Uses the messages of the store, of LifecycleManager (orders), of the profiles and of the
+//! metrics.
 
 mod mailboxes;
 pub mod messages;
@@ -283,8 +283,7 @@ impl Handler<Lost> for ExecutorRegistry {
 impl Handler<Say> for ExecutorRegistry {
     type Result = ResponseActFuture<Self, Vec<ToExecutor>>;
 
-    /// A pod can be faster than a batch: an executor that is missing from the last batch may be in
-    /// the ledger, so the store is asked.
+    /// A pod can be faster than a batch: if the last batch lacks the executor, the store is asked.
     fn handle(&mut self, say: Say, _: &mut Self::Context) -> Self::Result {
         let registers = matches!(say.message, FromExecutor::Register(_));
         let known = |snapshot: &Snapshot| self.registry.knows(&say.proof, snapshot);

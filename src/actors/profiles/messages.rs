@@ -10,8 +10,7 @@ use crate::kubernetes::ProfileSpec;
 use crate::kubernetes::pod_template::TemplateError;
 use crate::model::ProfileName;
 
-/// Adds a profile. Answered when every recipient of [`ProfileAdded`] knows it, and its target is
-/// set.
+/// Adds a profile. Answered when all recipients of [`ProfileAdded`] know it and its target is set.
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "Result<(), RefusedProfile>")]
 pub struct AddProfile {
@@ -39,10 +38,8 @@ pub enum RefusedProfile {
     NotNow,
 }
 
-/// A profile was added while the driver runs (spec B-26).
-///
-/// The provisioner refuses a profile from which no pod can be built; every other recipient accepts
-/// it.
+/// A profile was added while the driver runs (spec B-26). Only the provisioner may refuse it,
+/// because no pod can be built from it.
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "Result<(), TemplateError>")]
 pub struct ProfileAdded(pub Arc<AddedProfile>);

@@ -2,8 +2,8 @@
 //!
 //! A profile is refused if a different one of that name exists. An added profile is published as
 //! [`ProfileAdded`] to all actors that must know it, one by one, before the client is answered. One
-//! of them writes the application record, so that later starts know the profile. This folder uses
-//! no other actor's folder.
+//! of them writes the application record, for later starts. This folder uses no other actor's
+//! folder.
 
 pub mod messages;
 
@@ -48,9 +48,8 @@ pub struct Wiring {
     pub added: BTreeMap<ProfileName, Value>,
     /// The gangs of all profiles; `None` without a gang scheduler (spec A-82).
     pub gangs: Option<Gangs>,
-    /// The actors that must know a new profile, in this order. The provisioner is first, because it
-    /// alone can refuse a profile. Commands is last, so that every other actor knows the profile
-    /// before its executors are requested.
+    /// The actors that must know a new profile, in this order: first the provisioner, which alone
+    /// can refuse it, and last Commands, which sets its target.
     pub recipients: Vec<Recipient<ProfileAdded>>,
 }
 
@@ -80,8 +79,7 @@ impl Profiles {
         }
     }
 
-    /// The parsed profile, with all gangs including its own; `None` if the same profile exists
-    /// already.
+    /// The parsed profile, with all gangs; `None` if the same profile exists already.
     fn understood(
         &self,
         add: &AddProfile,
@@ -140,8 +138,7 @@ impl Actor for Profiles {
 impl Handler<AddProfile> for Profiles {
     type Result = AtomicResponse<Self, Result<(), RefusedProfile>>;
 
-    /// No other message is handled meanwhile, so that of two profiles with the same name the second
-    /// is refused.
+    /// No other message is handled meanwhile: of two profiles of one name the second is refused.
     fn handle(&mut self, add: AddProfile, _: &mut Self::Context) -> Self::Result {
         let understood = self.understood(&add);
         let recipients = self.recipients.clone();

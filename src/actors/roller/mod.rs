@@ -1,8 +1,7 @@
 //! Roller: replaces executors one by one (spec B-32).
 //!
-//! The pure [`rolling`] decides. On each batch this actor gets the executors' metrics from
-//! ExecutorRegistry if the policy needs them, and sends the due step to the store. It uses the
-//! messages of the store and of ExecutorRegistry.
+//! The pure [`rolling`] decides. On each batch this actor gets the metrics that the policy needs
+//! from ExecutorRegistry, and sends the due step to the store. Uses the messages of both.
 
 pub mod rolling;
 
@@ -150,8 +149,7 @@ impl Actor for Roller {
 impl Handler<Round> for Roller {
     type Result = ();
 
-    /// The next batch comes after the step was sent, so that each decision is based on the outcome
-    /// of the previous one.
+    /// The next batch comes after the step was sent, so that each decision knows the previous one.
     fn handle(&mut self, Round(batch): Round, ctx: &mut Self::Context) {
         let latest = batch.latest().clone();
         if !latest.adopted {

@@ -1,8 +1,8 @@
-//! Replaces executors one by one. The replacement runs before the old executor is drained: `(state,
-//! snapshot, now) → step`, pure (spec B-32).
+//! Replaces executors one by one: `(state, snapshot, now) → step`, pure (spec B-32). A replacement
+//! runs before the old executor is drained.
 //!
-//! During a replacement the target is raised by one. Only the ledger has the raised target: a
-//! driver that starts meanwhile does not know of it, and retires the surplus.
+//! Meanwhile the target in the ledger is raised by one. A driver that starts then does not know
+//! why, and retires the surplus.
 
 mod outlier;
 
@@ -22,8 +22,7 @@ pub enum Policy {
     Id,
     /// The one with the oldest pod.
     Oldest,
-    /// The one whose metric is farthest from the median of its profile, if it exceeds the
-    /// threshold.
+    /// The one whose metric is farthest from its profile's median, beyond the threshold.
     Outlier {
         /// The name of the metric in heartbeats.
         metric: Arc<str>,
@@ -159,8 +158,7 @@ impl Rolling {
     }
 }
 
-/// Whether a profile has exactly its target of running executors. Other changes of its size have to
-/// be complete before a replacement begins.
+/// Whether a profile has exactly its target of running executors. Only then a replacement begins.
 fn is_settled(
     profile: &ProfileName,
     snapshot: &Snapshot,

@@ -1,5 +1,4 @@
-//! The route by which the application reports its demand (spec B-40). A report is accepted or
-//! refused as a whole.
+//! The route for the application's demand (spec B-40). A report is accepted or refused as a whole.
 
 use std::collections::BTreeMap;
 

@@ -32,11 +32,8 @@ impl Proof {
 /// The delay after which an executor that registers too early tries again, in milliseconds.
 const AGAIN_MS: u64 = 500;
 
-/// Checks a registration. Returns the executor's id, its pod's uid and its entry, or the answer
-/// that refuses it.
-///
-/// `snapshot` is `None` before adoption. `drains` tells whether a leaving executor may finish its
-/// work.
+/// Checks a registration. Returns the executor's id, its pod's uid and its entry, or the refusal.
+/// `snapshot` is `None` before adoption; `drains`: a leaving executor may finish its work.
 pub(super) fn admit<'a>(
     settings: &Settings,
     proof: &Proof,
@@ -53,8 +50,7 @@ pub(super) fn admit<'a>(
         && !snapshot.by_uid.contains_key(uid)
         && name.starts_with(&format!("{}-", settings.prefix))
     {
-        // It registers before the ledger has its entry or before its pod has an id; either comes
-        // soon (spec A-80, B-1).
+        // The ledger's entry or the pod's id is missing, and comes soon (spec A-80, B-1).
         return Err(ToExecutor::Later { in_ms: AGAIN_MS });
     }
     if let (Proof::Pod { name, .. }, None) = (proof, snapshot)

@@ -1,7 +1,5 @@
-//! Decides whether the driver has reason to suspect itself rather than its executors (spec B-13):
-//! pure.
-//!
-//! No executor is given up meanwhile. When the doubt ends, every executor gets one more timeout.
+//! Decides whether the driver suspects itself rather than its executors (spec B-13): pure. No
+//! executor is given up meanwhile. When the doubt ends, every executor gets one more timeout.
 
 use std::fmt;
 use std::time::Duration;
@@ -54,8 +52,7 @@ impl fmt::Display for WhyDoubt {
 /// The facts at one check.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Look {
-    /// Executors that would be given up within an interval, except those of an earlier, settled
-    /// doubt.
+    /// Executors that would be given up within an interval, except those of a settled doubt.
     pub(super) silent: usize,
     /// All executors that are expected to send messages.
     pub(super) of: usize,
@@ -76,12 +73,10 @@ pub(super) struct Doubt {
     now: Option<(WhyDoubt, Tick)>,
     /// The earliest time from which the silence of any executor counts.
     pub(super) grace_from: Tick,
-    /// When a doubt ended by its timeout although its reason lasted: executors that were silent
-    /// before are not doubted again.
+    /// When a doubt timed out: executors that were silent before are not doubted again.
     pub(super) settled: Option<Tick>,
     looked: Option<Tick>,
-    /// Since when calls to the API server have failed, and whether a doubt for that reason has
-    /// already timed out.
+    /// Since when API calls have failed, and whether a doubt for that reason has timed out.
     no_answers: Option<(Tick, bool)>,
 }
 
@@ -110,8 +105,7 @@ impl Doubt {
         }
     }
 
-    /// Whether the driver was paused since the last check. Must be called before the silent
-    /// executors are counted.
+    /// Whether the driver was paused since the last check. Call before counting silent executors.
     pub(super) fn wake(&mut self, now: Tick) -> Option<Turn> {
         let paused = self
             .looked
@@ -229,8 +223,7 @@ mod tests {
     fn a_pause_longer_than_an_interval_is_doubted_for_an_interval() {
         let mut doubt = Doubt::new(PATIENCE);
         assert_eq!(turns(&mut doubt, 0..5, |n| silent(0, 9, n)), []);
-        // From 4 to 15 are 11 s, 1 s of which is the usual interval: not a pause. From 19 to 40 is
-        // one.
+        // From 4 to 15 are 11 s, of which 1 s is usual: not a pause. From 19 to 40 is one.
         assert_eq!(turns(&mut doubt, 15..20, |n| silent(0, 9, n)), []);
         let turns = turns(&mut doubt, 40..80, |n| silent(0, 9, n));
         let paused = WhyDoubt::StoodStill(Duration::from_secs(20));

@@ -26,9 +26,8 @@ const LONGEST_PAUSE: u64 = 600_000;
 /// the executor, the way and the pause before it in milliseconds: `1 r` is a request of one
 /// executor, `2 c7 500` a message of another one over connection 7, `2 x7` the end of that
 /// connection, `2 d` an order that the latter drain, `2 k` that it stop. The rest is the message.
-///
-/// Each message is read or refused with a short text, and is answered for its own executor only.
-/// The stored state is bounded by the number of executors (spec B-1 to B-15, I-8, I-11).
+/// Each is answered for its own executor only, and the state is bounded (spec B-1 to B-15, I-8,
+/// I-11).
 pub fn sessions(data: &[u8]) {
     let mut world = World::new();
     let parts = data.split(|byte| *byte == b'%').take(MOST_PARTS);

@@ -1,5 +1,4 @@
-//! Updates the registry from the ledger: which executors have ended, are leaving, or should
-//! register.
+//! Updates the registry from the ledger: executors that ended, are leaving, or should register.
 
 use super::{Effect, Reach, Registry};
 use crate::model::executor::Class;
@@ -7,7 +6,7 @@ use crate::model::{Batch, Entry, ExecutorId, Tick};
 use boatswain_agent::protocol::ToExecutor;
 
 impl Registry {
-    /// Processes a batch. `first`: it is the first after adoption, so every entry is new.
+    /// Processes a batch. `first`: all entries are new, because it is the first after adoption.
     /// O(changes).
     pub fn round(&mut self, batch: &Batch, first: bool, now: Tick, effects: &mut Vec<Effect>) {
         let latest = batch.latest();

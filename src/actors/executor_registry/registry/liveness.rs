@@ -12,8 +12,7 @@ use super::doubt::{Look, Turn};
 pub(super) struct Awaited {
     /// The time from which its timeout counts.
     since: Tick,
-    /// Whether it was adopted. It may have been registered with an earlier driver, so its silence
-    /// may be this driver's fault.
+    /// Whether it was adopted; its silence may then be this driver's fault.
     adopted: bool,
     due: Tick,
 }
@@ -46,8 +45,7 @@ impl Registry {
             return;
         };
         account.last_sign = now;
-        // It continues without a connection, so it is enabled, and there is no connection left to
-        // lose.
+        // It continues without a connection, so none can be lost any more.
         if via == Via::Request && account.is_disabled() {
             account.reach = Reach::Asking;
             let profile = account.profile.clone();
@@ -139,8 +137,7 @@ impl Registry {
         })
     }
 
-    /// Checks for silent executors; called every second. An executor with a newer sign of life
-    /// costs nothing until its deadline.
+    /// Checks for silent executors; called every second. Costs only the deadlines that come up.
     pub fn look(&mut self, snapshot: Option<&Snapshot>, now: Tick, effects: &mut Vec<Effect>) {
         let woken = self.doubt.wake(now);
         let silent = self.soon_over(now);
@@ -228,8 +225,8 @@ impl Registry {
         let Some(Class::Pending(_) | Class::Running | Class::Odd | Class::Absent) = class else {
             return;
         };
-        // Kubernetes may explain the loss until a full list that was requested after it does not
-        // (spec B-15).
+        // Kubernetes may explain it until a full list requested after the loss does not (spec
+        // B-15).
         let unexplained = lost.is_some_and(|(since, until)| {
             let listed = (snapshot.full_list.as_ref()).is_some_and(|list| list.asked >= since);
             until <= now && listed

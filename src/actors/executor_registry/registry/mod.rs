@@ -1,6 +1,5 @@
 //! The registry: which executors have an account with the driver, and which are given up (spec B-1
-//! to B-15, B-20, B-21, A-44, A-52). Pure: each input changes the state and returns effects for
-//! ExecutorRegistry to carry out.
+//! to B-15, B-20, B-21, A-44, A-52). Pure: inputs return effects for ExecutorRegistry to carry out.
 //!
 //! What each input does in each state of an executor's account:
 //!
@@ -72,8 +71,7 @@ pub struct Settings {
     pub heartbeat_timeout: Duration,
     /// The time in which a lost connection may be explained (spec B-15).
     pub loss_reason_timeout: Duration,
-    /// The driver suspects itself if a larger percentage of executors is silent at once (spec
-    /// B-13).
+    /// The driver suspects itself if a larger percentage is silent at once (spec B-13).
     pub mass_loss: u32,
     /// The time in which a running executor must register; `None`: it need not (spec A-52).
     pub registration_timeout: Option<Duration>,
@@ -88,8 +86,7 @@ pub struct Settings {
 /// Kubernetes' default termination grace.
 const USUAL_GRACE: Duration = Duration::from_secs(30);
 
-/// The session numbers of an incarnation start at its own number times this, so that none is used
-/// twice.
+/// The session numbers of an incarnation start at this multiple, so that none is used twice.
 const SESSIONS: u64 = 1_000_000_000;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -119,15 +116,13 @@ pub struct Registry {
     accounts: BTreeMap<ExecutorId, Account>,
     /// The number of accounts of each profile.
     registered: BTreeMap<ProfileName, u32>,
-    /// The executor and session that last used each connection. Connections that never registered
-    /// are missing.
+    /// The executor and session that last used each connection that has registered.
     connections: BTreeMap<ConnId, (ExecutorId, u64)>,
     /// The orders of executors that have not ended.
     orders: BTreeMap<ExecutorId, Standing>,
     /// Running executors that have not registered, with their next check (spec A-52).
     awaited: BTreeMap<ExecutorId, liveness::Awaited>,
-    /// All checks by time. Heartbeats do not touch this: a check that comes up is moved if a
-    /// message arrived since.
+    /// All checks by time. A check that comes up is moved if a message arrived since.
     due: BTreeSet<(Tick, ExecutorId)>,
     doubt: Doubt,
     last_sign: Option<Tick>,
@@ -160,8 +155,7 @@ impl Registry {
         self.accounts.get(&id)
     }
 
-    /// Whether the executor of this proof is in the snapshot. Also true if the proof is of no
-    /// executor.
+    /// Whether the snapshot contains the executor of this proof, or the proof is of no executor.
     pub fn knows(&self, proof: &Proof, snapshot: &Snapshot) -> bool {
         if snapshot.of_sets {
             return match proof {
@@ -192,9 +186,8 @@ impl Registry {
         self.doubt.current()
     }
 
-    /// Handles a message of an executor, and returns at least one message as the answer. O(log n).
-    ///
-    /// `snapshot` is the newest one; `None` before adoption.
+    /// Answers a message of an executor, with at least one message. O(log n). `snapshot` is the
+    /// newest one; `None` before adoption.
     pub fn said(
         &mut self,
         proof: &Proof,
@@ -262,8 +255,7 @@ impl Registry {
         answer
     }
 
-    /// An executor without a connection gets its order with each answer, because the driver cannot
-    /// send to it at other times.
+    /// Without a connection an order can only be sent with an answer, so each answer includes it.
     fn add_order(&self, id: ExecutorId, via: Via, now: Tick, answer: &mut Vec<ToExecutor>) {
         if let (Via::Request, Some(order)) = (via, self.orders.get(&id)) {
             answer.push(order.message(now));
@@ -337,8 +329,7 @@ impl Registry {
         self.watch_over(id, now);
     }
 
-    /// Records an order, which stays valid until the executor ends. An order that is not stricter
-    /// than the current one changes nothing.
+    /// Records an order, which stays valid until the executor ends, unless a stricter one exists.
     pub fn order(&mut self, id: ExecutorId, order: Order, now: Tick, effects: &mut Vec<Effect>) {
         let account = self.accounts.get(&id);
         let order = match order.within {

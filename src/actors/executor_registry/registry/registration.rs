@@ -19,8 +19,7 @@ impl Registry {
         now: Tick,
         effects: &mut Vec<Effect>,
     ) -> Vec<ToExecutor> {
-        // An earlier driver may have ordered it to drain, or the order is sent when it registers
-        // (spec B-30).
+        // An earlier driver may have sent the order to drain, or this answer does (spec B-30).
         let drains = |entry: &Entry| {
             let order = self.orders.get(&entry.id);
             order.is_some_and(Standing::is_drain) || entry.drains_at(now)
@@ -32,8 +31,7 @@ impl Registry {
         };
         let before = self.accounts.remove(&id);
         if let Some(before) = before.as_ref().filter(|before| before.uid != uid) {
-            // No pod is bound yet, so either may be the right one; the first stays until a pod is
-            // bound.
+            // No pod is bound yet, so either may be the right one; the first stays until then.
             let message = format!("executor {id} has registered from another pod");
             let before = before.clone();
             self.accounts.insert(id, before);

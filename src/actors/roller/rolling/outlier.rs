@@ -8,8 +8,7 @@ const COMPANY: usize = 4;
 /// The ratio of the standard deviation to the median absolute deviation of a normal distribution.
 const OF_MEDIAN: f64 = 1.482_6;
 
-/// The ratio to the mean absolute deviation, which is used if more than half of the values are
-/// equal.
+/// The ratio to the mean absolute deviation, for when more than half of the values are equal.
 const OF_MEAN: f64 = 1.253_3;
 
 /// The executor whose value is farthest from the median, and its distance in standard deviations;

@@ -41,8 +41,7 @@ fn an_order_is_told_at_once_over_a_connection_and_stands_for_who_cannot_be_told_
     world.scenario.pass(20_000);
     let beat = heartbeat(Some(second), 1);
     assert_eq!(world.say(2, Via::Request, &beat), [told(40_000)]);
-    // If not registered yet, it gets the order when it is, even if its entry is marked as leaving
-    // meanwhile.
+    // An unregistered executor gets it when it registers, even if its entry is leaving by then.
     order(&mut world, 3, drain(60));
     world.scenario.tell(News::Retire {
         ids: vec![id(3)],

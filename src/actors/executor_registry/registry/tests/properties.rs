@@ -112,8 +112,7 @@ proptest! {
                     prop_assert_eq!(registry.connections.get(&c), Some(&(id, account.session)));
                 }
             }
-            // Each watched executor has one check, and nothing is kept of executors without an
-            // account.
+            // Each watched executor has one check, and only executors with an account are kept.
             let due: Vec<_> = registry.due.iter().map(|(_, id)| *id).collect();
             let watched = registry.accounts.values().filter(|a| a.due.is_some()).count();
             prop_assert_eq!(due.len(), watched + registry.awaited.len());
