@@ -31,7 +31,7 @@ pub(crate) fn at(millis: u64) -> Tick {
     Tick::after_start(Duration::from_millis(millis))
 }
 
-/// A ledger, the time, and each subscriber's undelivered snapshots.
+/// A ledger, a clock, and each subscriber's undelivered snapshots.
 pub(crate) struct Scenario {
     pub(crate) ledger: Ledger,
     pub(crate) millis: u64,
@@ -42,7 +42,6 @@ pub(crate) struct Scenario {
 #[derive(Default)]
 struct Subscriber {
     waiting: Vec<Arc<Snapshot>>,
-    /// The number of the last snapshot that was delivered.
     delivered: u64,
 }
 
@@ -223,7 +222,6 @@ impl Scenario {
         self.requested(n, outcome);
     }
 
-    /// A watch event.
     pub(crate) fn see(&mut self, pod: Pod) {
         let pod = self.newer(pod);
         self.tell(News::Seen {

@@ -12,12 +12,10 @@ pub struct Problem {
     status: StatusCode,
     /// A machine-readable code.
     pub code: &'static str,
-    /// A human-readable description.
     pub message: String,
     /// The field of the request that is wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
-    /// How to fix it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
@@ -120,7 +118,6 @@ impl Problem {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", message)
     }
 
-    /// The body did not arrive in time.
     pub fn too_slow() -> Self {
         let message = "the body did not arrive in time";
         Self::new(StatusCode::REQUEST_TIMEOUT, "too-slow", message)

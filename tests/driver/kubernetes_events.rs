@@ -38,7 +38,7 @@ async fn a_quota_that_stays_used_up_is_one_event_on_the_drivers_pod_however_ofte
     let container = json!({"name": "driver", "image": "none"});
     let driver = json!({"metadata": {"name": "driver-0"}, "spec": {"containers": [container]}});
     make(&cluster, "pods", driver).await;
-    // The driver and one executor.
+    // Enough for the driver and one executor.
     let quota = json!({"metadata": {"name": "small"}, "spec": {"hard": {"pods": "2"}}});
     make(&cluster, "resourcequotas", quota).await;
     let sets = [

@@ -1,4 +1,4 @@
-//! Whole drivers on the embedded cluster's router, under a paused clock.
+//! Tests of whole drivers against the embedded cluster's router, with a paused clock.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

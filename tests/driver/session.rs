@@ -1,4 +1,4 @@
-//! The driver and the sessions of its executors.
+//! Tests of the driver with the sessions of its executors.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ use tower::ServiceExt as _;
 
 use crate::{cluster, seconds};
 
-/// Records the ends that are reported.
+/// Records the reported ends.
 struct Reader(Rc<RefCell<Vec<(u64, LossClass)>>>);
 
 impl Actor for Reader {
@@ -40,13 +40,13 @@ impl Handler<Round> for Reader {
     }
 }
 
-/// A cluster whose pods run at once, and the drivers in it.
+/// A cluster whose pods run at once, and the directory of the key for tokens.
 struct World {
     cluster: DevCluster,
     directory: tempfile::TempDir,
 }
 
-/// A driver that runs, and the ends that it has reported.
+/// A running driver and the ends that it has reported.
 struct Running {
     handle: Handle,
     task: JoinHandle<Exit>,
@@ -97,7 +97,7 @@ impl World {
         }
     }
 
-    /// The executors' pods: their environment, and their uid.
+    /// The environment and the uid of each executor's pod.
     async fn pods(&self) -> BTreeMap<u64, (BTreeMap<String, String>, String)> {
         let request = Request::get("/api/v1/namespaces/default/pods");
         let request = request.body(kube::client::Body::empty()).unwrap();
@@ -119,7 +119,7 @@ impl World {
         .collect()
     }
 
-    /// Executor `n` registers, with the settings from its pod's environment; its session.
+    /// Registers executor `n` with the settings from its pod's environment.
     async fn registers(&self, driver: &Running, n: u64) -> Session {
         let (env, pod_uid) = self.pods().await.remove(&n).unwrap();
         assert!(env["BOATSWAIN_DRIVER_URL"].starts_with("http://127.0.0.1:"));
@@ -139,7 +139,6 @@ impl World {
     }
 }
 
-/// An executor's session.
 #[derive(Clone)]
 struct Session {
     router: Router,
@@ -159,7 +158,7 @@ impl Session {
         answer["messages"][0].clone()
     }
 
-    /// Sends heartbeats for as long as the test lasts.
+    /// Sends heartbeats until the test ends.
     fn lives(self) {
         actix::spawn(async move {
             loop {

@@ -1,4 +1,4 @@
-//! The driver where StatefulSets or Deployments make the executors' pods (spec A-80).
+//! Tests of drivers whose executors' pods are made by StatefulSets or Deployments (spec A-80).
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -23,10 +23,9 @@ use tower::{BoxError, ServiceExt as _, service_fn};
 
 use crate::seconds;
 
-/// The ends that were reported: the driver, the executor, the pod's uid, and the reason.
+/// The reported ends: driver, executor, the pod's uid, and the reason.
 type Ends = Rc<RefCell<Vec<(u64, u64, String, LossClass)>>>;
 
-/// Records the ends that are reported.
 struct Reader(u64, Ends);
 
 impl Actor for Reader {
@@ -45,7 +44,7 @@ impl Handler<Round> for Reader {
     }
 }
 
-/// A cluster whose pods run soon, and the drivers in it.
+/// A cluster whose pods run soon, and its drivers.
 struct World {
     cluster: DevCluster,
     strategy: &'static str,
@@ -53,7 +52,6 @@ struct World {
     starts: u64,
 }
 
-/// A driver that runs.
 struct Running {
     handle: Handle,
     task: JoinHandle<Exit>,
@@ -64,7 +62,7 @@ impl World {
     fn new(strategy: &'static str) -> Self {
         let cluster = devcluster::start(devcluster::Options {
             node: NodeKind::Simulated(SimulatedNode::default()),
-            // As the drivers', or tokens would not be valid yet.
+            // The drivers' own wall clock; otherwise tokens would not be valid yet.
             wall_clock_start: Some(jiff::Timestamp::UNIX_EPOCH),
             ..devcluster::Options::default()
         });
@@ -133,7 +131,7 @@ impl World {
         )
     }
 
-    /// The pods that are not being deleted: their names, and the ids in their labels.
+    /// The names of the pods that are not being deleted, with the ids in their labels.
     async fn pods(&self) -> BTreeMap<String, String> {
         let list = self.ask(Method::GET, PODS, None).await;
         let pods = list["items"].as_array().unwrap().iter();
@@ -167,7 +165,7 @@ impl Running {
         snapshot.counts(&"default".into()).live()
     }
 
-    /// Ends as a killed process does: nothing that the driver does reaches the server any more.
+    /// Ends like a killed process: no further request reaches the server.
     fn dies(self) {
         self.dead.store(true, Ordering::Relaxed);
         self.task.abort();

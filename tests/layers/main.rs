@@ -1,4 +1,4 @@
-//! Which module uses which, against the table of layers in ARCHITECTURE.md.
+//! Compares the modules' uses of each other with the table of layers in ARCHITECTURE.md.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -32,7 +32,7 @@ fn the_crates_depend_on_no_crate_of_this_workspace() {
         let manifest = root().join("crates").join(name).join("Cargo.toml");
         assert_eq!(dependencies_here(&manifest), BTreeSet::new(), "{name}");
     }
-    // The same check finds those that the driver has.
+    // The same check finds the driver's dependencies.
     let driver = dependencies_here(&root().join("Cargo.toml"));
     assert!(driver.contains("devcluster") && driver.contains("boatswain-agent"));
 }

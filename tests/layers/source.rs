@@ -1,4 +1,4 @@
-//! The modules of the driver's crate, and which of them uses which, without the code of tests.
+//! Finds the modules of the driver's crate and which of them uses which, without the code of tests.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,12 +11,12 @@ const FOLDERS: [&str; 2] = ["actors", "server"];
 
 #[derive(Debug, Default)]
 pub struct Code {
-    /// All modules that the table has to name.
+    /// All modules that the table must contain.
     pub modules: BTreeSet<String>,
     pub uses: Vec<Use>,
 }
 
-/// A file of one module mentions another module.
+/// One module's file mentions another module.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Use {
     pub from: String,
@@ -24,7 +24,7 @@ pub struct Use {
     pub file: PathBuf,
 }
 
-/// Reads the crate in this folder, beginning with its `lib.rs`.
+/// Reads the crate in this folder, starting with its `lib.rs`.
 pub fn code(folder: &Path) -> Code {
     let mut code = Code::default();
     read(folder, &folder.join("lib.rs"), &[], &mut code);
@@ -64,7 +64,8 @@ fn read(root: &Path, file: &Path, module: &[String], code: &mut Code) {
     }
 }
 
-/// Which module of the table a path is in; none where it is in the root, or in a folder without a module of its own.
+/// The module of the table that a path belongs to; `None` for a path in the root, or in a folder
+/// that has no module of its own.
 fn layer(path: &[String]) -> Option<String> {
     let (first, rest) = path.split_first()?;
     match FOLDERS.contains(&first.as_str()) {
@@ -78,11 +79,11 @@ fn submodules(tokens: &[String]) -> Vec<String> {
     declared.map(|t| t[1].clone()).collect()
 }
 
-/// All paths within the crate that the code mentions, from the crate's root on.
+/// All paths within the crate that the code mentions, starting at the crate's root.
 fn paths(tokens: &[String], module: &[String]) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     let mut module = module.to_vec();
-    // The depths of brackets in which inline modules are.
+    // The bracket depths at which inline modules begin.
     let mut inline = Vec::new();
     let mut depth = 0_usize;
     for (at, token) in tokens.iter().enumerate() {
@@ -120,7 +121,7 @@ fn begins_path(tokens: &[String], at: usize) -> bool {
     !follows && tokens.get(at + 1).is_some_and(|next| next == "::")
 }
 
-/// Gathers the paths of a tree, as in `a::{b, c::d}`, and gives back where it ends.
+/// Collects the paths of a use tree such as `a::{b, c::d}`, and returns the position after it.
 fn gather(
     tokens: &[String],
     mut at: usize,

@@ -1,17 +1,17 @@
-//! The table of layers: under the heading `## Layers`, a row for modules of one layer, the lowest first.
+//! Reads the table of layers: below the heading `## Layers`, one row for each layer, the lowest
+//! first.
 
 use std::collections::BTreeSet;
 
 use crate::source::Use;
 
-/// What lets a layer use every lower one.
+/// The cell of a layer that may use every lower one.
 const ALL_LOWER: &str = "all of the above";
 
 pub struct Table {
     layers: Vec<Layer>,
 }
 
-/// One row.
 struct Layer {
     modules: Vec<String>,
     may_use: Vec<String>,
@@ -40,7 +40,7 @@ impl Table {
         Self { layers }
     }
 
-    /// What is wrong with the table, and with the code by it.
+    /// The errors in the table, and the uses in the code that it does not allow.
     pub fn faults(&self, modules: &BTreeSet<String>, uses: &[Use]) -> Vec<String> {
         let named: BTreeSet<_> = (self.layers.iter())
             .flat_map(|layer| layer.modules.clone())

@@ -1,6 +1,7 @@
-//! As much of Rust's syntax as it takes to find paths: words and signs, without comments and texts.
+//! Parses as much of Rust's syntax as is needed to find paths: words and punctuation, without
+//! comments and string literals.
 
-/// Words, `::`, and all other signs one by one.
+/// Words, `::`, and all other characters one by one.
 pub fn tokens(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = text;
@@ -35,7 +36,7 @@ fn word(text: &str) -> &str {
     &text[..end.unwrap_or(text.len())]
 }
 
-/// The length of a raw text that begins with this word, as `r#"…"#`.
+/// The length of a raw string literal that begins with this word, such as `r#"…"#`.
 fn raw_text(word: &str, rest: &str) -> Option<usize> {
     let marks = rest.len() - rest.trim_start_matches('#').len();
     if !["r", "br", "cr"].contains(&word) || !rest[marks..].starts_with('"') {
@@ -47,7 +48,7 @@ fn raw_text(word: &str, rest: &str) -> Option<usize> {
     Some(word.len() + marks + 1 + length)
 }
 
-/// The length of the comment, text, character or lifetime that begins here.
+/// The length of the comment, literal or lifetime that begins here.
 fn skipped(text: &str) -> Option<usize> {
     if text.starts_with("//") {
         return Some(text.find('\n').unwrap_or(text.len()));
@@ -66,7 +67,7 @@ fn skipped(text: &str) -> Option<usize> {
     }
 }
 
-/// The length of a comment, with those that are nested in it.
+/// The length of a comment, including nested ones.
 fn comment(text: &str) -> usize {
     let mut depth = 0_u32;
     let mut at = 0;
@@ -87,7 +88,7 @@ fn comment(text: &str) -> usize {
     at
 }
 
-/// The length up to and with the sign that ends it.
+/// The length of a literal, including the character that ends it.
 fn literal(text: &str, end: char) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices() {
@@ -101,7 +102,8 @@ fn literal(text: &str, end: char) -> usize {
     text.len()
 }
 
-/// Leaves out every item that only tests have: what follows `#[cfg(test)]` or `#[cfg(any(test, …))]`.
+/// Removes every item that is only compiled for tests: what follows `#[cfg(test)]` or
+/// `#[cfg(any(test, …))]`.
 pub fn without_tests(tokens: Vec<String>) -> Vec<String> {
     let mut kept = Vec::new();
     let mut at = 0;
@@ -121,7 +123,7 @@ pub fn without_tests(tokens: Vec<String>) -> Vec<String> {
     kept
 }
 
-/// The place after the bracket that closes the one here.
+/// The position after the bracket that closes the one here.
 fn closed(tokens: &[String], open: usize) -> usize {
     let mut depth = 0_usize;
     for (at, token) in tokens.iter().enumerate().skip(open) {
@@ -137,7 +139,7 @@ fn closed(tokens: &[String], open: usize) -> usize {
     tokens.len()
 }
 
-/// Where the item ends that begins here, with further attributes.
+/// The position after the item that begins here, including further attributes.
 fn item_end(tokens: &[String], start: usize) -> usize {
     let mut at = start;
     while let Some(token) = tokens.get(at) {

@@ -146,7 +146,6 @@ impl Api {
         self.call("PATCH", &path, Some(&patch))
     }
 
-    /// Patches a pod's status as a node would.
     pub fn set_pod_status(&self, name: &str, status: &Value) {
         self.try_set_pod_status(name, status).unwrap();
     }
@@ -188,7 +187,6 @@ impl Api {
             .unwrap();
     }
 
-    /// Starts the deletion of the namespace.
     pub fn delete_namespace(&self) -> Result<Value, kube::Error> {
         self.call(
             "DELETE",

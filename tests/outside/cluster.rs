@@ -21,7 +21,6 @@ const QUIET: Duration = Duration::from_millis(6_500);
 /// Names the kubeconfig of a cluster to use instead of the tests' own.
 const GIVEN: &str = "BOATSWAIN_TEST_KUBECONFIG";
 
-/// A cluster, or a namespace of one.
 pub struct Cluster {
     pub api: Api,
     pub kubeconfig: PathBuf,
@@ -137,7 +136,6 @@ impl Cluster {
         self.server().signal(Signal::STOP);
     }
 
-    /// Continues the API server's process.
     pub fn thaw(&self) {
         self.server().signal(Signal::CONT);
     }

@@ -1,5 +1,3 @@
-//! What Autoscaler is asked.
-
 use std::collections::BTreeMap;
 
 use actix::Message;
@@ -7,18 +5,16 @@ use actix::Message;
 use super::scaler::Demand;
 use crate::model::ProfileName;
 
-/// So much is to be done, by profile (spec B-40); answered with how many executors that takes, within bounds.
+/// Reports the demand by profile (spec B-40). Answered with the executors it takes, within bounds.
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "Result<BTreeMap<ProfileName, u32>, RefusedDemand>")]
 pub struct PostDemand(pub BTreeMap<ProfileName, Demand>);
 
-/// Why a demand was refused: none of it counts.
+/// Why a demand was refused. None of it counts.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RefusedDemand {
-    /// The configuration does not want it.
     #[error("autoscaling is off")]
     Off,
-    /// There is no such profile.
     #[error("there is no profile {0}")]
     UnknownProfile(ProfileName),
 }

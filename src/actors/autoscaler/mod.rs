@@ -1,7 +1,7 @@
-//! Autoscaler: targets that follow what the application has to do (spec B-40 to B-42).
+//! Autoscaler: sets targets that follow the application's demand (spec B-40 to B-42).
 //!
-//! One pure [`scaler`] a profile decides. On each of its batches this actor shows the scalers which executors are idle, and
-//! sends the steps that are due to the store. It uses the messages of the store and of the profiles.
+//! One pure [`scaler`] per profile decides. On each batch this actor updates the scalers with the
+//! idle executors, and sends the due steps to the store. Uses the messages of store and profiles.
 
 pub mod messages;
 pub mod scaler;
@@ -24,11 +24,10 @@ use crate::model::{Batch, Entry, ExecutorId, ProfileName, Snapshot, Tick};
 use messages::{PostDemand, RefusedDemand};
 use scaler::{Scaler, Settings, Step};
 
-/// Scales all profiles, or none where autoscaling is off.
 pub struct Autoscaler {
     settings: Option<Settings>,
     by_profile: BTreeMap<ProfileName, Scaler>,
-    /// Whether the first snapshot after adoption has been looked at, all of it.
+    /// Whether the scalers have processed a whole snapshot; later batches only update them.
     begun: bool,
     decommission_timeout: Duration,
     store: Addr<SnapshotStore>,
@@ -36,24 +35,18 @@ pub struct Autoscaler {
     timing: Timing,
 }
 
-/// What Autoscaler is made of.
 pub struct Wiring {
-    /// How targets follow demand; `None`: they do not.
+    /// `None` if autoscaling is off.
     pub settings: Option<Settings>,
-    /// All profiles.
     pub profiles: BTreeMap<ProfileName, Bounds>,
-    /// How long an executor that is decommissioned may take (spec B-30).
+    /// The time limit of a decommissioning (spec B-30).
     pub decommission_timeout: Duration,
-    /// Where news goes.
     pub store: Addr<SnapshotStore>,
-    /// The time.
     pub clock: Clock,
-    /// When batches come.
     pub timing: Timing,
 }
 
 impl Autoscaler {
-    /// Without any demand yet.
     pub fn new(wiring: Wiring) -> Self {
         let Wiring {
             settings,
@@ -85,7 +78,7 @@ impl Autoscaler {
         }
     }
 
-    /// Shows the scalers which executors are idle: O(changes), but for the first time.
+    /// Updates the scalers with the idle executors: O(changes), except for the first batch.
     fn see(&mut self, batch: &Batch, now: Tick) {
         let latest = batch.latest();
         let mut see = |id: ExecutorId, entry: Option<&Entry>| {
@@ -105,7 +98,7 @@ impl Autoscaler {
         }
     }
 
-    /// The steps that are due. While executors are held none is, whatever there is to do.
+    /// The due steps; none while executors are held.
     fn decide(&mut self, latest: &Snapshot, now: Tick) -> Vec<(ProfileName, Step)> {
         if latest.held {
             return Vec::new();
@@ -144,7 +137,7 @@ impl Autoscaler {
     }
 }
 
-/// Whether an executor is known to have nothing to do: one without a session may be busy.
+/// Whether an executor is known to be idle. Without a session it may be busy.
 fn is_idle(entry: &Entry) -> bool {
     entry.class() == Class::Running && entry.session.registered && entry.session.idle
 }

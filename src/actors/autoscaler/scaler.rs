@@ -1,8 +1,7 @@
-//! Autoscaling: from what an application has to do to how many executors it gets: `(state, now) → step`, pure (spec B-40
-//! to B-42).
+//! Decides a profile's target from the demand: `(state, now) → step`, pure (spec B-40 to B-42).
 //!
-//! Up by one, two, four … while more is wanted than is there; down by letting those go that have had nothing to do for a
-//! while, a quarter at most at a time. Without news from the application nothing changes.
+//! A target rises by 1, 2, 4 … while demand exceeds it. It falls by the executors that have been
+//! idle for a while, at most a quarter per step. It does not change if the demand is out of date.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -11,35 +10,35 @@ use std::time::Duration;
 use crate::actors::profiles::messages::Bounds;
 use crate::model::{ExecutorId, Tick};
 
-/// A target falls by this part of it at most in one step; by one at least.
+/// A step down is at most the target divided by this, and at least 1.
 const MOST_AT_A_TIME: u32 = 4;
 
-/// How it is scaled, whatever the profile.
+/// The settings of autoscaling, for all profiles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// How many slots are wanted for each that has work, in thousandths.
+    /// The number of slots per slot with work, in thousandths.
     pub ratio: u32,
-    /// How long more has to be wanted before the first step up.
+    /// How long demand must exceed the target before the first step up.
     pub backlog_timeout: Duration,
-    /// From one step to the next.
+    /// The interval between steps.
     pub sustained_timeout: Duration,
-    /// How long an executor has to have nothing to do before it goes.
+    /// How long an executor must be idle before it is retired.
     pub idle_timeout: Duration,
-    /// How long a demand stands that is not renewed.
+    /// How long a demand is valid unless it is renewed.
     pub demand_ttl: Duration,
 }
 
-/// What an application has to do: in slots.
+/// The application's demand, in slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Demand {
     /// Work that waits for a slot.
     pub pending: u32,
-    /// Work that has one.
+    /// Work that has a slot.
     pub running: u32,
 }
 
 impl Demand {
-    /// How many executors that takes: the work times the ratio, by the slots of each, rounded up, within bounds.
+    /// The executors that this takes: work × ratio ÷ slots of each, rounded up, within the bounds.
     pub fn wanted(self, ratio: u32, bounds: Bounds) -> u32 {
         let slots = (u64::from(self.pending) + u64::from(self.running)) * u64::from(ratio);
         let each = u64::from(bounds.slots.max(1)) * 1_000;
@@ -50,39 +49,37 @@ impl Demand {
     }
 }
 
-/// What becomes of a profile.
+/// A change of a profile's target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// How many executors are wanted now.
     pub target: u32,
-    /// Those that go with it: as many as the target falls by.
+    /// The executors to retire, as many as the target falls by.
     pub retire: Vec<ExecutorId>,
 }
 
-/// How one profile is scaled.
+/// The autoscaling of one profile.
 #[derive(Debug, Clone)]
 pub struct Scaler {
     settings: Settings,
     bounds: Bounds,
     demand: Option<(Demand, Tick)>,
     backlog: Option<Backlog>,
-    /// Who has had nothing to do, and since when.
+    /// The idle executors, and since when each is idle.
     idle: BTreeMap<ExecutorId, Tick>,
-    /// The next step down is not before then.
+    /// The earliest time of the next step down.
     down_at: Tick,
 }
 
-/// More is wanted than is there.
+/// The state while demand exceeds the target.
 #[derive(Debug, Clone, Copy)]
 struct Backlog {
-    /// The next step up.
+    /// The time of the next step up.
     next: Tick,
-    /// By so many.
+    /// The size of the next step.
     by: u32,
 }
 
 impl Scaler {
-    /// Of which nothing is demanded yet.
     pub fn new(settings: Settings, bounds: Bounds) -> Self {
         Self {
             settings,
@@ -94,13 +91,13 @@ impl Scaler {
         }
     }
 
-    /// The application says what it has to do; answered with how many executors that takes.
+    /// Records the demand, and returns how many executors it takes.
     pub fn demanded(&mut self, demand: Demand, now: Tick) -> u32 {
         self.demand = Some((demand, now));
         demand.wanted(self.settings.ratio, self.bounds)
     }
 
-    /// Whether an executor has nothing to do.
+    /// Records whether an executor is idle.
     pub fn see(&mut self, id: ExecutorId, idle: bool, now: Tick) {
         if idle {
             self.idle.entry(id).or_insert(now);
@@ -109,7 +106,7 @@ impl Scaler {
         }
     }
 
-    /// What becomes of the profile, if anything does now.
+    /// The step that is due, if any.
     pub fn decide(&mut self, target: u32, now: Tick) -> Option<Step> {
         let fresh = |(_, at): &(Demand, Tick)| now.since(*at) < self.settings.demand_ttl;
         let Some((demand, _)) = self.demand.filter(fresh) else {

@@ -6,7 +6,7 @@ use crate::actors::commands::messages::{Hold, Resume};
 use crate::actors::snapshot_store::messages::LookNow;
 use crate::testing::{Backend, Scenario, backend, store};
 
-/// A driver's backend over an empty store, where autoscaling steps each second.
+/// A driver's backend over an empty store, with an autoscaling step each second.
 fn world(scales: bool) -> (Addr<SnapshotStore>, Backend) {
     tokio::time::pause();
     let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);

@@ -1,4 +1,4 @@
-//! Commands' messages.
+//! The message handlers of Commands.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use crate::model::executor::{How, Why};
 use crate::model::news::{Aim, News};
 use crate::model::{ExecutorId, ProfileName, Snapshot};
 
-/// Which executors are to leave, and how.
+/// The parameters of a kill or a decommissioning.
 struct Leaving {
     named: BTreeSet<ExecutorId>,
     spare_busy: bool,
@@ -41,8 +41,8 @@ struct Leaving {
 }
 
 impl Commands {
-    /// Has the store mark the executors that can leave. Nothing else is handled meanwhile, so that no other change of
-    /// targets comes in between.
+    /// Has the store mark the executors that can leave. No other message is handled meanwhile, so
+    /// that the targets do not change between the look and the mark.
     fn retire(&mut self, leaving: Leaving) -> AtomicResponse<Self, Result<CommandOutcome, NotNow>> {
         let store = self.store.clone();
         let going = async move {
@@ -55,7 +55,7 @@ impl Commands {
                 how,
             } = leaving;
             let picked = pick(&snapshot, &named, spare_busy);
-            // A kill shortens the time of executors that are leaving already.
+            // A kill also shortens the time limit of executors that are already leaving.
             let ids = [&picked.chosen[..], &picked.leaving[..]].concat();
             let aim = if replace { Aim::Stay } else { Aim::Fall };
             let retire = Retire { ids, aim, why, how };
@@ -65,7 +65,7 @@ impl Commands {
         AtomicResponse::new(Box::pin(going.into_actor(self)))
     }
 
-    /// Carries out what follows from the application's silence, if anything does now (spec B-35).
+    /// Holds the executors or ends the application if it has been silent for too long (spec B-35).
     fn check_liveness(&mut self, ctx: &mut Context<Self>) {
         let now = self.clock.now().tick;
         let liveness = self.liveness.as_mut();
@@ -88,7 +88,7 @@ impl Commands {
         if let Some(held) = self.held.take() {
             tracing::info!(targets = ?held.targets, "executors are wanted again");
             self.set_held(None);
-            // Before the store's batch with the targets, so that the event comes before theirs.
+            // Before the store sends the batch with the targets, so that this event comes first.
             self.happened(What::Resumed);
             self.store.do_send(Tell(News::Resume));
         }
@@ -105,7 +105,7 @@ async fn look(store: &actix::Addr<SnapshotStore>) -> Result<Snapshot, NotNow> {
 }
 
 fn command_outcome(picked: Picked, retired: Retired) -> CommandOutcome {
-    // Between the look and the mark an executor may have ended, or have been retired by another actor.
+    // Since the look, an executor may have ended, or have been retired by another actor.
     let (leaving, overtaken): (Vec<_>, Vec<_>) =
         (picked.chosen.into_iter()).partition(|id| retired.marked.contains(id));
     let mut already_leaving = [picked.leaving, overtaken].concat();
@@ -123,7 +123,7 @@ impl Actor for Commands {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        // Nothing else is decided by batches.
+        // Batches have no other use here.
         if self.liveness.is_some() {
             self.store.do_send(Subscribe {
                 subscriber: Subscriber::Commands,
@@ -148,8 +148,7 @@ impl Handler<Round> for Commands {
 impl Handler<SetTargets> for Commands {
     type Result = AtomicResponse<Self, Result<BTreeMap<ProfileName, u32>, RefusedTargets>>;
 
-    /// Answered with what the ledger has then. Nothing else is handled meanwhile, so that no other command comes in
-    /// between.
+    /// Answers with the ledger's targets after the change. No other command comes in between.
     fn handle(&mut self, SetTargets(targets): SetTargets, _: &mut Self::Context) -> Self::Result {
         let refused = refused(&self.profiles, &targets);
         if refused.is_none() {
@@ -161,7 +160,7 @@ impl Handler<SetTargets> for Commands {
         let asking = async move {
             match refused {
                 Some(refused) => Err(refused),
-                // Where the store is gone the driver ends.
+                // The store has stopped only if the driver is ending.
                 None => Ok(store.send(AskFor(targets)).await.unwrap_or_default()),
             }
         };
@@ -238,7 +237,8 @@ impl Handler<Hold> for Commands {
                 return Ok((known, false));
             }
             let snapshot = look(&store).await?;
-            // Before the store's batch with the leaving executors, so that the event comes before theirs.
+            // Before the store sends the batch with the leaving executors, so that this event comes
+            // first.
             let operator = by.as_deref().map(str::to_owned);
             events.do_send(Happened(What::Held { by: operator }));
             let who: Arc<str> = match &by {
@@ -272,7 +272,7 @@ impl Handler<Resume> for Commands {
     fn handle(&mut self, _: Resume, _: &mut Self::Context) -> Self::Result {
         self.resume();
         let asked = self.store.send(AskFor(BTreeMap::new()));
-        // Where the store is gone the driver ends.
+        // The store has stopped only if the driver is ending.
         Box::pin(async move { asked.await.unwrap_or_default() })
     }
 }
@@ -286,7 +286,7 @@ impl Handler<Renew> for Commands {
             return;
         };
         liveness.renew(now);
-        // A hold for silence ends with the silence; one that a client asked for does not.
+        // Only a hold that silence caused ends with the silence.
         if (self.held.as_ref()).is_some_and(|held| held.by.is_none()) {
             self.resume();
         }

@@ -1,10 +1,10 @@
-//! Whether the application still shows that it lives: pure (spec B-35).
+//! Decides whether the application is still alive: pure (spec B-35).
 
 use std::time::Duration;
 
 use crate::model::Tick;
 
-/// The application's claim on its driver, renewed by any of its calls.
+/// The application's liveness, which each of its calls renews.
 #[derive(Debug, Clone)]
 pub struct Liveness {
     ttl: Duration,
@@ -12,7 +12,7 @@ pub struct Liveness {
     told: Told,
 }
 
-/// What has come of silence so far.
+/// The consequences that have been returned since the last renewal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Told {
     Nothing,
@@ -20,17 +20,17 @@ enum Told {
     Ended,
 }
 
-/// What comes of silence.
+/// A consequence of silence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lapse {
-    /// Its executors are held.
+    /// Hold the executors.
     Hold,
-    /// It ends.
+    /// End the application.
     End,
 }
 
 impl Liveness {
-    /// A claim that is renewed now.
+    /// Renewed at `now`.
     pub fn new(ttl: Duration, now: Tick) -> Self {
         Self {
             ttl,
@@ -39,12 +39,11 @@ impl Liveness {
         }
     }
 
-    /// The application has spoken.
     pub fn renew(&mut self, now: Tick) {
         (self.renewed, self.told) = (now, Told::Nothing);
     }
 
-    /// What comes of the silence until now; each is told once.
+    /// The consequence of the silence until now. Each is returned once.
     pub fn lapse(&mut self, now: Tick) -> Option<Lapse> {
         let silent = now.since(self.renewed);
         let (due, lapse) = if silent >= self.ttl * 2 {

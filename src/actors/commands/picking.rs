@@ -1,23 +1,23 @@
-//! Who of those that are named can be told to go: pure (spec B-28, B-30, A-42).
+//! Sorts a command's executors by whether they can leave: pure (spec B-28, B-30, A-42).
 
 use std::collections::BTreeSet;
 
 use crate::model::{ExecutorId, Snapshot};
 
-/// Everyone who was named, each in one place.
+/// The named executors, each in one list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Picked {
-    /// They can go.
+    /// Can leave.
     pub chosen: Vec<ExecutorId>,
-    /// They are going already.
+    /// Are leaving already.
     pub leaving: Vec<ExecutorId>,
-    /// They have something to do, and are spared.
+    /// Are busy, and are not killed.
     pub busy: Vec<ExecutorId>,
-    /// There is no such executor, or not any more.
+    /// Do not exist, or have ended.
     pub unknown: Vec<ExecutorId>,
 }
 
-/// Sorts those that are named; `spare_busy`: those that have something to do stay.
+/// Sorts the named executors. `spare_busy`: busy executors stay.
 pub fn pick(snapshot: &Snapshot, named: &BTreeSet<ExecutorId>, spare_busy: bool) -> Picked {
     let mut picked = Picked::default();
     for id in named {
@@ -41,7 +41,7 @@ mod tests {
     use crate::model::news::{News, Outcome};
     use crate::testing::{Scenario, id};
 
-    /// Executors in the state that a number stands for.
+    /// Executors in the states that the numbers stand for.
     fn scenario(states: &[u8]) -> Scenario {
         let mut scenario = Scenario::new(&[("default", 9)]);
         for (n, state) in (1..).zip(states) {

@@ -1,4 +1,4 @@
-//! Which targets are refused: pure (spec B-25).
+//! Decides which targets are refused: pure (spec B-25).
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::messages::RefusedTargets;
 use crate::actors::profiles::messages::Bounds;
 use crate::model::ProfileName;
 
-/// Why these targets cannot be, if they cannot.
+/// Why these targets are refused; `None` if they are valid.
 pub fn refused(
     profiles: &BTreeMap<ProfileName, Bounds>,
     targets: &BTreeMap<ProfileName, u32>,

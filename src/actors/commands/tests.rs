@@ -4,7 +4,7 @@ use crate::actors::snapshot_store::messages::LookNow;
 use crate::model::snapshot::plain_targets;
 use crate::testing::{Backend, Scenario, backend, store};
 
-/// A driver's backend over an empty store, where 3 executors are wanted.
+/// A driver's backend over an empty store with a target of 3.
 fn world() -> (Addr<SnapshotStore>, Backend) {
     tokio::time::pause();
     let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);

@@ -1,10 +1,8 @@
-//! What DriverBackend is asked.
-
 use actix::Message;
 
 use super::views::StatusView;
 
-/// Asks for the application's status (spec O-42).
+/// Requests the application's status (spec O-42).
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "StatusView")]
 pub struct GetStatus;

@@ -1,10 +1,10 @@
-//! DriverBackend: how the application stands (spec B-20, O-42).
+//! DriverBackend: the application's status and readiness (spec B-20, O-42).
 //!
-//! It has batches of its own, and is sent by other actors what no batch shows: how many executors are registered
-//! (ExecutorRegistry) and which profiles are paused (PodAllocator). From that it decides when the application is ready, and
-//! answers for the status. The other parts of the driver's backend are actors of their own: ExecutorRegistry, EventHistory,
-//! Commands, Autoscaler, Roller and Profiles. It uses the messages of the store, of ExecutorRegistry, EventHistory, Commands
-//! and PodAllocator (pauses).
+//! DriverBackend gets batches. Other actors send what no batch shows: the number of registered
+//! executors (ExecutorRegistry) and the paused profiles (PodAllocator). From these it decides when
+//! the application is ready, and answers status requests. ExecutorRegistry, EventHistory, Commands,
+//! Autoscaler, Roller and Profiles are actors of their own. It uses the messages of the store, of
+//! ExecutorRegistry, EventHistory, Commands and PodAllocator (pauses).
 
 pub mod messages;
 mod pauses;
@@ -35,17 +35,16 @@ use messages::GetStatus;
 use readiness::Readiness;
 use views::{DegradedView, HeldView, LOSSES, LossView, StatusView};
 
-/// The application's status.
 pub struct DriverBackend {
     app: AppId,
     incarnation: Incarnation,
     readiness: Readiness,
-    /// The last batch's snapshot; `None` before the driver has taken over.
+    /// The last batch's snapshot; `None` before adoption.
     snapshot: Option<Snapshot>,
     sessions: SessionsChanged,
-    /// The profiles of which no executors are requested (spec A-31).
+    /// The profiles whose executors are not requested (spec A-31).
     paused: Paused,
-    /// The last losses, the newest first.
+    /// The last losses, newest first.
     losses: VecDeque<LossView>,
     held: Recipient<GetHeld>,
     events: Recipient<Happened>,
@@ -54,30 +53,21 @@ pub struct DriverBackend {
     timing: Timing,
 }
 
-/// What DriverBackend is made of.
 pub struct Wiring {
-    /// The application.
     pub app: AppId,
-    /// Which start of the driver this is.
     pub incarnation: Incarnation,
-    /// When the application may begin.
     pub readiness: readiness::Settings,
-    /// How many executors are wanted at the start.
+    /// The sum of the targets at the start.
     pub wanted: u32,
-    /// Knows what is held.
+    /// Answers with the current hold.
     pub held: Recipient<GetHeld>,
-    /// The event history.
     pub events: Recipient<Happened>,
-    /// Where batches come from.
     pub store: Addr<SnapshotStore>,
-    /// The time.
     pub clock: Clock,
-    /// When batches come.
     pub timing: Timing,
 }
 
 impl DriverBackend {
-    /// Before the driver has taken over.
     pub fn new(wiring: Wiring) -> Self {
         let Wiring {
             app,
@@ -106,12 +96,12 @@ impl DriverBackend {
         }
     }
 
-    /// Something happened that no snapshot shows.
+    /// Records an event that no snapshot shows.
     fn happened(&self, what: What) {
         self.events.do_send(Happened(what));
     }
 
-    /// Looks whether the application is ready, now and each second from then on: it also becomes ready by waiting.
+    /// Checks readiness now and every second, because the wait for it can time out.
     fn look(&mut self, ctx: &mut Context<Self>) {
         self.look_whether_ready();
         ctx.run_later(LOOK, Self::look);
@@ -164,7 +154,6 @@ impl DriverBackend {
         })
     }
 
-    /// The status, with what is held.
     fn status(&self, held: Option<&Held>) -> StatusView {
         let now = self.clock.now();
         let app = self.app.to_string();
@@ -226,7 +215,7 @@ impl Handler<GetStatus> for DriverBackend {
 
     fn handle(&mut self, _: GetStatus, _: &mut Self::Context) -> Self::Result {
         let held = self.held.send(GetHeld).into_actor(self);
-        // Where Commands is gone the driver ends, and nothing is held any more.
+        // Commands has stopped only if the driver is ending; then there is no hold.
         Box::pin(held.map(|held, this, _| this.status(held.unwrap_or_default().as_ref())))
     }
 }

@@ -1,4 +1,4 @@
-//! The profiles of which no executors are requested, as the status and the events show them (spec A-31).
+//! The profiles whose executors are not requested, for the status and the events (spec A-31).
 
 use actix::Handler;
 
@@ -17,8 +17,7 @@ impl Handler<Paused> for DriverBackend {
     }
 }
 
-/// What began and what ended between two times, and what has another reason now; another time of the next try is no
-/// change.
+/// The pauses that began, ended or changed their reason. The time of the next attempt is ignored.
 fn changes(before: &Paused, now: &Paused) -> Vec<What> {
     let over = (before.0.keys()).filter(|profile| !now.0.contains_key(*profile));
     let over = over.map(|profile| What::Unpaused {

@@ -1,24 +1,24 @@
-//! When the application may begin (spec B-20): pure.
+//! Decides when the application is ready: pure (spec B-20).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::model::{ProfileName, Tick};
 
-/// What is waited for.
+/// The conditions of readiness.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// This percentage of the executors that were wanted at the start.
+    /// The percentage of the targets at the start that must be there.
     pub ratio: u32,
-    /// At most for this long, but for gangs.
+    /// The longest wait for that percentage.
     pub max_wait: Duration,
-    /// At least this many of each of these profiles, however long that takes.
+    /// The number of executors that each of these profiles must have; without a time limit.
     pub gangs: BTreeMap<ProfileName, u32>,
-    /// Whether they have to have registered; otherwise they have to run.
+    /// Whether only registered executors count; otherwise running ones do.
     pub registered: bool,
 }
 
-/// Whether the application is ready. Once it is, it stays so.
+/// Whether the application is ready. Once it is, it stays ready.
 #[derive(Debug)]
 pub struct Readiness {
     settings: Settings,
@@ -28,7 +28,7 @@ pub struct Readiness {
 }
 
 impl Readiness {
-    /// Before the driver has taken over; `targets` is the sum of the targets at the start.
+    /// `targets` is the sum of the targets at the start.
     pub fn new(settings: Settings, targets: u32) -> Self {
         let share = u64::from(targets) * u64::from(settings.ratio);
         Self {
@@ -39,23 +39,22 @@ impl Readiness {
         }
     }
 
-    /// Whether it is ready.
     pub fn is_ready(&self) -> bool {
         self.ready
     }
 
-    /// How many were waited for.
+    /// The number of executors that must be there.
     pub fn wanted(&self) -> u32 {
         self.wanted
     }
 
-    /// Whether executors have to have registered to count.
+    /// Whether only registered executors count.
     pub fn counts_registered(&self) -> bool {
         self.settings.registered
     }
 
-    /// Looks at how many executors are there, and how many `of` a profile, after the driver has taken over. Returns whether
-    /// the application has become ready by that.
+    /// Evaluates the conditions after adoption: `there` executors in total, `of` each profile.
+    /// Returns whether the application has just become ready.
     pub fn look(&mut self, there: u32, of: impl Fn(&ProfileName) -> u32, now: Tick) -> bool {
         let since = *self.since.get_or_insert(now);
         let waited = now.since(since) >= self.settings.max_wait;

@@ -1,4 +1,4 @@
-//! What is shown of the driver to people and programs (spec O-42, O-43): made from a snapshot when it is asked for.
+//! The status as the API shows it (spec O-42, O-43), made from a snapshot on request.
 
 use std::collections::BTreeMap;
 
@@ -10,55 +10,48 @@ use crate::kubernetes::record::Held;
 use crate::model::executor::Class;
 use crate::model::{Incarnation, ProfileName, Snapshot, Tick};
 
-/// So many of the last losses are shown.
+/// The number of losses in the status.
 pub const LOSSES: usize = 10;
 
-/// What `boatswain status` shows.
+/// The content of `boatswain status`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StatusView {
-    /// The application's id.
     pub app: String,
-    /// Which start of the driver this is.
     pub incarnation: u64,
-    /// Whether the driver has taken over, and knows what is there.
+    /// Whether adoption is complete, so that the executors are known.
     pub adopted: bool,
-    /// When this was so.
+    /// The time of this status.
     pub time: Timestamp,
-    /// Whether the application may begin (spec B-20).
+    /// Whether the application is ready (spec B-20).
     pub ready: bool,
-    /// That the driver has reason to doubt itself, if it has (spec B-13).
+    /// Why the driver suspects itself, if it does (spec B-13).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub degraded: Option<DegradedView>,
-    /// That the executors are held, if they are (spec B-31).
+    /// The hold, if there is one (spec B-31).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<HeldView>,
-    /// How far each profile has come.
     pub profiles: BTreeMap<String, ProfileView>,
-    /// The executors that ended last, the newest first.
+    /// The last losses, newest first.
     pub losses: Vec<LossView>,
 }
 
-/// That the driver gives nobody up for being silent.
+/// The driver suspects itself, and gives up no silent executor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DegradedView {
-    /// Why.
     pub why: String,
-    /// For how long, in seconds.
     pub for_seconds: u64,
 }
 
-/// What is wanted again once the executors are held no longer.
+/// A hold, with the targets that a resume restores.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HeldView {
-    /// Who asked for it; nobody, where the application has been silent for too long.
+    /// The requester; `None` if the application was silent for too long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// How many executors of each profile.
     pub targets: BTreeMap<String, u32>,
 }
 
 impl HeldView {
-    /// How it is shown.
     pub fn of(held: &Held) -> Self {
         let target = |(profile, target): (&ProfileName, &u32)| (profile.to_string(), *target);
         Self {
@@ -68,48 +61,44 @@ impl HeldView {
     }
 }
 
-/// How far a profile has come.
+/// The numbers of a profile's executors.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct ProfileView {
-    /// How many are wanted.
+    /// The target.
     pub target: u32,
-    /// How many run.
     pub running: u32,
-    /// How many have registered with the driver.
+    /// Have registered with the driver.
     pub registered: u32,
-    /// How many have a pod that does not run yet.
+    /// Have a pod that does not run yet.
     pub pending: u32,
-    /// How many were asked for and have no pod yet.
+    /// Are requested and have no pod yet.
     pub requested: u32,
-    /// How many were asked for, and the API server did not say whether it heard.
+    /// Are requested, but the answer of the API server is missing.
     pub unanswered: u32,
-    /// Of how many it cannot be told at the moment whether they run.
+    /// May or may not run; their pods' state is unknown.
     pub in_doubt: u32,
-    /// How many are on their way out; they do not count.
+    /// Are leaving; they do not count.
     pub leaving: u32,
-    /// What those that are pending wait for, the most frequent first.
+    /// What pending executors wait for, the most frequent first.
     pub waiting_for: Vec<WaitView>,
-    /// Why no more are asked for, though they are wanted, if that is so (spec A-31).
+    /// Why missing executors are not requested, if that is so (spec A-31).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused: Option<PauseView>,
 }
 
-/// Why no executors are asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PauseView {
-    /// In one word.
+    /// The reason in one word.
     pub cause: &'static str,
-    /// For people.
+    /// The reason as text.
     pub why: String,
-    /// For how long that has been so, in seconds.
     pub for_seconds: u64,
-    /// After how many seconds one is tried again; missing while one is.
+    /// The seconds until the next attempt; `None` during an attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub again_in_seconds: Option<u64>,
 }
 
 impl PauseView {
-    /// How it is shown now.
     pub fn of(pause: &Pause, now: Tick) -> Self {
         Self {
             cause: pause.cause.as_str(),
@@ -120,31 +109,29 @@ impl PauseView {
     }
 }
 
-/// What some executors wait for.
+/// A reason for which executors are pending.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WaitView {
-    /// In the cluster's own words.
+    /// The cluster's own message.
     pub why: String,
-    /// How many wait for it.
+    /// The number of executors with this reason.
     pub executors: u32,
 }
 
 /// An executor that ended.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LossView {
-    /// Which one.
     pub executor: u64,
-    /// Of which profile.
     pub profile: String,
-    /// When this was learnt.
+    /// When the driver learnt of the end.
     pub time: Timestamp,
-    /// Why, in one word (spec L-20).
+    /// The class of the reason (spec L-20).
     pub reason: String,
-    /// Why, for people.
+    /// The reason as text.
     pub why: String,
 }
 
-/// How far each profile has come: O(executors), for what the pending ones wait for.
+/// The numbers of all profiles: O(executors) if any is pending.
 pub fn profiles(
     snapshot: &Snapshot,
     registered: &BTreeMap<ProfileName, u32>,
@@ -152,7 +139,7 @@ pub fn profiles(
     now: Tick,
 ) -> BTreeMap<String, ProfileView> {
     let mut waiting: BTreeMap<&ProfileName, BTreeMap<String, u32>> = BTreeMap::new();
-    // Most of the time nobody waits, and then the fleet need not be gone through.
+    // The fleet is traversed only if an executor is pending, which is rare.
     let anybody = snapshot.counts.values().any(|counts| counts.pending > 0);
     for entry in anybody
         .then(|| snapshot.entries.values())
@@ -198,7 +185,6 @@ pub fn profiles(
 }
 
 impl StatusView {
-    /// Before anything is known.
     pub fn before_adoption(app: String, incarnation: Incarnation, time: Timestamp) -> Self {
         Self {
             app,

@@ -1,4 +1,4 @@
-//! What happened, as the application and its operators are told (spec B-50).
+//! Events that the API reports (spec B-50).
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,12 +11,11 @@ use crate::model::Ending;
 use crate::model::executor::{Class, HowGone};
 use crate::model::{Entry, ExecutorId, Incarnation, LossClass, ProfileName, State};
 
-/// An event's place: within an incarnation events are numbered from 1 (spec B-50).
+/// An event's id. The events of an incarnation are numbered from 1 (spec B-50).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EventId {
-    /// Of which incarnation.
     pub incarnation: Incarnation,
-    /// Which one of it; 0 stands before the first.
+    /// 0 stands for the position before the first event.
     pub number: u64,
 }
 
@@ -26,7 +25,7 @@ impl fmt::Display for EventId {
     }
 }
 
-/// A text that is no event's place.
+/// The text is not an event id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an event's id is two numbers with a dash between them, as 3-17")]
 pub struct NoEventId;
@@ -53,114 +52,94 @@ impl Serialize for EventId {
     }
 }
 
-/// Something that happened.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Event {
-    /// Its place.
     pub id: EventId,
     /// When the driver learnt of it.
     pub time: Timestamp,
-    /// What it was.
     #[serde(flatten)]
     pub what: What,
 }
 
-/// What happened.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum What {
-    /// A driver has taken over, with what it found.
+    /// A driver has taken over.
     Began {
-        /// How many executors were there already.
+        /// The number of executors that it found.
         adopted: usize,
     },
-    /// How many executors of a profile are wanted has changed.
     TargetChanged {
-        /// Which profile.
         profile: String,
-        /// How many are wanted now.
         target: u32,
     },
-    /// Enough executors are there to begin with, or have been waited for long enough (spec B-20).
+    /// The application is ready: enough executors are there, or the wait has timed out (spec B-20).
     Ready {
-        /// So many are there.
+        /// The number of executors that are there.
         executors: u32,
-        /// So many were waited for.
+        /// The number that was waited for.
         wanted: u32,
     },
-    /// The driver has reason to doubt itself, and gives nobody up (spec B-13).
+    /// The driver suspects itself, and gives up no executor (spec B-13).
     Degraded {
-        /// Which.
         why: String,
     },
-    /// It no longer has.
+    /// The driver no longer suspects itself.
     Recovered,
-    /// No executors of a profile are asked for, though they are wanted, or one at a time (spec A-31).
+    /// Executors of a profile are missing but not requested, or only one at a time (spec A-31).
     Paused {
-        /// Which profile.
         profile: String,
-        /// Why, in one word.
+        /// The reason in one word.
         cause: &'static str,
-        /// Why, for people.
+        /// The reason as text.
         why: String,
     },
-    /// They are asked for again.
+    /// Executors of the profile are requested again.
     Unpaused {
-        /// Which profile.
         profile: String,
     },
-    /// All executors are to go, and how many were wanted is remembered (spec B-31).
+    /// All executors are decommissioned, and the targets are kept for a resume (spec B-31).
     Held {
-        /// Who asked for it; nobody, where the application has been silent for too long.
+        /// The requester; `None` if the application was silent for too long.
         #[serde(skip_serializing_if = "Option::is_none")]
         by: Option<String>,
     },
-    /// What was wanted before is wanted again.
+    /// The targets from before the hold are restored.
     Resumed,
     /// The application ends.
     Ending {
-        /// With this exit code.
         exit_code: u8,
     },
-    /// Something happened to an executor.
     #[serde(untagged)]
     Executor {
-        /// Which one.
         executor: u64,
-        /// Of which profile.
         profile: String,
-        /// What it was.
         #[serde(flatten)]
         step: Step,
     },
 }
 
-/// A step in the life of an executor.
+/// A step in an executor's life.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Step {
-    /// It was there when this driver took over.
+    /// It existed when this driver took over.
     Adopted {
-        /// How it was then.
+        /// Its state then.
         state: &'static str,
-        /// Its pod, if it had one.
+        /// Its pod's name, if it had a pod.
         #[serde(skip_serializing_if = "Option::is_none")]
         pod: Option<String>,
     },
-    /// It was asked for.
     Requested,
-    /// Its pod is there and does not run yet.
+    /// Its pod exists and does not run yet.
     Pending {
-        /// Its pod.
         pod: String,
-        /// What it waits for.
+        /// What the pod waits for.
         why: String,
     },
-    /// It runs.
     Running {
-        /// Its pod.
         pod: String,
-        /// The node it runs on.
         #[serde(skip_serializing_if = "Option::is_none")]
         node: Option<String>,
     },
@@ -169,62 +148,54 @@ pub enum Step {
         /// Where the application reaches it.
         #[serde(skip_serializing_if = "String::is_empty")]
         address: String,
-        /// How many pieces of work it does at a time.
+        /// The number of tasks that it runs at a time.
         slots: u32,
-        /// The session's number.
         session: u64,
     },
-    /// Its connection is lost, and why is not known yet (spec B-14).
+    /// Its connection is lost for a reason that is not known yet (spec B-14).
     Disabled,
-    /// It is heard of again.
+    /// A message arrived from it again.
     Enabled,
-    /// It has said that it exits.
+    /// It has reported that it exits.
     Exiting {
-        /// With which code.
         code: i32,
-        /// Why, as it says.
+        /// The executor's own words.
         #[serde(skip_serializing_if = "String::is_empty")]
         why: String,
     },
-    /// What it does cannot be told at the moment.
+    /// Whether it runs is unknown at present.
     InDoubt {
-        /// Why not.
         why: String,
     },
-    /// It is to go, or somebody has deleted its pod.
+    /// It is marked as leaving, or its pod is being deleted.
     Leaving {
-        /// Why.
         why: String,
     },
-    /// No pod was ever made for it.
+    /// No pod was created for it.
     NotCreated {
-        /// Why not.
         why: String,
     },
-    /// It has ended.
     Ended {
-        /// Why, in one word (spec L-20).
+        /// The class of the reason (spec L-20).
         reason: LossClass,
-        /// Its exit code, where one was reported.
+        /// Its exit code, if one was reported.
         #[serde(skip_serializing_if = "Option::is_none")]
         exit_code: Option<i32>,
-        /// Whether that counts as a failure.
+        /// Whether the end counts as a failure.
         failure: bool,
-        /// Whether the application caused it.
+        /// Whether the application caused the end.
         by_application: bool,
-        /// Why, for people.
+        /// The reason as text.
         why: String,
-        /// Its pod.
         #[serde(skip_serializing_if = "Option::is_none")]
         pod: Option<String>,
-        /// The node it ran on.
         #[serde(skip_serializing_if = "Option::is_none")]
         node: Option<String>,
     },
 }
 
 impl Step {
-    /// How far an executor has come; nothing where another event tells its end.
+    /// The latest step of an executor; `None` if another event reports its end.
     pub fn of(entry: &Entry) -> Option<Self> {
         let pod = || {
             entry
@@ -269,7 +240,6 @@ impl Step {
         })
     }
 
-    /// The end of an executor.
     pub fn end(ending: &Ending) -> Self {
         let Ending { entry, reason } = ending;
         Self::Ended {
@@ -283,7 +253,7 @@ impl Step {
         }
     }
 
-    /// Whether nothing comes after it.
+    /// Whether no step follows.
     pub fn is_last(&self) -> bool {
         matches!(self, Self::NotCreated { .. } | Self::Ended { .. })
     }
@@ -316,7 +286,6 @@ fn why_leaving(entry: &Entry) -> String {
 }
 
 impl What {
-    /// A step of that executor.
     pub fn step(id: ExecutorId, profile: &ProfileName, step: Step) -> Self {
         Self::Executor {
             executor: id.get(),

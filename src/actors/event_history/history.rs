@@ -1,7 +1,6 @@
-//! The event history: what happened, in order, and the story of each executor (spec B-50, B-51). Pure.
+//! The event history: all events in order, and those of each executor (spec B-50, B-51). Pure.
 //!
-//! It is made from snapshots: what differs between one and the next has happened. So nothing that the ledger knew is
-//! missed, and nothing is told that it did not know.
+//! Events are the differences between consecutive snapshots: exactly what the ledger knew.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -14,16 +13,16 @@ use crate::model::{
 
 use super::event::{Event, EventId, Step, What};
 
-/// So many events can be read later; who is further behind is told so.
+/// The most events that are kept. A reader that is further behind is informed of that.
 const KEPT_EVENTS: usize = 10_000;
 
-/// So many stories of executors that have ended can be read (spec B-51).
+/// The most executors that have ended whose histories are kept (spec B-51).
 const KEPT_STORIES: usize = 1_000;
 
-/// A story keeps its beginning, and so many of its last events.
+/// An executor's history keeps its first event, and this many of its last ones.
 const STORY: usize = 32;
 
-/// What happened since this driver took over.
+/// All events since this driver took over.
 #[derive(Debug)]
 pub struct History {
     incarnation: Incarnation,
@@ -31,33 +30,30 @@ pub struct History {
     last: u64,
     events: VecDeque<Arc<Event>>,
     histories: BTreeMap<ExecutorId, ExecutorHistory>,
-    /// Executors that have ended and whose stories are still kept, oldest end first.
+    /// Executors that have ended and whose histories are still kept, oldest end first.
     ended: VecDeque<ExecutorId>,
-    /// The last snapshot whose changes were told.
+    /// The last snapshot whose changes have become events.
     seen: Option<Snapshot>,
 }
 
-/// What happened to one executor.
 #[derive(Debug, Clone, Default)]
 pub struct ExecutorHistory {
-    /// Its events, oldest first.
+    /// Oldest first.
     pub events: Vec<Arc<Event>>,
-    /// How many were left out after the first.
+    /// How many were dropped after the first.
     pub left_out: usize,
     closed: bool,
 }
 
-/// What a reader gets.
 #[derive(Debug, Clone)]
 pub enum Reading {
-    /// What came after the event that it had last.
+    /// The events after the reader's last one.
     Next(Vec<Arc<Event>>),
-    /// Its place is not known here: it has to begin with the living, and go on after this event.
+    /// The reader's event is unknown: it gets the live executors, and continues after this event.
     Anew(EventId),
 }
 
 impl History {
-    /// In which nothing has happened yet.
     pub fn new(incarnation: Incarnation) -> Self {
         Self {
             incarnation,
@@ -69,7 +65,6 @@ impl History {
         }
     }
 
-    /// The place of the last event.
     pub fn last(&self) -> EventId {
         EventId {
             incarnation: self.incarnation,
@@ -77,12 +72,12 @@ impl History {
         }
     }
 
-    /// The newest snapshot; none before the driver has taken over.
+    /// The newest snapshot; `None` before adoption.
     pub fn snapshot(&self) -> Option<&Snapshot> {
         self.seen.as_ref()
     }
 
-    /// Takes in a batch: O(changes), but for the first one after the driver has taken over.
+    /// Processes a batch: O(changes), except for the first one after adoption.
     pub fn round(&mut self, batch: &Batch, now: Now) {
         let latest = batch.latest();
         if !latest.adopted {
@@ -102,26 +97,26 @@ impl History {
         self.seen = Some(latest.clone());
     }
 
-    /// Something happened that no snapshot shows.
+    /// Records an event that no snapshot shows.
     pub fn note(&mut self, what: What, now: Now) {
         self.push(what, None, now);
     }
 
-    /// Something happened to an executor that no snapshot shows.
+    /// Records a step of an executor that no snapshot shows.
     pub fn step(&mut self, id: ExecutorId, profile: &ProfileName, step: Step, now: Now) {
         let event = self.push(What::step(id, profile, step), None, now);
-        // What comes after its end begins no new story.
+        // A step after the executor's end must not begin another history.
         if let Some(history) = self.histories.get_mut(&id) {
             history.add(event);
         }
     }
 
-    /// The story of an executor that lives, or that was among the last to end.
+    /// The history of an executor that is alive, or was among the last to end.
     pub fn history(&self, id: ExecutorId) -> Option<&ExecutorHistory> {
         self.histories.get(&id)
     }
 
-    /// At most so many events after the one that a reader has last. A reader that has none begins with the living.
+    /// At most `most` events after the reader's last. Without one it gets the live executors first.
     pub fn after(&self, last: Option<EventId>, most: usize) -> Reading {
         let kept = u64::try_from(self.events.len()).unwrap_or(u64::MAX);
         let known = last.filter(|last| {
@@ -147,7 +142,8 @@ impl History {
             None,
             now,
         );
-        // Only their stories begin so: one who reads events gets the living first.
+        // Only in the executors' own histories: a reader of all events gets the live executors
+        // first.
         for entry in adopted {
             let state = super::views::state(entry.class());
             let pod = entry.pod().map(|pod| pod.name.to_string());
@@ -193,7 +189,7 @@ impl History {
         self.tell(&ending.entry, Step::end(ending), None, now);
     }
 
-    /// Tells a step, which took place at that time of the driver's, if that is known.
+    /// Records a step, with the driver's time at which it took place, if that is known.
     fn tell(&mut self, entry: &Entry, step: Step, at: Option<Tick>, now: Now) {
         let (id, ends) = (entry.id, step.is_last());
         let event = self.push(What::step(id, &entry.profile, step), at, now);
@@ -203,7 +199,7 @@ impl History {
         }
     }
 
-    /// Nothing more happens to an executor: its story is one of those that make room for later ones.
+    /// Marks an executor's history as complete; it is then dropped when newer ones need the room.
     fn close(&mut self, id: ExecutorId) {
         let Some(history) = self
             .histories
@@ -235,14 +231,14 @@ impl History {
         let ago = at.map_or(Duration::ZERO, |at| now.tick.since(at));
         Arc::new(Event {
             id: self.last(),
-            // No wall clock goes back that far.
+            // The subtraction fails only beyond the range of the wall clock.
             time: now.wall.checked_sub(ago).unwrap_or(now.wall),
             what,
         })
     }
 }
 
-/// Since when the driver has known the executor to be as far as it is.
+/// Since when the driver has known the executor to be in its state.
 fn since(entry: &Entry) -> Option<Tick> {
     if let Some(leaving) = &entry.leaving {
         return Some(leaving.since);
@@ -250,7 +246,7 @@ fn since(entry: &Entry) -> Option<Tick> {
     match &entry.state {
         State::Sent(request) => Some(request.sent),
         State::Bound(bound) if entry.class() == Class::Running => bound.running_since,
-        // A pod that waits may do so for another reason than at first, and nobody has noted since when.
+        // A waiting pod may have another reason than at first, whose beginning is not recorded.
         State::Bound(_) | State::Unknown(_) => None,
         State::Gone(gone) => Some(gone.at),
     }

@@ -1,9 +1,9 @@
-//! EventHistory: what happened, in order, and the history of each executor (spec B-50, B-51).
+//! EventHistory: all events in order, and the history of each executor (spec B-50, B-51).
 //!
-//! The pure [`history`] makes events from the batches of the store. What no snapshot shows is sent here: steps of sessions by
-//! ExecutorRegistry, everything else as [`Happened`]. It answers the API's questions about events and about executors; how an
-//! executor's session stands it asks ExecutorRegistry. It uses the messages of the store, of ExecutorRegistry and of
-//! the metrics.
+//! The pure [`history`] makes events from the store's batches. What no snapshot shows is sent as a
+//! message: session steps by ExecutorRegistry, all else as [`Happened`]. EventHistory answers the
+//! API's queries, and gets sessions from ExecutorRegistry. Uses their messages and those of the
+//! metrics.
 
 pub mod event;
 pub mod history;
@@ -34,10 +34,9 @@ use messages::{
 };
 use views::ExecutorView;
 
-/// What happened since this driver took over.
 pub struct EventHistory {
     history: History,
-    /// Steps of executors that no batch has shown yet; each comes after the batch that shows its executor.
+    /// Steps that wait for the batch that shows their executor, after which they are recorded.
     waiting: Vec<(ExecutorId, ProfileName, Step)>,
     growth: watch::Sender<u64>,
     sessions: Recipient<GetSessions>,
@@ -46,22 +45,16 @@ pub struct EventHistory {
     timing: Timing,
 }
 
-/// What EventHistory is made of.
 pub struct Wiring {
-    /// Which start of the driver this is.
     pub incarnation: Incarnation,
-    /// Who knows how each session stands.
+    /// Answers with the state of sessions.
     pub sessions: Recipient<GetSessions>,
-    /// Where batches come from.
     pub store: Addr<SnapshotStore>,
-    /// The time.
     pub clock: Clock,
-    /// When batches come.
     pub timing: Timing,
 }
 
 impl EventHistory {
-    /// In which nothing has happened yet.
     pub fn new(wiring: Wiring) -> Self {
         let Wiring {
             incarnation,
@@ -81,7 +74,7 @@ impl EventHistory {
         }
     }
 
-    /// Has those who follow events read on.
+    /// Informs the readers that wait for events.
     fn grown(&self) {
         let last = self.history.last().number;
         self.growth.send_if_modified(|number| {
@@ -96,7 +89,7 @@ impl EventHistory {
         self.grown();
     }
 
-    /// Takes in the steps of the executors that the last batch shows.
+    /// Records the waiting steps of the executors that the last batch shows.
     fn take_steps(&mut self) {
         let Some(snapshot) = self.history.snapshot().cloned() else {
             return;
@@ -112,7 +105,7 @@ impl EventHistory {
         self.grown();
     }
 
-    /// All executors that live in this snapshot, with their sessions.
+    /// All live executors of this snapshot, with their sessions.
     fn living(&self, snapshot: Option<Snapshot>) -> ResponseActFuture<Self, Vec<ExecutorView>> {
         let Some(snapshot) = snapshot else {
             return Box::pin(actix::fut::ready(Vec::new()));
@@ -124,7 +117,7 @@ impl EventHistory {
     }
 }
 
-/// The sessions of all executors, or of one. Where the registry is gone the driver ends, and no session is shown.
+/// The sessions of all executors, or of one. Empty if the registry has stopped with the driver.
 fn sessions(
     registry: &Recipient<GetSessions>,
     one: Option<ExecutorId>,
@@ -216,7 +209,8 @@ impl Handler<Explain> for EventHistory {
 impl Handler<ReadEvents> for EventHistory {
     type Result = ResponseActFuture<Self, EventsRead>;
 
-    /// Where the reader has to begin anew, the living are those of the last event's snapshot, so that it misses nothing.
+    /// A reader that starts anew gets the live executors of the last event's snapshot, so it misses
+    /// none.
     fn handle(&mut self, ask: ReadEvents, _: &mut Self::Context) -> Self::Result {
         let reading = self.history.after(ask.after, ask.most);
         let snapshot = match reading {

@@ -19,7 +19,6 @@ async fn a_moment() {
     tokio::time::sleep(Duration::from_secs(2)).await;
 }
 
-/// The names of an executor's events.
 async fn names(backend: &Backend, n: u64) -> Vec<String> {
     let explanation = backend.history.send(Explain(id(n))).await.unwrap();
     let name = |event: &std::sync::Arc<event::Event>| {

@@ -1,4 +1,4 @@
-//! Executors, as the API shows them (spec O-43): made from a snapshot when they are asked for.
+//! Executors as the API shows them (spec O-43), made from a snapshot on request.
 
 use std::collections::BTreeMap;
 
@@ -8,34 +8,29 @@ use crate::actors::executor_registry::view::SessionView;
 use crate::model::executor::Class;
 use crate::model::{Entry, ExecutorId, Snapshot, Tick};
 
-/// An executor that lives.
+/// A live executor.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ExecutorView {
-    /// Its id.
     pub executor: u64,
-    /// Its profile.
     pub profile: String,
-    /// How far it is, in one word.
+    /// Its class in one word.
     pub state: &'static str,
-    /// For how long this driver has known of it, in seconds.
+    /// How long this driver has known it, in seconds.
     pub age_seconds: u64,
-    /// Its pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
-    /// Its node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// What it waits for.
+    /// What its pod waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// Which start of the driver asked for it.
+    /// The incarnation that requested it.
     pub incarnation: u64,
-    /// What it says of itself, if it has registered.
+    /// Its session, if it has registered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionView>,
 }
 
-/// A class in one word.
 pub fn state(class: Class) -> &'static str {
     match class {
         Class::Sent => "requested",
@@ -49,7 +44,6 @@ pub fn state(class: Class) -> &'static str {
 }
 
 impl ExecutorView {
-    /// How this executor is shown.
     pub fn of(entry: &Entry, session: Option<SessionView>, now: Tick) -> Self {
         let pod = entry.pod();
         Self {

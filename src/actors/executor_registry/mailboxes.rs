@@ -1,4 +1,4 @@
-//! What is to go out over each connection.
+//! The queues of outgoing messages, one per connection.
 
 use std::collections::BTreeMap;
 
@@ -7,20 +7,17 @@ use tokio::sync::mpsc;
 use super::messages::{Opened, Outgoing};
 use super::registry::ConnectionId;
 
-/// At most this many messages wait to be sent over a connection. An executor is rarely sent more than one; the connection
-/// of an executor that reads none of them is cut.
+/// The most messages that wait for a connection. Executors that read none are disconnected.
 const MAILBOX: usize = 16;
 
-/// The connections that are open.
 #[derive(Debug, Default)]
 pub(super) struct Mailboxes {
     by_connection: BTreeMap<ConnectionId, mpsc::Sender<Outgoing>>,
-    /// The number of the last connection.
+    /// The number of the newest connection.
     last: u64,
 }
 
 impl Mailboxes {
-    /// A new connection.
     pub(super) fn open(&mut self) -> Opened {
         self.last += 1;
         let connection = ConnectionId(self.last);
@@ -32,12 +29,11 @@ impl Mailboxes {
         }
     }
 
-    /// The end of a connection.
     pub(super) fn close(&mut self, connection: ConnectionId) {
         self.by_connection.remove(&connection);
     }
 
-    /// Sends over a connection. One whose mailbox is full ends.
+    /// Queues a message. Closes the connection if its mailbox is full.
     pub(super) fn post(&mut self, connection: ConnectionId, outgoing: Outgoing) {
         let Some(mailbox) = self.by_connection.get(&connection) else {
             return;
@@ -52,12 +48,11 @@ impl Mailboxes {
         }
     }
 
-    /// How many connections are open.
     pub(super) fn len(&self) -> usize {
         self.by_connection.len()
     }
 
-    /// How many messages wait in the fullest mailbox.
+    /// The number of messages in the fullest mailbox.
     pub(super) fn unsent(&self) -> usize {
         let waiting = |mailbox: &mpsc::Sender<Outgoing>| MAILBOX - mailbox.capacity();
         self.by_connection.values().map(waiting).max().unwrap_or(0)

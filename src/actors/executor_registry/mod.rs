@@ -1,9 +1,10 @@
-//! ExecutorRegistry: the executors that speak to this driver (spec B-1 to B-15).
+//! ExecutorRegistry: the sessions of executors with this driver (spec B-1 to B-15).
 //!
-//! It hands what executors say to the pure [`registry`] and carries out what follows: it answers, passes orders on, tells the
-//! store how each session stands, and has silent executors given up. It gets batches of its own. Steps that no snapshot
-//! shows go to the event history, and how many executors are registered goes to DriverBackend, both as messages of this
-//! folder. It uses the messages of the store, of LifecycleManager (orders), of the profiles and of the metrics.
+//! Passes executors' messages to the pure [`registry`] and carries out the effects: answers, sends
+//! orders, reports sessions to the store, and has silent executors given up. Session steps that no
+//! snapshot shows go to the event history, the number of registered executors to DriverBackend.
+//! Uses the messages of the store, of LifecycleManager (orders), of the profiles and of the
+//! metrics.
 
 mod mailboxes;
 pub mod messages;
@@ -40,7 +41,6 @@ use registry::{Effect, Reach, Registry, SessionStep};
 use tally::Tally;
 use view::SessionView;
 
-/// The executors that speak to this driver.
 pub struct ExecutorRegistry {
     registry: Registry,
     decommission_timeout: Duration,
@@ -50,33 +50,25 @@ pub struct ExecutorRegistry {
     clock: Clock,
     timing: Timing,
     mailboxes: Mailboxes,
-    /// The last batch's snapshot; `None` before the driver has taken over.
+    /// The last batch's snapshot; `None` before adoption.
     snapshot: Option<Snapshot>,
     tally: Tally,
-    /// What was last sent of it.
+    /// What DriverBackend was last sent.
     changed: SessionsChanged,
 }
 
-/// What ExecutorRegistry is made of.
 pub struct Wiring {
-    /// Which executors get an account, and which are given up.
     pub registry: registry::Settings,
-    /// How long an executor that asks to be decommissioned may take (spec B-30).
+    /// The time limit of a decommissioning that an executor requests (spec B-30).
     pub decommission_timeout: Duration,
-    /// Where news goes.
     pub store: Addr<SnapshotStore>,
-    /// The event history.
     pub events: Recipient<SessionEvent>,
-    /// Gets the number of registered executors.
     pub changes: Recipient<SessionsChanged>,
-    /// The time.
     pub clock: Clock,
-    /// When batches come.
     pub timing: Timing,
 }
 
 impl ExecutorRegistry {
-    /// Without any account.
     pub fn new(wiring: Wiring) -> Self {
         let Wiring {
             registry,
@@ -102,7 +94,7 @@ impl ExecutorRegistry {
         }
     }
 
-    /// Looks for silent executors, now and each second from then on.
+    /// Checks for silent executors, now and every second.
     fn look(&mut self, ctx: &mut Context<Self>) {
         let (now, mut effects) = (self.clock.now().tick, Vec::new());
         (self.registry).look(self.snapshot.as_ref(), now, &mut effects);
@@ -153,7 +145,7 @@ impl ExecutorRegistry {
         self.report_changes();
     }
 
-    /// Sends how many executors are registered and whether the driver is degraded, where that has changed.
+    /// Sends the number of registered executors and the degraded state if either has changed.
     fn report_changes(&mut self) {
         let doubt = self.registry.doubt();
         if self.changed.doubt == doubt && self.changed.registered == *self.registry.registered() {
@@ -164,7 +156,7 @@ impl ExecutorRegistry {
         self.changes.do_send(self.changed.clone());
     }
 
-    /// An executor has to go soon, and asks to be decommissioned; another one takes its place (spec B-30).
+    /// An executor must end soon and requests decommissioning; another one replaces it (spec B-30).
     fn asks_to_go(&mut self, id: ExecutorId, why: &str) {
         tracing::info!(
             executor = id.get(),
@@ -185,7 +177,7 @@ impl ExecutorRegistry {
         }));
     }
 
-    /// The answer to a message, by this snapshot or by the last batch's.
+    /// Answers a message by this snapshot, or by the last batch's.
     fn said(&mut self, say: &Say, newest: Option<&Snapshot>) -> Vec<ToExecutor> {
         let (now, mut effects) = (self.clock.now().tick, Vec::new());
         let snapshot = newest.or(self.snapshot.as_ref());
@@ -291,8 +283,7 @@ impl Handler<Lost> for ExecutorRegistry {
 impl Handler<Say> for ExecutorRegistry {
     type Result = ResponseActFuture<Self, Vec<ToExecutor>>;
 
-    /// A pod can be faster than a batch: an executor that the last batch did not show may be in the ledger already, so
-    /// the store is asked.
+    /// A pod can be faster than a batch: if the last batch lacks the executor, the store is asked.
     fn handle(&mut self, say: Say, _: &mut Self::Context) -> Self::Result {
         let registers = matches!(say.message, FromExecutor::Register(_));
         let known = |snapshot: &Snapshot| self.registry.knows(&say.proof, snapshot);
@@ -311,7 +302,7 @@ impl Handler<Say> for ExecutorRegistry {
 impl Handler<Instruct> for ExecutorRegistry {
     type Result = ();
 
-    /// An executor that is to drain or to stop is sent the order at once, or when it speaks next.
+    /// The order to drain or stop is sent at once over a connection, or with the next answer.
     fn handle(&mut self, instruct: Instruct, _: &mut Self::Context) {
         let Instruct {
             executor,
@@ -375,7 +366,7 @@ impl Handler<AskDepths> for ExecutorRegistry {
     }
 }
 
-/// The calls show whether the API server can be reached (spec B-13).
+/// The outcomes of calls show whether the API server is reachable (spec B-13).
 impl Handler<CallMade> for ExecutorRegistry {
     type Result = ();
 

@@ -1,10 +1,9 @@
-//! What came over sessions, counted (spec O-41).
+//! Counts of the messages of sessions (spec O-41).
 
 use std::collections::BTreeMap;
 
 use boatswain_agent::protocol::{FromExecutor, ToExecutor};
 
-/// How many messages came, and how many were not taken in.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) heard: BTreeMap<&'static str, u64>,

@@ -8,7 +8,7 @@ use crate::model::news::Outcome;
 use crate::testing::{Backend, Scenario, backend, id, store};
 use boatswain_agent::protocol::Register;
 
-/// A driver's backend over a store with one executor, which runs.
+/// A driver's backend over a store with one running executor.
 async fn world() -> Backend {
     tokio::time::pause();
     let mut scenario = Scenario::new(&[("default", 1)]);

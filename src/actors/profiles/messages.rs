@@ -1,4 +1,4 @@
-//! What Profiles is asked, and what it publishes.
+//! The messages that Profiles receives and publishes.
 
 use std::sync::Arc;
 
@@ -10,67 +10,61 @@ use crate::kubernetes::ProfileSpec;
 use crate::kubernetes::pod_template::TemplateError;
 use crate::model::ProfileName;
 
-/// Adds a profile; answered when every recipient of [`ProfileAdded`] knows it, and its target is set.
+/// Adds a profile. Answered when all recipients of [`ProfileAdded`] know it and its target is set.
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "Result<(), RefusedProfile>")]
 pub struct AddProfile {
-    /// Its name.
     pub name: ProfileName,
-    /// Its description, by the keys of the configuration.
+    /// The description, with the keys of the configuration.
     pub described: Value,
 }
 
-/// Why a profile was refused: nothing was changed.
+/// Why a profile was refused. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RefusedProfile {
-    /// Executors use it, or may.
+    /// Executors use the existing profile, or may.
     #[error("there is a profile {0} already, and it is another one")]
     Exists(ProfileName),
-    /// There is no room for it in the application record.
+    /// The application record has no room for it.
     #[error("it is too large, or too many profiles were added")]
     TooMuch,
-    /// The description is wrong; never without a mistake.
+    /// The description is wrong. Has at least one mistake.
     #[error("the profile cannot be as it is described")]
     Mistakes(Vec<Mistake>),
-    /// No pod can be made of it.
+    /// No pod can be built from it.
     #[error("{0}")]
     NoPod(String),
-    /// The driver is ending.
     #[error("the driver cannot take it now")]
     NotNow,
 }
 
-/// A profile was added while the driver runs (spec B-26).
-///
-/// The provisioner refuses a profile of which no pod can be made; every other recipient takes it in.
+/// A profile was added while the driver runs (spec B-26). Only the provisioner may refuse it,
+/// because no pod can be built from it.
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "Result<(), TemplateError>")]
 pub struct ProfileAdded(pub Arc<AddedProfile>);
 
-/// A profile that was added while the driver runs.
 #[derive(Debug, Clone)]
 pub struct AddedProfile {
-    /// Its name.
     pub name: ProfileName,
-    /// Its description, as the application record keeps it over a restart.
+    /// The description, which the application record keeps for later starts.
     pub described: Value,
-    /// How many executors are wanted at first.
+    /// The first target.
     pub executors: u32,
-    /// How many executors there may be.
     pub bounds: Bounds,
-    /// What its pods are made of, with the marks of a gang scheduler.
+    /// The specification of its pods, including what a gang scheduler needs.
     pub spec: ProfileSpec,
-    /// At most this many executors may be live and not running yet; `None`: as many as are wanted (spec A-4).
+    /// The most executors that may be live and not running yet; `None`: no limit (spec A-4).
     pub max_pending: Option<u32>,
 }
 
-/// What holds for the executors of one profile.
+/// The limits of one profile's executors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// How many pieces of work one executor does at a time.
+    /// The number of tasks that one executor runs at a time.
     pub slots: u32,
-    /// Autoscaling keeps at least this many executors, and a gang has at least this many.
+    /// The least target of autoscaling, and the least size of a gang.
     pub least: u32,
-    /// No target is higher.
+    /// The highest target.
     pub most: u32,
 }

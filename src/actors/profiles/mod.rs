@@ -1,8 +1,9 @@
 //! Profiles: adds profiles while the driver runs (spec B-26).
 //!
-//! A profile is refused where another one of that name exists. One that is added is published as [`ProfileAdded`] to all
-//! actors that have to know it, one after the other, before the client is answered; the application record is among them,
-//! so that the profile outlives this driver. This folder uses no other actor's folder.
+//! A profile is refused if a different one of that name exists. An added profile is published as
+//! [`ProfileAdded`] to all actors that must know it, one by one, before the client is answered. One
+//! of them writes the application record, for later starts. This folder uses no other actor's
+//! folder.
 
 pub mod messages;
 
@@ -19,44 +20,39 @@ use crate::model::ProfileName;
 
 use messages::{AddProfile, AddedProfile, Bounds, ProfileAdded, RefusedProfile};
 
-/// At most this many profiles can be added: each is in the application record, whose size is limited.
+/// The most profiles that can be added: each is in the application record, whose size is limited.
 const MOST_ADDED: usize = 32;
 
 /// The longest description, in bytes of JSON.
 const LONGEST: usize = 16 * 1024;
 
-/// A description that was understood.
+/// A parsed description.
 #[derive(Debug, Clone)]
 pub struct Understood {
-    /// How many executors are wanted at first.
+    /// The first target.
     pub executors: u32,
-    /// How many executors there may be.
     pub bounds: Bounds,
-    /// What its pods are made of.
     pub spec: ProfileSpec,
-    /// At most this many executors may be live and not running yet (spec A-4).
+    /// The most executors that may be live and not running yet (spec A-4).
     pub max_pending: Option<u32>,
 }
 
-/// How a description is understood.
+/// Parses a description.
 pub type Read = Box<dyn Fn(&ProfileName, &Value) -> Result<Understood, Vec<Mistake>>>;
 
-/// What Profiles is made of.
 pub struct Wiring {
-    /// How a description is understood.
     pub read: Read,
-    /// All profiles that exist.
+    /// The names of all profiles.
     pub names: BTreeSet<ProfileName>,
-    /// The descriptions of those that were added before this start.
+    /// The descriptions of profiles that were added before this start.
     pub added: BTreeMap<ProfileName, Value>,
-    /// The gangs of all profiles, where a gang scheduler is told of them (spec A-82).
+    /// The gangs of all profiles; `None` without a gang scheduler (spec A-82).
     pub gangs: Option<Gangs>,
-    /// The actors that have to know a new profile, in this order. The provisioner comes first: it alone can refuse a
-    /// profile. Commands comes last: executors are wanted once every other actor knows their profile.
+    /// The actors that must know a new profile, in this order: first the provisioner, which alone
+    /// can refuse it, and last Commands, which sets its target.
     pub recipients: Vec<Recipient<ProfileAdded>>,
 }
 
-/// Adds profiles.
 pub struct Profiles {
     read: Read,
     names: BTreeSet<ProfileName>,
@@ -66,7 +62,6 @@ pub struct Profiles {
 }
 
 impl Profiles {
-    /// With what the wiring names.
     pub fn new(wiring: Wiring) -> Self {
         let Wiring {
             read,
@@ -84,7 +79,7 @@ impl Profiles {
         }
     }
 
-    /// The profile, and all gangs with its own; `None` where the same profile exists already.
+    /// The parsed profile, with all gangs; `None` if the same profile exists already.
     fn understood(
         &self,
         add: &AddProfile,
@@ -122,7 +117,7 @@ impl Profiles {
     }
 }
 
-/// Has each recipient take the profile in, one after the other.
+/// Sends the profile to each recipient, one by one.
 async fn publish(
     recipients: Vec<Recipient<ProfileAdded>>,
     added: ProfileAdded,
@@ -143,7 +138,7 @@ impl Actor for Profiles {
 impl Handler<AddProfile> for Profiles {
     type Result = AtomicResponse<Self, Result<(), RefusedProfile>>;
 
-    /// Nothing else is handled meanwhile, so that of two profiles added under one name the second is refused.
+    /// No other message is handled meanwhile: of two profiles of one name the second is refused.
     fn handle(&mut self, add: AddProfile, _: &mut Self::Context) -> Self::Result {
         let understood = self.understood(&add);
         let recipients = self.recipients.clone();

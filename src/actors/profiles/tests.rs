@@ -4,7 +4,7 @@ use super::*;
 use crate::kubernetes::pod_template::TemplateError;
 use crate::kubernetes::pod_template::gangs::GangScheduler;
 
-/// Keeps the profiles that it was sent; refuses all where it is told to.
+/// Stores the profiles that it receives, or refuses them.
 #[derive(Default)]
 struct Reader {
     refuses: bool,
@@ -27,7 +27,7 @@ impl Handler<ProfileAdded> for Reader {
     }
 }
 
-/// The profiles that a reader knows.
+/// Requests the profiles of a reader.
 #[derive(actix::Message)]
 #[rtype(result = "Vec<Arc<AddedProfile>>")]
 struct Known;
@@ -40,7 +40,7 @@ impl Handler<Known> for Reader {
     }
 }
 
-/// Two readers, of which the first may refuse, and Profiles that publishes to both.
+/// Two readers, the first of which may refuse, and Profiles, which publishes to both.
 fn profiles(refuses: bool) -> (actix::Addr<Profiles>, [actix::Addr<Reader>; 2]) {
     let first = Reader {
         refuses,

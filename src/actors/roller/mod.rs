@@ -1,7 +1,7 @@
-//! Roller: replaces one executor after the other (spec B-32).
+//! Roller: replaces executors one by one (spec B-32).
 //!
-//! The pure [`rolling`] decides. On each of its batches this actor asks ExecutorRegistry for the executors' figures, where the
-//! policy needs them, and sends the step that is due to the store. It uses the messages of the store and of ExecutorRegistry.
+//! The pure [`rolling`] decides. On each batch this actor gets the metrics that the policy needs
+//! from ExecutorRegistry, and sends the due step to the store. Uses the messages of both.
 
 pub mod rolling;
 
@@ -26,10 +26,9 @@ use crate::model::{ExecutorId, Snapshot};
 
 use rolling::{Rolling, Settings, Step};
 
-/// What executors last sent of the figure that the policy looks at.
+/// The latest values of the policy's metric.
 type Figures = BTreeMap<ExecutorId, f64>;
 
-/// Replaces executors.
 pub struct Roller {
     rolling: Rolling,
     decommission_timeout: Duration,
@@ -39,24 +38,19 @@ pub struct Roller {
     timing: Timing,
 }
 
-/// What Roller is made of.
 pub struct Wiring {
-    /// How executors are replaced.
     pub settings: Settings,
-    /// How long an executor that is decommissioned may take (spec B-30).
+    /// The time limit of a decommissioning (spec B-30).
     pub decommission_timeout: Duration,
-    /// Knows the executors' figures.
+    /// Answers with the executors' metrics.
     pub sessions: Recipient<GetSessions>,
-    /// Where news goes.
     pub store: Addr<SnapshotStore>,
-    /// The time.
     pub clock: Clock,
-    /// When batches come.
     pub timing: Timing,
 }
 
 impl Roller {
-    /// The first replacement begins an interval from now.
+    /// The first replacement begins one interval from now.
     pub fn new(wiring: Wiring) -> Self {
         let Wiring {
             settings,
@@ -76,7 +70,7 @@ impl Roller {
         }
     }
 
-    /// Decides on a snapshot, and sends the step that is due to the store.
+    /// Decides on a snapshot, and sends the due step to the store.
     fn roll(&mut self, latest: &Snapshot, figures: &Figures) {
         let figure = |id, _: &str| figures.get(&id).copied();
         let (asked, now) = (asked(&latest.targets), self.clock.now().tick);
@@ -126,12 +120,12 @@ fn log(step: &Step) {
     }
 }
 
-/// What executors last sent of this figure.
+/// The latest values of this metric.
 async fn figures(sessions: Recipient<GetSessions>, metric: Option<Arc<str>>) -> Figures {
     let Some(metric) = metric else {
         return Figures::new();
     };
-    // Where the registry is gone the driver ends.
+    // The registry has stopped only if the driver is ending.
     let sessions = sessions.send(GetSessions(None)).await.unwrap_or_default();
     let figures = sessions.into_iter().filter_map(|(id, session)| {
         let figure = session.metrics.get(&*metric)?;
@@ -155,7 +149,7 @@ impl Actor for Roller {
 impl Handler<Round> for Roller {
     type Result = ();
 
-    /// The next batch comes once the step is sent: each decision stands on what came of the one before.
+    /// The next batch comes after the step was sent, so that each decision knows the previous one.
     fn handle(&mut self, Round(batch): Round, ctx: &mut Self::Context) {
         let latest = batch.latest().clone();
         if !latest.adopted {

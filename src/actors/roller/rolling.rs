@@ -1,8 +1,8 @@
-//! Rolling: one executor after the other is replaced, and the replacement runs before the old one is told to finish:
-//! `(state, snapshot, now) → step`, pure (spec B-32).
+//! Replaces executors one by one: `(state, snapshot, now) → step`, pure (spec B-32). A replacement
+//! runs before the old executor is drained.
 //!
-//! For the time of a replacement one executor more is wanted than was asked for. That is in the ledger alone: a driver
-//! that is started meanwhile knows nothing of it, and lets the surplus go.
+//! Meanwhile the target in the ledger is raised by one. A driver that starts then does not know
+//! why, and retires the surplus.
 
 mod outlier;
 
@@ -15,61 +15,49 @@ use jiff::Timestamp;
 use crate::model::executor::Class;
 use crate::model::{Entry, ExecutorId, ProfileName, Snapshot, Tick};
 
-/// Who is replaced next.
+/// Which executor is replaced next.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Policy {
     /// The one with the lowest id.
     Id,
-    /// The one whose pod is the oldest.
+    /// The one with the oldest pod.
     Oldest,
-    /// The one whose figure is farthest from the median of its profile's, if that is far.
+    /// The one whose metric is farthest from its profile's median, beyond the threshold.
     Outlier {
-        /// The name of the figure, in heartbeats.
+        /// The name of the metric in heartbeats.
         metric: Arc<str>,
-        /// How far it has to be, in standard deviations.
+        /// The distance from the median, in standard deviations.
         threshold: f64,
     },
 }
 
-/// How executors are replaced.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// From one replacement to the next; also how long a replacement may take to run.
+    /// The interval between replacements; also the time in which a replacement must run.
     pub interval: Duration,
-    /// Who is next.
     pub policy: Policy,
 }
 
-/// What is done next.
+/// What to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// One more is wanted of this profile, in place of that executor.
+    /// Raise the target of this profile by one, to replace `old`.
     Begin {
-        /// Which profile.
         profile: ProfileName,
-        /// Who is to be replaced.
         old: ExecutorId,
     },
-    /// Its replacement runs: it is told to finish, and as many are wanted again as were asked for.
-    Finish {
-        /// Who.
-        old: ExecutorId,
-    },
-    /// It is no use: as many are wanted again as were asked for.
+    /// The replacement runs: drain the old executor, and restore the target.
+    Finish { old: ExecutorId },
+    /// The replacement failed or is not needed: restore the target.
     GiveUp {
-        /// Of which profile.
         profile: ProfileName,
-        /// Who stays, or has gone by itself.
+        /// The executor that stays, or has ended by itself.
         old: ExecutorId,
     },
-    /// It is no use, and somebody has said meanwhile how many are wanted.
-    Forget {
-        /// Who stays.
-        old: ExecutorId,
-    },
+    /// The target was changed meanwhile: abandon the replacement.
+    Forget { old: ExecutorId },
 }
 
-/// Which executor is replaced, and how far that is.
 #[derive(Debug)]
 pub struct Rolling {
     settings: Settings,
@@ -82,14 +70,14 @@ pub struct Rolling {
 struct UnderWay {
     profile: ProfileName,
     old: ExecutorId,
-    /// The last id that there was: the replacement has a later one.
+    /// The highest id at the beginning; the replacement's id is higher.
     last: ExecutorId,
-    /// Given up then.
+    /// The replacement is given up at this time.
     until: Tick,
 }
 
 impl Rolling {
-    /// The first replacement begins an interval from now.
+    /// The first replacement begins one interval from now.
     pub fn new(settings: Settings, now: Tick) -> Self {
         Self {
             next: now + settings.interval,
@@ -98,7 +86,7 @@ impl Rolling {
         }
     }
 
-    /// The figure of executors' heartbeats that the next decision needs, if it needs one.
+    /// The metric that the next decision needs; `None` if it needs none.
     pub fn metric(
         &self,
         snapshot: &Snapshot,
@@ -113,8 +101,8 @@ impl Rolling {
         }
     }
 
-    /// What is done now. `asked`: how many executors of each profile were asked for; `figure`: what an executor last said
-    /// of this metric, if it did.
+    /// Decides the next step. `asked` is the target of each profile without replacements. `figure`
+    /// returns the latest value of an executor's metric.
     pub fn decide(
         &mut self,
         snapshot: &Snapshot,
@@ -153,7 +141,7 @@ impl Rolling {
             Policy::Outlier { metric, threshold } => {
                 let found = farthest(&candidates, |id| figure(id, metric), *threshold);
                 if found.is_none() && !candidates.is_empty() {
-                    // Nobody is: it is looked at again when the next one would be due.
+                    // There is no outlier: the next attempt is one interval later.
                     self.next = now + self.settings.interval;
                 }
                 candidates.iter().find(|entry| Some(entry.id) == found)
@@ -170,8 +158,7 @@ impl Rolling {
     }
 }
 
-/// Whether a profile has as many running executors as were asked for: where it is on its way up or down, that has to be
-/// over before an executor is replaced.
+/// Whether a profile has exactly its target of running executors. Only then a replacement begins.
 fn is_settled(
     profile: &ProfileName,
     snapshot: &Snapshot,
@@ -181,13 +168,13 @@ fn is_settled(
     asked.get(profile) == Some(&target) && (counts.live(), counts.running) == (target, target)
 }
 
-/// The lowest is the oldest.
+/// A sort key: the oldest has the lowest.
 fn age(entry: &Entry) -> (Option<Timestamp>, ExecutorId) {
     let created = entry.pod().and_then(|pod| pod.created);
     (created, entry.id)
 }
 
-/// Who is least like the others of its profile; what is usual differs from one profile to the next.
+/// The outlier, compared only within its profile, because profiles differ.
 fn farthest(
     candidates: &[&Arc<Entry>],
     figure: impl Fn(ExecutorId) -> Option<f64>,
@@ -206,7 +193,7 @@ fn farthest(
         .map(|(id, _)| id)
 }
 
-/// What becomes of a replacement.
+/// The next step of a replacement in progress.
 fn outcome(
     under_way: &UnderWay,
     snapshot: &Snapshot,

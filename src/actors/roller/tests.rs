@@ -5,7 +5,7 @@ use crate::actors::snapshot_store::messages::LookNow;
 use crate::model::news::Outcome;
 use crate::testing::{Backend, Scenario, TIMING, backend, store};
 
-/// A driver's backend over a store with two executors, which run; one is replaced each minute.
+/// A driver's backend with two running executors, one of which is replaced each minute.
 fn world() -> (Addr<SnapshotStore>, Backend) {
     tokio::time::pause();
     let mut scenario = Scenario::new(&[("default", 2)]);

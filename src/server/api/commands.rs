@@ -18,7 +18,7 @@ use crate::actors::driver_backend::views::HeldView;
 use crate::model::ExecutorId;
 use crate::server::problem::Problem;
 
-/// The longest time that a client may allow for a decommission.
+/// The longest time limit that a client may set for a decommissioning.
 const LONGEST_DRAIN: std::time::Duration = std::time::Duration::from_secs(24 * 3600);
 
 /// Kills executors: `{"executors": [3, 4], "replace": false, "force": false, "by": "me"}`.

@@ -1,5 +1,4 @@
-//! The route by which the application reports its demand (spec B-40). The report is accepted or
-//! refused as a whole, like targets.
+//! The route for the application's demand (spec B-40). A report is accepted or refused as a whole.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +15,7 @@ use crate::actors::autoscaler::scaler::Demand;
 use crate::model::ProfileName;
 use crate::server::problem::Problem;
 
-/// Takes the demand, in slots: `{"profiles": {"default": {"pending": 12, "running": 4}}}`.
+/// Takes the demand in slots: `{"profiles": {"default": {"pending": 12, "running": 4}}}`.
 pub async fn post(State(api): State<Api>, body: Bytes) -> Result<Json<Value>, Problem> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]

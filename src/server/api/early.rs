@@ -17,7 +17,6 @@ use crate::server::problem::Problem;
 /// The driver's routes, once they exist.
 pub type Routes = watch::Receiver<Option<Router>>;
 
-/// Forwards all requests to the driver's routes once they exist.
 pub fn router(driver: Routes) -> Router {
     Router::new().fallback(move |request: Request| {
         let routes = driver.borrow().clone();

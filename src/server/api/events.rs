@@ -28,7 +28,6 @@ const AT_A_TIME: usize = 100;
 /// The interval of keep-alives, by which a client can tell a quiet stream from a dead connection.
 const ALIVE: Duration = Duration::from_secs(15);
 
-/// Where a client's stream begins.
 #[derive(Debug, Deserialize)]
 pub struct Begin {
     /// The last event that the client has. The header `Last-Event-ID` has the same meaning and
@@ -36,7 +35,6 @@ pub struct Begin {
     after: Option<String>,
 }
 
-/// The state of one client's stream.
 struct Reader {
     api: Api,
     growth: watch::Receiver<u64>,
@@ -45,7 +43,6 @@ struct Reader {
     _place: OwnedSemaphorePermit,
 }
 
-/// Streams the events after the given one.
 pub async fn follow(
     State(api): State<Api>,
     Query(begin): Query<Begin>,

@@ -1,7 +1,7 @@
 //! The driver's HTTP API, through which operators and clients read its state, set targets and send
 //! commands (spec O-41 to O-43, B-25, B-50).
 //!
-//! It speaks JSON under /v1, and all errors are [`Problem`]s. Handlers make no decisions: they
+//! All content is JSON under /v1, and all errors are [`Problem`]s. Handlers make no decisions: they
 //! query the actors and return their answers.
 
 mod body;
@@ -53,7 +53,6 @@ const BODY: usize = 64 * 1024;
 /// How long a request's body may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(10);
 
-/// Why the API cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
     #[error(transparent)]
@@ -70,24 +69,16 @@ pub struct Server {
     pub tokens: Tokens,
 }
 
-/// The actors that answer.
 #[derive(Clone)]
 pub struct Actors {
-    /// The application's status.
     pub backend: Addr<DriverBackend>,
-    /// Events and executors.
     pub history: Addr<EventHistory>,
-    /// Targets and commands.
     pub commands: Addr<Commands>,
-    /// Demand, from which targets follow.
     pub autoscaler: Addr<Autoscaler>,
-    /// New profiles.
     pub profiles: Addr<Profiles>,
-    /// Metrics.
     pub meter: Addr<Meter>,
 }
 
-/// The state that handlers share.
 #[derive(Clone)]
 struct Api {
     actors: Actors,
@@ -129,7 +120,6 @@ impl Server {
     }
 }
 
-/// The routes, served by these actors.
 pub fn router(actors: Actors, tokens: Tokens) -> Router {
     routes::of(Api {
         actors,

@@ -7,7 +7,6 @@ use super::table::{Answers, Route, table};
 /// The schemas of requests and answers, each with examples.
 const SCHEMAS: &str = include_str!("schemas.json");
 
-/// The meaning of each error status.
 const REFUSALS: [(u16, &str); 9] = [
     (400, "The request is malformed"),
     (401, "No token, or an unknown one"),
@@ -79,8 +78,7 @@ fn operation(route: &Route) -> Value {
     operation
 }
 
-/// Whether a route may answer with this status: one of its own, or one from authentication or from
-/// asking an actor.
+/// Whether a route may answer with this status, itself or by authentication or asking an actor.
 pub(super) fn may_answer(route: &Route, status: u16) -> bool {
     let by_the_door = match status {
         401 | 408 | 413 => !route.open,

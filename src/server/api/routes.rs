@@ -36,7 +36,7 @@ pub fn of(api: Api) -> Router {
         .with_state(api)
 }
 
-/// Checks the token's right, and limits the size of the body and the time that it takes.
+/// Checks the token's right, and limits the body's size and duration.
 async fn admit(State(api): State<Api>, request: Request, next: Next) -> Result<Response, Problem> {
     let right = bearer(request.headers()).and_then(|token| api.tokens.right(token));
     let right = right.ok_or_else(Problem::unauthorized)?;

@@ -13,7 +13,6 @@ pub struct Route {
     pub handler: MethodRouter<Api>,
     /// Whether the route needs no token.
     pub open: bool,
-    /// The summary in the OpenAPI document.
     pub summary: &'static str,
     /// The schema of the request's body, if it has one.
     pub takes: Option<&'static str>,
@@ -25,7 +24,6 @@ pub struct Route {
     pub refusals: &'static [u16],
 }
 
-/// The content of a successful answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answers {
     /// JSON of this schema.
@@ -193,7 +191,7 @@ fn commands() -> Vec<Route> {
     ]
 }
 
-/// What there is to do, what happens, and how the driver is.
+/// Routes for demand, events, health and the document itself.
 fn demand_and_health() -> Vec<Route> {
     vec![
         does(

@@ -14,7 +14,6 @@ use crate::actors::driver_backend::messages::GetStatus;
 use crate::model::ProfileName;
 use crate::server::problem::Problem;
 
-/// The current targets.
 pub async fn read(State(api): State<Api>) -> Result<Json<Value>, Problem> {
     let profiles = ask(&api.actors.backend, GetStatus).await?.profiles;
     let targets: BTreeMap<String, u32> = profiles

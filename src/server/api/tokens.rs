@@ -6,16 +6,12 @@ use subtle::ConstantTimeEq as _;
 
 use crate::secret::{self, SecretError};
 
-/// What the bearer of a token may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Right {
-    /// Read only.
     Read,
-    /// Read and change.
     Full,
 }
 
-/// The accepted tokens.
 #[derive(Clone)]
 pub struct Tokens(Vec<(String, Right)>);
 
@@ -26,7 +22,6 @@ impl std::fmt::Debug for Tokens {
     }
 }
 
-/// Why the tokens cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TokensError {
     #[error(transparent)]

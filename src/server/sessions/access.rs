@@ -14,7 +14,6 @@ use crate::kubernetes::{Calls, Failure};
 use crate::model::{AppId, Tick};
 use crate::secret::seal::Key;
 
-/// Why a token was not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
     #[error("the token is missing or malformed")]

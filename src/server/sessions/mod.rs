@@ -69,8 +69,7 @@ impl Server {
     }
 }
 
-/// The state that sessions share. When the last copy outside of sessions is dropped, all sessions
-/// end.
+/// The state that sessions share. All sessions end with the last copy outside of sessions.
 #[derive(Clone)]
 pub struct Sessions {
     door: Door,

@@ -98,7 +98,7 @@ fn those_that_are_idle_go_after_their_time_a_quarter_at_a_time_and_not_below_wha
             steps.push((second, step.retire.len(), step.retire[0].get()));
         }
     }
-    // One was idle for 60 s at 60.1 s; the others followed.
+    // The first became idle 60 s before 60.1 s; the others follow.
     assert_eq!(steps, [(61, 5, 1), (62, 3, 6), (63, 3, 9), (64, 1, 12)]);
     assert_eq!(target, 8);
 }

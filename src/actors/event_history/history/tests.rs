@@ -6,7 +6,7 @@ fn event_history() -> History {
     History::new(Incarnation(1))
 }
 
-/// What was told after that event, as its words.
+/// The names of the events after that one.
 fn told(event_history: &History, after: u64) -> Vec<String> {
     let after = EventId {
         incarnation: Incarnation(1),
@@ -50,7 +50,7 @@ fn what_differs_between_snapshots_is_told_in_order_and_once() {
     event_history.round(&world.batch(), world.now());
     let news = ["1 requested", "1 pending", "1 running", "target-changed"];
     assert_eq!(told(&event_history, 1), news);
-    // A batch that says the same again tells nothing.
+    // A batch that repeats the same causes no event.
     world.runs(1);
     event_history.round(&world.batch(), world.now());
     assert_eq!(told(&event_history, 5), [""; 0]);
@@ -71,7 +71,7 @@ fn an_event_bears_the_time_at_which_it_was_learnt_of() {
     world.pass(700);
     world.runs(1);
     world.pass(300);
-    // The wall clock of these worlds stands still: what was earlier is before it.
+    // The wall clock stands still in these tests, so earlier events have times before it.
     event_history.round(&world.batch(), world.now());
     let ago: Vec<i128> = (event_history.history(id(1)).unwrap().events.iter())
         .map(|event| -event.time.as_nanosecond() / 1_000_000)
@@ -107,7 +107,7 @@ fn a_reader_resumes_after_its_last_event_or_begins_anew_with_the_living() {
     assert!(
         matches!(event_history.after(Some(last), 10), Reading::Next(events) if events.is_empty())
     );
-    // Forgotten, of another start, or of the future.
+    // Dropped, of another incarnation, or not there yet.
     for unknown in [
         place(1, 0),
         place(0, 5),

@@ -1,4 +1,4 @@
-//! What the registry keeps of one executor that has registered.
+//! The registry's state of one registered executor.
 
 use std::collections::BTreeMap;
 
@@ -8,53 +8,48 @@ use super::ConnId;
 use crate::model::{PodUid, ProfileName, Tick};
 use boatswain_agent::protocol::{Demand, Heartbeat, Order, Register, ToExecutor};
 
-/// An executor's account.
 #[derive(Debug, Clone)]
 pub struct Account {
-    /// Its shape.
     pub profile: ProfileName,
-    /// The pod that it runs in.
     pub uid: PodUid,
-    /// The newest session's number (spec B-2).
+    /// The number of the newest session (spec B-2).
     pub session: u64,
-    /// How it is reached.
     pub reach: Reach,
-    /// When anything was last heard of it (spec B-10).
+    /// The time of the last sign of life (spec B-10).
     pub last_sign: Tick,
-    /// What it said of itself when it registered.
     pub about: About,
-    /// How many slots had work, when it last said; `None`: it has not said yet.
+    /// The busy slots of the last heartbeat; `None` before the first.
     pub busy_slots: Option<u32>,
-    /// Its own figures, when it last sent some.
+    /// The metrics of the last heartbeat that had any.
     pub metrics: BTreeMap<String, f64>,
-    /// Whether it has said that it exits: what follows is no loss.
+    /// Whether it has reported that it exits; the end of its connection is then no loss.
     pub is_exiting: bool,
-    /// Whether it is on its way out, so that nobody gives it up any more.
+    /// Whether it is leaving, so that it is not given up any more.
     pub is_going: bool,
-    /// When it is looked at next; never later than it would have to be given up.
+    /// The next check; never later than the time at which the executor would have to be given up.
     pub(super) due: Option<Tick>,
 }
 
-/// How an executor is reached.
+/// How messages reach an executor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
     /// Over this connection, at any time.
     Connected(ConnId),
-    /// Only with the answer to what it asks.
+    /// Only with the answer to its next request.
     Asking,
-    /// Its connection was lost, then: it is disabled (spec B-14).
+    /// The connection was lost at this time: the executor is disabled (spec B-14).
     Lost(Tick),
 }
 
-/// What an executor said of itself.
+/// What an executor reports about itself when it registers.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct About {
-    /// Where the application reaches it.
+    /// Where the application reaches the executor.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub address: String,
-    /// How many pieces of work it does at a time.
+    /// The number of tasks that it runs at a time.
     pub slots: u32,
-    /// Whatever else.
+    /// Any further attributes.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, String>,
     /// Where its log can be read.
@@ -74,24 +69,23 @@ impl From<&Register> for About {
 }
 
 impl Account {
-    /// Whether it has nothing to do (spec B-21). One that has not said is not idle.
+    /// Whether it is idle (spec B-21). An executor that has sent no heartbeat is not.
     pub fn is_idle(&self) -> bool {
         self.busy_slots == Some(0)
     }
 
-    /// Whether its connection is lost, and why is not known yet (spec B-14).
+    /// Whether its connection is lost for a reason that is not known yet (spec B-14).
     pub fn is_disabled(&self) -> bool {
         matches!(self.reach, Reach::Lost(_))
     }
 
-    /// Takes in what a heartbeat says.
     pub(super) fn beat(&mut self, heartbeat: &Heartbeat) {
         self.busy_slots = Some(heartbeat.busy_slots);
         self.metrics.clone_from(&heartbeat.metrics);
     }
 }
 
-/// An order that stands until the executor ends.
+/// An order that stays valid until the executor ends.
 #[derive(Debug, Clone)]
 pub(super) struct Standing {
     demand: Demand,
@@ -100,7 +94,6 @@ pub(super) struct Standing {
 }
 
 impl Standing {
-    /// As it was given.
     pub(super) fn new(order: Order, now: Tick) -> Self {
         let by = now + order.within;
         Self {
@@ -110,17 +103,17 @@ impl Standing {
         }
     }
 
-    /// Whether the executor is told more by this order than by the earlier one.
+    /// Whether this order is stricter than the earlier one, or due sooner.
     pub(super) fn outdoes(&self, earlier: &Self) -> bool {
         self.demand > earlier.demand || (self.demand == earlier.demand && self.by < earlier.by)
     }
 
-    /// Whether it lets the executor finish its work.
+    /// Whether the executor may finish its work.
     pub(super) fn is_drain(&self) -> bool {
         self.demand == Demand::Drain
     }
 
-    /// As it is told now.
+    /// The message, with the time that is left now.
     pub(super) fn message(&self, now: Tick) -> ToExecutor {
         let left = now.until(self.by).as_millis();
         let deadline_ms = u64::try_from(left).unwrap_or(u64::MAX);

@@ -1,4 +1,4 @@
-//! Who is given an account: pure (spec B-1 to B-5).
+//! Decides which registrations are accepted: pure (spec B-1 to B-5).
 
 use std::sync::Arc;
 
@@ -8,23 +8,16 @@ use crate::model::ids::id_in_pod_name;
 use crate::model::{Entry, ExecutorId, PodUid, Snapshot};
 use boatswain_agent::protocol::{Register, ToExecutor};
 
-/// What a token proves of its bearer (spec B-5, O-50).
+/// The identity that a token proves (spec B-5, O-50).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Proof {
-    /// That it is this executor.
     Executor(ExecutorId),
-    /// That it is this pod.
-    Pod {
-        /// The pod's name.
-        name: Arc<str>,
-        /// The pod's uid.
-        uid: PodUid,
-    },
+    Pod { name: Arc<str>, uid: PodUid },
 }
 
 impl Proof {
-    /// Which executor it speaks for; none where the pod is none of this application's by its name, or, where sets make
-    /// the pods, by the ledger.
+    /// The executor that the bearer may speak for. `None` if the pod is not one of this application
+    /// by its name or, where sets make the pods, by the ledger.
     pub fn executor(&self, prefix: &str, snapshot: Option<&Snapshot>) -> Option<ExecutorId> {
         match self {
             Self::Executor(id) => Some(*id),
@@ -36,12 +29,11 @@ impl Proof {
     }
 }
 
-/// How soon one that comes too early is to ask again, in milliseconds.
+/// The delay after which an executor that registers too early tries again, in milliseconds.
 const AGAIN_MS: u64 = 500;
 
-/// Whether a registration is sound: the executor's id, its uid, and its entry; or the answer that refuses it.
-///
-/// `snapshot` is none before adoption; `drains` tells whether an executor that is to go may finish what it does.
+/// Checks a registration. Returns the executor's id, its pod's uid and its entry, or the refusal.
+/// `snapshot` is `None` before adoption; `drains`: a leaving executor may finish its work.
 pub(super) fn admit<'a>(
     settings: &Settings,
     proof: &Proof,
@@ -58,7 +50,7 @@ pub(super) fn admit<'a>(
         && !snapshot.by_uid.contains_key(uid)
         && name.starts_with(&format!("{}-", settings.prefix))
     {
-        // It is faster than the news of it, or has no id yet: it has one soon (spec A-80, B-1).
+        // The ledger's entry or the pod's id is missing, and comes soon (spec A-80, B-1).
         return Err(ToExecutor::Later { in_ms: AGAIN_MS });
     }
     if let (Proof::Pod { name, .. }, None) = (proof, snapshot)
@@ -102,7 +94,7 @@ pub(super) fn admit<'a>(
     }
 }
 
-/// The id that the message and the token agree on (spec B-5).
+/// The id on which the message and the token agree (spec B-5).
 fn spoken_for(
     settings: &Settings,
     proof: &Proof,

@@ -1,40 +1,36 @@
-//! Whether the driver has reason to doubt itself rather than its executors (spec B-13): pure.
-//!
-//! While it does, nobody is given up. When that ends, everyone gets one more timeout from then.
+//! Decides whether the driver suspects itself rather than its executors (spec B-13): pure. No
+//! executor is given up meanwhile. When the doubt ends, every executor gets one more timeout.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::model::Tick;
 
-/// The least number of executors whose silence is a mass loss.
+/// The fewest silent executors that are a mass loss.
 const MASS: usize = 3;
 
-/// How patient the driver is with itself.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Patience {
-    /// From one heartbeat to the next; a pause longer than that is one.
+    /// The interval between heartbeats. A longer gap between two checks is a pause of the driver.
     pub(super) interval: Duration,
-    /// The longest doubt while some are heard of.
+    /// The longest doubt while some executors still send messages.
     pub(super) timeout: Duration,
-    /// More silent ones than so many in a hundred are a mass loss.
+    /// A larger percentage of silent executors is a mass loss.
     pub(super) mass_loss: u32,
-    /// From one look to the next.
+    /// The interval between two checks.
     pub(super) look: Duration,
 }
 
-/// Why the driver doubts itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhyDoubt {
-    /// It stood still for so long.
+    /// The driver was paused for this long.
     StoodStill(Duration),
-    /// The API server does not answer.
     NoApiServer,
-    /// Too many fell silent at the same time.
+    /// Too many executors fell silent at the same time.
     MassLoss {
-        /// So many are about to be given up.
+        /// The number of executors that are about to be given up.
         silent: usize,
-        /// Of so many.
+        /// The number of executors that are expected to send messages.
         of: usize,
     },
 }
@@ -53,35 +49,34 @@ impl fmt::Display for WhyDoubt {
     }
 }
 
-/// What is known at one look.
+/// The facts at one check.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Look {
-    /// Executors that would be given up within an interval, but for those that an earlier doubt was about.
+    /// Executors that would be given up within an interval, except those of a settled doubt.
     pub(super) silent: usize,
-    /// All that are counted on.
+    /// All executors that are expected to send messages.
     pub(super) of: usize,
-    /// When anybody was last heard of.
+    /// The last sign of life of any executor.
     pub(super) last_sign: Option<Tick>,
 }
 
-/// That doubt began or ended.
+/// Doubt has begun or ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
     Degraded(WhyDoubt),
     Recovered,
 }
 
-/// The driver's doubt about itself.
 #[derive(Debug, Clone)]
 pub(super) struct Doubt {
     patience: Patience,
     now: Option<(WhyDoubt, Tick)>,
-    /// Everyone's time is counted from here at the earliest.
+    /// The earliest time from which the silence of any executor counts.
     pub(super) grace_from: Tick,
-    /// When a doubt ended for good while some were heard of: those silent since before are not doubted again.
+    /// When a doubt timed out: executors that were silent before are not doubted again.
     pub(super) settled: Option<Tick>,
     looked: Option<Tick>,
-    /// Since when calls to the API server have failed, and whether that has had its time.
+    /// Since when API calls have failed, and whether a doubt for that reason has timed out.
     no_answers: Option<(Tick, bool)>,
 }
 
@@ -97,12 +92,11 @@ impl Doubt {
         }
     }
 
-    /// Why it doubts itself, and since when.
+    /// The reason for the doubt, and its beginning.
     pub(super) fn current(&self) -> Option<(WhyDoubt, Tick)> {
         self.now
     }
 
-    /// A call to the API server was answered, or was not.
     pub(super) fn call(&mut self, answered: bool, now: Tick) {
         match (answered, self.no_answers) {
             (true, _) => self.no_answers = None,
@@ -111,7 +105,7 @@ impl Doubt {
         }
     }
 
-    /// Whether it stood still since the last look; to be asked before who has fallen silent is counted.
+    /// Whether the driver was paused since the last check. Call before counting silent executors.
     pub(super) fn wake(&mut self, now: Tick) -> Option<Turn> {
         let paused = self
             .looked
@@ -122,7 +116,7 @@ impl Doubt {
             .then(|| self.begin(WhyDoubt::StoodStill(pause), now))
     }
 
-    /// What follows from what is known now.
+    /// Begins or ends the doubt according to these facts.
     pub(super) fn look(&mut self, look: Look, now: Tick) -> Option<Turn> {
         let Some((why, since)) = self.now else {
             return self.reason(look, now).map(|why| self.begin(why, now));
@@ -191,7 +185,7 @@ mod tests {
         }
     }
 
-    /// The turns of a doubt that looks each second.
+    /// The changes of a doubt that is checked every second.
     fn turns(
         doubt: &mut Doubt,
         seconds: std::ops::Range<u64>,
@@ -229,7 +223,7 @@ mod tests {
     fn a_pause_longer_than_an_interval_is_doubted_for_an_interval() {
         let mut doubt = Doubt::new(PATIENCE);
         assert_eq!(turns(&mut doubt, 0..5, |n| silent(0, 9, n)), []);
-        // From 4 to 15 is 11 s, of which one is usual: just no pause. From 19 to 40 is one.
+        // From 4 to 15 are 11 s, of which 1 s is usual: not a pause. From 19 to 40 is one.
         assert_eq!(turns(&mut doubt, 15..20, |n| silent(0, 9, n)), []);
         let turns = turns(&mut doubt, 40..80, |n| silent(0, 9, n));
         let paused = WhyDoubt::StoodStill(Duration::from_secs(20));
@@ -274,7 +268,7 @@ mod tests {
         assert_eq!(doubt.settled, Some(at(120_000)));
     }
 
-    /// Those silent since before a doubt was settled are not counted again.
+    /// Executors that were silent before a doubt was settled are not counted again.
     fn doubt_settled(second: u64) -> bool {
         second > 120
     }

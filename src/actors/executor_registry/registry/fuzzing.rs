@@ -1,4 +1,4 @@
-//! What holds of whatever executors say.
+//! Checks what must be true whatever executors send.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,24 +11,23 @@ use crate::model::news::{Aim, ListKind, Listed, News, Outcome};
 use crate::model::{AppId, Batch, ExecutorId, Incarnation, Now, Snapshot, Tick};
 use boatswain_agent::protocol::{FromExecutor, MESSAGE_LIMIT, ToExecutor, read};
 
-/// So many executors there are.
 const EXECUTORS: u64 = 4;
 
-/// An answer is not longer than that, whatever it answers, in bytes.
+/// The limit of an answer, in bytes.
 const ANSWER: usize = 4 * 1024;
 
-/// Of no more is anything learned.
+/// The limit of parts that are processed.
 const MOST_PARTS: usize = 200;
 
-/// Nobody waits longer than this between two messages.
+/// The longest pause between two messages, in milliseconds.
 const LONGEST_PAUSE: u64 = 600_000;
 
-/// What executors say, a part each. The first line of a part says who speaks, how, and after how many milliseconds: `1 r`
-/// for a request of the first one's, `2 c7 500` for the second one over connection 7, `2 x7` where that ends, `2 d` where
-/// the second one is to drain, `2 k` where it is to stop. The rest is the message.
-///
-/// Each is read or refused in few words, and answered, each executor as itself alone; what is kept of them follows how many
-/// there are (spec B-1 to B-15, I-8, I-11).
+/// Interprets the data as messages of executors, separated by `%`. The first line of a part names
+/// the executor, the way and the pause before it in milliseconds: `1 r` is a request of one
+/// executor, `2 c7 500` a message of another one over connection 7, `2 x7` the end of that
+/// connection, `2 d` an order that the latter drain, `2 k` that it stop. The rest is the message.
+/// Each is answered for its own executor only, and the state is bounded (spec B-1 to B-15, I-8,
+/// I-11).
 pub fn sessions(data: &[u8]) {
     let mut world = World::new();
     let parts = data.split(|byte| *byte == b'%').take(MOST_PARTS);
@@ -46,7 +45,7 @@ struct World {
     ledger: Ledger,
     registry: Registry,
     millis: u64,
-    /// Who spoke last over each connection.
+    /// The executor of each connection.
     open: BTreeMap<u64, ExecutorId>,
 }
 
@@ -114,7 +113,7 @@ impl World {
         self.took(|registry, _, now, effects| registry.round(&batch, first, now, effects));
     }
 
-    /// The registry does something, and the ledger hears of what follows.
+    /// Changes the registry, and carries out the effects on the ledger.
     fn took<T>(
         &mut self,
         does: impl FnOnce(&mut Registry, &Snapshot, Tick, &mut Vec<Effect>) -> T,
@@ -149,7 +148,7 @@ impl World {
         done
     }
 
-    /// The ledger hears of it, and the registry what comes of that.
+    /// Sends news to the ledger, and the changed snapshots to the registry.
     fn marked(&mut self, news: News) {
         let snapshots = self.tell(news).into_iter().collect();
         let batch = Batch::new(snapshots, self.ledger.current().clone());
@@ -189,7 +188,7 @@ impl World {
             }
             "k" => self.marked(retired(id, Why::Killed(by()), How::Delete)),
             "c" => {
-                // One connection is one executor's: it was opened with its token.
+                // A connection belongs to the executor whose token opened it.
                 let owner = *self.open.entry(connection).or_insert(id);
                 self.said(owner, Via::Connection(ConnectionId(connection)), message);
             }
@@ -245,7 +244,7 @@ fn retired(id: ExecutorId, why: Why, how: How) -> News {
     }
 }
 
-/// What is answered can be sent, is short, and is read as what it is.
+/// Checks that each answer can be sent, is short, and can be decoded to itself.
 fn is_told(answers: &[ToExecutor]) {
     for answer in answers {
         let text = serde_json::to_string(answer).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What the registry makes of what the ledger says: who has ended, who is to go, who should register.
+//! Updates the registry from the ledger: executors that ended, are leaving, or should register.
 
 use super::{Effect, Reach, Registry};
 use crate::model::executor::Class;
@@ -6,7 +6,8 @@ use crate::model::{Batch, Entry, ExecutorId, Tick};
 use boatswain_agent::protocol::ToExecutor;
 
 impl Registry {
-    /// Takes in a batch; `first` says that it is the first one after adoption, of which everything is new. O(changes).
+    /// Processes a batch. `first`: all entries are new, because it is the first after adoption.
+    /// O(changes).
     pub fn round(&mut self, batch: &Batch, first: bool, now: Tick, effects: &mut Vec<Effect>) {
         let latest = batch.latest();
         if first {
@@ -45,7 +46,7 @@ impl Registry {
             return;
         }
         match &entry.leaving {
-            // That it is to go LifecycleManager tells it.
+            // LifecycleManager sends the order.
             Some(_) => {
                 self.stop_waiting_for(id);
                 self.is_going(id);
@@ -57,7 +58,7 @@ impl Registry {
         }
     }
 
-    /// An executor has ended, or never was the one that it said it was.
+    /// Closes the account of an executor that has ended, or that turned out to run in another pod.
     fn close(&mut self, id: ExecutorId, code: &str, why: &str, effects: &mut Vec<Effect>) {
         self.orders.remove(&id);
         self.stop_waiting_for(id);

@@ -1,4 +1,4 @@
-//! Who has been silent for too long (spec B-12 to B-15, A-44, A-52).
+//! Finds executors that have been silent for too long (spec B-12 to B-15, A-44, A-52).
 
 use super::{Effect, LOOK, Reach, Registry};
 use crate::model::executor::{Class, Why};
@@ -7,32 +7,32 @@ use crate::model::{Entry, ExecutorId, Snapshot, Tick};
 use super::Via;
 use super::doubt::{Look, Turn};
 
-/// An executor that runs and has not registered.
+/// A running executor that has not registered.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Awaited {
-    /// Since when that counts against it.
+    /// The time from which its timeout counts.
     since: Tick,
-    /// Whether it was adopted: an earlier driver may have known it, so its silence may be this one's fault.
+    /// Whether it was adopted; its silence may then be this driver's fault.
     adopted: bool,
     due: Tick,
 }
 
-/// When the time of an executor that is not heard of is over.
+/// The time limits of an executor that stays silent.
 #[derive(Debug, Clone, Copy)]
 struct Silent {
     id: ExecutorId,
-    /// As far as the least of its reasons goes.
+    /// The earliest of its limits.
     at: Tick,
-    /// Since when its lost connection waits for an explanation, and until when.
+    /// When its connection was lost, and until when Kubernetes may explain that.
     lost: Option<(Tick, Tick)>,
-    /// When its silence alone is reason enough.
+    /// The limit for silence alone.
     too_long: Tick,
-    /// Since when it has been silent.
+    /// The beginning of the silence.
     since: Tick,
 }
 
 impl Registry {
-    /// A message came from its newest session.
+    /// Handles a message of the newest session.
     pub(super) fn sign_of_life(
         &mut self,
         id: ExecutorId,
@@ -45,7 +45,7 @@ impl Registry {
             return;
         };
         account.last_sign = now;
-        // It goes on without a connection: it is heard of, and no connection of its can be lost any more.
+        // It continues without a connection, so none can be lost any more.
         if via == Via::Request && account.is_disabled() {
             account.reach = Reach::Asking;
             let profile = account.profile.clone();
@@ -53,7 +53,7 @@ impl Registry {
         }
     }
 
-    /// Has an account looked at when its time may be over.
+    /// Schedules the check of an account for the time at which it may have to be given up.
     pub(super) fn watch_over(&mut self, id: ExecutorId, now: Tick) {
         let Some(account) = self.accounts.get(&id) else {
             return;
@@ -71,7 +71,7 @@ impl Registry {
         }
     }
 
-    /// Has an executor that runs register in time (spec A-52).
+    /// Requires a running executor to register in time (spec A-52).
     pub(super) fn wait_for(&mut self, entry: &Entry, now: Tick) {
         let id = entry.id;
         let Some(timeout) = self.settings.registration_timeout else {
@@ -103,7 +103,7 @@ impl Registry {
         }
     }
 
-    /// When an executor's time is over, if nothing is heard of it; none where that is settled.
+    /// The limits of an executor if it stays silent; `None` if it is not watched.
     fn over_at(&self, id: ExecutorId) -> Option<Silent> {
         let grace_from = self.doubt.grace_from;
         if let Some(account) = self.accounts.get(&id) {
@@ -137,7 +137,7 @@ impl Registry {
         })
     }
 
-    /// Looks at who is silent; each second. What was heard of since costs nothing until its time comes.
+    /// Checks for silent executors; called every second. Costs only the deadlines that come up.
     pub fn look(&mut self, snapshot: Option<&Snapshot>, now: Tick, effects: &mut Vec<Effect>) {
         let woken = self.doubt.wake(now);
         let silent = self.soon_over(now);
@@ -148,7 +148,7 @@ impl Registry {
                 Turn::Recovered => Effect::Recovered,
             });
         }
-        // Who has just got more time is counted anew at the next look.
+        // Executors that have just got more time are evaluated at the next check.
         if self.doubt.current().is_some() || turned == Some(Turn::Recovered) {
             return;
         }
@@ -159,7 +159,7 @@ impl Registry {
         }
     }
 
-    /// How many are silent at the same time, of how many.
+    /// Counts the executors that are silent at the same time, and all that should not be.
     fn count(&self, silent: &[Silent]) -> Look {
         let settled = self.doubt.settled;
         let counts = |silent: &&Silent| match self.awaited.get(&silent.id) {
@@ -167,7 +167,7 @@ impl Registry {
             Some(awaited) => awaited.adopted && settled.is_none(),
         };
         let count = silent.iter().filter(counts).count();
-        // Nearly always nobody is, and then nobody counts the fleet.
+        // The fleet is counted only if an executor is silent, which is rare.
         let of = match count {
             0 => 0,
             _ => {
@@ -182,7 +182,7 @@ impl Registry {
         }
     }
 
-    /// Those whose time is over within an interval, first what is over first.
+    /// The executors whose limit is within one heartbeat interval, earliest first.
     fn soon_over(&mut self, now: Tick) -> Vec<Silent> {
         let horizon = now + self.settings.heartbeat_interval + LOOK;
         let range = self.due.range(..=(horizon, ExecutorId::MAX));
@@ -212,7 +212,7 @@ impl Registry {
         }
     }
 
-    /// An executor's time is over, for one of its reasons.
+    /// Gives up an executor if one of its limits has passed.
     fn over(&mut self, silent: &Silent, snapshot: &Snapshot, now: Tick, effects: &mut Vec<Effect>) {
         let Silent {
             id,
@@ -225,7 +225,8 @@ impl Registry {
         let Some(Class::Pending(_) | Class::Running | Class::Odd | Class::Absent) = class else {
             return;
         };
-        // Kubernetes may still say why, until a full list that was asked for after the loss does not (spec B-15).
+        // Kubernetes may explain it until a full list requested after the loss does not (spec
+        // B-15).
         let unexplained = lost.is_some_and(|(since, until)| {
             let listed = (snapshot.full_list.as_ref()).is_some_and(|list| list.asked >= since);
             until <= now && listed
@@ -247,7 +248,7 @@ impl Registry {
         effects.push(Effect::Retire(id, why));
     }
 
-    /// An executor is on its way out: nobody gives it up any more.
+    /// The executor is leaving and is not given up any more.
     pub(super) fn is_going(&mut self, id: ExecutorId) {
         if let Some(account) = self.accounts.get_mut(&id) {
             account.is_going = true;

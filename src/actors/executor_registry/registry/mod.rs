@@ -1,7 +1,7 @@
-//! The registry: who has an account with the driver, and who is given up (spec B-1 to B-15, B-20, B-21, A-44, A-52). Pure:
-//! each input changes its state and leaves effects for ExecutorRegistry to carry out.
+//! The registry: which executors have an account with the driver, and which are given up (spec B-1
+//! to B-15, B-20, B-21, A-44, A-52). Pure: inputs return effects for ExecutorRegistry to carry out.
 //!
-//! What each message does in each state of an executor's account:
+//! What each input does in each state of an executor's account:
 //!
 //! | | none | connected | asking | lost |
 //! |---|---|---|---|---|
@@ -11,11 +11,11 @@
 //! | anything else, older session | "register" | "superseded" | "superseded" | "superseded" |
 //! | its connection ends | – | lost: disabled | – | – |
 //! | an older connection ends | – | nothing | nothing | nothing |
-//! | its pod has ended, or is another | – | told to exit; no account | no account | no account |
-//! | it is to go | the order waits | told | told with the next answer | told when it is back |
-//! | no sign of life for too long | – | given up | given up | given up, sooner |
+//! | its pod has ended, or is another | – | ordered to exit; no account | no account | no account |
+//! | an order to leave | the order is kept | sent | sent with the next answer | sent when it is back |
+//! | no sign of life within the timeout | – | given up | given up | given up, sooner |
 //!
-//! Whether a registration is sound is `admission`'s to say, whether the driver doubts itself `doubt`'s.
+//! `admission` decides whether a registration is valid, `doubt` whether the driver suspects itself.
 
 mod account;
 mod admission;
@@ -42,99 +42,87 @@ use boatswain_agent::protocol::{FromExecutor, Order, ToExecutor};
 use account::Standing;
 use doubt::{Doubt, Patience};
 
-/// A connection, by the number that ExecutorRegistry gave it.
+/// The number that ExecutorRegistry gave a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ConnectionId(pub u64);
 
 pub(crate) use ConnectionId as ConnId;
 
-/// How a message came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Via {
-    /// Over a connection that stays open.
     Connection(ConnId),
-    /// As a request of its own; the driver can only answer.
+    /// As one request, which the driver can only answer.
     Request,
 }
 
-/// From one look at who is silent to the next (spec B-12).
+/// The interval between two checks for silent executors (spec B-12).
 pub const LOOK: Duration = Duration::from_secs(1);
 
-/// What the registry has to know beforehand.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The application.
     pub app: AppId,
-    /// What its pods' names begin with.
+    /// The prefix of pod names.
     pub prefix: String,
-    /// Which start of the driver this is; sessions are numbered from it.
+    /// The number of this start, from which session numbers derive.
     pub incarnation: Incarnation,
-    /// From one heartbeat to the next (spec B-10).
+    /// The interval between heartbeats (spec B-10).
     pub heartbeat_interval: Duration,
-    /// Without a sign of life for so long an executor is given up (spec B-12).
+    /// An executor without a sign of life for this long is given up (spec B-12).
     pub heartbeat_timeout: Duration,
-    /// A lost connection has so long to be explained (spec B-15).
+    /// The time in which a lost connection may be explained (spec B-15).
     pub loss_reason_timeout: Duration,
-    /// More silent ones than so many in a hundred, at the same time, and the driver doubts itself (spec B-13).
+    /// The driver suspects itself if a larger percentage is silent at once (spec B-13).
     pub mass_loss: u32,
-    /// Within this time an executor that runs has to register, where it has to (spec A-52).
+    /// The time in which a running executor must register; `None`: it need not (spec A-52).
     pub registration_timeout: Option<Duration>,
-    /// So long nothing that was adopted is given up for want of a session (spec A-44).
+    /// For this long no adopted executor is given up for lack of a session (spec A-44).
     pub adoption_grace: Duration,
-    /// What every executor is told when it registers (spec B-1).
+    /// Sent to every executor when it registers (spec B-1).
     pub properties: BTreeMap<String, String>,
-    /// How long the pods of each profile may take to end.
+    /// The termination grace of each profile's pods.
     pub graces: BTreeMap<ProfileName, Duration>,
 }
 
-/// A pod has so long to end where nothing else is said, as in Kubernetes.
+/// Kubernetes' default termination grace.
 const USUAL_GRACE: Duration = Duration::from_secs(30);
 
-/// Sessions of an incarnation are numbered from its own number times this, so that none is used twice.
+/// The session numbers of an incarnation start at this multiple, so that none is used twice.
 const SESSIONS: u64 = 1_000_000_000;
 
-/// What is to be done.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// Say this over that connection.
     Send(ConnId, ToExecutor),
-    /// End that connection, after what was said.
+    /// Close the connection after the messages that were sent.
     Close(ConnId),
-    /// Tell the ledger how an executor's session stands.
+    /// Report the state of a session to the ledger.
     Session {
-        /// Whose.
         id: ExecutorId,
-        /// Whether it has an account.
         registered: bool,
-        /// Whether it has nothing to do.
         idle: bool,
     },
-    /// Give an executor up.
     Retire(ExecutorId, Why),
-    /// An executor asks to be drained, for this reason (spec B-30).
+    /// An executor requests to be drained, for this reason (spec B-30).
     AsksToGo(ExecutorId, String),
-    /// Report a step in an executor's life.
+    /// Report a step of a session to the event history.
     Happened(ExecutorId, ProfileName, SessionStep),
-    /// The driver doubts itself.
+    /// The driver suspects itself.
     Degraded(WhyDoubt),
-    /// It no longer does.
     Recovered,
 }
 
-/// Who has an account.
 #[derive(Debug)]
 pub struct Registry {
     settings: Settings,
     accounts: BTreeMap<ExecutorId, Account>,
-    /// How many accounts there are of each profile.
+    /// The number of accounts of each profile.
     registered: BTreeMap<ProfileName, u32>,
-    /// Who spoke last over each connection that has ever registered, with which session.
+    /// The executor and session that last used each connection that has registered.
     connections: BTreeMap<ConnId, (ExecutorId, u64)>,
-    /// Orders of executors that have not ended.
+    /// The orders of executors that have not ended.
     orders: BTreeMap<ExecutorId, Standing>,
-    /// Executors that run and have not registered, and when that is looked at next (spec A-52).
+    /// Running executors that have not registered, with their next check (spec A-52).
     awaited: BTreeMap<ExecutorId, liveness::Awaited>,
-    /// When whom is to be looked at. Heartbeats do not touch it: who was heard of since is put off when its time comes.
+    /// All checks by time. A check that comes up is moved if a message arrived since.
     due: BTreeSet<(Tick, ExecutorId)>,
     doubt: Doubt,
     last_sign: Option<Tick>,
@@ -142,7 +130,6 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// With nobody in it.
     pub fn new(settings: Settings) -> Self {
         let patience = Patience {
             interval: settings.heartbeat_interval,
@@ -164,12 +151,11 @@ impl Registry {
         }
     }
 
-    /// An executor's account.
     pub fn account(&self, id: ExecutorId) -> Option<&Account> {
         self.accounts.get(&id)
     }
 
-    /// Whether the executor that this proves is in the snapshot, or nobody's is proved.
+    /// Whether the snapshot contains the executor of this proof, or the proof is of no executor.
     pub fn knows(&self, proof: &Proof, snapshot: &Snapshot) -> bool {
         if snapshot.of_sets {
             return match proof {
@@ -181,29 +167,27 @@ impl Registry {
         id.is_none_or(|id| snapshot.entry(id).is_some())
     }
 
-    /// Everyone who has an account.
     pub fn accounts(&self) -> impl ExactSizeIterator<Item = (ExecutorId, &Account)> {
         self.accounts.iter().map(|(id, account)| (*id, account))
     }
 
-    /// There is a new profile, whose pods may take so long to end (spec B-26).
+    /// Adds a profile, with the termination grace of its pods (spec B-26).
     pub fn know(&mut self, profile: ProfileName, grace: Duration) {
         self.settings.graces.insert(profile, grace);
     }
 
-    /// How many executors of each profile have an account.
+    /// The number of accounts of each profile.
     pub fn registered(&self) -> &BTreeMap<ProfileName, u32> {
         &self.registered
     }
 
-    /// Why the driver doubts itself, and since when (spec B-13).
+    /// Why the driver suspects itself, and since when (spec B-13).
     pub fn doubt(&self) -> Option<(WhyDoubt, Tick)> {
         self.doubt.current()
     }
 
-    /// A message of an executor's: what it is answered, at least one thing. O(log n), whatever the fleet's size.
-    ///
-    /// `snapshot` is the newest one; none before adoption.
+    /// Answers a message of an executor, with at least one message. O(log n). `snapshot` is the
+    /// newest one; `None` before adoption.
     pub fn said(
         &mut self,
         proof: &Proof,
@@ -271,14 +255,14 @@ impl Registry {
         answer
     }
 
-    /// Over a request nothing can be told later, so an order that stands comes with each answer.
+    /// Without a connection an order can only be sent with an answer, so each answer includes it.
     fn add_order(&self, id: ExecutorId, via: Via, now: Tick, answer: &mut Vec<ToExecutor>) {
         if let (Via::Request, Some(order)) = (via, self.orders.get(&id)) {
             answer.push(order.message(now));
         }
     }
 
-    /// Whose account a message is about, where it speaks for the newest session.
+    /// The executor whose account a message is about, if it belongs to the newest session.
     fn speaker(
         &self,
         proof: &Proof,
@@ -300,7 +284,7 @@ impl Registry {
             Via::Request => {
                 let id = proof.executor(&self.settings.prefix, snapshot);
                 let id = id.ok_or(ToExecutor::Register)?;
-                // A preStop hook is no part of the session, and knows its number from nowhere.
+                // A preStop hook is not part of the session, and does not know its number.
                 let hook = matches!(message, FromExecutor::DecommissionMe(_));
                 let newest = (self.accounts.get(&id)).map(|account| account.session);
                 let message = "a request of its own has to name its session";
@@ -324,7 +308,7 @@ impl Registry {
         }
     }
 
-    /// A connection has ended; one that never registered is nobody's.
+    /// Handles the end of a connection. A connection that never registered is ignored.
     pub fn lost(&mut self, connection: ConnId, now: Tick, effects: &mut Vec<Effect>) {
         let Some((id, _)) = self.connections.remove(&connection) else {
             return;
@@ -336,21 +320,20 @@ impl Registry {
             return;
         }
         account.reach = Reach::Lost(now);
-        // Of one that has said that it exits, or was told to, the end of its connection is no news.
+        // Expected after the executor has reported that it exits, or was ordered to.
         let told = account.is_exiting || account.is_going;
         let disabled = (!told).then(|| account.profile.clone());
         effects
             .extend(disabled.map(|profile| Effect::Happened(id, profile, SessionStep::Disabled)));
-        // It is given up sooner now.
+        // Its time limit is now earlier.
         self.watch_over(id, now);
     }
 
-    /// Gives an order, which stands until the executor ends; a weaker one than it has changes nothing. One without a time
-    /// has the time that its pod has.
+    /// Records an order, which stays valid until the executor ends, unless a stricter one exists.
     pub fn order(&mut self, id: ExecutorId, order: Order, now: Tick, effects: &mut Vec<Effect>) {
         let account = self.accounts.get(&id);
         let order = match order.within {
-            // What is deleted has its pod's own grace.
+            // Zero stands for the grace of the pod, which is being deleted.
             Duration::ZERO => Order {
                 within: self.grace(account),
                 ..order
@@ -367,13 +350,12 @@ impl Registry {
         }
     }
 
-    /// How long the executor's pod may take to end.
+    /// The termination grace of the executor's pod.
     fn grace(&self, account: Option<&Account>) -> Duration {
         let grace = account.and_then(|account| self.settings.graces.get(&account.profile));
         grace.copied().unwrap_or(USUAL_GRACE)
     }
 
-    /// A call to the API server was answered, or was not (spec B-13).
     pub fn call(&mut self, answered: bool, now: Tick) {
         self.doubt.call(answered, now);
     }

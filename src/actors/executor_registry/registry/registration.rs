@@ -1,4 +1,4 @@
-//! Registration: an account is opened, or gets a new session (spec B-1, B-2).
+//! Registration: opens an account, or begins a new session of one (spec B-1, B-2).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,7 +19,7 @@ impl Registry {
         now: Tick,
         effects: &mut Vec<Effect>,
     ) -> Vec<ToExecutor> {
-        // Who is to drain may have been told so by an earlier driver, or is told when it registers (spec B-30).
+        // An earlier driver may have sent the order to drain, or this answer does (spec B-30).
         let drains = |entry: &Entry| {
             let order = self.orders.get(&entry.id);
             order.is_some_and(Standing::is_drain) || entry.drains_at(now)
@@ -31,7 +31,7 @@ impl Registry {
         };
         let before = self.accounts.remove(&id);
         if let Some(before) = before.as_ref().filter(|before| before.uid != uid) {
-            // No pod is bound yet, so either may be the one; the first stays until one is.
+            // No pod is bound yet, so either may be the right one; the first stays until then.
             let message = format!("executor {id} has registered from another pod");
             let before = before.clone();
             self.accounts.insert(id, before);
@@ -98,13 +98,13 @@ impl Registry {
             heartbeat_timeout_ms: in_ms(self.settings.heartbeat_timeout),
             properties: self.settings.properties.clone(),
         })];
-        // Whoever was told to go before it registered hears of it now (spec B-30).
+        // Includes an order that was given before it registered (spec B-30).
         answer.extend(self.orders.get(&id).map(|order| order.message(now)));
         answer
     }
 }
 
-/// The step in an executor's life that its registration is, if it is one.
+/// The session step of a registration; `None` if the registration changes nothing.
 fn step(before: Option<&Account>, register: &Register, session: u64) -> Option<SessionStep> {
     match before {
         Some(before) if before.is_disabled() && !before.is_exiting && !before.is_going => {

@@ -1,24 +1,22 @@
-/// A step in an executor's life that its session shows, and no snapshot.
+/// A step of an executor's session that no snapshot shows.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SessionStep {
     /// It has an account with the driver (spec B-1).
     Registered {
-        /// Where the application reaches it.
+        /// Where the application reaches the executor.
         address: String,
-        /// How many pieces of work it does at a time.
+        /// The number of tasks that it runs at a time.
         slots: u32,
-        /// The session's number.
         session: u64,
     },
-    /// Its connection is lost, for a reason that is not known yet (spec B-14).
+    /// Its connection is lost for a reason that is not known yet (spec B-14).
     Disabled,
-    /// It is heard of again.
+    /// A message arrived from it again.
     Enabled,
-    /// It has said that it exits.
+    /// It has reported that it exits.
     Exiting {
-        /// With which code.
         code: i32,
-        /// Its own words.
+        /// The executor's own words.
         why: String,
     },
 }

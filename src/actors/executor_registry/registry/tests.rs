@@ -1,4 +1,4 @@
-//! The registry over a ledger that is told a story.
+//! Tests of the registry over a real ledger.
 
 use proptest::prelude::*;
 
@@ -32,7 +32,7 @@ fn settings() -> Settings {
     }
 }
 
-/// A registry, the ledger that it stands on, and what it wants done.
+/// A registry, its ledger, and the effects.
 struct World {
     scenario: Scenario,
     registry: Registry,
@@ -67,7 +67,7 @@ impl World {
         at(self.scenario.millis)
     }
 
-    /// The ledger's changes come in.
+    /// Delivers the ledger's changes.
     fn round(&mut self) {
         let (batch, now) = (self.scenario.batch(), self.now());
         let first = !std::mem::replace(&mut self.begun, true);
@@ -75,7 +75,7 @@ impl World {
         self.carry_out();
     }
 
-    /// What the ledger is told.
+    /// Carries out the effects on the ledger.
     fn carry_out(&mut self) {
         for effect in self.effects.clone() {
             match effect {
@@ -111,7 +111,7 @@ impl World {
         (self.registry).said(proof, via, message, snapshot, now, &mut self.effects)
     }
 
-    /// An executor registers over a connection of its number.
+    /// Executor `n` registers over connection `n`.
     fn registers(&mut self, n: u64) -> Vec<ToExecutor> {
         self.say(n, conn(n), &registration(n))
     }
@@ -125,7 +125,7 @@ impl World {
         self.registry.lost(ConnectionId(n), now, &mut self.effects);
     }
 
-    /// Time passes, with a look each second, and heartbeats of these.
+    /// Advances the time with a check each second, and heartbeats of these executors.
     fn pass(&mut self, seconds: u64, beating: &[u64]) {
         for _ in 0..seconds {
             self.scenario.pass(1_000);
@@ -143,7 +143,7 @@ impl World {
         std::mem::take(&mut self.effects)
     }
 
-    /// Who was given up, and why.
+    /// The executors that were given up, and why.
     fn given_up(&mut self) -> Vec<(u64, Why)> {
         (self.take().into_iter())
             .filter_map(|effect| match effect {
@@ -177,7 +177,7 @@ fn heartbeat(session: Option<u64>, busy_slots: u32) -> FromExecutor {
     })
 }
 
-/// The session of a registration that was taken.
+/// The session number in the answer to an accepted registration.
 fn session(answer: &[ToExecutor]) -> u64 {
     match &answer[0] {
         ToExecutor::Registered(registered) => registered.session,
@@ -185,7 +185,7 @@ fn session(answer: &[ToExecutor]) -> u64 {
     }
 }
 
-/// The code of a refusal, and whether it says to exit.
+/// The code of a refusal, and whether it orders the executor to exit.
 fn refusal(answer: &[ToExecutor]) -> (&str, bool) {
     match answer {
         [ToExecutor::Refused { code, exit, .. }] => (code, *exit),
@@ -329,7 +329,7 @@ fn a_registration_from_another_pod_is_refused() {
         refusal(&world.say(1, conn(1), &from(1, "u7"))),
         ("another-pod", true)
     );
-    // Of executor 2 no pod is bound yet: the first that speaks stays, until it turns out to be another.
+    // No pod is bound to executor 2 yet: the first that registers stays until another one is bound.
     session(&world.say(2, conn(2), &from(2, "orphan")));
     assert_eq!(
         refusal(&world.say(2, conn(3), &from(2, "u2"))),
@@ -415,7 +415,7 @@ fn a_token_speaks_for_its_own_executor_and_application_only() {
         refusal(&world.say_as(&stolen, conn(1), &registration(1))).0,
         "not-yours"
     );
-    // Nor can a pod of the same name go on where another one registered.
+    // A pod of the same name cannot continue the session of another one either.
     let session = session(&world.say(1, Via::Request, &registration(1)));
     let beat = heartbeat(Some(session), 0);
     assert_eq!(
@@ -457,7 +457,7 @@ fn who_asks_to_go_or_says_that_it_exits_is_heard() {
     });
     assert_eq!(world.say(1, conn(1), &ask), [ToExecutor::Ack]);
     assert_eq!(world.take(), [Effect::AsksToGo(id(1), why.clone())]);
-    // Its preStop hook speaks for it without knowing the session.
+    // Its preStop hook does not know the session.
     assert_eq!(world.say(1, Via::Request, &ask), [ToExecutor::Ack]);
     assert_eq!(world.take(), [Effect::AsksToGo(id(1), why)]);
     let (code, why) = (3, "no work".to_owned());

@@ -1,24 +1,24 @@
-//! Who is least like the others, by a figure that executors report: pure (spec B-32).
+//! Finds the executor whose metric is an outlier: pure (spec B-32).
 
 use crate::model::ExecutorId;
 
-/// Fewer than so many say nothing of what is usual.
+/// The fewest values among which an outlier is determined.
 const COMPANY: usize = 4;
 
-/// From the median distance to the median to a standard deviation, where figures are spread normally.
+/// The ratio of the standard deviation to the median absolute deviation of a normal distribution.
 const OF_MEDIAN: f64 = 1.482_6;
 
-/// The same from the mean distance, for where more than half are alike.
+/// The ratio to the mean absolute deviation, for when more than half of the values are equal.
 const OF_MEAN: f64 = 1.253_3;
 
-/// The executor whose figure is farthest from the median, in standard deviations, and how far that is; nobody where that is
-/// no more than the threshold. The deviation is estimated by medians, so that it is not the outlier who makes it large. Of
-/// two that are as far, the lower id.
+/// The executor whose value is farthest from the median, and its distance in standard deviations;
+/// `None` if that does not exceed the threshold. The deviation is estimated from medians, so that
+/// the outlier does not enlarge it. Of two equal distances the lower id is chosen.
 pub(super) fn outlier(
     figures: impl IntoIterator<Item = (ExecutorId, f64)>,
     threshold: f64,
 ) -> Option<(ExecutorId, f64)> {
-    // Halved, the difference of any two of them is a number, too.
+    // Halved, so that the difference of any two is finite.
     let figures: Vec<(ExecutorId, f64)> = (figures.into_iter())
         .filter(|(_, figure)| figure.is_finite())
         .map(|(id, figure)| (id, figure / 2.0))
@@ -46,7 +46,7 @@ pub(super) fn outlier(
         .filter(|(_, distance)| *distance > threshold)
 }
 
-/// The one in the middle, or between the two in the middle.
+/// The middle number, or the mean of the two in the middle.
 fn median(numbers: impl Iterator<Item = f64>) -> Option<f64> {
     let mut numbers: Vec<f64> = numbers.collect();
     numbers.sort_unstable_by(f64::total_cmp);
@@ -135,7 +135,7 @@ mod tests {
             let from = |n: &u64| (f64::from(figures[n]) - middle).abs();
             prop_assert!(figures.keys().all(|n| from(n) <= from(&found)));
             prop_assert!(figures.keys().all(|n| from(n) < from(&found) || *n >= found));
-            // What is beyond one threshold is the same whatever the threshold is.
+            // The same outlier is found at any lower threshold.
             prop_assert_eq!(distance(&figures, far / 2.0).map(|(n, _)| n), Some(found));
             prop_assert_eq!(distance(&figures, far), None);
         }
@@ -147,7 +147,7 @@ mod tests {
             power in 0..8_i32,
             from in -1_000..1_000_i32,
         ) {
-            // Powers of two and whole numbers, which are exact.
+            // Powers of two and integers are exact.
             let other: BTreeMap<u64, i32> = (figures.iter())
                 .map(|(n, figure)| (*n, (figure + from) << power))
                 .collect();

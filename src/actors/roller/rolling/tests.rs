@@ -4,12 +4,12 @@ use crate::testing::{Scenario, at, id};
 
 const MINUTE: u64 = 60_000;
 
-/// Three executors that run, and what replaces them.
+/// Three running executors, and their replacements.
 struct World {
     scenario: Scenario,
     rolling: Rolling,
     asked: BTreeMap<ProfileName, u32>,
-    /// What executors said of the metric.
+    /// The values of the metric.
     figures: BTreeMap<u64, f64>,
 }
 
@@ -49,7 +49,7 @@ impl World {
             .decide(self.scenario.current(), &self.asked, figure, at(millis))
     }
 
-    /// A replacement of 1 has begun.
+    /// The replacement of executor 1 has begun.
     fn begun() -> Self {
         let mut world = Self::new(Policy::Id);
         let begin = Step::Begin {
@@ -186,7 +186,7 @@ fn the_one_that_is_unlike_the_others_of_its_profile_is_replaced_and_nobody_where
         world.scenario.want(profile, target);
         world.asked.insert(profile.into(), target);
     }
-    // What is usual in the other profile would be far off in this one.
+    // A value that is normal in one profile would be an outlier in the other.
     world.figures = (1..=10)
         .map(|n| (n, if n <= 5 { 10.0 } else { 500.0 } + n as f64 / 10.0))
         .collect();

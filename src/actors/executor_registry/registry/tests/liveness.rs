@@ -1,4 +1,4 @@
-//! Who is given up, and when.
+//! Tests of which executors are given up, and when.
 
 use super::*;
 use crate::testing::running;
@@ -48,7 +48,7 @@ fn a_lost_connection_disables_and_a_new_session_enables() {
     world.pass(59, &[]);
     world.say(1, conn(2), &registration(1));
     assert_eq!(world.take(), [told(1, SessionStep::Enabled)]);
-    // Also where it goes on without a connection.
+    // Also if it continues without a connection.
     world.registry.lost(
         ConnectionId(2),
         world.scenario.now().tick,
@@ -149,7 +149,7 @@ fn where_all_fall_silent_the_driver_doubts_itself_and_gives_nobody_up() {
     assert_eq!(world.registry.doubt().map(|(why, _)| why), Some(why));
     assert!(world.effects.contains(&Effect::Degraded(why)));
     assert_eq!(world.given_up(), []);
-    // They are back, and one is not: it gets one more timeout.
+    // All but one are back: that one gets one more timeout.
     let back: Vec<u64> = (2..=10).collect();
     world.pass(12, &back);
     assert_eq!(turns(&mut world), [Effect::Recovered]);
@@ -263,7 +263,7 @@ fn a_crowd_that_never_registered_is_the_applications_fault() {
     assert_eq!(world.given_up().len(), 10);
 }
 
-/// A world in which executors were found at the start.
+/// A world in which executors were adopted.
 fn adopted(settings: Settings, executors: u64) -> World {
     let mut before = World::new(super::settings(), executors);
     let pods: Vec<_> = (1..=executors)

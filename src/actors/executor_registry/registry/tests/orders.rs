@@ -1,4 +1,4 @@
-//! What executors are told to do, and when they hear of it.
+//! Tests of orders, and of when executors receive them.
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn an_order_is_told_at_once_over_a_connection_and_stands_for_who_cannot_be_told_
     };
     order(&mut world, 1, drain(60));
     assert_eq!(world.take(), [Effect::Send(ConnectionId(1), told(60_000))]);
-    // The same again, or a weaker one, is not told again; a stricter one is.
+    // The same order or a weaker one is not sent again; a stricter one is.
     order(&mut world, 1, drain(60));
     assert_eq!(world.take(), []);
     let why = "now".to_owned();
@@ -36,12 +36,12 @@ fn an_order_is_told_at_once_over_a_connection_and_stands_for_who_cannot_be_told_
     assert_eq!(world.take(), [Effect::Send(ConnectionId(1), stop)]);
     order(&mut world, 1, drain(1));
     assert_eq!(world.take(), []);
-    // Without a connection: with each answer, with what is left of the time.
+    // Without a connection, each answer includes the order with the time that is left.
     order(&mut world, 2, drain(60));
     world.scenario.pass(20_000);
     let beat = heartbeat(Some(second), 1);
     assert_eq!(world.say(2, Via::Request, &beat), [told(40_000)]);
-    // Not registered yet: told when it is, also where the ledger has it leaving meanwhile.
+    // An unregistered executor gets it when it registers, even if its entry is leaving by then.
     order(&mut world, 3, drain(60));
     world.scenario.tell(News::Retire {
         ids: vec![id(3)],
@@ -69,7 +69,7 @@ fn one_that_is_to_drain_before_it_has_registered_may_register_until_its_time_is_
         matches!(answer[..], [ToExecutor::Registered(_)]),
         "{answer:?}"
     );
-    // LifecycleManager, which hears of the session, has it told.
+    // LifecycleManager learns of the session, and sends the order.
     let now = world.now();
     (world.registry).order(id(1), drain(60), now, &mut world.effects);
     let told = |effect: &Effect| matches!(effect, Effect::Send(_, ToExecutor::Decommission { .. }));
@@ -97,7 +97,7 @@ fn who_is_deleted_is_told_to_stop_and_who_has_ended_has_no_account() {
     world.round();
     let connection = ConnectionId(1);
     let why = "the application ended".to_owned();
-    // As LifecycleManager gives it: its pod has its own grace.
+    // As LifecycleManager sends it: the pod has its own grace.
     let order = Order {
         demand: Demand::Stop,
         within: Duration::ZERO,

@@ -1,4 +1,4 @@
-//! Whatever comes in whatever order, some things hold.
+//! Invariants that hold for any inputs in any order.
 
 use super::*;
 
@@ -37,7 +37,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A connection is one executor's, which may have several.
+/// A connection belongs to one executor, which may have several.
 fn owner(connection: u64) -> u64 {
     connection.min(6)
 }
@@ -112,7 +112,7 @@ proptest! {
                     prop_assert_eq!(registry.connections.get(&c), Some(&(id, account.session)));
                 }
             }
-            // Whoever is watched over is so once, and nothing outlives whom it is about.
+            // Each watched executor has one check, and only executors with an account are kept.
             let due: Vec<_> = registry.due.iter().map(|(_, id)| *id).collect();
             let watched = registry.accounts.values().filter(|a| a.due.is_some()).count();
             prop_assert_eq!(due.len(), watched + registry.awaited.len());
