@@ -64,8 +64,7 @@ fn read(root: &Path, file: &Path, module: &[String], code: &mut Code) {
     }
 }
 
-/// The module of the table that a path belongs to; `None` for a path in the root, or in a folder
-/// that has no module of its own.
+/// The table's module that a path belongs to; `None` outside of modules.
 fn layer(path: &[String]) -> Option<String> {
     let (first, rest) = path.split_first()?;
     match FOLDERS.contains(&first.as_str()) {
