@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_tests_mention_and_comments_and_texts_are_passed_over() {
+    fn tests_comments_and_literals_are_ignored() {
         let text = r##"
             // use crate::a;
             /* crate::b /* crate::c */ crate::d */
