@@ -119,7 +119,7 @@ mod tests {
 
     // spec: O-50
     #[tokio::test(start_paused = true)]
-    async fn those_that_say_nothing_are_sent_away_and_others_are_let_in() {
+    async fn silent_connections_are_closed_and_others_are_accepted() {
         let (address, _serving) = served(2).await;
         let silent = TcpStream::connect(address).await.unwrap();
         let mut slow = TcpStream::connect(address).await.unwrap();

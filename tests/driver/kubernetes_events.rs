@@ -32,7 +32,7 @@ async fn make(cluster: &DevCluster, what: &str, object: Value) {
 
 // spec: O-45, A-21
 #[actix::test]
-async fn a_quota_that_stays_used_up_is_one_event_on_the_drivers_pod_however_often_it_is_met() {
+async fn an_exhausted_quota_is_one_event_on_the_drivers_pod_however_often_it_refuses() {
     tokio::time::pause();
     let cluster = cluster();
     let container = json!({"name": "driver", "image": "none"});

@@ -176,7 +176,7 @@ const STRATEGIES: [&str; 2] = ["statefulset", "deployment"];
 
 // spec: A-80, B-1, A-83, E-4
 #[actix::test]
-async fn a_set_makes_the_pods_and_each_becomes_an_executor_with_an_id() {
+async fn a_set_makes_pods_and_each_gets_an_executor_id() {
     tokio::time::pause();
     for strategy in STRATEGIES {
         let mut world = World::new(strategy);
@@ -283,7 +283,7 @@ async fn an_executor_that_does_not_know_its_id_gets_it_when_it_registers() {
 
 // spec: A-80, O-11
 #[actix::test]
-async fn at_the_end_of_the_application_nothing_is_left() {
+async fn the_end_of_the_application_leaves_no_objects() {
     tokio::time::pause();
     for strategy in STRATEGIES {
         let mut world = World::new(strategy);

@@ -64,8 +64,7 @@ fn read(root: &Path, file: &Path, module: &[String], code: &mut Code) {
     }
 }
 
-/// The module of the table that a path belongs to; `None` for a path in the root, or in a folder
-/// that has no module of its own.
+/// The table's module that a path belongs to; `None` outside of modules.
 fn layer(path: &[String]) -> Option<String> {
     let (first, rest) = path.split_first()?;
     match FOLDERS.contains(&first.as_str()) {
@@ -189,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_tests_mention_and_comments_and_texts_are_passed_over() {
+    fn tests_comments_and_literals_are_ignored() {
         let text = r##"
             // use crate::a;
             /* crate::b /* crate::c */ crate::d */

@@ -1,5 +1,4 @@
-//! Reads the table of layers: below the heading `## Layers`, one row for each layer, the lowest
-//! first.
+//! Reads the table of layers below the heading `## Layers`: a row for each, the lowest first.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,4 @@
-//! Parses as much of Rust's syntax as is needed to find paths: words and punctuation, without
-//! comments and string literals.
+//! A tokenizer for Rust that finds words and punctuation, without comments and literals.
 
 /// Words, `::`, and all other characters one by one.
 pub fn tokens(text: &str) -> Vec<String> {
@@ -102,8 +101,7 @@ fn literal(text: &str, end: char) -> usize {
     text.len()
 }
 
-/// Removes every item that is only compiled for tests: what follows `#[cfg(test)]` or
-/// `#[cfg(any(test, …))]`.
+/// Removes the items after `#[cfg(test)]` or `#[cfg(any(test, …))]`.
 pub fn without_tests(tokens: Vec<String>) -> Vec<String> {
     let mut kept = Vec::new();
     let mut at = 0;

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 
 use http::Request;
 
-/// The fields of a pod that the tests use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pod {
     pub name: String,
@@ -195,7 +194,7 @@ impl Api {
         )
     }
 
-    /// The versions of all objects that a driver writes. While they stay the same, nobody writes.
+    /// The versions of all objects that a driver writes. They stay the same without writes.
     pub fn versions(&self) -> BTreeMap<String, String> {
         let mut versions = BTreeMap::new();
         for kind in ["pods", "configmaps"] {

@@ -10,7 +10,6 @@ use super::cluster::Cluster;
 use super::driver::Driver;
 use super::process::{boatswain, until};
 
-/// A driver with an API, and how to reach it.
 struct Asked {
     driver: Driver,
     server: String,

@@ -28,7 +28,6 @@ pub const RECORD: &str = "t-app";
 pub struct Driver(Program);
 
 impl Driver {
-    /// Starts a driver with this many executors and these settings.
     pub fn start(cluster: &Cluster, executors: usize, sets: &[&str]) -> Self {
         let kubeconfig = cluster.kubeconfig.clone();
         Self::start_with(cluster, &kubeconfig, executors, sets)
@@ -57,7 +56,6 @@ impl Driver {
         Self::run(&mut command, sets, &cluster.file("driver"))
     }
 
-    /// Starts this command with these settings.
     pub fn run(command: &mut Command, sets: &[&str], log: &Path) -> Self {
         for set in sets {
             command.arg("--set").arg(set);
@@ -79,7 +77,6 @@ impl Driver {
         })
     }
 
-    /// Waits for a log line with this message.
     pub fn says(&mut self, message: &str) -> Value {
         let first = |log: &Log| log.lines(message).first().map(|line| (*line).clone());
         self.until(&format!("it says {message:?}"), first)

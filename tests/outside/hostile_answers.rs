@@ -12,7 +12,6 @@ use super::cluster::{Cluster, kubeconfig_with};
 use super::driver::Driver;
 use super::process::until;
 
-/// A malformed answer.
 #[derive(Clone, Copy, Debug)]
 enum Odd {
     /// A page from an intermediary that is not the API server.
@@ -106,7 +105,7 @@ impl Proxy {
         let address = listener.local_addr().unwrap().to_string();
         let kubeconfig = cluster.file("kubeconfig");
         let upstream = cluster.address();
-        // The driver talks to the proxy without TLS.
+        // The proxy serves the driver without TLS.
         let (from, to) = (format!("https://{upstream}"), format!("http://{address}"));
         kubeconfig_with(&cluster.kubeconfig, &from, &to, &kubeconfig);
         let odd = Arc::new(AtomicUsize::new(0));

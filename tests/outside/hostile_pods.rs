@@ -1,4 +1,4 @@
-//! Tests a driver among odd pods that somebody else has created or changed.
+//! Tests a driver among pods that other clients have created or changed.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::api::Grace;
 use super::cluster::Cluster;
 use super::driver::Driver;
 
-/// A pod that claims to be an executor of this application, with additional labels.
+/// A pod with the labels of an executor of this application, and further labels.
 fn pod(name: &str, app: &str, labels: Value) -> Value {
     let mut all = json!({
         "boatswain.dev/app-id": app,

@@ -9,7 +9,6 @@ use tempfile::TempDir;
 use super::driver::Driver;
 use super::process::{boatswain, processes_with, until};
 
-/// A driver with the embedded cluster, whose executors are processes.
 pub struct Local {
     pub driver: Driver,
     _directory: TempDir,

@@ -13,7 +13,6 @@ use serde_json::Value;
 /// The longest wait for a condition: far longer than anything here takes, even with all cores busy.
 pub const PATIENCE: Duration = Duration::from_secs(90);
 
-/// Interval at which a condition is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Number of log lines shown when a test fails.
@@ -100,7 +99,7 @@ impl Program {
         self.child.wait().unwrap();
     }
 
-    /// Waits for its exit code; `None` if a signal killed it.
+    /// `None` if a signal killed it.
     pub fn exit(&mut self) -> Option<i32> {
         let child = &mut self.child;
         until("the process exits", || child.try_wait().unwrap()).code()

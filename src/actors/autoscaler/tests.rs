@@ -38,7 +38,7 @@ fn demand(pending: u32) -> PostDemand {
 
 // spec: B-40, B-31
 #[actix::test]
-async fn targets_follow_demand_and_not_while_executors_are_held() {
+async fn targets_follow_demand_except_during_a_hold() {
     let (store, backend) = world(true);
     backend
         .commands
@@ -57,7 +57,7 @@ async fn targets_follow_demand_and_not_while_executors_are_held() {
 
 // spec: B-40
 #[actix::test]
-async fn a_demand_is_refused_where_autoscaling_is_off() {
+async fn a_demand_is_refused_if_autoscaling_is_off() {
     let refused = world(false).1.autoscaler.send(demand(1)).await.unwrap();
     assert_eq!(refused, Err(RefusedDemand::Off));
 }

@@ -66,7 +66,7 @@ mod tests {
 
     // spec: B-35
     #[test]
-    fn silence_holds_after_the_ttl_and_ends_after_twice_that_each_once() {
+    fn silence_holds_the_executors_after_the_ttl_and_ends_the_application_after_twice_that() {
         let mut liveness = Liveness::new(Duration::from_secs(10), at(0));
         assert_eq!(liveness.lapse(at(9_999)), None);
         liveness.renew(at(9_999));
@@ -79,7 +79,7 @@ mod tests {
 
     // spec: B-35
     #[test]
-    fn one_that_speaks_again_has_its_whole_time_again() {
+    fn a_call_restarts_the_ttl() {
         let mut liveness = Liveness::new(Duration::from_secs(10), at(0));
         assert_eq!(liveness.lapse(at(15_000)), Some(Lapse::Hold));
         liveness.renew(at(15_000));

@@ -71,7 +71,7 @@ mod tests {
 
     // spec: B-28
     #[test]
-    fn the_unknown_the_busy_and_those_that_go_already_are_named() {
+    fn unknown_busy_and_leaving_executors_are_listed() {
         let scenario = scenario(&[0, 1, 2, 3, 4, 5, 6]);
         let named = (1..=8).map(id).collect();
         let ids = |ids: &[u64]| ids.iter().map(|n| id(*n)).collect::<Vec<_>>();
@@ -93,7 +93,7 @@ mod tests {
 
         // spec: B-28, A-42
         #[test]
-        fn everyone_who_is_named_is_in_one_place_and_nobody_else(
+        fn each_named_executor_and_no_other_is_in_exactly_one_list(
             states in prop::collection::vec(0..7_u8, 0..12),
             named in prop::collection::btree_set(1..15_u64, 0..12),
             spare in any::<bool>(),

@@ -23,8 +23,7 @@ async fn in_the_ledger(store: &Addr<SnapshotStore>) -> BTreeMap<ProfileName, u32
 
 // spec: B-31
 #[actix::test]
-async fn a_hold_sets_the_ledgers_targets_to_nothing_and_what_is_set_meanwhile_comes_with_the_resume()
- {
+async fn a_hold_sets_the_targets_to_zero_and_a_resume_restores_them_with_later_changes() {
     let (store, Backend { commands, .. }) = world();
     let held = commands.send(Hold { by: None }).await.unwrap().unwrap();
     assert_eq!(held.targets, of(3));

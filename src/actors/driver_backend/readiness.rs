@@ -83,7 +83,7 @@ mod tests {
 
     // spec: B-20
     #[test]
-    fn it_is_ready_once_enough_are_there_and_says_so_once() {
+    fn the_application_becomes_ready_once_when_enough_executors_are_there() {
         let mut readiness = readiness(9);
         let mut look = |there, millis| readiness.look(there, |_| 0, at(millis));
         assert!(!look(7, 0), "7.2 are wanted, so 8");
@@ -94,7 +94,7 @@ mod tests {
 
     // spec: B-20
     #[test]
-    fn it_is_ready_after_a_while_however_many_are_there() {
+    fn the_application_becomes_ready_when_the_wait_times_out() {
         let mut readiness = readiness(9);
         let mut look = |millis| readiness.look(0, |_| 0, at(millis));
         assert!(!look(10_000) && !look(39_999));
@@ -103,7 +103,7 @@ mod tests {
 
     // spec: B-20
     #[test]
-    fn where_nobody_is_wanted_nobody_is_waited_for() {
+    fn without_targets_the_application_is_ready_at_once() {
         assert!(readiness(0).look(0, |_| 0, at(0)));
     }
 

@@ -2,8 +2,8 @@
 //!
 //! The pure [`history`] makes events from the store's batches. What no snapshot shows is sent as a
 //! message: session steps by ExecutorRegistry, all else as [`Happened`]. EventHistory answers the
-//! API's queries, and gets sessions from ExecutorRegistry. Uses their messages and those of the
-//! metrics.
+//! API's queries, and gets sessions from ExecutorRegistry. It uses the messages of the store, of
+//! ExecutorRegistry and of the metrics.
 
 pub mod event;
 pub mod history;

@@ -48,7 +48,7 @@ async fn a_step_of_an_executor_waits_for_the_batch_that_shows_it() {
 
 // spec: B-50
 #[actix::test]
-async fn followers_see_the_number_of_events_grow_with_each_note() {
+async fn watchers_see_the_number_of_events_grow_with_each_event() {
     let (_store, backend) = world();
     a_moment().await;
     let Growth(mut growth) = backend.history.send(FollowEvents).await.unwrap();

@@ -25,7 +25,7 @@ async fn world() -> Backend {
 
 // spec: B-1, B-14, B-20
 #[actix::test]
-async fn a_registration_is_known_to_the_status_and_to_the_sessions_when_it_is_answered() {
+async fn a_registration_is_in_the_status_and_the_sessions_when_it_is_answered() {
     let backend = world().await;
     let registry = &backend.registry;
     let Opened { connection, .. } = registry.send(Open).await.unwrap();

@@ -44,7 +44,7 @@ async fn seconds(n: u64) {
 
 // spec: B-32
 #[actix::test]
-async fn one_executor_more_is_wanted_for_the_time_of_a_replacement() {
+async fn during_a_replacement_the_target_is_raised_by_one() {
     let (store, _backend) = world();
     seconds(59).await;
     assert_eq!(target(&store).await, 2);
@@ -56,7 +56,7 @@ async fn one_executor_more_is_wanted_for_the_time_of_a_replacement() {
 
 // spec: B-32, B-25
 #[actix::test]
-async fn a_target_that_is_set_meanwhile_stays() {
+async fn a_target_set_during_a_replacement_stays() {
     let (store, backend) = world();
     seconds(62).await;
     let targets = BTreeMap::from([("default".into(), 5)]);

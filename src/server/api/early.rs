@@ -48,7 +48,7 @@ mod tests {
 
     // spec: O-42
     #[tokio::test]
-    async fn before_there_is_a_driver_only_its_life_can_be_asked_for() {
+    async fn during_the_start_only_the_liveness_probe_and_the_document_are_served() {
         let (tell, routes) = watch::channel(None);
         let router = router(routes);
         let ask = |path: &str| {

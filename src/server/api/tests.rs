@@ -152,7 +152,7 @@ async fn a_moment() {
 
 // spec: O-50
 #[actix::test]
-async fn nobody_is_let_in_without_a_token_and_who_may_look_changes_nothing() {
+async fn requests_need_a_token_and_a_read_only_one_changes_nothing() {
     tokio::time::pause();
     let driver = driver(&[("default", 2)]);
     for (token, method, path, status) in [
@@ -179,7 +179,7 @@ async fn nobody_is_let_in_without_a_token_and_who_may_look_changes_nothing() {
 
 // spec: B-25
 #[actix::test]
-async fn targets_are_set_all_or_none_and_answered_with_what_will_be() {
+async fn targets_are_set_as_a_whole_and_answered_with_the_new_ones() {
     tokio::time::pause();
     let driver = driver(&[("default", 2), ("gpu", 1)]);
     a_moment().await;
@@ -242,7 +242,7 @@ async fn targets_are_set_all_or_none_and_answered_with_what_will_be() {
 
 // spec: O-42, O-43
 #[actix::test]
-async fn the_status_tells_how_far_each_profile_is() {
+async fn the_status_shows_the_numbers_of_each_profile() {
     tokio::time::pause();
     let driver = driver(&[("default", 2)]);
     driver.request(1);
@@ -263,7 +263,7 @@ async fn the_status_tells_how_far_each_profile_is() {
 
 // spec: B-51
 #[actix::test]
-async fn an_executors_story_is_told_and_an_unknown_one_is_named() {
+async fn an_executors_history_is_returned_and_an_unknown_executor_is_an_error() {
     tokio::time::pause();
     let driver = driver(&[("default", 2)]);
     driver.request(7);
@@ -286,7 +286,7 @@ async fn an_executors_story_is_told_and_an_unknown_one_is_named() {
 
 // spec: B-50
 #[actix::test]
-async fn events_are_streamed_from_the_living_on_and_resumed_after_the_last() {
+async fn events_are_streamed_after_the_live_executors_and_resumed_after_the_last_event() {
     tokio::time::pause();
     let driver = driver(&[("default", 2)]);
     driver.request(1);
@@ -324,7 +324,7 @@ async fn events_are_streamed_from_the_living_on_and_resumed_after_the_last() {
 
 // spec: O-41
 #[actix::test]
-async fn prometheus_reads_what_was_counted() {
+async fn the_metrics_are_served_to_prometheus() {
     tokio::time::pause();
     let driver = driver(&[("default", 2)]);
     driver.request(1);
@@ -351,7 +351,7 @@ async fn prometheus_reads_what_was_counted() {
 
 // spec: O-50
 #[actix::test]
-async fn what_is_too_long_is_refused() {
+async fn a_body_that_is_too_long_is_refused() {
     tokio::time::pause();
     let driver = driver(&[("default", 2)]);
     let targets: BTreeMap<String, u32> = (0..20_000).map(|n| (format!("profile-{n}"), 1)).collect();
@@ -364,7 +364,7 @@ async fn what_is_too_long_is_refused() {
 
 // spec: B-41
 #[actix::test]
-async fn those_that_have_nothing_to_do_are_decommissioned_with_the_target() {
+async fn idle_executors_are_decommissioned_when_the_target_falls() {
     tokio::time::pause();
     let driver = driver(&[("default", 4)]);
     for n in 1..=4 {
@@ -412,7 +412,7 @@ async fn those_that_have_nothing_to_do_are_decommissioned_with_the_target() {
 
 // spec: B-28
 #[actix::test]
-async fn the_busy_are_spared_and_named_unless_it_is_forced() {
+async fn a_kill_spares_and_lists_busy_executors_unless_forced() {
     tokio::time::pause();
     let driver = driver(&[("default", 2)]);
     for n in 1..=2 {

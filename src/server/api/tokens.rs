@@ -121,7 +121,7 @@ mod tests {
 
     // spec: O-50
     #[test]
-    fn a_token_may_look_or_do_anything_and_an_unknown_one_nothing() {
+    fn a_token_has_its_right_and_an_unknown_one_has_none() {
         let tokens = Tokens::parse("# people\nabc\ndef read\n\nghi full\n", "t").expect("tokens");
         assert_eq!(tokens.right(b"abc"), Some(Right::Full));
         assert_eq!(tokens.right(b"def"), Some(Right::Read));
@@ -133,7 +133,7 @@ mod tests {
 
     // spec: O-50
     #[test]
-    fn a_line_that_is_no_token_is_named_and_not_shown() {
+    fn an_invalid_line_is_reported_by_number_and_not_shown() {
         for (text, line) in [
             ("abc\nsecret write\n", 2),
             ("a\u{e4}\n", 1),

@@ -269,7 +269,7 @@ mod tests {
 
     // spec: O-50
     #[test]
-    fn a_token_proves_its_pod_while_it_lasts() {
+    fn a_token_proves_its_pod_until_it_expires() {
         let cluster = Cluster::new();
         let token = cluster.sign(&head_of("ES256", "k"), &claims());
         let proof = Proof::Pod {
@@ -293,7 +293,7 @@ mod tests {
 
     // spec: O-50
     #[test]
-    fn what_is_not_true_of_a_token_is_said() {
+    fn each_mismatch_of_a_token_has_its_own_error() {
         let cluster = Cluster::new();
         for (path, value, why) in [
             ("/iss", json!("other"), "another cluster"),
@@ -317,7 +317,7 @@ mod tests {
 
     // spec: O-50
     #[test]
-    fn only_the_key_that_is_named_can_have_signed_and_only_by_its_own_algorithm() {
+    fn only_the_named_key_verifies_a_token_and_only_with_its_own_algorithm() {
         let cluster = Cluster::new();
         for (signer, head, why) in [
             (&Cluster::new(), head_of("ES256", "k"), "signature"),
@@ -349,7 +349,7 @@ mod tests {
 
     // spec: O-50
     #[test]
-    fn a_key_set_that_cannot_be_read_is_none() {
+    fn a_malformed_key_set_is_none() {
         for (configuration, keys) in [
             ("{}", "{\"keys\": []}"),
             ("{\"issuer\": \"a\"}", "[]"),
@@ -367,7 +367,7 @@ mod tests {
 
         // spec: O-50, I-11
         #[test]
-        fn no_text_is_a_token(text in "[a-zA-Z0-9_.-]{0,200}", any in ".*") {
+        fn arbitrary_text_is_not_a_valid_token(text in "[a-zA-Z0-9_.-]{0,200}", any in ".*") {
             let trusted = Cluster::new().trusted();
             for text in [&text, &any] {
                 prop_assert!(prove(&trusted, text, 1_500).is_err());

@@ -180,7 +180,7 @@ async fn a_moment() {
 
 // spec: B-1, B-10, B-14, B-21
 #[actix::test]
-async fn an_executor_registers_beats_and_is_disabled_when_its_connection_is_lost() {
+async fn an_executor_registers_sends_heartbeats_and_is_disabled_when_its_connection_is_lost() {
     let driver = Driver::with(2).await;
     let mut socket = driver.socket(1).await;
     let answer = ask(&mut socket, &registration(1)).await;
@@ -208,7 +208,7 @@ async fn an_executor_registers_beats_and_is_disabled_when_its_connection_is_lost
 
 // spec: O-61
 #[actix::test]
-async fn the_same_is_said_without_a_connection() {
+async fn an_executor_without_a_connection_registers_and_sends_heartbeats_by_request() {
     let driver = Driver::with(1).await;
     let token = driver.token(1);
     let (status, answer) = driver.post(&token, registration(1).to_string()).await;
@@ -222,7 +222,7 @@ async fn the_same_is_said_without_a_connection() {
 
 // spec: O-41
 #[actix::test]
-async fn sessions_are_counted_and_what_is_not_taken_in_by_why() {
+async fn sessions_and_rejected_messages_by_reason_are_counted() {
     let driver = Driver::with(3).await;
     let mut first = driver.registered(1).await;
     let _second = driver.registered(2).await;
@@ -262,7 +262,7 @@ fn instruct(n: u64, order: Order, until: Duration) -> Instruct {
 
 // spec: B-30
 #[actix::test]
-async fn an_order_reaches_an_executor_that_says_nothing() {
+async fn an_order_reaches_a_silent_executor() {
     let driver = Driver::with(2).await;
     let mut socket = driver.registered(1).await;
     for n in [1, 2] {
@@ -297,7 +297,7 @@ async fn an_older_session_is_superseded_and_its_connection_ends() {
 
 // spec: B-5, O-50
 #[actix::test]
-async fn nobody_is_let_in_by_another_token_than_its_own() {
+async fn an_executor_is_admitted_by_its_own_token_only() {
     let driver = Driver::with(2).await;
     let forged = format!("1.{}", "0".repeat(64));
     for token in ["", "x", &forged, &"9".repeat(70_000)] {
@@ -320,7 +320,7 @@ async fn nobody_is_let_in_by_another_token_than_its_own() {
 
 // spec: B-12
 #[actix::test]
-async fn a_silent_executor_is_given_up_and_its_replacement_is_the_allocators() {
+async fn a_silent_executor_is_given_up_and_one_that_sends_heartbeats_is_not() {
     let driver = Driver::with(2).await;
     let _silent = driver.registered(1).await;
     let mut other = driver.registered(2).await;
@@ -352,7 +352,7 @@ async fn the_application_is_ready_when_most_have_registered() {
 
 // spec: B-4, O-11
 #[actix::test]
-async fn who_is_deleted_is_told_to_stop_in_its_pods_own_time() {
+async fn a_deleted_executor_is_ordered_to_stop_within_its_pods_grace() {
     let driver = Driver::with(1).await;
     let mut socket = driver.registered(1).await;
     let stop = instruct(1, Order::Stop, Duration::ZERO);
@@ -372,7 +372,7 @@ async fn sessions_end_with_the_driver() {
 
 // spec: B-1, B-3, B-51
 #[actix::test]
-async fn an_executor_may_be_faster_than_what_the_ledger_tells_of_it_and_its_story_is_in_order() {
+async fn an_executor_may_register_before_the_batch_and_its_history_is_in_order() {
     let driver = Driver::with(0).await;
     let profile = "default".into();
     let outcome = Outcome::Sent { profile };

@@ -27,7 +27,7 @@ fn demand(pending: u32, running: u32) -> Demand {
 
 // spec: B-40
 #[test]
-fn what_is_wanted_is_the_work_times_the_ratio_by_the_slots_rounded_up_within_bounds() {
+fn demand_takes_work_times_ratio_by_slots_rounded_up_within_bounds() {
     for (pending, running, ratio, wanted) in [
         (0, 0, 1_000, 1),
         (4, 0, 1_000, 1),
@@ -66,7 +66,7 @@ fn steps_up_begin_after_the_backlog_timeout_and_double_while_it_lasts() {
 
 // spec: B-40
 #[test]
-fn a_backlog_that_is_worked_off_begins_anew_with_one() {
+fn a_new_backlog_starts_with_a_step_of_one() {
     let mut scaler = scaler();
     scaler.demanded(demand(100, 0), at(0));
     scaler.decide(1, at(0));
@@ -80,7 +80,7 @@ fn a_backlog_that_is_worked_off_begins_anew_with_one() {
 
 // spec: B-41
 #[test]
-fn those_that_are_idle_go_after_their_time_a_quarter_at_a_time_and_not_below_what_is_wanted() {
+fn idle_executors_are_retired_after_the_timeout_by_quarters_and_not_below_the_demand() {
     let mut scaler = scaler();
     for n in 1..=20 {
         scaler.see(id(n), true, at(n * 100));
@@ -105,7 +105,7 @@ fn those_that_are_idle_go_after_their_time_a_quarter_at_a_time_and_not_below_wha
 
 // spec: B-41
 #[test]
-fn one_that_gets_work_has_its_whole_time_again() {
+fn work_restarts_the_idle_timeout() {
     let mut scaler = scaler();
     scaler.see(id(1), true, at(0));
     scaler.see(id(1), false, at(59_000));
@@ -118,7 +118,7 @@ fn one_that_gets_work_has_its_whole_time_again() {
 
 // spec: B-42
 #[test]
-fn a_demand_that_is_not_renewed_keeps_the_last_target() {
+fn an_outdated_demand_keeps_the_last_target() {
     let mut scaler = scaler();
     scaler.see(id(1), true, at(0));
     assert_eq!(
@@ -150,7 +150,7 @@ fn acts() -> impl Strategy<Value = Act> {
 proptest! {
     // spec: B-40, B-41, B-42
     #[test]
-    fn a_step_goes_towards_what_is_wanted_and_never_beyond_it(
+    fn a_step_goes_towards_the_demand_and_never_beyond_it(
         start in 0..80_u32,
         slots in 1..6_u32,
         least in 0..5_u32,
@@ -200,7 +200,7 @@ proptest! {
 
     // spec: B-40
     #[test]
-    fn what_lasts_is_reached_in_the_time_that_doubling_takes(pending in 0..2_000_u32, start in 0..50_u32) {
+    fn a_lasting_demand_is_met_in_the_time_that_doubling_takes(pending in 0..2_000_u32, start in 0..50_u32) {
         let mut scaler = scaler();
         let wanted = demand(pending, 0).wanted(1_000, BOUNDS);
         let mut target = start.min(wanted);

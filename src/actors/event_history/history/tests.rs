@@ -38,7 +38,7 @@ fn ends(event_history: &mut History, world: &mut World, n: u64) {
 
 // spec: B-50
 #[test]
-fn what_differs_between_snapshots_is_told_in_order_and_once() {
+fn differences_between_snapshots_become_events_in_order_and_once() {
     let mut world = World::new(&[("default", 2)]);
     let mut event_history = event_history();
     event_history.round(&world.batch(), world.now());
@@ -62,7 +62,7 @@ fn what_differs_between_snapshots_is_told_in_order_and_once() {
 
 // spec: B-50
 #[test]
-fn an_event_bears_the_time_at_which_it_was_learnt_of() {
+fn an_event_has_the_time_at_which_the_driver_learnt_of_it() {
     let mut world = World::new(&[("default", 1)]);
     let mut event_history = event_history();
     event_history.round(&world.batch(), world.now());
@@ -81,7 +81,7 @@ fn an_event_bears_the_time_at_which_it_was_learnt_of() {
 
 // spec: B-50
 #[test]
-fn a_reader_resumes_after_its_last_event_or_begins_anew_with_the_living() {
+fn a_reader_resumes_after_its_last_event_or_starts_with_the_live_executors() {
     let mut world = World::new(&[("default", 1)]);
     let mut event_history = event_history();
     let place = |incarnation, number| {
@@ -125,7 +125,7 @@ fn a_reader_resumes_after_its_last_event_or_begins_anew_with_the_living() {
 
 // spec: B-51, I-8
 #[test]
-fn the_stories_of_the_living_and_of_the_last_that_ended_are_kept() {
+fn histories_of_live_and_recently_ended_executors_are_kept() {
     let mut world = World::new(&[("default", 1)]);
     let mut event_history = event_history();
     event_history.round(&world.batch(), world.now());
@@ -152,7 +152,7 @@ fn the_stories_of_the_living_and_of_the_last_that_ended_are_kept() {
 
 // spec: B-51, I-8
 #[test]
-fn a_long_story_keeps_its_beginning_and_its_end() {
+fn a_long_history_keeps_its_first_event_and_its_last_ones() {
     let mut world = World::new(&[("default", 1)]);
     let mut event_history = event_history();
     event_history.round(&world.batch(), world.now());
@@ -176,7 +176,7 @@ fn a_long_story_keeps_its_beginning_and_its_end() {
 
 // spec: B-50, O-31
 #[test]
-fn a_successor_begins_with_what_it_found() {
+fn a_successor_starts_with_the_executors_that_it_found() {
     let mut before = World::new(&[("default", 2)]);
     for n in [1, 2] {
         sent(&mut before, n);

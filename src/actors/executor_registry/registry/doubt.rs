@@ -202,7 +202,7 @@ mod tests {
 
     // spec: B-13
     #[test]
-    fn a_share_of_the_fleet_is_a_mass_from_three_executors_on() {
+    fn a_percentage_of_the_fleet_is_a_mass_loss_from_three_executors_on() {
         for (gone, of, mass) in [
             (1, 1, false),
             (2, 2, false),
@@ -220,7 +220,7 @@ mod tests {
 
     // spec: B-13
     #[test]
-    fn a_pause_longer_than_an_interval_is_doubted_for_an_interval() {
+    fn a_pause_longer_than_an_interval_causes_doubt_for_an_interval() {
         let mut doubt = Doubt::new(PATIENCE);
         assert_eq!(turns(&mut doubt, 0..5, |n| silent(0, 9, n)), []);
         // From 4 to 15 are 11 s, of which 1 s is usual: not a pause. From 19 to 40 is one.
@@ -233,7 +233,7 @@ mod tests {
 
     // spec: B-13
     #[test]
-    fn an_api_server_that_is_away_is_doubted_until_it_answers() {
+    fn an_unreachable_api_server_causes_doubt_until_it_answers() {
         let mut doubt = Doubt::new(PATIENCE);
         doubt.call(false, at(1_000));
         doubt.call(false, at(5_000));
@@ -246,7 +246,7 @@ mod tests {
 
     // spec: B-13
     #[test]
-    fn one_call_that_fails_among_others_is_no_reason() {
+    fn failed_calls_among_others_cause_no_doubt() {
         let mut doubt = Doubt::new(PATIENCE);
         for second in 0..100 {
             doubt.call(second % 5 != 0, at(second * 1000));
@@ -257,7 +257,7 @@ mod tests {
 
     // spec: B-13
     #[test]
-    fn a_mass_loss_is_doubted_for_a_timeout_where_others_are_heard_of_and_then_not_again() {
+    fn a_mass_loss_while_others_send_messages_causes_doubt_once_for_one_timeout() {
         let mut doubt = Doubt::new(PATIENCE);
         let half = turns(&mut doubt, 0..500, |n| match doubt_settled(n) {
             true => silent(0, 10, n),
@@ -275,7 +275,7 @@ mod tests {
 
     // spec: B-13, I-12
     #[test]
-    fn where_nobody_is_heard_of_the_doubt_lasts() {
+    fn without_any_message_the_doubt_lasts() {
         let mut doubt = Doubt::new(PATIENCE);
         let all = turns(&mut doubt, 0..10_000, |_| silent(10, 10, 0));
         assert_eq!(all.len(), 1, "{all:?}");
@@ -285,7 +285,7 @@ mod tests {
 
     // spec: B-13
     #[test]
-    fn an_outage_that_has_had_its_time_is_no_reason_again_until_the_server_was_back() {
+    fn an_outage_whose_doubt_timed_out_causes_none_until_the_server_has_answered() {
         let mut doubt = Doubt::new(PATIENCE);
         doubt.call(false, at(0));
         let outage = turns(&mut doubt, 0..1_000, |n| silent(0, 9, n));

@@ -208,7 +208,7 @@ fn news(n: u64, idle: bool) -> Effect {
 
 // spec: B-1, B-21
 #[test]
-fn who_registers_is_told_its_session_and_how_often_to_speak_and_is_idle_once_it_says_so() {
+fn a_registration_returns_the_session_and_intervals_and_a_heartbeat_reports_idleness() {
     let mut world = World::new(settings(), 1);
     let answer = world.registers(1);
     let [ToExecutor::Registered(registered)] = &answer[..] else {
@@ -241,7 +241,7 @@ fn who_registers_is_told_its_session_and_how_often_to_speak_and_is_idle_once_it_
 
 // spec: B-1
 #[test]
-fn one_that_knows_only_its_pod_is_given_its_id() {
+fn an_executor_that_knows_only_its_pod_gets_its_id() {
     let mut world = World::new(settings(), 3);
     let by_pod = |pod: &str| {
         FromExecutor::Register(Register {
@@ -352,7 +352,7 @@ fn a_registration_from_another_pod_is_refused() {
 
 // spec: B-3
 #[test]
-fn before_the_first_list_one_is_to_come_again_and_after_it_an_unknown_one_is_refused() {
+fn an_unknown_executor_is_deferred_before_the_first_list_and_refused_after_it() {
     let mut world = World::new(settings(), 1);
     let scenario = Scenario::before_adoption(&[("default", 1)], Inheritance::default());
     let adopted = std::mem::replace(&mut world.scenario, scenario);
@@ -367,7 +367,7 @@ fn before_the_first_list_one_is_to_come_again_and_after_it_an_unknown_one_is_ref
 
 // spec: B-3, B-4
 #[test]
-fn who_is_leaving_or_has_ended_is_refused_and_told_to_exit() {
+fn an_executor_that_is_leaving_or_has_ended_is_refused_and_ordered_to_exit() {
     let mut world = World::new(settings(), 4);
     world.scenario.tell(News::Retire {
         ids: vec![id(1)],
@@ -391,7 +391,7 @@ fn who_is_leaving_or_has_ended_is_refused_and_told_to_exit() {
 
 // spec: B-5
 #[test]
-fn a_token_speaks_for_its_own_executor_and_application_only() {
+fn a_token_is_valid_for_its_own_executor_and_application_only() {
     let mut world = World::new(settings(), 2);
     let mine = Proof::Executor(id(1));
     assert_eq!(
@@ -426,7 +426,7 @@ fn a_token_speaks_for_its_own_executor_and_application_only() {
 
 // spec: B-11
 #[test]
-fn whoever_is_not_registered_is_told_to_register() {
+fn an_unregistered_executor_is_ordered_to_register() {
     let mut world = World::new(settings(), 1);
     let exiting = FromExecutor::Exiting(Exiting {
         session: Some(1),
@@ -446,7 +446,7 @@ fn whoever_is_not_registered_is_told_to_register() {
 
 // spec: B-30
 #[test]
-fn who_asks_to_go_or_says_that_it_exits_is_heard() {
+fn requests_for_decommissioning_and_reports_of_an_exit_are_passed_on() {
     let mut world = World::new(settings(), 1);
     world.registers(1);
     world.take();

@@ -78,7 +78,7 @@ mod tests {
 
     // spec: B-32
     #[test]
-    fn one_that_is_unlike_the_others_is_found_on_either_side() {
+    fn an_outlier_is_found_on_either_side() {
         assert_eq!(of(&[10.0, 11.0, 9.0, 10.5, 40.0]), Some(5));
         assert_eq!(of(&[10.0, -40.0, 9.0, 10.5, 11.0]), Some(2));
         assert_eq!(
@@ -95,7 +95,7 @@ mod tests {
 
     // spec: B-32
     #[test]
-    fn where_all_are_alike_or_few_there_is_none() {
+    fn equal_or_few_values_have_no_outlier() {
         for figures in [
             &[][..],
             &[1.0, 1.0, 900.0],
@@ -123,7 +123,7 @@ mod tests {
     proptest! {
         // spec: B-32
         #[test]
-        fn nobody_is_farther_from_the_median_than_the_one_who_is_found(
+        fn no_value_is_farther_from_the_median_than_the_outlier(
             figures in prop::collection::btree_map(1..50_u64, -1_000..1_000_i32, 4..20),
         ) {
             let Some((found, far)) = distance(&figures, 0.0) else {
@@ -142,7 +142,7 @@ mod tests {
 
         // spec: B-32
         #[test]
-        fn in_which_unit_and_from_where_it_is_counted_makes_no_difference(
+        fn scale_and_offset_of_the_values_do_not_matter(
             figures in prop::collection::btree_map(1..50_u64, -1_000..1_000_i32, 4..20),
             power in 0..8_i32,
             from in -1_000..1_000_i32,
@@ -157,7 +157,7 @@ mod tests {
 
         // spec: B-32
         #[test]
-        fn however_far_it_is_it_does_not_hide_itself(
+        fn an_extreme_outlier_is_still_found(
             usual in prop::collection::vec(100..110_i32, 6..20),
             far in 10_000..1_000_000_i32,
         ) {

@@ -71,7 +71,7 @@ fn given_up() -> Step {
 
 // spec: B-32
 #[test]
-fn the_replacement_runs_before_the_old_one_is_told_and_the_next_begins_an_interval_later() {
+fn the_replacement_runs_before_the_old_one_drains_and_the_next_begins_an_interval_later() {
     let mut world = World::new(Policy::Id);
     assert_eq!(world.decide(MINUTE - 1), None);
     let mut world = World::begun();
@@ -93,7 +93,7 @@ fn the_replacement_runs_before_the_old_one_is_told_and_the_next_begins_an_interv
 
 // spec: B-32
 #[test]
-fn a_registered_one_stays_until_its_replacement_is_registered() {
+fn a_registered_executor_stays_until_its_replacement_is_registered() {
     let mut world = World::begun();
     let registered = |n| News::Session {
         id: id(n),
@@ -111,7 +111,7 @@ fn a_registered_one_stays_until_its_replacement_is_registered() {
 
 // spec: B-32
 #[test]
-fn the_oldest_is_the_one_whose_pod_is_and_not_the_one_with_the_lowest_id() {
+fn the_oldest_executor_has_the_oldest_pod_and_not_the_lowest_id() {
     let mut world = World::new(Policy::Oldest);
     for (n, seconds) in [(1, 30), (2, 10), (3, 20)] {
         let mut pod = world.scenario.pod(n);
@@ -127,7 +127,7 @@ fn the_oldest_is_the_one_whose_pod_is_and_not_the_one_with_the_lowest_id() {
 
 // spec: B-32
 #[test]
-fn nothing_begins_while_executors_are_missing_or_too_many() {
+fn no_replacement_begins_while_executors_are_missing_or_surplus() {
     let mut world = World::new(Policy::Id);
     world.scenario.exits(2, 1);
     assert_eq!(world.decide(MINUTE), None);
@@ -140,7 +140,7 @@ fn nothing_begins_while_executors_are_missing_or_too_many() {
 
 // spec: B-32
 #[test]
-fn a_replacement_that_does_not_come_to_run_is_given_up() {
+fn a_replacement_that_does_not_run_in_time_is_given_up() {
     let mut world = World::begun();
     world.request(4);
     world.scenario.created(4);
@@ -150,7 +150,7 @@ fn a_replacement_that_does_not_come_to_run_is_given_up() {
 
 // spec: B-32
 #[test]
-fn one_that_goes_by_itself_needs_no_replacement() {
+fn a_replacement_is_given_up_if_the_old_executor_ends_by_itself() {
     let mut world = World::begun();
     world.scenario.exits(1, 0);
     assert_eq!(world.decide(MINUTE + 1), Some(given_up()));
@@ -158,7 +158,7 @@ fn one_that_goes_by_itself_needs_no_replacement() {
 
 // spec: B-32, B-25
 #[test]
-fn another_target_meanwhile_is_what_counts() {
+fn a_target_set_meanwhile_ends_the_replacement() {
     let mut world = World::begun();
     world.scenario.want("default", 7);
     world.asked.insert("default".into(), 7);
@@ -168,7 +168,7 @@ fn another_target_meanwhile_is_what_counts() {
 
 // spec: B-32
 #[test]
-fn the_one_that_is_unlike_the_others_of_its_profile_is_replaced_and_nobody_where_all_are_alike() {
+fn the_outlier_of_a_profile_is_replaced_and_no_executor_if_there_is_none() {
     let mut world = World::new(Policy::Outlier {
         metric: "gc_ms".into(),
         threshold: 3.0,

@@ -20,7 +20,7 @@ fn all<'a>(value: &'a Value, key: &str, found: &mut Vec<&'a Value>) {
 
 // spec: O-43
 #[test]
-fn every_route_and_method_is_in_it_and_nothing_else() {
+fn the_document_has_exactly_the_routes_and_methods() {
     let document = document();
     let described: BTreeSet<(String, String)> = (document["paths"].as_object().unwrap().iter())
         .flat_map(|(path, methods)| {
@@ -43,7 +43,7 @@ fn every_route_and_method_is_in_it_and_nothing_else() {
 
 // spec: O-43
 #[test]
-fn every_schema_that_is_named_is_there_and_every_one_that_is_there_is_named() {
+fn every_schema_is_defined_and_used() {
     let document = document();
     let mut named = Vec::new();
     all(&document, "$ref", &mut named);
@@ -62,7 +62,7 @@ fn every_schema_that_is_named_is_there_and_every_one_that_is_there_is_named() {
 
 // spec: O-43
 #[test]
-fn every_example_is_one() {
+fn every_example_matches_its_schema() {
     let document = document();
     let mut examples = 0;
     for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
@@ -89,7 +89,7 @@ fn every_example_is_one() {
 
 // spec: L-20
 #[test]
-fn all_reasons_and_states_that_there_are_are_in_it() {
+fn the_document_lists_all_reasons_and_states() {
     let schemas: Value = serde_json::from_str(SCHEMAS).unwrap();
     let reasons: BTreeSet<&str> = (schemas["Reason"]["enum"].as_array().unwrap().iter())
         .map(|reason| reason.as_str().unwrap())

@@ -15,7 +15,7 @@ async fn still_works(socket: &mut Socket) {
 
 // spec: B-11, I-11
 #[actix::test]
-async fn what_cannot_be_meant_is_answered_and_the_session_goes_on() {
+async fn invalid_messages_are_answered_and_the_session_continues() {
     let driver = Driver::with(2).await;
     let mut bystander = driver.registered(2).await;
     let mut socket = driver.socket(1).await;
@@ -47,7 +47,7 @@ async fn what_cannot_be_meant_is_answered_and_the_session_goes_on() {
 
 // spec: I-11
 #[actix::test]
-async fn the_same_without_a_connection_says_what_is_wrong_by_its_status_too() {
+async fn invalid_requests_without_a_connection_have_an_error_status_too() {
     let driver = Driver::with(1).await;
     let token = driver.token(1);
     let huge = json!({"type": "register", "app": "x".repeat(MESSAGE_LIMIT)}).to_string();
@@ -76,7 +76,7 @@ async fn the_same_without_a_connection_says_what_is_wrong_by_its_status_too() {
 
 // spec: O-50
 #[actix::test]
-async fn a_message_that_is_too_long_or_no_text_ends_its_own_session_only() {
+async fn a_message_that_is_too_long_ends_its_own_session_only() {
     let driver = Driver::with(2).await;
     let mut bystander = driver.registered(2).await;
     let mut huge = driver.registered(1).await;
@@ -90,7 +90,7 @@ async fn a_message_that_is_too_long_or_no_text_ends_its_own_session_only() {
 
 // spec: O-50
 #[actix::test]
-async fn who_opens_a_session_and_does_not_register_is_shown_out() {
+async fn a_session_that_does_not_register_is_closed() {
     let driver = Driver::with(2).await;
     let mut bystander = driver.registered(2).await;
     let mut silent = driver.socket(1).await;
@@ -104,7 +104,7 @@ async fn who_opens_a_session_and_does_not_register_is_shown_out() {
 
 // spec: O-50
 #[actix::test]
-async fn a_thousand_silent_sessions_leave_room_again_once_they_are_shown_out() {
+async fn a_thousand_silent_sessions_leave_room_again_once_they_are_closed() {
     let driver = Driver::with_room(2, 1_001).await;
     let mut bystander = driver.registered(2).await;
     let mut silent = Vec::new();
@@ -124,7 +124,7 @@ async fn a_thousand_silent_sessions_leave_room_again_once_they_are_shown_out() {
 
 // spec: O-50
 #[actix::test]
-async fn who_reads_nothing_is_cut_off_and_holds_nobody_up() {
+async fn an_executor_that_reads_nothing_is_disconnected_and_delays_no_other() {
     let driver = Driver::with(2).await;
     let mut bystander = driver.registered(2).await;
     // The pipe is so small that nothing fits into it but the handshake.

@@ -73,7 +73,7 @@ async fn a_pods_own_token_proves_its_name_and_uid() {
 
 // spec: O-50
 #[actix::test]
-async fn a_new_key_is_asked_for_and_an_invented_one_not_more_than_once_in_a_while() {
+async fn new_keys_are_fetched_and_forged_key_ids_cause_few_fetches() {
     tokio::time::pause();
     let (cluster, other) = (Cluster::start(), Cluster::start());
     let access = access(&cluster);
@@ -92,7 +92,7 @@ async fn a_new_key_is_asked_for_and_an_invented_one_not_more_than_once_in_a_whil
 
 // spec: O-50
 #[actix::test]
-async fn where_no_keys_can_be_had_an_executor_is_to_come_again() {
+async fn without_keys_an_executor_is_deferred() {
     let (token, _) = Cluster::start().token("a-exec-1", AUDIENCE).await;
     let calls = calls_to(Clients::in_process(Router::new(), "default"));
     let keys = TokenKeys::new(calls, Clock::system(), AUDIENCE.to_owned());

@@ -9,7 +9,7 @@ fn timeout(seconds: u64) -> Why {
 
 // spec: B-10, B-12
 #[test]
-fn who_is_silent_for_too_long_is_given_up_to_the_second_and_once() {
+fn a_silent_executor_is_given_up_once_and_to_the_second() {
     let mut world = World::new(settings(), 2);
     world.registers(1);
     world.registers(2);
@@ -70,7 +70,7 @@ fn a_lost_connection_disables_and_a_new_session_enables() {
 
 // spec: B-15
 #[test]
-fn a_loss_that_nobody_explains_is_one_after_a_full_list_asked_for_since() {
+fn an_unexplained_loss_is_final_after_a_full_list_that_was_requested_later() {
     let mut world = World::new(settings(), 2);
     world.registers(1);
     world.registers(2);
@@ -86,7 +86,7 @@ fn a_loss_that_nobody_explains_is_one_after_a_full_list_asked_for_since() {
 
 // spec: B-15, B-12
 #[test]
-fn without_a_list_a_lost_one_is_given_up_for_its_silence() {
+fn without_a_full_list_a_lost_executor_is_given_up_for_its_silence() {
     let mut world = World::new(settings(), 2);
     world.registers(1);
     world.registers(2);
@@ -100,7 +100,7 @@ fn without_a_list_a_lost_one_is_given_up_for_its_silence() {
 
 // spec: B-14
 #[test]
-fn a_loss_that_kubernetes_explains_is_none_of_the_registrys() {
+fn a_loss_that_kubernetes_explains_is_not_given_up_by_the_registry() {
     let mut world = World::new(settings(), 1);
     world.registers(1);
     world.loses(1);
@@ -113,7 +113,7 @@ fn a_loss_that_kubernetes_explains_is_none_of_the_registrys() {
 
 // spec: B-12
 #[test]
-fn who_is_leaving_anyway_is_not_given_up_and_not_counted_as_silent() {
+fn a_leaving_executor_is_not_given_up_and_not_counted_as_silent() {
     let mut world = World::new(settings(), 8);
     for n in 1..=8 {
         world.registers(n);
@@ -139,7 +139,7 @@ fn turns(world: &mut World) -> Vec<Effect> {
 
 // spec: B-13, I-12
 #[test]
-fn where_all_fall_silent_the_driver_doubts_itself_and_gives_nobody_up() {
+fn if_all_executors_fall_silent_the_driver_is_degraded_and_gives_none_up() {
     let mut world = World::new(settings(), 10);
     for n in 1..=10 {
         world.registers(n);
@@ -161,7 +161,7 @@ fn where_all_fall_silent_the_driver_doubts_itself_and_gives_nobody_up() {
 
 // spec: B-13
 #[test]
-fn where_some_are_heard_of_a_mass_loss_is_believed_after_one_more_timeout() {
+fn a_mass_loss_while_others_send_messages_is_accepted_after_one_more_timeout() {
     let mut world = World::new(settings(), 10);
     for n in 1..=10 {
         world.registers(n);
@@ -182,7 +182,7 @@ fn where_some_are_heard_of_a_mass_loss_is_believed_after_one_more_timeout() {
 
 // spec: B-13
 #[test]
-fn lost_connections_of_many_at_once_are_a_mass_loss_too() {
+fn many_connections_lost_at_once_are_a_mass_loss_too() {
     let mut world = World::new(settings(), 10);
     for n in 1..=10 {
         world.registers(n);
@@ -202,7 +202,7 @@ fn lost_connections_of_many_at_once_are_a_mass_loss_too() {
 
 // spec: B-13
 #[test]
-fn after_a_pause_of_the_drivers_own_everyone_gets_one_more_timeout() {
+fn after_a_pause_of_the_driver_every_executor_gets_one_more_timeout() {
     let mut world = World::new(settings(), 2);
     world.registers(1);
     world.registers(2);
@@ -219,7 +219,7 @@ fn after_a_pause_of_the_drivers_own_everyone_gets_one_more_timeout() {
 
 // spec: B-13
 #[test]
-fn while_the_api_server_does_not_answer_nobody_is_given_up() {
+fn while_the_api_server_does_not_answer_no_executor_is_given_up() {
     let mut world = World::new(settings(), 2);
     world.registers(1);
     world.registers(2);
@@ -242,7 +242,7 @@ fn required() -> Settings {
 
 // spec: A-52
 #[test]
-fn who_runs_and_does_not_register_in_time_is_given_up_where_it_has_to() {
+fn a_running_executor_that_does_not_register_in_time_is_given_up_if_it_must_register() {
     let mut world = World::new(required(), 2);
     world.registers(2);
     world.pass(299, &[2]);
@@ -257,7 +257,7 @@ fn who_runs_and_does_not_register_in_time_is_given_up_where_it_has_to() {
 
 // spec: A-52
 #[test]
-fn a_crowd_that_never_registered_is_the_applications_fault() {
+fn executors_that_never_registered_are_given_up_however_many_they_are() {
     let mut world = World::new(required(), 10);
     world.pass(300, &[]);
     assert_eq!(world.given_up().len(), 10);
@@ -283,7 +283,7 @@ fn adopted(settings: Settings, executors: u64) -> World {
 
 // spec: A-44, O-31
 #[test]
-fn what_was_adopted_has_the_grace_and_then_the_time_to_register() {
+fn adopted_executors_have_the_adoption_grace_and_then_the_registration_timeout() {
     let mut world = adopted(required(), 2);
     world.registers(2);
     world.pass(359, &[2]);
@@ -295,7 +295,7 @@ fn what_was_adopted_has_the_grace_and_then_the_time_to_register() {
 
 // spec: A-44, B-13, I-12
 #[test]
-fn where_nothing_that_was_adopted_comes_back_the_driver_doubts_itself() {
+fn if_no_adopted_executor_registers_the_driver_is_degraded() {
     let mut world = adopted(required(), 5);
     world.pass(2_000, &[]);
     assert_eq!(world.given_up(), []);
@@ -305,7 +305,7 @@ fn where_nothing_that_was_adopted_comes_back_the_driver_doubts_itself() {
 
 // spec: B-12
 #[test]
-fn heartbeats_leave_the_order_of_deadlines_alone() {
+fn heartbeats_do_not_change_the_order_of_deadlines() {
     let mut world = World::new(settings(), 50);
     for n in 1..=50 {
         world.registers(n);

@@ -4,7 +4,7 @@ use super::*;
 
 // spec: B-28, B-30
 #[test]
-fn an_order_is_told_at_once_over_a_connection_and_stands_for_who_cannot_be_told_yet() {
+fn an_order_is_sent_at_once_over_a_connection_and_otherwise_kept() {
     let mut world = World::new(settings(), 3);
     world.registers(1);
     let second = session(&world.say(2, Via::Request, &registration(2)));
@@ -55,7 +55,7 @@ fn an_order_is_told_at_once_over_a_connection_and_stands_for_who_cannot_be_told_
 
 // spec: B-30, B-4
 #[test]
-fn one_that_is_to_drain_before_it_has_registered_may_register_until_its_time_is_over() {
+fn an_unregistered_executor_with_an_order_to_drain_may_register_within_its_time_limit() {
     let mut world = World::new(settings(), 2);
     let within = Duration::from_secs(60);
     world.scenario.tell(News::Retire {
@@ -84,7 +84,7 @@ fn one_that_is_to_drain_before_it_has_registered_may_register_until_its_time_is_
 
 // spec: B-4, O-11
 #[test]
-fn who_is_deleted_is_told_to_stop_and_who_has_ended_has_no_account() {
+fn a_deleted_executor_is_ordered_to_stop_and_an_ended_one_has_no_account() {
     let mut world = World::new(settings(), 1);
     world.registers(1);
     world.take();

@@ -92,7 +92,7 @@ proptest! {
 
     // spec: B-2, B-12, B-13, I-8
     #[test]
-    fn accounts_are_of_the_living_and_nobody_is_given_up_in_doubt_or_before_its_time(
+    fn only_live_executors_have_accounts_and_none_is_given_up_in_doubt_or_too_early(
         steps in prop::collection::vec(step(), 1..60), required in any::<bool>(),
     ) {
         let timeout = required.then_some(Duration::from_secs(300));
