@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use super::kinds::{Amount, Choice, Flag, Path, Text, one_of};
+use super::declare::{choice, section};
+use super::kinds::{Amount, Flag, PATH, Text, one_of};
 use super::names::{is_dns_label, is_dns_subdomain};
 use super::reader::Section;
 use crate::model::quantity::Quantity;
@@ -12,73 +13,36 @@ use crate::model::quantity::Quantity;
 /// The most claims of one profile; limited by how many can be told apart in a pod list.
 pub const MOST_CLAIMS: usize = 16;
 
-/// `[claims]`: what happens to claims whose executor has ended (spec A-60).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Claims {
-    /// Whether a new executor reuses a free claim instead of creating one.
-    pub reuse: bool,
-    /// Whether a new executor waits for a claim that is about to become free.
-    pub wait: bool,
-}
-
-impl Default for Claims {
-    fn default() -> Self {
-        Self {
-            reuse: true,
-            wait: false,
-        }
+section! {
+    /// `[claims]`: what happens to claims whose executor has ended (spec A-60).
+    pub struct Claims {
+        /// Whether a new executor reuses a free claim instead of creating one.
+        pub reuse: bool = value(Flag) or true;
+        /// Whether a new executor waits for a claim that is about to become free.
+        pub wait: bool = value(Flag) or false;
     }
 }
 
-impl Claims {
-    pub(super) fn read(s: &mut Section<'_>) -> Self {
-        let d = Self::default();
-        Self {
-            reuse: s.value("reuse", Flag, d.reuse),
-            wait: s.value("wait", Flag, d.wait),
-        }
+choice! {
+    /// What owns a claim, and so when it is deleted.
+    #[derive(Default)]
+    pub enum ClaimOwner {
+        /// The claim is kept until the application ends.
+        #[default]
+        Application = "application",
+        /// The claim is deleted with its executor.
+        Executor = "executor",
     }
 }
 
-/// What owns a claim, and so when it is deleted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ClaimOwner {
-    /// The claim is kept until the application ends.
-    #[default]
-    Application,
-    /// The claim is deleted with its executor.
-    Executor,
-}
-
-impl Choice for ClaimOwner {
-    const ALL: &'static [(&'static str, Self)] = &[
-        ("application", Self::Application),
-        ("executor", Self::Executor),
-    ];
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum AccessMode {
-    ReadWriteOnce,
-    ReadWriteOncePod,
-    ReadOnlyMany,
-    ReadWriteMany,
-}
-
-impl AccessMode {
-    /// The name of the access mode in Kubernetes.
-    pub fn as_str(self) -> &'static str {
-        super::kinds::word_of(self)
+choice! {
+    #[derive(PartialOrd, Ord)]
+    pub enum AccessMode {
+        ReadWriteOnce = "ReadWriteOnce",
+        ReadWriteOncePod = "ReadWriteOncePod",
+        ReadOnlyMany = "ReadOnlyMany",
+        ReadWriteMany = "ReadWriteMany",
     }
-}
-
-impl Choice for AccessMode {
-    const ALL: &'static [(&'static str, Self)] = &[
-        ("ReadWriteOnce", Self::ReadWriteOnce),
-        ("ReadWriteOncePod", Self::ReadWriteOncePod),
-        ("ReadOnlyMany", Self::ReadOnlyMany),
-        ("ReadWriteMany", Self::ReadWriteMany),
-    ];
 }
 
 /// `[[profiles.NAME.claims]]`: a claim that each executor of the profile gets (spec K-10).
@@ -178,33 +142,13 @@ impl Claim {
     }
 }
 
-/// `[config_map]`: the ConfigMap that every executor mounts (spec K-8).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConfigMap {
-    /// Whether the ConfigMap is created when there is content for it.
-    pub enabled: bool,
-    pub mount_path: String,
-    /// The files whose content it gets; each key is the file's name.
-    pub files: Vec<PathBuf>,
-}
-
-impl Default for ConfigMap {
-    fn default() -> Self {
-        Self {
-            enabled: true,
-            mount_path: "/etc/boatswain".to_owned(),
-            files: Vec::new(),
-        }
-    }
-}
-
-impl ConfigMap {
-    pub(super) fn read(s: &mut Section<'_>) -> Self {
-        let d = Self::default();
-        Self {
-            enabled: s.value("enabled", Flag, d.enabled),
-            mount_path: s.value("mount_path", MOUNT_PATH, d.mount_path),
-            files: s.list("files", Path),
-        }
+section! {
+    /// `[config_map]`: the ConfigMap that every executor mounts (spec K-8).
+    pub struct ConfigMap {
+        /// Whether the ConfigMap is created when there is content for it.
+        pub enabled: bool = value(Flag) or true;
+        pub mount_path: String = value(MOUNT_PATH) or "/etc/boatswain".to_owned();
+        /// The files whose content it gets; each key is the file's name.
+        pub files: Vec<PathBuf> = list(PATH);
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::error::{Mistake, Origin};
@@ -24,6 +25,16 @@ pub(super) struct Node {
     pub key_origin: Origin,
 }
 
+impl Node {
+    pub fn at(origin: Origin, value: Value) -> Self {
+        Self {
+            value,
+            key_origin: origin.clone(),
+            origin,
+        }
+    }
+}
+
 #[derive(Debug, Clone)]
 pub(super) enum Value {
     Text(String),
@@ -37,6 +48,13 @@ pub(super) enum Value {
 }
 
 impl Value {
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
     /// Describes the value for an error message.
     pub fn describe(&self) -> String {
         match self {
@@ -67,14 +85,8 @@ pub(super) fn parse(text: &str) -> (Node, Vec<Mistake>) {
             fix: "write the file as TOML: https://toml.io".to_owned(),
         })
         .collect();
-    let origin = Origin::Default;
     let value = table_of(table.get_ref(), &|at| lines.place(at));
-    let root = Node {
-        value,
-        key_origin: origin.clone(),
-        origin,
-    };
-    (root, mistakes)
+    (Node::at(Origin::Default, value), mistakes)
 }
 
 /// The lines that cannot be read because of syntax errors: the line of a bad value, or everything
@@ -119,16 +131,13 @@ fn value_of(value: &DeValue<'_>, place: &dyn Fn(usize) -> Origin) -> Value {
         DeValue::Float(number) => Value::Number(number.to_string()),
         DeValue::Boolean(flag) => Value::Flag(*flag),
         DeValue::Datetime(date) => Value::Date(date.to_string()),
-        DeValue::Array(items) => Value::List(
-            items
-                .iter()
-                .map(|item| Node {
-                    value: value_of(item.get_ref(), place),
-                    origin: place(item.span().start),
-                    key_origin: place(item.span().start),
-                })
-                .collect(),
-        ),
+        DeValue::Array(items) => {
+            let items = items.iter();
+            let node = |item: &Spanned<DeValue<'_>>| {
+                Node::at(place(item.span().start), value_of(item.get_ref(), place))
+            };
+            Value::List(items.map(node).collect())
+        }
         DeValue::Table(table) => table_of(table, place),
     }
 }
@@ -201,17 +210,10 @@ impl Override {
             let Value::Table(table) = &mut place.value else {
                 return;
             };
-            place = table.entry(part).or_insert_with(|| Node {
-                value: Value::Table(BTreeMap::new()),
-                origin: origin.clone(),
-                key_origin: origin.clone(),
-            });
+            let absent = || Node::at(origin.clone(), Value::Table(BTreeMap::new()));
+            place = table.entry(part).or_insert_with(absent);
         }
-        *place = Node {
-            value,
-            key_origin: origin.clone(),
-            origin,
-        };
+        *place = Node::at(origin, value);
     }
 }
 

@@ -2,6 +2,9 @@
 
 use super::sections::Labels;
 
+/// Which names a table may have, and their description in error messages.
+pub(super) type NameRule = (fn(&str) -> bool, &'static str);
+
 /// The longest prefix with which `<prefix>-exec-<id>` fits the 63 characters of a DNS label for
 /// every id: `-exec-` takes 6, an id below 2⁶³ takes 19 (spec K-7).
 pub const LONGEST_PREFIX: usize = 63 - 6 - 19;

@@ -76,11 +76,22 @@ impl Notes {
                 None => break Origin::Default,
             }
         };
+        self.note(origin, path.to_owned(), found, fix);
+    }
+
+    pub fn note(
+        &mut self,
+        origin: Origin,
+        key: String,
+        found: impl Into<String>,
+        fix: impl Into<String>,
+    ) {
+        let (found, fix) = (found.into(), fix.into());
         self.mistakes.push(Mistake {
             origin,
-            key: path.to_owned(),
-            found: found.into(),
-            fix: fix.into(),
+            key,
+            found,
+            fix,
         });
     }
 }

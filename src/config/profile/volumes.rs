@@ -1,6 +1,7 @@
 //! The volumes that are mounted in an executor's container (spec K-5).
 
-use crate::config::kinds::{Amount, Choice, Flag, Text, one_of};
+use crate::config::declare::choice;
+use crate::config::kinds::{Amount, Flag, Text, one_of};
 use crate::config::names::{is_dns_label, is_dns_subdomain};
 use crate::config::reader::Section;
 use crate::model::quantity::Quantity;
@@ -51,18 +52,16 @@ pub enum VolumeSource {
     },
 }
 
-/// What stores an empty directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Medium {
-    /// The node's disk.
-    #[default]
-    Disk,
-    /// Memory, which counts towards the executor's limit.
-    Memory,
-}
-
-impl Choice for Medium {
-    const ALL: &'static [(&'static str, Self)] = &[("Disk", Self::Disk), ("Memory", Self::Memory)];
+choice! {
+    /// What stores an empty directory.
+    #[derive(Default)]
+    pub enum Medium {
+        /// The node's disk.
+        #[default]
+        Disk = "Disk",
+        /// Memory, which counts towards the executor's limit.
+        Memory = "Memory",
+    }
 }
 
 impl Volume {
