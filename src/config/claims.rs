@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use super::declare::{choice, section};
 use super::kinds::{Amount, Flag, PATH, Text, one_of};
 use super::names::{is_dns_label, is_dns_subdomain};
+use super::profile::refuse_doubles;
 use super::reader::Section;
 use crate::model::quantity::Quantity;
 
@@ -84,24 +85,15 @@ impl Claim {
         let storage_class = s.option("storage_class", class);
         let modes = s.list("access_modes", one_of());
         let owner = s.value("owner", one_of(), ClaimOwner::default());
-        for (key, is_missing, fix) in [
-            (
-                "name",
-                name.is_none(),
-                "name the volume, such as name = \"data\"",
-            ),
+        for (key, fix) in [
+            ("name", "name the volume, such as name = \"data\""),
             (
                 "mount_path",
-                mount_path.is_none(),
                 "set where it is mounted, such as mount_path = \"/data\"",
             ),
-            (
-                "size",
-                size.is_none(),
-                "set its size, such as size = \"10Gi\"",
-            ),
+            ("size", "set its size, such as size = \"10Gi\""),
         ] {
-            if is_missing && !s.is_set(key) {
+            if !s.is_set(key) {
                 s.refuse(key, "missing", fix);
             }
         }
@@ -125,20 +117,8 @@ impl Claim {
             let found = format!("found {}", claims.len());
             s.refuse("claims", found, format!("allowed: at most {MOST_CLAIMS}"));
         }
-        for (n, claim) in claims.iter().enumerate() {
-            let earlier = claims.get(..n).unwrap_or_default();
-            if earlier.iter().any(|other| other.name == claim.name) {
-                let found = format!("two have the name {:?}", claim.name);
-                s.refuse("claims", found, "give each a unique name");
-            }
-            if earlier
-                .iter()
-                .any(|other| other.mount_path == claim.mount_path)
-            {
-                let found = format!("two are mounted at {:?}", claim.mount_path);
-                s.refuse("claims", found, "mount each at a different path");
-            }
-        }
+        let mounts = claims.iter().map(|c| (&*c.name, &*c.mount_path));
+        refuse_doubles(s, "claims", mounts);
     }
 }
 

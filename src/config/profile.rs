@@ -26,8 +26,8 @@ pub use env::{EnvValue, KeyOf};
 pub use placement::{Spread, Uneven};
 pub use security::Security;
 pub use tolerations::{TaintEffect, Toleration, TolerationOperator};
-pub(super) use volumes::OWN_VOLUMES;
 pub use volumes::{Medium, Volume, VolumeSource};
+pub(super) use volumes::{OWN_VOLUMES, refuse_doubles};
 
 /// An upper bound that catches typing errors.
 pub const MOST_EXECUTORS: u32 = 100_000;
@@ -239,7 +239,8 @@ impl Profile {
                 s.refuse(key, found, "set memory, or remove it");
             }
         }
-        volumes::refuse_doubles(s, &self.volumes);
+        let volumes = self.volumes.iter();
+        refuse_doubles(s, "volumes", volumes.map(|v| (&*v.name, &*v.mount_path)));
     }
 }
 

@@ -102,23 +102,20 @@ pub(super) fn check(config: &mut Config, notes: &mut Notes) {
     }
     let of_profiles = config.profiles.keys();
     let of_profiles = of_profiles.map(|name| format!("profiles.{name}.max_pending"));
-    for key in DIRECT_ONLY
-        .map(str::to_owned)
-        .into_iter()
-        .chain(of_profiles)
-    {
-        if notes.is_set(&key) && notes.are_sound(&[&key]) {
-            notes.refuse(
-                &key,
+    let direct_only = DIRECT_ONLY.into_iter().map(str::to_owned);
+    for key in direct_only.chain(of_profiles) {
+        if notes.is_set(&key) {
+            notes.contradict(
+                &[&key],
                 "found, but it is read only with allocation.strategy = \"direct\"",
                 "remove it, or set allocation.strategy = \"direct\"",
             );
         }
     }
     claims(config, notes);
-    if config.scheduling.gang == Gang::On && notes.are_sound(&["scheduling.gang"]) {
-        notes.refuse(
-            "scheduling.gang",
+    if config.scheduling.gang == Gang::On {
+        notes.contradict(
+            &["scheduling.gang"],
             "found \"on\", but boatswain cannot choose which pods of a set are deleted",
             "name a scheduler that supports gangs (\"yunikorn\" or \"volcano\"), or set allocation.strategy = \"direct\"",
         );

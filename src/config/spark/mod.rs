@@ -16,7 +16,7 @@ use properties::properties;
 
 use super::Config;
 use super::kinds::quoted;
-use super::notes::join;
+use super::notes::{is_within, join};
 
 /// A key in the output.
 struct Written {
@@ -212,10 +212,7 @@ fn drop_what_is_refused(written: &mut Vec<Written>, left: &mut LeftOut) -> Vec<S
         let mut missing = Vec::new();
         for mistake in error.mistakes {
             // The mistake may be about an entry of the value.
-            let is_of = |written: &Written| {
-                let rest = mistake.key.strip_prefix(&written.path());
-                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-            };
+            let is_of = |written: &Written| is_within(&mistake.key, &written.path());
             let why = format!("{}: {}; {}", mistake.key, mistake.found, mistake.fix);
             match written.iter().position(is_of) {
                 Some(at) => {
