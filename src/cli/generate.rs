@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Command};
 use clap_complete::Shell;
 
-use super::{complain, say};
+use super::{fail, say};
 use crate::exit::Exit;
 
 /// `boatswain completions`
@@ -36,8 +36,8 @@ pub(super) fn man(args: &ManArgs, command: Command) -> Exit {
         Ok(()) => Exit::Clean,
         Err(error) => {
             let directory = args.directory.display();
-            complain(format_args!("cannot write to {directory}: {error}"));
-            Exit::Refused
+            let why = format_args!("cannot write to {directory}: {error}");
+            fail(Exit::Refused, why)
         }
     }
 }
