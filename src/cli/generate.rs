@@ -9,14 +9,12 @@ use clap_complete::Shell;
 use super::{fail, say};
 use crate::exit::Exit;
 
-/// `boatswain completions`
 #[derive(Debug, Args)]
 pub(super) struct CompletionsArgs {
     /// The shell
     shell: Shell,
 }
 
-/// `boatswain man`
 #[derive(Debug, Args)]
 pub(super) struct ManArgs {
     /// Directory for the pages, one file per command; created if it does not exist

@@ -76,15 +76,12 @@ impl Value {
 pub(super) fn parse(text: &str) -> (Node, Vec<Mistake>) {
     let lines = Lines::of(text);
     let (table, errors) = DeTable::parse_recoverable(text);
-    let mistakes = errors
-        .into_iter()
-        .map(|error| Mistake {
-            origin: lines.place(error.span().map_or(0, |span| span.start)),
-            key: String::new(),
-            found: error.message().to_owned(),
-            fix: "write the file as TOML: https://toml.io".to_owned(),
-        })
-        .collect();
+    let mistakes = errors.iter().map(|error| {
+        let origin = lines.place(error.span().map_or(0, |span| span.start));
+        let fix = "write the file as TOML: https://toml.io";
+        Mistake::of_file(origin, error.message(), fix)
+    });
+    let mistakes = mistakes.collect();
     let value = table_of(table.get_ref(), &|at| lines.place(at));
     (Node::at(Origin::Default, value), mistakes)
 }
@@ -143,7 +140,7 @@ fn value_of(value: &DeValue<'_>, place: &dyn Fn(usize) -> Origin) -> Value {
 }
 
 pub(super) struct Override {
-    name: String,
+    origin: Origin,
     path: Vec<String>,
     raw: String,
 }
@@ -154,48 +151,35 @@ impl Override {
     pub fn from_env(name: &str, raw: &str) -> Option<Result<Self, Mistake>> {
         let path = name.strip_prefix(ENV_PREFIX)?;
         let path: Vec<String> = path.split("__").map(str::to_lowercase).collect();
+        let origin = override_origin(name.to_owned(), raw);
         if path.iter().any(String::is_empty) || path.len() > DEEPEST {
-            return Some(Err(bad_override(
-                name,
-                raw,
-                "the override names no key",
-                "write BOATSWAIN__SECTION__KEY, such as BOATSWAIN__POLL__INTERVAL",
-            )));
+            let fix = "write BOATSWAIN__SECTION__KEY, such as BOATSWAIN__POLL__INTERVAL";
+            let found = "the override names no key";
+            return Some(Err(Mistake::of_file(origin, found, fix)));
         }
-        Some(Ok(Self {
-            name: name.to_owned(),
-            path,
-            raw: raw.to_owned(),
-        }))
+        let raw = raw.to_owned();
+        Some(Ok(Self { origin, path, raw }))
     }
 
     /// Parses `section.key=value` from the command line. A part of the key that is not a bare key
     /// is quoted, as in TOML.
     pub fn from_set(argument: &str) -> Result<Self, Mistake> {
-        let name = format!("--set {argument}");
-        let refuse = |found: &str| {
+        let refuse = |found| {
+            let origin = override_origin(format!("--set {argument}"), argument);
             let fix = "write --set section.key=value, as --set poll.interval=10s";
-            Err(bad_override(&name, argument, found, fix))
+            Mistake::of_file(origin, found, fix)
         };
-        let Some((key, raw)) = split_outside_quotes(argument) else {
-            return refuse("no `=` in it");
-        };
-        let Some(path) = dotted(key) else {
-            return refuse("the override names no key");
-        };
+        let (key, raw) = split_outside_quotes(argument).ok_or_else(|| refuse("no `=` in it"))?;
         Ok(Self {
-            name: format!("--set {key}"),
-            path,
+            origin: override_origin(format!("--set {key}"), raw),
+            path: dotted(key).ok_or_else(|| refuse("the override names no key"))?,
             raw: raw.to_owned(),
         })
     }
 
     /// Sets the value in the tree, and replaces what was there.
     pub fn apply(self, root: &mut Node) {
-        let origin = Origin::Override {
-            name: self.name,
-            raw: self.raw.clone(),
-        };
+        let origin = self.origin;
         let parsed = DeValue::parse(&self.raw);
         let value = match &parsed {
             Ok(value) => value_of(value.get_ref(), &|_| origin.clone()),
@@ -217,16 +201,9 @@ impl Override {
     }
 }
 
-fn bad_override(name: &str, raw: &str, found: &str, fix: &str) -> Mistake {
-    Mistake {
-        origin: Origin::Override {
-            name: name.to_owned(),
-            raw: raw.to_owned(),
-        },
-        key: String::new(),
-        found: found.to_owned(),
-        fix: fix.to_owned(),
-    }
+fn override_origin(name: String, raw: &str) -> Origin {
+    let raw = raw.to_owned();
+    Origin::Override { name, raw }
 }
 
 /// Splits at the first `=` outside a quoted part of the key.

@@ -102,16 +102,7 @@ section! {
 
 impl Config {
     /// Reads a file, then overrides from the environment, then those from the command line. Later
-    /// ones win (spec C-3).
-    pub fn load(
-        path: &Path,
-        env: impl IntoIterator<Item = (String, String)>,
-        sets: &[String],
-    ) -> Result<Self, ConfigError> {
-        Self::explain(path, env, sets).map(|(config, _)| config)
-    }
-
-    /// Like [`Config::load`], and also returns the origin of each value (spec C-4).
+    /// ones win (spec C-3). Also returns the origin of each value (spec C-4).
     pub fn explain(
         path: &Path,
         env: impl IntoIterator<Item = (String, String)>,
@@ -120,12 +111,7 @@ impl Config {
         let file = path.display().to_string();
         let refuse = |found: String, fix: &str| ConfigError {
             file: file.clone(),
-            mistakes: vec![Mistake {
-                origin: Origin::Default,
-                key: String::new(),
-                found,
-                fix: fix.to_owned(),
-            }],
+            mistakes: vec![Mistake::of_file(Origin::Default, found, fix)],
         };
         let bytes = std::fs::read(path).map_err(|error| {
             let fix = "name a readable file with --config, such as config/local.toml";
@@ -137,8 +123,7 @@ impl Config {
         Self::understand(&text, &file, env, sets, Templates::Beside(directory))
     }
 
-    /// Like [`Config::load`], but from a text. `file` is its name in error messages. Files that the
-    /// configuration refers to are not read.
+    /// Like [`Config::explain_toml`], without the origins.
     pub fn from_toml(
         text: &str,
         file: &str,
@@ -148,7 +133,8 @@ impl Config {
         Self::explain_toml(text, file, env, sets).map(|(config, _)| config)
     }
 
-    /// Like [`Config::explain`], but from a text. `file` is its name in error messages.
+    /// Like [`Config::explain`], but from a text. `file` is its name in error messages. Files that
+    /// the configuration refers to are not read.
     pub fn explain_toml(
         text: &str,
         file: &str,

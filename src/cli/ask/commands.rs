@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use super::{Driver, tables};
 use crate::exit::Exit;
 
-/// `boatswain kill`
 #[derive(Debug, Args)]
 pub(in crate::cli) struct KillArgs {
     #[command(flatten)]
@@ -24,7 +23,6 @@ pub(in crate::cli) struct KillArgs {
     who: Who,
 }
 
-/// `boatswain decommission`
 #[derive(Debug, Args)]
 pub(in crate::cli) struct DecommissionArgs {
     #[command(flatten)]
@@ -43,7 +41,6 @@ pub(in crate::cli) struct DecommissionArgs {
     who: Who,
 }
 
-/// `boatswain hold`
 #[derive(Debug, Args)]
 pub(in crate::cli) struct HoldArgs {
     #[command(flatten)]
@@ -52,14 +49,12 @@ pub(in crate::cli) struct HoldArgs {
     who: Who,
 }
 
-/// `boatswain resume`
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ResumeArgs {
     #[command(flatten)]
     driver: Driver,
 }
 
-/// `boatswain stop`
 #[derive(Debug, Args)]
 pub(in crate::cli) struct StopArgs {
     #[command(flatten)]
@@ -77,7 +72,6 @@ pub(in crate::cli) struct StopArgs {
     hand_over: bool,
 }
 
-/// The requester.
 #[derive(Debug, Args)]
 struct Who {
     /// Name of the requester, for logs, events and loss reasons

@@ -42,7 +42,6 @@ pub(super) struct Driver {
     output: Output,
 }
 
-/// The output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Output {
     /// Human-readable text
@@ -51,7 +50,6 @@ enum Output {
     Json,
 }
 
-/// `boatswain status`
 #[derive(Debug, Args)]
 pub(super) struct StatusArgs {
     #[command(flatten)]
@@ -61,14 +59,12 @@ pub(super) struct StatusArgs {
     watch: bool,
 }
 
-/// `boatswain executors`
 #[derive(Debug, Args)]
 pub(super) struct ExecutorsArgs {
     #[command(flatten)]
     driver: Driver,
 }
 
-/// `boatswain explain`
 #[derive(Debug, Args)]
 pub(super) struct ExplainArgs {
     #[command(flatten)]
@@ -77,7 +73,6 @@ pub(super) struct ExplainArgs {
     executor: u64,
 }
 
-/// `boatswain events`
 #[derive(Debug, Args)]
 pub(super) struct EventsArgs {
     #[command(flatten)]
@@ -88,7 +83,6 @@ pub(super) struct EventsArgs {
     after: Option<String>,
 }
 
-/// `boatswain scale`
 #[derive(Debug, Args)]
 pub(super) struct ScaleArgs {
     #[command(flatten)]
