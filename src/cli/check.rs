@@ -1,6 +1,6 @@
 //! `boatswain check`: validates a configuration, and prints its effective values (spec C-4).
 
-use super::{complain, run::ConfigArgs, say};
+use super::{fail, run::ConfigArgs, say};
 use crate::driver;
 use crate::exit::Exit;
 
@@ -14,15 +14,9 @@ pub(super) struct CheckArgs {
 pub(super) fn check(args: &CheckArgs) -> Exit {
     match args.config.explain() {
         Ok((config, effective)) => match driver::shapes(&config) {
-            Ok(shapes) => say(format!("{effective}{shapes}").trim_end()),
-            Err(error) => {
-                complain(error);
-                Exit::Configuration
-            }
+            Ok(shapes) => say(format_args!("{effective}{shapes}")),
+            Err(error) => fail(Exit::Configuration, error),
         },
-        Err(error) => {
-            complain(error);
-            Exit::Configuration
-        }
+        Err(error) => fail(Exit::Configuration, error),
     }
 }

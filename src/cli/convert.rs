@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{complain, say};
+use super::{fail, say};
 use crate::config::spark;
 use crate::exit::Exit;
 
@@ -17,13 +17,12 @@ pub(super) struct ConvertArgs {
 pub(super) fn convert(args: &ConvertArgs) -> Exit {
     match std::fs::read(&args.file) {
         // Spark reads the file as UTF-8 too; only characters with invalid bytes are replaced.
-        Ok(bytes) => say(spark::convert(&String::from_utf8_lossy(&bytes)).trim_end()),
+        Ok(bytes) => say(spark::convert(&String::from_utf8_lossy(&bytes))),
         Err(error) => {
             let file = args.file.display();
-            complain(format_args!(
-                "cannot read {file}: {error}\n  give a readable file, such as spark-defaults.conf"
-            ));
-            Exit::Configuration
+            let fix = "give a readable file, such as spark-defaults.conf";
+            let why = format_args!("cannot read {file}: {error}\n  {fix}");
+            fail(Exit::Configuration, why)
         }
     }
 }

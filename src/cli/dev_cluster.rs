@@ -9,11 +9,11 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use rand::TryRng as _;
 use rand::rngs::SysRng;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 
 use super::credentials::{self, CredentialsError};
 use super::ctl::{self, CtlArgs};
+use super::signals::Signals;
 use super::users::{self, UsersError};
 use devcluster::control::socket::{Control, ControlError};
 use devcluster::{
@@ -184,8 +184,7 @@ pub async fn run(args: DevClusterArgs) -> Result<(), DevClusterError> {
 }
 
 async fn serve(args: ServeArgs) -> Result<(), DevClusterError> {
-    let mut terminate = signal(SignalKind::terminate()).map_err(DevClusterError::System)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(DevClusterError::System)?;
+    let mut signals = Signals::listen().map_err(DevClusterError::System)?;
     let token_file = args.token_file.as_deref();
     let token = credentials::token(token_file.ok_or(DevClusterError::NoTokenFile)?)?;
     let options = options(&args, token.clone())?;
@@ -210,8 +209,7 @@ async fn serve(args: ServeArgs) -> Result<(), DevClusterError> {
     let _ = writeln!(io::stdout(), "{url}");
     tokio::select! {
         biased;
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+        _ = signals.next() => {}
         ended = &mut serving => {
             ended.map_err(|e| DevClusterError::System(e.into()))??;
             return Err(DevClusterError::Stopped);

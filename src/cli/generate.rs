@@ -6,17 +6,15 @@ use std::path::PathBuf;
 use clap::{Args, Command};
 use clap_complete::Shell;
 
-use super::{complain, say};
+use super::{fail, say};
 use crate::exit::Exit;
 
-/// `boatswain completions`
 #[derive(Debug, Args)]
 pub(super) struct CompletionsArgs {
     /// The shell
     shell: Shell,
 }
 
-/// `boatswain man`
 #[derive(Debug, Args)]
 pub(super) struct ManArgs {
     /// Directory for the pages, one file per command; created if it does not exist
@@ -36,8 +34,8 @@ pub(super) fn man(args: &ManArgs, command: Command) -> Exit {
         Ok(()) => Exit::Clean,
         Err(error) => {
             let directory = args.directory.display();
-            complain(format_args!("cannot write to {directory}: {error}"));
-            Exit::Refused
+            let why = format_args!("cannot write to {directory}: {error}");
+            fail(Exit::Refused, why)
         }
     }
 }

@@ -9,6 +9,7 @@ pub mod dev_cluster;
 mod generate;
 mod progress;
 mod run;
+mod signals;
 mod users;
 
 use std::ffi::OsString;
@@ -104,36 +105,23 @@ fn serve(args: dev_cluster::DevClusterArgs) -> Exit {
     if args.serves()
         && let Err(error) = telemetry::init(None, "info,apiserver=info")
     {
-        complain(error);
-        return Exit::Bug;
+        return fail(Exit::Bug, error);
     }
     telemetry::exit_on_panic();
-    match actix::System::new().block_on(dev_cluster::run(args)) {
-        Ok(()) => Exit::Clean,
-        Err(error) => {
-            complain(error);
-            Exit::Configuration
-        }
-    }
+    let served = actix::System::new().block_on(dev_cluster::run(args));
+    served.map_or_else(|error| fail(Exit::Configuration, error), |()| Exit::Clean)
 }
 
 /// Runs an executor's program until it ends.
 fn run_agent(agent: Agent) -> Exit {
     if let Err(error) = telemetry::init(None, "info") {
-        complain(error);
-        return Exit::Bug;
+        return fail(Exit::Bug, error);
     }
     telemetry::exit_on_panic();
     match actix::System::new().block_on(agent.run()) {
         Ok(code) => Exit::Child(code),
-        Err(failed) => {
-            let exit = match failed {
-                Failed::NoToken => Exit::Usage,
-                Failed::Signals(_) => Exit::Bug,
-            };
-            complain(failed);
-            exit
-        }
+        Err(failed @ Failed::NoToken) => fail(Exit::Usage, failed),
+        Err(failed @ Failed::Signals(_)) => fail(Exit::Bug, failed),
     }
 }
 
@@ -143,8 +131,8 @@ fn say(what: impl std::fmt::Display) -> Exit {
     let mut out = std::io::stdout().lock();
     match writeln!(out, "{}", what.to_string().trim_end()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            complain(format_args!("cannot write to standard output: {error}"));
-            Exit::Bug
+            let why = format_args!("cannot write to standard output: {error}");
+            fail(Exit::Bug, why)
         }
         _ => Exit::Clean,
     }
@@ -156,6 +144,11 @@ fn complain(what: impl std::fmt::Display) {
     use std::io::Write;
     // A closed stderr is not an error.
     let _ = writeln!(std::io::stderr(), "{what}");
+}
+
+fn fail(exit: Exit, why: impl std::fmt::Display) -> Exit {
+    complain(why);
+    exit
 }
 
 #[cfg(test)]

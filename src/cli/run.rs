@@ -1,12 +1,10 @@
 //! `boatswain run`: reads the configuration and runs a driver until it ends or a signal stops it.
 
-use std::io;
 use std::path::PathBuf;
 use std::pin::pin;
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
-
-use super::{complain, progress, say};
+use super::signals::Signals;
+use super::{fail, progress, say};
 use crate::config::{Config, ConfigError, Effective};
 use crate::driver;
 use crate::exit::Exit;
@@ -50,28 +48,18 @@ pub(super) struct RunArgs {
 pub(super) fn run(args: &RunArgs) -> Exit {
     let config = match args.config.explain() {
         Ok((config, _)) => config,
-        Err(error) => {
-            complain(error);
-            return Exit::Configuration;
-        }
+        Err(error) => return fail(Exit::Configuration, error),
     };
     if args.dry_run {
-        return match driver::dry_run(&config) {
-            Ok(yaml) => say(yaml),
-            Err(error) => {
-                complain(error);
-                Exit::Configuration
-            }
-        };
+        let shown = driver::dry_run(&config).map(say);
+        return shown.unwrap_or_else(|error| fail(Exit::Configuration, error));
     }
     // Before any request to a cluster.
     if let Err(error) = driver::shapes(&config) {
-        complain(error);
-        return Exit::Configuration;
+        return fail(Exit::Configuration, error);
     }
     if let Err(error) = telemetry::init(config.log.format, &config.log.level) {
-        complain(error);
-        return Exit::Bug;
+        return fail(Exit::Bug, error);
     }
     telemetry::exit_on_panic();
     let on_terminal = telemetry::on_terminal(config.log.format);
@@ -107,30 +95,6 @@ async fn drive(config: Config, on_terminal: bool) -> Exit {
                 handle.stop();
             }
             () = &mut progress, if progressing => progressing = false,
-        }
-    }
-}
-
-/// The signals that ask a process to stop.
-struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-}
-
-impl Signals {
-    fn listen() -> io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-        })
-    }
-
-    /// Waits for the next signal and returns its name.
-    async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            biased;
-            _ = self.interrupt.recv() => "SIGINT",
-            _ = self.terminate.recv() => "SIGTERM",
         }
     }
 }

@@ -3,10 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use super::document::{Node, Value};
-use super::kinds::word_of;
 use super::template::Templates;
 use super::{ClusterMode, Config, DEFAULT_PROFILE, EmbeddedNode, Mistake, Origin, Profile};
 use crate::model::ProfileName;
@@ -34,27 +33,14 @@ impl Where {
     /// All mistakes in the description. Their keys are relative to the description, and empty where
     /// the description is wrong as a whole.
     pub fn profile(self, name: &str, described: &Json) -> Result<Profile, Vec<Mistake>> {
-        let text = |text: &str| Json::from(text);
-        let table = |entries: Vec<(&str, Json)>| {
-            let entries = entries
-                .into_iter()
-                .map(|(key, value)| (key.to_owned(), value));
-            Json::Object(entries.collect())
-        };
-        let mut root = vec![
-            ("cluster", table(vec![("mode", text(word_of(self.mode)))])),
-            (
-                "profiles",
-                table(vec![
-                    (DEFAULT_PROFILE, table(vec![("executors", Json::from(0))])),
-                    (name, described.clone()),
-                ]),
-            ),
-        ];
+        let mut root = json!({
+            "cluster": {"mode": self.mode.as_str()},
+            "profiles": {DEFAULT_PROFILE: {"executors": 0}, name: described},
+        });
         if self.mode == ClusterMode::Embedded {
-            root.push(("embedded", table(vec![("node", text(word_of(self.node)))])));
+            root["embedded"] = json!({"node": self.node.as_str()});
         }
-        let (mut config, notes) = Config::read(node(&table(root)), true, Templates::Refused);
+        let (mut config, notes) = Config::from_tree(node(&root), true, Templates::Refused);
         if notes.mistakes.is_empty() {
             let read = config.profiles.remove(&ProfileName::from(name));
             return Ok(read.unwrap_or_default());
@@ -91,17 +77,11 @@ fn node(json: &Json) -> Node {
             )
         }
     };
-    Node {
-        value,
-        origin: Origin::Default,
-        key_origin: Origin::Default,
-    }
+    Node::at(Origin::Default, value)
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::testing::config;
 

@@ -2,6 +2,8 @@
 
 mod pods;
 
+use humantime::format_duration;
+
 use super::names::prefix_of;
 use super::notes::Notes;
 use super::strategy;
@@ -29,12 +31,9 @@ pub(super) fn check(config: &mut Config, notes: &mut Notes) {
 
 /// Without watch and poll the driver would never see a pod (spec W-6).
 fn sources(config: &Config, notes: &mut Notes) {
-    if !config.watch.enabled
-        && !config.poll.enabled
-        && notes.are_sound(&["watch.enabled", "poll.enabled"])
-    {
-        notes.refuse(
-            "poll.enabled",
+    if !config.watch.enabled && !config.poll.enabled {
+        notes.contradict(
+            &["poll.enabled", "watch.enabled"],
             "found false, and watch.enabled is false too",
             "leave at least one of them on",
         );
@@ -42,16 +41,11 @@ fn sources(config: &Config, notes: &mut Notes) {
 }
 
 fn names(config: &Config, notes: &mut Notes) {
-    if config.executors.pod_name_prefix.is_none()
-        && prefix_of(&config.app.name).is_none()
-        && notes.are_sound(&["app.name", "executors.pod_name_prefix"])
-    {
-        notes.refuse(
-            "app.name",
-            format!(
-                "found {:?}, from which no pod name can be derived",
-                config.app.name
-            ),
+    let name = &config.app.name;
+    if config.executors.pod_name_prefix.is_none() && prefix_of(name).is_none() {
+        notes.contradict(
+            &["app.name", "executors.pod_name_prefix"],
+            format!("found {name:?}, from which no pod name can be derived"),
             "use at least one ASCII letter or digit, or set executors.pod_name_prefix",
         );
     }
@@ -64,33 +58,23 @@ fn timeouts(config: &mut Config, notes: &mut Notes) {
     let allocation = &mut config.allocation;
     let keys = ["allocation.creation_timeout", "cluster.request_timeout"];
     if allocation.creation_timeout < least && notes.are_sound(&keys) {
-        if notes.is_set("allocation.creation_timeout") {
-            let found = humantime::format_duration(allocation.creation_timeout);
-            let least = humantime::format_duration(least);
-            notes.refuse(
-                "allocation.creation_timeout",
-                format!("found {found}, below twice cluster.request_timeout"),
-                format!("allowed: at least {least}"),
-            );
+        let shown = format_duration(least);
+        if notes.is_set(keys[0]) {
+            let found = format_duration(allocation.creation_timeout);
+            let found = format!("found {found}, below twice cluster.request_timeout");
+            notes.refuse(keys[0], found, format!("allowed: at least {shown}"));
         } else {
-            let shown = format!("\"{}\"", humantime::format_duration(least));
-            let effective = &mut notes.effective;
-            effective.follow(
-                "allocation",
-                "creation_timeout",
-                shown,
-                "cluster.request_timeout",
-            );
+            let shown = format!("\"{shown}\"");
+            (notes.effective).follow("allocation", "creation_timeout", shown, keys[1]);
         }
         allocation.creation_timeout = least;
     }
     let failures = &config.failures;
-    let keys = ["failures.backoff_initial", "failures.backoff_max"];
-    if failures.backoff_initial > failures.backoff_max && notes.are_sound(&keys) {
-        let initial = humantime::format_duration(failures.backoff_initial);
-        let most = humantime::format_duration(failures.backoff_max);
-        notes.refuse(
-            "failures.backoff_initial",
+    if failures.backoff_initial > failures.backoff_max {
+        let initial = format_duration(failures.backoff_initial);
+        let most = format_duration(failures.backoff_max);
+        notes.contradict(
+            &["failures.backoff_initial", "failures.backoff_max"],
             format!("found {initial}, above failures.backoff_max, which is {most}"),
             format!("allowed: at most {most}"),
         );
@@ -104,44 +88,31 @@ fn modes(config: &Config, notes: &mut Notes) {
     }
     let embedded = config.cluster.mode == ClusterMode::Embedded;
     let simulated = config.embedded.node == EmbeddedNode::Simulated;
-    let (of_kubernetes, of_embedded) = (
-        "cluster.mode = \"kubernetes\"",
-        "cluster.mode = \"embedded\"",
-    );
-    let only_for = [
+    let of_kubernetes = "cluster.mode = \"kubernetes\"";
+    let of_embedded = "cluster.mode = \"embedded\"";
+    let of_processes = "embedded.node = \"process\"";
+    let of_simulated = "embedded.node = \"simulated\"";
+    for (key, mode, fits) in [
         ("cluster.kubeconfig", of_kubernetes, !embedded),
         ("cluster.context", of_kubernetes, !embedded),
         ("embedded.node", of_embedded, embedded),
         ("embedded.state_dir", of_embedded, embedded),
         ("embedded.start_delay", of_embedded, embedded),
-        (
-            "embedded.state_dir",
-            "embedded.node = \"process\"",
-            !embedded || !simulated,
-        ),
-        (
-            "embedded.start_delay",
-            "embedded.node = \"simulated\"",
-            !embedded || simulated,
-        ),
-    ];
-    for (key, mode, fits) in only_for {
-        if !fits && notes.is_set(key) && notes.are_sound(&[key]) {
-            notes.refuse(
-                key,
-                format!("found, but it is read only with {mode}"),
-                format!("remove it, or set {mode}"),
-            );
+        ("embedded.state_dir", of_processes, !embedded || !simulated),
+        ("embedded.start_delay", of_simulated, !embedded || simulated),
+    ] {
+        if !fits && notes.is_set(key) {
+            let found = format!("found, but it is read only with {mode}");
+            notes.contradict(&[key], found, format!("remove it, or set {mode}"));
         }
     }
 }
 
 /// The API never listens without tokens (spec O-50).
 fn api(config: &Config, notes: &mut Notes) {
-    let keys = ["api.listen", "api.token_file"];
-    if config.api.listen.is_some() && config.api.token_file.is_none() && notes.are_sound(&keys) {
-        notes.refuse(
-            "api.token_file",
+    if config.api.listen.is_some() && config.api.token_file.is_none() {
+        notes.contradict(
+            &["api.token_file", "api.listen"],
             "missing, and api.listen is set",
             "name a file: if it does not exist, it is created with a token",
         );
@@ -150,10 +121,9 @@ fn api(config: &Config, notes: &mut Notes) {
 
 /// Without the API no client could renew the TTL (spec B-35).
 fn ttl(config: &Config, notes: &mut Notes) {
-    let keys = ["app.ttl", "api.listen"];
-    if config.app.ttl.is_some() && config.api.listen.is_none() && notes.are_sound(&keys) {
-        notes.refuse(
-            "app.ttl",
+    if config.app.ttl.is_some() && config.api.listen.is_none() {
+        notes.contradict(
+            &["app.ttl", "api.listen"],
             "found, but without api.listen the application cannot renew it",
             "set api.listen, or remove it",
         );
@@ -169,14 +139,14 @@ fn bounds(config: &Config, notes: &mut Notes) {
             ("executors", profile.executors),
             ("min_executors", profile.min_executors),
         ] {
-            let keys = [of(key), of("max_executors")];
-            if found > most && notes.are_sound(&keys.each_ref().map(String::as_str)) {
-                notes.refuse(
-                    if notes.is_set(&keys[0]) {
-                        &keys[0]
-                    } else {
-                        &keys[1]
-                    },
+            let mut keys = [of(key), of("max_executors")];
+            if found > most {
+                // The key that was set is the mistake, not a default.
+                if !notes.is_set(&keys[0]) {
+                    keys.reverse();
+                }
+                notes.contradict(
+                    &keys,
                     format!("{key} is {found}, above max_executors, which is {most}"),
                     format!("set {key} to at most max_executors"),
                 );
@@ -193,23 +163,19 @@ fn gangs(config: &Config, notes: &mut Notes) {
     let of = |name: &ProfileName, key: &str| format!("profiles.{name}.{key}");
     for (name, profile) in &config.profiles {
         let (wanted, least) = (profile.executors, profile.min_executors);
-        let keys = [of(name, "executors"), of(name, "min_executors")];
-        let sound = notes.are_sound(&keys.each_ref().map(String::as_str));
-        if (1..least).contains(&wanted) && sound {
-            notes.refuse(
-                &keys[0],
+        if (1..least).contains(&wanted) {
+            notes.contradict(
+                &[of(name, "executors"), of(name, "min_executors")],
                 format!("executors is {wanted}, but with scheduling.gang it must be at least min_executors, {least}"),
                 format!("set it to {least} or more, or to 0; or lower min_executors"),
             );
         }
     }
-    let keys: Vec<String> = (config.profiles.keys())
-        .map(|name| of(name, "min_executors"))
-        .collect();
-    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-    if config.profiles.values().all(|p| p.min_executors == 0) && notes.are_sound(&keys) {
-        notes.refuse(
-            "scheduling.gang",
+    if config.profiles.values().all(|p| p.min_executors == 0) {
+        let sizes = config.profiles.keys().map(|name| of(name, "min_executors"));
+        let gang = std::iter::once("scheduling.gang".to_owned());
+        notes.contradict(
+            &gang.chain(sizes).collect::<Vec<_>>(),
             "found on, but no profile sets the size of its gang",
             "set profiles.NAME.min_executors, or remove it",
         );
@@ -218,18 +184,17 @@ fn gangs(config: &Config, notes: &mut Notes) {
 
 /// The outlier policy needs a metric to compare (spec B-32).
 fn outlier(config: &Config, notes: &mut Notes) {
-    let wanted = config.roll.policy == RollPolicy::Outlier;
     let keys = ["roll.policy", "roll.metric", "backend.listen"];
-    if !notes.are_sound(&keys) {
+    if config.roll.policy != RollPolicy::Outlier || !notes.are_sound(&keys) {
         return;
     }
-    if wanted && config.roll.metric.is_none() {
+    if config.roll.metric.is_none() {
         notes.refuse(
             "roll.metric",
             "missing, and roll.policy is \"outlier\"",
             "name a metric of the executors' heartbeats, such as \"gc_ms\"",
         );
-    } else if wanted && config.backend.sessions.listen.is_none() {
+    } else if config.backend.sessions.listen.is_none() {
         notes.refuse(
             "roll.policy",
             "found \"outlier\", but without backend.listen executors cannot report metrics",
@@ -241,12 +206,10 @@ fn outlier(config: &Config, notes: &mut Notes) {
 /// Executors must be able to reach the driver, and the driver to authenticate them.
 fn sessions(config: &Config, notes: &mut Notes) {
     let sessions = &config.backend.sessions;
-    let listens = notes.are_sound(&["backend.listen"]);
     let Some(address) = sessions.listen else {
-        let required = sessions.registration == Some(Registration::Required);
-        if required && listens && notes.are_sound(&["backend.registration"]) {
-            notes.refuse(
-                "backend.registration",
+        if sessions.registration == Some(Registration::Required) {
+            notes.contradict(
+                &["backend.registration", "backend.listen"],
                 "found \"required\", and backend.listen is not set, so executors cannot register",
                 "set backend.listen, or remove it",
             );
@@ -254,32 +217,29 @@ fn sessions(config: &Config, notes: &mut Notes) {
         return;
     };
     let named = sessions.url.is_some() || !sessions.service_selector.is_empty();
-    let anywhere = address.ip().is_unspecified() && !named;
-    if anywhere && notes.are_sound(&["backend.url"]) {
-        notes.refuse(
-            "backend.url",
+    if address.ip().is_unspecified() && !named {
+        notes.contradict(
+            &["backend.url"],
             "missing, and backend.listen is not an address that other machines can reach",
             "say where executors reach this driver, such as \"http://driver.jobs:7078\"",
         );
     }
-    let keys = ["backend.auth", "backend.key_file", "cluster.mode"];
     let kept = config.cluster.mode == ClusterMode::Embedded || sessions.key_file.is_some();
     let derived = sessions.auth(config.cluster.mode) == Auth::Derived;
-    if derived && !kept && notes.are_sound(&keys) {
-        notes.refuse(
-            "backend.key_file",
+    if derived && !kept {
+        notes.contradict(
+            &["backend.key_file", "backend.auth", "cluster.mode"],
             "missing, and derived tokens have to outlast this process",
             "name a file: if it does not exist, it is created with a key",
         );
     }
-    let keys = ["backend.heartbeat_timeout", "backend.heartbeat_interval"];
     let least = sessions.heartbeat_interval * 3;
-    if sessions.heartbeat_timeout < least && notes.are_sound(&keys) {
-        let found = humantime::format_duration(sessions.heartbeat_timeout);
-        notes.refuse(
-            "backend.heartbeat_timeout",
+    if sessions.heartbeat_timeout < least {
+        let found = format_duration(sessions.heartbeat_timeout);
+        notes.contradict(
+            &["backend.heartbeat_timeout", "backend.heartbeat_interval"],
             format!("found {found}, below three times backend.heartbeat_interval"),
-            format!("allowed: at least {}", humantime::format_duration(least)),
+            format!("allowed: at least {}", format_duration(least)),
         );
     }
 }
@@ -287,9 +247,9 @@ fn sessions(config: &Config, notes: &mut Notes) {
 /// Names of claims must fit for every executor id (spec K-7, K-10), and mount paths must not
 /// collide.
 fn claims(config: &Config, notes: &mut Notes) {
-    if config.claims.wait && !config.claims.reuse && notes.are_sound(&["claims"]) {
-        notes.refuse(
-            "claims.wait",
+    if config.claims.wait && !config.claims.reuse {
+        notes.contradict(
+            &["claims.wait", "claims.reuse"],
             "found true, and claims.reuse is false: there is nothing to wait for",
             "set claims.reuse = true, or remove it",
         );
@@ -302,11 +262,10 @@ fn claims(config: &Config, notes: &mut Notes) {
             continue;
         }
         for claim in &profile.claims {
-            if longest + claim.name.len() > 63 {
+            let (name, most) = (&claim.name, longest + claim.name.len());
+            if most > 63 {
                 let found = format!(
-                    "claims of volume {:?} would have names of up to {} characters",
-                    claim.name,
-                    longest + claim.name.len()
+                    "claims of volume {name:?} would have names of up to {most} characters"
                 );
                 let fix =
                     "63 are allowed: choose a shorter name, or a shorter executors.pod_name_prefix";

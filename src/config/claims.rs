@@ -4,81 +4,46 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use super::kinds::{Amount, Choice, Flag, Path, Text, one_of};
+use super::declare::{choice, section};
+use super::kinds::{Amount, Flag, PATH, Text, one_of};
 use super::names::{is_dns_label, is_dns_subdomain};
+use super::profile::refuse_doubles;
 use super::reader::Section;
 use crate::model::quantity::Quantity;
 
 /// The most claims of one profile; limited by how many can be told apart in a pod list.
 pub const MOST_CLAIMS: usize = 16;
 
-/// `[claims]`: what happens to claims whose executor has ended (spec A-60).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Claims {
-    /// Whether a new executor reuses a free claim instead of creating one.
-    pub reuse: bool,
-    /// Whether a new executor waits for a claim that is about to become free.
-    pub wait: bool,
-}
-
-impl Default for Claims {
-    fn default() -> Self {
-        Self {
-            reuse: true,
-            wait: false,
-        }
+section! {
+    /// `[claims]`: what happens to claims whose executor has ended (spec A-60).
+    pub struct Claims {
+        /// Whether a new executor reuses a free claim instead of creating one.
+        pub reuse: bool = value(Flag) or true;
+        /// Whether a new executor waits for a claim that is about to become free.
+        pub wait: bool = value(Flag) or false;
     }
 }
 
-impl Claims {
-    pub(super) fn read(s: &mut Section<'_>) -> Self {
-        let d = Self::default();
-        Self {
-            reuse: s.value("reuse", Flag, d.reuse),
-            wait: s.value("wait", Flag, d.wait),
-        }
+choice! {
+    /// What owns a claim, and so when it is deleted.
+    #[derive(Default)]
+    pub enum ClaimOwner {
+        /// The claim is kept until the application ends.
+        #[default]
+        Application = "application",
+        /// The claim is deleted with its executor.
+        Executor = "executor",
     }
 }
 
-/// What owns a claim, and so when it is deleted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ClaimOwner {
-    /// The claim is kept until the application ends.
-    #[default]
-    Application,
-    /// The claim is deleted with its executor.
-    Executor,
-}
-
-impl Choice for ClaimOwner {
-    const ALL: &'static [(&'static str, Self)] = &[
-        ("application", Self::Application),
-        ("executor", Self::Executor),
-    ];
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum AccessMode {
-    ReadWriteOnce,
-    ReadWriteOncePod,
-    ReadOnlyMany,
-    ReadWriteMany,
-}
-
-impl AccessMode {
-    /// The name of the access mode in Kubernetes.
-    pub fn as_str(self) -> &'static str {
-        super::kinds::word_of(self)
+choice! {
+    #[derive(PartialOrd, Ord)]
+    pub enum AccessMode {
+        ReadWriteOnce = "ReadWriteOnce",
+        ReadWriteOncePod = "ReadWriteOncePod",
+        ReadOnlyMany = "ReadOnlyMany",
+        ReadWriteMany = "ReadWriteMany",
     }
-}
-
-impl Choice for AccessMode {
-    const ALL: &'static [(&'static str, Self)] = &[
-        ("ReadWriteOnce", Self::ReadWriteOnce),
-        ("ReadWriteOncePod", Self::ReadWriteOncePod),
-        ("ReadOnlyMany", Self::ReadOnlyMany),
-        ("ReadWriteMany", Self::ReadWriteMany),
-    ];
 }
 
 /// `[[profiles.NAME.claims]]`: a claim that each executor of the profile gets (spec K-10).
@@ -120,24 +85,15 @@ impl Claim {
         let storage_class = s.option("storage_class", class);
         let modes = s.list("access_modes", one_of());
         let owner = s.value("owner", one_of(), ClaimOwner::default());
-        for (key, is_missing, fix) in [
-            (
-                "name",
-                name.is_none(),
-                "name the volume, such as name = \"data\"",
-            ),
+        for (key, fix) in [
+            ("name", "name the volume, such as name = \"data\""),
             (
                 "mount_path",
-                mount_path.is_none(),
                 "set where it is mounted, such as mount_path = \"/data\"",
             ),
-            (
-                "size",
-                size.is_none(),
-                "set its size, such as size = \"10Gi\"",
-            ),
+            ("size", "set its size, such as size = \"10Gi\""),
         ] {
-            if is_missing && !s.is_set(key) {
+            if !s.is_set(key) {
                 s.refuse(key, "missing", fix);
             }
         }
@@ -161,50 +117,18 @@ impl Claim {
             let found = format!("found {}", claims.len());
             s.refuse("claims", found, format!("allowed: at most {MOST_CLAIMS}"));
         }
-        for (n, claim) in claims.iter().enumerate() {
-            let earlier = claims.get(..n).unwrap_or_default();
-            if earlier.iter().any(|other| other.name == claim.name) {
-                let found = format!("two have the name {:?}", claim.name);
-                s.refuse("claims", found, "give each a unique name");
-            }
-            if earlier
-                .iter()
-                .any(|other| other.mount_path == claim.mount_path)
-            {
-                let found = format!("two are mounted at {:?}", claim.mount_path);
-                s.refuse("claims", found, "mount each at a different path");
-            }
-        }
+        let mounts = claims.iter().map(|c| (&*c.name, &*c.mount_path));
+        refuse_doubles(s, "claims", mounts);
     }
 }
 
-/// `[config_map]`: the ConfigMap that every executor mounts (spec K-8).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConfigMap {
-    /// Whether the ConfigMap is created when there is content for it.
-    pub enabled: bool,
-    pub mount_path: String,
-    /// The files whose content it gets; each key is the file's name.
-    pub files: Vec<PathBuf>,
-}
-
-impl Default for ConfigMap {
-    fn default() -> Self {
-        Self {
-            enabled: true,
-            mount_path: "/etc/boatswain".to_owned(),
-            files: Vec::new(),
-        }
-    }
-}
-
-impl ConfigMap {
-    pub(super) fn read(s: &mut Section<'_>) -> Self {
-        let d = Self::default();
-        Self {
-            enabled: s.value("enabled", Flag, d.enabled),
-            mount_path: s.value("mount_path", MOUNT_PATH, d.mount_path),
-            files: s.list("files", Path),
-        }
+section! {
+    /// `[config_map]`: the ConfigMap that every executor mounts (spec K-8).
+    pub struct ConfigMap {
+        /// Whether the ConfigMap is created when there is content for it.
+        pub enabled: bool = value(Flag) or true;
+        pub mount_path: String = value(MOUNT_PATH) or "/etc/boatswain".to_owned();
+        /// The files whose content it gets; each key is the file's name.
+        pub files: Vec<PathBuf> = list(PATH);
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::error::{Mistake, Origin};
@@ -24,6 +25,16 @@ pub(super) struct Node {
     pub key_origin: Origin,
 }
 
+impl Node {
+    pub fn at(origin: Origin, value: Value) -> Self {
+        Self {
+            value,
+            key_origin: origin.clone(),
+            origin,
+        }
+    }
+}
+
 #[derive(Debug, Clone)]
 pub(super) enum Value {
     Text(String),
@@ -37,6 +48,13 @@ pub(super) enum Value {
 }
 
 impl Value {
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
     /// Describes the value for an error message.
     pub fn describe(&self) -> String {
         match self {
@@ -58,23 +76,14 @@ impl Value {
 pub(super) fn parse(text: &str) -> (Node, Vec<Mistake>) {
     let lines = Lines::of(text);
     let (table, errors) = DeTable::parse_recoverable(text);
-    let mistakes = errors
-        .into_iter()
-        .map(|error| Mistake {
-            origin: lines.place(error.span().map_or(0, |span| span.start)),
-            key: String::new(),
-            found: error.message().to_owned(),
-            fix: "write the file as TOML: https://toml.io".to_owned(),
-        })
-        .collect();
-    let origin = Origin::Default;
+    let mistakes = errors.iter().map(|error| {
+        let origin = lines.place(error.span().map_or(0, |span| span.start));
+        let fix = "write the file as TOML: https://toml.io";
+        Mistake::of_file(origin, error.message(), fix)
+    });
+    let mistakes = mistakes.collect();
     let value = table_of(table.get_ref(), &|at| lines.place(at));
-    let root = Node {
-        value,
-        key_origin: origin.clone(),
-        origin,
-    };
-    (root, mistakes)
+    (Node::at(Origin::Default, value), mistakes)
 }
 
 /// The lines that cannot be read because of syntax errors: the line of a bad value, or everything
@@ -119,22 +128,19 @@ fn value_of(value: &DeValue<'_>, place: &dyn Fn(usize) -> Origin) -> Value {
         DeValue::Float(number) => Value::Number(number.to_string()),
         DeValue::Boolean(flag) => Value::Flag(*flag),
         DeValue::Datetime(date) => Value::Date(date.to_string()),
-        DeValue::Array(items) => Value::List(
-            items
-                .iter()
-                .map(|item| Node {
-                    value: value_of(item.get_ref(), place),
-                    origin: place(item.span().start),
-                    key_origin: place(item.span().start),
-                })
-                .collect(),
-        ),
+        DeValue::Array(items) => {
+            let items = items.iter();
+            let node = |item: &Spanned<DeValue<'_>>| {
+                Node::at(place(item.span().start), value_of(item.get_ref(), place))
+            };
+            Value::List(items.map(node).collect())
+        }
         DeValue::Table(table) => table_of(table, place),
     }
 }
 
 pub(super) struct Override {
-    name: String,
+    origin: Origin,
     path: Vec<String>,
     raw: String,
 }
@@ -145,48 +151,35 @@ impl Override {
     pub fn from_env(name: &str, raw: &str) -> Option<Result<Self, Mistake>> {
         let path = name.strip_prefix(ENV_PREFIX)?;
         let path: Vec<String> = path.split("__").map(str::to_lowercase).collect();
+        let origin = override_origin(name.to_owned(), raw);
         if path.iter().any(String::is_empty) || path.len() > DEEPEST {
-            return Some(Err(bad_override(
-                name,
-                raw,
-                "the override names no key",
-                "write BOATSWAIN__SECTION__KEY, such as BOATSWAIN__POLL__INTERVAL",
-            )));
+            let fix = "write BOATSWAIN__SECTION__KEY, such as BOATSWAIN__POLL__INTERVAL";
+            let found = "the override names no key";
+            return Some(Err(Mistake::of_file(origin, found, fix)));
         }
-        Some(Ok(Self {
-            name: name.to_owned(),
-            path,
-            raw: raw.to_owned(),
-        }))
+        let raw = raw.to_owned();
+        Some(Ok(Self { origin, path, raw }))
     }
 
     /// Parses `section.key=value` from the command line. A part of the key that is not a bare key
     /// is quoted, as in TOML.
     pub fn from_set(argument: &str) -> Result<Self, Mistake> {
-        let name = format!("--set {argument}");
-        let refuse = |found: &str| {
+        let refuse = |found| {
+            let origin = override_origin(format!("--set {argument}"), argument);
             let fix = "write --set section.key=value, as --set poll.interval=10s";
-            Err(bad_override(&name, argument, found, fix))
+            Mistake::of_file(origin, found, fix)
         };
-        let Some((key, raw)) = split_outside_quotes(argument) else {
-            return refuse("no `=` in it");
-        };
-        let Some(path) = dotted(key) else {
-            return refuse("the override names no key");
-        };
+        let (key, raw) = split_outside_quotes(argument).ok_or_else(|| refuse("no `=` in it"))?;
         Ok(Self {
-            name: format!("--set {key}"),
-            path,
+            origin: override_origin(format!("--set {key}"), raw),
+            path: dotted(key).ok_or_else(|| refuse("the override names no key"))?,
             raw: raw.to_owned(),
         })
     }
 
     /// Sets the value in the tree, and replaces what was there.
     pub fn apply(self, root: &mut Node) {
-        let origin = Origin::Override {
-            name: self.name,
-            raw: self.raw.clone(),
-        };
+        let origin = self.origin;
         let parsed = DeValue::parse(&self.raw);
         let value = match &parsed {
             Ok(value) => value_of(value.get_ref(), &|_| origin.clone()),
@@ -201,30 +194,16 @@ impl Override {
             let Value::Table(table) = &mut place.value else {
                 return;
             };
-            place = table.entry(part).or_insert_with(|| Node {
-                value: Value::Table(BTreeMap::new()),
-                origin: origin.clone(),
-                key_origin: origin.clone(),
-            });
+            let absent = || Node::at(origin.clone(), Value::Table(BTreeMap::new()));
+            place = table.entry(part).or_insert_with(absent);
         }
-        *place = Node {
-            value,
-            key_origin: origin.clone(),
-            origin,
-        };
+        *place = Node::at(origin, value);
     }
 }
 
-fn bad_override(name: &str, raw: &str, found: &str, fix: &str) -> Mistake {
-    Mistake {
-        origin: Origin::Override {
-            name: name.to_owned(),
-            raw: raw.to_owned(),
-        },
-        key: String::new(),
-        found: found.to_owned(),
-        fix: fix.to_owned(),
-    }
+fn override_origin(name: String, raw: &str) -> Origin {
+    let raw = raw.to_owned();
+    Origin::Override { name, raw }
 }
 
 /// Splits at the first `=` outside a quoted part of the key.

@@ -42,6 +42,22 @@ pub struct Mistake {
     pub fix: String,
 }
 
+impl Mistake {
+    /// A mistake that is about no key.
+    pub(super) fn of_file(
+        origin: Origin,
+        found: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Self {
+        Self {
+            origin,
+            key: String::new(),
+            found: found.into(),
+            fix: fix.into(),
+        }
+    }
+}
+
 /// Why a configuration was refused: all mistakes, in the order of the file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct ConfigError {

@@ -1,5 +1,6 @@
 //! The kinds of values that keys take: how each is parsed, printed and described in error messages.
 
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -17,12 +18,8 @@ pub(super) trait Kind {
     fn allowed(&self) -> String;
     /// The value as TOML.
     fn show(&self, value: &Self::Out) -> String;
-    /// Advice for a value that was refused.
-    fn hint(&self, _refused: &Value) -> Option<&'static str> {
-        None
-    }
-    /// What exactly is wrong with a value that was refused.
-    fn why(&self, _refused: &Value) -> Option<String> {
+    /// What exactly is wrong with a value that was refused, or advice.
+    fn hint(&self, _refused: &Value) -> Option<String> {
         None
     }
     /// Whether the value only refers to where the actual value is, such as a Secret's key.
@@ -49,58 +46,21 @@ impl Kind for Flag {
     }
 }
 
-pub(super) struct Whole(pub RangeInclusive<u64>);
+/// A whole number within bounds.
+pub(super) struct Whole<T>(pub RangeInclusive<T>);
 
-impl Kind for Whole {
-    type Out = u64;
-    fn read(&self, value: &Value) -> Option<u64> {
+impl<T: TryFrom<i128> + PartialOrd + Display> Kind for Whole<T> {
+    type Out = T;
+    fn read(&self, value: &Value) -> Option<T> {
         match value {
-            Value::Whole(number) => u64::try_from(*number).ok().filter(|n| self.0.contains(n)),
+            Value::Whole(number) => T::try_from(*number).ok().filter(|n| self.0.contains(n)),
             _ => None,
         }
     }
     fn allowed(&self) -> String {
         format!("a whole number from {} to {}", self.0.start(), self.0.end())
     }
-    fn show(&self, value: &u64) -> String {
-        value.to_string()
-    }
-}
-
-/// A whole number that fits a `u32`.
-pub(super) struct Count(pub RangeInclusive<u32>);
-
-impl Kind for Count {
-    type Out = u32;
-    fn read(&self, value: &Value) -> Option<u32> {
-        match value {
-            Value::Whole(number) => u32::try_from(*number).ok().filter(|n| self.0.contains(n)),
-            _ => None,
-        }
-    }
-    fn allowed(&self) -> String {
-        format!("a whole number from {} to {}", self.0.start(), self.0.end())
-    }
-    fn show(&self, value: &u32) -> String {
-        value.to_string()
-    }
-}
-
-/// A whole number, possibly negative.
-pub(super) struct Integer(pub RangeInclusive<i32>);
-
-impl Kind for Integer {
-    type Out = i32;
-    fn read(&self, value: &Value) -> Option<i32> {
-        match value {
-            Value::Whole(number) => i32::try_from(*number).ok().filter(|n| self.0.contains(n)),
-            _ => None,
-        }
-    }
-    fn allowed(&self) -> String {
-        format!("a whole number from {} to {}", self.0.start(), self.0.end())
-    }
-    fn show(&self, value: &i32) -> String {
+    fn show(&self, value: &T) -> String {
         value.to_string()
     }
 }
@@ -140,18 +100,15 @@ impl Kind for Thousandths {
 
 /// A duration such as `1h 30m` (spec C-1).
 pub(super) struct Span {
-    least: Duration,
-    most: Duration,
+    bounds: RangeInclusive<Duration>,
     /// Whether fractions of a second are refused, because Kubernetes counts in seconds.
     whole_seconds: bool,
 }
 
 /// A duration within bounds.
 pub(super) fn span(bounds: RangeInclusive<Duration>) -> Span {
-    let (least, most) = bounds.into_inner();
     Span {
-        least,
-        most,
+        bounds,
         whole_seconds: false,
     }
 }
@@ -159,19 +116,16 @@ pub(super) fn span(bounds: RangeInclusive<Duration>) -> Span {
 /// A duration in whole seconds, within bounds.
 pub(super) fn seconds(bounds: RangeInclusive<Duration>) -> Span {
     Span {
+        bounds,
         whole_seconds: true,
-        ..span(bounds)
     }
 }
 
 impl Kind for Span {
     type Out = Duration;
     fn read(&self, value: &Value) -> Option<Duration> {
-        let Value::Text(text) = value else {
-            return None;
-        };
-        let span = humantime::parse_duration(text).ok()?;
-        let fits = self.least <= span && span <= self.most;
+        let span = humantime::parse_duration(value.text()?).ok()?;
+        let fits = self.bounds.contains(&span);
         (fits && (!self.whole_seconds || span.subsec_nanos() == 0)).then_some(span)
     }
     fn allowed(&self) -> String {
@@ -180,15 +134,15 @@ impl Kind for Span {
         } else {
             ""
         };
-        let least = humantime::format_duration(self.least);
-        let most = humantime::format_duration(self.most);
+        let least = humantime::format_duration(*self.bounds.start());
+        let most = humantime::format_duration(*self.bounds.end());
         format!("a duration{whole} from {least} to {most}, such as \"30s\" or \"1h 30m\"")
     }
     fn show(&self, value: &Duration) -> String {
         format!("\"{}\"", humantime::format_duration(*value))
     }
-    fn hint(&self, refused: &Value) -> Option<&'static str> {
-        matches!(refused, Value::Whole(_)).then_some("give the unit, in quotes")
+    fn hint(&self, refused: &Value) -> Option<String> {
+        matches!(refused, Value::Whole(_)).then(|| "give the unit, in quotes".to_owned())
     }
 }
 
@@ -213,65 +167,60 @@ impl Text {
 impl Kind for Text {
     type Out = String;
     fn read(&self, value: &Value) -> Option<String> {
-        match value {
-            Value::Text(text) if (self.rule)(text) => Some(text.clone()),
-            _ => None,
-        }
+        let text = value.text().filter(|text| (self.rule)(text))?;
+        Some(text.to_owned())
     }
     fn allowed(&self) -> String {
         self.allowed.to_owned()
     }
     fn show(&self, value: &String) -> String {
-        toml::Value::String(value.clone()).to_string()
+        quoted(value)
     }
+}
+
+/// A text as TOML.
+pub(super) fn quoted(text: &str) -> String {
+    toml::Value::from(text).to_string()
+}
+
+/// A text that stands for another type.
+pub(super) struct Parsed<T> {
+    pub read: fn(&str) -> Option<T>,
+    pub show: fn(&T) -> String,
+    pub allowed: &'static str,
 }
 
 /// The path of a file or a directory.
-pub(super) struct Path;
-
-impl Kind for Path {
-    type Out = PathBuf;
-    fn read(&self, value: &Value) -> Option<PathBuf> {
-        Text::SOME.read(value).map(PathBuf::from)
-    }
-    fn allowed(&self) -> String {
-        "a path in quotes".to_owned()
-    }
-    fn show(&self, value: &PathBuf) -> String {
-        toml::Value::String(value.display().to_string()).to_string()
-    }
-}
-
-/// A loopback address with a port.
-pub(super) struct Loopback;
-
-impl Kind for Loopback {
-    type Out = SocketAddr;
-    fn read(&self, value: &Value) -> Option<SocketAddr> {
-        let address: SocketAddr = Text::SOME.read(value)?.parse().ok()?;
-        address.ip().is_loopback().then_some(address)
-    }
-    fn allowed(&self) -> String {
-        "an address that only this machine can reach, such as \"127.0.0.1:7117\"".to_owned()
-    }
-    fn show(&self, value: &SocketAddr) -> String {
-        format!("\"{value}\"")
-    }
-}
+pub(super) const PATH: Parsed<PathBuf> = Parsed {
+    read: |path| (Text::SOME.rule)(path).then(|| path.into()),
+    show: |path| path.display().to_string(),
+    allowed: "a path in quotes",
+};
 
 /// An address with a port.
-pub(super) struct Address;
+pub(super) const ADDRESS: Parsed<SocketAddr> = Parsed {
+    read: |address| address.parse().ok(),
+    show: SocketAddr::to_string,
+    allowed: "an address of this machine with a port, such as \"0.0.0.0:7078\"",
+};
 
-impl Kind for Address {
-    type Out = SocketAddr;
-    fn read(&self, value: &Value) -> Option<SocketAddr> {
-        Text::SOME.read(value)?.parse().ok()
+/// A loopback address with a port.
+pub(super) const LOOPBACK: Parsed<SocketAddr> = Parsed {
+    read: |address| (ADDRESS.read)(address).filter(|address| address.ip().is_loopback()),
+    allowed: "an address that only this machine can reach, such as \"127.0.0.1:7117\"",
+    ..ADDRESS
+};
+
+impl<T> Kind for Parsed<T> {
+    type Out = T;
+    fn read(&self, value: &Value) -> Option<T> {
+        (self.read)(value.text()?)
     }
     fn allowed(&self) -> String {
-        "an address of this machine with a port, such as \"0.0.0.0:7078\"".to_owned()
+        self.allowed.to_owned()
     }
-    fn show(&self, value: &SocketAddr) -> String {
-        format!("\"{value}\"")
+    fn show(&self, value: &T) -> String {
+        quoted(&(self.show)(value))
     }
 }
 
@@ -281,10 +230,7 @@ pub(super) struct Percent(pub RangeInclusive<u32>);
 impl Kind for Percent {
     type Out = u32;
     fn read(&self, value: &Value) -> Option<u32> {
-        let Value::Text(text) = value else {
-            return None;
-        };
-        let digits = text.strip_suffix('%')?;
+        let digits = value.text()?.strip_suffix('%')?;
         let number = digits.parse().ok()?;
         let plain = digits.bytes().all(|b| b.is_ascii_digit());
         (plain && self.0.contains(&number)).then_some(number)
@@ -337,9 +283,6 @@ impl Amount {
         allowed: "a whole number, at least 1, or an amount as Kubernetes writes it",
         hint: "devices cannot be divided",
     };
-}
-
-impl Amount {
     /// Bytes.
     pub const STORAGE: Self = Self {
         allowed: "bytes as Kubernetes writes them, such as \"512Mi\" or \"10Gi\", at least 1Mi",
@@ -364,8 +307,8 @@ impl Kind for Amount {
     fn show(&self, value: &Quantity) -> String {
         format!("\"{value}\"")
     }
-    fn hint(&self, _refused: &Value) -> Option<&'static str> {
-        Some(self.hint)
+    fn hint(&self, _refused: &Value) -> Option<String> {
+        Some(self.hint.to_owned())
     }
 }
 
@@ -373,11 +316,6 @@ impl Kind for Amount {
 pub(super) trait Choice: Copy + PartialEq + 'static {
     /// Every word with its value.
     const ALL: &'static [(&'static str, Self)];
-
-    /// Advice for a word that was refused.
-    fn hint(_refused: &str) -> Option<&'static str> {
-        None
-    }
 }
 
 pub(super) fn word_of<C: Choice>(value: C) -> &'static str {
@@ -394,10 +332,8 @@ pub(super) fn one_of<C: Choice>() -> OneOf<C> {
 impl<C: Choice> Kind for OneOf<C> {
     type Out = C;
     fn read(&self, value: &Value) -> Option<C> {
-        let Value::Text(text) = value else {
-            return None;
-        };
-        let found = C::ALL.iter().find(|(word, _)| word == text)?;
+        let text = value.text()?;
+        let found = C::ALL.iter().find(|(word, _)| *word == text)?;
         Some(found.1)
     }
     fn allowed(&self) -> String {
@@ -406,11 +342,5 @@ impl<C: Choice> Kind for OneOf<C> {
     }
     fn show(&self, value: &C) -> String {
         format!("{:?}", word_of(*value))
-    }
-    fn hint(&self, refused: &Value) -> Option<&'static str> {
-        match refused {
-            Value::Text(text) => C::hint(text),
-            _ => None,
-        }
     }
 }

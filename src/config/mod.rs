@@ -8,6 +8,7 @@
 mod added;
 mod check;
 mod claims;
+mod declare;
 mod document;
 mod effective;
 mod error;
@@ -61,6 +62,7 @@ pub use sessions::{Adoption, Auth, Backend, Registration, Sessions};
 pub use strategy::{Gang, Strategy};
 pub use template::PodTemplate;
 
+use declare::section;
 use document::{Node, Override};
 use notes::Notes;
 use reader::Section;
@@ -68,75 +70,39 @@ use template::Templates;
 
 use crate::model::ProfileName;
 
-/// The complete, validated configuration. Each field is a section.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Config {
-    pub app: App,
-    pub cluster: Cluster,
-    pub embedded: Embedded,
-    pub driver: Driver,
-    pub executors: Executors,
-    /// The profiles by name. [`DEFAULT_PROFILE`] is always among them.
-    pub profiles: BTreeMap<ProfileName, Profile>,
-    pub claims: Claims,
-    pub config_map: ConfigMap,
-    pub watch: Watch,
-    pub poll: Poll,
-    pub allocation: Allocation,
-    pub scheduling: Scheduling,
-    pub lifecycle: Lifecycle,
-    pub failures: Failures,
-    pub backend: Backend,
-    pub adoption: Adoption,
-    pub autoscaling: Autoscaling,
-    pub roll: Roll,
-    pub api: Api,
-    pub shutdown: Shutdown,
-    pub log: Log,
-}
-
-impl Default for Config {
-    /// All defaults. This is not valid for a Kubernetes cluster, because it has no image:
-    /// [`Config::from_toml`] refuses an empty file.
-    fn default() -> Self {
-        Self {
-            app: App::default(),
-            cluster: Cluster::default(),
-            embedded: Embedded::default(),
-            driver: Driver::default(),
-            executors: Executors::default(),
-            profiles: BTreeMap::from([(ProfileName::from(DEFAULT_PROFILE), Profile::default())]),
-            claims: Claims::default(),
-            config_map: ConfigMap::default(),
-            watch: Watch::default(),
-            poll: Poll::default(),
-            allocation: Allocation::default(),
-            scheduling: Scheduling::default(),
-            lifecycle: Lifecycle::default(),
-            failures: Failures::default(),
-            backend: Backend::default(),
-            adoption: Adoption::default(),
-            autoscaling: Autoscaling::default(),
-            roll: Roll::default(),
-            api: Api::default(),
-            shutdown: Shutdown::default(),
-            log: Log::default(),
-        }
+section! {
+    /// The complete, validated configuration. Each field is a section. The default is not valid for
+    /// a Kubernetes cluster, because it has no image: [`Config::from_toml`] refuses an empty file.
+    pub struct Config {
+        pub app: App = section(App::read);
+        pub cluster: Cluster = section(Cluster::read);
+        pub embedded: Embedded = section(Embedded::read);
+        pub driver: Driver = section(Driver::read);
+        pub executors: Executors = section(Executors::read);
+        /// The profiles by name. [`DEFAULT_PROFILE`] is always among them.
+        pub profiles: BTreeMap<ProfileName, Profile> =
+            profiles(Profile::checked) or BTreeMap::from([(DEFAULT_PROFILE.into(), Profile::default())]);
+        pub claims: Claims = section(Claims::read);
+        pub config_map: ConfigMap = section(ConfigMap::read);
+        pub watch: Watch = section(Watch::read);
+        pub poll: Poll = section(Poll::read);
+        pub allocation: Allocation = section(Allocation::read);
+        pub scheduling: Scheduling = section(Scheduling::read);
+        pub lifecycle: Lifecycle = section(Lifecycle::read);
+        pub failures: Failures = section(Failures::read);
+        pub backend: Backend = section(Backend::read);
+        pub adoption: Adoption = section(Adoption::read);
+        pub autoscaling: Autoscaling = section(Autoscaling::read);
+        pub roll: Roll = section(Roll::read);
+        pub api: Api = section(Api::read);
+        pub shutdown: Shutdown = section(Shutdown::read);
+        pub log: Log = section(Log::read);
     }
 }
 
 impl Config {
     /// Reads a file, then overrides from the environment, then those from the command line. Later
-    /// ones win (spec C-3).
-    pub fn load(
-        path: &Path,
-        env: impl IntoIterator<Item = (String, String)>,
-        sets: &[String],
-    ) -> Result<Self, ConfigError> {
-        Self::explain(path, env, sets).map(|(config, _)| config)
-    }
-
-    /// Like [`Config::load`], and also returns the origin of each value (spec C-4).
+    /// ones win (spec C-3). Also returns the origin of each value (spec C-4).
     pub fn explain(
         path: &Path,
         env: impl IntoIterator<Item = (String, String)>,
@@ -145,12 +111,7 @@ impl Config {
         let file = path.display().to_string();
         let refuse = |found: String, fix: &str| ConfigError {
             file: file.clone(),
-            mistakes: vec![Mistake {
-                origin: Origin::Default,
-                key: String::new(),
-                found,
-                fix: fix.to_owned(),
-            }],
+            mistakes: vec![Mistake::of_file(Origin::Default, found, fix)],
         };
         let bytes = std::fs::read(path).map_err(|error| {
             let fix = "name a readable file with --config, such as config/local.toml";
@@ -162,8 +123,7 @@ impl Config {
         Self::understand(&text, &file, env, sets, Templates::Beside(directory))
     }
 
-    /// Like [`Config::load`], but from a text. `file` is its name in error messages. Files that the
-    /// configuration refers to are not read.
+    /// Like [`Config::explain_toml`], without the origins.
     pub fn from_toml(
         text: &str,
         file: &str,
@@ -173,7 +133,8 @@ impl Config {
         Self::explain_toml(text, file, env, sets).map(|(config, _)| config)
     }
 
-    /// Like [`Config::explain`], but from a text. `file` is its name in error messages.
+    /// Like [`Config::explain`], but from a text. `file` is its name in error messages. Files that
+    /// the configuration refers to are not read.
     pub fn explain_toml(
         text: &str,
         file: &str,
@@ -205,7 +166,7 @@ impl Config {
                 Err(mistake) => mistakes.push(mistake),
             }
         }
-        let (config, mut notes) = Self::read(root, unread.is_empty(), templates);
+        let (config, mut notes) = Self::from_tree(root, unread.is_empty(), templates);
         let told_already = |mistake: &Mistake| match mistake.origin {
             Origin::File { line, .. } => unread.iter().any(|lines| lines.contains(&line)),
             _ => false,
@@ -229,7 +190,7 @@ impl Config {
     /// Every key with its default (spec C-5).
     pub fn known_keys() -> Vec<KnownKey> {
         let (root, _) = document::parse("");
-        Self::read(root, true, Templates::Unread).1.known
+        Self::from_tree(root, true, Templates::Unread).1.known
     }
 
     /// Whether the API and the executors' sessions share a port. Two ports chosen by the system (0)
@@ -252,35 +213,13 @@ impl Config {
 
     /// `whole`: whether every line of the file could be parsed. Only then is an absent key reported
     /// as missing.
-    fn read(root: Node, whole: bool, templates: Templates) -> (Self, Notes) {
+    fn from_tree(root: Node, whole: bool, templates: Templates) -> (Self, Notes) {
         let mut notes = Notes {
             templates,
             ..Notes::default()
         };
         let mut s = Section::root(root, &mut notes);
-        let mut config = Self {
-            app: s.section("app", App::read),
-            cluster: s.section("cluster", Cluster::read),
-            embedded: s.section("embedded", Embedded::read),
-            driver: s.section("driver", Driver::read),
-            executors: s.section("executors", Executors::read),
-            profiles: s.profiles("profiles", &[DEFAULT_PROFILE], Profile::read),
-            claims: s.section("claims", Claims::read),
-            config_map: s.section("config_map", ConfigMap::read),
-            watch: s.section("watch", Watch::read),
-            poll: s.section("poll", Poll::read),
-            allocation: s.section("allocation", Allocation::read),
-            scheduling: s.section("scheduling", Scheduling::read),
-            lifecycle: s.section("lifecycle", Lifecycle::read),
-            failures: s.section("failures", Failures::read),
-            backend: s.section("backend", Backend::read),
-            adoption: s.section("adoption", Adoption::read),
-            autoscaling: s.section("autoscaling", Autoscaling::read),
-            roll: s.section("roll", Roll::read),
-            api: s.section("api", Api::read),
-            shutdown: s.section("shutdown", Shutdown::read),
-            log: s.section("log", Log::read),
-        };
+        let mut config = Self::read(&mut s);
         s.refuse_the_rest();
         notes.place_unrecognised();
         if whole {

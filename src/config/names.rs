@@ -2,6 +2,9 @@
 
 use super::sections::Labels;
 
+/// Which names a table may have, and their description in error messages.
+pub(super) type NameRule = (fn(&str) -> bool, &'static str);
+
 /// The longest prefix with which `<prefix>-exec-<id>` fits the 63 characters of a DNS label for
 /// every id: `-exec-` takes 6, an id below 2⁶³ takes 19 (spec K-7).
 pub const LONGEST_PREFIX: usize = 63 - 6 - 19;
@@ -37,17 +40,21 @@ pub fn is_label_key(text: &str) -> bool {
 
 /// Whether a text is a valid name of an environment variable in a pod.
 pub fn is_env_name(text: &str) -> bool {
-    let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
-    !text.is_empty() && text.bytes().all(inner) && !text.as_bytes()[0].is_ascii_digit()
+    text.bytes().all(is_name_byte)
+        && !text.starts_with(|c: char| c.is_ascii_digit())
+        && !text.is_empty()
 }
 
 /// Whether a text is a valid key in the data of a Secret or ConfigMap.
 pub fn is_data_key(text: &str) -> bool {
-    let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     (1..=253).contains(&text.len())
-        && text.bytes().all(inner)
+        && text.bytes().all(is_name_byte)
         && text != "."
         && !text.starts_with("..")
+}
+
+fn is_name_byte(b: u8) -> bool {
+    b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.')
 }
 
 /// The name of the executor's container in its pod (spec K-2).
@@ -75,10 +82,9 @@ pub fn is_own_label(key: &str, labels: Labels) -> bool {
 
 fn is_label_name(text: &str) -> bool {
     let outer = |b: &u8| b.is_ascii_alphanumeric();
-    let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     let bytes = text.as_bytes();
     bytes.len() <= 63
-        && text.bytes().all(inner)
+        && text.bytes().all(is_name_byte)
         && bytes.first().is_some_and(outer)
         && bytes.last().is_some_and(outer)
 }

@@ -31,24 +31,30 @@ impl Notes {
 
     /// Whether the values of these keys can be trusted: no mistake was noted about them. A default
     /// in place of a mistake would contradict others only by accident.
-    pub fn are_sound(&self, paths: &[&str]) -> bool {
-        let meets = |spoilt: &str, path: &str| {
-            let within = |inner: &str, outer: &str| {
-                inner
-                    .strip_prefix(outer)
-                    .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-            };
-            within(spoilt, path) || within(path, spoilt)
-        };
-        let unknown = |mistake: &&Mistake| !mistake.found.starts_with("no such ");
+    pub fn are_sound<S: AsRef<str>>(&self, paths: &[S]) -> bool {
+        let meets = |spoilt: &str, path: &str| is_within(spoilt, path) || is_within(path, spoilt);
+        let known = |mistake: &&Mistake| !mistake.found.starts_with("no such ");
         let spoilt = self
             .mistakes
             .iter()
-            .filter(unknown)
+            .filter(known)
             .map(|mistake| &mistake.key);
-        spoilt
-            .chain(&self.meant)
-            .all(|spoilt| paths.iter().all(|path| !meets(spoilt, path)))
+        let mut spoilt = spoilt.chain(&self.meant);
+        spoilt.all(|spoilt| !paths.iter().any(|path| meets(spoilt, path.as_ref())))
+    }
+
+    /// Notes a contradiction between these keys as a mistake about the first, if all are sound.
+    pub fn contradict<S: AsRef<str>>(
+        &mut self,
+        paths: &[S],
+        found: impl Into<String>,
+        fix: impl Into<String>,
+    ) {
+        if let Some(first) = paths.first()
+            && self.are_sound(paths)
+        {
+            self.refuse(first.as_ref(), found, fix);
+        }
     }
 
     /// Adds to the mistake about each unrecognised key the other sections that have a key of this
@@ -76,13 +82,30 @@ impl Notes {
                 None => break Origin::Default,
             }
         };
+        self.note(origin, path.to_owned(), found, fix);
+    }
+
+    pub fn note(
+        &mut self,
+        origin: Origin,
+        key: String,
+        found: impl Into<String>,
+        fix: impl Into<String>,
+    ) {
+        let (found, fix) = (found.into(), fix.into());
         self.mistakes.push(Mistake {
             origin,
-            key: path.to_owned(),
-            found: found.into(),
-            fix: fix.into(),
+            key,
+            found,
+            fix,
         });
     }
+}
+
+/// Whether a path is this outer one or leads to a part of it.
+pub(super) fn is_within(inner: &str, outer: &str) -> bool {
+    let rest = inner.strip_prefix(outer);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
 /// Joins two parts of a path. A part that is not a bare TOML key is quoted.

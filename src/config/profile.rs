@@ -12,12 +12,13 @@ use std::time::Duration;
 use serde_json::Value as Json;
 
 use super::claims::Claim;
-use super::kinds::{
-    Amount, Choice, Count, Integer, Path, Text, Thousandths, one_of, seconds, word_of,
+use super::declare::{choice, section};
+use super::kinds::{Amount, PATH, Text, Thousandths, Whole, one_of, seconds};
+use super::names::{
+    NameRule, is_dns_label, is_dns_subdomain, is_env_name, is_label_key, is_label_value,
 };
-use super::names::{is_dns_label, is_dns_subdomain, is_env_name, is_label_key, is_label_value};
 use super::reader::Section;
-use super::sections::secs;
+use super::sections::{DAY, secs};
 use super::template::PodTemplate;
 use crate::model::quantity::Quantity;
 
@@ -25,8 +26,8 @@ pub use env::{EnvValue, KeyOf};
 pub use placement::{Spread, Uneven};
 pub use security::Security;
 pub use tolerations::{TaintEffect, Toleration, TolerationOperator};
-pub(super) use volumes::OWN_VOLUMES;
 pub use volumes::{Medium, Volume, VolumeSource};
+pub(super) use volumes::{OWN_VOLUMES, refuse_doubles};
 
 /// An upper bound that catches typing errors.
 pub const MOST_EXECUTORS: u32 = 100_000;
@@ -34,146 +35,88 @@ pub const MOST_EXECUTORS: u32 = 100_000;
 /// The profile that always exists.
 pub const DEFAULT_PROFILE: &str = "default";
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PullPolicy {
-    /// At every start, unless the node's image is the same.
-    Always,
-    IfNotPresent,
-    /// Never; the image must be on the node.
-    Never,
-}
-
-impl PullPolicy {
-    /// The name of the policy in Kubernetes.
-    pub fn as_str(self) -> &'static str {
-        word_of(self)
+choice! {
+    pub enum PullPolicy {
+        /// At every start, unless the node's image is the same.
+        Always = "Always",
+        IfNotPresent = "IfNotPresent",
+        /// Never; the image must be on the node.
+        Never = "Never",
     }
 }
 
-impl Choice for PullPolicy {
-    const ALL: &'static [(&'static str, Self)] = &[
-        ("Always", Self::Always),
-        ("IfNotPresent", Self::IfNotPresent),
-        ("Never", Self::Never),
-    ];
-}
-
-/// `[profiles.NAME]`: one shape of executor.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Profile {
-    /// The initial target.
-    pub executors: u32,
-    /// How many tasks an executor runs at the same time, for autoscaling.
-    pub slots: u32,
-    /// The lower limit of autoscaling, and the size of the gang (`scheduling.gang`).
-    pub min_executors: u32,
-    /// The upper limit of every target.
-    pub max_executors: u32,
-    /// The most pending executors of the profile. `None`: no limit (spec A-4).
-    pub max_pending: Option<u32>,
-    /// The pod template; the keys below override it (spec K-1).
-    pub template: Option<PodTemplate>,
-    /// Labels of the pods, in addition to boatswain's own.
-    pub labels: BTreeMap<String, String>,
-    /// Annotations of the pods, in addition to boatswain's own.
-    pub annotations: BTreeMap<String, String>,
-    /// The container's image. Required in a Kubernetes cluster, unused in the embedded one.
-    pub image: Option<String>,
-    /// `None`: the default of Kubernetes.
-    pub pull_policy: Option<PullPolicy>,
-    /// The Secrets with credentials for image registries.
-    pub pull_secrets: Vec<String>,
-    /// The program and the arguments that come before `args`; empty: the image's own.
-    pub command: Vec<String>,
-    /// The program's arguments; empty: the image's own.
-    pub args: Vec<String>,
-    pub env: BTreeMap<String, EnvValue>,
-    /// The preStop hook: a command that is run in the container before it is terminated.
-    pub pre_stop: Vec<String>,
-    /// The request, in cores.
-    pub cpu: Option<Quantity>,
-    /// The limit, in cores.
-    pub cpu_limit: Option<Quantity>,
-    /// The request, in bytes, without the overhead.
-    pub memory: Option<Quantity>,
-    /// The limit, in bytes, beyond which the container is killed.
-    pub memory_limit: Option<Quantity>,
-    /// The overhead that is added to the request for memory, in thousandths of `memory`.
-    pub memory_overhead_factor: u32,
-    /// The least overhead, in bytes.
-    pub memory_overhead_min: Option<Quantity>,
-    /// The request, in bytes.
-    pub ephemeral_storage: Option<Quantity>,
-    /// The limit, in bytes, beyond which the pod is evicted.
-    pub ephemeral_storage_limit: Option<Quantity>,
-    /// Extended resources such as GPUs; request and limit are the same.
-    pub resources: BTreeMap<String, Quantity>,
-    pub volumes: Vec<Volume>,
-    pub node_selector: BTreeMap<String, String>,
-    pub tolerations: Vec<Toleration>,
-    /// The pod's affinity, with the fields that Kubernetes defines.
-    pub affinity: Option<Json>,
-    pub topology_spread: Vec<Spread>,
-    /// `None`: the cluster's default.
-    pub priority_class: Option<String>,
-    /// `None`: the cluster's default.
-    pub runtime_class: Option<String>,
-    /// `None`: the cluster's default scheduler.
-    pub scheduler_name: Option<String>,
-    pub scheduling_gates: Vec<String>,
-    /// `None`: the namespace's default.
-    pub service_account: Option<String>,
-    pub security: Security,
-    /// Executors with lower costs are deleted first (spec A-40).
-    pub deletion_cost: Option<i32>,
-    pub claims: Vec<Claim>,
-    /// How long the pod may take to exit after SIGTERM, in whole seconds. At least one: with zero,
-    /// a pod disappears from the API while its process is still running.
-    pub termination_grace: Duration,
-}
-
-impl Default for Profile {
-    fn default() -> Self {
-        Self {
-            executors: 2,
-            slots: 1,
-            min_executors: 0,
-            max_executors: MOST_EXECUTORS,
-            max_pending: None,
-            template: None,
-            labels: BTreeMap::new(),
-            annotations: BTreeMap::new(),
-            image: None,
-            pull_policy: None,
-            pull_secrets: Vec::new(),
-            command: Vec::new(),
-            args: Vec::new(),
-            env: BTreeMap::new(),
-            pre_stop: Vec::new(),
-            cpu: None,
-            cpu_limit: None,
-            memory: None,
-            memory_limit: None,
-            memory_overhead_factor: 0,
-            memory_overhead_min: None,
-            ephemeral_storage: None,
-            ephemeral_storage_limit: None,
-            resources: BTreeMap::new(),
-            volumes: Vec::new(),
-            node_selector: BTreeMap::new(),
-            tolerations: Vec::new(),
-            affinity: None,
-            topology_spread: Vec::new(),
-            priority_class: None,
-            runtime_class: None,
-            scheduler_name: None,
-            scheduling_gates: Vec::new(),
-            service_account: None,
-            security: Security::default(),
-            deletion_cost: None,
-            claims: Vec::new(),
-            termination_grace: secs(30),
-        }
+section! {
+    /// `[profiles.NAME]`: one shape of executor.
+    pub struct Profile {
+        /// The pod template; the keys below override it (spec K-1).
+        pub template: Option<PodTemplate> = flattened(read_template);
+        /// The initial target.
+        pub executors: u32 = value(Whole(0..=MOST_EXECUTORS)) or 2;
+        /// How many tasks an executor runs at the same time, for autoscaling.
+        pub slots: u32 = value(Whole(1..=100_000)) or 1;
+        /// The lower limit of autoscaling, and the size of the gang (`scheduling.gang`).
+        pub min_executors: u32 = value(Whole(0..=MOST_EXECUTORS)) or 0;
+        /// The upper limit of every target.
+        pub max_executors: u32 = value(Whole(0..=MOST_EXECUTORS)) or MOST_EXECUTORS;
+        /// The most pending executors of the profile. `None`: no limit (spec A-4).
+        pub max_pending: Option<u32> = option(Whole(1..=u32::MAX));
+        /// Labels of the pods, in addition to boatswain's own.
+        pub labels: BTreeMap<String, String> = table(LABEL_KEY, LABEL_VALUE);
+        /// Annotations of the pods, in addition to boatswain's own.
+        pub annotations: BTreeMap<String, String> = table(LABEL_KEY, Text::ANY);
+        /// The container's image. Required in a Kubernetes cluster, unused in the embedded one.
+        pub image: Option<String> = option(IMAGE);
+        /// `None`: the default of Kubernetes.
+        pub pull_policy: Option<PullPolicy> = option(one_of());
+        /// The Secrets with credentials for image registries.
+        pub pull_secrets: Vec<String> = list(OBJECT);
+        /// The program and the arguments that come before `args`; empty: the image's own.
+        pub command: Vec<String> = list(Text::ANY);
+        /// The program's arguments; empty: the image's own.
+        pub args: Vec<String> = list(Text::ANY);
+        pub env: BTreeMap<String, EnvValue> = table(ENV_NAME, env::Env);
+        /// The preStop hook: a command that is run in the container before it is terminated.
+        pub pre_stop: Vec<String> = list(Text::ANY);
+        /// The request, in cores.
+        pub cpu: Option<Quantity> = option(Amount::CPU);
+        /// The limit, in cores.
+        pub cpu_limit: Option<Quantity> = option(Amount::CPU);
+        /// The request, in bytes, without the overhead.
+        pub memory: Option<Quantity> = option(Amount::MEMORY);
+        /// The limit, in bytes, beyond which the container is killed.
+        pub memory_limit: Option<Quantity> = option(Amount::MEMORY);
+        /// The overhead that is added to the request for memory, in thousandths of `memory`.
+        pub memory_overhead_factor: u32 = value(Thousandths(0..=100_000)) or 0;
+        /// The least overhead, in bytes.
+        pub memory_overhead_min: Option<Quantity> = option(Amount::MEMORY);
+        /// The request, in bytes.
+        pub ephemeral_storage: Option<Quantity> = option(Amount::DISK);
+        /// The limit, in bytes, beyond which the pod is evicted.
+        pub ephemeral_storage_limit: Option<Quantity> = option(Amount::DISK);
+        /// Extended resources such as GPUs; request and limit are the same.
+        pub resources: BTreeMap<String, Quantity> = table(RESOURCE, Amount::DEVICES);
+        pub volumes: Vec<Volume> = list_of_sections(Volume::read);
+        pub node_selector: BTreeMap<String, String> = table(LABEL_KEY, LABEL_VALUE);
+        pub tolerations: Vec<Toleration> = list_of_sections(Toleration::checked);
+        /// The pod's affinity, with the fields that Kubernetes defines.
+        pub affinity: Option<Json> = option(placement::Affinity);
+        pub topology_spread: Vec<Spread> = list_of_sections(Spread::read);
+        /// `None`: the cluster's default.
+        pub priority_class: Option<String> = option(OBJECT);
+        /// `None`: the cluster's default.
+        pub runtime_class: Option<String> = option(OBJECT);
+        /// `None`: the cluster's default scheduler.
+        pub scheduler_name: Option<String> = option(OBJECT);
+        pub scheduling_gates: Vec<String> = list(QUALIFIED);
+        /// `None`: the namespace's default.
+        pub service_account: Option<String> = option(OBJECT);
+        pub security: Security = section(Security::checked);
+        /// Executors with lower costs are deleted first (spec A-40).
+        pub deletion_cost: Option<i32> = option(Whole(i32::MIN..=i32::MAX));
+        pub claims: Vec<Claim> = list_of_sections(Claim::read);
+        /// How long the pod may take to exit after SIGTERM, in whole seconds. At least one: with
+        /// zero, a pod disappears from the API while its process is still running.
+        pub termination_grace: Duration = value(seconds(secs(1)..=DAY)) or secs(30);
     }
 }
 
@@ -204,96 +147,48 @@ const QUALIFIED: Text = Text {
     allowed: "a name, such as example.com/quota-checked",
 };
 
-/// The keys that a table may have, and their description in error messages.
-type KeyRule = (fn(&str) -> bool, &'static str);
-
-const LABEL_KEY: KeyRule = (
+const LABEL_KEY: NameRule = (
     is_label_key,
     "a label's key, such as disktype or kubernetes.io/arch",
 );
 
-const ENV_NAME: KeyRule = (
+const ENV_NAME: NameRule = (
     is_executor_env,
     "letters, digits, underscores, dashes and dots, no digit first; \
      names that begin with BOATSWAIN_ are boatswain's own",
 );
 
-const RESOURCE: KeyRule = (
+const RESOURCE: NameRule = (
     |name| is_label_key(name) && !KEYS_OF_THEIR_OWN.contains(&name),
     "the name of a resource, such as nvidia.com/gpu; cpu, memory and ephemeral-storage have keys of their own",
 );
 
+fn read_template(s: &mut Section<'_>) -> Option<PodTemplate> {
+    let path = s.option("template", PATH);
+    let container = s.option("template_container", CONTAINER);
+    if container.is_some() && !s.is_set("template") {
+        s.refuse(
+            "template_container",
+            "found, but there is no template",
+            "name one, or remove it",
+        );
+    }
+    s.template("template", path?, container.as_deref())
+}
+
 impl Profile {
-    pub(super) fn read(s: &mut Section<'_>, name: &str) -> Self {
+    pub(super) fn checked(s: &mut Section<'_>, name: &str) -> Self {
         if !is_dns_label(name, 63) {
             s.refuse_whole(
                 "not a name for a profile",
                 "allowed: lowercase letters, digits and inner dashes, at most 63",
             );
         }
-        let d = Self::default();
-        let (template, container) = (
-            s.option("template", Path),
-            s.option("template_container", CONTAINER),
-        );
-        if template.is_none() && container.is_some() && !s.is_set("template") {
-            s.refuse(
-                "template_container",
-                "found, but there is no template",
-                "name one, or remove it",
-            );
-        }
-        let template = template.and_then(|path| s.template("template", path, container.as_deref()));
-        let of_template = template.as_ref().and_then(PodTemplate::termination_grace);
-        let mut profile = Self {
-            template,
-            executors: s.value("executors", Count(0..=MOST_EXECUTORS), d.executors),
-            slots: s.value("slots", Count(1..=100_000), d.slots),
-            min_executors: s.value("min_executors", Count(0..=MOST_EXECUTORS), d.min_executors),
-            max_executors: s.value("max_executors", Count(0..=MOST_EXECUTORS), d.max_executors),
-            max_pending: s.option("max_pending", Count(1..=u32::MAX)),
-            labels: s.table("labels", LABEL_KEY, LABEL_VALUE),
-            annotations: s.table("annotations", LABEL_KEY, Text::ANY),
-            image: s.option("image", IMAGE),
-            pull_policy: s.option("pull_policy", one_of()),
-            pull_secrets: s.list("pull_secrets", OBJECT),
-            command: s.list("command", Text::ANY),
-            args: s.list("args", Text::ANY),
-            env: s.table("env", ENV_NAME, env::Env),
-            pre_stop: s.list("pre_stop", Text::ANY),
-            cpu: s.option("cpu", Amount::CPU),
-            cpu_limit: s.option("cpu_limit", Amount::CPU),
-            memory: s.option("memory", Amount::MEMORY),
-            memory_limit: s.option("memory_limit", Amount::MEMORY),
-            memory_overhead_factor: s.value(
-                "memory_overhead_factor",
-                Thousandths(0..=100_000),
-                d.memory_overhead_factor,
-            ),
-            memory_overhead_min: s.option("memory_overhead_min", Amount::MEMORY),
-            ephemeral_storage: s.option("ephemeral_storage", Amount::DISK),
-            ephemeral_storage_limit: s.option("ephemeral_storage_limit", Amount::DISK),
-            resources: s.table("resources", RESOURCE, Amount::DEVICES),
-            volumes: s.list_of_sections("volumes", Volume::read),
-            node_selector: s.table("node_selector", LABEL_KEY, LABEL_VALUE),
-            tolerations: s.list_of_sections("tolerations", Toleration::read),
-            affinity: s.option("affinity", placement::Affinity),
-            topology_spread: s.list_of_sections("topology_spread", Spread::read),
-            priority_class: s.option("priority_class", OBJECT),
-            runtime_class: s.option("runtime_class", OBJECT),
-            scheduler_name: s.option("scheduler_name", OBJECT),
-            scheduling_gates: s.list("scheduling_gates", QUALIFIED),
-            service_account: s.option("service_account", OBJECT),
-            security: s.section("security", Security::read),
-            deletion_cost: s.option("deletion_cost", Integer(i32::MIN..=i32::MAX)),
-            claims: s.list_of_sections("claims", Claim::read),
-            termination_grace: s.value(
-                "termination_grace",
-                seconds(secs(1)..=secs(24 * 3600)),
-                d.termination_grace,
-            ),
-        };
-        if let Some(grace) = of_template.filter(|_| !s.is_set("termination_grace")) {
+        let mut profile = Self::read(s);
+        let of_template = profile.template.as_ref();
+        if let Some(grace) = of_template.and_then(PodTemplate::termination_grace)
+            && !s.is_set("termination_grace")
+        {
             profile.termination_grace = grace;
         }
         Claim::check(s, &profile.claims);
@@ -344,7 +239,8 @@ impl Profile {
                 s.refuse(key, found, "set memory, or remove it");
             }
         }
-        volumes::refuse_doubles(s, &self.volumes);
+        let volumes = self.volumes.iter();
+        refuse_doubles(s, "volumes", volumes.map(|v| (&*v.name, &*v.mount_path)));
     }
 }
 

@@ -8,8 +8,9 @@ use std::path::PathBuf;
 
 use super::document::{Node, Value};
 use super::effective::{Effective, Setting, is_secret};
-use super::error::{Mistake, Origin};
+use super::error::Origin;
 use super::kinds::Kind;
+use super::names::NameRule;
 use super::near::nearest;
 use super::notes::{Notes, join, join_dotted};
 use super::template::{BadTemplate, PodTemplate};
@@ -56,19 +57,25 @@ impl<'n> Section<'n> {
         self.inner(key, key, node, read)
     }
 
-    /// Reads all profiles in the section `key`. The profiles in `names` are read even if the file
-    /// does not have them.
+    /// Reads what has no section of its own: its keys are beside those of this section.
+    pub fn flattened<T>(&mut self, _: &str, read: impl FnOnce(&mut Self) -> T) -> T {
+        read(self)
+    }
+
+    /// Reads all profiles in the section `key`, those in `default` even if the file does not have
+    /// them.
     pub fn profiles<T>(
         &mut self,
         key: &'static str,
-        names: &[&str],
         read: impl Fn(&mut Section<'_>, &str) -> T,
+        default: BTreeMap<ProfileName, T>,
     ) -> BTreeMap<ProfileName, T> {
         let node = self.take(key);
         self.inner(key, key, node, |outer| {
             let mut table = std::mem::take(&mut outer.table);
-            for name in names {
-                table.entry((*name).to_owned()).or_insert_with(absent);
+            for name in default.keys() {
+                let absent = || Node::at(Origin::Default, Value::Table(BTreeMap::new()));
+                table.entry(name.to_string()).or_insert_with(absent);
             }
             let read_one = |(name, node): (String, Node)| {
                 let value = outer.inner(&join("", &name), "NAME", Some(node), |inner| {
@@ -102,12 +109,9 @@ impl<'n> Section<'n> {
                 table
             }
             Some(Node { value, origin, .. }) => {
-                self.notes.mistakes.push(Mistake {
-                    origin,
-                    key: path.clone(),
-                    found: format!("found {}", value.describe()),
-                    fix: format!("allowed: a section, [{path}]"),
-                });
+                let found = format!("found {}", value.describe());
+                let fix = format!("allowed: a section, [{path}]");
+                self.notes.note(origin, path.clone(), found, fix);
                 BTreeMap::new()
             }
         };
@@ -131,6 +135,17 @@ impl<'n> Section<'n> {
         value
     }
 
+    /// Reads a key with a default that others may replace. `None`: the key is not set.
+    pub fn explicit<K: Kind>(
+        &mut self,
+        key: &'static str,
+        kind: K,
+        default: K::Out,
+    ) -> Option<K::Out> {
+        let value = self.value(key, kind, default);
+        self.is_set(key).then_some(value)
+    }
+
     /// Reads an optional key.
     pub fn option<K: Kind>(&mut self, key: &'static str, kind: K) -> Option<K::Out> {
         self.know(key, None);
@@ -142,13 +157,9 @@ impl<'n> Section<'n> {
     /// Reads a list, empty by default.
     pub fn list<K: Kind>(&mut self, key: &'static str, kind: K) -> Vec<K::Out> {
         let allowed = format!("a list, each of it {}", kind.allowed());
-        self.know(key, Some("[]".to_owned()));
-        let Some(node) = self.take(key) else {
-            self.show(key, Some("[]".to_owned()));
+        let Some((path, node)) = self.entries(key, "[]") else {
             return Vec::new();
         };
-        let path = join(&self.path, key);
-        self.notes.origins.insert(path.clone(), node.origin.clone());
         let Value::List(items) = node.value else {
             self.wrong(path, &node, &allowed, None);
             return Vec::new();
@@ -169,12 +180,9 @@ impl<'n> Section<'n> {
         read: impl Fn(&mut Section<'_>) -> Option<T>,
     ) -> Vec<T> {
         let allowed = "a list of sections, such as [[…]] or [{ … }]";
-        self.know(key, Some("[]".to_owned()));
-        let Some(node) = self.take(key) else {
-            self.show(key, Some("[]".to_owned()));
+        let Some((path, node)) = self.entries(key, "[]") else {
             return Vec::new();
         };
-        let path = join(&self.path, key);
         let Value::List(items) = node.value else {
             self.wrong(path, &node, allowed, None);
             return Vec::new();
@@ -185,32 +193,24 @@ impl<'n> Section<'n> {
             if matches!(item.value, Value::Table(_)) {
                 out.extend(self.inner(&item_key, &item_key, Some(item), &read));
             } else {
-                self.wrong(
-                    join_dotted(&self.path, &item_key),
-                    &item,
-                    "a section, { … }",
-                    None,
-                );
+                let path = join_dotted(&self.path, &item_key);
+                self.wrong(path, &item, "a section, { … }", None);
             }
         }
         out
     }
 
-    /// Reads a table from names to values, empty by default. `name` says what is wrong with a name.
+    /// Reads a table from names to values, empty by default.
     pub fn table<K: Kind>(
         &mut self,
         key: &'static str,
-        name: (fn(&str) -> bool, &'static str),
+        (is_name, names): NameRule,
         kind: K,
     ) -> BTreeMap<String, K::Out> {
         let allowed = format!("a section of names with {}", kind.allowed());
-        self.know(key, Some("{}".to_owned()));
-        let Some(node) = self.take(key) else {
-            self.show(key, Some("{}".to_owned()));
+        let Some((path, node)) = self.entries(key, "{}") else {
             return BTreeMap::new();
         };
-        let path = join(&self.path, key);
-        self.notes.origins.insert(path.clone(), node.origin.clone());
         let Value::Table(entries) = node.value else {
             self.wrong(path, &node, &allowed, None);
             return BTreeMap::new();
@@ -222,28 +222,18 @@ impl<'n> Section<'n> {
         for (entry, item) in entries {
             let path = join(&path, &entry);
             let at = join(key, &entry);
-            if is_secret(&at) && item.origin.is_command_line() && !kind.is_reference(&item.value) {
-                self.notes.mistakes.push(Mistake {
-                    origin: item.origin,
-                    key: path,
-                    found:
-                        "a secret, which every user of this machine can read in the list of processes"
-                            .to_owned(),
-                    fix: "write it into the file, or set it in the environment".to_owned(),
-                });
-            } else if !name.0(&entry) {
-                self.notes.mistakes.push(Mistake {
-                    origin: item.key_origin,
-                    key: path,
-                    found: "not a name that Kubernetes accepts here".to_owned(),
-                    fix: format!("allowed: {}", name.1),
-                });
-            } else {
-                let hidden = is_secret(&at) && !kind.is_reference(&item.value);
-                let Some(value) = self.one(path, item, &kind) else {
-                    continue;
-                };
-                self.show_unless(hidden, &at, Some(kind.show(&value)));
+            let secret = is_secret(&at) && !kind.is_reference(&item.value);
+            if secret && item.origin.is_command_line() {
+                let found =
+                    "a secret, which every user of this machine can read in the list of processes";
+                let fix = "write it into the file, or set it in the environment";
+                self.notes.note(item.origin, path, found, fix);
+            } else if !is_name(&entry) {
+                let found = "not a name that Kubernetes accepts here";
+                let fix = format!("allowed: {names}");
+                self.notes.note(item.key_origin, path, found, fix);
+            } else if let Some(value) = self.one(path, item, &kind) {
+                self.show_unless(secret, &at, Some(kind.show(&value)));
                 out.insert(entry, value);
             }
         }
@@ -258,15 +248,13 @@ impl<'n> Section<'n> {
         path: PathBuf,
         container: Option<&str>,
     ) -> Option<PodTemplate> {
-        match self.notes.templates.read(path, container) {
-            Ok(template) => Some(template),
-            Err(wrong) => {
-                for BadTemplate { found, fix } in wrong {
-                    self.refuse(key, found, fix);
-                }
-                None
+        let read = self.notes.templates.read(path, container);
+        read.map_err(|wrong| {
+            for BadTemplate { found, fix } in wrong {
+                self.refuse(key, found, fix);
             }
-        }
+        })
+        .ok()
     }
 
     /// Whether a key of this section is set, with a valid value or not.
@@ -303,11 +291,7 @@ impl<'n> Section<'n> {
         {
             return Some(value);
         }
-        let (hint, why) = (
-            kind.hint(&node.value).map(str::to_owned),
-            kind.why(&node.value),
-        );
-        self.wrong(path, &node, &kind.allowed(), hint.or(why));
+        self.wrong(path, &node, &kind.allowed(), kind.hint(&node.value));
         None
     }
 
@@ -318,12 +302,8 @@ impl<'n> Section<'n> {
         } else {
             format!("found {}", node.value.describe())
         };
-        self.notes.mistakes.push(Mistake {
-            origin: node.origin.clone(),
-            key: path,
-            found,
-            fix: format!("allowed: {allowed}{hint}"),
-        });
+        let fix = format!("allowed: {allowed}{hint}");
+        self.notes.note(node.origin.clone(), path, found, fix);
     }
 
     fn know(&mut self, key: &str, default: Option<String>) {
@@ -344,15 +324,24 @@ impl<'n> Section<'n> {
         self.notes.effective.settings.push(Setting {
             section: self.path.clone(),
             key: key.to_owned(),
-            value: value.map(|value| {
-                if hidden {
-                    Effective::HIDDEN.to_owned()
-                } else {
-                    value
-                }
+            value: value.map(|value| match hidden {
+                true => Effective::HIDDEN.to_owned(),
+                false => value,
             }),
             origin: origin.unwrap_or(Origin::Default),
         });
+    }
+
+    /// Takes a list or table, which is empty by default: its path and its node, if it is set.
+    fn entries(&mut self, key: &'static str, empty: &str) -> Option<(String, Node)> {
+        self.know(key, Some(empty.to_owned()));
+        let Some(node) = self.take(key) else {
+            self.show(key, Some(empty.to_owned()));
+            return None;
+        };
+        let path = join(&self.path, key);
+        self.notes.origins.insert(path.clone(), node.origin.clone());
+        Some((path, node))
     }
 
     fn take(&mut self, key: &'static str) -> Option<Node> {
@@ -381,20 +370,9 @@ impl<'n> Section<'n> {
                     format!("known here: {asked}")
                 }
             };
-            self.notes.mistakes.push(Mistake {
-                origin: node.key_origin,
-                key: join(&self.path, &key),
-                found: format!("no such {what}"),
-                fix,
-            });
+            let path = join(&self.path, &key);
+            let found = format!("no such {what}");
+            self.notes.note(node.key_origin, path, found, fix);
         }
-    }
-}
-
-fn absent() -> Node {
-    Node {
-        value: Value::Table(BTreeMap::new()),
-        origin: Origin::Default,
-        key_origin: Origin::Default,
     }
 }

@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::kinds::{Choice, Count, Loopback, Path, Percent, Text, Whole, one_of, seconds, span};
-use super::names::{LONGEST_PREFIX, is_dns_label, is_dns_subdomain, is_label_value};
-use super::reader::Section;
+use super::declare::{choice, section};
+use super::kinds::{Choice, LOOPBACK, PATH, Parsed, Percent, Text, Whole, one_of, seconds, span};
+use super::names::{LONGEST_PREFIX, NameRule, is_dns_label, is_dns_subdomain, is_label_value};
 use crate::model::AppId;
 use crate::telemetry::{LogFormat, is_level};
 
@@ -23,296 +23,169 @@ pub(super) const fn secs(n: u64) -> Duration {
 pub(super) const HOUR: Duration = secs(3600);
 pub(super) const DAY: Duration = secs(24 * 3600);
 
-/// `[app]`: the application that the executors belong to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct App {
-    /// `None`: the id in the application record, or else a new one that is stored there (spec
-    /// O-30).
-    pub id: Option<AppId>,
-    /// A human-readable name, from which the prefix of pod names is derived (spec K-7).
-    pub name: String,
-    /// Properties that every executor receives when it registers (spec B-1).
-    pub properties: BTreeMap<String, String>,
-    /// The application is ready when this percentage of the initial executors has registered (spec
-    /// B-20).
-    pub min_registered_ratio: u32,
-    /// The application is ready after this time at the latest (spec B-20).
-    pub max_wait: Duration,
-    /// The most executors over the application's life. `None`: no limit (spec A-5).
-    pub max_executors: Option<u32>,
-    /// The application is held after this time without a renewal, and ends after twice this time.
-    /// `None`: forever (spec B-35).
-    pub ttl: Option<Duration>,
-}
-
-impl Default for App {
-    fn default() -> Self {
-        Self {
-            id: None,
-            name: "boatswain".to_owned(),
-            properties: BTreeMap::new(),
-            min_registered_ratio: 80,
-            max_wait: secs(30),
-            max_executors: None,
-            ttl: None,
-        }
+section! {
+    /// `[app]`: the application that the executors belong to.
+    pub struct App {
+        /// `None`: the id in the application record, or else a new one that is stored there (spec
+        /// O-30).
+        pub id: Option<AppId> = option(APP_ID);
+        /// A human-readable name, from which the prefix of pod names is derived (spec K-7).
+        pub name: String = value(Text::SOME) or "boatswain".to_owned();
+        /// Properties that every executor receives when it registers (spec B-1).
+        pub properties: BTreeMap<String, String> = table(PROPERTY, Text::ANY);
+        /// The application is ready when this percentage of the initial executors has registered
+        /// (spec B-20).
+        pub min_registered_ratio: u32 = value(Percent(0..=100)) or 80;
+        /// The application is ready after this time at the latest (spec B-20).
+        pub max_wait: Duration = value(span(ms(0)..=DAY)) or secs(30);
+        /// The most executors over the application's life. `None`: no limit (spec A-5).
+        pub max_executors: Option<u32> = option(Whole(1..=u32::MAX));
+        /// The application is held after this time without a renewal, and ends after twice this
+        /// time. `None`: forever (spec B-35).
+        pub ttl: Option<Duration> = option(span(secs(1)..=DAY));
     }
 }
 
-impl App {
-    pub(super) fn read(s: &mut Section<'_>) -> Self {
-        let d = Self::default();
-        let id = Text {
-            rule: |id| !id.is_empty() && is_label_value(id),
-            allowed: "up to 63 letters, digits, dashes, dots and underscores, as a label's value",
-        };
-        let property = (
-            (|name: &str| (1..=128).contains(&name.len()) && !name.contains('\0'))
-                as fn(&str) -> bool,
-            "a name of up to 128 bytes",
-        );
-        Self {
-            id: s.option("id", id).map(AppId::from),
-            name: s.value("name", Text::SOME, d.name),
-            properties: s.table("properties", property, Text::ANY),
-            min_registered_ratio: s.value(
-                "min_registered_ratio",
-                Percent(0..=100),
-                d.min_registered_ratio,
-            ),
-            max_wait: s.value("max_wait", span(ms(0)..=DAY), d.max_wait),
-            max_executors: s.option("max_executors", Count(1..=u32::MAX)),
-            ttl: s.option("ttl", span(secs(1)..=DAY)),
-        }
+const APP_ID: Parsed<AppId> = Parsed {
+    read: |id| (!id.is_empty() && is_label_value(id)).then(|| id.into()),
+    show: AppId::to_string,
+    allowed: "up to 63 letters, digits, dashes, dots and underscores, as a label's value",
+};
+
+const PROPERTY: NameRule = (
+    |name| (1..=128).contains(&name.len()) && !name.contains('\0'),
+    "a name of up to 128 bytes",
+);
+
+choice! {
+    /// Where the executors run.
+    #[derive(Default)]
+    pub enum ClusterMode {
+        #[default]
+        Kubernetes = "kubernetes",
+        /// The cluster embedded in this process (spec O-70).
+        Embedded = "embedded",
     }
 }
 
-/// Where the executors run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ClusterMode {
-    #[default]
-    Kubernetes,
-    /// The cluster embedded in this process (spec O-70).
-    Embedded,
-}
-
-impl Choice for ClusterMode {
-    const ALL: &'static [(&'static str, Self)] = &[
-        ("kubernetes", Self::Kubernetes),
-        ("embedded", Self::Embedded),
-    ];
-}
-
-/// `[cluster]`: which cluster to use, and timeouts for calls to it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cluster {
-    pub mode: ClusterMode,
-    /// Only for a Kubernetes cluster. `None`: the pod's service account, or else the usual lookup
-    /// of a kubeconfig.
-    pub kubeconfig: Option<PathBuf>,
-    /// The kubeconfig's context, only for a Kubernetes cluster. `None`: the current one.
-    pub context: Option<String>,
-    /// The executors' namespace. `None`: that of the service account or the context.
-    pub namespace: Option<String>,
-    /// The timeout of one call, which is also sent to the server (spec A-11).
-    pub request_timeout: Duration,
-    pub connect_timeout: Duration,
-    /// How long the cluster may be unreachable at the start (spec O-2).
-    pub start_timeout: Duration,
-}
-
-impl Default for Cluster {
-    fn default() -> Self {
-        Self {
-            mode: ClusterMode::default(),
-            kubeconfig: None,
-            context: None,
-            namespace: None,
-            request_timeout: secs(10),
-            connect_timeout: secs(10),
-            start_timeout: secs(60),
-        }
+section! {
+    /// `[cluster]`: which cluster to use, and timeouts for calls to it.
+    pub struct Cluster {
+        pub mode: ClusterMode = value(one_of()) or ClusterMode::default();
+        /// Only for a Kubernetes cluster. `None`: the pod's service account, or else the usual
+        /// lookup of a kubeconfig.
+        pub kubeconfig: Option<PathBuf> = option(PATH);
+        /// The kubeconfig's context, only for a Kubernetes cluster. `None`: the current one.
+        pub context: Option<String> = option(Text::SOME);
+        /// The executors' namespace. `None`: that of the service account or the context.
+        pub namespace: Option<String> = option(NAMESPACE);
+        /// The timeout of one call, which is also sent to the server (spec A-11).
+        pub request_timeout: Duration = value(span(ms(100)..=HOUR)) or secs(10);
+        pub connect_timeout: Duration = value(span(ms(100)..=HOUR)) or secs(10);
+        /// How long the cluster may be unreachable at the start (spec O-2).
+        pub start_timeout: Duration = value(span(ms(100)..=DAY)) or secs(60);
     }
 }
 
-impl Cluster {
-    pub(super) fn read(s: &mut Section<'_>) -> Self {
-        let d = Self::default();
-        let namespace = Text {
-            rule: |name| is_dns_label(name, 63),
-            allowed: "a namespace: lowercase letters, digits and inner dashes",
-        };
-        Self {
-            mode: s.value("mode", one_of(), d.mode),
-            kubeconfig: s.option("kubeconfig", Path),
-            context: s.option("context", Text::SOME),
-            namespace: s.option("namespace", namespace),
-            request_timeout: s.value("request_timeout", span(ms(100)..=HOUR), d.request_timeout),
-            connect_timeout: s.value("connect_timeout", span(ms(100)..=HOUR), d.connect_timeout),
-            start_timeout: s.value("start_timeout", span(ms(100)..=DAY), d.start_timeout),
-        }
+const NAMESPACE: Text = Text {
+    rule: |name| is_dns_label(name, 63),
+    allowed: "a namespace: lowercase letters, digits and inner dashes",
+};
+
+choice! {
+    /// What runs the pods of the embedded cluster.
+    #[derive(Default)]
+    pub enum EmbeddedNode {
+        /// Each pod is a local process (spec O-73).
+        #[default]
+        Process = "process",
+        /// Nothing runs; pods only pass through their phases (spec O-73).
+        Simulated = "simulated",
     }
 }
 
-/// What runs the pods of the embedded cluster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum EmbeddedNode {
-    /// Each pod is a local process (spec O-73).
-    #[default]
-    Process,
-    /// Nothing runs; pods only pass through their phases (spec O-73).
-    Simulated,
-}
-
-impl Choice for EmbeddedNode {
-    const ALL: &'static [(&'static str, Self)] =
-        &[("process", Self::Process), ("simulated", Self::Simulated)];
-}
-
-/// `[embedded]`: the cluster inside this process; only for `cluster.mode = "embedded"`.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Embedded {
-    pub node: EmbeddedNode,
-    /// Where the working directories and logs of the processes are, only for local processes.
-    /// `None`: a new temporary directory.
-    pub state_dir: Option<PathBuf>,
-    /// How long a simulated pod takes to start.
-    pub start_delay: Duration,
-}
-
-impl Embedded {
-    pub(super) fn read(s: &mut Section<'_>) -> Self {
-        let d = Self::default();
-        Self {
-            node: s.value("node", one_of(), d.node),
-            state_dir: s.option("state_dir", Path),
-            start_delay: s.value("start_delay", span(ms(0)..=HOUR), d.start_delay),
-        }
+section! {
+    /// `[embedded]`: the cluster inside this process; only for `cluster.mode = "embedded"`.
+    pub struct Embedded {
+        pub node: EmbeddedNode = value(one_of()) or EmbeddedNode::default();
+        /// Where the working directories and logs of the processes are, only for local processes.
+        /// `None`: a new temporary directory.
+        pub state_dir: Option<PathBuf> = option(PATH);
+        /// How long a simulated pod takes to start.
+        pub start_delay: Duration = value(span(ms(0)..=HOUR)) or ms(0);
     }
 }
 
-/// `[driver]`: this process.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Driver {
-    /// The pod that this process runs in. `None`: it does not run in a pod.
-    pub pod_name: Option<String>,
-    /// The seed for jitter and new ids. `None`: the system's randomness.
-    pub seed: Option<u64>,
-}
-
-impl Driver {
-    pub(super) fn read(s: &mut Section<'_>) -> Self {
-        let pod_name = Text {
-            rule: is_dns_subdomain,
-            allowed: "a pod's name: lowercase letters, digits, inner dashes and dots",
-        };
-        Self {
-            pod_name: s.option("pod_name", pod_name),
-            seed: s.option("seed", Whole(0..=u64::MAX)),
-        }
+section! {
+    /// `[driver]`: this process.
+    pub struct Driver {
+        /// The pod that this process runs in. `None`: it does not run in a pod.
+        pub pod_name: Option<String> = option(POD_NAME);
+        /// The seed for jitter and new ids. `None`: the system's randomness.
+        pub seed: Option<u64> = option(Whole(0..=u64::MAX));
     }
 }
 
-/// The scheme of the executors' labels (spec K-3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Labels {
-    #[default]
-    Boatswain,
-    /// Spark's labels, so that tools made for Spark keep working.
-    Spark,
-}
+const POD_NAME: Text = Text {
+    rule: is_dns_subdomain,
+    allowed: "a pod's name: lowercase letters, digits, inner dashes and dots",
+};
 
-impl Choice for Labels {
-    const ALL: &'static [(&'static str, Self)] =
-        &[("boatswain", Self::Boatswain), ("spark", Self::Spark)];
-}
-
-/// `[executors]`: what all executors have in common.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Executors {
-    /// The prefix of the names of all objects. `None`: derived from `app.name` (spec K-7).
-    pub pod_name_prefix: Option<String>,
-    pub labels: Labels,
-}
-
-impl Executors {
-    pub(super) fn read(s: &mut Section<'_>) -> Self {
-        let d = Self::default();
-        let prefix = Text {
-            rule: |p| {
-                is_dns_label(p, LONGEST_PREFIX) && p.starts_with(|c: char| c.is_ascii_lowercase())
-            },
-            allowed: "at most 38 lowercase letters, digits and inner dashes, a letter first",
-        };
-        Self {
-            pod_name_prefix: s.option("pod_name_prefix", prefix),
-            labels: s.value("labels", one_of(), d.labels),
-        }
+choice! {
+    /// The scheme of the executors' labels (spec K-3).
+    #[derive(Default)]
+    pub enum Labels {
+        #[default]
+        Boatswain = "boatswain",
+        /// Spark's labels, so that tools made for Spark keep working.
+        Spark = "spark",
     }
 }
 
-/// `[api]`: the HTTP API for operators and clients (spec O-50).
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Api {
-    /// `None`: the API is off.
-    pub listen: Option<SocketAddr>,
-    /// The file with the accepted tokens; required where the API listens.
-    pub token_file: Option<PathBuf>,
-}
-
-impl Api {
-    pub(super) fn read(s: &mut Section<'_>) -> Self {
-        Self {
-            listen: s.option("listen", Loopback),
-            token_file: s.option("token_file", Path),
-        }
+section! {
+    /// `[executors]`: what all executors have in common.
+    pub struct Executors {
+        /// The prefix of the names of all objects. `None`: derived from `app.name` (spec K-7).
+        pub pod_name_prefix: Option<String> = option(PREFIX);
+        pub labels: Labels = value(one_of()) or Labels::default();
     }
 }
 
-/// What SIGTERM and SIGINT do (spec O-10).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OnSignal {
-    /// `HandOver` where a successor is started in place of this process, otherwise `End`.
-    #[default]
-    Auto,
-    /// End the application: its executors are deleted.
-    End,
-    /// End only this process: its executors keep running for a successor.
-    HandOver,
-}
+const PREFIX: Text = Text {
+    rule: |p| is_dns_label(p, LONGEST_PREFIX) && p.starts_with(|c: char| c.is_ascii_lowercase()),
+    allowed: "at most 38 lowercase letters, digits and inner dashes, a letter first",
+};
 
-impl Choice for OnSignal {
-    const ALL: &'static [(&'static str, Self)] = &[
-        ("auto", Self::Auto),
-        ("end", Self::End),
-        ("hand-over", Self::HandOver),
-    ];
-}
-
-/// `[shutdown]`: how this process stops.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shutdown {
-    pub on_signal: OnSignal,
-    /// How long the shutdown may take (spec O-11).
-    pub grace: Duration,
-}
-
-impl Default for Shutdown {
-    fn default() -> Self {
-        Self {
-            on_signal: OnSignal::default(),
-            grace: secs(20),
-        }
+section! {
+    /// `[api]`: the HTTP API for operators and clients (spec O-50).
+    pub struct Api {
+        /// `None`: the API is off.
+        pub listen: Option<SocketAddr> = option(LOOPBACK);
+        /// The file with the accepted tokens; required where the API listens.
+        pub token_file: Option<PathBuf> = option(PATH);
     }
 }
 
-impl Shutdown {
-    pub(super) fn read(s: &mut Section<'_>) -> Self {
-        let d = Self::default();
-        Self {
-            on_signal: s.value("on_signal", one_of(), d.on_signal),
-            grace: s.value("grace", seconds(secs(1)..=DAY), d.grace),
-        }
+choice! {
+    /// What SIGTERM and SIGINT do (spec O-10).
+    #[derive(Default)]
+    pub enum OnSignal {
+        /// `HandOver` where a successor is started in place of this process, otherwise `End`.
+        #[default]
+        Auto = "auto",
+        /// End the application: its executors are deleted.
+        End = "end",
+        /// End only this process: its executors keep running for a successor.
+        HandOver = "hand-over",
+    }
+}
+
+section! {
+    /// `[shutdown]`: how this process stops.
+    pub struct Shutdown {
+        pub on_signal: OnSignal = value(one_of()) or OnSignal::default();
+        /// How long the shutdown may take (spec O-11).
+        pub grace: Duration = value(seconds(secs(1)..=DAY)) or secs(20);
     }
 }
 
@@ -320,36 +193,19 @@ impl Choice for LogFormat {
     const ALL: &'static [(&'static str, Self)] = &[("json", Self::Json), ("pretty", Self::Pretty)];
 }
 
-/// `[log]`: the format and level of logs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Log {
-    /// `None`: pretty on a terminal, otherwise JSON.
-    pub format: Option<LogFormat>,
-    /// The least level that is logged, or directives such as
-    /// `info,boatswain::actors::pod_allocator=debug`.
-    pub level: String,
-}
-
-impl Default for Log {
-    fn default() -> Self {
-        Self {
-            format: None,
-            level: "info".to_owned(),
-        }
+section! {
+    /// `[log]`: the format and level of logs.
+    pub struct Log {
+        /// `None`: pretty on a terminal, otherwise JSON.
+        pub format: Option<LogFormat> = option(one_of());
+        /// The least level that is logged, or directives such as
+        /// `info,boatswain::actors::pod_allocator=debug`.
+        pub level: String = value(LEVEL) or "info".to_owned();
     }
 }
 
-impl Log {
-    pub(super) fn read(s: &mut Section<'_>) -> Self {
-        let d = Self::default();
-        let level = Text {
-            rule: is_level,
-            allowed: "a level (error, warn, info, debug, trace, off) or directives, \
-                      such as \"info,boatswain::actors::pod_allocator=debug\"",
-        };
-        Self {
-            format: s.option("format", one_of()),
-            level: s.value("level", level, d.level),
-        }
-    }
-}
+const LEVEL: Text = Text {
+    rule: is_level,
+    allowed: "a level (error, warn, info, debug, trace, off) or directives, \
+              such as \"info,boatswain::actors::pod_allocator=debug\"",
+};

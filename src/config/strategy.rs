@@ -1,53 +1,42 @@
 //! The key `allocation.strategy`, which says what creates the pods (spec A-80), and
 //! `scheduling.gang`, which says who schedules gangs (spec A-82).
 
+use super::declare::choice;
 use super::document::Value;
-use super::kinds::{Choice, Kind, OneOf, one_of};
+use super::kinds::{Kind, OneOf, one_of};
 use super::names::is_dns_label;
 use super::notes::Notes;
 use super::{Auth, ClusterMode, Config};
 
-/// What creates executors' pods.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Strategy {
-    /// boatswain, one pod at a time.
-    #[default]
-    Direct,
-    /// One StatefulSet per profile, which boatswain scales.
-    StatefulSet,
-    /// One Deployment per profile, which boatswain scales.
-    Deployment,
+choice! {
+    /// What creates executors' pods.
+    #[derive(Default)]
+    pub enum Strategy {
+        /// boatswain, one pod at a time.
+        #[default]
+        Direct = "direct",
+        /// One StatefulSet per profile, which boatswain scales.
+        StatefulSet = "statefulset",
+        /// One Deployment per profile, which boatswain scales.
+        Deployment = "deployment",
+    }
 }
 
-impl Choice for Strategy {
-    const ALL: &'static [(&'static str, Self)] = &[
-        ("direct", Self::Direct),
-        ("statefulset", Self::StatefulSet),
-        ("deployment", Self::Deployment),
-    ];
-}
-
-/// Whether the executors of a profile are a gang, and who schedules it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Gang {
-    /// Executors are independent.
-    #[default]
-    Off,
-    /// They are a gang. If it does not become complete, boatswain deletes its pending executors.
-    On,
-    /// Like `On`, with annotations for YuniKorn.
-    Yunikorn,
-    /// Like `On`, with a PodGroup for Volcano.
-    Volcano,
-}
-
-impl Choice for Gang {
-    const ALL: &'static [(&'static str, Self)] = &[
-        ("off", Self::Off),
-        ("on", Self::On),
-        ("yunikorn", Self::Yunikorn),
-        ("volcano", Self::Volcano),
-    ];
+choice! {
+    /// Whether the executors of a profile are a gang, and who schedules it.
+    #[derive(Default)]
+    pub enum Gang {
+        /// Executors are independent.
+        #[default]
+        Off = "off",
+        /// They are a gang. If it does not become complete, boatswain deletes its pending
+        /// executors.
+        On = "on",
+        /// Like `On`, with annotations for YuniKorn.
+        Yunikorn = "yunikorn",
+        /// Like `On`, with a PodGroup for Volcano.
+        Volcano = "volcano",
+    }
 }
 
 impl Gang {
@@ -113,23 +102,20 @@ pub(super) fn check(config: &mut Config, notes: &mut Notes) {
     }
     let of_profiles = config.profiles.keys();
     let of_profiles = of_profiles.map(|name| format!("profiles.{name}.max_pending"));
-    for key in DIRECT_ONLY
-        .map(str::to_owned)
-        .into_iter()
-        .chain(of_profiles)
-    {
-        if notes.is_set(&key) && notes.are_sound(&[&key]) {
-            notes.refuse(
-                &key,
+    let direct_only = DIRECT_ONLY.into_iter().map(str::to_owned);
+    for key in direct_only.chain(of_profiles) {
+        if notes.is_set(&key) {
+            notes.contradict(
+                &[&key],
                 "found, but it is read only with allocation.strategy = \"direct\"",
                 "remove it, or set allocation.strategy = \"direct\"",
             );
         }
     }
     claims(config, notes);
-    if config.scheduling.gang == Gang::On && notes.are_sound(&["scheduling.gang"]) {
-        notes.refuse(
-            "scheduling.gang",
+    if config.scheduling.gang == Gang::On {
+        notes.contradict(
+            &["scheduling.gang"],
             "found \"on\", but boatswain cannot choose which pods of a set are deleted",
             "name a scheduler that supports gangs (\"yunikorn\" or \"volcano\"), or set allocation.strategy = \"direct\"",
         );

@@ -2,7 +2,7 @@
 //! K-2).
 
 use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -86,6 +86,10 @@ impl BadTemplate {
         let (found, fix) = (found.into(), fix.into());
         Self { found, fix }
     }
+
+    fn at(self, place: impl std::fmt::Display) -> Self {
+        Self::new(format!("{place}{}", self.found), self.fix)
+    }
 }
 
 impl Templates {
@@ -105,28 +109,26 @@ impl Templates {
                 });
             }
             Self::Refused => {
-                let fix =
-                    "describe the profile by its other keys, or name the file in the configuration";
                 return Err(vec![BadTemplate::new(
                     "a file, which only the configuration file can name",
-                    fix,
+                    "describe the profile by its other keys, or name the file in the configuration",
                 )]);
             }
             Self::Beside(directory) => directory.join(&path),
         };
+        let place = format!("{}: ", file.display());
         let text = text_of(&file).map_err(|why| {
-            let found = format!("{}: cannot be read: {why}", file.display());
+            let fix = "name a readable file; a relative path begins where this file is";
             vec![BadTemplate::new(
-                found,
-                "name a readable file; a relative path begins where this file is",
+                format!("{place}cannot be read: {why}"),
+                fix,
             )]
         })?;
         let (pod, container) = understood(&text, container).map_err(|wrong| {
-            let of_file = |bad: BadTemplate| BadTemplate {
-                found: format!("{}: {}", file.display(), bad.found),
-                ..bad
-            };
-            wrong.into_iter().map(of_file).collect::<Vec<_>>()
+            wrong
+                .into_iter()
+                .map(|bad| bad.at(&place))
+                .collect::<Vec<_>>()
         })?;
         Ok(PodTemplate {
             path,
@@ -136,17 +138,15 @@ impl Templates {
     }
 }
 
-fn text_of(file: &Path) -> Result<String, String> {
-    let opened = fs::File::open(file).map_err(|error| error.to_string())?;
-    let about = opened.metadata().map_err(|error| error.to_string())?;
-    if !about.is_file() {
-        return Err("it is not a regular file".to_owned());
+fn text_of(file: &Path) -> io::Result<String> {
+    let opened = fs::File::open(file)?;
+    if !opened.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
     }
     let mut text = String::new();
-    let read = opened.take(LARGEST + 1).read_to_string(&mut text);
-    read.map_err(|error| error.to_string())?;
+    opened.take(LARGEST + 1).read_to_string(&mut text)?;
     match text.len() as u64 > LARGEST {
-        true => Err("it is larger than 1 MiB".to_owned()),
+        true => Err(io::Error::other("it is larger than 1 MiB")),
         false => Ok(text),
     }
 }
@@ -157,60 +157,52 @@ pub(super) fn understood(
     text: &str,
     container: Option<&str>,
 ) -> Result<(Json, Option<String>), Vec<BadTemplate>> {
-    let one = |bad| vec![bad];
-    let as_yaml = "write one pod template as YAML: metadata and spec, as in `kubectl explain podtemplate.template`";
-    let document: Json = serde_saphyr::from_str(text).map_err(|error| {
-        one(BadTemplate::new(
-            error.to_string().replace('\n', " "),
-            as_yaml,
-        ))
-    })?;
-    let Json::Object(mut document) = document else {
-        return Err(one(BadTemplate::new("it is no mapping", as_yaml)));
-    };
-    let kind = document.remove("kind");
-    let version = document.remove("apiVersion");
-    if version.is_some_and(|version| version != "v1") {
-        return Err(one(BadTemplate::new("apiVersion is not v1", as_yaml)));
-    }
-    let within = match kind.as_ref().map(Json::as_str) {
-        None | Some(Some("Pod")) => "",
-        Some(Some("PodTemplate")) => "template.",
-        Some(_) => {
-            let fix = "write kind: Pod, kind: PodTemplate, or none";
-            return Err(one(BadTemplate::new(
-                "kind: it is neither a Pod nor a PodTemplate",
-                fix,
-            )));
-        }
-    };
-    let mut pod = match within {
-        "" => Json::Object(document),
-        _ => document
-            .remove("template")
-            .unwrap_or_else(|| Json::Object(Map::new())),
-    };
-    without_nulls(&mut pod);
-    quantities_as_text(&mut pod);
-    if let Some(Misfit { path, why }) = typed::misfit::<PodTemplateSpec>(&pod) {
-        let fix = "see `kubectl explain pod`, or the reference of the Kubernetes API";
-        return Err(one(BadTemplate::new(format!("{within}{path}: {why}"), fix)));
-    }
-    let chosen = choose(&mut pod, container).map_err(|bad| one(placed(within, bad)))?;
-    let owned: Vec<BadTemplate> = owned(&pod)
-        .into_iter()
-        .map(|bad| placed(within, bad))
-        .collect();
+    let (within, mut pod) = parsed(text).map_err(|bad| vec![bad])?;
+    let placed = |bad: BadTemplate| bad.at(within);
+    let chosen = choose(&mut pod, container).map_err(|bad| vec![placed(bad)])?;
+    let owned: Vec<BadTemplate> = owned(&pod).into_iter().map(placed).collect();
     match owned.is_empty() {
         true => Ok((pod, chosen)),
         false => Err(owned),
     }
 }
 
-fn placed(within: &str, bad: BadTemplate) -> BadTemplate {
-    BadTemplate {
-        found: format!("{within}{}", bad.found),
-        ..bad
+/// A pod with the schema of Kubernetes, and its path in the document.
+fn parsed(text: &str) -> Result<(&'static str, Json), BadTemplate> {
+    let as_yaml = |found: &str| {
+        let fix = "write one pod template as YAML: metadata and spec, as in `kubectl explain podtemplate.template`";
+        BadTemplate::new(found, fix)
+    };
+    let document: Json = serde_saphyr::from_str(text)
+        .map_err(|error| as_yaml(&error.to_string().replace('\n', " ")))?;
+    let Json::Object(mut document) = document else {
+        return Err(as_yaml("it is no mapping"));
+    };
+    let kind = document.remove("kind");
+    let version = document.remove("apiVersion");
+    if version.is_some_and(|version| version != "v1") {
+        return Err(as_yaml("apiVersion is not v1"));
+    }
+    let (within, mut pod) = match kind.as_ref().map(Json::as_str) {
+        None | Some(Some("Pod")) => ("", Json::Object(document)),
+        Some(Some("PodTemplate")) => {
+            let template = document.remove("template");
+            ("template.", template.unwrap_or_else(|| Map::new().into()))
+        }
+        Some(_) => {
+            let found = "kind: it is neither a Pod nor a PodTemplate";
+            let fix = "write kind: Pod, kind: PodTemplate, or none";
+            return Err(BadTemplate::new(found, fix));
+        }
+    };
+    without_nulls(&mut pod);
+    quantities_as_text(&mut pod);
+    match typed::misfit::<PodTemplateSpec>(&pod) {
+        None => Ok((within, pod)),
+        Some(Misfit { path, why }) => {
+            let fix = "see `kubectl explain pod`, or the reference of the Kubernetes API";
+            Err(BadTemplate::new(format!("{within}{path}: {why}"), fix))
+        }
     }
 }
 
@@ -282,20 +274,13 @@ fn owned(pod: &Json) -> Vec<BadTemplate> {
             fix,
         ));
     };
+    let made = "remove it: names are made of executors.pod_name_prefix";
+    let record = "remove them: the application's record owns every executor";
     for (field, fix) in [
-        (
-            "name",
-            "remove it: names are made of executors.pod_name_prefix",
-        ),
-        (
-            "generateName",
-            "remove it: names are made of executors.pod_name_prefix",
-        ),
+        ("name", made),
+        ("generateName", made),
         ("namespace", "remove it, and set cluster.namespace"),
-        (
-            "ownerReferences",
-            "remove them: the application's record owns every executor",
-        ),
+        ("ownerReferences", record),
     ] {
         if pod.pointer(&format!("/metadata/{field}")).is_some() {
             refuse(format!("metadata.{field}"), fix);

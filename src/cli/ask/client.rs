@@ -78,21 +78,16 @@ impl Client {
         path: &str,
         body: Option<&Value>,
     ) -> Result<Value, AskError> {
-        let answer = timeout(PATIENCE, async {
+        self.soon(async {
             let response = self.send(method, path, body, None).await?;
             self.read(response).await
-        });
-        answer
-            .await
-            .unwrap_or_else(|_| Err(self.unreachable("it takes too long")))
+        })
+        .await
     }
 
     /// Opens a stream of events, resumed after the event with the id `last`.
     pub async fn stream(&self, path: &str, last: Option<&str>) -> Result<Body, AskError> {
-        let response = timeout(PATIENCE, self.send(Method::GET, path, None, last));
-        let response = response
-            .await
-            .unwrap_or_else(|_| Err(self.unreachable("it takes too long")))?;
+        let response = self.soon(self.send(Method::GET, path, None, last)).await?;
         if response.status().is_success() {
             return Ok(response.into_body());
         }
@@ -100,6 +95,14 @@ impl Client {
             Err(error) => Err(error),
             Ok(_) => Err(self.foreign("it refused the request without a reason")),
         }
+    }
+
+    async fn soon<T>(
+        &self,
+        answer: impl Future<Output = Result<T, AskError>>,
+    ) -> Result<T, AskError> {
+        let answer = timeout(PATIENCE, answer).await;
+        answer.unwrap_or_else(|_| Err(self.unreachable("it takes too long")))
     }
 
     async fn send(

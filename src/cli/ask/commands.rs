@@ -3,10 +3,9 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{Driver, block_on, tables};
+use super::{Driver, tables};
 use crate::exit::Exit;
 
-/// `boatswain kill`
 #[derive(Debug, Args)]
 pub(in crate::cli) struct KillArgs {
     #[command(flatten)]
@@ -24,7 +23,6 @@ pub(in crate::cli) struct KillArgs {
     who: Who,
 }
 
-/// `boatswain decommission`
 #[derive(Debug, Args)]
 pub(in crate::cli) struct DecommissionArgs {
     #[command(flatten)]
@@ -43,7 +41,6 @@ pub(in crate::cli) struct DecommissionArgs {
     who: Who,
 }
 
-/// `boatswain hold`
 #[derive(Debug, Args)]
 pub(in crate::cli) struct HoldArgs {
     #[command(flatten)]
@@ -52,14 +49,12 @@ pub(in crate::cli) struct HoldArgs {
     who: Who,
 }
 
-/// `boatswain resume`
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ResumeArgs {
     #[command(flatten)]
     driver: Driver,
 }
 
-/// `boatswain stop`
 #[derive(Debug, Args)]
 pub(in crate::cli) struct StopArgs {
     #[command(flatten)]
@@ -77,7 +72,6 @@ pub(in crate::cli) struct StopArgs {
     hand_over: bool,
 }
 
-/// The requester.
 #[derive(Debug, Args)]
 struct Who {
     /// Name of the requester, for logs, events and loss reasons
@@ -85,37 +79,39 @@ struct Who {
     by: Option<String>,
 }
 
-fn tell(driver: &Driver, path: &str, body: &Value, table: fn(&Value) -> String) -> Exit {
-    tell_and(driver, path, body, table, |_| Exit::Clean)
-}
-
 /// Sends a command, prints the answer, and determines the exit code from it.
-fn tell_and(
+fn tell(
     driver: &Driver,
     path: &str,
     body: &Value,
     table: fn(&Value) -> String,
     exit: fn(&Value) -> Exit,
 ) -> Exit {
-    match driver.client() {
-        Ok(client) => block_on(async {
-            let answer = client.post(path, body).await?;
-            Ok(match driver.show(&answer, table) {
-                Exit::Clean => exit(&answer),
-                trouble => trouble,
-            })
-        }),
-        Err(trouble) => trouble,
-    }
+    driver.ask(async |client| {
+        let answer = client.post(path, body).await?;
+        Ok(match driver.show(&answer, table) {
+            Exit::Clean => exit(&answer),
+            trouble => trouble,
+        })
+    })
 }
 
-/// Fails if an executor that was named is not ended, so that scripts notice.
-fn all_go(answer: &Value) -> Exit {
-    let some = |field: &str| answer[field].as_array().is_some_and(|ids| !ids.is_empty());
-    match some("busy") || some("unknown") {
-        true => Exit::Refused,
-        false => Exit::Clean,
-    }
+/// Sends a command about executors. Fails if one of them is not ended, so that scripts notice.
+fn tell_executors(driver: &Driver, command: &str, body: &Value) -> Exit {
+    let path = format!("/v1/executors/{command}");
+    tell(driver, &path, body, tables::command_outcome, |answer| {
+        let some = |field: &str| answer[field].as_array().is_some_and(|ids| !ids.is_empty());
+        match some("busy") || some("unknown") {
+            true => Exit::Refused,
+            false => Exit::Clean,
+        }
+    })
+}
+
+/// Sends a command about the application.
+fn tell_all(driver: &Driver, command: &str, body: &Value, table: fn(&Value) -> String) -> Exit {
+    let path = format!("/v1/application/{command}");
+    tell(driver, &path, body, table, |_| Exit::Clean)
 }
 
 pub(in crate::cli) fn kill(args: &KillArgs) -> Exit {
@@ -125,47 +121,33 @@ pub(in crate::cli) fn kill(args: &KillArgs) -> Exit {
         "force": args.force,
         "by": args.who.by,
     });
-    tell_and(
-        &args.driver,
-        "/v1/executors/kill",
-        &body,
-        tables::command_outcome,
-        all_go,
-    )
+    tell_executors(&args.driver, "kill", &body)
 }
 
 pub(in crate::cli) fn decommission(args: &DecommissionArgs) -> Exit {
-    let within = args
-        .within
-        .map(|time| humantime::format_duration(time).to_string());
+    let within = args.within.map(humantime::format_duration);
     let body = json!({
         "executors": args.executors,
         "replace": !args.no_replace,
-        "within": within,
+        "within": within.map(|time| time.to_string()),
         "by": args.who.by,
     });
-    let path = "/v1/executors/decommission";
-    tell_and(&args.driver, path, &body, tables::command_outcome, all_go)
+    tell_executors(&args.driver, "decommission", &body)
 }
 
 pub(in crate::cli) fn hold(args: &HoldArgs) -> Exit {
     let body = json!({"by": args.who.by});
-    tell(&args.driver, "/v1/application/hold", &body, tables::held)
+    tell_all(&args.driver, "hold", &body, tables::held)
 }
 
 pub(in crate::cli) fn resume(args: &ResumeArgs) -> Exit {
-    tell(
-        &args.driver,
-        "/v1/application/resume",
-        &json!({}),
-        tables::targets,
-    )
+    tell_all(&args.driver, "resume", &json!({}), tables::targets)
 }
 
 pub(in crate::cli) fn stop(args: &StopArgs) -> Exit {
-    let (path, body) = match args.hand_over {
-        true => ("/v1/application/hand-over", json!({})),
-        false => ("/v1/application/end", json!({"exit_code": args.exit_code})),
+    let (command, body) = match args.hand_over {
+        true => ("hand-over", json!({})),
+        false => ("end", json!({"exit_code": args.exit_code})),
     };
-    tell(&args.driver, path, &body, tables::ending)
+    tell_all(&args.driver, command, &body, tables::ending)
 }

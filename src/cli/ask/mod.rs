@@ -14,7 +14,7 @@ use http::Uri;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::{complain, say};
+use super::{fail, say};
 use crate::exit::Exit;
 use crate::server::api::tokens;
 use client::{AskError, Client};
@@ -42,7 +42,6 @@ pub(super) struct Driver {
     output: Output,
 }
 
-/// The output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Output {
     /// Human-readable text
@@ -51,7 +50,6 @@ enum Output {
     Json,
 }
 
-/// `boatswain status`
 #[derive(Debug, Args)]
 pub(super) struct StatusArgs {
     #[command(flatten)]
@@ -61,14 +59,12 @@ pub(super) struct StatusArgs {
     watch: bool,
 }
 
-/// `boatswain executors`
 #[derive(Debug, Args)]
 pub(super) struct ExecutorsArgs {
     #[command(flatten)]
     driver: Driver,
 }
 
-/// `boatswain explain`
 #[derive(Debug, Args)]
 pub(super) struct ExplainArgs {
     #[command(flatten)]
@@ -77,7 +73,6 @@ pub(super) struct ExplainArgs {
     executor: u64,
 }
 
-/// `boatswain events`
 #[derive(Debug, Args)]
 pub(super) struct EventsArgs {
     #[command(flatten)]
@@ -88,7 +83,6 @@ pub(super) struct EventsArgs {
     after: Option<String>,
 }
 
-/// `boatswain scale`
 #[derive(Debug, Args)]
 pub(super) struct ScaleArgs {
     #[command(flatten)]
@@ -111,14 +105,38 @@ const CLEAR_SCREEN: &str = "\u{1b}[H\u{1b}[2J";
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 impl Driver {
-    fn client(&self) -> Result<Client, Exit> {
-        let token = tokens::first(&self.token_file).map_err(|error| {
-            complain(format_args!(
-                "{error}\nset --token-file to the driver's api.token_file"
-            ));
-            Exit::Configuration
-        })?;
-        Ok(Client::new(self.server.clone(), token))
+    /// Runs requests to the driver. Their failures are reported.
+    fn ask(&self, asking: impl AsyncFnOnce(&Client) -> Result<Exit, AskError>) -> Exit {
+        let token = match tokens::first(&self.token_file) {
+            Ok(token) => token,
+            Err(error) => {
+                let fix = "set --token-file to the driver's api.token_file";
+                return fail(Exit::Configuration, format_args!("{error}\n{fix}"));
+            }
+        };
+        let client = Client::new(self.server.clone(), token);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let answered = match runtime {
+            Ok(runtime) => runtime.block_on(asking(&client)),
+            Err(error) => {
+                let why = "the operating system denied what is needed for a request";
+                return fail(Exit::Bug, format_args!("{why}: {error}"));
+            }
+        };
+        answered.unwrap_or_else(|error| {
+            let exit = match error {
+                AskError::Unreachable { .. } => Exit::Unreachable,
+                AskError::Refused { .. } | AskError::Foreign { .. } => Exit::Refused,
+            };
+            fail(exit, error)
+        })
+    }
+
+    /// Reads and shows what is at this path.
+    fn get(&self, path: &str, table: fn(&Value) -> String) -> Exit {
+        self.ask(async |client| Ok(self.show(&client.get(path).await?, table)))
     }
 
     fn show(&self, answer: &Value, table: fn(&Value) -> String) -> Exit {
@@ -129,47 +147,11 @@ impl Driver {
     }
 }
 
-fn failed(error: &AskError) -> Exit {
-    complain(error);
-    match error {
-        AskError::Unreachable { .. } => Exit::Unreachable,
-        AskError::Refused { .. } | AskError::Foreign { .. } => Exit::Refused,
-    }
-}
-
-fn block_on(asking: impl Future<Output = Result<Exit, AskError>>) -> Exit {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    match runtime {
-        Ok(runtime) => runtime
-            .block_on(asking)
-            .unwrap_or_else(|error| failed(&error)),
-        Err(error) => {
-            complain(format_args!(
-                "the operating system denied what is needed for a request: {error}"
-            ));
-            Exit::Bug
-        }
-    }
-}
-
-fn ask(driver: &Driver, path: &str, table: fn(&Value) -> String) -> Exit {
-    match driver.client() {
-        Ok(client) => block_on(async { Ok(driver.show(&client.get(path).await?, table)) }),
-        Err(exit) => exit,
-    }
-}
-
 pub(super) fn status(args: &StatusArgs) -> Exit {
     if !args.watch {
-        return ask(&args.driver, "/v1/status", tables::status);
+        return args.driver.get("/v1/status", tables::status);
     }
-    let client = match args.driver.client() {
-        Ok(client) => client,
-        Err(exit) => return exit,
-    };
-    block_on(async {
+    args.driver.ask(async |client| {
         loop {
             let answer = client.get("/v1/status").await?;
             if args.driver.output == Output::Table {
@@ -185,35 +167,27 @@ pub(super) fn status(args: &StatusArgs) -> Exit {
 }
 
 pub(super) fn executors(args: &ExecutorsArgs) -> Exit {
-    ask(&args.driver, "/v1/executors", tables::executors)
+    args.driver.get("/v1/executors", tables::executors)
 }
 
 pub(super) fn explain(args: &ExplainArgs) -> Exit {
     let path = format!("/v1/executors/{}", args.executor);
-    ask(&args.driver, &path, tables::history)
+    args.driver.get(&path, tables::history)
 }
 
 pub(super) fn events(args: &EventsArgs) -> Exit {
-    match args.driver.client() {
-        Ok(client) => {
-            let as_json = args.driver.output == Output::Json;
-            block_on(events::follow(&client, args.after.clone(), as_json))
-        }
-        Err(exit) => exit,
-    }
+    let as_json = args.driver.output == Output::Json;
+    args.driver
+        .ask(async |client| events::follow(client, args.after.clone(), as_json).await)
 }
 
 pub(super) fn scale(args: &ScaleArgs) -> Exit {
     let targets: BTreeMap<&str, u32> = args.targets.iter().map(|(p, n)| (p.as_str(), *n)).collect();
-    match args.driver.client() {
-        Ok(client) => block_on(async {
-            let answer = client
-                .put("/v1/targets", &json!({"targets": targets}))
-                .await?;
-            Ok(args.driver.show(&answer, tables::targets))
-        }),
-        Err(exit) => exit,
-    }
+    let body = json!({"targets": targets});
+    args.driver.ask(async |client| {
+        let answer = client.put("/v1/targets", &body).await?;
+        Ok(args.driver.show(&answer, tables::targets))
+    })
 }
 
 #[cfg(test)]

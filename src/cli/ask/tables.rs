@@ -14,6 +14,11 @@ fn number(value: &Value, field: &str) -> String {
         .map_or_else(String::new, |n| n.to_string())
 }
 
+/// The items of a list; none if it is missing.
+fn list<'a>(value: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> {
+    value[field].as_array().into_iter().flatten()
+}
+
 /// Removes control characters: text from elsewhere must not control the terminal.
 fn plain(text: &str) -> String {
     text.replace(char::is_control, " ")
@@ -21,11 +26,10 @@ fn plain(text: &str) -> String {
 
 /// Formats a table with two spaces between columns.
 fn table(header: &[&str], rows: &[Vec<String>]) -> String {
-    let rows: Vec<Vec<String>> = std::iter::once(header.iter().map(|h| (*h).to_owned()).collect())
-        .chain(
-            rows.iter()
-                .map(|row| row.iter().map(|cell| plain(cell)).collect()),
-        )
+    let titles = header.iter().map(|title| (*title).to_owned()).collect();
+    let plain = |row: &Vec<String>| row.iter().map(|cell| plain(cell)).collect();
+    let rows: Vec<Vec<String>> = std::iter::once(titles)
+        .chain(rows.iter().map(plain))
         .collect();
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));
@@ -67,43 +71,29 @@ pub fn status(answer: &Value) -> String {
         out.push_str(&format!("{}\n\n", held(answer)));
     }
     let profiles = answer["profiles"].as_object();
-    let rows: Vec<Vec<String>> = profiles
-        .into_iter()
-        .flatten()
-        .map(|(name, view)| {
-            let fields = [
-                "target",
-                "running",
-                "registered",
-                "pending",
-                "requested",
-                "unanswered",
-                "in_doubt",
-                "leaving",
-            ];
-            let numbers = fields.map(|field| number(view, field));
-            std::iter::once(name.clone()).chain(numbers).collect()
-        })
-        .collect();
-    out.push_str(&table(
-        &[
-            "PROFILE",
-            "TARGET",
-            "RUNNING",
-            "REGISTERED",
-            "PENDING",
-            "REQUESTED",
-            "UNANSWERED",
-            "IN DOUBT",
-            "LEAVING",
-        ],
-        &rows,
-    ));
+    let counts = [
+        ("TARGET", "target"),
+        ("RUNNING", "running"),
+        ("REGISTERED", "registered"),
+        ("PENDING", "pending"),
+        ("REQUESTED", "requested"),
+        ("UNANSWERED", "unanswered"),
+        ("IN DOUBT", "in_doubt"),
+        ("LEAVING", "leaving"),
+    ];
+    let row = |(name, view): (&String, &Value)| {
+        let numbers = counts.iter().map(|(_, field)| number(view, field));
+        std::iter::once(name.clone()).chain(numbers).collect()
+    };
+    let rows: Vec<Vec<String>> = profiles.into_iter().flatten().map(row).collect();
+    let titles = counts.iter().map(|(title, _)| *title);
+    let header: Vec<&str> = std::iter::once("PROFILE").chain(titles).collect();
+    out.push_str(&table(&header, &rows));
     for (name, view) in profiles.into_iter().flatten() {
         if view["paused"].is_object() {
             out.push_str(&format!("\n{name}: {}", paused(&view["paused"])));
         }
-        for wait in view["waiting_for"].as_array().into_iter().flatten() {
+        for wait in list(view, "waiting_for") {
             let (executors, why) = (number(wait, "executors"), plain(text(wait, "why")));
             out.push_str(&format!("\n{name}: {executors} waiting: {why}"));
         }
@@ -114,7 +104,7 @@ pub fn status(answer: &Value) -> String {
 
 /// The executors that ended last; nothing where none has.
 fn losses(status: &Value) -> String {
-    let rows: Vec<Vec<String>> = (status["losses"].as_array().into_iter().flatten())
+    let rows: Vec<Vec<String>> = list(status, "losses")
         .map(|loss| {
             vec![
                 text(loss, "time").chars().take(19).collect(),
@@ -154,7 +144,7 @@ fn session(session: &Value) -> String {
 
 /// `/v1/executors`
 pub fn executors(answer: &Value) -> String {
-    let rows: Vec<Vec<String>> = (answer["executors"].as_array().into_iter().flatten())
+    let rows: Vec<Vec<String>> = list(answer, "executors")
         .map(|executor| {
             vec![
                 number(executor, "executor"),
@@ -194,12 +184,7 @@ pub fn history(answer: &Value) -> String {
     };
     let mut out = format!("executor {} {state}", number(answer, "executor"));
     let left_out = answer["left_out_after_the_first"].as_u64().unwrap_or(0);
-    for (at, event) in answer["events"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .enumerate()
-    {
+    for (at, event) in list(answer, "events").enumerate() {
         if at == 1 && left_out > 0 {
             out.push_str(&format!("\n  … {left_out} events no longer kept"));
         }
@@ -225,9 +210,7 @@ pub fn command_outcome(answer: &Value) -> String {
         ("unknown", "UNKNOWN"),
     ];
     let row = |(field, name): (&str, &str)| {
-        let ids: Vec<String> = (answer[field].as_array().into_iter().flatten())
-            .map(Value::to_string)
-            .collect();
+        let ids: Vec<String> = list(answer, field).map(Value::to_string).collect();
         (!ids.is_empty()).then(|| vec![name.to_owned(), ids.join(", ")])
     };
     let rows: Vec<Vec<String>> = places.into_iter().filter_map(row).collect();

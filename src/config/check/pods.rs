@@ -2,8 +2,7 @@
 
 use crate::config::names::is_own_label;
 use crate::config::notes::{Notes, join};
-use crate::config::{ClusterMode, Config, EmbeddedNode, PodTemplate};
-use crate::model::ProfileName;
+use crate::config::{ClusterMode, Config, EmbeddedNode};
 
 pub(super) fn check(config: &Config, notes: &mut Notes) {
     programs(config, notes);
@@ -19,36 +18,31 @@ fn programs(config: &Config, notes: &mut Notes) {
         }
         let of = |key: &str| format!("profiles.{name}.{key}");
         let keys = ["executors", "template", "image", "command", "args"].map(of);
-        let mut keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-        keys.extend(["cluster.mode", "embedded.node"]);
-        if !notes.are_sound(&keys) {
+        if !notes.are_sound(&keys) || !notes.are_sound(&["cluster.mode", "embedded.node"]) {
             continue;
         }
         let has = |field: &str| {
             let template = profile.template.as_ref();
             template.is_some_and(|template| template.may_have(field))
         };
-        match (config.cluster.mode, config.embedded.node) {
-            (ClusterMode::Kubernetes, _) if profile.image.is_none() && !has("image") => notes
-                .refuse(
-                    &of("image"),
-                    "missing, and a Kubernetes cluster needs one",
-                    format!("name an image, or set profiles.{name}.executors = 0"),
-                ),
-            (ClusterMode::Embedded, EmbeddedNode::Process)
-                if profile.command.is_empty()
-                    && profile.args.is_empty()
-                    && !has("command")
-                    && !has("args") =>
-            {
-                notes.refuse(
-                    &of("command"),
-                    "missing, and there is no image with a command of its own",
-                    format!("name a program, or set profiles.{name}.executors = 0"),
-                );
-            }
-            _ => {}
-        }
+        let image = profile.image.is_some() || has("image");
+        let program = !profile.command.is_empty() || !profile.args.is_empty();
+        let program = program || has("command") || has("args");
+        let (key, found, what) = match (config.cluster.mode, config.embedded.node) {
+            (ClusterMode::Kubernetes, _) if !image => (
+                "image",
+                "missing, and a Kubernetes cluster needs one",
+                "an image",
+            ),
+            (ClusterMode::Embedded, EmbeddedNode::Process) if !program => (
+                "command",
+                "missing, and there is no image with a command of its own",
+                "a program",
+            ),
+            _ => continue,
+        };
+        let fix = format!("name {what}, or set {} = 0", of("executors"));
+        notes.refuse(&of(key), found, fix);
     }
 }
 
@@ -57,64 +51,31 @@ fn programs(config: &Config, notes: &mut Notes) {
 fn own_names(config: &Config, notes: &mut Notes) {
     let scheme = config.executors.labels;
     for (name, profile) in &config.profiles {
-        let path = |map: &str| format!("profiles.{name}.{map}");
-        for key in profile
-            .labels
-            .keys()
-            .filter(|key| is_own_label(key, scheme))
-        {
+        let own_label = |key: &&str| is_own_label(key, scheme);
+        let own_annotation = |key: &&str| key.starts_with("boatswain.dev/");
+        let path = |map: &str, key| join(&format!("profiles.{name}.{map}"), key);
+        for key in profile.labels.keys().map(String::as_str).filter(own_label) {
             let found = "that label is boatswain's own";
-            notes.refuse(&join(&path("labels"), key), found, "choose another key");
+            notes.refuse(&path("labels", key), found, "choose another key");
         }
-        for key in profile
-            .annotations
-            .keys()
-            .filter(|key| is_own_annotation(key))
-        {
+        let annotations = profile.annotations.keys().map(String::as_str);
+        for key in annotations.filter(own_annotation) {
             let found = "that annotation is boatswain's own";
             let fix = "give it another key; how dear an executor is, deletion_cost says";
-            notes.refuse(&join(&path("annotations"), key), found, fix);
+            notes.refuse(&path("annotations", key), found, fix);
         }
-        if let Some(template) = &profile.template {
-            let own = |key: &&str| is_own_label(key, scheme);
-            refuse(
-                notes,
-                name,
-                template,
-                "labels",
-                template.keys_of("labels").into_iter().filter(own),
-            );
-            let own = |key: &&str| is_own_annotation(key) && *key != DELETION_COST;
-            refuse(
-                notes,
-                name,
-                template,
-                "annotations",
-                template.keys_of("annotations").into_iter().filter(own),
-            );
+        let Some(template) = &profile.template else {
+            continue;
+        };
+        let keys = |map| template.keys_of(map).into_iter().map(move |key| (map, key));
+        let labels = keys("labels").filter(|(_, key)| own_label(key));
+        let annotations = keys("annotations")
+            .filter(|(_, key)| own_annotation(key) && *key != "boatswain.dev/deletion-cost");
+        for (map, key) in labels.chain(annotations) {
+            let file = template.path.display();
+            let place = join(&format!("metadata.{map}"), key);
+            let found = format!("{file}: {place}: only boatswain may set this");
+            notes.refuse(&format!("profiles.{name}.template"), found, "remove it");
         }
-    }
-}
-
-const DELETION_COST: &str = "boatswain.dev/deletion-cost";
-
-fn is_own_annotation(key: &str) -> bool {
-    key.starts_with("boatswain.dev/")
-}
-
-fn refuse<'t>(
-    notes: &mut Notes,
-    profile: &ProfileName,
-    template: &PodTemplate,
-    map: &str,
-    own: impl Iterator<Item = &'t str>,
-) {
-    for key in own {
-        let path = join(&format!("metadata.{map}"), key);
-        let found = format!(
-            "{}: {path}: only boatswain may set this",
-            template.path.display()
-        );
-        notes.refuse(&format!("profiles.{profile}.template"), found, "remove it");
     }
 }

@@ -3,33 +3,22 @@
 use k8s_openapi::api::core::v1;
 use serde_json::Value as Json;
 
+use crate::config::declare::choice;
 use crate::config::document::Value;
-use crate::config::kinds::{Choice, Count, Kind, Text, one_of, word_of};
+use crate::config::kinds::{Kind, Text, Whole, one_of};
 use crate::config::names::is_label_key;
 use crate::config::reader::Section;
 use crate::config::typed;
 
-/// What the scheduler does with an executor that would violate the spread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Uneven {
-    /// The executor stays pending.
-    #[default]
-    DoNotSchedule,
-    ScheduleAnyway,
-}
-
-impl Uneven {
-    /// The name of the value in Kubernetes.
-    pub fn as_str(self) -> &'static str {
-        word_of(self)
+choice! {
+    /// What the scheduler does with an executor that would violate the spread.
+    #[derive(Default)]
+    pub enum Uneven {
+        /// The executor stays pending.
+        #[default]
+        DoNotSchedule = "DoNotSchedule",
+        ScheduleAnyway = "ScheduleAnyway",
     }
-}
-
-impl Choice for Uneven {
-    const ALL: &'static [(&'static str, Self)] = &[
-        ("DoNotSchedule", Self::DoNotSchedule),
-        ("ScheduleAnyway", Self::ScheduleAnyway),
-    ];
 }
 
 /// `[[profiles.NAME.topology_spread]]`: a topology spread constraint over the profile's executors
@@ -50,7 +39,7 @@ impl Spread {
             allowed: "the key of a node's label, such as topology.kubernetes.io/zone",
         };
         let key = s.option("key", key);
-        let max_skew = s.value("max_skew", Count(1..=100_000), 1);
+        let max_skew = s.value("max_skew", Whole(1..=100_000), 1);
         let uneven = s.value("uneven", one_of(), Uneven::default());
         if !s.is_set("key") {
             let fix = "say key = \"topology.kubernetes.io/zone\", or another label of nodes";
@@ -97,7 +86,7 @@ impl Kind for Affinity {
         toml::Value::try_from(value).map_or_else(|_| "{}".to_owned(), |value| value.to_string())
     }
 
-    fn why(&self, refused: &Value) -> Option<String> {
+    fn hint(&self, refused: &Value) -> Option<String> {
         Self::checked(refused).err().filter(|why| !why.is_empty())
     }
 }

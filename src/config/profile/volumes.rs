@@ -1,7 +1,11 @@
 //! The volumes that are mounted in an executor's container (spec K-5).
 
-use crate::config::kinds::{Amount, Choice, Flag, Text, one_of};
-use crate::config::names::{is_dns_label, is_dns_subdomain};
+use std::collections::BTreeSet;
+
+use super::OBJECT;
+use crate::config::declare::choice;
+use crate::config::kinds::{Amount, Flag, Text, one_of};
+use crate::config::names::is_dns_label;
 use crate::config::reader::Section;
 use crate::model::quantity::Quantity;
 
@@ -51,18 +55,16 @@ pub enum VolumeSource {
     },
 }
 
-/// What stores an empty directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Medium {
-    /// The node's disk.
-    #[default]
-    Disk,
-    /// Memory, which counts towards the executor's limit.
-    Memory,
-}
-
-impl Choice for Medium {
-    const ALL: &'static [(&'static str, Self)] = &[("Disk", Self::Disk), ("Memory", Self::Memory)];
+choice! {
+    /// What stores an empty directory.
+    #[derive(Default)]
+    pub enum Medium {
+        /// The node's disk.
+        #[default]
+        Disk = "Disk",
+        /// Memory, which counts towards the executor's limit.
+        Memory = "Memory",
+    }
 }
 
 impl Volume {
@@ -83,10 +85,6 @@ impl Volume {
             },
             allowed: "a path within the volume, without a slash first and without ..",
         };
-        let object = || Text {
-            rule: is_dns_subdomain,
-            allowed: "a Kubernetes name: lowercase letters, digits, inner dashes and dots",
-        };
         let host_path = Text {
             rule: |path| is_absolute(path) && path.split('/').all(|part| part != ".."),
             allowed: "a path on the node that begins with a slash, without ..",
@@ -103,9 +101,9 @@ impl Volume {
         let medium = s.value("medium", one_of(), Medium::default());
         let host_path = s.option("host_path", host_path);
         let kind = s.option("host_path_type", host_path_type);
-        let claim = s.option("claim", object());
-        let config_map = s.option("config_map", object());
-        let secret = s.option("secret", object());
+        let claim = s.option("claim", OBJECT);
+        let config_map = s.option("config_map", OBJECT);
+        let secret = s.option("secret", OBJECT);
         let optional = s.value("optional", Flag, false);
         for key in ["name", "mount_path"] {
             if !s.is_set(key) {
@@ -185,18 +183,21 @@ fn is_absolute(path: &str) -> bool {
     path.starts_with('/') && !path.contains([':', '\0'])
 }
 
-/// Refuses duplicate names and mount paths.
-pub(super) fn refuse_doubles(s: &mut Section<'_>, volumes: &[Volume]) {
-    for (n, volume) in volumes.iter().enumerate() {
-        for before in &volumes[..n] {
-            if before.name == volume.name {
-                let found = format!("two volumes are called {:?}", volume.name);
-                s.refuse("volumes", found, "give each a unique name");
-            }
-            if before.mount_path == volume.mount_path {
-                let found = format!("two volumes are mounted at {:?}", volume.mount_path);
-                s.refuse("volumes", found, "mount each at a different path");
-            }
+/// Refuses entries of a list that have the name or the mount path of an earlier one.
+pub(in crate::config) fn refuse_doubles<'m>(
+    s: &mut Section<'_>,
+    key: &str,
+    mounts: impl Iterator<Item = (&'m str, &'m str)>,
+) {
+    let (mut names, mut paths) = (BTreeSet::new(), BTreeSet::new());
+    for (name, path) in mounts {
+        if !names.insert(name) {
+            let found = format!("two have the name {name:?}");
+            s.refuse(key, found, "give each a unique name");
+        }
+        if !paths.insert(path) {
+            let found = format!("two are mounted at {path:?}");
+            s.refuse(key, found, "mount each at a different path");
         }
     }
 }

@@ -16,6 +16,17 @@ pub(super) struct Gathered {
     pub from: Vec<String>,
 }
 
+impl Gathered {
+    pub fn of_profile(key: &'static str, value: impl Into<Value>, from: Vec<String>) -> Self {
+        Self {
+            section: "profiles.default",
+            key,
+            value: value.into(),
+            from,
+        }
+    }
+}
+
 const VOLUMES: &str = "spark.kubernetes.executor.volumes.";
 const SECRETS: &str = "spark.kubernetes.executor.secrets.";
 const DEVICES: &str = "spark.executor.resource.";
@@ -26,29 +37,21 @@ const LABEL_VALUE: &str = "spark.kubernetes.executor.decommissionLabelValue";
 pub(super) fn gather(set: &BTreeMap<&str, &str>) -> (Vec<Gathered>, Vec<String>) {
     let mut refused = Vec::new();
     let mut gathered = Vec::new();
-    let of_profile = |key, value, from| Gathered {
-        section: "profiles.default",
-        key,
-        value,
-        from,
-    };
     let (volumes, from) = volumes(set, &mut refused);
     if !volumes.is_empty() {
-        gathered.push(of_profile("volumes", Value::Array(volumes), from));
+        gathered.push(Gathered::of_profile("volumes", volumes, from));
     }
     let (devices, from) = devices(set, &mut refused);
     if !devices.is_empty() {
-        gathered.push(of_profile("resources", Value::Table(devices), from));
+        gathered.push(Gathered::of_profile("resources", devices, from));
     }
     match (set.get(LABEL), set.get(LABEL_VALUE)) {
         (Some(label), value) => gathered.push(Gathered {
             section: "backend",
             key: "decommission_label",
             value: format!("{label}={}", value.copied().unwrap_or_default()).into(),
-            from: [LABEL, LABEL_VALUE]
-                .into_iter()
-                .filter(|key| set.contains_key(key))
-                .map(str::to_owned)
+            from: std::iter::once(LABEL.to_owned())
+                .chain(value.map(|_| LABEL_VALUE.to_owned()))
                 .collect(),
         }),
         (None, Some(_)) => refused.push(format!("{LABEL_VALUE}: there is no {LABEL} beside it")),

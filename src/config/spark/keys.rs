@@ -1,6 +1,4 @@
 //! The table of Spark's keys and the boatswain keys that they become.
-//!
-//! When a planned boatswain key is implemented, replace `Planned` by `To`.
 
 /// How a value is converted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,17 +33,15 @@ pub(super) enum Form {
 pub(super) enum Use {
     /// This boatswain key. If two keys become the same one, the one further down wins.
     To(&'static str, Form),
-    /// This boatswain key, which does not exist yet.
-    Planned(&'static str),
     /// Nothing, for this reason.
-    None(&'static str),
+    Unused(&'static str),
 }
 
 use Form::{
     Count, Flag, Gathered, List, Memory, Millis, Number, RollPolicy, Seconds, SecretKey, Share,
     Text,
 };
-use Use::{Planned, To};
+use Use::{To, Unused};
 
 const SUBMISSION: &str = "boatswain is started, not submitted";
 const DRIVER_POD: &str = "the driver's own pod is described where boatswain is deployed";
@@ -53,351 +49,112 @@ const STORAGE: &str = "shuffle and blocks are the engine's own affair";
 
 /// All known keys. A key that ends in a dot stands for all keys with this prefix; the rest of such
 /// a key replaces `*`. The longest match counts.
+#[rustfmt::skip]
 pub(super) const KEYS: &[(&str, Use)] = &[
     ("spark.app.id", To("app.id", Text)),
     ("spark.app.name", To("app.name", Text)),
     ("spark.kubernetes.namespace", To("cluster.namespace", Text)),
     ("spark.kubernetes.context", To("cluster.context", Text)),
-    (
-        "spark.kubernetes.driver.requestTimeout",
-        To("cluster.request_timeout", Millis),
-    ),
-    (
-        "spark.kubernetes.driver.connectionTimeout",
-        To("cluster.connect_timeout", Millis),
-    ),
-    (
-        "spark.kubernetes.driver.pod.name",
-        To("driver.pod_name", Text),
-    ),
-    (
-        "spark.kubernetes.executor.podNamePrefix",
-        To("executors.pod_name_prefix", Text),
-    ),
+    ("spark.kubernetes.driver.requestTimeout", To("cluster.request_timeout", Millis)),
+    ("spark.kubernetes.driver.connectionTimeout", To("cluster.connect_timeout", Millis)),
+    ("spark.kubernetes.driver.pod.name", To("driver.pod_name", Text)),
+    ("spark.kubernetes.executor.podNamePrefix", To("executors.pod_name_prefix", Text)),
     // Profiles (spec K-5).
-    (
-        "spark.executor.instances",
-        To("profiles.default.executors", Count),
-    ),
-    (
-        "spark.kubernetes.container.image",
-        To("profiles.default.image", Text),
-    ),
-    (
-        "spark.kubernetes.executor.container.image",
-        To("profiles.default.image", Text),
-    ),
+    ("spark.executor.instances", To("profiles.default.executors", Count)),
+    ("spark.kubernetes.container.image", To("profiles.default.image", Text)),
+    ("spark.kubernetes.executor.container.image", To("profiles.default.image", Text)),
     ("spark.executor.cores", To("profiles.default.cpu", Text)),
-    (
-        "spark.kubernetes.executor.request.cores",
-        To("profiles.default.cpu", Text),
-    ),
-    (
-        "spark.kubernetes.executor.limit.cores",
-        To("profiles.default.cpu_limit", Text),
-    ),
-    (
-        "spark.executor.memory",
-        To("profiles.default.memory", Memory),
-    ),
-    (
-        "spark.executor.memoryOverhead",
-        To("profiles.default.memory", Memory),
-    ),
-    (
-        "spark.executor.memoryOverheadFactor",
-        To("profiles.default.memory", Memory),
-    ),
-    (
-        "spark.executor.minMemoryOverhead",
-        To("profiles.default.memory", Memory),
-    ),
-    (
-        "spark.kubernetes.memoryOverheadFactor",
-        To("profiles.default.memory", Memory),
-    ),
-    (
-        "spark.memory.offHeap.enabled",
-        To("profiles.default.memory", Memory),
-    ),
-    (
-        "spark.memory.offHeap.size",
-        To("profiles.default.memory", Memory),
-    ),
-    (
-        "spark.executor.pyspark.memory",
-        To("profiles.default.memory", Memory),
-    ),
+    ("spark.kubernetes.executor.request.cores", To("profiles.default.cpu", Text)),
+    ("spark.kubernetes.executor.limit.cores", To("profiles.default.cpu_limit", Text)),
+    ("spark.executor.memory", To("profiles.default.memory", Memory)),
+    ("spark.executor.memoryOverhead", To("profiles.default.memory", Memory)),
+    ("spark.executor.memoryOverheadFactor", To("profiles.default.memory", Memory)),
+    ("spark.executor.minMemoryOverhead", To("profiles.default.memory", Memory)),
+    ("spark.kubernetes.memoryOverheadFactor", To("profiles.default.memory", Memory)),
+    ("spark.memory.offHeap.enabled", To("profiles.default.memory", Memory)),
+    ("spark.memory.offHeap.size", To("profiles.default.memory", Memory)),
+    ("spark.executor.pyspark.memory", To("profiles.default.memory", Memory)),
     ("spark.executorEnv.", To("profiles.default.env.*", Text)),
-    (
-        "spark.kubernetes.node.selector.",
-        To("profiles.default.node_selector.*", Text),
-    ),
-    (
-        "spark.kubernetes.executor.node.selector.",
-        To("profiles.default.node_selector.*", Text),
-    ),
-    (
-        "spark.kubernetes.executor.terminationGracePeriodSeconds",
-        To("profiles.default.termination_grace", Seconds),
-    ),
-    (
-        "spark.kubernetes.executor.podTemplateFile",
-        To("profiles.default.template", Text),
-    ),
-    (
-        "spark.kubernetes.executor.podTemplateContainerName",
-        To("profiles.default.template_container", Text),
-    ),
-    (
-        "spark.kubernetes.container.image.pullPolicy",
-        To("profiles.default.pull_policy", Text),
-    ),
-    (
-        "spark.kubernetes.container.image.pullSecrets",
-        To("profiles.default.pull_secrets", List),
-    ),
-    (
-        "spark.kubernetes.executor.label.",
-        To("profiles.default.labels.*", Text),
-    ),
-    (
-        "spark.kubernetes.executor.annotation.",
-        To("profiles.default.annotations.*", Text),
-    ),
-    (
-        "spark.kubernetes.executor.volumes.",
-        To("profiles.default.volumes", Gathered),
-    ),
-    (
-        "spark.kubernetes.executor.secrets.",
-        To("profiles.default.volumes", Gathered),
-    ),
-    (
-        "spark.kubernetes.executor.secretKeyRef.",
-        To("profiles.default.env.*", SecretKey),
-    ),
-    (
-        "spark.kubernetes.scheduler.name",
-        To("profiles.default.scheduler_name", Text),
-    ),
-    (
-        "spark.kubernetes.executor.scheduler.name",
-        To("profiles.default.scheduler_name", Text),
-    ),
-    (
-        "spark.kubernetes.authenticate.executor.serviceAccountName",
-        To("profiles.default.service_account", Text),
-    ),
-    (
-        "spark.kubernetes.executor.podDeletionCost",
-        To("profiles.default.deletion_cost", Number),
-    ),
-    (
-        "spark.kubernetes.local.dirs.tmpfs",
-        Use::None(
-            "describe a volume with medium = \"Memory\" where the program has its temporary files",
-        ),
-    ),
-    (
-        "spark.executor.resource.",
-        To("profiles.default.resources", Gathered),
-    ),
-    (
-        "spark.kubernetes.executor.disableConfigMap",
-        Use::None(
-            "there is one only where there is anything to be in it; config_map.enabled switches it off",
-        ),
-    ),
+    ("spark.kubernetes.node.selector.", To("profiles.default.node_selector.*", Text)),
+    ("spark.kubernetes.executor.node.selector.", To("profiles.default.node_selector.*", Text)),
+    ("spark.kubernetes.executor.terminationGracePeriodSeconds", To("profiles.default.termination_grace", Seconds)),
+    ("spark.kubernetes.executor.podTemplateFile", To("profiles.default.template", Text)),
+    ("spark.kubernetes.executor.podTemplateContainerName", To("profiles.default.template_container", Text)),
+    ("spark.kubernetes.container.image.pullPolicy", To("profiles.default.pull_policy", Text)),
+    ("spark.kubernetes.container.image.pullSecrets", To("profiles.default.pull_secrets", List)),
+    ("spark.kubernetes.executor.label.", To("profiles.default.labels.*", Text)),
+    ("spark.kubernetes.executor.annotation.", To("profiles.default.annotations.*", Text)),
+    ("spark.kubernetes.executor.volumes.", To("profiles.default.volumes", Gathered)),
+    ("spark.kubernetes.executor.secrets.", To("profiles.default.volumes", Gathered)),
+    ("spark.kubernetes.executor.secretKeyRef.", To("profiles.default.env.*", SecretKey)),
+    ("spark.kubernetes.scheduler.name", To("profiles.default.scheduler_name", Text)),
+    ("spark.kubernetes.executor.scheduler.name", To("profiles.default.scheduler_name", Text)),
+    ("spark.kubernetes.authenticate.executor.serviceAccountName", To("profiles.default.service_account", Text)),
+    ("spark.kubernetes.executor.podDeletionCost", To("profiles.default.deletion_cost", Number)),
+    ("spark.kubernetes.local.dirs.tmpfs",
+        Unused("describe a volume with medium = \"Memory\" where the program has its temporary files")),
+    ("spark.executor.resource.", To("profiles.default.resources", Gathered)),
+    ("spark.kubernetes.executor.disableConfigMap",
+        Unused("there is one only where there is anything to be in it; config_map.enabled switches it off")),
     // Observation and allocation.
-    (
-        "spark.kubernetes.executor.enableApiWatcher",
-        To("watch.enabled", Flag),
-    ),
-    (
-        "spark.kubernetes.executor.enableApiPolling",
-        To("poll.enabled", Flag),
-    ),
-    (
-        "spark.kubernetes.executor.apiPollingInterval",
-        To("poll.interval", Millis),
-    ),
-    (
-        "spark.kubernetes.executor.enablePollingWithResourceVersion",
-        To("poll.from_cache", Flag),
-    ),
-    (
-        "spark.kubernetes.allocation.batch.delay",
-        To("allocation.interval", Millis),
-    ),
-    (
-        "spark.kubernetes.allocation.batch.size",
-        To("allocation.batch_size", Count),
-    ),
-    (
-        "spark.kubernetes.allocation.executor.timeout",
-        To("allocation.creation_timeout", Millis),
-    ),
-    (
-        "spark.dynamicAllocation.executorIdleTimeout",
-        To("allocation.cancel_delay", Seconds),
-    ),
-    (
-        "spark.kubernetes.allocation.maxPendingPods",
-        To("allocation.max_pending", Count),
-    ),
-    (
-        "spark.kubernetes.allocation.maxPendingPodsPerRp",
-        To("profiles.default.max_pending", Count),
-    ),
-    (
-        "spark.kubernetes.allocation.pods.allocator",
-        Planned("allocation.strategy"),
-    ),
-    (
-        "spark.kubernetes.executor.eventProcessingInterval",
-        To("lifecycle.interval", Millis),
-    ),
-    (
-        "spark.kubernetes.executor.deleteOnTermination",
-        To("lifecycle.delete_on_termination", Flag),
-    ),
-    (
-        "spark.kubernetes.executor.checkAllContainers",
-        To("lifecycle.check_all_containers", Flag),
-    ),
+    ("spark.kubernetes.executor.enableApiWatcher", To("watch.enabled", Flag)),
+    ("spark.kubernetes.executor.enableApiPolling", To("poll.enabled", Flag)),
+    ("spark.kubernetes.executor.apiPollingInterval", To("poll.interval", Millis)),
+    ("spark.kubernetes.executor.enablePollingWithResourceVersion", To("poll.from_cache", Flag)),
+    ("spark.kubernetes.allocation.batch.delay", To("allocation.interval", Millis)),
+    ("spark.kubernetes.allocation.batch.size", To("allocation.batch_size", Count)),
+    ("spark.kubernetes.allocation.executor.timeout", To("allocation.creation_timeout", Millis)),
+    ("spark.dynamicAllocation.executorIdleTimeout", To("allocation.cancel_delay", Seconds)),
+    ("spark.kubernetes.allocation.maxPendingPods", To("allocation.max_pending", Count)),
+    ("spark.kubernetes.allocation.maxPendingPodsPerRp", To("profiles.default.max_pending", Count)),
+    ("spark.kubernetes.allocation.pods.allocator", To("allocation.strategy", Text)),
+    ("spark.kubernetes.executor.eventProcessingInterval", To("lifecycle.interval", Millis)),
+    ("spark.kubernetes.executor.deleteOnTermination", To("lifecycle.delete_on_termination", Flag)),
+    ("spark.kubernetes.executor.checkAllContainers", To("lifecycle.check_all_containers", Flag)),
     // Application, sessions, claims, autoscaling.
-    (
-        "spark.scheduler.minRegisteredResourcesRatio",
-        To("app.min_registered_ratio", Share),
-    ),
-    (
-        "spark.scheduler.maxRegisteredResourcesWaitingTime",
-        To("app.max_wait", Millis),
-    ),
+    ("spark.scheduler.minRegisteredResourcesRatio", To("app.min_registered_ratio", Share)),
+    ("spark.scheduler.maxRegisteredResourcesWaitingTime", To("app.max_wait", Millis)),
     ("spark.executor.maxNumFailures", To("failures.max", Count)),
-    (
-        "spark.executor.failuresValidityInterval",
-        To("failures.window", Millis),
-    ),
-    (
-        "spark.excludeOnFailure.",
-        Use::None("failures.node_max_failures has boatswain avoid nodes, by other figures"),
-    ),
-    (
-        "spark.driver.port",
-        Use::None("executors speak boatswain's own protocol, at backend.listen"),
-    ),
-    (
-        "spark.driver.bindAddress",
-        Use::None("executors speak boatswain's own protocol, at backend.listen"),
-    ),
-    (
-        "spark.executor.heartbeatInterval",
-        To("backend.heartbeat_interval", Millis),
-    ),
-    (
-        "spark.network.timeout",
-        To("backend.heartbeat_timeout", Seconds),
-    ),
-    (
-        "spark.executor.decommission.forceKillTimeout",
-        To("backend.decommission_timeout", Seconds),
-    ),
-    (
-        "spark.kubernetes.executor.decommissionLabel",
-        To("backend.decommission_label", Gathered),
-    ),
-    (
-        "spark.kubernetes.executor.decommissionLabelValue",
-        To("backend.decommission_label", Gathered),
-    ),
-    (
-        "spark.kubernetes.dynamicAllocation.deleteGracePeriod",
-        To("backend.kill_grace", Millis),
-    ),
-    (
-        "spark.kubernetes.driver.ownPersistentVolumeClaim",
-        Use::None("each claim of a profile says with whom it goes: owner"),
-    ),
-    (
-        "spark.kubernetes.driver.reusePersistentVolumeClaim",
-        To("claims.reuse", Flag),
-    ),
-    (
-        "spark.kubernetes.driver.waitToReusePersistentVolumeClaim",
-        To("claims.wait", Flag),
-    ),
-    (
-        "spark.dynamicAllocation.enabled",
-        To("autoscaling.enabled", Flag),
-    ),
-    (
-        "spark.dynamicAllocation.minExecutors",
-        To("profiles.default.min_executors", Count),
-    ),
-    (
-        "spark.dynamicAllocation.maxExecutors",
-        To("profiles.default.max_executors", Count),
-    ),
-    (
-        "spark.dynamicAllocation.executorAllocationRatio",
-        To("autoscaling.ratio", Number),
-    ),
-    (
-        "spark.dynamicAllocation.schedulerBacklogTimeout",
-        To("autoscaling.backlog_timeout", Seconds),
-    ),
-    (
-        "spark.dynamicAllocation.sustainedSchedulerBacklogTimeout",
-        To("autoscaling.sustained_timeout", Seconds),
-    ),
-    (
-        "spark.dynamicAllocation.initialExecutors",
-        Use::None("profiles.default.executors are wanted at the start"),
-    ),
-    ("spark.dynamicAllocation.", Use::None(STORAGE)),
-    (
-        "spark.kubernetes.executor.rollInterval",
-        To("roll.interval", Seconds),
-    ),
-    (
-        "spark.kubernetes.executor.rollPolicy",
-        To("roll.policy", RollPolicy),
-    ),
+    ("spark.executor.failuresValidityInterval", To("failures.window", Millis)),
+    ("spark.excludeOnFailure.", Unused("failures.node_max_failures has boatswain avoid nodes, by other figures")),
+    ("spark.driver.port", Unused("executors speak boatswain's own protocol, at backend.listen")),
+    ("spark.driver.bindAddress", Unused("executors speak boatswain's own protocol, at backend.listen")),
+    ("spark.executor.heartbeatInterval", To("backend.heartbeat_interval", Millis)),
+    ("spark.network.timeout", To("backend.heartbeat_timeout", Seconds)),
+    ("spark.executor.decommission.forceKillTimeout", To("backend.decommission_timeout", Seconds)),
+    ("spark.kubernetes.executor.decommissionLabel", To("backend.decommission_label", Gathered)),
+    ("spark.kubernetes.executor.decommissionLabelValue", To("backend.decommission_label", Gathered)),
+    ("spark.kubernetes.dynamicAllocation.deleteGracePeriod", To("backend.kill_grace", Millis)),
+    ("spark.kubernetes.driver.ownPersistentVolumeClaim",
+        Unused("each claim of a profile says with whom it goes: owner")),
+    ("spark.kubernetes.driver.reusePersistentVolumeClaim", To("claims.reuse", Flag)),
+    ("spark.kubernetes.driver.waitToReusePersistentVolumeClaim", To("claims.wait", Flag)),
+    ("spark.dynamicAllocation.enabled", To("autoscaling.enabled", Flag)),
+    ("spark.dynamicAllocation.minExecutors", To("profiles.default.min_executors", Count)),
+    ("spark.dynamicAllocation.maxExecutors", To("profiles.default.max_executors", Count)),
+    ("spark.dynamicAllocation.executorAllocationRatio", To("autoscaling.ratio", Number)),
+    ("spark.dynamicAllocation.schedulerBacklogTimeout", To("autoscaling.backlog_timeout", Seconds)),
+    ("spark.dynamicAllocation.sustainedSchedulerBacklogTimeout", To("autoscaling.sustained_timeout", Seconds)),
+    ("spark.dynamicAllocation.initialExecutors", Unused("profiles.default.executors are wanted at the start")),
+    ("spark.dynamicAllocation.", Unused(STORAGE)),
+    ("spark.kubernetes.executor.rollInterval", To("roll.interval", Seconds)),
+    ("spark.kubernetes.executor.rollPolicy", To("roll.policy", RollPolicy)),
     // Keys without a counterpart.
-    (
-        "spark.kubernetes.executor.missingPodDetectDelta",
-        Use::None("a pod that a list lacks is looked up by name instead"),
-    ),
-    (
-        "spark.kubernetes.allocation.driver.readinessTimeout",
-        Use::None("executors are asked for at once"),
-    ),
-    ("spark.kubernetes.submission.", Use::None(SUBMISSION)),
-    ("spark.kubernetes.report.interval", Use::None(SUBMISSION)),
-    ("spark.kubernetes.file.upload.path", Use::None(SUBMISSION)),
-    (
-        "spark.kubernetes.appKillPodDeletionGracePeriod",
-        Use::None(SUBMISSION),
-    ),
-    (
-        "spark.kubernetes.authenticate.",
-        Use::None("the kubeconfig or the service account says who boatswain is"),
-    ),
-    ("spark.kubernetes.driver.", Use::None(DRIVER_POD)),
-    ("spark.driver.", Use::None(DRIVER_POD)),
-    ("spark.submit.", Use::None(SUBMISSION)),
-    (
-        "spark.master",
-        Use::None("cluster.kubeconfig and cluster.context say which cluster"),
-    ),
-    ("spark.shuffle.", Use::None(STORAGE)),
-    ("spark.storage.", Use::None(STORAGE)),
-    (
-        "spark.executor.extraJavaOptions",
-        Use::None("give it to your program in profiles.default.args or env"),
-    ),
+    ("spark.kubernetes.executor.missingPodDetectDelta",
+        Unused("a pod that a list lacks is looked up by name instead")),
+    ("spark.kubernetes.allocation.driver.readinessTimeout", Unused("executors are asked for at once")),
+    ("spark.kubernetes.submission.", Unused(SUBMISSION)),
+    ("spark.kubernetes.report.interval", Unused(SUBMISSION)),
+    ("spark.kubernetes.file.upload.path", Unused(SUBMISSION)),
+    ("spark.kubernetes.appKillPodDeletionGracePeriod", Unused(SUBMISSION)),
+    ("spark.kubernetes.authenticate.", Unused("the kubeconfig or the service account says who boatswain is")),
+    ("spark.kubernetes.driver.", Unused(DRIVER_POD)),
+    ("spark.driver.", Unused(DRIVER_POD)),
+    ("spark.submit.", Unused(SUBMISSION)),
+    ("spark.master", Unused("cluster.kubeconfig and cluster.context say which cluster")),
+    ("spark.shuffle.", Unused(STORAGE)),
+    ("spark.storage.", Unused(STORAGE)),
+    ("spark.executor.extraJavaOptions", Unused("give it to your program in profiles.default.args or env")),
 ];
 
 /// Looks a key up: its index in the table, what it becomes, and the rest after the known prefix.

@@ -2,7 +2,28 @@
 
 use std::collections::BTreeMap;
 
+use super::gathered::Gathered;
 use super::units::{MEBIBYTE, bytes};
+
+/// The keys that these are made into, and why there are none. Request and limit are the same in
+/// Spark.
+pub(super) fn gather(set: &BTreeMap<&str, &str>) -> (Vec<Gathered>, Vec<String>) {
+    if set.is_empty() {
+        return (Vec::new(), Vec::new());
+    }
+    let from: Vec<String> = set.keys().map(|key| (*key).to_owned()).collect();
+    match mebibytes(set) {
+        Ok(mebibytes) => {
+            let made = |key| Gathered::of_profile(key, format!("{mebibytes}Mi"), from.clone());
+            (["memory", "memory_limit"].map(made).to_vec(), Vec::new())
+        }
+        Err(key) => {
+            let value = set.get(key).copied().unwrap_or_default();
+            let why = "is not a size, a factor or a flag; no memory is set";
+            (Vec::new(), vec![format!("{key}: {value:?} {why}")])
+        }
+    }
+}
 
 /// The sum in mebibytes: heap, overhead, off-heap memory, Python's memory. Missing keys have
 /// Spark's defaults.
@@ -10,7 +31,7 @@ use super::units::{MEBIBYTE, bytes};
 /// # Errors
 ///
 /// The key whose value is not a size.
-pub(super) fn mebibytes(set: &BTreeMap<&str, &str>) -> Result<u64, &'static str> {
+fn mebibytes(set: &BTreeMap<&str, &str>) -> Result<u64, &'static str> {
     let size = |key: &'static str, unit, default| match set.get(key) {
         None => Ok(default),
         Some(text) => bytes(text, unit).ok_or(key),
@@ -21,14 +42,14 @@ pub(super) fn mebibytes(set: &BTreeMap<&str, &str>) -> Result<u64, &'static str>
         "spark.executor.memoryOverheadFactor",
         "spark.kubernetes.memoryOverheadFactor",
     ];
-    let key = keys.into_iter().find(|key| set.contains_key(key));
-    let factor = match key {
+    let factor = match keys.into_iter().find_map(|key| Some((key, set.get(key)?))) {
         None => 0.1,
-        Some(key) => set
-            .get(key)
-            .and_then(|text| text.parse::<f64>().ok())
-            .filter(|factor| (0.0..=1000.0).contains(factor))
-            .ok_or(key)?,
+        Some((key, text)) => {
+            let factor = text.parse().ok();
+            factor
+                .filter(|factor| (0.0..=1000.0).contains(factor))
+                .ok_or(key)?
+        }
     };
     let scaled = (heap as f64 * factor) as u64;
     let overhead = size(

@@ -10,11 +10,13 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
+use gathered::Gathered;
 use keys::{Form, KEYS, Use, use_of};
 use properties::properties;
 
 use super::Config;
-use super::notes::join;
+use super::kinds::quoted;
+use super::notes::{is_within, join};
 
 /// A key in the output.
 struct Written {
@@ -36,7 +38,6 @@ impl Written {
 /// The lines about what is not converted.
 #[derive(Default)]
 struct LeftOut {
-    planned: Vec<String>,
     refused: Vec<String>,
     useless: Vec<String>,
     strange: Vec<String>,
@@ -52,56 +53,53 @@ pub fn convert(text: &str) -> String {
         .collect();
     let mut left = LeftOut::default();
     let mut written: Vec<Written> = Vec::new();
-    let mut of_memory: BTreeMap<&str, &str> = BTreeMap::new();
-    let mut of_several: BTreeMap<&str, &str> = BTreeMap::new();
+    let (mut of_memory, mut of_several) = (BTreeMap::new(), BTreeMap::new());
     for (key, value) in in_order(&set, &mut left) {
         let Some((at, Use::To(target, form), rest)) = use_of(key) else {
             continue;
         };
         if value.contains("${") {
-            left.refused.push(format!(
-                "{key}: refers to another value, which is not looked up"
-            ));
+            let why = "refers to another value, which is not looked up";
+            left.refused.push(format!("{key}: {why}"));
             continue;
         }
-        match form {
-            Form::Memory => of_memory.insert(key, value),
-            Form::Gathered => of_several.insert(key, value),
+        let gathered = match form {
+            Form::Memory => Some(&mut of_memory),
+            Form::Gathered => Some(&mut of_several),
             _ => None,
         };
-        if matches!(form, Form::Memory | Form::Gathered) {
+        if let Some(gathered) = gathered {
+            gathered.insert(key, value);
             continue;
         }
         let Some(value) = toml_of(value, form) else {
-            left.refused
-                .push(format!("{key}: {value:?} is not {}", name_of(form)));
+            let why = format!("{value:?} is not {}", name_of(form));
+            left.refused.push(format!("{key}: {why}"));
             continue;
         };
         let (section, target) = section_of(target);
-        let key_there = match target.strip_suffix(".*") {
-            Some(table) => join(table, rest),
-            None => target.to_owned(),
-        };
         let new = Written {
             at,
             section,
-            key: key_there,
+            key: match target.strip_suffix(".*") {
+                Some(table) => join(table, rest),
+                None => target.to_owned(),
+            },
             value,
             from: vec![key.to_owned()],
         };
         match written.iter_mut().find(|old| old.path() == new.path()) {
             Some(old) => {
-                left.refused.push(format!(
-                    "{}: {key} says otherwise, and wins",
-                    old.from.join(", ")
-                ));
+                let from = old.from.join(", ");
+                left.refused
+                    .push(format!("{from}: {key} says otherwise, and wins"));
                 *old = new;
             }
             None => written.push(new),
         }
     }
-    add_memory(&of_memory, &mut written, &mut left);
-    add_gathered(&of_several, &mut written, &mut left);
+    add_gathered(memory::gather(&of_memory), &mut written, &mut left);
+    add_gathered(gathered::gather(&of_several), &mut written, &mut left);
     written.sort_by(|a, b| (a.at, &a.key).cmp(&(b.at, &b.key)));
     let missing = drop_what_is_refused(&mut written, &mut left);
     render(&written, &missing, &left)
@@ -113,8 +111,7 @@ fn in_order<'s>(set: &'s BTreeMap<String, String>, left: &mut LeftOut) -> Vec<(&
     for (key, value) in set {
         match use_of(key) {
             Some((at, Use::To(..), _)) => known.push((at, (&**key, &**value))),
-            Some((_, Use::Planned(there), _)) => left.planned.push(format!("{key} ({there})")),
-            Some((_, Use::None(why), _)) => left.useless.push(format!("{key}: {why}")),
+            Some((_, Use::Unused(why), _)) => left.useless.push(format!("{key}: {why}")),
             None if key.starts_with("spark.kubernetes.") => left.strange.push(key.clone()),
             None => left.useless.push(key.clone()),
         }
@@ -125,63 +122,45 @@ fn in_order<'s>(set: &'s BTreeMap<String, String>, left: &mut LeftOut) -> Vec<(&
 
 /// Splits a key of the table into its section and the key in the section.
 fn section_of(target: &'static str) -> (&'static str, &'static str) {
-    let profile = "profiles.default";
-    match target
-        .strip_prefix(profile)
-        .and_then(|rest| rest.strip_prefix('.'))
-    {
-        Some(key) => (profile, key),
+    match target.strip_prefix("profiles.default.") {
+        Some(key) => ("profiles.default", key),
         None => target.split_once('.').unwrap_or(("", target)),
     }
 }
 
 fn toml_of(value: &str, form: Form) -> Option<String> {
-    let text = |text: &str| toml::Value::String(text.to_owned()).to_string();
     let span = |unit| {
         let span = units::duration(value, unit)?;
-        Some(text(&humantime::format_duration(span).to_string()))
+        Some(quoted(&humantime::format_duration(span).to_string()))
     };
-    match form {
-        Form::Text => Some(text(value)),
-        Form::Flag => value
-            .to_ascii_lowercase()
-            .parse::<bool>()
-            .ok()
-            .map(|flag| flag.to_string()),
-        Form::Count => value.parse::<u64>().ok().map(|count| count.to_string()),
-        Form::Millis => span(Duration::from_millis(1)),
-        Form::Seconds => span(Duration::from_secs(1)),
-        Form::Number => value.parse::<f64>().ok().map(|_| value.to_owned()),
+    Some(match form {
+        Form::Text => quoted(value),
+        Form::Flag => {
+            let flag: bool = value.to_ascii_lowercase().parse().ok()?;
+            flag.to_string()
+        }
+        Form::Count => value.parse::<u64>().ok()?.to_string(),
+        Form::Millis => span(Duration::from_millis(1))?,
+        Form::Seconds => span(Duration::from_secs(1))?,
+        Form::Number => value.parse::<f64>().ok().map(|_| value.to_owned())?,
         Form::Share => {
-            let share = value.parse::<f64>().ok()?;
-            let percent = (share * 100.0).round();
-            (0.0..=100.0)
-                .contains(&percent)
-                .then(|| text(&format!("{percent}%")))
+            let percent = (value.parse::<f64>().ok()? * 100.0).round();
+            let fits = (0.0..=100.0).contains(&percent);
+            fits.then(|| quoted(&format!("{percent}%")))?
         }
         Form::List => {
-            let items = value
-                .split(',')
-                .map(str::trim)
-                .filter(|item| !item.is_empty());
-            let items: Vec<String> = items.map(text).collect();
-            Some(format!("[{}]", items.join(", ")))
+            let items = value.split(',').map(str::trim);
+            let items: Vec<String> = items.filter(|item| !item.is_empty()).map(quoted).collect();
+            format!("[{}]", items.join(", "))
         }
         Form::SecretKey => {
             let (name, key) = value.split_once(':')?;
-            Some(format!(
-                "{{ secret = {}, key = {} }}",
-                text(name),
-                text(key)
-            ))
+            format!("{{ secret = {}, key = {} }}", quoted(name), quoted(key))
         }
-        Form::RollPolicy => match value {
-            "ID" => Some(text("id")),
-            "ADD_TIME" => Some(text("oldest")),
-            _ => None,
-        },
-        Form::Memory | Form::Gathered => None,
-    }
+        Form::RollPolicy if value == "ID" => quoted("id"),
+        Form::RollPolicy if value == "ADD_TIME" => quoted("oldest"),
+        Form::RollPolicy | Form::Memory | Form::Gathered => return None,
+    })
 }
 
 fn name_of(form: Form) -> &'static str {
@@ -201,47 +180,17 @@ fn name_of(form: Form) -> &'static str {
     }
 }
 
-/// Request and limit are the same in Spark.
-fn add_memory(set: &BTreeMap<&str, &str>, written: &mut Vec<Written>, left: &mut LeftOut) {
-    let from: Vec<String> = set.keys().map(|key| (*key).to_owned()).collect();
-    if from.is_empty() {
-        return;
-    }
-    let mebibytes = match memory::mebibytes(set) {
-        Ok(mebibytes) => mebibytes,
-        Err(key) => {
-            let value = set.get(key).copied().unwrap_or_default();
-            left.refused.push(format!(
-                "{key}: {value:?} is not a size, a factor or a flag; no memory is set"
-            ));
-            return;
-        }
-    };
-    let is_memory = |(_, becomes): &(&str, Use)| matches!(becomes, Use::To(_, Form::Memory));
-    let at = KEYS.iter().position(is_memory).unwrap_or(KEYS.len());
-    for key in ["memory", "memory_limit"] {
-        written.push(Written {
-            at,
-            section: "profiles.default",
-            key: key.to_owned(),
-            value: format!("\"{mebibytes}Mi\""),
-            from: from.clone(),
-        });
-    }
-}
-
 /// Adds the keys that are made from several Spark keys.
-fn add_gathered(set: &BTreeMap<&str, &str>, written: &mut Vec<Written>, left: &mut LeftOut) {
-    let (gathered, refused) = gathered::gather(set);
+fn add_gathered(
+    (gathered, refused): (Vec<Gathered>, Vec<String>),
+    written: &mut Vec<Written>,
+    left: &mut LeftOut,
+) {
     left.refused.extend(refused);
     for made in gathered {
-        let first = made
-            .from
-            .iter()
-            .filter_map(|key| Some(use_of(key)?.0))
-            .min();
+        let places = made.from.iter().filter_map(|key| Some(use_of(key)?.0));
         written.push(Written {
-            at: first.unwrap_or(KEYS.len()),
+            at: places.min().unwrap_or(KEYS.len()),
             section: made.section,
             key: made.key.to_owned(),
             value: made.value.to_string(),
@@ -263,24 +212,14 @@ fn drop_what_is_refused(written: &mut Vec<Written>, left: &mut LeftOut) -> Vec<S
         let mut missing = Vec::new();
         for mistake in error.mistakes {
             // The mistake may be about an entry of the value.
-            let is_of = |written: &Written| {
-                let rest = mistake.key.strip_prefix(&written.path());
-                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-            };
+            let is_of = |written: &Written| is_within(&mistake.key, &written.path());
+            let why = format!("{}: {}; {}", mistake.key, mistake.found, mistake.fix);
             match written.iter().position(is_of) {
                 Some(at) => {
-                    let dropped = written.remove(at);
-                    let from = dropped.from.join(", ");
-                    let said = format!(
-                        "{from}: {}: {}; {}",
-                        mistake.key, mistake.found, mistake.fix
-                    );
-                    left.refused.push(said);
+                    let from = written.remove(at).from.join(", ");
+                    left.refused.push(format!("{from}: {why}"));
                 }
-                None => missing.push(format!(
-                    "{}: {}; {}",
-                    mistake.key, mistake.found, mistake.fix
-                )),
+                None => missing.push(why),
             }
         }
         if written.len() == before {
@@ -298,10 +237,7 @@ fn render(written: &[Written], missing: &[String], left: &LeftOut) -> String {
         }
         for line in lines {
             // A line break in a value must not end the comment.
-            let line: String = line
-                .chars()
-                .map(|c| if c.is_control() { ' ' } else { c })
-                .collect();
+            let line = line.replace(char::is_control, " ");
             said.push_str(&format!("#   {line}\n"));
         }
         said
@@ -316,20 +252,13 @@ fn render(written: &[Written], missing: &[String], left: &LeftOut) -> String {
     for section in sections {
         let _ = write!(out, "\n[{section}]\n");
         for line in written.iter().filter(|line| line.section == section) {
-            let from: String = line.from.join(", ");
-            let from: String = from.chars().filter(|c| !c.is_control()).collect();
+            let from = line.from.join(", ").replace(char::is_control, "");
             let _ = writeln!(out, "{} = {}  # {from}", line.key, line.value);
         }
     }
     out.push_str(&list("Not taken over:", &left.refused));
-    out.push_str(&list(
-        "Of use to boatswain once it has the key that is named beside it:",
-        &left.planned,
-    ));
-    out.push_str(&list(
-        "Keys of Spark's on Kubernetes that are not known here:",
-        &left.strange,
-    ));
+    let strange = "Keys of Spark's on Kubernetes that are not known here:";
+    out.push_str(&list(strange, &left.strange));
     out.push_str(&list("Of no use to boatswain:", &left.useless));
     out
 }

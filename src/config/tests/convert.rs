@@ -57,6 +57,44 @@ fn what_boatswain_would_refuse_is_named_and_the_rest_is_used() {
     }
 }
 
+// spec: C-7, A-80
+#[test]
+fn the_allocator_of_pods_becomes_the_strategy_if_boatswain_has_it() {
+    let of = |allocator: &str| {
+        let toml = convert(&format!(
+            "spark.kubernetes.container.image engine:1\n\
+             spark.kubernetes.allocation.batch.size 50\n\
+             spark.kubernetes.allocation.pods.allocator {allocator}"
+        ));
+        let config = read(&toml).unwrap_or_else(|error| panic!("{error}\n{toml}"));
+        (config.allocation, toml)
+    };
+    let (allocation, toml) = of("direct");
+    assert_eq!(allocation.strategy, Strategy::Direct);
+    assert_eq!(allocation.batch_size, 50);
+    assert!(toml.contains("strategy = \"direct\"  # spark.kubernetes.allocation.pods.allocator"));
+    for (allocator, strategy) in [
+        ("statefulset", Strategy::StatefulSet),
+        ("deployment", Strategy::Deployment),
+    ] {
+        let (allocation, toml) = of(allocator);
+        assert_eq!(allocation.strategy, strategy);
+        assert!(
+            toml.contains(
+                "#   spark.kubernetes.allocation.batch.size: allocation.batch_size: found, but"
+            ),
+            "{toml}"
+        );
+    }
+    let (allocation, toml) = of("org.example.Allocator");
+    assert_eq!(
+        (allocation.strategy, allocation.batch_size),
+        (Strategy::Direct, 50)
+    );
+    let named = "#   spark.kubernetes.allocation.pods.allocator: allocation.strategy: found \"org.example.Allocator\"";
+    assert!(toml.contains(named), "{toml}");
+}
+
 // spec: C-7
 #[test]
 fn without_an_image_the_file_says_that_one_is_to_be_named() {

@@ -10,7 +10,7 @@ fn beside(template: &str, profile: &str) -> Result<Profile, ConfigError> {
     let file = directory.path().join("a.toml");
     let text = format!("[profiles.default]\ntemplate = \"shapes/base.yaml\"\n{profile}");
     std::fs::write(&file, text).unwrap();
-    let config = Config::load(&file, [], &[])?;
+    let (config, _) = Config::explain(&file, [], &[])?;
     Ok(config.profiles["default"].clone())
 }
 
@@ -157,7 +157,7 @@ fn a_template_that_cannot_be_read_is_refused_and_one_is_not_read_on_anybody_else
         let file = directory.path().join("a.toml");
         let text = format!("[profiles.default]\nimage = \"a\"\ntemplate = \"{missing}\"");
         std::fs::write(&file, text).unwrap();
-        let error = Config::load(&file, [], &[]).unwrap_err().to_string();
+        let error = Config::explain(&file, [], &[]).unwrap_err().to_string();
         assert!(error.contains("cannot be read"), "{error}");
     }
     let described = serde_json::json!({"executors": 1, "image": "a", "template": "/etc/passwd"});
