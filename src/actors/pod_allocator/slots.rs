@@ -1,6 +1,7 @@
-//! Free slots, split over those who want some (spec A-4).
+//! Splits free slots over profiles (spec A-4).
 
-/// Splits `slots` evenly over `wants`, the first ones taking the remainder; what one cannot use goes to the others.
+/// Splits `slots` evenly over `wants`; the first ones take the remainder. What one cannot use goes
+/// to the others.
 pub fn split_evenly(mut slots: u32, wants: &[u32]) -> Vec<u32> {
     let mut given = vec![0; wants.len()];
     loop {
