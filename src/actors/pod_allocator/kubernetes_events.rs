@@ -1,10 +1,9 @@
-//! What of the allocator's sayings lasts, and so is worth an event on the driver's pod (spec O-45).
+//! The Kubernetes Events for the allocator's notices: only lasting conditions get one (spec O-45).
 
 use super::decision::Notice;
 use super::refusal::Kind;
 use crate::actors::event_recorder::events::Note;
 
-/// The note that goes with a saying, where one does.
 pub fn note(notice: &Notice) -> Option<Note> {
     let of = |reason, about: &str, text: String, warning| {
         Some(Note {
