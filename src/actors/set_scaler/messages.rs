@@ -1,8 +1,7 @@
-//! What SetScaler is told.
-
 use actix::Message;
 
-/// The application is over: the sets go, once nobody drains any more. Answered with how many there still are.
+/// The application ends: the sets are deleted once no executor drains. Answered with the number of
+/// sets left.
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "usize")]
 pub struct EndSets;
