@@ -1,5 +1,3 @@
-//! When the next call is to be made, and what an answer to the last one changes.
-
 use std::time::Duration;
 
 use rand::SeedableRng;

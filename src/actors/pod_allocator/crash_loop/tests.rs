@@ -1,5 +1,3 @@
-//! When a profile backs off, for how long, and what ends it.
-
 use super::*;
 
 const BACKOFF: Backoff = Backoff {
@@ -20,7 +18,7 @@ fn end_early(looping: &mut CrashLoop, n: u64, target: u32, second: u64) -> Optio
     looping.ended(id(n), true, target, &BACKOFF, at(second))
 }
 
-/// A profile of four that has begun to back off at second 0.
+/// A profile with a target of four that began to back off at second 0.
 fn backing_off() -> CrashLoop {
     let mut looping = CrashLoop::default();
     assert_eq!(end_early(&mut looping, 1, 4, 0), None);

@@ -1,5 +1,3 @@
-//! When an application has failed too often.
-
 use super::*;
 use crate::actors::pod_allocator::crash_loop::CrashLoop;
 use crate::model::news::Outcome;
@@ -44,7 +42,7 @@ fn entry(n: u64) -> Arc<Entry> {
     Arc::clone(scenario.entry(n).unwrap())
 }
 
-/// Executor `n` exits with 1 at this time; whether that was one too many.
+/// Executor `n` exits with 1 at this time. Returns whether that exceeded the limit.
 fn fail(failures: &mut Failures, n: u64, millis: u64) -> Option<Spent> {
     let reason = reason(LossClass::Exited, Some(1));
     failures.ended(&entry(n), &reason, None, now(millis))
@@ -155,7 +153,7 @@ fn counts_survive_a_restart_and_an_end_that_is_told_again_counts_once() {
     let mut after = Failures::resume(settings(Some(2), 3_600), &kept, now(1_000));
     assert_eq!(fail(&mut after, 2, 1_000), None, "its pod was still there");
     assert!(fail(&mut after, 3, 1_000).is_some());
-    // One that had been spent, and was not carried out, is said by the next.
+    // An exceeded limit that was not acted upon is reported by the next driver.
     let kept = after.keep().unwrap();
     let mut third = Failures::resume(settings(Some(2), 3_600), &kept, now(2_000));
     assert!(third.spent(now(2_000).tick).is_some());

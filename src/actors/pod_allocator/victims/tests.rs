@@ -1,4 +1,4 @@
-//! Who goes, in which order, and when.
+//! Which executors are retired, in which order, and when.
 
 use super::*;
 use crate::model::executor::{Bound, Session, State};

@@ -1,11 +1,8 @@
-//! How long executors may wait to run.
-
 use super::*;
 use crate::model::executor::How;
 use crate::model::news::{Aim, News, Outcome};
 use crate::testing::{Scenario, at, id, running};
 
-/// Executors on their ledger, one of them per number, and who waits.
 struct World {
     scenario: Scenario,
     waiting: Waiting,
@@ -53,7 +50,7 @@ impl World {
         self.look(n);
     }
 
-    /// Seconds pass; who is overdue goes.
+    /// Lets seconds pass; executors that are overdue are retired.
     fn seconds(&mut self, seconds: u64) {
         for _ in 0..seconds {
             self.scenario.pass(1_000);
@@ -107,7 +104,7 @@ fn an_image_that_does_not_come_has_five_minutes_or_the_pending_timeout() {
         world.seconds(10);
         world.waits(1, "ErrImagePull", "manifest unknown");
         world.seconds(10);
-        // The two follow one another for as long as it lasts.
+        // The kubelet alternates between the two reasons.
         world.waits(1, "ImagePullBackOff", "Back-off pulling image");
         world.seconds(700);
         assert_eq!(world.who(), [(1, at)], "{timeout:?}");

@@ -45,7 +45,6 @@ fn seen(replicas: u32) -> SetSeen {
     }
 }
 
-/// A story of pods that a set makes, and what decides about the set.
 struct World {
     scenario: Scenario,
     scaling: Scaling,
@@ -63,7 +62,7 @@ impl World {
         }
     }
 
-    /// With a set of so many pods, which all have their ids and run.
+    /// A set of this many running pods, all with ids.
     fn running(kind: SetKind, pods: u64) -> Self {
         let mut world = Self::new(kind, u32::try_from(pods).unwrap());
         world.decide();
@@ -87,12 +86,12 @@ impl World {
         actions.into_iter().filter(|a| !about_ids(a)).collect()
     }
 
-    /// Decides; whether a restart is told.
+    /// Whether a round reports a restart.
     fn tells_of_a_restart(&mut self) -> bool {
         (self.decide().iter()).any(|action| matches!(action, Action::Restarted(..)))
     }
 
-    /// The pod of executor `n` is seen, running.
+    /// The pod of executor `n` is seen running.
     fn pod(&mut self, n: u64, change: impl FnOnce(&mut Pod)) {
         self.version += 1;
         let mut pod = pending("a", n, &format!("u{n}"), self.version);
@@ -118,7 +117,7 @@ impl World {
         self.scenario.tell(News::Targets(targets));
     }
 
-    /// Tells the ledger who goes, as the actor does.
+    /// Marks the executors in the ledger, as the actor does.
     fn retire(&mut self, actions: &[Action]) {
         for action in actions {
             if let Action::Retire(ids, why, how) = action {
@@ -273,7 +272,7 @@ fn the_last_pods_of_a_stateful_set_go_and_those_that_work_may_finish_first() {
         ]
     );
     world.retire(&actions);
-    // The third could go, but only with the fourth, which still finishes.
+    // The third can only be deleted with the fourth, which still drains.
     assert_eq!(world.decide(), []);
     world.scenario.pass(61_000);
     let actions = world.decide();
@@ -292,7 +291,7 @@ fn victims_of_a_deployment_are_marked_before_it_shrinks() {
     }
     world.target(3);
     let actions = world.decide();
-    // The one that is not registered goes first.
+    // The unregistered one is retired first.
     let expected = Action::Retire(vec![id(3)], Why::ScaledDown, How::Delete);
     assert_eq!(actions, [expected]);
     world.retire(&actions);
@@ -377,7 +376,7 @@ fn restarts_of_a_pod_that_lost_its_id_are_not_those_of_the_executor_that_it_is_t
     };
     world.pod(2, unassigned(2));
     assert!(!world.tells_of_a_restart());
-    // It crashes once more before the answer with its id comes.
+    // It crashes once more before the patch with its id is answered.
     world.pod(2, unassigned(3));
     world.pod(2, restarted(3, 3));
     assert!(world.tells_of_a_restart(), "since it was seen");

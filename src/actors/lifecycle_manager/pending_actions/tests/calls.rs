@@ -1,4 +1,4 @@
-//! Deletes and labels: in order, so many at a time, until there is nothing left to do.
+//! Deletes and labels: in order, limited, until nothing is left.
 
 use super::*;
 
@@ -213,7 +213,7 @@ fn ten_thousand_deletes_leave_in_order_as_many_at_a_time_as_may() {
             manager.calls.len(),
             32.min(10_000 - (order.len() - manager.calls.len()))
         );
-        // News of one that waits must not put it behind all others.
+        // News of a waiting executor must not put it behind all others.
         if order.len() < 9_000 {
             manager.scenario.runs(9_000);
             let noisy = Pod {
@@ -250,7 +250,7 @@ fn an_answer_that_comes_after_its_duty_vanished_and_came_back_is_not_taken_for_t
     }
     manager.scenario.list(Vec::new());
     assert_eq!(manager.round(), [Call::LookUp(1), Call::LookUp(2)]);
-    // Seen again, and missed again, while the look-up is in flight.
+    // Seen and missed again while the look-up is in flight.
     for _ in 0..5 {
         let there = manager.scenario.pod(1);
         manager.scenario.see(there);

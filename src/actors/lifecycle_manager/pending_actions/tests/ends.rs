@@ -1,4 +1,4 @@
-//! Which ends are reported, once, and with which reason.
+//! Which ends are reported, and with which reason.
 
 use super::*;
 

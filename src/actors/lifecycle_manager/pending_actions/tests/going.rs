@@ -1,4 +1,4 @@
-//! How those that are killed or decommissioned go, with a session and without.
+//! Executors that are killed or decommissioned, with and without a session.
 
 use super::*;
 use crate::actors::lifecycle_manager::messages::Order;
@@ -27,7 +27,7 @@ impl Manager {
         });
     }
 
-    /// Its deletion has begun, and it may take so long.
+    /// Its deletion has begun with this grace period.
     fn terminates_within(&mut self, n: u64, seconds: u64) {
         let mut pod = terminating(self.scenario.pod(n));
         pod.deletion = Some(Deletion {
@@ -239,7 +239,7 @@ fn one_that_drains_is_hurried_by_a_kill_and_its_reason_stays() {
     assert_eq!(manager.reported, [(1, LossClass::Decommissioned)]);
 }
 
-/// A successor that finds an executor whose pod says that it drains for another 300 s.
+/// A successor that finds an executor whose pod is marked as draining for another 300 s.
 fn successor(settings: Settings) -> Manager {
     let mut scenario = Scenario::before_adoption(&[("default", 9)], Inheritance::default());
     let mut pod = running(scenario.pod(1));
@@ -260,10 +260,10 @@ fn one_that_drains_and_has_not_found_the_successor_yet_has_the_grace_of_adoption
     assert_eq!(manager.seconds(249), []);
     assert_eq!(manager.orders(), [(1, Order::Drain, at(300_000))]);
     assert_eq!(manager.seconds(10), [(300, Call::Delete("u1"))]);
-    // One that stays away is deleted when the grace is over, as any that has no session.
+    // One that stays away is deleted at the end of the grace, as any without a session.
     let mut manager = successor(settings());
     assert_eq!(manager.seconds(100), [(60, Call::Delete("u1"))]);
-    // Where nobody registers there is nobody to wait for.
+    // Without registration there is no grace.
     let mut manager = successor(Settings {
         adoption_grace: None,
         left_to_sets: None,

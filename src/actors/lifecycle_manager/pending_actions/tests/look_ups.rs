@@ -1,4 +1,4 @@
-//! Look-ups: when they are owed, and what they settle.
+//! When look-ups are made, and what they settle.
 
 use super::*;
 

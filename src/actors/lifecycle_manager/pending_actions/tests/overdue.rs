@@ -1,10 +1,10 @@
-//! Pods that are Terminating for longer than they may be.
+//! Pods that are Terminating for too long.
 
 use super::*;
 use crate::model::pod::Deletion;
 
 impl Manager {
-    /// Somebody has deleted the pod of `n`, which may take so many seconds.
+    /// The pod of `n` is deleted with this grace period in seconds.
     fn deleted(&mut self, n: u64, grace: u64, change: impl FnOnce(Pod) -> Pod) {
         let pod = Pod {
             deletion: Some(Deletion {

@@ -1,4 +1,4 @@
-//! How many executors there may be that do not run yet, and over the application's life.
+//! Limits on pending executors, and on executors over the application's life.
 
 use super::*;
 use crate::actors::snapshot_store::ledger::Inheritance;
@@ -13,7 +13,7 @@ fn caps(pending: Option<u32>, over_life: Option<u32>) -> Settings {
 }
 
 impl Driver {
-    /// The profiles of those that are live, by id.
+    /// The profiles of live executors, by id.
     fn profiles(&self) -> Vec<(u64, String)> {
         let live = self.ids_where(Class::is_live).into_iter();
         live.map(|n| (n, self.scenario.profile_of(n).to_string()))
@@ -42,10 +42,10 @@ fn three_may_be_pending_over_profiles_that_want_two_and_three() {
         (2, 1),
         "the first takes the remainder"
     );
-    // That they are pending frees nothing.
+    // Pending executors keep their slots.
     driver.live(8_000, |_| {});
     assert_eq!(driver.left.len(), 3, "{:?}", driver.profiles());
-    // Lowering one releases one, when it is old enough, and lets the other take its place.
+    // A lower target retires one, once it is old enough, and frees its slot for the other profile.
     driver.scenario.want("a", 1);
     driver.live(4_000, |driver| driver.answer_all(|_, _| Reply::Created));
     assert_eq!(
@@ -55,7 +55,7 @@ fn three_may_be_pending_over_profiles_that_want_two_and_three() {
         driver.profiles()
     );
     assert_eq!(driver.left.len(), 4);
-    // One that runs frees a slot.
+    // A running executor frees its slot.
     let pending = driver.ids_where(|class| matches!(class, Class::Pending(_)));
     driver.scenario.runs(pending[0]);
     driver.settle(|_, _| Reply::Created);

@@ -1,12 +1,10 @@
-//! Executors that end early, again and again.
-
 use super::*;
 use crate::actors::snapshot_store::ledger::Inheritance;
 use crate::model::Pod;
 use crate::model::pod::Disruption;
 use crate::testing::{running, terminating};
 
-/// Every executor of this profile is created, and ends at once with this code.
+/// Every executor of this profile is created and exits at once with this code.
 fn dies_at_once(driver: &mut Driver, profile: &str, code: i32) {
     driver.answer_all(|_, _| Reply::Created);
     for n in driver.ids_where(|class| matches!(class, Class::Pending(_))) {
@@ -19,9 +17,9 @@ fn dies_at_once(driver: &mut Driver, profile: &str, code: i32) {
     driver.bury();
 }
 
-/// Requests of a profile of this target that ends all its executors at once can be no more than these in so many
-/// seconds: what is out before the first early ends are seen, what is asked for before they exceed what is
-/// tolerated, and a probe for each step of the backoff.
+/// The most requests within this time for a profile whose executors all end at once: those in
+/// flight when the first early ends are seen, those before the tolerance is exceeded, and a probe
+/// for each step of the backoff.
 fn bound(target: usize, in_flight: usize, seconds: u64) -> usize {
     let tolerated = (target / 20).max(1) + 1;
     let (mut wait, mut at, mut probes) = (1, 1, 1);
@@ -81,7 +79,7 @@ fn another_profile_and_what_runs_already_are_not_touched() {
     let mut minutes = 0;
     driver.live(600_000, |driver| {
         dies_at_once(driver, "bad", 1);
-        // The other profile loses one a minute, as executors do, and has it replaced at once.
+        // The other profile loses one executor a minute and replaces it at once.
         let minute = driver.scenario.millis / 60_000;
         if minute > minutes && driver.scenario.counts("good").running == 3 {
             minutes = minute;
@@ -200,7 +198,7 @@ fn pods_that_are_deleted_before_they_ever_ran_are_early_ends_though_they_are_nev
     );
 }
 
-/// A profile of four in the midst of a backoff, whose probe has just been asked for.
+/// A profile of four during a backoff, whose probe was just requested.
 fn probing() -> (Driver, u64) {
     let mut driver = Driver::new(&[("default", 4)]);
     driver.live(900, |driver| dies_at_once(driver, "default", 1));

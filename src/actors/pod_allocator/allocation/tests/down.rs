@@ -1,4 +1,4 @@
-//! Who goes, through whole rounds.
+//! Which executors are retired, through whole rounds.
 
 use super::*;
 use crate::actors::snapshot_store::ledger::Inheritance;

@@ -1,5 +1,3 @@
-//! The application's failures, as the allocator's rounds count them.
-
 use super::*;
 use crate::model::Pod;
 use crate::testing::running;
@@ -11,7 +9,8 @@ fn allows(max: u32) -> Settings {
 }
 
 impl Driver {
-    /// Executor `n` exits with this code, which is reported before or after the allocator's next round.
+    /// Executor `n` exits with this code, and is reported before or after the allocator's next
+    /// round.
     fn fails(&mut self, n: u64, code: i32, reported_first: bool) {
         self.scenario.exits(n, code);
         if !reported_first {
@@ -54,9 +53,9 @@ fn early_ends_in_one_backoff_count_once_whichever_subscriber_is_first() {
         for n in 1..=10 {
             driver.fails(n, 1, reported_first);
         }
-        // One that is tolerated, and the backoff with all that end in it.
+        // One tolerated end, and one for all ends of the backoff period.
         assert_eq!(driver.spent(), 0, "{:?}", driver.said);
-        // The one that was asked for before the backoff is answered; the next that is asked for is the probe.
+        // The request sent before the backoff is answered; the next one is the probe.
         driver.answer_all(|_, _| Reply::Created);
         driver.live(1_500, |_| {});
         let probe = driver.flights.keys().last().unwrap().get();

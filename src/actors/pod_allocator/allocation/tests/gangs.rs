@@ -1,11 +1,9 @@
-//! Executors that are of use only together.
-
 use super::*;
 use crate::actors::pod_allocator::gang;
 use crate::actors::snapshot_store::ledger::Inheritance;
 use crate::testing::running;
 
-/// A driver that waits for a gang of four of the default profile.
+/// A driver with a gang of four of the default profile.
 fn driver(targets: &[(&str, u32)], registered: bool) -> Driver {
     let settings = Settings {
         gang: Some(gang::Settings {
@@ -17,7 +15,8 @@ fn driver(targets: &[(&str, u32)], registered: bool) -> Driver {
     Driver::with(settings, Scenario::new(targets))
 }
 
-/// All that is asked for is created; no more of the default profile run than that, and what is deleted goes.
+/// All requested pods are created and deleted pods are removed; at most `most` of the default
+/// profile run.
 fn room_for(driver: &mut Driver, most: u32) {
     driver.answer_all(|_, _| Reply::Created);
     for n in driver.ids_where(Class::is_pending) {

@@ -1,4 +1,4 @@
-//! What becomes of requests: unknown, refused, blocked, and the API server in trouble.
+//! Requests that are unknown, refused or blocked, and an API server that fails.
 
 use super::*;
 use crate::model::news::Found;
@@ -14,7 +14,7 @@ fn find_nothing(driver: &mut Driver, n: u64) {
     });
 }
 
-/// Of these sayings, how many begin and how many end something.
+/// How many of these notices begin a condition, and how many end one.
 fn begun_and_ended(said: &[Notice]) -> (usize, usize) {
     let begins = |notice: &&Notice| {
         matches!(

@@ -1,4 +1,4 @@
-//! How many are asked for, how fast, under which ids.
+//! How many executors are requested, how fast, and under which ids.
 
 use super::*;
 use crate::actors::pod_allocator::ids::MOST_AHEAD;
@@ -97,7 +97,7 @@ fn ids_that_adoption_finds_beyond_the_record_are_reserved_at_once_though_nothing
     driver.scenario.list(vec![running(found)]);
     assert_eq!(driver.round(), [0u64; 0]);
     assert_eq!(driver.reserves, [1_907]);
-    // Asked for once.
+    // No further reservation.
     driver.round();
     assert_eq!(driver.reserves, [1_907]);
 }

@@ -1,4 +1,4 @@
-//! Claims on volumes: which are given to new executors, and who waits for one.
+//! Which claims new executors get, and which executors wait for one.
 
 mod making;
 
@@ -10,7 +10,7 @@ use crate::actors::snapshot_store::ledger::Inheritance;
 use crate::model::claims::{Claim, ClaimOwner, ClaimShape, ClaimTemplate, PodClaim};
 use crate::testing::{exited, running};
 
-/// What is asked for, in bytes.
+/// The requested size in bytes.
 const SIZE: u64 = 10 << 30;
 
 fn shape(class: Option<&str>, bytes: u64) -> ClaimShape {
@@ -38,7 +38,7 @@ fn claiming(reuse: Reuse) -> Settings {
     }
 }
 
-/// A claim that is old enough, and does for any executor.
+/// A claim that is old enough and fits any executor.
 fn claim(name: &str) -> Claim {
     let hours_ago = jiff::Timestamp::from_second(-36_000).unwrap();
     Claim {
@@ -58,7 +58,7 @@ fn own(n: u64) -> String {
 }
 
 impl Driver {
-    /// A start long enough ago for earlier drivers' requests to be settled.
+    /// A driver that started long enough ago for earlier drivers' requests to be settled.
     fn claims(wanted: u32, reuse: Reuse) -> Self {
         let scenario = Scenario::new(&[("default", wanted)]);
         let mut driver = Self::with(claiming(reuse), scenario);
@@ -66,7 +66,7 @@ impl Driver {
         driver
     }
 
-    /// A round, a list where one is asked for, and the round after that: who is asked for.
+    /// A round, the list it requests, and the next round. Returns the requested executors.
     fn rounds(&mut self, claims: &[Claim]) -> Vec<u64> {
         let mut asked = self.round();
         while let Some(epoch) = self.lists.pop() {
@@ -83,7 +83,7 @@ impl Driver {
         given.first().map(|claim| claim.name.to_string())
     }
 
-    /// The request is answered: there is a pod with the claim that it was given, or its own.
+    /// Answers the request with a pod that mounts the given claim, or one of its own.
     fn creates(&mut self, n: u64) {
         self.answer(n, Reply::Created);
         let name = self.given(n).unwrap_or_else(|| own(n));
@@ -95,7 +95,7 @@ impl Driver {
         self.scenario.see(pod);
     }
 
-    /// So many executors run, each with a claim of its own.
+    /// Running executors, each with a claim of its own.
     fn with_claims(wanted: u32, reuse: Reuse) -> (Self, Vec<Claim>) {
         let mut driver = Self::claims(wanted, reuse);
         for _ in 0..10 {
@@ -146,7 +146,7 @@ fn recent_claims_are_left_alone_until_they_are_as_old_as_a_request_can_be() {
     assert_eq!(driver.rounds(std::slice::from_ref(&recent)), [1]);
     assert_eq!(driver.given(1), None);
     driver.answer(1, Reply::Unreachable);
-    // The server's clock may be wrong: by our own it is old enough by now.
+    // The server's clock may be wrong; by our own clock the claim is old enough.
     driver.scenario.pass(61_000);
     assert_eq!(driver.rounds(&[recent]), [2]);
     assert_eq!(driver.given(2), Some("recent".to_owned()));
@@ -227,7 +227,7 @@ fn what_is_of_another_class_or_too_small_or_goes_or_is_another_s_is_not_given_to
 #[test]
 fn a_claim_that_any_snapshot_of_the_batch_mentions_is_in_use() {
     let (mut driver, claims) = Driver::with_claims(2, Reuse::IfFree);
-    // It goes, and is gone in the latest snapshot; an earlier one of the same batch still has it.
+    // The pod is gone in the latest snapshot, but an earlier one of the same batch has it.
     driver.scenario.terminates(1);
     driver.scenario.goes(1);
     let now = driver.scenario.now().tick;
@@ -235,7 +235,7 @@ fn a_claim_that_any_snapshot_of_the_batch_mentions_is_in_use() {
     assert_eq!(driver.round(), [3]);
     assert_eq!(driver.given(3), None);
     driver.answer(3, Reply::Unreachable);
-    // In the batch after that it is free.
+    // In the next batch the claim is free.
     driver.bury();
     driver.round();
     driver.scenario.pass(6_000);
@@ -258,12 +258,12 @@ fn no_claim_is_given_to_two_also_while_no_pod_is_known() {
         None,
         "the first one's request may yet commit"
     );
-    // What is repeated is the same request.
+    // A repeat is the same request.
     driver.creates(2);
     driver.scenario.pass(2_000);
     assert_eq!(driver.rounds(&there), [1]);
     assert_eq!(driver.given(1), Some("one".to_owned()));
-    // Once it is known not to have been made, it is free again.
+    // Once the look-up shows that there is no pod, the claim is free again.
     driver.answer(1, Reply::Broke);
     driver.scenario.pass(61_000);
     let (sent, epoch) = (driver.scenario.now().tick, Epoch::default());
@@ -297,7 +297,7 @@ fn an_executor_waits_for_the_claim_of_one_that_goes_and_others_do_not() {
         [0; 0],
         "there are as many claims as executors wanted"
     );
-    // One more is wanted than there are claims: that one need not wait.
+    // There are fewer claims than executors wanted, so the additional one need not wait.
     driver.scenario.want("default", 4);
     driver.scenario.pass(6_000);
     assert_eq!(driver.rounds(&claims), [4]);
@@ -323,7 +323,7 @@ fn without_waiting_a_new_claim_takes_the_place_of_one_that_is_not_free_yet() {
 // spec: A-60
 #[test]
 fn nobody_waits_for_ever_for_a_claim_that_is_not_given_back() {
-    // Its pod stays Terminating, and was told to be lost.
+    // Its pod stays Terminating, and its end was reported.
     let (mut driver, claims) = Driver::with_claims(2, Reuse::OrWait);
     driver.scenario.terminates(1);
     driver.round();
@@ -333,7 +333,7 @@ fn nobody_waits_for_ever_for_a_claim_that_is_not_given_back() {
     driver.scenario.pass(6_000);
     assert_eq!(driver.rounds(&claims), [3]);
 
-    // Its pod has ended, and cannot be deleted.
+    // Its pod has ended and cannot be deleted.
     let (mut driver, claims) = Driver::with_claims(2, Reuse::OrWait);
     let pod = exited(driver.scenario.pod(1), 0);
     driver.scenario.see(pod);
@@ -343,7 +343,7 @@ fn nobody_waits_for_ever_for_a_claim_that_is_not_given_back() {
     driver.scenario.pass(61_000);
     assert_eq!(driver.rounds(&claims), [3]);
 
-    // It is deleted while somebody waits for it.
+    // The claim is deleted while an executor waits for it.
     let (mut driver, claims) = Driver::with_claims(2, Reuse::OrWait);
     driver.scenario.terminates(1);
     driver.round();

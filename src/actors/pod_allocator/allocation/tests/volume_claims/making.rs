@@ -1,11 +1,11 @@
-//! Claims on volumes: which are made, and when.
+//! Which claims are created, and when.
 
 use super::*;
 use crate::actors::pod_allocator::claims::making::Ensured;
 use crate::model::PodState;
 use crate::model::pod::{ContainerState, Scheduling};
 
-/// Executor 1 has a pod that waits for a node.
+/// Executor 1 has an unscheduled pod.
 fn with_a_pod() -> Driver {
     let mut driver = Driver::with(claiming(Reuse::Never), Scenario::new(&[("default", 2)]));
     assert_eq!(driver.round(), [1]);
@@ -35,11 +35,11 @@ fn a_claim_is_made_once_there_is_a_pod_that_mentions_it_and_once() {
     driver.scenario.pass(59_000);
     driver.round();
     assert!(driver.ensures.is_empty());
-    // A pod that goes on waiting may have lost it: it is looked for, and made where it is not there.
+    // A pod that stays pending may have lost its claim: it is looked up, and created if missing.
     driver.scenario.pass(2_000);
     driver.round();
     assert!(driver.ensures.pop().is_some_and(|ensure| !ensure.new));
-    // One that has a node has its claims.
+    // A scheduled pod has its claims.
     let mut pod = driver.scenario.pod(1);
     (pod.scheduling, pod.executor) = (Scheduling::Bound, ContainerState::Absent);
     assert!(matches!(pod.state(), PodState::Pending(_)));
@@ -100,7 +100,7 @@ fn a_claim_that_is_refused_costs_its_executor_and_nothing_else() {
     );
     let pending = driver.scenario.counts("default").pending;
     assert_eq!(pending, 1, "it does not count as pending any more");
-    // It is not named again, and its place is another's.
+    // It is retired once, and another executor gets its slot.
     driver.round();
     assert_eq!(driver.retired, [1]);
     assert_eq!(driver.live_of("default"), 2);
