@@ -145,7 +145,7 @@ mod tests {
 
     // spec: K-10
     #[tokio::test]
-    async fn a_claim_is_made_once_however_often_its_answer_was_lost() {
+    async fn a_claim_is_created_once_however_often_its_answer_is_lost() {
         let (cluster, calls) = cluster();
         for new in [true, true, false] {
             let ensured = ensure_there(&calls, &asked(new), &body("a-1")).await;
@@ -164,7 +164,7 @@ mod tests {
 
     // spec: A-61
     #[tokio::test]
-    async fn a_claim_that_the_cluster_refuses_or_that_is_somebody_else_s_is_refused() {
+    async fn a_claim_that_the_cluster_refuses_or_that_is_not_ours_is_refused() {
         let (_cluster, calls) = cluster();
         let refused = |ensured: Ensured, word: &str| match ensured {
             Ensured::Refused(why) => assert!(why.contains(word), "{why}"),
@@ -185,7 +185,7 @@ mod tests {
 
     // spec: A-61, O-30
     #[tokio::test]
-    async fn a_claim_that_goes_with_the_application_before_this_one_is_waited_for() {
+    async fn a_claim_of_an_earlier_application_is_awaited_until_it_is_deleted() {
         let (_cluster, calls) = cluster();
         let owners = [("ConfigMap", "a-app"), ("Pod", "a-exec-1")];
         for (kind, name) in owners {

@@ -281,7 +281,7 @@ mod tests {
 
     // spec: B-20
     #[test]
-    fn a_gang_that_comes_together_in_time_is_complete_for_good() {
+    fn a_gang_that_comes_together_in_time_stays_complete() {
         let mut gang = Gang::of(2);
         assert_eq!(tick(&mut gang, 3, 0), None);
         gang.there.extend([id(1), id(2)]);
@@ -293,7 +293,7 @@ mod tests {
 
     // spec: B-20, A-30
     #[test]
-    fn one_that_does_not_backs_off_in_doubling_steps_up_to_five_minutes() {
+    fn a_missed_gang_backs_off_in_doubling_steps_up_to_five_minutes() {
         let mut gang = Gang::of(4);
         gang.there.insert(id(1));
         let (mut second, mut waits) = (0, Vec::new());
@@ -317,7 +317,7 @@ mod tests {
 
     // spec: B-20, A-31
     #[test]
-    fn it_is_said_once_that_it_came_together_at_last() {
+    fn the_end_of_a_miss_is_reported_once() {
         let mut gang = Gang::of(2);
         tick(&mut gang, 2, 0);
         assert_eq!(tick(&mut gang, 2, 60), missed(2, 0, 61));
@@ -329,7 +329,7 @@ mod tests {
 
     // spec: B-20
     #[test]
-    fn nobody_is_waited_for_where_nobody_is_wanted_and_who_wants_fewer_has_those_for_a_gang() {
+    fn a_target_of_zero_has_no_gang_and_a_target_below_the_minimum_is_the_gang() {
         let mut gang = Gang::of(4);
         for second in [0, 60, 600] {
             assert_eq!(tick(&mut gang, 0, second), None);

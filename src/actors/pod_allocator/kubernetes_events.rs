@@ -77,7 +77,7 @@ mod tests {
 
     // spec: O-45
     #[test]
-    fn what_lasts_is_announced_and_what_passes_is_not() {
+    fn lasting_conditions_are_recorded_as_events_and_passing_ones_are_not() {
         let profile = || "gpu".into();
         let wait = Duration::ZERO;
         let held = |kind| Notice::HoldBegan {

@@ -228,7 +228,7 @@ mod tests {
 
     // spec: A-20
     #[test]
-    fn a_server_that_asks_to_wait_is_given_the_time_it_asks_for() {
+    fn a_server_that_asks_to_wait_gets_that_time() {
         let mut pace = pace(None);
         pace.sent();
         let wait = Health::Wait(Some(Duration::from_secs(7)));
@@ -243,7 +243,7 @@ mod tests {
 
     // spec: A-26
     #[test]
-    fn trouble_is_backed_off_without_end_and_said_when_it_begins_and_when_it_ends() {
+    fn backoff_of_a_failing_server_has_no_limit_and_its_begin_and_end_are_reported() {
         let mut pace = pace(None);
         let mut waits = Vec::new();
         let mut time = 0;
@@ -277,7 +277,7 @@ mod tests {
 
     // spec: A-20
     #[test]
-    fn what_left_before_the_server_asked_to_wait_does_not_end_the_wait() {
+    fn a_request_sent_before_the_server_asked_to_wait_does_not_end_the_wait() {
         let mut pace = pace(None);
         (0..20).for_each(|_| pace.sent());
         let wait = Health::Wait(Some(Duration::from_secs(7)));

@@ -92,7 +92,7 @@ mod tests {
 
     // spec: A-3
     #[test]
-    fn room_under_a_rate_is_there_at_the_time_that_was_said() {
+    fn a_rate_has_room_at_the_time_it_returns() {
         let mut pace = Rate::new(3, at(0));
         let mut time = at(0);
         for _ in 0..50 {

@@ -160,7 +160,7 @@ mod tests {
 
     // spec: A-21
     #[test]
-    fn a_quota_is_tried_at_once_when_an_executor_ends_and_soon_again() {
+    fn a_quota_is_tried_at_once_when_an_executor_ends_and_a_second_later() {
         let mut hold = Hold::begin(Kind::Quota, "full".into(), at(0));
         for second in [1, 3, 7, 15, 31] {
             refuse(&mut hold, Kind::Quota, second);
@@ -173,7 +173,7 @@ mod tests {
 
     // spec: A-23
     #[test]
-    fn a_refused_template_blocks_its_profile_for_five_minutes_whoever_ends() {
+    fn a_refused_template_blocks_its_profile_for_five_minutes_even_if_executors_end() {
         let mut hold = Hold::begin(Kind::Blocked, "invalid".into(), at(0));
         hold.executor_ended(at(10));
         assert!(!hold.allows_a_try(at(299)));
@@ -182,7 +182,7 @@ mod tests {
 
     // spec: A-21
     #[test]
-    fn answers_to_requests_that_left_before_the_refusal_say_nothing_new() {
+    fn answers_to_requests_sent_before_the_refusal_are_ignored() {
         let mut hold = Hold::begin(Kind::Quota, "full".into(), at(5));
         for _ in 0..31 {
             assert!(!hold.again(Kind::Blocked, "old".into(), at(5), at(5)));

@@ -40,7 +40,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_slot_is_wasted_while_anyone_wants_one(slots in 0u32..200, wants in prop::collection::vec(0u32..50, 0..6)) {
+        fn all_slots_are_used_while_any_profile_wants_one(slots in 0u32..200, wants in prop::collection::vec(0u32..50, 0..6)) {
             let given = split_evenly(slots, &wants);
             prop_assert_eq!(given.iter().sum::<u32>(), slots.min(wants.iter().sum()));
             prop_assert!(given.iter().zip(&wants).all(|(given, want)| given <= want));

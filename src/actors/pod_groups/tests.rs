@@ -97,7 +97,7 @@ async fn the_pod_group_of_an_added_profile_is_created_at_once() {
 
 // spec: A-82
 #[test]
-fn a_pod_group_is_made_set_right_and_left_alone() {
+fn a_pod_group_is_created_corrected_and_left_alone() {
     let (profile, record) = ("default".into(), PodUid::from("r1"));
     let todo = |seen: Option<PodGroupSeen>| todo("etl", &profile, 4, &record, seen.as_ref());
     let seen = |least, owner: &str| {

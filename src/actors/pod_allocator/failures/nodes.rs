@@ -184,7 +184,7 @@ mod tests {
 
     // spec: L-32
     #[test]
-    fn never_are_all_nodes_avoided() {
+    fn at_least_one_known_node_is_not_avoided() {
         let mut nodes = nodes(Some(2));
         on(&mut nodes, &["a", "b", "c"]);
         for (name, at) in [("a", 5), ("b", 3), ("c", 9)] {
@@ -202,7 +202,7 @@ mod tests {
 
     // spec: L-32
     #[test]
-    fn the_only_node_that_is_known_is_avoided_where_there_is_another() {
+    fn the_only_known_node_is_avoided_by_preference_only() {
         let mut nodes = nodes(Some(1));
         on(&mut nodes, &["only"]);
         fail(&mut nodes, "only", 1, 0);

@@ -196,7 +196,7 @@ mod tests {
 
     // spec: L-32
     #[test]
-    fn of_the_newest_only_so_many_are_kept() {
+    fn only_the_newest_failures_are_kept() {
         let mut window = Window::new(Duration::from_secs(10));
         for second in 0..5 {
             window.add(now(second * 1_000));
@@ -211,7 +211,7 @@ mod tests {
 
         // spec: L-30, I-8
         #[test]
-        fn however_many_fail_they_count_at_least_as_long_as_the_window_and_take_bounded_space(
+        fn many_failures_count_at_least_as_long_as_the_window_in_bounded_space(
             gaps in prop::collection::vec(0u64..400, 1..3_000),
         ) {
             let length = Duration::from_secs(60);

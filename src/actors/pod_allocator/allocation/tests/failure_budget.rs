@@ -69,7 +69,7 @@ fn early_ends_in_one_backoff_count_once_whichever_subscriber_is_first() {
 
 // spec: L-30, O-30
 #[test]
-fn what_is_to_survive_a_restart_is_kept_when_it_changes() {
+fn failures_are_written_when_they_change() {
     let mut driver = Driver::with(allows(3), Scenario::new(&[("default", 4)]));
     driver.fill();
     driver.all_stay();
@@ -98,7 +98,7 @@ fn what_is_to_survive_a_restart_is_kept_when_it_changes() {
 
 // spec: A-23, L-30
 #[test]
-fn a_refused_template_counts_once_a_block_and_not_once_a_try() {
+fn a_refused_template_counts_once_per_wait() {
     let mut driver = Driver::with(allows(2), Scenario::new(&[("ok", 1), ("refused", 9)]));
     let reply = |_: u64, profile: &ProfileName| match profile.as_str() {
         "ok" => Reply::Created,
@@ -112,7 +112,7 @@ fn a_refused_template_counts_once_a_block_and_not_once_a_try() {
 
 // spec: L-32
 #[test]
-fn a_node_that_keeps_failing_executors_is_avoided_before_the_next_is_asked_for() {
+fn a_node_with_many_failures_is_avoided_before_the_next_request() {
     let mut settings = allows(100);
     settings.failures.node_max = Some(2);
     let mut driver = Driver::with(settings, Scenario::new(&[("default", 4)]));

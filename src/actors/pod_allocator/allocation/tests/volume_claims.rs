@@ -115,7 +115,7 @@ impl Driver {
 
 // spec: A-60
 #[test]
-fn a_claim_that_nobody_has_is_mounted_instead_of_a_new_one() {
+fn a_free_claim_is_mounted_instead_of_a_new_one() {
     let mut driver = Driver::claims(1, Reuse::IfFree);
     assert_eq!(
         driver.round(),
@@ -136,7 +136,7 @@ fn a_claim_that_nobody_has_is_mounted_instead_of_a_new_one() {
 
 // spec: A-60
 #[test]
-fn recent_claims_are_left_alone_until_they_are_as_old_as_a_request_can_be() {
+fn a_claim_younger_than_the_longest_request_is_not_reused() {
     let now = jiff::Timestamp::UNIX_EPOCH;
     let recent = Claim {
         created: Some(now - CREATION_TIMEOUT + Duration::from_secs(1)),
@@ -154,7 +154,7 @@ fn recent_claims_are_left_alone_until_they_are_as_old_as_a_request_can_be() {
 
 // spec: A-60
 #[test]
-fn where_claims_cannot_be_listed_none_is_reused_and_nobody_waits() {
+fn if_claims_cannot_be_listed_none_is_reused_and_no_executor_waits() {
     let mut driver = Driver::claims(2, Reuse::OrWait);
     assert_eq!(driver.round(), [0; 0]);
     let (now, epoch) = (driver.scenario.now().tick, driver.lists.pop().unwrap());
@@ -171,7 +171,7 @@ fn where_claims_cannot_be_listed_none_is_reused_and_nobody_waits() {
 
 // spec: A-60
 #[test]
-fn what_is_of_another_class_or_too_small_or_goes_or_is_another_s_is_not_given_to_anybody() {
+fn a_claim_that_does_not_fit_or_is_being_deleted_or_is_not_ours_is_not_reused() {
     let unfit = [
         Claim {
             shape: shape(Some("slow"), SIZE),
@@ -245,7 +245,7 @@ fn a_claim_that_any_snapshot_of_the_batch_mentions_is_in_use() {
 
 // spec: A-60
 #[test]
-fn no_claim_is_given_to_two_also_while_no_pod_is_known() {
+fn no_claim_is_given_to_two_executors_even_while_no_pod_is_known() {
     let mut driver = Driver::claims(2, Reuse::IfFree);
     let there = [claim("one")];
     assert_eq!(driver.rounds(&there), [1]);
@@ -279,7 +279,7 @@ fn no_claim_is_given_to_two_also_while_no_pod_is_known() {
 
 // spec: A-60
 #[test]
-fn a_start_gives_nobody_a_claim_that_an_earlier_driver_s_request_may_yet_have() {
+fn after_a_start_claims_that_an_earlier_driver_may_have_requested_are_not_reused() {
     let mut driver = Driver::with(claiming(Reuse::IfFree), Scenario::new(&[("default", 1)]));
     assert_eq!(driver.rounds(&[claim("one")]), [1]);
     assert_eq!(driver.given(1), None);
@@ -287,7 +287,7 @@ fn a_start_gives_nobody_a_claim_that_an_earlier_driver_s_request_may_yet_have() 
 
 // spec: A-60
 #[test]
-fn an_executor_waits_for_the_claim_of_one_that_goes_and_others_do_not() {
+fn only_as_many_executors_wait_as_claims_are_about_to_be_free() {
     let (mut driver, claims) = Driver::with_claims(3, Reuse::OrWait);
     driver.scenario.terminates(2);
     driver.round();
@@ -313,7 +313,7 @@ fn an_executor_waits_for_the_claim_of_one_that_goes_and_others_do_not() {
 
 // spec: A-60
 #[test]
-fn without_waiting_a_new_claim_takes_the_place_of_one_that_is_not_free_yet() {
+fn without_waiting_a_new_claim_is_used_while_none_is_free() {
     let (mut driver, claims) = Driver::with_claims(3, Reuse::IfFree);
     driver.scenario.terminates(2);
     assert_eq!(driver.rounds(&claims), [4]);
@@ -322,7 +322,7 @@ fn without_waiting_a_new_claim_takes_the_place_of_one_that_is_not_free_yet() {
 
 // spec: A-60
 #[test]
-fn nobody_waits_for_ever_for_a_claim_that_is_not_given_back() {
+fn no_executor_waits_forever_for_a_claim_that_does_not_become_free() {
     // Its pod stays Terminating, and its end was reported.
     let (mut driver, claims) = Driver::with_claims(2, Reuse::OrWait);
     driver.scenario.terminates(1);
@@ -373,7 +373,7 @@ fn a_recent_claim_is_waited_for_until_it_is_old_enough_by_either_clock() {
 
 // spec: A-60
 #[test]
-fn where_a_pod_cannot_be_read_nobody_knows_which_claims_are_free() {
+fn while_a_pod_cannot_be_read_no_claim_is_reused() {
     let mut scenario = Scenario::before_adoption(&[("default", 2)], Inheritance::default());
     let mut pod = crate::model::pod::tests::pending("a", 1, "u1", 1);
     pod.phase = crate::model::pod::Phase::unreadable();

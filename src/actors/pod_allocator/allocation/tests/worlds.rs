@@ -366,7 +366,7 @@ proptest! {
 
     // spec: I-1, I-2, I-3, I-4, L-1, L-11
     #[test]
-    fn in_every_world_nothing_is_lost_or_asked_for_twice_and_good_times_bring_what_is_wanted(
+    fn in_every_world_nothing_is_lost_or_requested_twice_and_the_targets_are_reached_without_faults(
         steps in prop::collection::vec(steps(), 0..400)
     ) {
         let mut world = World::new();
@@ -404,7 +404,7 @@ proptest! {
 
 // spec: A-24
 #[test]
-fn a_refusal_that_is_fatal_is_the_answer_to_the_try_as_any_other() {
+fn a_fatal_refusal_answers_the_test_request_as_any_other() {
     let mut world = World::new();
     for step in [
         Step::Allocate,

@@ -16,7 +16,7 @@ fn with_a_pod() -> Driver {
 
 // spec: K-10
 #[test]
-fn a_claim_is_made_once_there_is_a_pod_that_mentions_it_and_once() {
+fn a_claim_is_created_once_and_only_after_a_pod_mentions_it() {
     let mut driver = with_a_pod();
     driver.round();
     let ensure = driver.ensures.pop().unwrap();
@@ -51,7 +51,7 @@ fn a_claim_is_made_once_there_is_a_pod_that_mentions_it_and_once() {
 
 // spec: K-10, A-26
 #[test]
-fn while_the_server_is_in_trouble_a_claim_is_tried_again_without_end() {
+fn while_the_server_fails_the_creation_of_a_claim_is_repeated_without_limit() {
     let mut driver = with_a_pod();
     let mut tries = 0;
     driver.live(120_000, |driver| {
@@ -72,7 +72,7 @@ fn while_the_server_is_in_trouble_a_claim_is_tried_again_without_end() {
 
 // spec: A-61
 #[test]
-fn a_claim_that_is_refused_costs_its_executor_and_nothing_else() {
+fn a_refused_claim_costs_its_executor_and_nothing_else() {
     let mut driver = with_a_pod();
     driver.round();
     driver.answer_all(|_, _| Reply::Created);
@@ -109,7 +109,7 @@ fn a_claim_that_is_refused_costs_its_executor_and_nothing_else() {
 
 // spec: K-10, A-14
 #[test]
-fn what_an_earlier_driver_left_without_its_claim_gets_it() {
+fn a_pod_of_an_earlier_driver_gets_its_missing_claim() {
     let mut scenario = Scenario::before_adoption(&[("default", 1)], Inheritance::default());
     let mut pod = crate::model::pod::tests::pending("a", 7, "u7", 1);
     pod.volume_claims = Some(Arc::from([PodClaim {
