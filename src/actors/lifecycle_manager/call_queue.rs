@@ -1,5 +1,4 @@
-//! The queue of calls about pods: one call for each pod at a time, repeated until it is no longer
-//! pending (spec L-11).
+//! The queue of calls: one for each pod at a time, repeated while it is pending (spec L-11).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -130,8 +129,7 @@ impl CallQueue {
         } else if open.tries > 0 {
             open.next_try = open.next_try.max(not_before.unwrap_or(open.next_try));
         } else {
-            // A call that is due keeps its place in the queue, whatever else changes for its
-            // subject.
+            // A call that is due keeps its place, whatever else changes for its subject.
             open.next_try = not_before.unwrap_or(open.next_try.min(now));
         }
         if open.flight == Flight::None {

@@ -45,9 +45,8 @@ impl Step {
     }
 }
 
-/// The next call for an executor that has not ended. An adopted executor without a session has the
-/// grace of adoption to register again. Where executors do not register there is no such grace
-/// (spec A-44).
+/// The next call for an executor that has not ended. An adopted executor without a session has a
+/// grace to register again; without registration there is none (spec A-44).
 pub fn next(
     entry: &Entry,
     bound: &Bound,

@@ -1,8 +1,8 @@
 //! Decides the pending actions for each executor: report its end; delete, label or look up its pod
 //! (spec L-1 to L-14).
 //!
-//! `(state, batch, now) → actions`. They follow from the entry alone, so a lost answer, a repeated
-//! event or a restart leads to the same action again.
+//! `(state, batch, now) → actions`. The actions follow from the entry alone, so a lost answer, a
+//! repeated event or a restart leads to the same action again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -35,8 +35,7 @@ pub struct Settings {
     pub creation_timeout: Duration,
     /// The wait between attempts of a call.
     pub backoff: Backoff,
-    /// How long an adopted executor may take to register; `None`: executors do not register (spec
-    ///
+    /// How long an adopted executor may take to register; `None`: none registers (spec A-44).
     pub adoption_grace: Option<Duration>,
     /// How long the deletion of a surplus pod is left to its set; `None`: no sets (spec A-80).
     pub left_to_sets: Option<Duration>,
@@ -319,7 +318,7 @@ impl Ending {
         }
     }
 
-    /// Whether an earlier snapshot may know a better reason: this one is only that the pod is gone.
+    /// Only the pod's deletion is known; an earlier snapshot may know a better reason.
     fn says_little(&self) -> bool {
         matches!(self.reason.class, LossClass::Deleted | LossClass::Missing)
     }

@@ -204,9 +204,8 @@ impl Allocation {
         }
     }
 
-    /// An executor that no longer counts is replaced at once, so it must be judged before its end
-    /// is reported. A pod that is deleted before it ran may stay Terminating for its grace period
-    /// or forever.
+    /// An executor that no longer counts is replaced at once, so it must be judged before its
+    /// report: a pod that is deleted before it ran may stay Terminating for long or forever.
     fn judge(
         &mut self,
         entry: &Entry,

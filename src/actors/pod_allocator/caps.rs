@@ -1,5 +1,4 @@
-//! Limits on executors that do not run yet (spec A-4) and on executors over the application's life
-//! (spec A-5).
+//! Limits on pending executors (spec A-4) and on executors over the application's life (spec A-5).
 
 use std::collections::BTreeMap;
 

@@ -7,8 +7,7 @@ use crate::model::{ExecutorId, Tick};
 use crate::planted::{self, Planted};
 use boatswain_agent::backoff::Backoff;
 
-/// A profile backs off when more than 1/20 of its target (5 %), and more than one executor, ended
-/// early.
+/// A profile backs off when more than 1/20 of its target (5 %), and more than one, ended early.
 const TOLERATED_SHARE: u32 = 20;
 
 /// The early ends of one profile.
@@ -26,8 +25,7 @@ pub struct CrashLoop {
     /// Executors that have run for less than `stable_after`.
     young: BTreeMap<ExecutorId, Tick>,
     young_order: BTreeSet<(Tick, ExecutorId)>,
-    /// The time of the last tick. Executors that had run long enough by then were processed and are
-    /// not processed again.
+    /// When `tick` last ran. Executors that were stable by then are not processed again.
     ticked: Tick,
 }
 
@@ -124,8 +122,7 @@ impl CrashLoop {
 
     /// An executor has been running since then.
     pub fn running(&mut self, id: ExecutorId, since: Tick, stable_after: Duration) {
-        // Late news of an executor that ran long enough long ago says nothing about the early ends
-        // now.
+        // Late news of a long stable executor says nothing about the early ends now.
         let stayed_before = since + stable_after <= self.ticked;
         if stayed_before || self.judged.contains_key(&id) {
             return;

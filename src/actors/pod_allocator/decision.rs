@@ -94,8 +94,7 @@ pub enum Notice {
     Recovered {
         after: Duration,
     },
-    /// The driver never had an executor, and requests are refused for a lasting reason: it ends
-    /// (spec A-24).
+    /// Requests are refused for good before the first executor: the driver ends (spec A-24).
     Fatal {
         kind: Kind,
         /// The server's message.

@@ -1,5 +1,4 @@
-//! How many executors of each profile may be requested now (spec,
-//! B-20).
+//! How many executors of a profile may be requested (spec, B-20).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -74,8 +73,7 @@ impl View<'_> {
         demands
     }
 
-    /// How many of a profile are missing and may be requested in view of early ends (spec A-1,
-    ///
+    /// How many executors are missing and may be requested despite early ends (spec ).
     fn missing(&self, profile: &ProfileName, decision: &mut Decision) -> u32 {
         let live = self.latest.counts(profile).live();
         let missing = self.latest.target(profile).saturating_sub(live);
@@ -123,8 +121,7 @@ impl View<'_> {
         due
     }
 
-    /// A request is not repeated if its executor is no longer wanted or its profile is paused (spec
-    /// I-3, A-30).
+    /// Only a wanted executor of a profile that is not paused is requested again (spec I-3, A-30).
     fn may_repeat(&self, entry: &Entry) -> bool {
         let profile = &entry.profile;
         let wanted = self.latest.counts(profile).live() <= self.latest.target(profile);

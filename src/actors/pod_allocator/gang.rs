@@ -133,8 +133,7 @@ impl Gangs {
             .collect()
     }
 
-    /// The pending executors of a profile that must make room. Reads the entries only if there are
-    /// some.
+    /// The pending executors that must make room. Reads the entries only if there are some.
     pub fn released(&self, snapshot: &Snapshot, profile: &ProfileName) -> Vec<ExecutorId> {
         if self.waits_until(profile).is_none() || snapshot.counts(profile).pending == 0 {
             return Vec::new();

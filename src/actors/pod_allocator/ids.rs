@@ -6,8 +6,7 @@ use crate::model::{ExecutorId, Tick};
 
 use super::decision::{Action, Decision, Notice};
 
-/// More ids are reserved when fewer than this many are left, so that no request waits for the
-/// record (spec O-30).
+/// With fewer ids than this left more are reserved, so that no request waits for it (spec O-30).
 pub const RESERVE_BELOW: u64 = 500;
 
 /// How many ids are reserved at a time (spec O-30).

@@ -11,8 +11,7 @@ use crate::model::{ExecutorId, ProfileName};
 use super::crash_loop::Kept;
 use super::refusal::Kind;
 
-/// Reserve ids up to this one in the record (spec O-30). Answered, once that is written, with the
-/// last reserved id.
+/// Reserve ids up to this one (spec O-30). Answered, once written, with the last reserved id.
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "Option<ExecutorId>")]
 pub struct Reserve(pub ExecutorId);

@@ -179,8 +179,7 @@ impl PodAllocator {
         }
     }
 
-    /// Sends a request for a pod. The store is informed first, so that the entry counts from then
-    /// on.
+    /// Sends a request for a pod. The store is informed first: the entry counts from then on.
     fn send(
         &mut self,
         id: ExecutorId,
@@ -243,8 +242,7 @@ impl PodAllocator {
         match notice {
             Notice::Spent { why } => {
                 self.stopped = true;
-                // No further round would write the failures, and the record must contain them
-                // before the driver ends.
+                // There may be no further round, and the record needs the failures before the end.
                 if let Some(failures) = self.allocation.keep_failures() {
                     self.keep_failures.do_send(KeepFailures(failures));
                 }
@@ -288,8 +286,8 @@ enum Refusal {
     Failed(Failure),
 }
 
-/// What a failed create means for its entry (spec) and for further requests (spec A-20
-/// to A-26).
+/// What a failed create means for its entry (spec) and later requests (spec A-20 to
+///
 pub(crate) fn meaning(failure: &Failure) -> (Outcome, Answer) {
     let why = failure.explained();
     let trouble = || Answer::Trouble(failure.retry_after, Arc::clone(&why));

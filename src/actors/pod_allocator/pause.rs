@@ -1,5 +1,4 @@
-//! Paused profiles: executors are wanted and not requested. Shown in the status and events (spec
-//!
+//! Paused profiles, as shown in the status and in events (spec A-31).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

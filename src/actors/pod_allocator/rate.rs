@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use crate::model::Tick;
 
-/// Never allows more than the configured number in any one second: a burst is subtracted from the
-/// steady rate.
+/// No second exceeds the configured number: a burst is subtracted from the steady rate.
 #[derive(Debug)]
 pub struct Rate {
     spacing: Duration,

@@ -7,8 +7,7 @@ use crate::model::Tick;
 use crate::planted::{self, Planted};
 use boatswain_agent::backoff::Backoff;
 
-/// The wait after a refused template. Only a change of the template or of the cluster's rules can
-/// help (spec A-23).
+/// The wait after a refused template; only a change of it or of the cluster helps (spec A-23).
 const BLOCKED_FOR: Duration = Duration::from_secs(300);
 
 /// The wait after a refusal that may end by itself (spec A-21).
@@ -108,8 +107,7 @@ impl Hold {
         self.trying = Some(now);
     }
 
-    /// Whether a request sent at `sent` is the test request; other requests were sent before the
-    /// refusal.
+    /// Whether a request sent at `sent` is the test request, not one from before the refusal.
     pub fn is_answer_to_the_try(&self, sent: Tick) -> bool {
         self.trying.is_some_and(|tried| sent >= tried)
     }

@@ -1,7 +1,6 @@
 //! Splits free slots over profiles (spec A-4).
 
-/// Splits `slots` evenly over `wants`; the first ones take the remainder. What one cannot use goes
-/// to the others.
+/// Splits `slots` evenly over `wants`, the remainder to the first. What one cannot use others get.
 pub fn split_evenly(mut slots: u32, wants: &[u32]) -> Vec<u32> {
     let mut given = vec![0; wants.len()];
     loop {

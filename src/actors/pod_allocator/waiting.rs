@@ -29,8 +29,7 @@ const NO_IMAGE: [&str; 5] = [
     "SignatureValidationFailed",
 ];
 
-/// What the kubelet says of a container that may not run as root and does, or that cannot be
-/// checked (spec K-6).
+/// The kubelet's messages about containers that must not run as root and may do so (spec K-6).
 const AS_ROOT: [&str; 2] = ["has runAsNonRoot and image", "breaks non-root policy"];
 
 const ANOTHER_USER: &str = "; choose its user with the profile's security.run_as_user, or allow root with \

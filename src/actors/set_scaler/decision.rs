@@ -167,8 +167,7 @@ impl Scaling {
         self.hashes.insert(profile, hash);
     }
 
-    /// The application ends: the sets are deleted once no executor drains. Returns their number as
-    /// far as known.
+    /// The application ends. The sets are deleted once no executor drains. Returns their number.
     pub fn end(&mut self) -> usize {
         if !std::mem::replace(&mut self.ending, true) {
             self.look_at = Tick::default();
@@ -215,8 +214,7 @@ impl Scaling {
         actions.extend(self.keep_failures().map(Action::KeepFailures));
         let unused = self.forget_numbered(latest, now.tick);
         actions.extend((!unused.is_empty()).then_some(Action::Unused(unused)));
-        // Without the record the driver cannot know whether it still owns the application (spec
-        // K-2).
+        // Without the record the driver may no longer own the application (spec K-2).
         if latest.record.is_some() {
             if !self.ending {
                 self.number(latest, now.tick, &mut decision, &mut actions);
@@ -246,11 +244,9 @@ impl Scaling {
         self.failures.see(entry, now.tick);
         let Some(pod) = entry.pod() else { return };
         let count = pod.restart_count();
-        // Earlier restarts were counted by an earlier driver, or belong to an earlier id of the
-        // pod.
+        // Restarts before were counted by an earlier driver or were another executor's.
         let before = *self.restarts.entry(id).or_insert(count);
-        // A restored server shows fewer restarts for a while. The following ones were counted
-        // already.
+        // A restored server shows fewer restarts for a while, all of them counted.
         self.restarts.insert(id, count.max(before));
         if count <= before {
             return;

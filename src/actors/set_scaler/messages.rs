@@ -1,7 +1,6 @@
 use actix::Message;
 
-/// The application ends: the sets are deleted once no executor drains. Answered with the number of
-/// sets left.
+/// The application ends: delete the sets once no executor drains. Answered with how many are left.
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "usize")]
 pub struct EndSets;

@@ -216,8 +216,7 @@ impl SetScaler {
 
     fn spent(&mut self, why: Arc<str>) {
         tracing::error!(why = &*why, "the application has failed too often: it ends");
-        // No further round would write the failures, and the record must contain them before the
-        // driver ends.
+        // There may be no further round, and the record needs the failures before the end.
         if let Some(failures) = self.scaling.keep_failures() {
             self.keep_failures.do_send(KeepFailures(failures));
         }

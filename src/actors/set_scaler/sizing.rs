@@ -104,8 +104,7 @@ impl Going<'_> {
             }
             SetKind::StatefulSet => {
                 let ordinals = || draining.iter().filter_map(|entry| self.ordinal(entry));
-                // One that drains in the middle is replaced at the end until its own pod is created
-                // again.
+                // One that drains in the middle is replaced at the end until its pod is recreated.
                 let below = count(ordinals().filter(|ordinal| *ordinal < target).count());
                 let least = target.saturating_add(below);
                 let last = ordinals().max().map_or(0, |last| last.saturating_add(1));

@@ -1,5 +1,4 @@
-//! Decides how many executors are requested, of which profile, and under which ids (spec A-1 to
-//!
+//! Decides how many executors are requested, of which profile, under which ids (spec ).
 
 use super::{Allocation, sum};
 use crate::actors::pod_allocator::caps::share;

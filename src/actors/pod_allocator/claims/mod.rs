@@ -20,8 +20,7 @@ use super::demand::Demand;
 use making::Making;
 use pool::Pool;
 
-/// How long a list is used: long enough for a burst of requests, short enough to notice claims that
-/// are deleted by hand.
+/// How long a list is used. A burst needs one list, and deletions by hand must be noticed.
 const VALID: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -55,8 +54,7 @@ pub struct Claims {
     holders: BTreeMap<Arc<str>, BTreeSet<ExecutorId>>,
     /// Executors whose pods, and so whose claims, cannot be read (spec S-15).
     unread: BTreeSet<ExecutorId>,
-    /// What executors were given, kept while they are in the ledger: a repeated request must be the
-    /// same request.
+    /// What executors were given, while in the ledger: a repeat must be the same request.
     given: BTreeMap<ExecutorId, Arc<[PodClaim]>>,
     /// The claims that this round's snapshots mention.
     mentioned: BTreeSet<Arc<str>>,
@@ -310,8 +308,7 @@ impl Claims {
         pool
     }
 
-    /// Whether the executor's claims can be waited for: it is leaving, and nothing has delayed that
-    /// for long.
+    /// Whether the executor's claims can be waited for: it is leaving without a long delay.
     fn gives_back(&self, id: ExecutorId) -> bool {
         (self.holdings.get(&id)).is_some_and(|holding| {
             let kept = |ended: Tick| self.now.tick.since(ended) >= self.min_age;

@@ -1,5 +1,4 @@
-//! Counts the application's failures and those of each node, against their limits (spec L-30 to
-//! L-32).
+//! Counts failures of the application and of each node (spec L-30 to L-32).
 
 pub mod nodes;
 pub mod rules;
@@ -132,8 +131,7 @@ impl Failures {
         self.count(&what, now)
     }
 
-    /// An executor's container was restarted this many times since the last check, after ends like
-    /// this one (spec A-80).
+    /// An executor's container was restarted `times` more, after ends like this one (spec A-80).
     pub fn restarted(
         &mut self,
         entry: &Entry,

@@ -12,8 +12,7 @@ use crate::planted::{self, Planted};
 
 use super::window::Window;
 
-/// The most nodes with recorded failures. Beyond it the node whose last failure is the oldest is
-/// forgotten.
+/// The most nodes with recorded failures. Beyond it the one that failed longest ago is forgotten.
 const MOST_NODES: usize = 100;
 
 /// How long a node without executors is assumed to exist.

@@ -1,5 +1,4 @@
-//! Decides whether an end counts as a failure (spec L-31): by the first rule that matches, else by
-//! the reason.
+//! Decides whether an end counts: by the first matching rule, else by its reason (spec L-31).
 
 use std::collections::BTreeSet;
 

@@ -4,8 +4,7 @@ use super::*;
 use crate::planted::{self, Planted};
 
 impl Scaling {
-    /// Forgets pods that need no id any more. Returns ids that no pod has and no call can assign
-    /// any more.
+    /// Forgets pods that need no id. Returns ids that no pod has and no call can assign any more.
     pub(super) fn forget_numbered(&mut self, latest: &Snapshot, now: Tick) -> Vec<ExecutorId> {
         let settled = now + self.settings.settled_after;
         self.numbers.retain(|uid, (id, _, trial)| {

@@ -130,8 +130,7 @@ impl Scaling {
         (replicas != seen.replicas).then(|| Action::Scale(seen.clone(), replicas))
     }
 
-    /// Marks the pods that must be deleted first. Returns whether marks are still missing (spec
-    ///
+    /// Marks the pods to delete first. Returns whether marks are still missing (spec A-81).
     fn cheapen(
         &mut self,
         profile: Option<&ProfileName>,

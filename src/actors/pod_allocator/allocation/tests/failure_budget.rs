@@ -9,8 +9,7 @@ fn allows(max: u32) -> Settings {
 }
 
 impl Driver {
-    /// Executor `n` exits with this code, and is reported before or after the allocator's next
-    /// round.
+    /// Executor `n` exits with this code, reported before or after the allocator's next round.
     fn fails(&mut self, n: u64, code: i32, reported_first: bool) {
         self.scenario.exits(n, code);
         if !reported_first {

@@ -15,8 +15,7 @@ fn driver(targets: &[(&str, u32)], registered: bool) -> Driver {
     Driver::with(settings, Scenario::new(targets))
 }
 
-/// All requested pods are created and deleted pods are removed; at most `most` of the default
-/// profile run.
+/// Creates all requested pods and removes deleted ones; at most `most` of "default" run.
 fn room_for(driver: &mut Driver, most: u32) {
     driver.answer_all(|_, _| Reply::Created);
     for n in driver.ids_where(Class::is_pending) {
