@@ -1,4 +1,4 @@
-//! The calls that are owed: one a pod at a time, so many at once, each tried until it is owed no more (spec L-11).
+//! The queue of calls: one for each pod at a time, repeated while it is pending (spec L-11).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,68 +11,61 @@ use crate::model::pod::DrainedFor;
 use crate::model::{ExecutorId, PodUid, Tick};
 use boatswain_agent::backoff::Backoff;
 
-/// Whose pod a pending action is about.
+/// The pod that a call is about.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
-    /// An executor's.
     Executor(ExecutorId),
-    /// A orphan pod (spec E-3).
+    /// An orphan pod (spec E-3).
     OrphanPod(PodUid),
 }
 
-/// A call to the API server that is owed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PodCall {
     /// Delete the pod, by uid (spec L-11).
     Delete {
-        /// The pod's name.
         name: Arc<str>,
-        /// Only that one.
+        /// The precondition of the call.
         uid: PodUid,
-        /// How long it may take; `None`: as the pod says.
+        /// `None`: as the pod says.
         grace: Option<Duration>,
     },
-    /// Mark the pod as one that drains (spec L-12).
+    /// Mark the pod as draining (spec L-12).
     MarkDraining {
-        /// The pod's name.
         name: Arc<str>,
-        /// Only that one.
+        /// The precondition of the call.
         uid: PodUid,
-        /// What for.
         why: DrainedFor,
-        /// Until when it may take its time.
+        /// When the drain ends.
         until: Tick,
     },
     /// Label the pod inactive (spec L-2).
     MarkInactive {
-        /// The pod's name.
         name: Arc<str>,
-        /// Only that one.
+        /// The precondition of the call.
         uid: PodUid,
     },
     /// Look the executor up by its pod's name (spec E-10, A-14).
     LookUp(ExecutorId),
 }
 
-/// What is owed, and when it is tried next.
 #[derive(Debug)]
 pub struct CallQueue {
     max_in_flight: usize,
     backoff: Backoff,
     rng: StdRng,
     open: BTreeMap<Subject, Open>,
-    /// Open pending actions that are not in flight, by the time of their next try.
+    /// Pending calls that are not in flight, by the time of their next attempt.
     waiting: BTreeSet<(Tick, Subject)>,
     in_flight: usize,
 }
 
 #[derive(Debug)]
 struct Open {
-    /// What is owed; `None` where it is owed no more, but a call is still in flight. Until that is answered, nothing
-    /// else is called for this subject, and its answer must not be taken for the answer to a later call.
+    /// `None` if nothing is pending but a call is in flight. Until it is answered, no other call is
+    /// made for this subject, and its answer must not be taken for that of a later call.
     pod_call: Option<PodCall>,
     next_try: Tick,
-    /// Calls in a row that failed, or that succeeded and brought about nothing yet.
+    /// Consecutive calls with the same outcome that changed nothing yet.
     tries: u32,
     last_succeeded: bool,
     flight: Flight,
@@ -80,16 +73,14 @@ struct Open {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flight {
-    /// No call is in flight.
     None,
-    /// The call for what is owed.
+    /// The pending call.
     Own,
-    /// A call for what was owed before.
+    /// An earlier call, which is no longer pending.
     Former,
 }
 
 impl CallQueue {
-    /// Nothing owed yet.
     pub fn new(max_in_flight: usize, backoff: Backoff, rng: StdRng) -> Self {
         Self {
             max_in_flight,
@@ -101,23 +92,22 @@ impl CallQueue {
         }
     }
 
-    /// How many calls wait or are under way.
+    /// How many calls wait or are in flight.
     pub fn len(&self) -> usize {
         self.open.len()
     }
 
-    /// Whether none is.
     pub fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
 
-    /// When the next call is to be made, if any waits for its time and not for an answer to another.
+    /// When the next call is due; `None` if a call in flight must end first.
     pub fn next_try(&self) -> Option<Tick> {
         let room = self.in_flight < self.max_in_flight;
         self.waiting.first().filter(|_| room).map(|(at, _)| *at)
     }
 
-    /// This is owed to the subject now, not before then (`None`: at once); or nothing is.
+    /// Sets the subject's pending call and its earliest time (`None`: at once), or removes it.
     pub fn set(&mut self, subject: Subject, owed: Option<(PodCall, Option<Tick>)>, now: Tick) {
         let Some((pod_call, not_before)) = owed else {
             return self.have_nothing_pending(subject);
@@ -139,7 +129,7 @@ impl CallQueue {
         } else if open.tries > 0 {
             open.next_try = open.next_try.max(not_before.unwrap_or(open.next_try));
         } else {
-            // What is due at once keeps its place among those that wait, whatever else is heard of the subject.
+            // A call that is due keeps its place, whatever else changes for its subject.
             open.next_try = not_before.unwrap_or(open.next_try.min(now));
         }
         if open.flight == Flight::None {
@@ -162,7 +152,6 @@ impl CallQueue {
         }
     }
 
-    /// The calls to be made now.
     pub fn due(&mut self, now: Tick) -> impl Iterator<Item = (Subject, PodCall)> {
         let mut calls = Vec::new();
         while self.in_flight < self.max_in_flight
@@ -180,8 +169,8 @@ impl CallQueue {
         calls.into_iter()
     }
 
-    /// A call has been answered, or has failed. What it brought about ends the pending action with the next batch; where it
-    /// does not, it is tried again.
+    /// A call was answered or failed. If it had an effect, a later batch removes the pending call;
+    /// otherwise it is repeated.
     pub fn answered(&mut self, subject: &Subject, succeeded: bool, now: Tick) {
         let random = self.rng.random();
         let Some(open) = self.open.get_mut(subject) else {

@@ -1,4 +1,4 @@
-//! What is owed next to an executor that was chosen to go and has a pod: pure (spec L-10 to L-12, B-28).
+//! Decides the next call for a leaving executor that has a pod (spec L-10 to L-12, B-28).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,14 +9,12 @@ use crate::model::{Entry, PodState, Tick};
 
 use super::call_queue::PodCall;
 
-/// What is owed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// The call.
     pub pod_call: PodCall,
-    /// Not before then; `None`: at once.
+    /// Not before this time; `None`: at once.
     pub not_before: Option<Tick>,
-    /// Then something else is owed, whether or not anything is heard of the executor.
+    /// When to decide again even if the executor does not change.
     pub again_at: Option<Tick>,
 }
 
@@ -29,8 +27,8 @@ impl Step {
         }
     }
 
-    /// The same where a set makes the pods: it would make another in place of one that is deleted before the set is
-    /// smaller, so one too many is left to it for a while (spec A-80).
+    /// A set replaces a pod that is deleted before the set shrinks. So for a while the deletion of
+    /// a surplus pod is left to the set (spec A-80).
     pub fn left_to_a_set(mut self, entry: &Entry, patience: Duration, now: Tick) -> Self {
         let too_many = (entry.leaving.as_ref()).filter(|mark| mark.why == Why::ScaledDown);
         if let (Some(mark), PodCall::Delete { .. }) = (too_many, &self.pod_call) {
@@ -47,8 +45,8 @@ impl Step {
     }
 }
 
-/// The next step, if one is owed to an executor that has not ended. One without a session that an earlier driver may have
-/// known has the grace of adoption to come back; where executors do not register there is none (spec A-44).
+/// The next call for an executor that has not ended. An adopted executor without a session has a
+/// grace to register again; without registration there is none (spec A-44).
 pub fn next(
     entry: &Entry,
     bound: &Bound,
@@ -69,7 +67,7 @@ pub fn next(
             if at_once == Some(Some(Duration::ZERO)) {
                 return None;
             }
-            // Told to exit: over its session, or by the node, which a delete has do so.
+            // It is told to exit over its session, or by the kubelet after a delete.
             let told = terminating || entry.session.registered;
             Some(if told || grace.is_zero() {
                 Step {
@@ -113,7 +111,7 @@ pub fn next(
     }
 }
 
-/// What is written on the pod as the reason.
+/// The reason that is written on the pod.
 fn drained_for(leaving: &Leaving) -> DrainedFor {
     match &leaving.why {
         Why::Decommissioned(by) | Why::Killed(by) => DrainedFor::Asked(Arc::clone(by)),
@@ -130,7 +128,7 @@ fn drained_for(leaving: &Leaving) -> DrainedFor {
     }
 }
 
-/// Kubernetes counts seconds, and takes 0 for "at once".
+/// Rounds up to seconds, because Kubernetes takes 0 for "at once".
 fn whole_seconds(grace: Duration) -> Duration {
     Duration::from_secs(grace.as_secs() + u64::from(grace.subsec_nanos() > 0))
 }

@@ -1,8 +1,9 @@
-//! LifecycleManager: how an executor goes, how it ends, and why.
+//! LifecycleManager: terminates executors and finds out why they ended.
 //!
-//! Gets batches, asks [`pending actions`] what is owed, makes the calls and sends their answers to the store. It alone
-//! judges why an executor ended, and reports that to the store, from which every other subscriber learns it (spec L-1).
-//! Deletes, labels and look-ups have a queue of their own, apart from the creates (spec L-11).
+//! [`pending_actions`] decides on each batch; the actor makes the calls and reports their answers
+//! to the store. Only LifecycleManager judges why an executor ended. It reports the reason to the
+//! store, which hands it to the other subscribers (spec L-1). Deletes, labels and look-ups have a
+//! queue apart from creates (spec L-11).
 
 pub mod call_queue;
 pub mod going;
@@ -36,7 +37,6 @@ use call_queue::{PodCall, Subject};
 use messages::Instruct;
 use pending_actions::{Action, PendingActions};
 
-/// Carries out what is owed to each executor.
 pub struct LifecycleManager {
     pending_actions: PendingActions,
     calls: Calls,
@@ -47,43 +47,34 @@ pub struct LifecycleManager {
     store: Addr<SnapshotStore>,
     sessions: Recipient<Instruct>,
     drain_label: (String, String),
-    /// The history of the last batch: what is asked now belongs to it.
+    /// The epoch of the last batch, to which new calls belong.
     epoch: Epoch,
-    /// The last batch's snapshot: it knows the names of pods that sets have made.
+    /// The snapshot of the last batch. It has the names of pods that sets made.
     latest: Snapshot,
-    /// What the timer was last armed for.
+    /// The time the timer was last armed for.
     armed: Option<Tick>,
 }
 
-/// What LifecycleManager is made of.
 pub struct Wiring {
-    /// What is owed.
     pub pending_actions: PendingActions,
-    /// The API server.
     pub calls: Calls,
-    /// The prefix of the pods' names.
+    /// The prefix of pods' names.
     pub prefix: Arc<str>,
-    /// Whose label keys are used.
     pub labels: LabelScheme,
-    /// The time.
     pub clock: Clock,
-    /// When batches come.
     pub timing: Timing,
-    /// Where news goes.
     pub store: Addr<SnapshotStore>,
-    /// Who speaks to executors that have a session.
     pub sessions: Recipient<Instruct>,
-    /// The label of pods whose executors drain, key and value (spec L-12).
+    /// The label of draining pods, key and value (spec L-12).
     pub drain_label: (String, String),
 }
 
-/// The time of a next try has come.
+/// The timer armed for the next call.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Wake(Tick);
 
 impl LifecycleManager {
-    /// With nothing owed yet.
     pub fn new(wiring: Wiring) -> Self {
         let Wiring {
             pending_actions,
@@ -170,7 +161,7 @@ impl LifecycleManager {
                     let Some(pod) = calls.patch_pod(&name, &patch).await? else {
                         return Ok(vec![News::DeleteFoundNothing { uid, name }]);
                     };
-                    // The answer shows whether the label is really there.
+                    // Only the answer shows whether the label was kept.
                     let confirmed =
                         matches!(&pod, Sighting::Read(pod) if pod.claim.executor().is_none());
                     let mut news = seen(Some(pod), epoch);
@@ -201,7 +192,7 @@ impl LifecycleManager {
         ctx.spawn(answered);
     }
 
-    /// The name of an executor's pod: that of the one it is bound to, else the one that it was asked for under.
+    /// The name of the pod the executor is bound to, else of the requested pod.
     fn name_of(&self, id: ExecutorId) -> Arc<str> {
         let pod = self.latest.entry(id).and_then(|entry| entry.pod());
         match pod {
@@ -230,7 +221,7 @@ impl LifecycleManager {
         self.store.do_send(AskRound(Subscriber::Lifecycle));
     }
 
-    /// A look-up without an answer is news as well: it is asked again (spec E-10).
+    /// A failed look-up is news too, so that it is repeated (spec E-10).
     fn unanswered(&self, subject: &Subject, looked_up_at: Option<Tick>) -> Vec<News> {
         let (Subject::Executor(id), Some(sent)) = (subject, looked_up_at) else {
             return Vec::new();
@@ -250,7 +241,7 @@ impl LifecycleManager {
         }]
     }
 
-    /// Asks for a round when the next call is due, if that is before the next round comes anyway.
+    /// Arms a timer for a call that is due before the next regular round.
     fn arm(&mut self, ctx: &mut Context<Self>) {
         let now = self.clock.now().tick;
         let soon = |at: &Tick| *at > now && now.until(*at) < self.timing.interval;
@@ -263,14 +254,14 @@ impl LifecycleManager {
     }
 }
 
-/// The body of an answer is news like any other (spec E-8).
+/// A pod in an answer is news like any other (spec E-8).
 fn seen(pod: Option<Sighting>, epoch: Epoch) -> Vec<News> {
     pod.map(|pod| News::Seen { pod, epoch })
         .into_iter()
         .collect()
 }
 
-/// The line an operator reads (spec O-40).
+/// Logs an executor's end (spec O-40).
 pub(crate) fn say_ended(ending: &Ending) {
     let Ending { entry, reason } = ending;
     let (executor, profile) = (entry.id.get(), entry.profile.as_str());
@@ -307,7 +298,7 @@ impl Handler<Round> for LifecycleManager {
             self.carry_out(action, ctx);
         }
         if reports {
-            // What is requested in place of these executors does not wait for the next batch.
+            // The allocator can replace these executors without waiting for the next regular batch.
             self.store.do_send(AskRound(Subscriber::Allocator));
         }
         self.store.do_send(Decided(Subscriber::Lifecycle));

@@ -1,7 +1,8 @@
-//! What is owed to each executor: reporting its end, deleting, labelling or looking up its pod (spec L-1 to L-14).
+//! Decides the pending actions for each executor: report its end; delete, label or look up its pod
+//! (spec L-1 to L-14).
 //!
-//! `(state, batch, now) → actions`, pure. What is owed follows from the entry alone, so a lost answer, a doubled event
-//! or a restart leads to the same pending action again and never to a wrong one.
+//! `(state, batch, now) → actions`. The actions follow from the entry alone, so a lost answer, a
+//! repeated event or a restart leads to the same action again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,61 +23,56 @@ use super::call_queue::{CallQueue, PodCall, Subject};
 use super::going;
 use super::messages::{Instruct, Order};
 
-/// How pending actions are carried out.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// Whether a finished pod is deleted; kept and labelled inactive otherwise (spec L-2).
+    /// Whether finished pods are deleted; otherwise they are kept and labelled inactive (spec L-2).
     pub delete_on_termination: bool,
-    /// At most this many calls at a time (spec L-11).
+    /// The most concurrent calls (spec L-11).
     pub max_in_flight: usize,
     /// How long the server may take to commit a request (spec A-11).
     pub server_timeout: Duration,
-    /// After this long an unknown request is looked up (spec A-14).
+    /// After this long a request of unknown outcome is looked up (spec A-14).
     pub creation_timeout: Duration,
-    /// Between tries of the same pending action.
+    /// The wait between attempts of a call.
     pub backoff: Backoff,
-    /// So long one that was adopted may take to find this driver, where executors register (spec A-44).
+    /// How long an adopted executor may take to register; `None`: none registers (spec A-44).
     pub adoption_grace: Option<Duration>,
-    /// So long it is left to the sets that make the pods to delete one too many, where they do (spec A-80).
+    /// How long the deletion of a surplus pod is left to its set; `None`: no sets (spec A-80).
     pub left_to_sets: Option<Duration>,
 }
 
-/// What a round decides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Report this end: to the log, and to the ledger, which hands it to every subscriber (spec L-1).
+    /// Report this end to the log and to the ledger, which hands it to every subscriber (spec L-1).
     Report(Ending),
-    /// A better reason is known only after the report: log it (spec L-13).
+    /// Log a better reason that is known only after the report (spec L-13).
     Correct(Ending),
-    /// Make this call.
     Call(Subject, PodCall),
-    /// Tell the executor, which has a session, what it is to do (spec L-12, B-28).
+    /// Instruct an executor that has a session (spec L-12, B-28).
     Instruct(Instruct),
 }
 
-/// What is owed now, and when it is tried next.
 #[derive(Debug)]
 pub struct PendingActions {
     settings: Settings,
-    /// Whether the first snapshot after adoption has been looked at, all of it.
+    /// Whether the whole first snapshot after adoption was read.
     begun: bool,
     queue: CallQueue,
-    /// The better reason that was logged last for an executor that has not left the snapshot yet: the entry keeps the
+    /// The better reason that was last logged for an executor in the snapshot. The entry keeps the
     /// reported reason, and each better one is logged once (spec L-13).
     corrected: BTreeMap<ExecutorId, LossClass>,
-    /// What executors that have not left the snapshot yet were told to do.
+    /// The last instruction to each executor in the snapshot.
     instructed: BTreeMap<ExecutorId, (Order, Tick)>,
-    /// When an executor is to be looked at again although nothing may have been heard of it.
+    /// When an executor must be checked even if it has not changed.
     deadlines: BTreeSet<(Tick, ExecutorId)>,
-    /// Since when each executor whose end is unreported has been Terminating (spec L-3).
+    /// Since when each executor with an unreported end has been Terminating (spec L-3).
     terminating: BTreeMap<ExecutorId, Tick>,
 }
 
-/// Beyond its grace a pod may be Terminating for so long (spec L-3).
+/// How long a pod may be Terminating beyond its grace period (spec L-3).
 const OVERDUE_AFTER: Duration = Duration::from_secs(60);
 
 impl PendingActions {
-    /// Nothing owed yet.
     pub fn new(settings: Settings, rng: StdRng) -> Self {
         Self {
             settings,
@@ -89,16 +85,16 @@ impl PendingActions {
         }
     }
 
-    /// One round; O(changes), and O(log) for each call that is made (spec L-6).
+    /// Takes O(changes), and O(log) for each call (spec L-6).
     pub fn decide(&mut self, batch: &Batch, now: Now) -> Vec<Action> {
         let latest = batch.latest();
         let now = now.tick;
         let mut actions = Vec::new();
-        // Before adoption nobody knows whose a pod is.
+        // Before adoption it is unknown to which executor a pod belongs.
         if !latest.adopted {
             return actions;
         }
-        // Each is looked at once, whatever there is to look at it for: what is owed is owed once.
+        // Each executor is processed once, so that an action is decided only once.
         let mut ids: BTreeSet<ExecutorId> = self.past_deadlines(now).collect();
         if std::mem::replace(&mut self.begun, true) {
             ids.extend(batch.changed_executors());
@@ -106,7 +102,7 @@ impl PendingActions {
                 self.orphan(uid, latest, now);
             }
         } else {
-            // Whatever changed until adoption was not looked at, and the batch need not name it any more.
+            // Changes before adoption were not read, and this batch need not contain them.
             ids.extend(latest.entries.keys());
             for uid in latest.orphans.keys() {
                 self.orphan(uid.clone(), latest, now);
@@ -121,7 +117,7 @@ impl PendingActions {
         actions
     }
 
-    /// Those that are to be looked at by now for the time alone.
+    /// Executors whose deadline has passed.
     fn past_deadlines(&mut self, now: Tick) -> impl Iterator<Item = ExecutorId> {
         let later = self.deadlines.split_off(&(now, ExecutorId::MAX));
         std::mem::replace(&mut self.deadlines, later)
@@ -161,25 +157,25 @@ impl PendingActions {
         self.queue.set(Subject::OrphanPod(uid), owed, now);
     }
 
-    /// A call has been answered, or has failed; its news is already on the way to the store.
+    /// A call was answered or failed. The store has been informed already.
     pub fn answered(&mut self, subject: &Subject, succeeded: bool, now: Tick) {
         self.queue.answered(subject, succeeded, now);
     }
 
-    /// How many calls wait or are under way.
+    /// How many calls wait or are in flight.
     pub fn outstanding(&self) -> usize {
         self.queue.len()
     }
 
-    /// When the next round is needed, if one is for the time alone.
+    /// When a round is needed even without news.
     pub fn next_try(&self) -> Option<Tick> {
         let deadline = self.deadlines.first().map(|(at, _)| *at);
         self.queue.next_try().into_iter().chain(deadline).min()
     }
 
-    /// Tells an executor that is to go, once it has a session, and again where that is a new one or it is hurried. One
-    /// that drains is told when its pod is marked, so that a successor knows what it was told (spec L-12); or when it
-    /// cannot be marked in time.
+    /// Instructs a leaving executor that has a session, and again if the session is new or the
+    /// instruction has changed. A draining executor is instructed after its pod is marked, so that
+    /// a successor knows of it (spec L-12).
     fn instruct(&mut self, entry: &Entry, now: Tick, actions: &mut Vec<Action>) {
         let Some(leaving) = entry.leaving.as_ref().filter(|_| entry.session.registered) else {
             self.instructed.remove(&entry.id);
@@ -225,7 +221,7 @@ impl PendingActions {
             let class = ending.reason.class;
             let known = self.corrected.get(&entry.id).copied();
             let known = known.unwrap_or(reported.class);
-            // That its node was lost is why the cluster deleted it.
+            // A lost node is why the cluster deleted the pod.
             let same = (known, class) == (LossClass::NodeLost, LossClass::Disrupted);
             if class != known && !same && !ending.says_little() {
                 self.corrected.insert(entry.id, class);
@@ -234,9 +230,8 @@ impl PendingActions {
         }
     }
 
-    /// An executor that has been Terminating for too long is reported, and its entry stays until its pod is gone (spec
-    /// L-3). The time is counted by this driver's own clock from when it first saw the deletion: no other clock may end
-    /// an executor.
+    /// Reports an executor that has been Terminating for too long. Its entry stays until its pod is
+    /// gone (spec L-3). Only this driver's clock counts, from when it first saw the deletion.
     fn report_overdue(&mut self, entry: &Arc<Entry>, now: Tick, actions: &mut Vec<Action>) {
         let deletion = match &entry.state {
             State::Bound(bound)
@@ -262,7 +257,7 @@ impl PendingActions {
         actions.push(Action::Report(Ending { entry, reason }));
     }
 
-    /// What is owed to an executor, and not before when; `None`: at once.
+    /// The pending call of an executor, and its earliest time; `None`: at once.
     fn owed(&mut self, entry: &Entry, now: Tick) -> Option<(PodCall, Option<Tick>)> {
         let bound = match &entry.state {
             State::Sent(_) | State::Gone(_) => return None,
@@ -323,14 +318,14 @@ impl Ending {
         }
     }
 
-    /// That a pod is deleted or gone says less than the end that was seen before.
+    /// Only the pod's deletion is known; an earlier snapshot may know a better reason.
     fn says_little(&self) -> bool {
         matches!(self.reason.class, LossClass::Deleted | LossClass::Missing)
     }
 }
 
-/// Each executor that ended in this batch, as it was first seen to have: a later snapshot may only show that its pod
-/// is gone (spec L-5).
+/// The entries that ended in this batch, as first seen to have ended. A later snapshot may only
+/// show that the pod is gone (spec L-5).
 fn as_they_ended(batch: &Batch) -> BTreeMap<ExecutorId, Arc<Entry>> {
     let mut ended = BTreeMap::new();
     for snapshot in batch.snapshots() {
@@ -346,7 +341,7 @@ fn as_they_ended(batch: &Batch) -> BTreeMap<ExecutorId, Arc<Entry>> {
     ended
 }
 
-/// What is owed to an orphan pod.
+/// The pending call of an orphan pod.
 fn laying(uid: &PodUid, orphan: &OrphanPod) -> Option<(PodCall, Option<Tick>)> {
     let pod_call = PodCall::Delete {
         name: Arc::clone(&orphan.name),
@@ -356,7 +351,7 @@ fn laying(uid: &PodUid, orphan: &OrphanPod) -> Option<(PodCall, Option<Tick>)> {
     (!orphan.terminating && !planted::is(Planted::OrphansSpared)).then_some((pod_call, None))
 }
 
-/// Whether nothing of this application is left that would have to be deleted or reported (spec O-11, L-1).
+/// Whether no executor or orphan pod is left to delete or report (spec O-11, L-1).
 pub fn nothing_left(snapshot: &Snapshot) -> bool {
     let settled = |entry: &Arc<Entry>| {
         let going = entry.pod().is_some_and(|pod| pod.deletion.is_some());

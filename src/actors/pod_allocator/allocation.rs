@@ -1,7 +1,8 @@
-//! How many executors are asked for, under which ids, and which go: `(state, batch, now) → actions`, pure.
+//! Decides which executors are requested, under which ids, and which are retired: `(state, batch,
+//! now) → actions`.
 //!
-//! What counts is read from the snapshot alone (spec A-1). The state kept here is about requests (how fast, how they
-//! were answered) and about what ended how; none of it says how many executors there are.
+//! Counts come from the snapshot alone (spec A-1). The state kept here is about requests (pace,
+//! answers) and about the reasons of ends, never about how many executors there are.
 
 mod answers;
 mod pauses;
@@ -33,12 +34,11 @@ use super::waiting::Waiting;
 
 pub use settings::{Inherited, Settings};
 
-/// The allocator's state.
 #[derive(Debug)]
 pub struct Allocation {
     settings: Settings,
     rng: StdRng,
-    /// Whether the first snapshot after adoption has been looked at, all of it.
+    /// Whether the whole first snapshot after adoption was read.
     begun: bool,
     pace: Pace,
     ids: Ids,
@@ -53,15 +53,14 @@ pub struct Allocation {
     waiting: Waiting,
     made: Made,
     said_enough: bool,
-    /// The nodes that new executors avoid.
     avoid: Avoid,
     kept_steps: BTreeMap<ProfileName, u32>,
-    /// Who took the first slot of the last round that sent anything.
+    /// The profile that got the first slot of the last round that sent a request.
     served_first: Option<ProfileName>,
 }
 
 impl Allocation {
-    /// A start, which goes on where earlier incarnations were; at least so many of each profile are of use.
+    /// Continues from earlier incarnations. `least` is the size of each profile's gang.
     pub fn new(
         settings: Settings,
         rng: StdRng,
@@ -102,12 +101,12 @@ impl Allocation {
         }
     }
 
-    /// The record has ids reserved up to this one; `None` where they could not be, and are asked for again.
+    /// The record has ids reserved up to this one; `None`: the reservation failed and is repeated.
     pub fn reserved(&mut self, up_to: Option<ExecutorId>) {
         self.ids.answered(up_to);
     }
 
-    /// Of this profile so many may be live and not running yet (spec A-4).
+    /// Limits the live executors of a profile that do not run yet (spec A-4).
     pub fn limit_pending(&mut self, profile: ProfileName, most: Option<u32>) {
         let limits = &mut self.settings.caps.pending_of;
         match most {
@@ -116,22 +115,19 @@ impl Allocation {
         }
     }
 
-    /// There is a new profile, and at least so many of it are of use.
+    /// Adds a profile; `least` is the size of its gang.
     pub fn know(&mut self, profile: ProfileName, least: u32) {
         self.gangs.know(profile, least);
     }
 
-    /// What is known of claims on volumes.
     pub fn claims(&mut self) -> &mut Claims {
         &mut self.claims
     }
 
-    /// How many requests are in flight.
     pub fn in_flight(&self) -> u32 {
         self.pace.in_flight()
     }
 
-    /// One round.
     pub fn decide(&mut self, batch: &Batch, now: Now) -> Decision {
         let latest = batch.latest();
         let (wall, now) = (now, now.tick);
@@ -150,7 +146,7 @@ impl Allocation {
                 self.observe(id, latest, now, &mut decision);
             }
         } else {
-            // Whatever changed before adoption was not looked at, and the batch need not name it any more.
+            // Changes before adoption were not read, and this batch need not contain them.
             self.ids.begin(latest.first_free, now, &mut decision);
             for id in latest.entries.keys() {
                 self.observe(id, latest, now, &mut decision);
@@ -163,7 +159,7 @@ impl Allocation {
         }
         self.mind_failures(now, &mut decision);
         if self.failures.are_too_many() {
-            // The application ends, and who ends it says who goes.
+            // The application ends; the component that ends it retires the executors.
             return decision;
         }
         for (id, why) in self.waiting.overdue(|id| latest.entry(id), now) {
@@ -193,10 +189,9 @@ impl Allocation {
         decision
     }
 
-    /// An executor's end was reported.
     fn ended(&mut self, ending: &Ending, latest: &Snapshot, now: Now, decision: &mut Decision) {
         let Ending { entry, reason } = ending;
-        // Whether this end came within a backoff is known once it is judged, which this batch may be the first to do.
+        // Judging sets the backoff period of this end, and this batch may be the first to judge it.
         if let Some(change) = self.judge(entry, reason.class, latest, now.tick) {
             decision.say(backoff_notice(&entry.profile, change, now.tick));
         }
@@ -209,8 +204,8 @@ impl Allocation {
         }
     }
 
-    /// An executor that does not count any more is replaced at once, so it has to be judged at once, before its end is
-    /// reported: a pod that is deleted before it ever ran may stay Terminating for as long as its grace, or for ever.
+    /// An executor that no longer counts is replaced at once, so it must be judged before its
+    /// report: a pod that is deleted before it ran may stay Terminating for long or forever.
     fn judge(
         &mut self,
         entry: &Entry,
@@ -235,7 +230,7 @@ impl Allocation {
         }
     }
 
-    /// What one executor's change means for what may be asked for.
+    /// Updates the state with one executor's change.
     fn observe(&mut self, id: ExecutorId, latest: &Snapshot, now: Tick, decision: &mut Decision) {
         let known = latest.entry(id).map(AsRef::as_ref);
         self.claims.see(id, known);
@@ -283,7 +278,7 @@ impl Allocation {
         }
     }
 
-    /// Also profiles that nobody wants any more: what is left of them goes (spec A-45).
+    /// Retires surplus executors, also of profiles that are no longer wanted (spec A-45).
     fn go_down(&mut self, latest: &Snapshot, now: Tick, decision: &mut Decision) {
         for profile in latest.counts.keys() {
             let mut victims = victims::choose(latest, profile, &self.settings.victims, now);
@@ -328,7 +323,7 @@ impl Allocation {
         decision.actions.extend(kept.map(Action::KeepFailures));
     }
 
-    /// The failures that a successor has to know of, where they have changed since this was asked.
+    /// The failures for the record, if they have changed since the last call.
     pub fn keep_failures(&mut self) -> Option<KeptFailures> {
         self.failures.keep()
     }

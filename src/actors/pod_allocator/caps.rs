@@ -1,4 +1,4 @@
-//! How many executors there may be that do not run yet (spec A-4), and how many over the application's life (spec A-5).
+//! Limits on pending executors (spec A-4) and on executors over the application's life (spec A-5).
 
 use std::collections::BTreeMap;
 
@@ -8,19 +8,18 @@ use crate::model::{ProfileName, Snapshot};
 use super::demand::Demand;
 use super::slots::split_evenly;
 
-/// What is allowed; `None`: as many as are wanted.
+/// The limits; `None` means no limit.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Caps {
-    /// Live and not running yet, over all profiles.
+    /// Live executors that do not run yet, over all profiles.
     pub pending: Option<u32>,
-    /// The same of single profiles.
+    /// The same for single profiles.
     pub pending_of: BTreeMap<ProfileName, u32>,
-    /// Executors over the application's life.
     pub over_life: Option<u32>,
 }
 
 impl Caps {
-    /// Leaves out what there are no slots for: the free ones are split evenly over those that want some.
+    /// Limits new executors to the free slots, which are split evenly over the profiles.
     pub fn limit_pending(&self, latest: &Snapshot, demands: &mut [Demand]) {
         for demand in demands.iter_mut() {
             if let Some(most) = self.pending_of.get(&demand.profile) {
@@ -36,7 +35,7 @@ impl Caps {
     }
 }
 
-/// Leaves out what exceeds `most` over all of them, evenly.
+/// Limits new executors to `most` over all profiles, evenly.
 pub fn share(demands: &mut [Demand], most: u32) {
     let wants: Vec<u32> = demands.iter().map(|demand| demand.new).collect();
     for (demand, given) in demands.iter_mut().zip(split_evenly(most, &wants)) {
@@ -44,7 +43,7 @@ pub fn share(demands: &mut [Demand], most: u32) {
     }
 }
 
-/// Live, and not known to run or to have run.
+/// Live executors that are not known to run or to have run.
 fn not_running(counts: &Counts) -> u32 {
     counts.sent + counts.unknown + counts.pending
 }

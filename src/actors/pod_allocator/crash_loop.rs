@@ -1,4 +1,4 @@
-//! Executors that end early, again and again, are not asked for again and again (spec A-30).
+//! Crash-loop backoff: a profile whose executors end early is requested less often (spec A-30).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,30 +7,30 @@ use crate::model::{ExecutorId, Tick};
 use crate::planted::{self, Planted};
 use boatswain_agent::backoff::Backoff;
 
-/// Of this part of the target that many may end early before a profile backs off: 5 %, and at least one.
+/// A profile backs off when more than 1/20 of its target (5 %), and more than one, ended early.
 const TOLERATED_SHARE: u32 = 20;
 
-/// What is known of a profile's early ends.
+/// The early ends of one profile.
 #[derive(Debug, Default)]
 pub struct CrashLoop {
     phase: Phase,
-    /// Early ends since the last executor that stayed.
+    /// Early ends since the last executor that ran for `stable_after`.
     early: u32,
-    /// Executors that were judged and have not left the snapshot, with the backoff period in which each ended early. An
-    /// executor is judged when it stops counting towards the target, for it is replaced then; that is before its end
-    /// is reported, and later changes of its entry show it again.
+    /// Executors that were judged and have not left the snapshot, with the backoff period in which
+    /// each ended early. An executor is judged when it stops counting towards the target, because
+    /// it is replaced then. Its end is reported later, so the same executor is seen here again.
     judged: BTreeMap<ExecutorId, Option<Period>>,
-    /// How often a backoff period has begun.
+    /// How many backoff periods have begun.
     period: Period,
-    /// Executors that run, but not for long yet.
+    /// Executors that have run for less than `stable_after`.
     young: BTreeMap<ExecutorId, Tick>,
     young_order: BTreeSet<(Tick, ExecutorId)>,
-    /// Who had run for long enough by then has stayed, and stays but once.
+    /// When `tick` last ran. Executors that were stable by then are not processed again.
     ticked: Tick,
 }
 
-/// A backoff period: from the early end that begins it, or makes its next step, up to the one that makes the step after
-/// it. Of the early ends in it one counts as a failure (spec A-30, L-30).
+/// The number of a backoff period. A period lasts from one step of the backoff to the next. Only
+/// one of the early ends in a period counts as a failure (spec A-30, L-30).
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Period(u64);
 
@@ -50,45 +50,40 @@ enum Phase {
     },
 }
 
-/// How many may be asked for.
+/// How many executors may be requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Permission {
-    /// As many as are wanted.
     Free,
-    /// None, until then.
+    /// None before this time.
     NoneUntil(Tick),
-    /// One, to see whether it stays.
+    /// One, as a probe.
     OneProbe,
-    /// None: the probe is out.
+    /// None: a probe is running.
     ProbeIsOut,
 }
 
-/// That a backoff began or ended (spec A-31).
+/// A backoff began or ended (spec A-31).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// It began, and holds until then.
     Began {
-        /// When the first probe goes out.
+        /// When the first probe may be requested.
         until: Tick,
     },
-    /// The probe stayed.
-    Ended {
-        /// How long it took.
-        after: Duration,
-    },
+    /// The probe ran for `stable_after`.
+    Ended { after: Duration },
 }
 
-/// What of it is kept over a restart (spec O-30).
+/// What the record keeps over a restart (spec O-30).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kept {
-    /// How many times in a row it was waited.
+    /// How often in a row the profile backed off.
     pub step: u32,
-    /// How much longer.
+    /// The rest of the current backoff.
     pub remaining: Duration,
 }
 
 impl CrashLoop {
-    /// Goes on where an earlier incarnation was.
+    /// Continues from what an earlier incarnation wrote.
     pub fn resume(kept: Kept, backoff: &Backoff, now: Tick) -> Self {
         let until = now + kept.remaining.min(backoff.max);
         Self {
@@ -102,7 +97,7 @@ impl CrashLoop {
         }
     }
 
-    /// Since when it backs off, and until when; with no end while a probe decides (spec A-31).
+    /// Since when the profile backs off, and until when; `None` while a probe decides (spec A-31).
     pub fn backs_off(&self) -> Option<(Tick, Option<Tick>)> {
         match self.phase {
             Phase::Open => None,
@@ -111,7 +106,6 @@ impl CrashLoop {
         }
     }
 
-    /// What of it is to be kept.
     pub fn keep(&self, now: Tick) -> Option<Kept> {
         match self.phase {
             Phase::Open => None,
@@ -126,9 +120,9 @@ impl CrashLoop {
         }
     }
 
-    /// An executor runs, since then.
+    /// An executor has been running since then.
     pub fn running(&mut self, id: ExecutorId, since: Tick, stable_after: Duration) {
-        // One that stayed long ago and of which there is news says nothing of those that end early now.
+        // Late news of a long stable executor says nothing about the early ends now.
         let stayed_before = since + stable_after <= self.ticked;
         if stayed_before || self.judged.contains_key(&id) {
             return;
@@ -138,8 +132,8 @@ impl CrashLoop {
         }
     }
 
-    /// An executor does not count any more: it ended, early or not, or is about to. It is judged once, however often
-    /// its entry changes after that.
+    /// An executor no longer counts: it has ended or will end soon. Each is judged only once,
+    /// however often its entry changes.
     pub fn ended(
         &mut self,
         id: ExecutorId,
@@ -160,7 +154,7 @@ impl CrashLoop {
         change
     }
 
-    /// The backoff period in which an executor ended early, where it did so in one.
+    /// The backoff period in which an executor ended early, if any.
     pub fn period_of(&self, id: ExecutorId) -> Option<Period> {
         self.judged.get(&id).copied().flatten()
     }
@@ -218,7 +212,7 @@ impl CrashLoop {
         }
     }
 
-    /// Time passes: who has run for long enough has stayed.
+    /// Processes executors that have run for `stable_after`, and the end of a backoff.
     pub fn tick(&mut self, stable_after: Duration, now: Tick) -> Option<Change> {
         let mut change = None;
         self.ticked = now;
@@ -252,7 +246,6 @@ impl CrashLoop {
         change
     }
 
-    /// How many may be asked for.
     pub fn permission(&self) -> Permission {
         match self.phase {
             Phase::Open => Permission::Free,
@@ -271,7 +264,7 @@ impl CrashLoop {
         }
     }
 
-    /// An executor is asked for; during a backoff it is the probe.
+    /// Records a request. During a backoff it is the probe.
     pub fn requested(&mut self, id: ExecutorId) {
         if let Phase::Probing { probe, .. } = &mut self.phase {
             probe.get_or_insert(id);

@@ -1,4 +1,4 @@
-//! What a round of the allocator decides, what it says to people, and how its requests are answered: values.
+//! The values of the allocator's decisions: actions, notices for the operator, answers to requests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,146 +12,123 @@ use super::claims::making::Ensure;
 use super::crash_loop::Kept;
 use super::refusal::Kind;
 
-/// What a round decides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Ask for this executor, for the first time.
+    /// Request this executor for the first time.
     Request {
-        /// Under this id.
         id: ExecutorId,
-        /// Of this profile.
         profile: ProfileName,
     },
-    /// Ask for it again, under the same name (spec A-13).
+    /// Request it again under the same name (spec A-13).
     Repeat {
-        /// Which one.
         id: ExecutorId,
-        /// Of this profile.
         profile: ProfileName,
     },
-    /// These go, for this reason and in this way (spec L-10).
+    /// Mark these executors as leaving (spec L-10).
     Retire(Vec<ExecutorId>, Why, How),
-    /// List the application's claims on volumes, in this history of the server's (spec A-60).
+    /// List the application's volume claims in this epoch (spec A-60).
     ListClaims(Epoch),
-    /// See to it that this claim is there (spec K-10).
+    /// Make sure that this claim exists (spec K-10).
     EnsureClaim(Ensure),
-    /// Reserve ids up to this one (spec O-30).
+    /// Reserve ids up to this one in the record (spec O-30).
     Reserve(ExecutorId),
-    /// Keep these backoffs over a restart (spec O-30).
+    /// Write these backoffs to the record (spec O-30).
     Keep(BTreeMap<ProfileName, Kept>),
-    /// Keep these failures over a restart (spec L-30).
+    /// Write these failures to the record (spec L-30).
     KeepFailures(KeptFailures),
-    /// New executors are to avoid these nodes, and no others, from now on (spec L-32).
+    /// New executors avoid exactly these nodes from now on (spec L-32).
     Avoid(Avoid),
-    /// Tell people.
+    /// Inform the operator.
     Say(Notice),
 }
 
-/// Something that people want to read, once when it begins and once when it ends (spec A-31).
+/// A message for the operator, once when a condition begins and once when it ends (spec A-31).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
     /// A profile's executors end early: it backs off.
     BackoffBegan {
-        /// Which profile.
         profile: ProfileName,
         /// Until the first probe.
         wait: Duration,
     },
-    /// Its probe stayed.
+    /// The probe ran long enough.
     BackoffEnded {
-        /// Which profile.
         profile: ProfileName,
-        /// How long it took.
         after: Duration,
     },
-    /// Too few of a profile came: those that do not run are let go (spec B-20).
+    /// Too few executors of a profile run in time: its pending ones are retired (spec B-20).
     GangMissed {
-        /// Which profile.
         profile: ProfileName,
-        /// How many would have had to be there.
+        /// How many are needed.
         least: u32,
-        /// How many were.
+        /// How many run.
         there: u32,
-        /// Until they are asked for again.
+        /// Until new ones are requested.
         wait: Duration,
     },
-    /// Enough came, or nobody wants them any more.
+    /// Enough executors run, or none are wanted any more.
     GangOver {
-        /// Which profile.
         profile: ProfileName,
-        /// After this long.
         after: Duration,
     },
-    /// A profile's requests are refused.
+    /// The API server refuses a profile's requests.
     HoldBegan {
-        /// Which profile.
         profile: ProfileName,
-        /// For what sort of reason.
         kind: Kind,
-        /// In the server's words.
+        /// The server's message.
         why: Arc<str>,
-        /// How long nothing is asked for.
+        /// How long nothing is requested.
         wait: Duration,
     },
-    /// They are accepted again.
+    /// The API server accepts the profile's requests again.
     HoldEnded {
-        /// Which profile.
         profile: ProfileName,
-        /// After this long.
         after: Duration,
     },
-    /// The API server is in trouble (spec A-26).
+    /// Requests to the API server fail (spec A-26).
     Degraded {
-        /// What it said.
+        /// The server's message.
         why: Arc<str>,
     },
-    /// It works again.
+    /// Requests to the API server succeed again.
     Recovered {
-        /// After this long.
         after: Duration,
     },
-    /// The driver cannot go on: it never had an executor, and never will like this (spec A-24).
+    /// Requests are refused for good before the first executor: the driver ends (spec A-24).
     Fatal {
-        /// For what sort of reason.
         kind: Kind,
-        /// In the server's words.
+        /// The server's message.
         why: Arc<str>,
     },
-    /// No ids are left.
     OutOfIds,
-    /// As many executors were made as the application may have over its life (spec A-5).
+    /// The application has had the most executors it may have over its life (spec A-5).
     Enough {
-        /// So many.
         made: u64,
     },
     /// The application has failed too often: it ends (spec L-30).
     Spent {
-        /// In words.
         why: Arc<str>,
     },
 }
 
-/// How a request was answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// 201.
     Created,
-    /// 409: the name is taken; the server works.
+    /// 409. The name is taken, but the server works.
     NameTaken,
-    /// It was refused, for a reason of the profile's.
+    /// Refused for a reason of the profile's.
     Refused(Kind, Arc<str>),
-    /// It was refused or failed, for a reason of the server's; how long to wait, where it said so.
+    /// Refused or failed for a reason of the server's, with its Retry-After if any.
     Trouble(Option<Duration>, Arc<str>),
 }
 
-/// What a round decided, and when to decide again without any news.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Decision {
-    /// What to do, in this order.
+    /// In the order in which they are carried out.
     pub actions: Vec<Action>,
-    /// A limit cut the round short: the next one should follow at once (spec S-21).
+    /// A limit cut the round short: the next one must follow at once (spec S-21).
     pub cut_short: bool,
-    /// A deadline.
+    /// When to decide again without news.
     pub wake: Option<Tick>,
 }
 

@@ -1,4 +1,4 @@
-//! What may be asked for now (spec, B-20).
+//! How many executors of a profile may be requested (spec, B-20).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,24 +10,22 @@ use super::decision::Decision;
 use super::gang::Gangs;
 use super::refusal::Hold;
 
-/// What may be asked for now, of one profile.
+/// What may be requested now, of one profile.
 pub struct Demand {
-    /// Which one.
     pub profile: ProfileName,
-    /// Requests of unknown outcome that are to be sent again.
+    /// Requests of unknown outcome that are sent again.
     pub repeats: Vec<ExecutorId>,
-    /// Executors that are missing.
+    /// How many executors are missing.
     pub new: u32,
 }
 
 impl Demand {
-    /// How many requests that is.
     pub fn total(&self) -> u32 {
         let repeats = u32::try_from(self.repeats.len()).unwrap_or(u32::MAX);
         repeats.saturating_add(self.new)
     }
 
-    /// Leaves out what there are no slots for; requests of unknown outcome are the older ones.
+    /// Limits the total to `most`. Repeats come first because they are older.
     pub fn cut_to(&mut self, most: u32) {
         self.repeats.truncate(most as usize);
         let repeats = u32::try_from(self.repeats.len()).unwrap_or(u32::MAX);
@@ -35,26 +33,23 @@ impl Demand {
     }
 }
 
-/// All that says what may be asked for.
+/// Everything that determines what may be requested.
 pub struct View<'a> {
-    /// What there is, and what is wanted.
     pub latest: &'a Snapshot,
-    /// The delays.
     pub settings: &'a Settings,
-    /// Whose executors end early.
+    /// The early ends of each profile.
     pub crash_loops: &'a BTreeMap<ProfileName, CrashLoop>,
-    /// Whose requests are refused.
+    /// Profiles whose requests are refused.
     pub holds: &'a BTreeMap<ProfileName, Hold>,
-    /// Of whom too few came.
+    /// Profiles with too few running executors.
     pub gangs: &'a Gangs,
     /// Requests whose outcome is unknown and that may be sent again.
     pub doubts: &'a BTreeSet<ExecutorId>,
-    /// Now.
     pub now: Tick,
 }
 
 impl View<'_> {
-    /// What may be asked for now, by profile; profiles of which nothing may be are left out.
+    /// What may be requested now, without profiles that have nothing to request.
     pub fn demands(&self, decision: &mut Decision) -> Vec<Demand> {
         let mut repeats = self.due_repeats(decision);
         let mut demands = Vec::new();
@@ -78,11 +73,11 @@ impl View<'_> {
         demands
     }
 
-    /// How many of a profile are missing and, where its executors end early, may be asked for (spec ).
+    /// How many executors are missing and may be requested despite early ends (spec ).
     fn missing(&self, profile: &ProfileName, decision: &mut Decision) -> u32 {
         let live = self.latest.counts(profile).live();
         let missing = self.latest.target(profile).saturating_sub(live);
-        // It wakes when its time comes, whatever is missing.
+        // The gangs' own deadline wakes the allocator.
         if self.gangs.waits_until(profile).is_some() {
             return 0;
         }
@@ -99,7 +94,7 @@ impl View<'_> {
         }
     }
 
-    /// Requests whose outcome is unknown and that are to be sent again now, under the same name (spec A-13).
+    /// Requests of unknown outcome that are sent again now, under the same name (spec A-13).
     fn due_repeats(&self, decision: &mut Decision) -> BTreeMap<ProfileName, Vec<ExecutorId>> {
         let mut due: BTreeMap<ProfileName, Vec<ExecutorId>> = BTreeMap::new();
         for id in self.doubts {
@@ -109,7 +104,7 @@ impl View<'_> {
             let State::Unknown(doubt) = &entry.state else {
                 continue;
             };
-            // Not so late that it would put off the look-up that settles it (spec A-14).
+            // A repeat so late would delay the look-up that settles the outcome (spec A-14).
             let last_chance = self.now + self.settings.server_timeout;
             if last_chance > doubt.since + self.settings.creation_timeout || !self.may_repeat(entry)
             {
@@ -126,7 +121,7 @@ impl View<'_> {
         due
     }
 
-    /// Nothing is asked for that is not wanted any more, or that its profile must wait for (spec I-3, A-30).
+    /// Only a wanted executor of a profile that is not paused is requested again (spec I-3, A-30).
     fn may_repeat(&self, entry: &Entry) -> bool {
         let profile = &entry.profile;
         let wanted = self.latest.counts(profile).live() <= self.latest.target(profile);

@@ -1,4 +1,4 @@
-//! Claims on volumes: those that there are, and those that are made where they are not (spec K-10, A-60, A-61).
+//! Lists and creates volume claims (spec K-10, A-60, A-61).
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use serde_json::Value;
@@ -11,7 +11,7 @@ use crate::model::claims::Claim;
 use crate::model::{Epoch, PodUid};
 
 impl PodAllocator {
-    /// Lists the application's claims; where that fails none is reused (spec A-60).
+    /// Lists the application's claims. If that fails, none is reused (spec A-60).
     pub(super) fn list_claims(&mut self, epoch: Epoch, ctx: &mut Context<Self>) {
         let (calls, asked) = (self.calls.clone(), self.clock.now().tick);
         let list = async move { calls.list_claims().await };
@@ -29,7 +29,7 @@ impl PodAllocator {
         }));
     }
 
-    /// Makes a claim, where it is not there yet (spec K-10).
+    /// Creates a claim if it does not exist (spec K-10).
     pub(super) fn ensure_claim(
         &mut self,
         ensure: Ensure,
@@ -53,7 +53,6 @@ impl PodAllocator {
     }
 }
 
-/// Looks for a claim, unless there is none as far as is known, and makes it.
 async fn ensure_there(calls: &Calls, ensure: &Ensure, claim: &Value) -> Ensured {
     if !ensure.new {
         match calls.get_claim(&ensure.name).await {
@@ -66,7 +65,7 @@ async fn ensure_there(calls: &Calls, ensure: &Ensure, claim: &Value) -> Ensured 
         Ok(_) => return Ensured::There,
         Err(failure) => failure,
     };
-    // An earlier request may have made it whose answer was lost.
+    // An earlier request may have created it, and its answer was lost.
     if refusal.kind == Kind::AlreadyExists {
         return match calls.get_claim(&ensure.name).await {
             Ok(Some(there)) => standing(&there),
@@ -77,7 +76,7 @@ async fn ensure_there(calls: &Calls, ensure: &Ensure, claim: &Value) -> Ensured 
 }
 
 fn standing(claim: &Claim) -> Ensured {
-    // What an application of that name has left goes with what owns it.
+    // A claim left by an earlier application of that name is deleted with its owner.
     let left = !claim.ours && (claim.record.is_some() || claim.of_a_pod);
     match (claim.ours, claim.spent || left) {
         (_, true) => Ensured::Trouble,
@@ -90,7 +89,7 @@ fn standing(claim: &Claim) -> Ensured {
     }
 }
 
-/// What is wrong with the claim, or with what may be claimed, stays so; everything else passes (spec ).
+/// A refusal of the claim is final; any other failure is repeated (spec ).
 fn meaning(failure: &Failure) -> Ensured {
     match failure.kind {
         Kind::Quota | Kind::Admission | Kind::Invalid | Kind::Rights => {
@@ -146,7 +145,7 @@ mod tests {
 
     // spec: K-10
     #[tokio::test]
-    async fn a_claim_is_made_once_however_often_its_answer_was_lost() {
+    async fn a_claim_is_created_once_however_often_its_answer_is_lost() {
         let (cluster, calls) = cluster();
         for new in [true, true, false] {
             let ensured = ensure_there(&calls, &asked(new), &body("a-1")).await;
@@ -165,7 +164,7 @@ mod tests {
 
     // spec: A-61
     #[tokio::test]
-    async fn a_claim_that_the_cluster_refuses_or_that_is_somebody_else_s_is_refused() {
+    async fn a_claim_that_the_cluster_refuses_or_that_is_not_ours_is_refused() {
         let (_cluster, calls) = cluster();
         let refused = |ensured: Ensured, word: &str| match ensured {
             Ensured::Refused(why) => assert!(why.contains(word), "{why}"),
@@ -186,7 +185,7 @@ mod tests {
 
     // spec: A-61, O-30
     #[tokio::test]
-    async fn a_claim_that_goes_with_the_application_before_this_one_is_waited_for() {
+    async fn a_claim_of_an_earlier_application_is_awaited_until_it_is_deleted() {
         let (_cluster, calls) = cluster();
         let owners = [("ConfigMap", "a-app"), ("Pod", "a-exec-1")];
         for (kind, name) in owners {

@@ -1,4 +1,5 @@
-//! Executors that are of use only together: where too few of a profile come, those that wait make room (spec B-20). Pure.
+//! Gangs: executors that are useful only together. If too few of a profile run in time, its pending
+//! ones are retired to make room (spec B-20).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,62 +9,62 @@ use crate::model::executor::Class;
 use crate::model::{Entry, ExecutorId, ProfileName, Snapshot, Tick};
 use boatswain_agent::backoff::Backoff;
 
-/// When a gang is given up for a while.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// It has so long to come together.
+    /// A gang has this long to come together.
     pub timeout: Duration,
-    /// Whether an executor has to have registered to count; otherwise it has to run.
+    /// Whether only registered executors count; otherwise running ones do.
     pub registered: bool,
 }
 
-/// The gangs of an application, a profile each.
+/// One gang for each profile that has a minimum.
 #[derive(Debug, Default)]
 pub struct Gangs {
     settings: Option<Settings>,
     of: BTreeMap<ProfileName, Gang>,
 }
 
-/// That a gang did not come together, or did at last (spec A-31).
+/// A gang did not come together, or did after a miss (spec A-31).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// It did not in time: nothing is asked for until then.
+    /// Too few executors ran in time: nothing is requested until then.
     Missed {
-        /// How many would have had to be there.
+        /// How many are needed.
         least: u32,
-        /// How many were.
+        /// How many run.
         there: u32,
-        /// When it is tried again.
         until: Tick,
     },
-    /// It did, after it had not, or nobody wants it any more.
-    Over {
-        /// How long that took.
-        after: Duration,
-    },
+    /// The gang came together after a miss, or is no longer wanted.
+    Over { after: Duration },
 }
 
 #[derive(Debug)]
 struct Gang {
     least: u32,
-    /// Who is there; its size follows the living.
+    /// The members that count. Executors that end are removed.
     there: BTreeSet<ExecutorId>,
     phase: Phase,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Nobody is wanted.
+    /// The target is zero.
     Unwanted,
-    /// They are asked for, since then.
-    Gathering { since: Tick, missed: Option<Missed> },
-    /// Too few came: those that do not run are let go.
-    Released { until: Tick, missed: Missed },
-    /// Enough came. Who is lost from now on is replaced like any other.
+    Gathering {
+        since: Tick,
+        missed: Option<Missed>,
+    },
+    /// Too few executors ran in time: the pending ones are retired.
+    Released {
+        until: Tick,
+        missed: Missed,
+    },
+    /// Enough executors ran. Later losses are replaced as in any profile.
     Complete,
 }
 
-/// How often in a row a gang did not come together, and since when that is so.
+/// How often in a row a gang did not come together, and since when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Missed {
     times: u32,
@@ -71,7 +72,7 @@ struct Missed {
 }
 
 impl Gangs {
-    /// Of these profiles at least so many are needed; without settings nobody is waited for.
+    /// Each profile needs this many executors. Without settings there are no gangs.
     pub fn new(settings: Option<Settings>, least: &BTreeMap<ProfileName, u32>) -> Self {
         let mut gangs = Self {
             settings,
@@ -83,15 +84,14 @@ impl Gangs {
         gangs
     }
 
-    /// Of this profile at least so many are needed.
     pub fn know(&mut self, profile: ProfileName, least: u32) {
         if self.settings.is_some() && least > 0 {
             self.of.entry(profile).or_insert_with(|| Gang::of(least));
         }
     }
 
-    /// There is news of an executor. One that runs and was adopted may have registered with an earlier driver, so it
-    /// counts before it has done so again (spec A-44).
+    /// An executor has changed. A running one that was adopted may have registered with an earlier
+    /// driver, so it counts before it registers again (spec A-44).
     pub fn seen(&mut self, entry: &Entry) {
         let Some(settings) = self.settings else {
             return;
@@ -114,7 +114,7 @@ impl Gangs {
         }
     }
 
-    /// Time passes; what began or ended.
+    /// Moves the gangs to their next phase where a deadline or a change requires it.
     pub fn tick(
         &mut self,
         snapshot: &Snapshot,
@@ -133,8 +133,7 @@ impl Gangs {
             .collect()
     }
 
-    /// Who makes room: those of a profile that do not run, while its gang is given up. The fleet is looked at only while
-    /// there is someone to choose.
+    /// The pending executors that must make room. Reads the entries only if there are some.
     pub fn released(&self, snapshot: &Snapshot, profile: &ProfileName) -> Vec<ExecutorId> {
         if self.waits_until(profile).is_none() || snapshot.counts(profile).pending == 0 {
             return Vec::new();
@@ -146,7 +145,7 @@ impl Gangs {
             .collect()
     }
 
-    /// Until when nothing of this profile is asked for.
+    /// Before this time nothing of the profile is requested.
     pub fn waits_until(&self, profile: &ProfileName) -> Option<Tick> {
         match self.of.get(profile)?.phase {
             Phase::Released { until, .. } => Some(until),
@@ -154,8 +153,8 @@ impl Gangs {
         }
     }
 
-    /// Since when a gang has not come together, and until when nothing is asked for; with no end while it is tried again
-    /// (spec A-31).
+    /// Since when a gang has been missed, and until when nothing is requested; `None` while it is
+    /// tried again (spec A-31).
     pub fn missed(&self, profile: &ProfileName) -> Option<(Tick, Option<Tick>)> {
         match self.of.get(profile)?.phase {
             Phase::Released { until, missed } => Some((missed.since, Some(until))),
@@ -164,7 +163,7 @@ impl Gangs {
         }
     }
 
-    /// When something changes though nothing is heard of.
+    /// The next deadline.
     pub fn due(&self) -> Option<Tick> {
         let timeout = self.settings?.timeout;
         let due = |gang: &Gang| match gang.phase {
@@ -185,7 +184,7 @@ impl Gang {
         }
     }
 
-    /// Who wants fewer than make a gang has those for one.
+    /// If the target is below the minimum, the target is enough.
     fn tick(
         &mut self,
         target: u32,
@@ -281,7 +280,7 @@ mod tests {
 
     // spec: B-20
     #[test]
-    fn a_gang_that_comes_together_in_time_is_complete_for_good() {
+    fn a_gang_that_comes_together_in_time_stays_complete() {
         let mut gang = Gang::of(2);
         assert_eq!(tick(&mut gang, 3, 0), None);
         gang.there.extend([id(1), id(2)]);
@@ -293,7 +292,7 @@ mod tests {
 
     // spec: B-20, A-30
     #[test]
-    fn one_that_does_not_backs_off_in_doubling_steps_up_to_five_minutes() {
+    fn a_missed_gang_backs_off_in_doubling_steps_up_to_five_minutes() {
         let mut gang = Gang::of(4);
         gang.there.insert(id(1));
         let (mut second, mut waits) = (0, Vec::new());
@@ -317,7 +316,7 @@ mod tests {
 
     // spec: B-20, A-31
     #[test]
-    fn it_is_said_once_that_it_came_together_at_last() {
+    fn the_end_of_a_miss_is_reported_once() {
         let mut gang = Gang::of(2);
         tick(&mut gang, 2, 0);
         assert_eq!(tick(&mut gang, 2, 60), missed(2, 0, 61));
@@ -329,7 +328,7 @@ mod tests {
 
     // spec: B-20
     #[test]
-    fn nobody_is_waited_for_where_nobody_is_wanted_and_who_wants_fewer_has_those_for_a_gang() {
+    fn a_target_of_zero_has_no_gang_and_a_target_below_the_minimum_is_the_gang() {
         let mut gang = Gang::of(4);
         for second in [0, 60, 600] {
             assert_eq!(tick(&mut gang, 0, second), None);

@@ -1,4 +1,4 @@
-//! Which ids are given to executors: beyond all that were used, and not beyond what is reserved (spec O-30, O-31).
+//! Assigns executor ids: above all used ones and within the reserved ones (spec O-30, O-31).
 
 use std::time::Duration;
 
@@ -6,20 +6,17 @@ use crate::model::{ExecutorId, Tick};
 
 use super::decision::{Action, Decision, Notice};
 
-/// More ids are reserved when fewer than this many are left, so that nobody waits for the record (spec O-30).
+/// With fewer ids than this left more are reserved, so that no request waits for it (spec O-30).
 pub const RESERVE_BELOW: u64 = 500;
 
-/// So many ids are reserved at a time (spec O-30).
+/// How many ids are reserved at a time (spec O-30).
 pub const RESERVED_BLOCK: u64 = 1_000;
 
-/// No more than this many ids are reserved ahead of need: a target mistyped by six digits must not use up a
-/// million of them.
+/// The most ids reserved ahead of need, so that a mistyped target does not use up millions.
 pub const MOST_AHEAD: u64 = 10_000;
 
-/// A reservation that failed is asked for again after this long.
 pub const RESERVE_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// The ids still to be given.
 #[derive(Debug)]
 pub struct Ids {
     next: Option<ExecutorId>,
@@ -37,7 +34,7 @@ enum Reservation {
 }
 
 impl Ids {
-    /// Ids up to this one are reserved; which is the first is not known before adoption.
+    /// Ids up to this one are reserved. The first free one is known after adoption.
     pub fn reserved(up_to: Option<ExecutorId>) -> Self {
         Self {
             next: None,
@@ -47,9 +44,9 @@ impl Ids {
         }
     }
 
-    /// Adoption has found which ids were used: this is the first that was not, where there is one. Those that the
-    /// record did not know of are written down at once: a successor may come before anything is requested, and find
-    /// none of their pods any more (spec I-1).
+    /// Adoption has found the first unused id; `None`: all are used. Used ids above the reserved
+    /// ones are reserved at once: a successor may start before anything is requested and no longer
+    /// find their pods (spec I-1).
     pub fn begin(&mut self, first_free: Option<ExecutorId>, now: Tick, decision: &mut Decision) {
         self.next = first_free;
         let last_used = first_free.and_then(|first| ExecutorId::new(first.get() - 1));
@@ -63,7 +60,7 @@ impl Ids {
         }
     }
 
-    /// A reservation was written, up to this id; or could not be.
+    /// A reservation up to this id was written; `None`: it failed.
     pub fn answered(&mut self, up_to: Option<ExecutorId>) {
         self.reservation = if up_to > self.reserved {
             Reservation::None
@@ -73,14 +70,14 @@ impl Ids {
         self.reserved = self.reserved.max(up_to);
     }
 
-    /// The next id; it is never given again.
+    /// The next id; no id is returned twice.
     pub fn take(&mut self) -> Option<ExecutorId> {
         let id = self.next.filter(|id| Some(*id) <= self.reserved)?;
         self.next = id.next();
         Some(id)
     }
 
-    /// How many ids may be given now; more are reserved in time.
+    /// How many ids may be assigned now. Reserves more in time.
     pub fn left(&mut self, wanted: u32, now: Tick, decision: &mut Decision) -> u32 {
         let Some(next) = self.next else {
             if !std::mem::replace(&mut self.said_out_of_ids, true) {

@@ -1,10 +1,9 @@
-//! What of the allocator's sayings lasts, and so is worth an event on the driver's pod (spec O-45).
+//! The Kubernetes Events for the allocator's notices: only lasting conditions get one (spec O-45).
 
 use super::decision::Notice;
 use super::refusal::Kind;
 use crate::actors::event_recorder::events::Note;
 
-/// The note that goes with a saying, where one does.
 pub fn note(notice: &Notice) -> Option<Note> {
     let of = |reason, about: &str, text: String, warning| {
         Some(Note {
@@ -78,7 +77,7 @@ mod tests {
 
     // spec: O-45
     #[test]
-    fn what_lasts_is_announced_and_what_passes_is_not() {
+    fn lasting_conditions_are_recorded_as_events_and_passing_ones_are_not() {
         let profile = || "gpu".into();
         let wait = Duration::ZERO;
         let held = |kind| Notice::HoldBegan {

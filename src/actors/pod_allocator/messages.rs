@@ -1,4 +1,4 @@
-//! What PodAllocator asks of others and is told.
+//! The messages that PodAllocator sends and receives.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,40 +11,39 @@ use crate::model::{ExecutorId, ProfileName};
 use super::crash_loop::Kept;
 use super::refusal::Kind;
 
-/// Reserve ids up to this one in the record (spec O-30); answered, when that is written, with how far they are.
+/// Reserve ids up to this one (spec O-30). Answered, once written, with the last reserved id.
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "Option<ExecutorId>")]
 pub struct Reserve(pub ExecutorId);
 
-/// Keep these backoffs over a restart (spec O-30).
+/// Write these backoffs to the record (spec O-30).
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "()")]
 pub struct Keep(pub BTreeMap<ProfileName, Kept>);
 
-/// Keep these failures over a restart (spec L-30, O-30).
+/// Write these failures to the record (spec L-30, O-30).
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "()")]
 pub struct KeepFailures(pub KeptFailures);
 
-/// The application has failed too often, and ends (spec L-30).
+/// The application has failed too often and ends (spec L-30).
 #[derive(Debug, Clone, PartialEq, Eq, Message)]
 #[rtype(result = "()")]
 pub struct OverBudget {
-    /// Which failures, for people.
+    /// A description of the failures.
     pub why: Arc<str>,
 }
 
-/// The driver cannot go on (spec A-24).
+/// The driver cannot start (spec A-24).
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "()")]
 pub struct CannotStart {
-    /// For what sort of reason.
     pub kind: Kind,
-    /// In the server's words.
+    /// The server's message.
     pub why: String,
 }
 
-/// No more requests from now on; those in flight are waited for. Answered with how many those are.
+/// Send no more requests. Answered with the number of requests in flight, which are awaited.
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "u32")]
 pub struct StopRequesting;

@@ -1,6 +1,7 @@
-//! PodAllocator: how many executors there are, when they are asked for, and which go.
+//! PodAllocator: creates executors' pods and chooses the executors to retire.
 //!
-//! Gets batches, has [`allocation`] decide, sends the requests and tells their outcomes to the store.
+//! [`allocation`] decides on each batch; the actor sends the requests and reports their outcomes to
+//! the store.
 
 pub mod allocation;
 pub mod caps;
@@ -54,7 +55,6 @@ use refusal::Kind;
 
 pub use pods::Pods;
 
-/// Decides how many executors are asked for and which go.
 pub struct PodAllocator {
     allocation: Allocation,
     calls: Calls,
@@ -69,49 +69,37 @@ pub struct PodAllocator {
     stop: Recipient<OverBudget>,
     paused: Recipient<Paused>,
     event_recorder: Option<Recipient<RecordEvent>>,
-    /// What was last said of that.
+    /// The paused profiles as last reported.
     pauses: Paused,
     stopped: bool,
     armed: Option<Tick>,
 }
 
-/// What PodAllocator is made of.
 pub struct Wiring {
-    /// What decides.
     pub allocation: Allocation,
-    /// The API server.
     pub calls: Calls,
-    /// How pods are made.
     pub pods: Pods,
-    /// The time.
     pub clock: Clock,
-    /// When batches come.
     pub timing: Timing,
-    /// Where news goes.
     pub store: Addr<SnapshotStore>,
-    /// Who reserves ids.
     pub reserve: Recipient<Reserve>,
-    /// Who keeps backoffs.
     pub keep: Recipient<Keep>,
-    /// Who keeps failures.
     pub keep_failures: Recipient<KeepFailures>,
-    /// Who hears that there is no way to go on.
+    /// Is informed if the driver cannot start.
     pub cannot_start: Recipient<CannotStart>,
-    /// Who hears that the application has failed too often.
+    /// Is informed if the application has failed too often.
     pub stop: Recipient<OverBudget>,
-    /// Who shows which profiles are paused.
     pub paused: Recipient<Paused>,
-    /// Who announces what lasts on the driver's pod, where it has one.
+    /// Records Kubernetes Events on the driver's pod; `None` if there is no such pod.
     pub event_recorder: Option<Recipient<RecordEvent>>,
 }
 
-/// The time of a next decision has come.
+/// The timer armed for the next decision.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Wake(Tick);
 
 impl PodAllocator {
-    /// With nothing asked for yet.
     pub fn new(wiring: Wiring) -> Self {
         let Wiring {
             allocation,
@@ -191,7 +179,7 @@ impl PodAllocator {
         }
     }
 
-    /// Makes a request, of which the store is told before it is made.
+    /// Sends a request for a pod. The store is informed first: the entry counts from then on.
     fn send(
         &mut self,
         id: ExecutorId,
@@ -254,7 +242,7 @@ impl PodAllocator {
         match notice {
             Notice::Spent { why } => {
                 self.stopped = true;
-                // There is no next round that would say it, and who ends the application has it written first.
+                // There may be no further round, and the record needs the failures before the end.
                 if let Some(failures) = self.allocation.keep_failures() {
                     self.keep_failures.do_send(KeepFailures(failures));
                 }
@@ -271,7 +259,7 @@ impl PodAllocator {
         }
     }
 
-    /// Tells which profiles are paused, where that has changed (spec A-31).
+    /// Reports which profiles are paused, if that has changed (spec A-31).
     fn show_pauses(&mut self, latest: &Snapshot) {
         let pauses = Paused(self.allocation.pauses(latest));
         if pauses != self.pauses {
@@ -280,7 +268,7 @@ impl PodAllocator {
         }
     }
 
-    /// Asks for a round at a deadline, if that is before the next round comes anyway.
+    /// Arms a timer for a deadline that comes before the next regular round.
     fn arm(&mut self, wake: Option<Tick>, ctx: &mut Context<Self>) {
         let now = self.clock.now().tick;
         let soon = |at: &Tick| now.until(*at) < self.timing.interval;
@@ -293,13 +281,13 @@ impl PodAllocator {
     }
 }
 
-/// Why there is no pod.
 enum Refusal {
     NoSuchProfile(Arc<str>),
     Failed(Failure),
 }
 
-/// What a failed create means for its entry (spec) and for what may be asked for (spec ).
+/// What a failed create means for its entry (spec) and later requests (spec A-20 to
+///
 pub(crate) fn meaning(failure: &Failure) -> (Outcome, Answer) {
     let why = failure.explained();
     let trouble = || Answer::Trouble(failure.retry_after, Arc::clone(&why));

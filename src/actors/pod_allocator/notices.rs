@@ -1,10 +1,9 @@
-//! What the allocator says to people, as lines of the log (spec A-31, O-40).
+//! Logs the allocator's notices (spec A-31, O-40).
 
 use super::decision::Notice;
 use super::refusal::Kind;
 use crate::telemetry::millis;
 
-/// Writes it down.
 pub fn log(notice: &Notice) {
     match notice {
         Notice::BackoffBegan { profile, wait } => tracing::warn!(
@@ -67,7 +66,7 @@ pub fn log(notice: &Notice) {
                 "the application has failed too often: it ends"
             );
         }
-        // Whoever ends the driver for it says so.
+        // The component that ends the driver logs it.
         Notice::Fatal { .. } => {}
         Notice::Enough { made } => tracing::warn!(
             made,
@@ -79,7 +78,7 @@ pub fn log(notice: &Notice) {
     }
 }
 
-/// What to do about a refusal.
+/// What the operator can do about a refusal.
 fn hint(kind: Kind) -> &'static str {
     match kind {
         Kind::Quota => "raise the quota, or want fewer executors: it is tried again when one ends",

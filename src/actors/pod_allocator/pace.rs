@@ -1,4 +1,4 @@
-//! How fast requests leave: slow start, a rate, and waiting while the API server is in trouble
+//! Limits how fast requests are sent: slow start, a rate, and backoff while the API server fails
 //! (spec ).
 
 use std::time::Duration;
@@ -9,40 +9,35 @@ use boatswain_agent::backoff::Backoff;
 
 use super::rate::Rate;
 
-/// Limits on requests.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// At most this many in flight.
     pub max_in_flight: u32,
-    /// At most this many new requests a second, where set.
+    /// The most new requests a second; `None`: no limit.
     pub max_rate: Option<u32>,
-    /// While the API server refuses or does not answer.
+    /// The wait while the API server is overloaded or fails.
     pub backoff: Backoff,
 }
 
-/// What an answer says of the API server as a whole.
+/// What an answer says about the API server as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Health {
-    /// It works.
     Works,
-    /// It refused this one request, for a reason of the request's.
+    /// Refused for a reason of this one request.
     Refused,
-    /// It asks to wait, for as long as it says.
+    /// The server asks to wait, with its Retry-After if any.
     Wait(Option<Duration>),
-    /// It is in trouble: 5xx, a timeout, a connection refused or broken.
+    /// 5xx, a timeout, a connection that was refused or broken.
     Trouble,
 }
 
-/// How trouble with the API server began or ended, to be said once (spec A-26).
+/// Trouble with the API server began or ended (spec A-26).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
-    /// It began.
     Degraded,
-    /// It ended, after this long.
+    /// After this long.
     Recovered(Duration),
 }
 
-/// How many requests may leave now.
 #[derive(Debug)]
 pub struct Pace {
     limits: Limits,
@@ -57,13 +52,12 @@ pub struct Pace {
 struct Trouble {
     since: Tick,
     failures: u32,
-    /// When the last request failed that had left after the failure before.
+    /// When the backoff last made a step.
     last_step: Tick,
     until: Tick,
 }
 
 impl Pace {
-    /// A pace that begins slowly.
     pub fn new(limits: Limits, now: Tick) -> Self {
         Self {
             limits,
@@ -74,7 +68,6 @@ impl Pace {
         }
     }
 
-    /// How many requests may be sent now.
     pub fn room(&mut self, now: Tick) -> u32 {
         if self.trouble.is_some_and(|trouble| now < trouble.until) {
             return 0;
@@ -89,7 +82,7 @@ impl Pace {
         }
     }
 
-    /// When there may be room again, where only time stands in the way.
+    /// When there may be room again; `None` if a request in flight must be answered first.
     pub fn next_room(&self, now: Tick) -> Option<Tick> {
         if let Some(trouble) = self.trouble.filter(|trouble| now < trouble.until) {
             return Some(trouble.until);
@@ -98,7 +91,6 @@ impl Pace {
         self.rate.as_ref().filter(|_| free)?.next_room(now)
     }
 
-    /// A request leaves.
     pub fn sent(&mut self) {
         self.in_flight += 1;
         if let Some(rate) = &mut self.rate {
@@ -106,21 +98,21 @@ impl Pace {
         }
     }
 
-    /// Nothing more is wanted: the next burst begins slowly again.
+    /// No executors are missing: the next burst starts slowly again.
     pub fn rest(&mut self) {
         if self.in_flight == 0 && self.trouble.is_none() {
             self.window = 1;
         }
     }
 
-    /// A request that left at `sent` was answered, or failed. `random` from [0, 1) is for jitter.
+    /// A request sent at `sent` was answered or failed. `random` from [0, 1) is for jitter.
     pub fn answered(&mut self, sent: Tick, health: Health, now: Now, random: f64) -> Option<Turn> {
         if health != Health::Trouble || !planted::is(Planted::SlotLeaked) {
             self.in_flight = self.in_flight.saturating_sub(1);
         }
         let now = now.tick;
-        // During trouble nothing leaves, so what left up to its last failure left before it, and is no sign of its
-        // end; nor of a failure more.
+        // Nothing is sent during a backoff. So a request sent before the last step was sent before
+        // the trouble: its answer neither ends the trouble nor counts as a further failure.
         let old = self
             .trouble
             .is_some_and(|trouble| sent <= trouble.last_step);
@@ -162,7 +154,6 @@ impl Pace {
         known.is_none().then_some(Turn::Degraded)
     }
 
-    /// How many requests are in flight.
     pub fn in_flight(&self) -> u32 {
         self.in_flight
     }
@@ -237,7 +228,7 @@ mod tests {
 
     // spec: A-20
     #[test]
-    fn a_server_that_asks_to_wait_is_given_the_time_it_asks_for() {
+    fn a_server_that_asks_to_wait_gets_that_time() {
         let mut pace = pace(None);
         pace.sent();
         let wait = Health::Wait(Some(Duration::from_secs(7)));
@@ -252,7 +243,7 @@ mod tests {
 
     // spec: A-26
     #[test]
-    fn trouble_is_backed_off_without_end_and_said_when_it_begins_and_when_it_ends() {
+    fn backoff_of_a_failing_server_has_no_limit_and_its_begin_and_end_are_reported() {
         let mut pace = pace(None);
         let mut waits = Vec::new();
         let mut time = 0;
@@ -286,7 +277,7 @@ mod tests {
 
     // spec: A-20
     #[test]
-    fn what_left_before_the_server_asked_to_wait_does_not_end_the_wait() {
+    fn a_request_sent_before_the_server_asked_to_wait_does_not_end_the_wait() {
         let mut pace = pace(None);
         (0..20).for_each(|_| pace.sent());
         let wait = Health::Wait(Some(Duration::from_secs(7)));

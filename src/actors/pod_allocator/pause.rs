@@ -1,4 +1,4 @@
-//! That executors of a profile are wanted and not asked for, and why: what status and events say of it (spec A-31).
+//! Paused profiles, as shown in the status and in events (spec A-31).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,19 +9,17 @@ use crate::model::{ProfileName, Tick};
 
 use super::refusal::Kind;
 
-/// Why executors of a profile are not asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// They end early, again and again (spec A-30).
+    /// Its executors end early (spec A-30).
     CrashLoop,
-    /// Too few of them came to be of use (spec B-20).
+    /// Too few of its executors ran in time (spec B-20).
     GangMissed,
-    /// The API server refuses them (spec ).
+    /// The API server refuses its requests (spec ).
     Refused(Kind),
 }
 
 impl Cause {
-    /// In one word, for programs.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::CrashLoop => "crash-loop",
@@ -35,20 +33,18 @@ impl Cause {
     }
 }
 
-/// A profile of which nothing is asked for, or one executor at a time.
+/// A profile for which nothing, or one executor at a time, is requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pause {
-    /// Why, as a kind.
     pub cause: Cause,
-    /// Why, for people; a refusal in the server's words.
+    /// A description; for a refusal the server's message.
     pub why: Arc<str>,
-    /// Since when.
     pub since: Tick,
-    /// Until when; `None` while one executor is tried, and what becomes of it decides.
+    /// `None` while one executor is tried and decides.
     pub until: Option<Tick>,
 }
 
-/// All profiles that are paused now; sent whenever that changes.
+/// All paused profiles; sent when they change.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Message)]
 #[rtype(result = "()")]
 pub struct Paused(pub BTreeMap<ProfileName, Pause>);

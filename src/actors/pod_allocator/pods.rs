@@ -1,4 +1,4 @@
-//! How executors' pods and their claims are made, of profiles and of the record that owns them (spec K-2, K-10).
+//! Builds executors' pods and volume claims from profiles (spec K-2, K-10).
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::kubernetes::{PodBody, ProfileSpec, Template};
 use crate::model::failures::Avoid;
 use crate::model::{ExecutorId, PodUid, ProfileName};
 
-/// How pods are made; the application record that owns them may be made anew (spec K-2).
+/// The record that owns the pods may be created again (spec K-2).
 pub struct Pods {
     common: Common,
     profiles: BTreeMap<ProfileName, ProfileSpec>,
@@ -17,10 +17,8 @@ pub struct Pods {
 }
 
 impl Pods {
-    /// Pods of these profiles.
-    ///
     /// # Errors
-    /// Where the API server would refuse the pods for a reason that can be told beforehand.
+    /// Fails if the API server would certainly refuse the pods.
     pub fn new(
         common: Common,
         profiles: BTreeMap<ProfileName, ProfileSpec>,
@@ -33,7 +31,7 @@ impl Pods {
         })
     }
 
-    /// Takes a new profile in; where no pod can be made of it, nothing changes.
+    /// Adds a profile. Changes nothing if no pod can be built from it.
     pub(super) fn know(
         &mut self,
         name: ProfileName,
@@ -46,16 +44,16 @@ impl Pods {
         Ok(())
     }
 
-    /// New pods avoid these nodes, and no others.
+    /// New pods avoid exactly these nodes.
     pub(super) fn avoid(&mut self, avoid: Avoid) {
         self.common.avoid = avoid;
-        // It could be rendered before, and nothing that can be refused has changed.
+        // The template could be rendered before, and the nodes cannot make it fail.
         if let Ok(template) = Template::new(&self.common, &self.profiles) {
             self.template = template;
         }
     }
 
-    /// A claim of an executor's, as it is sent; `None` where its profile has no such one.
+    /// The body of an executor's claim; `None` if its profile has no such volume.
     pub(super) fn claim(&self, ensure: &Ensure, record: &PodUid) -> Option<serde_json::Value> {
         let claims = &self.profiles.get(&ensure.profile)?.claims;
         let spec = claims
@@ -75,7 +73,7 @@ impl Pods {
         Some(claim_json(&ensure.name, &spec.template, &of))
     }
 
-    /// The pod of an executor, owned by this record; `None` where there is no such profile.
+    /// The pod of an executor, owned by this record; `None` if the profile is unknown.
     pub(super) fn pod(
         &mut self,
         profile: &ProfileName,

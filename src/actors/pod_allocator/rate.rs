@@ -1,29 +1,27 @@
-//! At most so many requests a second (spec A-3).
+//! Limits the requests a second (spec A-3).
 
 use std::time::Duration;
 
 use crate::model::Tick;
 
-/// Never more than the configured number in any one second: so what may leave in a burst is taken from what may
-/// leave steadily.
+/// No second exceeds the configured number: a burst is subtracted from the steady rate.
 #[derive(Debug)]
 pub struct Rate {
     spacing: Duration,
-    /// How far ahead of steady spacing a burst may come.
+    /// How far ahead of steady spacing a burst may be.
     slack: Duration,
     burst: u32,
-    /// Where steady spacing has come to; not before now.
+    /// When the next request is due at steady spacing; not before now.
     steady: Tick,
     now: Tick,
 }
 
 impl Rate {
-    /// At most this many a second.
     pub fn new(most: u32, now: Tick) -> Self {
         let most = most.max(1);
         let burst = (most / 20).max(1);
         let steadily = if burst > 1 { most - burst } else { most };
-        // Rounded up, so that a second never holds one more.
+        // Rounded up, so that no second contains one more.
         let spacing = Duration::from_secs(1) / steadily + Duration::from_nanos(1);
         Self {
             spacing,
@@ -34,7 +32,6 @@ impl Rate {
         }
     }
 
-    /// How many may leave now.
     pub fn room(&mut self, now: Tick) -> u32 {
         self.now = now;
         self.steady = self.steady.max(now);
@@ -46,13 +43,12 @@ impl Rate {
         u32::try_from(more).map_or(self.burst, |more| (more + 1).min(self.burst))
     }
 
-    /// When there is room, where there is none now.
+    /// When there is room; `None` if there is now.
     pub fn next_room(&self, now: Tick) -> Option<Tick> {
         let missing = now.until(self.steady).checked_sub(self.slack)?;
         (!missing.is_zero()).then(|| now + missing)
     }
 
-    /// One leaves.
     pub fn sent(&mut self) {
         self.steady = self.steady.max(self.now) + self.spacing;
     }
@@ -95,7 +91,7 @@ mod tests {
 
     // spec: A-3
     #[test]
-    fn room_under_a_rate_is_there_at_the_time_that_was_said() {
+    fn a_rate_has_room_at_the_time_it_returns() {
         let mut pace = Rate::new(3, at(0));
         let mut time = at(0);
         for _ in 0..50 {

@@ -1,4 +1,4 @@
-//! A profile whose requests are refused for a reason of their own waits (spec ).
+//! Waits between requests of a profile that the API server refuses (spec ).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,23 +7,22 @@ use crate::model::Tick;
 use crate::planted::{self, Planted};
 use boatswain_agent::backoff::Backoff;
 
-/// A refused template waits this long, for only a change of it or of the cluster's rules can help (spec A-23).
+/// The wait after a refused template; only a change of it or of the cluster helps (spec A-23).
 const BLOCKED_FOR: Duration = Duration::from_secs(300);
 
-/// Between tries after a refusal that may lift by itself (spec A-21).
+/// The wait after a refusal that may end by itself (spec A-21).
 const REFUSED: Backoff = Backoff {
     initial: Duration::from_secs(1),
     max: Duration::from_secs(60),
 };
 
-/// Why a profile's requests are refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// A quota is used up; an executor that ends may make room.
+    /// A quota is used up. The end of an executor may free some of it.
     Quota,
-    /// The template was refused: invalid, or by admission.
+    /// The template is invalid or was refused by admission.
     Blocked,
-    /// The driver may not do that.
+    /// The driver lacks permissions.
     Rights,
     /// The driver's credentials are not accepted.
     Credentials,
@@ -41,24 +40,21 @@ impl Kind {
     }
 }
 
-/// A profile that waits.
+/// The wait of one profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hold {
-    /// Why.
     pub kind: Kind,
-    /// In the server's words.
+    /// The server's message.
     pub why: Arc<str>,
-    /// Since when.
     pub since: Tick,
-    /// Until when nothing is asked for.
+    /// Nothing is requested before this time.
     pub until: Tick,
     failures: u32,
-    /// When the one request left that is tried.
+    /// When the one request that tests the refusal was sent.
     trying: Option<Tick>,
 }
 
 impl Hold {
-    /// A refusal where there was none.
     pub fn begin(kind: Kind, why: Arc<str>, now: Tick) -> Self {
         Self {
             kind,
@@ -70,8 +66,8 @@ impl Hold {
         }
     }
 
-    /// Another refusal, of a request that left at `sent`; whether it is of another kind. One that left before the
-    /// try says nothing new.
+    /// Records another refusal, of a request sent at `sent`. Returns whether its kind is new.
+    /// Answers to requests that were sent before the test request are ignored.
     pub fn again(&mut self, kind: Kind, why: Arc<str>, sent: Tick, now: Tick) -> bool {
         if !self.is_answer_to_the_try(sent) {
             return false;
@@ -88,8 +84,8 @@ impl Hold {
         another
     }
 
-    /// An executor of the profile has ended: a quota may have room now, or in a moment, for it is reckoned anew
-    /// some time after the end (spec A-21).
+    /// An executor of the profile has ended, so a quota may have room. The cluster recalculates the
+    /// quota some time after the end, so the backoff begins again at its shortest step (spec A-21).
     pub fn executor_ended(&mut self, now: Tick) {
         if self.kind == Kind::Quota {
             self.until = self.until.min(now);
@@ -97,27 +93,26 @@ impl Hold {
         }
     }
 
-    /// Whether one request may be tried now.
+    /// Whether a test request may be sent now.
     pub fn allows_a_try(&self, now: Tick) -> bool {
         now >= self.until && self.trying.is_none() && !planted::is(Planted::HoldForEver)
     }
 
-    /// Whether one request is out, to see whether it is still so.
+    /// Whether the test request is in flight.
     pub fn is_trying(&self) -> bool {
         self.trying.is_some()
     }
 
-    /// One request is tried.
     pub fn try_one(&mut self, now: Tick) {
         self.trying = Some(now);
     }
 
-    /// Whether a request that left at `sent` is the one that is tried; others left before the refusal.
+    /// Whether a request sent at `sent` is the test request, not one from before the refusal.
     pub fn is_answer_to_the_try(&self, sent: Tick) -> bool {
         self.trying.is_some_and(|tried| sent >= tried)
     }
 
-    /// A request that left at `sent` was answered in another way than by a refusal of this sort, or not at all.
+    /// A request sent at `sent` got another answer than a refusal of this kind, or none.
     pub fn try_over(&mut self, sent: Tick) {
         if self.is_answer_to_the_try(sent) {
             self.trying = None;
@@ -140,7 +135,7 @@ mod tests {
         Tick::after_start(Duration::from_secs(seconds))
     }
 
-    /// Tries and is refused, at this second.
+    /// Sends a test request at this second, which is refused.
     fn refuse(hold: &mut Hold, kind: Kind, second: u64) -> bool {
         assert!(hold.allows_a_try(at(second)), "{hold:?} at {second}");
         hold.try_one(at(second));
@@ -163,7 +158,7 @@ mod tests {
 
     // spec: A-21
     #[test]
-    fn a_quota_is_tried_at_once_when_an_executor_ends_and_soon_again() {
+    fn a_quota_is_tried_at_once_when_an_executor_ends_and_a_second_later() {
         let mut hold = Hold::begin(Kind::Quota, "full".into(), at(0));
         for second in [1, 3, 7, 15, 31] {
             refuse(&mut hold, Kind::Quota, second);
@@ -176,7 +171,7 @@ mod tests {
 
     // spec: A-23
     #[test]
-    fn a_refused_template_blocks_its_profile_for_five_minutes_whoever_ends() {
+    fn a_refused_template_blocks_its_profile_for_five_minutes_even_if_executors_end() {
         let mut hold = Hold::begin(Kind::Blocked, "invalid".into(), at(0));
         hold.executor_ended(at(10));
         assert!(!hold.allows_a_try(at(299)));
@@ -185,7 +180,7 @@ mod tests {
 
     // spec: A-21
     #[test]
-    fn answers_to_requests_that_left_before_the_refusal_say_nothing_new() {
+    fn answers_to_requests_sent_before_the_refusal_are_ignored() {
         let mut hold = Hold::begin(Kind::Quota, "full".into(), at(5));
         for _ in 0..31 {
             assert!(!hold.again(Kind::Blocked, "old".into(), at(5), at(5)));

@@ -1,6 +1,6 @@
-//! Free slots, split over those who want some (spec A-4).
+//! Splits free slots over profiles (spec A-4).
 
-/// Splits `slots` evenly over `wants`, the first ones taking the remainder; what one cannot use goes to the others.
+/// Splits `slots` evenly over `wants`, the remainder to the first. What one cannot use others get.
 pub fn split_evenly(mut slots: u32, wants: &[u32]) -> Vec<u32> {
     let mut given = vec![0; wants.len()];
     loop {
@@ -39,7 +39,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_slot_is_wasted_while_anyone_wants_one(slots in 0u32..200, wants in prop::collection::vec(0u32..50, 0..6)) {
+        fn all_slots_are_used_while_any_profile_wants_one(slots in 0u32..200, wants in prop::collection::vec(0u32..50, 0..6)) {
             let given = split_evenly(slots, &wants);
             prop_assert_eq!(given.iter().sum::<u32>(), slots.min(wants.iter().sum()));
             prop_assert!(given.iter().zip(&wants).all(|(given, want)| given <= want));

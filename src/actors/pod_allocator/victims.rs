@@ -1,4 +1,4 @@
-//! Who goes when there are more than wanted (spec ).
+//! Chooses the executors to retire when there are more than wanted (spec ).
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -9,27 +9,24 @@ use crate::model::pod::PendingStage;
 use crate::model::{Entry, ExecutorId, ProfileName, Snapshot, Tick};
 use crate::planted::{self, Planted};
 
-/// How victims are chosen.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// How old a request, and how long the target unchanged, before an executor goes.
+    /// The least age of a request, and of the target, before an executor is retired.
     pub cancel_delay: Duration,
     /// Whether running executors are spared.
     pub pending_only: bool,
-    /// How long a registered one may take to finish what it does (spec A-41).
+    /// How long a registered executor may drain (spec A-41).
     pub decommission_timeout: Duration,
 }
 
-/// Who goes now, and when more may.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Victims {
-    /// Who goes now.
     pub ids: Vec<ExecutorId>,
-    /// When one that is too young now will be old enough.
+    /// When an executor that is too young now will be old enough.
     pub more_at: Option<Tick>,
 }
 
-/// Chooses the victims of one profile; the fleet is looked at only while there is someone to choose.
+/// Chooses the victims of one profile. Reads the entries only if there is a surplus.
 pub fn choose(
     snapshot: &Snapshot,
     profile: &ProfileName,
@@ -75,8 +72,8 @@ impl Victims {
     }
 }
 
-/// those that do not run. The choice is made first and age is looked at then, so the share of one that is
-/// too young falls on nobody else.
+/// executors that do not run. The choice ignores age, so that the share of an executor that
+/// is too young falls on no other one.
 fn waiting_surplus<'a>(
     entries: impl Iterator<Item = &'a Arc<Entry>>,
     surplus: u32,
@@ -103,7 +100,7 @@ fn waiting_surplus<'a>(
     }
 }
 
-/// those that run: not registered first, then idle, then busy.
+/// running executors: unregistered ones first, then idle, then busy.
 fn running_surplus<'a>(
     entries: impl Iterator<Item = &'a Arc<Entry>>,
     surplus: u32,
@@ -121,7 +118,7 @@ fn running_surplus<'a>(
     victims.ids.extend(chosen);
 }
 
-/// What an executor does, in the order in which executors are removed (spec A-41).
+/// In the order in which executors are retired (spec A-41).
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Activity {
     Unregistered,

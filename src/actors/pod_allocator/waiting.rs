@@ -1,4 +1,4 @@
-//! Executors that wait to run for too long (spec A-50, A-51): pure.
+//! Finds executors that have been pending for too long (spec A-50, A-51).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use crate::model::pod::{ContainerState, Scheduling};
 use crate::model::{Entry, ExecutorId, Pod, Tick};
 use crate::planted::{self, Planted};
 
-/// How long an image may not come where nothing says how long an executor may wait (spec A-51).
+/// How long an image may be missing if there is no `pending_timeout` (spec A-51).
 const IMAGE: Duration = Duration::from_secs(300);
 
-/// What a container waits for when that does not come by itself (spec A-51).
+/// Waiting reasons that do not end by themselves (spec A-51).
 const HOPELESS: [&str; 4] = [
     "InvalidImageName",
     "ErrImageNeverPull",
@@ -20,7 +20,7 @@ const HOPELESS: [&str; 4] = [
     "CreateContainerError",
 ];
 
-/// What a container waits for when its image does not come (spec A-51).
+/// Waiting reasons of a missing image (spec A-51).
 const NO_IMAGE: [&str; 5] = [
     "ImagePullBackOff",
     "ErrImagePull",
@@ -29,27 +29,25 @@ const NO_IMAGE: [&str; 5] = [
     "SignatureValidationFailed",
 ];
 
-/// What nodes say of a container that may not run as root, and would, or of which they cannot tell (spec K-6).
+/// The kubelet's messages about containers that must not run as root and may do so (spec K-6).
 const AS_ROOT: [&str; 2] = ["has runAsNonRoot and image", "breaks non-root policy"];
 
-/// What to do about that.
 const ANOTHER_USER: &str = "; choose its user with the profile's security.run_as_user, or allow root with \
                             security.run_as_non_root = false";
 
-/// How long executors may wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// Whatever for; `None`: without end.
+    /// The limit whatever the reason; `None`: no limit.
     pub pending_timeout: Option<Duration>,
-    /// For what does not come by itself.
+    /// The limit for reasons that do not end by themselves.
     pub stuck_after: Duration,
 }
 
-/// Those whose waiting ends at some time; its size follows them.
+/// The pending executors that have a deadline.
 #[derive(Debug)]
 pub struct Waiting {
     settings: Settings,
-    /// Held by a scheduling gate, which may be without end: they wait from when it is lifted.
+    /// Held by a scheduling gate. The time begins when the gate is removed.
     gated: BTreeSet<ExecutorId>,
     waits: BTreeMap<ExecutorId, Wait>,
     order: BTreeSet<(Tick, ExecutorId)>,
@@ -59,7 +57,7 @@ pub struct Waiting {
 struct Wait {
     since: Tick,
     for_what: What,
-    /// Since when it waits for that.
+    /// Since when the reason has been the same.
     so_since: Tick,
     until: Tick,
 }
@@ -72,7 +70,6 @@ enum What {
 }
 
 impl Waiting {
-    /// Nobody waits.
     pub fn new(settings: Settings) -> Self {
         Self {
             settings,
@@ -132,7 +129,7 @@ impl Waiting {
         self.gated.remove(&id);
     }
 
-    /// Who has waited for too long, and why that is too long; each is named once.
+    /// The executors whose deadline has passed, and why. Each is returned once.
     pub fn overdue<'a>(
         &mut self,
         entry: impl Fn(ExecutorId) -> Option<&'a Arc<Entry>>,
@@ -162,7 +159,7 @@ impl Waiting {
         overdue
     }
 
-    /// When the next one has.
+    /// The next deadline.
     pub fn next_at(&self) -> Option<Tick> {
         self.order.first().map(|(at, _)| *at)
     }
@@ -191,7 +188,7 @@ fn what(pod: &Pod) -> What {
     }
 }
 
-/// What it waits for, in the cluster's own words, and which key tells otherwise where boatswain itself forbids root.
+/// The cluster's reason, with a hint if boatswain's own setting forbids root.
 pub fn words(pod: &Pod) -> String {
     match &pod.executor {
         ContainerState::Waiting {

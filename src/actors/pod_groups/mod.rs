@@ -24,7 +24,6 @@ use crate::kubernetes::{Calls, Failure, Kind};
 use crate::model::{PodUid, ProfileName};
 use boatswain_agent::backoff::Backoff;
 
-/// The interval between checks, if nothing is wrong.
 const LOOK_EVERY: Duration = Duration::from_secs(300);
 
 /// The interval between checks for the application record.
@@ -35,7 +34,6 @@ const TRIES: Backoff = Backoff {
     max: Duration::from_secs(60),
 };
 
-/// Maintains the PodGroups.
 pub struct GroupKeeper {
     calls: Calls,
     prefix: String,
@@ -47,7 +45,6 @@ pub struct GroupKeeper {
     look: Option<SpawnHandle>,
 }
 
-/// What must be done about a PodGroup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Todo {
     Nothing,
@@ -56,7 +53,6 @@ pub enum Todo {
     Patch(Value),
 }
 
-/// What must be done about a profile's PodGroup: pure.
 pub fn todo(
     prefix: &str,
     profile: &ProfileName,
@@ -83,7 +79,6 @@ pub fn todo(
     }
 }
 
-/// The result of a check.
 enum Looked {
     /// All PodGroups are correct.
     InOrder,
@@ -93,7 +88,6 @@ enum Looked {
     NotInstalled,
 }
 
-/// The next check is due.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct LookAgain;
@@ -177,7 +171,7 @@ impl Handler<LookAgain> for GroupKeeper {
     type Result = ();
 
     fn handle(&mut self, _: LookAgain, ctx: &mut Self::Context) {
-        // A look that is under way may not know the newest profile. This one does what that one has not done yet.
+        // A check in flight may not know the newest profile. This one replaces it.
         if let Some(look) = self.look.take() {
             ctx.cancel_future(look);
         }

@@ -14,10 +14,10 @@ use crate::model::Epoch;
 use crate::model::news::News;
 use crate::testing::{Scenario, calls_to, store};
 
-/// A PodGroup that was created: its name, and how many members it takes at least.
+/// The name of a created PodGroup, and its minimum number of members.
 type Created = (Value, Value);
 
-/// Calls to a cluster that has Volcano and no PodGroups, and the PodGroups that are created there.
+/// Calls to a cluster with Volcano and without PodGroups, and the PodGroups created there.
 fn cluster() -> (Calls, tokio::sync::mpsc::UnboundedReceiver<Created>) {
     let (sender, created) = tokio::sync::mpsc::unbounded_channel();
     let service = service_fn(move |request: Request<kube::client::Body>| {
@@ -86,7 +86,7 @@ async fn the_pod_group_of_an_added_profile_is_created_at_once() {
     let known = keeper.send(ProfileAdded(Arc::new(added))).await.unwrap();
     assert_eq!(known, Ok(()));
     let soon = tokio::time::timeout(Duration::from_secs(1), async {
-        // The cluster forgets what it has created.
+        // The test's cluster does not keep what it creates.
         let again = created.recv().await;
         (again, created.recv().await)
     });
@@ -97,7 +97,7 @@ async fn the_pod_group_of_an_added_profile_is_created_at_once() {
 
 // spec: A-82
 #[test]
-fn a_pod_group_is_made_set_right_and_left_alone() {
+fn a_pod_group_is_created_corrected_and_left_alone() {
     let (profile, record) = ("default".into(), PodUid::from("r1"));
     let todo = |seen: Option<PodGroupSeen>| todo("etl", &profile, 4, &record, seen.as_ref());
     let seen = |least, owner: &str| {

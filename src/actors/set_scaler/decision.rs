@@ -1,8 +1,8 @@
-//! What is to be done about the sets and their pods: `(state, batch, observed sets, now) → actions`, pure (spec A-80,
-//!
+//! Decides what happens to the sets and their pods: `(state, batch, observed sets, now) → actions`
+//! (spec ).
 //!
-//! All that is done follows from what is wanted and what was last seen, so a lost answer, a set that somebody else
-//! changed or deleted, or a driver that came in between leads to the same action again.
+//! Every action follows from the targets and from what was last observed. So a lost answer, a set
+//! that was changed or deleted, or another driver in between leads to the same action again.
 
 mod answers;
 mod numbering;
@@ -26,75 +26,65 @@ use crate::model::{
 };
 use boatswain_agent::backoff::Backoff;
 
-/// How sets are looked after.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// What makes the pods.
     pub kind: SetKind,
-    /// What the sets' names begin with.
+    /// The prefix of the sets' names.
     pub prefix: String,
-    /// From one look at the sets to the next, where nothing is heard of them otherwise.
+    /// The interval between lists of the sets.
     pub look_every: Duration,
-    /// Between tries of the same call.
+    /// The wait between attempts of a call.
     pub backoff: Backoff,
-    /// A call that was made so long ago changes nothing any more.
+    /// After this long a call can no longer take effect.
     pub settled_after: Duration,
-    /// At most so many calls about pods at a time.
+    /// The most concurrent calls about pods.
     pub max_in_flight: u32,
-    /// How long a registered executor may take to finish what it does.
+    /// How long a registered executor may drain.
     pub decommission_timeout: Duration,
 }
 
-/// What a round decides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Look at all sets.
+    /// List the sets.
     Look,
-    /// Make a profile's set, with so many pods.
+    /// Create a profile's set with this many pods.
     Create(ProfileName, u32),
-    /// Bring a set's template and owner up to date.
+    /// Correct a set's template and owner.
     Update(ProfileName, SetSeen),
-    /// Say how many pods a set is to have.
+    /// Set a set's number of pods.
     Scale(SetSeen, u32),
-    /// Delete a set, and its pods after it.
+    /// Delete a set, then its pods.
     Delete(SetSeen),
-    /// Give a pod its executor's id.
+    /// Assign an executor id to a pod.
     Number {
-        /// Which id.
         id: ExecutorId,
-        /// Which pod.
         uid: PodUid,
-        /// Its name.
         name: Arc<str>,
-        /// As it was seen without an id: where it has changed since, it is looked at once more.
+        /// The version without an id. If it has changed, the pod is read again first.
         version: ResourceVersion,
     },
-    /// These ids were taken for pods that went before they got them.
+    /// These ids were taken for pods that were gone before they got them.
     Unused(Vec<ExecutorId>),
-    /// Say of a pod that it is the first to go (spec A-81).
+    /// Mark a pod as the first to be deleted (spec A-81).
     Cheapen {
-        /// Whose.
         id: ExecutorId,
-        /// Which pod.
         uid: PodUid,
-        /// Its name.
         name: Arc<str>,
     },
-    /// These go.
+    /// Mark these executors as leaving.
     Retire(Vec<ExecutorId>, Why, How),
-    /// Reserve ids up to this one (spec O-30).
+    /// Reserve ids up to this one in the record (spec O-30).
     Reserve(ExecutorId),
-    /// Keep these failures over a restart (spec L-30).
+    /// Write these failures to the record (spec L-30).
     KeepFailures(KeptFailures),
-    /// Tell people that an executor was started again in its pod, and why.
+    /// Log that an executor's container was restarted, and why.
     Restarted(Box<Entry>, Box<LossReason>),
-    /// No ids are left.
     OutOfIds,
     /// The application has failed too often: it ends (spec L-30).
     Spent(Arc<str>),
 }
 
-/// Something that is tried until it is done.
+/// A call that is repeated until it succeeds.
 #[derive(Debug, Clone, Copy, Default)]
 struct Trial {
     in_flight: bool,
@@ -121,26 +111,25 @@ impl Trial {
     }
 }
 
-/// What is known of the sets, and of what is under way.
 #[derive(Debug)]
 pub struct Scaling {
     settings: Settings,
-    /// What each profile's template is made of.
+    /// The hash of each profile's set template.
     hashes: BTreeMap<ProfileName, String>,
-    /// The sets as they were last seen or written; none before the first look.
+    /// The sets as last listed or written; `None` before the first list.
     observed: Option<BTreeMap<String, SetSeen>>,
     look: Trial,
     look_at: Tick,
     sets: BTreeMap<String, Trial>,
     ids: Ids,
     numbers: BTreeMap<PodUid, (ExecutorId, ResourceVersion, Trial)>,
-    /// Ids whose pods went before they got them, as far as was seen; until when a call may still give them.
+    /// Ids whose pods are gone without them, and when no call can assign them any more.
     unused: BTreeMap<ExecutorId, Tick>,
-    /// Pods that are said to be the first to go; whether that is still under way.
+    /// Pods that are marked as the first to be deleted; true while the call is in flight.
     cheap: BTreeMap<ExecutorId, bool>,
-    /// How often each executor's container was started again, as far as that was counted.
+    /// The restarts of each executor's container that were counted.
     restarts: BTreeMap<ExecutorId, u32>,
-    /// Executors that are to go and whose program has ended since they were told.
+    /// Leaving executors whose program has ended.
     exited: BTreeSet<ExecutorId>,
     failures: Failures,
     begun: bool,
@@ -148,7 +137,6 @@ pub struct Scaling {
 }
 
 impl Scaling {
-    /// Before anything was seen. Ids are reserved up to `reserved`.
     pub fn new(
         settings: Settings,
         hashes: BTreeMap<ProfileName, String>,
@@ -174,12 +162,12 @@ impl Scaling {
         }
     }
 
-    /// There is a new profile, or another template of one.
+    /// Adds a profile, or changes its template.
     pub fn know(&mut self, profile: ProfileName, hash: String) {
         self.hashes.insert(profile, hash);
     }
 
-    /// The application is over: the sets go, once nobody drains any more. How many there are, as far as is known.
+    /// The application ends. The sets are deleted once no executor drains. Returns their number.
     pub fn end(&mut self) -> usize {
         if !std::mem::replace(&mut self.ending, true) {
             self.look_at = Tick::default();
@@ -187,7 +175,6 @@ impl Scaling {
         self.observed.as_ref().map_or(1, BTreeMap::len)
     }
 
-    /// How many calls are under way.
     pub fn in_flight(&self) -> u32 {
         let of_sets = self.sets.values().filter(|trial| trial.in_flight).count();
         u32::try_from(of_sets + self.about_pods()).unwrap_or(u32::MAX)
@@ -199,7 +186,6 @@ impl Scaling {
         numbers.count() + cheap.count()
     }
 
-    /// One round.
     pub fn decide(&mut self, batch: &Batch, now: Now) -> Vec<Action> {
         let latest = batch.latest();
         let mut actions = Vec::new();
@@ -228,7 +214,7 @@ impl Scaling {
         actions.extend(self.keep_failures().map(Action::KeepFailures));
         let unused = self.forget_numbered(latest, now.tick);
         actions.extend((!unused.is_empty()).then_some(Action::Unused(unused)));
-        // While the record is not there nobody knows whether this is still the driver (spec K-2).
+        // Without the record the driver may no longer own the application (spec K-2).
         if latest.record.is_some() {
             if !self.ending {
                 self.number(latest, now.tick, &mut decision, &mut actions);
@@ -247,7 +233,6 @@ impl Scaling {
         actions
     }
 
-    /// What one executor's change means.
     fn see(&mut self, id: ExecutorId, latest: &Snapshot, now: Now, actions: &mut Vec<Action>) {
         let Some(entry) = latest.entry(id) else {
             self.failures.left(id, now.tick);
@@ -259,16 +244,16 @@ impl Scaling {
         self.failures.see(entry, now.tick);
         let Some(pod) = entry.pod() else { return };
         let count = pod.restart_count();
-        // What was before this driver knew the pod another one has counted, or it was another executor then.
+        // Restarts before were counted by an earlier driver or were another executor's.
         let before = *self.restarts.entry(id).or_insert(count);
-        // A server that was restored shows fewer for a while: those that follow were counted.
+        // A restored server shows fewer restarts for a while, all of them counted.
         self.restarts.insert(id, count.max(before));
         if count <= before {
             return;
         }
         if let Some(mark) = &entry.leaving {
             let told = self.exited.insert(id);
-            // Its program is over: what a kubelet starts again in its pod is of no use.
+            // Its program has ended, so a restart by the kubelet is useless.
             if told && mark.why != Why::ScaledDown {
                 let grace = Duration::from_secs(1);
                 let how = How::Kill { grace };
@@ -283,7 +268,7 @@ impl Scaling {
         actions.extend(spent.map(over));
     }
 
-    /// The failures that a successor has to know of, where they have changed since this was asked.
+    /// The failures for the record, if they have changed since the last call.
     pub fn keep_failures(&mut self) -> Option<KeptFailures> {
         self.failures.keep()
     }
@@ -293,7 +278,7 @@ fn over(Spent(why): Spent) -> Action {
     Action::Spent(why)
 }
 
-/// The executor as its last program ended: the pod went on.
+/// The entry in the state in which its last program ended.
 fn as_it_ended(entry: &Entry, pod: &Pod) -> Entry {
     let last = (pod.restarts.as_ref()).and_then(|restarts| restarts.last.clone());
     let mut ended = entry.clone();

@@ -1,8 +1,6 @@
-//! What SetScaler is told.
-
 use actix::Message;
 
-/// The application is over: the sets go, once nobody drains any more. Answered with how many there still are.
+/// The application ends: delete the sets once no executor drains. Answered with how many are left.
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "usize")]
 pub struct EndSets;

@@ -1,7 +1,8 @@
-//! SetScaler: where sets make the executors' pods, how large each is, and which executor each pod is (spec ).
+//! SetScaler: scales the StatefulSets or Deployments that make the pods, and assigns executor ids
+//! to those pods (spec ).
 //!
-//! Gets batches, has [`decision`] decide, makes the calls and tells their answers to the store. It stands in
-//! PodAllocator's place.
+//! [`decision`] decides on each batch; the actor makes the calls and reports their answers to the
+//! store. It replaces PodAllocator.
 
 pub mod decision;
 pub mod messages;
@@ -35,10 +36,9 @@ use crate::model::{Entry, Epoch, ExecutorId, LossReason, PodUid};
 use decision::{Action, Scaling};
 use messages::EndSets;
 
-/// What a pod that is to go costs, so that no other goes before it.
+/// The deletion cost of a pod that must be deleted first.
 const CHEAPEST: &str = "-2147483647";
 
-/// Looks after the sets.
 pub struct SetScaler {
     scaling: Scaling,
     sets: Sets,
@@ -53,33 +53,23 @@ pub struct SetScaler {
     stopped: bool,
 }
 
-/// What SetScaler is made of.
 pub struct Wiring {
-    /// What decides.
     pub scaling: Scaling,
-    /// How sets are made.
     pub sets: Sets,
-    /// The API server.
     pub calls: Calls,
-    /// The time.
     pub clock: Clock,
-    /// When batches come.
     pub timing: Timing,
-    /// Where news goes.
     pub store: Addr<SnapshotStore>,
-    /// Who reserves ids.
     pub reserve: Recipient<Reserve>,
-    /// Who keeps failures.
     pub keep_failures: Recipient<KeepFailures>,
-    /// Who hears that the application has failed too often.
+    /// Is informed if the application has failed too often.
     pub stop: Recipient<OverBudget>,
 }
 
-/// What a call about a set came to.
+/// The set as the answer shows it; `Err(None)` if the sets must be listed again.
 type Written = Result<SetSeen, Option<Failure>>;
 
 impl SetScaler {
-    /// With nothing seen yet.
     pub fn new(wiring: Wiring) -> Self {
         let Wiring {
             scaling,
@@ -151,7 +141,7 @@ impl SetScaler {
                 let write = async move {
                     let deleted = calls.delete_set(kind, &seen.name, &seen.uid).await;
                     deleted.map_err(Some)?;
-                    // Whether it is gone is looked at again.
+                    // Only a list shows whether it is gone.
                     Err(None)
                 };
                 self.write(name, write, ctx);
@@ -226,14 +216,14 @@ impl SetScaler {
 
     fn spent(&mut self, why: Arc<str>) {
         tracing::error!(why = &*why, "the application has failed too often: it ends");
-        // Who ends the application has it written first, and there may be no next round that would say it.
+        // There may be no further round, and the record needs the failures before the end.
         if let Some(failures) = self.scaling.keep_failures() {
             self.keep_failures.do_send(KeepFailures(failures));
         }
         self.stop.do_send(OverBudget { why });
     }
 
-    /// Makes a call about a set. One at a time is under way for each.
+    /// Makes a call about a set. There is at most one per set.
     fn write(
         &self,
         name: String,
@@ -278,7 +268,7 @@ impl SetScaler {
         self.ask();
     }
 
-    /// The body of an answer is news like any other (spec E-8).
+    /// A pod in an answer is news like any other (spec E-8).
     fn heard(&self, pod: Option<Sighting>) {
         let epoch = self.epoch;
         if let Some(pod) = pod {
@@ -291,7 +281,7 @@ impl SetScaler {
     }
 }
 
-/// The line an operator reads when a container was started again (spec O-40).
+/// Logs that a container was restarted (spec O-40).
 fn say_restarted(entry: &Entry, reason: &LossReason) {
     let (executor, profile) = (entry.id.get(), entry.profile.as_str());
     let (class, exit_code, why) = (reason.class, reason.exit_code, reason.message.as_str());

@@ -1,8 +1,8 @@
-//! How many pods a set is to have, and who goes: pure (spec ).
+//! Computes the size of a set and chooses the executors to retire (spec ).
 //!
-//! A set is as large as wanted, and larger by those that are told to go and still finish what they do: it shrinks when
-//! they have. Of a StatefulSet only the last pods can go, so it is those that are told to; of a Deployment whoever is
-//! marked as the cheapest.
+//! A set has as many pods as its target, plus those that still drain. A StatefulSet deletes its
+//! last pods first, so these are retired. A Deployment deletes the pods with the lowest deletion
+//! cost.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,14 +15,13 @@ use crate::model::{Entry, ExecutorId, ProfileName, Snapshot, Tick};
 
 use super::decision::Action;
 
-/// How large a set is to be, and whom it is to lose first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Size {
     pub(super) replicas: u32,
     pub(super) victims: Victims,
 }
 
-/// Who is told to go.
+/// The executors to retire.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Victims {
     drained: Vec<ExecutorId>,
@@ -47,7 +46,7 @@ impl Victims {
     }
 }
 
-/// Those of a profile that are to go, and whose pods are still there; without a profile, nobody.
+/// Leaving executors of a profile whose pods are not deleted yet; none without a profile.
 pub(super) fn leaving<'a>(
     latest: &'a Snapshot,
     profile: Option<&ProfileName>,
@@ -66,30 +65,26 @@ pub(super) fn leaving<'a>(
     all.into_iter().flatten()
 }
 
-/// What has to be known to size a set.
 pub(super) struct Going<'a> {
     pub(super) kind: SetKind,
-    /// The set's name.
     pub(super) set: &'a str,
-    /// Who has ended its program since it was told to go.
+    /// Leaving executors whose program has ended.
     pub(super) exited: &'a BTreeSet<ExecutorId>,
     pub(super) within: Duration,
     pub(super) now: Tick,
 }
 
 impl Going<'_> {
-    /// Whether it still finishes what it does.
     pub(super) fn drains(&self, entry: &Entry) -> bool {
         entry.session.registered && entry.drains_at(self.now) && !self.exited.contains(&entry.id)
     }
 
-    /// The number of a pod of a StatefulSet.
+    /// The pod's ordinal in a StatefulSet.
     fn ordinal(&self, entry: &Entry) -> Option<u32> {
         let rest = entry.pod()?.name.strip_prefix(self.set)?;
         rest.strip_prefix('-')?.parse().ok()
     }
 
-    /// How large the set is to be.
     pub(super) fn size(
         &self,
         profile: Option<&ProfileName>,
@@ -109,7 +104,7 @@ impl Going<'_> {
             }
             SetKind::StatefulSet => {
                 let ordinals = || draining.iter().filter_map(|entry| self.ordinal(entry));
-                // One that drains in the middle is replaced, at the end, until its own pod is made anew.
+                // One that drains in the middle is replaced at the end until its pod is recreated.
                 let below = count(ordinals().filter(|ordinal| *ordinal < target).count());
                 let least = target.saturating_add(below);
                 let last = ordinals().max().map_or(0, |last| last.saturating_add(1));
@@ -127,7 +122,7 @@ impl Going<'_> {
         Size { replicas, victims }
     }
 
-    /// Who goes when a set of `there` pods is to have `least`.
+    /// The executors to retire when a set of `there` pods shrinks to `least`.
     fn victims(
         &self,
         profile: &ProfileName,

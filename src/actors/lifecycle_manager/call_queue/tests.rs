@@ -1,5 +1,3 @@
-//! When the next call is to be made, and what an answer to the last one changes.
-
 use std::time::Duration;
 
 use rand::SeedableRng;
@@ -38,7 +36,7 @@ fn due(queue: &mut CallQueue, now: Tick) -> Vec<PodCall> {
 
 // spec: L-11
 #[test]
-fn the_next_try_is_when_the_first_of_those_that_wait_is_due_and_none_while_there_is_no_room() {
+fn the_next_attempt_is_the_earliest_waiting_one_and_none_while_there_is_no_room() {
     let mut queue = queue(1);
     assert_eq!((queue.next_try(), queue.is_empty()), (None, true));
     queue.set(subject(1), Some((look_up(1), Some(at(5_000)))), at(0));
@@ -55,7 +53,7 @@ fn the_next_try_is_when_the_first_of_those_that_wait_is_due_and_none_while_there
 
 // spec: L-11
 #[test]
-fn what_brings_nothing_about_is_tried_again_less_and_less_often_and_a_change_of_luck_starts_over() {
+fn a_call_without_effect_backs_off_and_a_different_outcome_resets_the_backoff() {
     let mut queue = queue(8);
     queue.set(subject(1), Some((delete("u"), None)), at(0));
     let mut now = at(0);
@@ -74,7 +72,7 @@ fn what_brings_nothing_about_is_tried_again_less_and_less_often_and_a_change_of_
 
 // spec: L-11
 #[test]
-fn what_is_heard_of_a_subject_in_the_meantime_makes_no_retry_earlier() {
+fn news_of_a_subject_does_not_make_its_retry_earlier() {
     let mut queue = queue(8);
     queue.set(subject(1), Some((delete("u"), None)), at(0));
     due(&mut queue, at(0));
@@ -98,7 +96,7 @@ fn what_is_heard_of_a_subject_in_the_meantime_makes_no_retry_earlier() {
 
 // spec: L-11
 #[test]
-fn the_answer_to_a_call_for_what_was_owed_before_is_none_for_what_is_owed_now() {
+fn the_answer_to_an_earlier_call_does_not_answer_the_pending_one() {
     let mut queue = queue(8);
     queue.set(subject(1), Some((look_up(1), None)), at(0));
     assert_eq!(due(&mut queue, at(0)), [look_up(1)]);
@@ -115,7 +113,7 @@ fn the_answer_to_a_call_for_what_was_owed_before_is_none_for_what_is_owed_now() 
 
 // spec: L-11
 #[test]
-fn what_is_owed_no_more_leaves_with_the_answer_that_is_still_out_or_at_once() {
+fn a_call_that_is_no_longer_pending_is_removed_at_once_or_with_its_answer() {
     let mut queue = queue(1);
     queue.set(subject(1), Some((delete("u"), None)), at(0));
     queue.set(subject(2), Some((delete("v"), None)), at(0));
@@ -135,7 +133,7 @@ fn what_is_owed_no_more_leaves_with_the_answer_that_is_still_out_or_at_once() {
 
 // spec: L-11
 #[test]
-fn an_answer_that_nobody_waits_for_makes_no_room() {
+fn an_unexpected_answer_makes_no_room() {
     let mut queue = queue(1);
     queue.answered(&subject(9), true, at(0));
     queue.set(subject(1), Some((delete("u"), Some(at(9_000)))), at(0));

@@ -1,4 +1,4 @@
-//! What is owed, on the real ledger: ends reported once, pods deleted until they are gone, look-ups in time.
+//! Pending actions on the real ledger.
 
 mod calls;
 mod ends;
@@ -33,7 +33,7 @@ fn settings() -> Settings {
     }
 }
 
-/// A LifecycleManager on its ledger; the test answers its calls.
+/// A LifecycleManager on its ledger. The test answers its calls.
 struct Manager {
     scenario: Scenario,
     pending_actions: PendingActions,
@@ -43,7 +43,7 @@ struct Manager {
     instructed: Vec<Instruct>,
 }
 
-/// A call, in short.
+/// A call, abbreviated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Call {
     Delete(&'static str),
@@ -70,7 +70,7 @@ impl Manager {
         }
     }
 
-    /// One round, carried out as the actor does; the calls made in it.
+    /// One round, carried out as the actor does. Returns its calls.
     fn round(&mut self) -> Vec<Call> {
         let mut made = Vec::new();
         let batch = self.scenario.batch();
@@ -95,7 +95,7 @@ impl Manager {
         made
     }
 
-    /// Rounds until nothing is left to hear; the calls made in them.
+    /// Rounds until there is no news. Returns their calls.
     fn rounds(&mut self) -> Vec<Call> {
         let mut made = self.round();
         while self.scenario.has_news() {
@@ -104,7 +104,7 @@ impl Manager {
         made
     }
 
-    /// The oldest call that is out is answered.
+    /// Answers the oldest call in flight.
     fn answer(&mut self, succeeded: bool) {
         let (subject, _) = self.calls.remove(0);
         let now = self.scenario.now().tick;
@@ -146,7 +146,7 @@ impl Manager {
         });
     }
 
-    /// Seconds pass, a round each; when calls were made, and which.
+    /// A round each second. Returns the calls and their seconds.
     fn seconds(&mut self, seconds: u64) -> Vec<(u64, Call)> {
         let mut made = Vec::new();
         for _ in 0..seconds {

@@ -1,4 +1,4 @@
-//! What the API server's answers to requests mean for the requests to come (spec ).
+//! What the API server's answers to requests mean for further requests (spec ).
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::actors::pod_allocator::refusal::{Hold, Kind};
 use crate::model::{LossReason, Now, ProfileName, Tick};
 
 impl Allocation {
-    /// A request that left at `sent` was answered, or failed; its news is already on the way to the store.
+    /// A request sent at `sent` was answered or failed. The store has been informed already.
     pub fn answered(
         &mut self,
         profile: &ProfileName,

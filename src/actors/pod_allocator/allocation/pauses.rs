@@ -1,5 +1,3 @@
-//! Which profiles are paused (spec A-31).
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -9,8 +7,8 @@ use crate::model::{ProfileName, Snapshot};
 use super::Allocation;
 
 impl Allocation {
-    /// The profiles of which nothing is asked for though executors are wanted, or one at a time: O(profiles). Where there
-    /// are several reasons, the one that people can do something about.
+    /// The paused profiles (spec A-31), in O(profiles). Of several reasons, a refusal comes first:
+    /// it is the one the operator can remove.
     pub fn pauses(&self, latest: &Snapshot) -> BTreeMap<ProfileName, Pause> {
         let wanted = (latest.targets.iter()).filter(|(_, target)| target.executors > 0);
         wanted
@@ -21,7 +19,7 @@ impl Allocation {
             .collect()
     }
 
-    /// A refusal matters only while executors are lacking, of whom the one that is tried is none yet.
+    /// A refusal matters only while executors are missing or a test request is in flight.
     fn pause_of(&self, profile: &ProfileName, lacks: bool) -> Option<Pause> {
         let hold = self.holds.get(profile);
         if let Some(hold) = hold.filter(|hold| lacks || hold.is_trying()) {

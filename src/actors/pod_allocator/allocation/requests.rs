@@ -1,4 +1,4 @@
-//! How many are asked for, of which profile, and under which ids (spec ).
+//! Decides how many executors are requested, of which profile, under which ids (spec ).
 
 use super::{Allocation, sum};
 use crate::actors::pod_allocator::caps::share;
@@ -31,8 +31,8 @@ impl Allocation {
         for (demand, new) in demands.iter_mut().zip(split_evenly(ids, &new)) {
             demand.new = new;
         }
-        // Who comes first changes from round to round: where there is one slot at a time, a profile whose requests
-        // always fail must not keep it from the others (spec A-45).
+        // The first profile changes from round to round. Otherwise, with one slot at a time, a
+        // profile whose requests always fail would starve the others (spec A-45).
         let next = |demand: &Demand| Some(&demand.profile) > self.served_first.as_ref();
         let first = demands.iter().position(next).unwrap_or(0);
         demands.rotate_left(first);
@@ -53,8 +53,8 @@ impl Allocation {
         }
     }
 
-    /// No more that do not run yet, and no more over the application's life, than are allowed (spec ). What was
-    /// asked for already is not asked for anew by a request that is repeated.
+    /// Applies the limits on pending executors and on executors over the application's life (spec
+    /// Repeats are counted already.
     fn keep_within_caps(
         &mut self,
         latest: &Snapshot,
@@ -75,7 +75,7 @@ impl Allocation {
         }
     }
 
-    /// Requests of unknown outcome come first: they are the older ones.
+    /// Repeats are sent first because they are older.
     fn send(&mut self, demand: Demand, now: Tick, decision: &mut Decision) {
         let Demand {
             profile,

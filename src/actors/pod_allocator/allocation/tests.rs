@@ -1,4 +1,4 @@
-//! The allocator's rounds on the real ledger: what is asked for, when, under which id, and what is said.
+//! The allocator's rounds on the real ledger.
 
 mod caps;
 mod crash_loops;
@@ -30,7 +30,7 @@ use crate::model::news::{News, Outcome};
 use crate::testing::{SERVER_TIMEOUT, Scenario, at, id};
 use boatswain_agent::backoff::Backoff;
 
-/// So many of the default profile make a gang, where there are gangs.
+/// The size of the default profile's gang, if gangs are configured.
 const GANG: u32 = 4;
 
 const CREATION_TIMEOUT: Duration = Duration::from_secs(60);
@@ -89,39 +89,36 @@ fn beginning(rng: StdRng, reserved: Option<ExecutorId>) -> Allocation {
     Allocation::new(settings(), rng, &inherited, &BTreeMap::new(), now)
 }
 
-/// A start after others.
+/// A start that inherits from earlier incarnations.
 fn resuming(settings: Settings, inherited: &Inherited, now: Now) -> Allocation {
     let rng = StdRng::seed_from_u64(7);
     Allocation::new(settings, rng, inherited, &BTreeMap::new(), now)
 }
 
-/// How the test answers a request.
 #[derive(Debug, Clone, Copy)]
 enum Reply {
     Created,
     Refused(Kind),
     NameTaken,
-    /// A 5xx, a timeout: the outcome is unknown.
+    /// A 5xx or a timeout: the outcome is unknown.
     Broke,
-    /// The connection was refused: nothing was sent.
     Unreachable,
-    /// 429, with Retry-After in seconds.
     Wait(u64),
 }
 
-/// One request that left and is not answered.
+/// A request in flight.
 #[derive(Debug, Clone)]
 struct Flight {
     profile: ProfileName,
     sent: Tick,
 }
 
-/// An allocator on its ledger; the test is the API server.
+/// An allocator on its ledger. The test is the API server.
 struct Driver {
     scenario: Scenario,
     allocation: Allocation,
     flights: BTreeMap<ExecutorId, Flight>,
-    /// Every request that ever left, repeats included: when, and for which executor.
+    /// Every request that was sent, including repeats: when, and for which executor.
     left: Vec<(u64, u64)>,
     said: Vec<Notice>,
     reserves: Vec<u64>,
@@ -129,9 +126,7 @@ struct Driver {
     kept_failures: Vec<KeptFailures>,
     avoids: Vec<Avoid>,
     retired: Vec<u64>,
-    /// Lists of claims that are asked for.
     lists: Vec<Epoch>,
-    /// Claims that are to be made.
     ensures: Vec<claims::making::Ensure>,
     wake: Option<Tick>,
     cut_short: bool,
@@ -172,7 +167,7 @@ impl Driver {
         }
     }
 
-    /// One round, carried out as the actor does; the executors that were asked for in it.
+    /// One round, carried out as the actor does. Returns the executors that were requested.
     fn round(&mut self) -> Vec<u64> {
         let decision = self
             .allocation
@@ -256,7 +251,7 @@ impl Driver {
         }
     }
 
-    /// Rounds, each of whose requests are answered a millisecond later, until one asks for nothing.
+    /// Rounds until one requests nothing. Each request is answered a millisecond later.
     fn settle(&mut self, reply: impl Fn(u64, &ProfileName) -> Reply) {
         for _ in 0..10_000 {
             self.round();
@@ -269,7 +264,7 @@ impl Driver {
         panic!("it does not settle");
     }
 
-    /// As many executors as are wanted, all of them running.
+    /// All wanted executors run.
     fn fill(&mut self) {
         self.settle(|_, _| Reply::Created);
         for n in self.ids_where(|class| matches!(class, Class::Pending(_))) {
@@ -278,14 +273,14 @@ impl Driver {
         self.round();
     }
 
-    /// Those that run have run for long enough.
+    /// Running executors become stable.
     fn all_stay(&mut self) {
         self.scenario.pass(61_000);
         self.round();
     }
 
-    /// Time passes as the actor lives it: a round at each wake, at each interval of a second, and whenever
-    /// something was heard. `step` is called before each round.
+    /// Passes time as in production: a round at each wake, at each interval of a second, and after
+    /// any news. `step` is called before each round.
     fn live(&mut self, millis: u64, mut step: impl FnMut(&mut Self)) {
         let end = self.scenario.millis + millis;
         while self.scenario.millis < end {
@@ -304,7 +299,7 @@ impl Driver {
         }
     }
 
-    /// What is shown as paused: why, since when and until when, in milliseconds.
+    /// The paused profiles: why, since when and until when, in milliseconds.
     fn pauses(&self) -> Vec<(Cause, u64, Option<u64>)> {
         let millis = |tick: Tick| u64::try_from(tick.since(at(0)).as_millis()).unwrap();
         let pauses = self.allocation.pauses(self.scenario.current());
@@ -321,7 +316,7 @@ impl Driver {
             .collect()
     }
 
-    /// What is over is reported and gone, as LifecycleManager would see to.
+    /// Ended executors are reported and gone, as LifecycleManager would do.
     fn bury(&mut self) {
         for n in self.ids_where(|class| !class.is_live()) {
             let entry = self.scenario.entry(n).cloned().unwrap();
@@ -337,7 +332,7 @@ impl Driver {
         self.scenario.counts(profile).live()
     }
 
-    /// How many requests left within these milliseconds.
+    /// How many requests were sent within these milliseconds.
     fn left_within(&self, from: u64, to: u64) -> usize {
         let within = |(when, _): &&(u64, u64)| (from..to).contains(when);
         self.left.iter().filter(within).count()

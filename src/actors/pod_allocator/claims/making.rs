@@ -1,7 +1,8 @@
-//! Claims that are still to be made, once there is a pod that mentions them (spec K-10, A-61): pure.
+//! Creates volume claims after the pods that mention them (spec K-10, A-61).
 //!
-//! Which those are is read from the pods: one that waits for a node may be waiting for its claims. So a pod whose request
-//! was not answered, and one that an earlier driver asked for, get theirs in the same way.
+//! The missing claims are read from the pods, because an unscheduled pod may be waiting for its
+//! claim. So pods of unanswered requests and pods that an earlier driver requested get theirs as
+//! well.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,50 +14,43 @@ use crate::model::pod::{PendingStage, Scheduling};
 use crate::model::{Entry, ExecutorId, PodUid, ProfileName, Snapshot, Tick};
 use boatswain_agent::backoff::Backoff;
 
-/// At most so many calls about claims at a time.
+/// The most concurrent calls about claims.
 const MAX_IN_FLIGHT: u32 = 32;
 
-/// Between tries while the API server is in trouble.
+/// Between attempts while the API server fails.
 const AGAIN: Backoff = Backoff {
     initial: Duration::from_secs(1),
     max: Duration::from_secs(15),
 };
 
-/// A claim that has to be there.
+/// A claim that must exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ensure {
-    /// Whose.
     pub id: ExecutorId,
-    /// Its profile.
     pub profile: ProfileName,
-    /// The name of its pod.
     pub pod: Arc<str>,
-    /// And what Kubernetes calls that.
     pub uid: PodUid,
-    /// The volume's name.
     pub volume: Arc<str>,
-    /// The claim's.
     pub name: Arc<str>,
-    /// Whether there is none as far as is known; otherwise it is looked for first.
+    /// Whether the claim is believed missing; otherwise it is looked up first.
     pub new: bool,
 }
 
-/// What came of that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ensured {
-    /// It is there.
+    /// The claim exists.
     There,
-    /// The cluster refuses it, in its own words.
+    /// The cluster's message.
     Refused(Arc<str>),
-    /// Nobody knows; it is tried again.
+    /// The outcome is unknown; the call is repeated.
     Trouble,
 }
 
-/// Claims that pods may be waiting for.
+/// The claims of unscheduled pods.
 #[derive(Debug)]
 pub struct Making {
     prefix: Arc<str>,
-    /// Of a pod that goes on waiting the claims are looked for so often.
+    /// How often the claims of a pod that stays pending are looked up.
     look_every: Duration,
     pieces: BTreeMap<(ExecutorId, Arc<str>), Piece>,
     order: BTreeSet<(Tick, ExecutorId, Arc<str>)>,
@@ -68,7 +62,7 @@ pub struct Making {
 struct Piece {
     ensure: Ensure,
     failures: u32,
-    /// `None` while a call is under way.
+    /// `None` while a call is in flight.
     at: Option<Tick>,
 }
 
@@ -84,7 +78,7 @@ impl Making {
         }
     }
 
-    /// An executor has changed, which has these claims.
+    /// An executor has changed; `templates` are its profile's.
     pub(super) fn see(&mut self, entry: &Entry, templates: &[ClaimTemplate], now: Tick) {
         let id = entry.id;
         let waits = entry.class() == Class::Pending(PendingStage::Unscheduled);
@@ -111,7 +105,7 @@ impl Making {
                 name: Arc::clone(&claim.name),
                 new,
             };
-            // One that another executor has left was listed just now.
+            // A claim that was reused was listed a moment ago.
             let at = if new { now } else { now + self.look_every };
             let piece = Piece {
                 ensure,
@@ -123,7 +117,7 @@ impl Making {
         }
     }
 
-    /// An executor waits no more.
+    /// The executor no longer waits.
     pub(super) fn left(&mut self, id: ExecutorId) {
         self.refused.remove(&id);
         let empty: Arc<str> = Arc::from("");
@@ -152,7 +146,7 @@ impl Making {
         }
     }
 
-    /// What is to be done now.
+    /// The calls to make now.
     pub fn due(&mut self, now: Tick) -> Vec<Ensure> {
         let mut due = Vec::new();
         while self.in_flight < MAX_IN_FLIGHT
@@ -168,18 +162,16 @@ impl Making {
         due
     }
 
-    /// When something is to be done next, where only time stands in the way.
+    /// When the next call is due; `None` if a call in flight must end first.
     pub fn next_at(&self) -> Option<Tick> {
         let free = self.in_flight < MAX_IN_FLIGHT;
         self.order.first().filter(|_| free).map(|(at, ..)| *at)
     }
 
-    /// How many calls are under way.
     pub fn in_flight(&self) -> u32 {
         self.in_flight
     }
 
-    /// A call was answered, or failed.
     pub fn answered(&mut self, ensure: &Ensure, ensured: Ensured, now: Tick) {
         self.in_flight = self.in_flight.saturating_sub(1);
         let key = (ensure.id, Arc::clone(&ensure.volume));
@@ -208,9 +200,9 @@ impl Making {
         self.plan(&key, at);
     }
 
-    /// Those of whose claims one was refused, and why; each is named once.
+    /// Executors with a refused claim, and why. Each is returned once.
     pub fn refused(&mut self, latest: &Snapshot) -> Vec<(ExecutorId, Why)> {
-        // It is remembered until it is seen to go, so that nothing more is made for it.
+        // An id is kept while its executor waits, so that no more claims are created for it.
         let news = self.refused.iter_mut().filter(|(_, why)| !why.is_empty());
         news.filter_map(|(id, why)| {
             let why = std::mem::replace(why, Arc::from(""));

@@ -1,7 +1,7 @@
-//! Claims on volumes: which a new executor gets that another one left, and for which it waits (spec A-60): pure.
+//! Volume claims: which free claim a new executor gets, and when it waits for one (spec A-60).
 //!
-//! What is in use is read from the snapshots, and from what was given to requests that no pod is known of yet. What there
-//! is beside that is listed when executors are missing, and only then; nothing that was listed is believed for long.
+//! Claims in use are read from snapshots and from requests whose pod is not known yet. Free claims
+//! are listed only when executors are missing, and a list is used only for a short time.
 
 pub mod making;
 mod pool;
@@ -20,17 +20,14 @@ use super::demand::Demand;
 use making::Making;
 use pool::Pool;
 
-/// What was listed is believed for so long: whoever deletes claims by hand is noticed, and a burst of requests needs one
-/// list.
+/// How long a list is used. A burst needs one list, and deletions by hand must be noticed.
 const VALID: Duration = Duration::from_secs(5);
 
-/// What is done with claims.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Settings {
-    /// What the names of claims begin with.
+    /// The prefix of claims' names.
     pub prefix: Arc<str>,
     pub reuse: Reuse,
-    /// The claims of each profile's executors.
     pub profiles: BTreeMap<ProfileName, Arc<[ClaimTemplate]>>,
 }
 
@@ -39,48 +36,46 @@ pub struct Settings {
 pub enum Reuse {
     #[default]
     Never,
-    /// Where one is free.
+    /// If one is free.
     IfFree,
-    /// The executor waits for a claim that is about to be free.
+    /// If one is free; executors wait for a claim that is about to become free.
     OrWait,
 }
 
-/// What is known of claims.
 #[derive(Debug)]
 pub struct Claims {
     settings: Settings,
-    /// A younger one may be meant for a pod that nobody has seen yet.
+    /// A younger claim may be meant for a pod that has not been seen yet.
     min_age: Duration,
-    /// Until then a request of an earlier driver's may commit, with a claim that nobody seems to have.
+    /// Until then a request of an earlier driver may commit, with a claim that seems free.
     settled_at: Tick,
     now: Now,
     holdings: BTreeMap<ExecutorId, Holding>,
     holders: BTreeMap<Arc<str>, BTreeSet<ExecutorId>>,
-    /// Those whose pods cannot be read: what they have nobody knows (spec S-15).
+    /// Executors whose pods, and so whose claims, cannot be read (spec S-15).
     unread: BTreeSet<ExecutorId>,
-    /// What was given to executors, for as long as they are in the ledger: each repeat of a request is the same request.
+    /// What executors were given, while in the ledger: a repeat must be the same request.
     given: BTreeMap<ExecutorId, Arc<[PodClaim]>>,
     /// The claims that this round's snapshots mention.
     mentioned: BTreeSet<Arc<str>>,
-    /// Those that pods have that are no executors: when they come back nobody knows (spec E-3).
+    /// Claims of orphan pods; when they become free is unknown (spec E-3).
     haunted: BTreeSet<Arc<str>>,
     listing: Option<Listing>,
-    /// A list is under way.
+    /// Whether a list is in flight.
     asked: bool,
-    /// When claims were first listed, by uid: one is surely as old as that.
+    /// When claims were first listed, by uid; the least age by our own clock.
     first_seen: BTreeMap<Arc<str>, Tick>,
     pool: Pool,
-    /// Those that are still to be made.
     pub making: Making,
 }
 
-/// What an executor has.
+/// The claims of one executor.
 #[derive(Debug)]
 struct Holding {
     names: BTreeSet<Arc<str>>,
-    /// Whether it is on its way out.
+    /// Whether the executor is leaving and will free its claims.
     goes: bool,
-    /// Since when it has ended, and is there: it may be kept there for ever.
+    /// Since when the executor has ended while its pod still exists. It may be kept forever.
     ended: Option<Tick>,
 }
 
@@ -92,7 +87,7 @@ struct Listing {
 }
 
 impl Claims {
-    /// Nothing is known yet. A request may commit for `server_timeout` after it was sent.
+    /// A request may commit until `server_timeout` after it was sent.
     pub fn new(settings: Settings, min_age: Duration, server_timeout: Duration, now: Now) -> Self {
         Self {
             making: Making::new(Arc::clone(&settings.prefix), min_age),
@@ -113,12 +108,11 @@ impl Claims {
         }
     }
 
-    /// There is a new profile, whose executors have these.
+    /// Adds a profile and its claims.
     pub fn know(&mut self, profile: ProfileName, templates: Arc<[ClaimTemplate]>) {
         self.settings.profiles.insert(profile, templates);
     }
 
-    /// A round begins.
     pub fn begin_round(&mut self, batch: &Batch, now: Now) {
         self.now = now;
         self.pool = Pool::default();
@@ -144,7 +138,7 @@ impl Claims {
         (self.haunted).extend(claims.map(|claim| Arc::clone(&claim.name)));
     }
 
-    /// An executor has changed, or left the ledger.
+    /// An executor has changed, or has left the ledger (`None`).
     pub fn see(&mut self, id: ExecutorId, entry: Option<&Entry>) {
         let before = self.let_go(id);
         self.unread.remove(&id);
@@ -174,7 +168,7 @@ impl Claims {
             .then(|| before.and_then(|before| before.ended).unwrap_or(now));
         let goes = match class {
             Class::Leaving | Class::Finished => true,
-            // An executor whose end was reported all the same does not go in time (spec L-3).
+            // The end was reported before the pod was gone: the pod may stay for long (spec L-3).
             Class::Terminating => !entry.is_reported(),
             _ => false,
         };
@@ -201,7 +195,7 @@ impl Claims {
         Some(before)
     }
 
-    /// Leaves out whoever waits for a claim, or for a list of them (spec A-60).
+    /// Removes new executors that must wait for a claim or for a list of claims (spec A-60).
     pub fn limit(&mut self, latest: &Snapshot, demands: &mut [Demand], decision: &mut Decision) {
         let concerned = |demand: &Demand| demand.new > 0 && self.reuses(&demand.profile);
         if !demands.iter().any(concerned) {
@@ -227,7 +221,7 @@ impl Claims {
         }
     }
 
-    /// What a new executor gets of what others left; to be called in a round whose demands were limited.
+    /// Gives free claims to a new executor. Must follow `limit` in the same round.
     pub fn give(&mut self, id: ExecutorId, profile: &ProfileName) {
         let mut given = Vec::new();
         for template in reusable(&self.settings, profile) {
@@ -245,12 +239,11 @@ impl Claims {
         self.given.insert(id, given.into());
     }
 
-    /// What it was given.
     pub fn given(&self, id: ExecutorId) -> &[PodClaim] {
         self.given.get(&id).map(AsRef::as_ref).unwrap_or_default()
     }
 
-    /// A list that was asked for then has come; `None`: it failed, and nothing is reused.
+    /// A list requested at `asked` was answered; `None`: it failed, and nothing is reused.
     pub fn listed(&mut self, claims: Option<Vec<Claim>>, asked: Tick, epoch: Epoch) {
         self.asked = false;
         let claims = claims.unwrap_or_default();
@@ -285,7 +278,7 @@ impl Claims {
         })
     }
 
-    /// What is free, and what is about to be.
+    /// The free claims and those that are about to become free.
     fn gather(&self, latest: &Snapshot) -> Pool {
         let mut pool = Pool::default();
         if !self.unread.is_empty() {
@@ -315,7 +308,7 @@ impl Claims {
         pool
     }
 
-    /// Whether its claims can be waited for: it is on its way out, and nothing has kept it there for long.
+    /// Whether the executor's claims can be waited for: it is leaving without a long delay.
     fn gives_back(&self, id: ExecutorId) -> bool {
         (self.holdings.get(&id)).is_some_and(|holding| {
             let kept = |ended: Tick| self.now.tick.since(ended) >= self.min_age;
@@ -323,20 +316,20 @@ impl Claims {
         })
     }
 
-    /// Whether a claim that nobody has can be given to somebody.
+    /// Whether an unused claim can be given away.
     fn is_ripe(&self, claim: &Claim) -> bool {
         let by_server = claim.created.is_some_and(|created| {
             let age = Duration::try_from(self.now.wall.duration_since(created));
             age.is_ok_and(|age| age >= self.min_age)
         });
-        // Clocks differ; by our own it is at least as old as we have known it.
+        // Clocks differ, so the age by our own clock counts too.
         let known = self.first_seen.get(&claim.uid);
         let by_us = known.is_some_and(|seen| self.now.tick.since(*seen) >= self.min_age);
         (by_server || by_us) && self.now.tick >= self.settled_at
     }
 }
 
-/// The claims of a profile's executors that others may have had.
+/// A profile's claims that may be reused.
 fn reusable<'a>(
     settings: &'a Settings,
     profile: &ProfileName,

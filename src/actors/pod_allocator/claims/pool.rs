@@ -1,11 +1,10 @@
-//! Claims that nobody has, by what they have: those that are free, and those that are about to be (spec A-60).
+//! Free and soon free claims, by shape (spec A-60).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::model::claims::{Claim, ClaimShape, ClaimTemplate};
 
-/// Claims that nobody has, or soon nobody will.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     free: BTreeMap<ClaimShape, VecDeque<Arc<str>>>,
@@ -13,18 +12,18 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// This one is free.
+    /// Adds a free claim.
     pub(super) fn add(&mut self, claim: &Claim) {
         let alike = self.free.entry(claim.shape.clone()).or_default();
         alike.push_back(Arc::clone(&claim.name));
     }
 
-    /// This one is about to be.
+    /// Adds a claim that is about to become free.
     pub(super) fn expect(&mut self, claim: &Claim) {
         *self.expected.entry(claim.shape.clone()).or_default() += 1;
     }
 
-    /// Takes a free one that does for this, the smallest of those that are alike otherwise.
+    /// Takes a free claim that fits, the smallest of those that are otherwise alike.
     pub(super) fn take(&mut self, wanted: &ClaimShape) -> Option<Arc<str>> {
         let does = |(shape, names): &(&ClaimShape, &mut VecDeque<Arc<str>>)| {
             !names.is_empty() && shape.does_for(wanted)
@@ -33,7 +32,7 @@ impl Pool {
         names.pop_front()
     }
 
-    /// How many there are of each shape, to try with.
+    /// The numbers, to plan with.
     pub(super) fn counts(&self) -> Counts {
         let number = |names: &VecDeque<Arc<str>>| u32::try_from(names.len()).unwrap_or(u32::MAX);
         Counts {
@@ -45,7 +44,6 @@ impl Pool {
     }
 }
 
-/// How many claims there are of each shape.
 #[derive(Debug)]
 pub(super) struct Counts {
     free: BTreeMap<ClaimShape, u32>,
@@ -53,8 +51,8 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// How many of these executors need not wait. Each that does waits for a claim that is known to come back, and no two
-    /// for the same one; so nobody waits for what does not come.
+    /// How many of these executors need not wait. Each that waits does so for a claim that is
+    /// expected, and no two for the same.
     pub(super) fn need_not_wait<'a>(
         &mut self,
         templates: impl Iterator<Item = &'a ClaimTemplate> + Clone,

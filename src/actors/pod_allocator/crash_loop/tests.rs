@@ -1,5 +1,3 @@
-//! When a profile backs off, for how long, and what ends it.
-
 use super::*;
 
 const BACKOFF: Backoff = Backoff {
@@ -20,7 +18,7 @@ fn end_early(looping: &mut CrashLoop, n: u64, target: u32, second: u64) -> Optio
     looping.ended(id(n), true, target, &BACKOFF, at(second))
 }
 
-/// A profile of four that has begun to back off at second 0.
+/// A profile with a target of four that began to back off at second 0.
 fn backing_off() -> CrashLoop {
     let mut looping = CrashLoop::default();
     assert_eq!(end_early(&mut looping, 1, 4, 0), None);
@@ -33,7 +31,7 @@ fn backing_off() -> CrashLoop {
 
 // spec: A-30
 #[test]
-fn it_backs_off_when_more_than_one_and_more_than_a_twentieth_of_the_target_ended_early() {
+fn a_profile_backs_off_when_more_than_one_and_more_than_a_twentieth_of_its_target_ended_early() {
     let mut small = CrashLoop::default();
     end_early(&mut small, 1, 4, 0);
     assert_eq!(small.permission(), Permission::Free);
@@ -61,7 +59,7 @@ fn an_end_that_is_seen_twice_is_counted_once() {
 
 // spec: A-30
 #[test]
-fn an_executor_that_stays_forgives_the_early_ends_before_it() {
+fn a_stable_executor_resets_the_count_of_early_ends() {
     let mut looping = CrashLoop::default();
     end_early(&mut looping, 1, 4, 0);
     looping.running(id(2), at(1), STABLE);
@@ -72,7 +70,7 @@ fn an_executor_that_stays_forgives_the_early_ends_before_it() {
 
 // spec: A-30
 #[test]
-fn after_the_backoff_one_probe_goes_out_and_the_rest_follow_when_it_stays() {
+fn after_the_backoff_one_probe_is_requested_and_the_rest_once_it_is_stable() {
     let mut looping = backing_off();
     looping.tick(STABLE, at(1));
     assert_eq!(looping.permission(), Permission::OneProbe);
@@ -108,7 +106,7 @@ fn each_probe_that_ends_early_doubles_the_wait_up_to_five_minutes() {
 
 // spec: A-30
 #[test]
-fn a_probe_that_goes_for_any_other_reason_is_followed_by_another() {
+fn a_probe_that_ends_for_another_reason_is_followed_by_another() {
     let mut looping = backing_off();
     looping.tick(STABLE, at(1));
     looping.requested(id(3));
@@ -128,7 +126,7 @@ fn many_ends_within_one_backoff_period_are_one_step() {
 
 // spec: A-30, L-30
 #[test]
-fn early_ends_of_one_backoff_period_are_known_to_be_of_one() {
+fn early_ends_of_one_backoff_period_have_the_same_period() {
     let mut looping = backing_off();
     let open = looping.period_of(id(1));
     let first = looping.period_of(id(2));

@@ -1,5 +1,4 @@
-//! How many failures the application may have, and which nodes have had too many (spec L-30 to L-32): ends in, verdicts
-//! out, pure.
+//! Counts failures of the application and of each node (spec L-30 to L-32).
 
 pub mod nodes;
 pub mod rules;
@@ -18,53 +17,51 @@ use nodes::Nodes;
 use rules::{Rule, Verdict, judge};
 use window::Window;
 
-/// With no limit of its own, an application may have so many failures whatever its size (spec L-30).
+/// The least limit that is derived from the application's size (spec L-30).
 const LEAST_LIMIT: u32 = 3;
 
-/// No more restarts than so many are counted at a time: a number that is nonsense costs no time.
+/// The most restarts counted at a time, so that an absurd number costs no time.
 const MOST_RESTARTS: u32 = 100;
 
-/// What counts, and how many may.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// So many failures are put up with; `None`: twice as many as executors were ever wanted at a time, and at least 3.
+    /// The most failures; `None`: twice the largest total target so far, and at least 3.
     pub max: Option<u32>,
-    /// How long one counts; zero: for ever.
+    /// How long a failure counts; zero: forever.
     pub window: Duration,
-    /// What counts otherwise than its reason says; the first that matches decides.
+    /// Exceptions to what a reason says; the first that matches decides.
     pub rules: Vec<Rule>,
-    /// A node with so many failures is avoided; `None`: none is.
+    /// A node with this many failures is avoided; `None`: no node is.
     pub node_max: Option<u32>,
 }
 
-/// The application's failures.
 #[derive(Debug)]
 pub struct Failures {
     settings: Settings,
     all: Window,
     nodes: Nodes,
     largest: u32,
-    /// Executors whose end was counted and that have not left the ledger. This driver gets each end once; the set is
-    /// kept in the record for a successor, which adopts a finished pod that is still there and reports its end again
-    /// (spec L-1, O-30).
+    /// Executors whose end was counted and that are still in the ledger. This driver gets each end
+    /// once. The record keeps the set for a successor, which may adopt a finished pod and report
+    /// its end again (spec L-1, O-30).
     counted: IdSet,
-    /// The last backoff period of each profile of which an early end was counted (spec A-30).
+    /// The last backoff period of each profile in which an early end was counted (spec A-30).
     periods: BTreeMap<ProfileName, Period>,
-    /// What was counted last, for people.
+    /// The failure counted last, described.
     last: Option<Arc<str>>,
-    /// Why the application may not go on.
+    /// Why the application must end.
     spent: Option<Arc<str>>,
-    /// That was said.
+    /// Whether that was reported.
     said: bool,
     changed: bool,
 }
 
-/// The end of an application that has failed too often, in words.
+/// The application has failed too often; a description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spent(pub Arc<str>);
 
 impl Failures {
-    /// As an earlier incarnation left them.
+    /// Continues from what an earlier incarnation wrote.
     pub fn resume(settings: Settings, kept: &KeptFailures, now: Now) -> Self {
         Self {
             all: Window::resume(settings.window, &kept.all, now),
@@ -80,28 +77,26 @@ impl Failures {
         }
     }
 
-    /// So many executors are wanted now, of all profiles.
+    /// The sum of all targets has changed.
     pub fn wanted(&mut self, executors: u32) {
         if executors > self.largest {
             self.largest = executors;
-            // Only a limit that follows from it has to outlast this process.
+            // The record needs it only if the limit depends on it.
             self.changed |= self.settings.max.is_none();
         }
     }
 
-    /// An executor is where it is.
     pub fn see(&mut self, entry: &Entry, now: Tick) {
         self.nodes.see(entry, now);
     }
 
-    /// An executor has left the ledger.
     pub fn left(&mut self, id: ExecutorId, now: Tick) {
         self.nodes.left(id, now);
         self.counted.remove(id);
     }
 
-    /// An executor's end was reported. `period` is the backoff period in which it ended early, if it did: of those of one
-    /// period one counts (spec A-30).
+    /// An executor's end was reported. `period` is the backoff period in which it ended early, if
+    /// any. Only one early end of a period counts (spec A-30).
     pub fn ended(
         &mut self,
         entry: &Entry,
@@ -136,8 +131,7 @@ impl Failures {
         self.count(&what, now)
     }
 
-    /// An executor was started again in its pod so many times since that was looked at last, after ends like this one
-    /// (spec A-80).
+    /// An executor's container was restarted `times` more, after ends like this one (spec A-80).
     pub fn restarted(
         &mut self,
         entry: &Entry,
@@ -158,7 +152,7 @@ impl Failures {
         }
     }
 
-    /// A profile's template was refused, which counts once a block (spec A-23).
+    /// A profile's template was refused. That counts once for each wait (spec A-23).
     pub fn refused(
         &mut self,
         profile: &ProfileName,
@@ -173,8 +167,8 @@ impl Failures {
         }
     }
 
-    /// Whether the application has failed too often by now: said once. A restart may find that it had, and that stays so
-    /// whatever has left the window since: its executors were told to go.
+    /// Whether the application has failed too often; returned once. After a restart it stays so,
+    /// even if failures have left the window since, because its executors may be ending already.
     pub fn spent(&mut self, now: Tick) -> Option<Spent> {
         if let Some(why) = &self.spent {
             return (!std::mem::replace(&mut self.said, true)).then(|| Spent(Arc::clone(why)));
@@ -196,17 +190,15 @@ impl Failures {
         Some(self.spend(why))
     }
 
-    /// Whether the application has failed too often.
     pub fn are_too_many(&self) -> bool {
         self.spent.is_some()
     }
 
-    /// The nodes that new executors are to avoid.
     pub fn avoid(&mut self, now: Tick) -> Avoid {
         self.nodes.avoid(now)
     }
 
-    /// What is to be kept over a restart, where it has changed.
+    /// What the record must keep, if it has changed since the last call.
     pub fn keep(&mut self) -> Option<KeptFailures> {
         std::mem::take(&mut self.changed).then(|| KeptFailures {
             largest: self.largest,

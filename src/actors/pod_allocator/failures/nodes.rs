@@ -1,6 +1,6 @@
-//! Nodes that have had too many failures are avoided by new executors (spec L-32): never all of them.
+//! New executors avoid nodes with too many failures, but never all nodes (spec L-32).
 //!
-//! Which nodes a cluster has, a driver may not ask: it knows those on which its executors are, or were a moment ago.
+//! The driver may not list the cluster's nodes. It knows those of its current and recent executors.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,27 +12,26 @@ use crate::planted::{self, Planted};
 
 use super::window::Window;
 
-/// Of so many nodes failures are remembered; beyond them those are forgotten whose last failure is the oldest.
+/// The most nodes with recorded failures. Beyond it the one that failed longest ago is forgotten.
 const MOST_NODES: usize = 100;
 
-/// A node on which no executor is any more is believed to be there for so long.
+/// How long a node without executors is assumed to exist.
 const REMEMBERED: Duration = Duration::from_secs(600);
 
-/// Which nodes have failed.
 #[derive(Debug)]
 pub struct Nodes {
-    /// So many failures are too many; `None`: nothing is counted.
+    /// The limit of failures; `None`: nothing is counted.
     most: Option<u32>,
     window: Duration,
     failed: BTreeMap<Arc<str>, Window>,
-    /// On which node each executor is that is in the ledger.
+    /// The node of each executor in the ledger.
     hosts: BTreeMap<ExecutorId, Arc<str>>,
-    /// Nodes that are known to be there: how many executors are there, and when one was last.
+    /// Nodes that are assumed to exist: their number of executors, and when that last changed.
     known: BTreeMap<Arc<str>, (u32, Tick)>,
 }
 
 impl Nodes {
-    /// As an earlier incarnation left them.
+    /// Continues from what an earlier incarnation wrote.
     pub fn resume(
         most: Option<u32>,
         window: Duration,
@@ -53,7 +52,7 @@ impl Nodes {
         }
     }
 
-    /// An executor is where it is.
+    /// Records on which node an executor is.
     pub fn see(&mut self, entry: &Entry, now: Tick) {
         let node = match &entry.state {
             State::Bound(bound) if self.most.is_some() => bound.pod.node.as_ref(),
@@ -67,7 +66,6 @@ impl Nodes {
         *known = (known.0 + 1, now);
     }
 
-    /// An executor has left the ledger.
     pub fn left(&mut self, id: ExecutorId, now: Tick) {
         if let Some(node) = self.hosts.remove(&id)
             && let Some(known) = self.known.get_mut(&node)
@@ -76,7 +74,6 @@ impl Nodes {
         }
     }
 
-    /// An executor failed there.
     pub fn failed(&mut self, node: &Arc<str>, now: Now) {
         let Some(most) = self.most else { return };
         let length = self.window;
@@ -94,7 +91,6 @@ impl Nodes {
         }
     }
 
-    /// What is to be avoided now.
     pub fn avoid(&mut self, now: Tick) -> Avoid {
         let Some(most) = self.most.filter(|_| !self.failed.is_empty()) else {
             return Avoid::default();
@@ -110,7 +106,7 @@ impl Nodes {
         let mut rather_not = Vec::new();
         let spares = !others && !planted::is(Planted::EveryNodeAvoided);
         if spares && !never.is_empty() {
-            // The one whose last failure is the oldest may be well again by now.
+            // The node whose last failure is the oldest is the most likely to have recovered.
             let last = |node: &&Arc<str>| self.failed.get(*node).and_then(Window::last);
             if let Some(spared) = never.iter().min_by_key(last).cloned() {
                 never.retain(|node| *node != spared);
@@ -120,7 +116,7 @@ impl Nodes {
         Avoid { never, rather_not }
     }
 
-    /// For the record.
+    /// The failures as the record keeps them.
     pub fn save(&self) -> BTreeMap<String, Times> {
         (self.failed.iter())
             .map(|(node, window)| (node.to_string(), window.save()))
@@ -146,7 +142,7 @@ mod tests {
         Nodes::resume(most, WINDOW, &BTreeMap::new(), now(0))
     }
 
-    /// An executor for each of these nodes, on it.
+    /// Puts an executor on each of these nodes.
     fn on(nodes: &mut Nodes, names: &[&str]) {
         let mut scenario = Scenario::new(&[("default", 9)]);
         for (n, name) in (1..).zip(names) {
@@ -187,7 +183,7 @@ mod tests {
 
     // spec: L-32
     #[test]
-    fn never_are_all_nodes_avoided() {
+    fn at_least_one_known_node_is_not_avoided() {
         let mut nodes = nodes(Some(2));
         on(&mut nodes, &["a", "b", "c"]);
         for (name, at) in [("a", 5), ("b", 3), ("c", 9)] {
@@ -196,7 +192,7 @@ mod tests {
         let avoid = nodes.avoid(now(10).tick);
         assert_eq!(names(&avoid.never), ["a", "c"]);
         assert_eq!(names(&avoid.rather_not), ["b"], "the oldest failures");
-        // One node that is well, and all the others can be avoided.
+        // All nodes but a working one can be avoided.
         let mut nodes = self::nodes(Some(2));
         on(&mut nodes, &["a", "b"]);
         fail(&mut nodes, "a", 2, 5);
@@ -205,7 +201,7 @@ mod tests {
 
     // spec: L-32
     #[test]
-    fn the_only_node_that_is_known_is_avoided_where_there_is_another() {
+    fn the_only_known_node_is_avoided_by_preference_only() {
         let mut nodes = nodes(Some(1));
         on(&mut nodes, &["only"]);
         fail(&mut nodes, "only", 1, 0);

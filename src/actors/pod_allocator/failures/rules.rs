@@ -1,30 +1,27 @@
-//! What counts as a failure of the application's (spec L-31): the first rule that matches says so, else the reason.
+//! Decides whether an end counts: by the first matching rule, else by its reason (spec L-31).
 
 use std::collections::BTreeSet;
 
 use crate::model::{LossClass, LossReason};
 
-/// One rule. It matches where each of the parts that it has does.
+/// A rule matches if each of its parts does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// The exit code is one of these; none: whatever it is, known or not.
+    /// Empty: any exit code, known or not.
     pub exit_codes: BTreeSet<i32>,
-    /// The reason is one of these; none: whichever.
+    /// Empty: any reason.
     pub classes: BTreeSet<LossClass>,
-    /// The pod has one of these conditions, with status True; none: whether or not it has any.
+    /// Conditions of the pod with status True, of which one is enough. Empty: any pod.
     pub conditions: BTreeSet<String>,
-    /// What is done then.
     pub action: Verdict,
 }
 
-/// What an end is to the application's budget.
+/// What an end means for the application's limit of failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// Nothing.
     Ignore,
-    /// A failure.
     Count,
-    /// The end of the application.
+    /// The application ends.
     Stop,
 }
 
@@ -38,7 +35,6 @@ impl Rule {
     }
 }
 
-/// What this end is to the budget.
 pub fn judge(rules: &[Rule], reason: &LossReason) -> Verdict {
     let by_rule = rules.iter().find(|rule| rule.matches(reason));
     by_rule.map_or(
@@ -113,9 +109,8 @@ mod tests {
             (reason(Evicted, None, &[]), Verdict::Count),
             (reason(Exited, Some(1), &["ConfigIssue"]), Verdict::Stop),
             (reason(Exited, Some(1), &["Other"]), Verdict::Count),
-            // A code that is not known is none of those that a rule names.
+            // No rule matches an unknown code.
             (reason(Exited, None, &[]), Verdict::Count),
-            // All parts of a rule have to match.
             (reason(OomKilled, Some(9), &[]), Verdict::Count),
             (reason(OomKilled, Some(9), &["Odd"]), Verdict::Ignore),
         ];

@@ -1,5 +1,3 @@
-//! When an application has failed too often.
-
 use super::*;
 use crate::actors::pod_allocator::crash_loop::CrashLoop;
 use crate::model::news::Outcome;
@@ -44,7 +42,7 @@ fn entry(n: u64) -> Arc<Entry> {
     Arc::clone(scenario.entry(n).unwrap())
 }
 
-/// Executor `n` exits with 1 at this time; whether that was one too many.
+/// Executor `n` exits with 1 at this time. Returns whether that exceeded the limit.
 fn fail(failures: &mut Failures, n: u64, millis: u64) -> Option<Spent> {
     let reason = reason(LossClass::Exited, Some(1));
     failures.ended(&entry(n), &reason, None, now(millis))
@@ -52,7 +50,7 @@ fn fail(failures: &mut Failures, n: u64, millis: u64) -> Option<Spent> {
 
 // spec: L-30
 #[test]
-fn exactly_at_the_limit_the_application_goes_on_and_one_more_ends_it_once() {
+fn exactly_at_the_limit_the_application_continues_and_one_more_failure_ends_it_once() {
     let mut failures = failures(Some(3), 3_600);
     for n in 1..=3 {
         assert_eq!(fail(&mut failures, n, n), None);
@@ -68,7 +66,7 @@ fn exactly_at_the_limit_the_application_goes_on_and_one_more_ends_it_once() {
 
 // spec: L-30
 #[test]
-fn of_two_in_two_seconds_the_third_ends_the_application_inside_and_does_not_outside() {
+fn a_failure_beyond_the_limit_ends_the_application_only_within_the_window() {
     let mut inside = failures(Some(2), 2);
     fail(&mut inside, 1, 0);
     fail(&mut inside, 2, 1_000);
@@ -82,7 +80,7 @@ fn of_two_in_two_seconds_the_third_ends_the_application_inside_and_does_not_outs
 
 // spec: L-30
 #[test]
-fn without_a_limit_of_its_own_it_follows_the_most_that_were_ever_wanted() {
+fn the_default_limit_follows_the_largest_total_target() {
     for (wanted, limit) in [
         (&[0][..], 3),
         (&[1], 3),
@@ -117,7 +115,7 @@ fn disruptions_and_clean_exits_are_never_counted() {
 
 // spec: L-30, O-30
 #[test]
-fn that_the_budget_is_spent_survives_a_restart_also_when_the_failures_have_left_the_window() {
+fn an_exceeded_limit_survives_a_restart_even_if_the_failures_have_left_the_window() {
     let mut spent = failures(Some(0), 2);
     let why = fail(&mut spent, 1, 0).unwrap();
     let kept = spent.keep().unwrap();
@@ -145,7 +143,7 @@ fn a_rule_that_stops_the_application_stops_its_successor_too() {
 
 // spec: L-30, L-1, O-30
 #[test]
-fn counts_survive_a_restart_and_an_end_that_is_told_again_counts_once() {
+fn counts_survive_a_restart_and_an_end_that_is_reported_again_counts_once() {
     let mut before = failures(Some(2), 3_600);
     before.wanted(7);
     fail(&mut before, 1, 0);
@@ -155,7 +153,7 @@ fn counts_survive_a_restart_and_an_end_that_is_told_again_counts_once() {
     let mut after = Failures::resume(settings(Some(2), 3_600), &kept, now(1_000));
     assert_eq!(fail(&mut after, 2, 1_000), None, "its pod was still there");
     assert!(fail(&mut after, 3, 1_000).is_some());
-    // One that had been spent, and was not carried out, is said by the next.
+    // An exceeded limit that was not acted upon is reported by the next driver.
     let kept = after.keep().unwrap();
     let mut third = Failures::resume(settings(Some(2), 3_600), &kept, now(2_000));
     assert!(third.spent(now(2_000).tick).is_some());
@@ -187,7 +185,7 @@ fn early_ends_of_one_backoff_period_count_once() {
 
 // spec: A-23, L-30
 #[test]
-fn a_refused_template_counts_and_a_rule_can_say_otherwise() {
+fn a_refused_template_counts_unless_a_rule_ignores_it() {
     let refusal = LossReason::of_a_refusal("spec.containers[0].image: Required value");
     let mut failures = failures(Some(0), 0);
     let Spent(why) = failures.refused(&"gpu".into(), &refusal, now(0)).unwrap();
@@ -211,7 +209,7 @@ fn a_refused_template_counts_and_a_rule_can_say_otherwise() {
 
 // spec: L-31
 #[test]
-fn a_rule_that_says_stop_ends_the_application_at_once() {
+fn a_stop_rule_ends_the_application_at_once() {
     let rules = vec![Rule {
         exit_codes: [77].into(),
         classes: Default::default(),

@@ -1,5 +1,5 @@
-//! How many failures there were within a time: counted exactly while they are few, and in bounded space however many
-//! they are (spec L-30, O-30).
+//! Counts failures within a time window: exactly while they are few, in bounded space when they are
+//! many (spec L-30, O-30).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,37 +9,35 @@ use jiff::Timestamp;
 use crate::model::failures::Times;
 use crate::model::{Now, Tick};
 
-/// So many failures within the window are remembered one by one.
+/// The most failures that are recorded one by one.
 const EXACT: usize = 256;
 
-/// Further ones are put together with those of the same part of the window: so they count longer than the window by at
-/// most this part of it, and never shorter.
+/// Further failures are grouped by this fraction of the window. They count longer than the window
+/// by at most that fraction, and never shorter.
 const PARTS: u32 = 256;
 
-/// Failures within a time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Window {
-    /// How long one counts; zero: for ever.
+    /// How long a failure counts; zero: forever.
     length: Duration,
-    /// Oldest first.
     groups: VecDeque<Group>,
     count: u32,
 }
 
-/// Failures that are counted, and forgotten, together.
+/// Failures that are forgotten together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Group {
-    /// How long ago the first of them was, as a time on the driver's clock at which it is forgotten.
+    /// When the first of them would be forgotten, on the driver's clock.
     first_until: Tick,
-    /// The same of the last, by which all are.
+    /// When all are forgotten: when the last of them is.
     until: Tick,
-    /// When the last of them was, for the record.
+    /// When the last of them happened, for the record.
     wall: Timestamp,
     count: u32,
 }
 
 impl Window {
-    /// In which nothing has failed yet; `length` zero: nothing is ever forgotten.
+    /// An empty window; `length` zero: nothing is ever forgotten.
     pub fn new(length: Duration) -> Self {
         Self {
             length,
@@ -48,8 +46,8 @@ impl Window {
         }
     }
 
-    /// As an earlier incarnation left it. What the wall clocks of two drivers say is believed within the window: a time
-    /// to come counts as now.
+    /// Continues from what an earlier incarnation wrote. The two drivers' wall clocks may differ: a
+    /// time in the future counts as now.
     pub fn resume(length: Duration, saved: &Times, now: Now) -> Self {
         let mut window = Self::new(length);
         for &(millis, count) in saved {
@@ -66,37 +64,34 @@ impl Window {
         window
     }
 
-    /// One failed.
     pub fn add(&mut self, now: Now) {
         self.push(now.tick + self.length, now.wall, 1);
     }
 
-    /// How many failed within the window.
     pub fn count(&mut self, now: Tick) -> u32 {
         self.forget(now);
         self.count
     }
 
-    /// When the count falls next, where time alone makes it.
+    /// When the count falls next if there is no further failure.
     pub fn falls_at(&self) -> Option<Tick> {
         (self.groups.front())
             .filter(|_| !self.length.is_zero())
             .map(|group| group.until)
     }
 
-    /// When the last one failed.
     pub fn last(&self) -> Option<Timestamp> {
         self.groups.back().map(|group| group.wall)
     }
 
-    /// For the record.
+    /// The failures as the record keeps them.
     pub fn save(&self) -> Times {
         (self.groups.iter())
             .map(|group| (group.wall.as_millisecond(), group.count))
             .collect()
     }
 
-    /// Keeps only so many of the newest ones: for who asks only whether there were that many.
+    /// Keeps only the newest `most` failures.
     pub fn keep_newest(&mut self, most: u32) {
         while self.count > most
             && let Some(oldest) = self.groups.front_mut()
@@ -188,20 +183,20 @@ mod tests {
         for second in [1, 4, 4, 9] {
             before.add(now(second * 1_000));
         }
-        // The next process's clock begins anew; the wall clock goes on.
+        // The next process's clock starts anew; the wall clock continues.
         let begin = |wall: u64| Now::new(Tick::after_start(Duration::ZERO), now(wall).wall);
         let mut after = Window::resume(Duration::from_secs(10), &before.save(), begin(12_000));
         assert_eq!(after.count(Tick::default()), 3, "that of second 1 has gone");
         let at = |seconds| Tick::after_start(Duration::from_secs(seconds));
         assert_eq!((after.count(at(1)), after.count(at(2))), (3, 1));
-        // A wall clock that was put back does not make a failure last longer than the window.
+        // A wall clock that was set back does not make a failure count longer than the window.
         let mut early = Window::resume(Duration::from_secs(10), &before.save(), begin(0));
         assert_eq!((early.count(at(9)), early.count(at(10))), (4, 0));
     }
 
     // spec: L-32
     #[test]
-    fn of_the_newest_only_so_many_are_kept() {
+    fn only_the_newest_failures_are_kept() {
         let mut window = Window::new(Duration::from_secs(10));
         for second in 0..5 {
             window.add(now(second * 1_000));
@@ -216,7 +211,7 @@ mod tests {
 
         // spec: L-30, I-8
         #[test]
-        fn however_many_fail_they_count_at_least_as_long_as_the_window_and_take_bounded_space(
+        fn many_failures_count_at_least_as_long_as_the_window_in_bounded_space(
             gaps in prop::collection::vec(0u64..400, 1..3_000),
         ) {
             let length = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! Who goes, in which order, and when.
+//! Which executors are retired, in which order, and when.
 
 use super::*;
 use crate::model::executor::{Bound, Session, State};
@@ -105,7 +105,7 @@ fn running() -> Pod {
 
 // spec: A-40
 #[test]
-fn the_least_advanced_goes_first_then_the_cheapest_then_the_newest() {
+fn the_least_advanced_is_retired_first_then_the_cheapest_then_the_newest() {
     let fleet = |target| {
         Fleet::wanting(target, 0)
             .with(1, 0, starting())
@@ -130,7 +130,7 @@ fn the_least_advanced_goes_first_then_the_cheapest_then_the_newest() {
 
 // spec: A-40
 #[test]
-fn a_young_request_waits_its_time_and_its_share_falls_on_nobody_else() {
+fn a_young_request_is_retired_later_and_no_other_in_its_place() {
     let fleet = Fleet::wanting(1, 0)
         .with(1, 0, starting())
         .with(2, 0, scheduled())
@@ -155,7 +155,7 @@ fn a_request_in_flight_is_not_chosen() {
 
 // spec: A-41
 #[test]
-fn running_ones_go_only_beyond_the_target_and_when_it_has_stood_for_a_while() {
+fn running_executors_are_retired_only_beyond_a_target_that_is_unchanged_for_a_while() {
     let fleet = Fleet::wanting(1, 50)
         .with(1, 0, running())
         .with(2, 0, running())
@@ -172,7 +172,7 @@ fn running_ones_go_only_beyond_the_target_and_when_it_has_stood_for_a_while() {
 
 // spec: A-41
 #[test]
-fn of_the_running_the_unregistered_go_first_then_the_idle_then_the_busy() {
+fn unregistered_executors_are_retired_first_then_idle_then_busy_ones() {
     let mut fleet = Fleet::wanting(0, 0);
     let session = |registered, idle| Session { registered, idle };
     fleet.insert(1, 0, Some(running()), session(false, false));
@@ -184,7 +184,7 @@ fn of_the_running_the_unregistered_go_first_then_the_idle_then_the_busy() {
 
 // spec: A-41
 #[test]
-fn pending_only_spares_the_running() {
+fn pending_only_spares_running_executors() {
     let fleet = Fleet::wanting(0, 0)
         .with(1, 0, running())
         .with(2, 0, starting());

@@ -1,11 +1,8 @@
-//! How long executors may wait to run.
-
 use super::*;
 use crate::model::executor::How;
 use crate::model::news::{Aim, News, Outcome};
 use crate::testing::{Scenario, at, id, running};
 
-/// Executors on their ledger, one of them per number, and who waits.
 struct World {
     scenario: Scenario,
     waiting: Waiting,
@@ -53,7 +50,7 @@ impl World {
         self.look(n);
     }
 
-    /// Seconds pass; who is overdue goes.
+    /// Lets seconds pass; executors that are overdue are retired.
     fn seconds(&mut self, seconds: u64) {
         for _ in 0..seconds {
             self.scenario.pass(1_000);
@@ -82,7 +79,7 @@ impl World {
 
 // spec: A-51, L-20
 #[test]
-fn what_cannot_heal_ends_after_stuck_after_as_one_that_cannot_start() {
+fn a_reason_that_cannot_heal_ends_as_never_starts_after_stuck_after() {
     for reason in HOPELESS {
         let mut world = World::new(None);
         world.start(1);
@@ -100,14 +97,14 @@ fn what_cannot_heal_ends_after_stuck_after_as_one_that_cannot_start() {
 
 // spec: A-51, L-20
 #[test]
-fn an_image_that_does_not_come_has_five_minutes_or_the_pending_timeout() {
+fn a_missing_image_has_five_minutes_or_the_pending_timeout() {
     for (timeout, at) in [(None, 310), (Some(600), 600), (Some(60), 60)] {
         let mut world = World::new(timeout);
         world.start(1);
         world.seconds(10);
         world.waits(1, "ErrImagePull", "manifest unknown");
         world.seconds(10);
-        // The two follow one another for as long as it lasts.
+        // The kubelet alternates between the two reasons.
         world.waits(1, "ImagePullBackOff", "Back-off pulling image");
         world.seconds(700);
         assert_eq!(world.who(), [(1, at)], "{timeout:?}");
@@ -122,7 +119,7 @@ fn an_image_that_does_not_come_has_five_minutes_or_the_pending_timeout() {
 
 // spec: A-50
 #[test]
-fn whoever_waits_longer_than_the_pending_timeout_goes_and_by_default_nobody() {
+fn executors_are_retired_after_the_pending_timeout_and_by_default_never() {
     let mut world = World::new(Some(60));
     world.start(1);
     world.seconds(20);
@@ -147,7 +144,7 @@ fn whoever_waits_longer_than_the_pending_timeout_goes_and_by_default_nobody() {
 
 // spec: A-50
 #[test]
-fn a_gated_pod_waits_without_end_and_then_from_when_the_gate_is_lifted() {
+fn a_gated_pod_waits_without_limit_and_its_time_begins_when_the_gate_is_removed() {
     let mut world = World::new(Some(60));
     world.start(1);
     let gated = |world: &mut World, scheduling| {
@@ -169,7 +166,7 @@ fn a_gated_pod_waits_without_end_and_then_from_when_the_gate_is_lifted() {
 
 // spec: A-51
 #[test]
-fn one_that_recovers_is_forgotten_and_one_that_is_stuck_anew_has_its_time_anew() {
+fn a_recovered_executor_that_is_stuck_again_has_the_full_time_again() {
     let mut world = World::new(None);
     world.start(1);
     world.waits(1, "CreateContainerConfigError", "x");
@@ -188,7 +185,7 @@ fn one_that_recovers_is_forgotten_and_one_that_is_stuck_anew_has_its_time_anew()
 
 // spec: K-6, A-51
 #[test]
-fn who_may_not_run_as_root_and_would_is_told_with_the_keys_that_say_otherwise() {
+fn a_refused_root_user_is_reported_with_the_keys_that_change_it() {
     for said in [
         "container has runAsNonRoot and image will run as root (pod: \"a\", container: executor)",
         "container has runAsNonRoot and image has non-numeric user (engine), cannot verify user is non-root",

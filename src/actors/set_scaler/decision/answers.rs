@@ -1,10 +1,8 @@
-//! What the calls about sets and their pods came to.
-
 use super::*;
 use crate::planted::{self, Planted};
 
 impl Scaling {
-    /// All sets were looked at, or could not be.
+    /// The sets were listed; `None`: the list failed.
     pub fn looked(&mut self, sets: Option<Vec<SetSeen>>, now: Tick) {
         self.look.over(sets.is_some(), &self.settings.backoff, now);
         if let Some(sets) = sets {
@@ -22,7 +20,7 @@ impl Scaling {
         }
     }
 
-    /// A call about a set was answered, with the set as it is then; or it failed, and all are looked at again.
+    /// A call about a set returned the set. After a failure all sets are listed again.
     pub fn written(&mut self, name: &str, seen: Result<SetSeen, ()>, now: Tick) {
         let trial = self.sets.entry(name.to_owned()).or_default();
         trial.over(seen.is_ok(), &self.settings.backoff, now);
@@ -34,30 +32,30 @@ impl Scaling {
         }
     }
 
-    /// How often a call about this set has failed since one succeeded.
+    /// Consecutive failures of calls about this set.
     pub fn failures_of(&self, name: &str) -> u32 {
         self.sets.get(name).map_or(0, |trial| trial.failures)
     }
 
-    /// A pod was given its id, or was not.
+    /// A call to assign an id to a pod was answered.
     pub fn numbered(&mut self, uid: &PodUid, succeeded: bool, now: Tick) {
         if let Some((.., trial)) = self.numbers.get_mut(uid) {
             trial.over(succeeded, &self.settings.backoff, now);
             if succeeded {
-                // The news of it is on the way to the store; if it never comes, it is tried again.
+                // The news is on its way to the store. If it never arrives, the call is repeated.
                 trial.not_before = now + self.settings.look_every;
             }
         }
     }
 
-    /// A pod was said to be the first to go, or could not be: then it takes its chance.
+    /// A call to mark a pod was answered. A failure is ignored: the set then chooses for itself.
     pub fn cheapened(&mut self, id: ExecutorId) {
         if let Some(under_way) = self.cheap.get_mut(&id) {
             *under_way = false;
         }
     }
 
-    /// Ids were reserved up to this one, or could not be.
+    /// Ids up to this one were reserved; `None`: the reservation failed.
     pub fn reserved(&mut self, up_to: Option<ExecutorId>) {
         self.ids.answered(up_to);
     }

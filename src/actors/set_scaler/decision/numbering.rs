@@ -1,10 +1,10 @@
-//! Which executor a set's pod is: pods get their ids here, by a label (spec A-80, B-1).
+//! Assigns executor ids to a set's pods, by a label (spec A-80, B-1).
 
 use super::*;
 use crate::planted::{self, Planted};
 
 impl Scaling {
-    /// Forgets pods that need no id any more; the ids that none of them bears, and that nobody can be given any more.
+    /// Forgets pods that need no id. Returns ids that no pod has and no call can assign any more.
     pub(super) fn forget_numbered(&mut self, latest: &Snapshot, now: Tick) -> Vec<ExecutorId> {
         let settled = now + self.settings.settled_after;
         self.numbers.retain(|uid, (id, _, trial)| {
@@ -20,7 +20,6 @@ impl Scaling {
         due.map(|(id, _)| id).collect()
     }
 
-    /// Gives ids to pods that have none.
     pub(super) fn number(
         &mut self,
         latest: &Snapshot,
@@ -64,7 +63,7 @@ impl Scaling {
         }
     }
 
-    /// The next id that no pod bears: somebody may have labelled one by hand.
+    /// The next id that no pod has. A pod may have been labelled by hand.
     fn next_id(&mut self, latest: &Snapshot) -> Option<ExecutorId> {
         if planted::is(Planted::NumberReused) {
             let mut ids = (1..).map_while(ExecutorId::new);

@@ -1,4 +1,4 @@
-//! What is to be done about each set: it is made, brought up to date, scaled, or deleted.
+//! Decides for each set whether it is created, corrected, scaled or deleted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ impl Scaling {
     ) {
         let busy = self.sets.values().any(|trial| trial.in_flight);
         let Some(observed) = self.observed.clone().filter(|_| now < self.look_at) else {
-            // What is written while it is looked at would be taken for undone.
+            // A list concurrent with a write may not show that write.
             if !busy && self.look.may_begin(now) {
                 self.look.begin();
                 actions.push(Action::Look);
@@ -43,7 +43,7 @@ impl Scaling {
         }
     }
 
-    /// Executors that no set has made, as before the strategy was changed, make room.
+    /// Retires executors whose pods no set has made, as after a change of the strategy.
     fn retire_others(
         &self,
         latest: &Snapshot,
@@ -74,7 +74,6 @@ impl Scaling {
         }
     }
 
-    /// What is to be done about one set next.
     fn next(
         &mut self,
         name: &str,
@@ -131,7 +130,7 @@ impl Scaling {
         (replicas != seen.replicas).then(|| Action::Scale(seen.clone(), replicas))
     }
 
-    /// Has those be the first to go that are to go; whether that is still under way (spec A-81).
+    /// Marks the pods to delete first. Returns whether marks are still missing (spec A-81).
     fn cheapen(
         &mut self,
         profile: Option<&ProfileName>,

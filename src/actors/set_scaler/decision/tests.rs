@@ -45,7 +45,6 @@ fn seen(replicas: u32) -> SetSeen {
     }
 }
 
-/// A story of pods that a set makes, and what decides about the set.
 struct World {
     scenario: Scenario,
     scaling: Scaling,
@@ -63,7 +62,7 @@ impl World {
         }
     }
 
-    /// With a set of so many pods, which all have their ids and run.
+    /// A set of this many running pods, all with ids.
     fn running(kind: SetKind, pods: u64) -> Self {
         let mut world = Self::new(kind, u32::try_from(pods).unwrap());
         world.decide();
@@ -87,12 +86,12 @@ impl World {
         actions.into_iter().filter(|a| !about_ids(a)).collect()
     }
 
-    /// Decides; whether a restart is told.
+    /// Whether a round reports a restart.
     fn tells_of_a_restart(&mut self) -> bool {
         (self.decide().iter()).any(|action| matches!(action, Action::Restarted(..)))
     }
 
-    /// The pod of executor `n` is seen, running.
+    /// The pod of executor `n` is seen running.
     fn pod(&mut self, n: u64, change: impl FnOnce(&mut Pod)) {
         self.version += 1;
         let mut pod = pending("a", n, &format!("u{n}"), self.version);
@@ -118,7 +117,7 @@ impl World {
         self.scenario.tell(News::Targets(targets));
     }
 
-    /// Tells the ledger who goes, as the actor does.
+    /// Marks the executors in the ledger, as the actor does.
     fn retire(&mut self, actions: &[Action]) {
         for action in actions {
             if let Action::Retire(ids, why, how) = action {
@@ -135,7 +134,7 @@ impl World {
 
 // spec: A-80
 #[test]
-fn a_set_is_looked_for_made_and_then_left_alone() {
+fn a_missing_set_is_created_and_a_correct_one_left_alone() {
     let mut world = World::new(SetKind::StatefulSet, 3);
     assert_eq!(world.decide(), [Action::Look]);
     assert_eq!(world.decide(), [], "one look at a time");
@@ -150,7 +149,7 @@ fn a_set_is_looked_for_made_and_then_left_alone() {
 
 // spec: A-80
 #[test]
-fn what_somebody_else_did_to_a_set_is_put_right() {
+fn changes_of_a_set_by_others_are_corrected() {
     for (found, wanted) in [
         (Vec::new(), Action::Create("default".into(), 3)),
         (vec![seen(1)], Action::Scale(seen(1), 3)),
@@ -178,7 +177,7 @@ fn what_somebody_else_did_to_a_set_is_put_right() {
 
 // spec: A-80
 #[test]
-fn a_call_that_failed_is_made_again_after_a_pause_and_a_look() {
+fn a_failed_call_is_repeated_after_a_pause_and_a_list() {
     let mut world = World::running(SetKind::StatefulSet, 3);
     world.target(4);
     assert_eq!(world.decide(), [Action::Scale(seen(3), 4)]);
@@ -202,7 +201,7 @@ fn without_the_record_nothing_is_written() {
 
 // spec: A-80, B-1, A-83, E-4
 #[test]
-fn a_pod_without_an_id_is_given_the_next_one_and_counts_for_nothing_before() {
+fn an_unassigned_pod_gets_the_next_id_and_does_not_count_before() {
     let mut world = World::running(SetKind::StatefulSet, 2);
     world.target(3);
     world.decide();
@@ -230,7 +229,7 @@ fn a_pod_without_an_id_is_given_the_next_one_and_counts_for_nothing_before() {
 
 // spec: A-80, I-2, I-8, A-83
 #[test]
-fn an_id_whose_pod_went_before_it_got_it_has_ended_when_no_call_can_give_it_any_more() {
+fn an_id_whose_pod_is_gone_is_ended_once_no_call_can_assign_it() {
     let mut world = World::running(SetKind::StatefulSet, 1);
     let profile = Some("default".into());
     world.pod(9, |pod| pod.claim = Claim::UnassignedPod { profile });
@@ -259,7 +258,7 @@ fn an_id_whose_pod_went_before_it_got_it_has_ended_when_no_call_can_give_it_any_
 
 // spec: A-80, L-10, A-86
 #[test]
-fn the_last_pods_of_a_stateful_set_go_and_those_that_work_may_finish_first() {
+fn the_last_pods_of_a_stateful_set_are_retired_and_registered_ones_drain_first() {
     let mut world = World::running(SetKind::StatefulSet, 4);
     world.registers(4);
     world.target(2);
@@ -273,7 +272,7 @@ fn the_last_pods_of_a_stateful_set_go_and_those_that_work_may_finish_first() {
         ]
     );
     world.retire(&actions);
-    // The third could go, but only with the fourth, which still finishes.
+    // The third can only be deleted with the fourth, which still drains.
     assert_eq!(world.decide(), []);
     world.scenario.pass(61_000);
     let actions = world.decide();
@@ -292,7 +291,7 @@ fn victims_of_a_deployment_are_marked_before_it_shrinks() {
     }
     world.target(3);
     let actions = world.decide();
-    // The one that is not registered goes first.
+    // The unregistered one is retired first.
     let expected = Action::Retire(vec![id(3)], Why::ScaledDown, How::Delete);
     assert_eq!(actions, [expected]);
     world.retire(&actions);
@@ -308,7 +307,7 @@ fn victims_of_a_deployment_are_marked_before_it_shrinks() {
 
 // spec: A-81, B-30, A-86
 #[test]
-fn one_that_drains_in_a_deployment_has_somebody_in_its_place_meanwhile() {
+fn an_executor_that_drains_in_a_deployment_is_replaced_meanwhile() {
     let mut world = World::running(SetKind::Deployment, 3);
     world.registers(2);
     world.retire(&[Action::Retire(
@@ -336,7 +335,7 @@ fn restarted(count: u32, exit_code: i32) -> impl Fn(&mut Pod) {
 
 // spec: A-80, L-30, A-84
 #[test]
-fn a_container_that_is_started_again_is_a_failure_with_the_reason_of_its_end() {
+fn a_container_restart_is_a_failure_with_the_reason_of_its_end() {
     let mut world = World::running(SetKind::StatefulSet, 2);
     world.pod(1, restarted(1, 3));
     let actions = world.decide();
@@ -366,7 +365,7 @@ fn a_container_that_is_started_again_is_a_failure_with_the_reason_of_its_end() {
 
 // spec: A-80, L-30, A-84
 #[test]
-fn restarts_of_a_pod_that_lost_its_id_are_not_those_of_the_executor_that_it_is_then() {
+fn restarts_of_a_pod_before_it_got_its_id_are_not_counted_for_its_executor() {
     let mut world = World::running(SetKind::StatefulSet, 1);
     let unassigned = |count: u32| {
         move |pod: &mut Pod| {
@@ -377,7 +376,7 @@ fn restarts_of_a_pod_that_lost_its_id_are_not_those_of_the_executor_that_it_is_t
     };
     world.pod(2, unassigned(2));
     assert!(!world.tells_of_a_restart());
-    // It crashes once more before the answer with its id comes.
+    // It crashes once more before the patch with its id is answered.
     world.pod(2, unassigned(3));
     world.pod(2, restarted(3, 3));
     assert!(world.tells_of_a_restart(), "since it was seen");
@@ -387,7 +386,7 @@ fn restarts_of_a_pod_that_lost_its_id_are_not_those_of_the_executor_that_it_is_t
 
 // spec: A-80, L-30, S-13, A-84
 #[test]
-fn what_a_restored_server_has_forgotten_of_restarts_is_not_counted_once_more() {
+fn restarts_that_a_restored_server_forgot_are_not_counted_again() {
     let mut world = World::running(SetKind::StatefulSet, 2);
     world.pod(1, restarted(2, 3));
     assert!(world.tells_of_a_restart());
@@ -401,7 +400,7 @@ fn what_a_restored_server_has_forgotten_of_restarts_is_not_counted_once_more() {
 
 // spec: A-80, B-30, A-84
 #[test]
-fn one_that_was_told_to_go_and_exits_is_not_waited_for() {
+fn a_leaving_executor_that_exits_is_killed_at_once() {
     let mut world = World::running(SetKind::Deployment, 3);
     world.registers(2);
     let why = Why::Decommissioned("somebody".into());
@@ -419,7 +418,7 @@ fn one_that_was_told_to_go_and_exits_is_not_waited_for() {
 
 // spec: O-11, A-80
 #[test]
-fn at_the_end_the_sets_go_and_nothing_gets_an_id_any_more() {
+fn at_the_end_the_sets_are_deleted_and_no_id_is_assigned() {
     let mut world = World::running(SetKind::StatefulSet, 2);
     assert_eq!(world.scaling.end(), 1);
     assert_eq!(world.decide(), [Action::Look]);

@@ -1,10 +1,10 @@
-//! Deletes and labels: in order, so many at a time, until there is nothing left to do.
+//! Deletes and labels: in order, limited, until nothing is left.
 
 use super::*;
 
 // spec: L-2, L-11
 #[test]
-fn a_finished_pod_is_told_and_then_deleted_by_uid_until_its_deletion_has_begun() {
+fn a_finished_pod_is_reported_and_then_deleted_by_uid_until_its_deletion_has_begun() {
     let mut manager = Manager::new();
     manager.start(1);
     manager.scenario.exits(1, 1);
@@ -24,7 +24,7 @@ fn a_finished_pod_is_told_and_then_deleted_by_uid_until_its_deletion_has_begun()
 
 // spec: L-11
 #[test]
-fn a_delete_that_fails_is_repeated_with_backoff_and_without_end() {
+fn a_failed_delete_is_repeated_with_backoff_and_without_limit() {
     let mut manager = Manager::new();
     manager.start(1);
     manager.retire(1, Why::ScaledDown);
@@ -49,7 +49,7 @@ fn a_delete_that_fails_is_repeated_with_backoff_and_without_end() {
 
 // spec: L-11
 #[test]
-fn the_manager_is_woken_for_the_next_try_and_for_nothing_else() {
+fn the_manager_wakes_only_for_the_next_attempt() {
     let mut manager = Manager::new();
     manager.start(1);
     assert_eq!(manager.pending_actions.next_try(), None);
@@ -71,7 +71,7 @@ fn the_manager_is_woken_for_the_next_try_and_for_nothing_else() {
 
 // spec: L-11
 #[test]
-fn a_delete_that_was_accepted_is_asked_for_again_where_nothing_comes_of_it() {
+fn an_accepted_delete_without_effect_is_repeated() {
     let mut manager = Manager::new();
     manager.start(1);
     manager.retire(1, Why::ScaledDown);
@@ -88,7 +88,7 @@ fn a_delete_that_was_accepted_is_asked_for_again_where_nothing_comes_of_it() {
 
 // spec: L-11
 #[test]
-fn a_delete_that_finds_nothing_is_the_end() {
+fn a_delete_that_finds_nothing_ends_the_executor() {
     let mut manager = Manager::new();
     manager.start(1);
     manager.retire(1, Why::ScaledDown);
@@ -120,7 +120,7 @@ fn a_mark_is_carried_out_once_there_is_a_pod() {
 
 // spec: E-3
 #[test]
-fn an_orphan_is_deleted_by_uid_again_and_again_until_it_is_gone() {
+fn an_orphan_pod_is_deleted_by_uid_until_it_is_gone() {
     let mut manager = Manager::new();
     manager.start(1);
     let orphan = Pod {
@@ -192,7 +192,7 @@ fn a_round_without_changes_does_nothing_and_one_change_concerns_one_executor() {
 
 // spec: L-11
 #[test]
-fn ten_thousand_deletes_leave_in_order_as_many_at_a_time_as_may() {
+fn ten_thousand_deletes_are_sent_in_order_within_the_limit() {
     let mut manager = Manager::new();
     for n in 1..=10_000 {
         manager.start(n);
@@ -213,7 +213,7 @@ fn ten_thousand_deletes_leave_in_order_as_many_at_a_time_as_may() {
             manager.calls.len(),
             32.min(10_000 - (order.len() - manager.calls.len()))
         );
-        // News of one that waits must not put it behind all others.
+        // News of a waiting executor must not put it behind all others.
         if order.len() < 9_000 {
             manager.scenario.runs(9_000);
             let noisy = Pod {
@@ -239,7 +239,7 @@ fn ten_thousand_deletes_leave_in_order_as_many_at_a_time_as_may() {
 
 // spec: L-11
 #[test]
-fn an_answer_that_comes_after_its_duty_vanished_and_came_back_is_not_taken_for_the_new_ones() {
+fn an_answer_to_an_earlier_call_is_not_taken_for_that_of_a_new_equal_one() {
     let settings = Settings {
         max_in_flight: 2,
         ..settings()
@@ -250,7 +250,7 @@ fn an_answer_that_comes_after_its_duty_vanished_and_came_back_is_not_taken_for_t
     }
     manager.scenario.list(Vec::new());
     assert_eq!(manager.round(), [Call::LookUp(1), Call::LookUp(2)]);
-    // Seen again, and missed again, while the look-up is in flight.
+    // Seen and missed again while the look-up is in flight.
     for _ in 0..5 {
         let there = manager.scenario.pod(1);
         manager.scenario.see(there);
@@ -298,7 +298,7 @@ fn an_answer_that_comes_after_its_duty_vanished_and_came_back_is_not_taken_for_t
 
 // spec: L-11
 #[test]
-fn a_duty_that_changes_while_a_call_is_in_flight_follows_it_without_backoff() {
+fn a_different_pending_call_follows_the_one_in_flight_without_backoff() {
     let mut manager = Manager::new();
     manager.start(1);
     manager.scenario.list(Vec::new());

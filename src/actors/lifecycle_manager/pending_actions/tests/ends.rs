@@ -1,10 +1,10 @@
-//! Which ends are reported, once, and with which reason.
+//! Which ends are reported, and with which reason.
 
 use super::*;
 
 // spec: L-1
 #[test]
-fn an_end_is_told_once_however_often_and_in_whatever_order_it_is_seen() {
+fn an_end_is_reported_once_however_often_and_in_whatever_order_it_is_seen() {
     let mut manager = Manager::new();
     manager.start(1);
     manager.round();
@@ -28,7 +28,7 @@ fn an_end_is_told_once_however_often_and_in_whatever_order_it_is_seen() {
 
 // spec: L-1
 #[test]
-fn one_that_was_deleted_without_having_been_seen_to_end_is_told_too() {
+fn a_pod_that_was_deleted_before_its_end_was_seen_is_reported() {
     let mut manager = Manager::new();
     manager.start(1);
     manager.scenario.goes(1);
@@ -39,7 +39,7 @@ fn one_that_was_deleted_without_having_been_seen_to_end_is_told_too() {
 
 // spec: L-1
 #[test]
-fn what_was_never_created_is_closed_without_a_word() {
+fn an_executor_that_was_never_created_is_removed_without_a_report() {
     let mut manager = Manager::new();
     manager.request(1);
     manager.scenario.requested(1, Outcome::Refused("no".into()));
@@ -50,7 +50,7 @@ fn what_was_never_created_is_closed_without_a_word() {
 
 // spec: L-1
 #[test]
-fn what_the_record_knows_and_adoption_does_not_find_is_told_as_lost() {
+fn an_executor_of_the_record_that_adoption_does_not_find_is_reported_lost() {
     let mut inheritance = Inheritance {
         reserved: Some(id(50)),
         ..Inheritance::default()
@@ -65,7 +65,7 @@ fn what_the_record_knows_and_adoption_does_not_find_is_told_as_lost() {
 
 // spec: L-1, S-20
 #[test]
-fn what_adoption_found_is_seen_to_though_the_first_batch_names_only_what_changed_since() {
+fn adopted_executors_are_processed_even_if_the_first_batch_has_only_later_changes() {
     let mut scenario = Scenario::before_adoption(&[("default", 1)], Inheritance::default());
     let ended = Pod {
         phase: crate::model::pod::Phase::Failed,
@@ -83,7 +83,7 @@ fn what_adoption_found_is_seen_to_though_the_first_batch_names_only_what_changed
 
 // spec: L-5
 #[test]
-fn an_end_that_a_later_snapshot_of_the_batch_no_longer_shows_is_told_as_it_was() {
+fn an_end_that_a_later_snapshot_of_the_batch_no_longer_shows_is_reported_as_first_seen() {
     let mut manager = Manager::new();
     manager.start(1);
     manager.start(2);
@@ -106,7 +106,7 @@ fn an_end_that_a_later_snapshot_of_the_batch_no_longer_shows_is_told_as_it_was()
 
 // spec: L-13
 #[test]
-fn a_better_reason_that_comes_later_is_a_correction_and_said_once() {
+fn a_better_reason_after_the_report_is_logged_once() {
     let mut manager = Manager::new();
     manager.start(1);
     manager.scenario.exits(1, 137);
@@ -130,7 +130,7 @@ fn a_better_reason_that_comes_later_is_a_correction_and_said_once() {
 
 // spec: L-13
 #[test]
-fn our_own_delete_of_what_had_ended_is_no_better_reason() {
+fn our_own_delete_of_an_ended_pod_is_no_better_reason() {
     let mut manager = Manager::new();
     manager.start(1);
     manager.scenario.exits(1, 1);
@@ -144,7 +144,7 @@ fn our_own_delete_of_what_had_ended_is_no_better_reason() {
 
 // spec: L-13
 #[test]
-fn of_what_one_batch_shows_the_best_reason_is_told() {
+fn the_best_reason_in_a_batch_is_reported() {
     let mut manager = Manager::new();
     manager.start(1);
     manager.scenario.exits(1, 137);

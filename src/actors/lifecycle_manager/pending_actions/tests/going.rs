@@ -1,4 +1,4 @@
-//! How those that are killed or decommissioned go, with a session and without.
+//! Executors that are killed or decommissioned, with and without a session.
 
 use super::*;
 use crate::actors::lifecycle_manager::messages::Order;
@@ -27,7 +27,7 @@ impl Manager {
         });
     }
 
-    /// Its deletion has begun, and it may take so long.
+    /// Its deletion has begun with this grace period.
     fn terminates_within(&mut self, n: u64, seconds: u64) {
         let mut pod = terminating(self.scenario.pod(n));
         pod.deletion = Some(Deletion {
@@ -56,7 +56,7 @@ impl Manager {
 
 // spec: B-28
 #[test]
-fn one_that_is_killed_is_told_by_its_node_and_deleted_without_grace_after_its_time() {
+fn a_killed_executor_is_deleted_with_its_grace_and_then_without_grace() {
     let mut manager = Manager::new();
     manager.start(1);
     manager.go(1, killed(5));
@@ -79,7 +79,7 @@ fn one_that_is_killed_is_told_by_its_node_and_deleted_without_grace_after_its_ti
 
 // spec: B-28
 #[test]
-fn one_that_has_a_session_is_told_over_it_once_and_only_then_deleted() {
+fn a_killed_executor_with_a_session_is_instructed_once_and_deleted_after_its_grace() {
     let mut manager = Manager::new();
     manager.start(1);
     manager.registers(1);
@@ -92,7 +92,7 @@ fn one_that_has_a_session_is_told_over_it_once_and_only_then_deleted() {
 
 // spec: B-28
 #[test]
-fn one_that_exits_in_time_is_not_deleted_before_its_end_was_told() {
+fn an_executor_that_exits_in_time_is_deleted_only_after_its_report() {
     let mut manager = Manager::new();
     manager.start(1);
     manager.registers(1);
@@ -105,7 +105,7 @@ fn one_that_exits_in_time_is_not_deleted_before_its_end_was_told() {
 
 // spec: L-1
 #[test]
-fn one_that_exits_in_the_moment_in_which_its_time_is_up_is_told_once() {
+fn an_executor_that_exits_exactly_at_its_deadline_is_reported_once() {
     let mut manager = Manager::new();
     manager.start(1);
     manager.registers(1);
@@ -121,7 +121,7 @@ fn one_that_exits_in_the_moment_in_which_its_time_is_up_is_told_once() {
 
 // spec: B-28
 #[test]
-fn no_grace_at_all_is_a_delete_without_grace_at_once() {
+fn a_kill_with_zero_grace_is_a_delete_without_grace_at_once() {
     let mut manager = Manager::new();
     manager.start(1);
     manager.go(1, killed(0));
@@ -130,7 +130,7 @@ fn no_grace_at_all_is_a_delete_without_grace_at_once() {
 
 // spec: L-12, B-30
 #[test]
-fn the_mark_goes_onto_the_pod_first_and_one_without_a_session_is_then_deleted_at_once() {
+fn a_pod_is_marked_first_and_without_a_session_then_deleted_at_once() {
     let mut manager = Manager::new();
     manager.start(1);
     manager.go(1, drained(60));
@@ -154,7 +154,7 @@ fn the_mark_goes_onto_the_pod_first_and_one_without_a_session_is_then_deleted_at
 
 // spec: L-12, B-30
 #[test]
-fn one_with_a_session_is_told_when_its_pod_is_marked_and_deleted_when_its_time_is_over() {
+fn an_executor_with_a_session_is_instructed_when_its_pod_is_marked_and_deleted_at_its_deadline() {
     let mut manager = Manager::new();
     manager.start(1);
     manager.registers(1);
@@ -172,7 +172,7 @@ fn one_with_a_session_is_told_when_its_pod_is_marked_and_deleted_when_its_time_i
 
 // spec: B-30
 #[test]
-fn one_that_registers_while_it_drains_is_told_then_and_again_over_a_new_session() {
+fn an_executor_that_registers_while_it_drains_is_instructed_and_again_over_a_new_session() {
     let mut manager = Manager::new();
     manager.start(1);
     manager.go(1, drained(60));
@@ -195,7 +195,7 @@ fn one_that_registers_while_it_drains_is_told_then_and_again_over_a_new_session(
 
 // spec: L-12
 #[test]
-fn a_pod_that_cannot_be_marked_in_time_is_deleted_all_the_same() {
+fn a_pod_that_cannot_be_marked_in_time_is_deleted_anyway() {
     let mut manager = Manager::new();
     manager.start(1);
     manager.registers(1);
@@ -218,7 +218,7 @@ fn a_pod_that_cannot_be_marked_in_time_is_deleted_all_the_same() {
 
 // spec: B-28, A-43
 #[test]
-fn one_that_drains_is_hurried_by_a_kill_and_its_reason_stays() {
+fn a_kill_shortens_a_drain_and_the_reason_stays() {
     let mut manager = Manager::new();
     manager.start(1);
     manager.registers(1);
@@ -239,7 +239,7 @@ fn one_that_drains_is_hurried_by_a_kill_and_its_reason_stays() {
     assert_eq!(manager.reported, [(1, LossClass::Decommissioned)]);
 }
 
-/// A successor that finds an executor whose pod says that it drains for another 300 s.
+/// A successor that finds an executor whose pod is marked as draining for another 300 s.
 fn successor(settings: Settings) -> Manager {
     let mut scenario = Scenario::before_adoption(&[("default", 9)], Inheritance::default());
     let mut pod = running(scenario.pod(1));
@@ -253,17 +253,17 @@ fn successor(settings: Settings) -> Manager {
 
 // spec: L-12, A-44, O-31
 #[test]
-fn one_that_drains_and_has_not_found_the_successor_yet_has_the_grace_of_adoption() {
+fn a_draining_executor_has_the_grace_of_adoption_to_register_with_a_successor() {
     let mut manager = successor(settings());
     assert_eq!(manager.seconds(50), []);
     manager.registers(1);
     assert_eq!(manager.seconds(249), []);
     assert_eq!(manager.orders(), [(1, Order::Drain, at(300_000))]);
     assert_eq!(manager.seconds(10), [(300, Call::Delete("u1"))]);
-    // One that stays away is deleted when the grace is over, as any that has no session.
+    // One that stays away is deleted at the end of the grace, as any without a session.
     let mut manager = successor(settings());
     assert_eq!(manager.seconds(100), [(60, Call::Delete("u1"))]);
-    // Where nobody registers there is nobody to wait for.
+    // Without registration there is no grace.
     let mut manager = successor(Settings {
         adoption_grace: None,
         left_to_sets: None,
@@ -274,7 +274,7 @@ fn one_that_drains_and_has_not_found_the_successor_yet_has_the_grace_of_adoption
 
 // spec: L-12, O-31
 #[test]
-fn a_successor_goes_on_with_what_the_mark_on_the_pod_says() {
+fn a_successor_continues_the_drain_from_the_mark_on_the_pod() {
     let mut scenario = Scenario::before_adoption(&[("default", 9)], Inheritance::default());
     let mut pod = running(scenario.pod(1));
     pod.draining = Some(Arc::new(Draining {

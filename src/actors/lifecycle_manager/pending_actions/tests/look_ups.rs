@@ -1,10 +1,10 @@
-//! Look-ups: when they are owed, and what they settle.
+//! When look-ups are made, and what they settle.
 
 use super::*;
 
 // spec: L-4
 #[test]
-fn one_that_a_list_lacks_is_looked_up_and_told_as_missing_when_it_is_not_found() {
+fn an_executor_that_a_list_lacks_is_looked_up_and_reported_missing_if_not_found() {
     let mut manager = Manager::new();
     manager.start(1);
     manager.scenario.list(Vec::new());
@@ -21,7 +21,7 @@ fn one_that_a_list_lacks_is_looked_up_and_told_as_missing_when_it_is_not_found()
 
 // spec: L-4
 #[test]
-fn one_that_a_list_lacks_and_a_look_up_finds_is_let_be() {
+fn an_executor_that_a_list_lacks_and_a_look_up_finds_is_kept() {
     let mut manager = Manager::new();
     manager.start(1);
     manager.scenario.list(Vec::new());
@@ -36,7 +36,7 @@ fn one_that_a_list_lacks_and_a_look_up_finds_is_let_be() {
 
 // spec: A-14
 #[test]
-fn an_unknown_request_is_looked_up_after_creation_timeout_and_never_before_the_server_gave_it_up() {
+fn an_unknown_request_is_looked_up_after_creation_timeout_and_never_before_the_server_timeout() {
     let mut manager = Manager::new();
     manager.request(1);
     manager.scenario.requested(1, Outcome::Broke("?".into()));
@@ -84,7 +84,7 @@ fn while_a_repeat_is_in_flight_nothing_is_looked_up() {
 
 // spec: L-14
 #[test]
-fn an_unknown_request_that_is_leaving_is_looked_up_as_soon_as_that_can_settle_it() {
+fn an_unknown_request_that_is_leaving_is_looked_up_once_that_can_settle_it() {
     for leaves_after in [0, 30] {
         let mut manager = Manager::new();
         manager.request(1);
@@ -110,7 +110,7 @@ fn an_unknown_request_that_is_leaving_is_looked_up_as_soon_as_that_can_settle_it
 
 // spec: L-20, E-10
 #[test]
-fn one_whose_labels_are_no_longer_ours_is_looked_up_and_then_deleted_by_uid() {
+fn an_executor_whose_labels_are_no_longer_ours_is_looked_up_and_then_deleted_by_uid() {
     let mut manager = Manager::new();
     manager.start(1);
     let foreign = Pod {

@@ -1,10 +1,10 @@
-//! Pods that are Terminating for longer than they may be.
+//! Pods that are Terminating for too long.
 
 use super::*;
 use crate::model::pod::Deletion;
 
 impl Manager {
-    /// Somebody has deleted the pod of `n`, which may take so many seconds.
+    /// The pod of `n` is deleted with this grace period in seconds.
     fn deleted(&mut self, n: u64, grace: u64, change: impl FnOnce(Pod) -> Pod) {
         let pod = Pod {
             deletion: Some(Deletion {
@@ -27,7 +27,7 @@ fn disrupted(reason: &str) -> impl FnOnce(Pod) -> Pod {
 
 // spec: L-3
 #[test]
-fn one_that_does_not_go_is_told_a_minute_beyond_its_grace_and_stays_until_it_is_gone() {
+fn an_overdue_executor_is_reported_a_minute_beyond_its_grace_and_stays_until_it_is_gone() {
     let mut manager = Manager::new();
     manager.start(1);
     manager.deleted(1, 30, |pod| pod);
@@ -55,7 +55,7 @@ fn one_that_does_not_go_is_told_a_minute_beyond_its_grace_and_stays_until_it_is_
 
 // spec: L-3
 #[test]
-fn where_the_pod_says_that_its_node_is_lost_that_is_told() {
+fn an_overdue_executor_on_a_lost_node_is_reported_as_node_lost() {
     let lost = |pod| Pod {
         reason: Some("NodeLost".into()),
         ..pod
@@ -82,7 +82,7 @@ fn where_the_pod_says_that_its_node_is_lost_that_is_told() {
 
 // spec: L-3, L-13
 #[test]
-fn one_that_was_to_go_is_told_as_what_it_was_to_go_for() {
+fn an_overdue_leaving_executor_is_reported_with_the_reason_of_its_mark() {
     let mut manager = Manager::new();
     manager.start(1);
     manager.retire(1, Why::ScaledDown);
@@ -94,7 +94,7 @@ fn one_that_was_to_go_is_told_as_what_it_was_to_go_for() {
 
 // spec: L-3
 #[test]
-fn a_shorter_grace_counts_from_the_same_beginning_and_an_end_in_time_is_told_as_it_is() {
+fn a_shorter_grace_counts_from_the_same_beginning_and_an_end_in_time_has_its_own_reason() {
     let mut manager = Manager::new();
     manager.start(1);
     manager.start(2);
@@ -113,7 +113,7 @@ fn a_shorter_grace_counts_from_the_same_beginning_and_an_end_in_time_is_told_as_
 
 // spec: L-3, L-13
 #[test]
-fn an_end_that_shows_at_last_corrects_what_was_told() {
+fn an_end_after_the_overdue_report_is_not_reported_again() {
     let mut manager = Manager::new();
     manager.start(1);
     manager.deleted(1, 0, |pod| pod);

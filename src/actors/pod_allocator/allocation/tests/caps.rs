@@ -1,4 +1,4 @@
-//! How many executors there may be that do not run yet, and over the application's life.
+//! Limits on pending executors, and on executors over the application's life.
 
 use super::*;
 use crate::actors::snapshot_store::ledger::Inheritance;
@@ -13,7 +13,7 @@ fn caps(pending: Option<u32>, over_life: Option<u32>) -> Settings {
 }
 
 impl Driver {
-    /// The profiles of those that are live, by id.
+    /// The profiles of live executors, by id.
     fn profiles(&self) -> Vec<(u64, String)> {
         let live = self.ids_where(Class::is_live).into_iter();
         live.map(|n| (n, self.scenario.profile_of(n).to_string()))
@@ -28,7 +28,7 @@ impl Driver {
 
 // spec: A-4
 #[test]
-fn three_may_be_pending_over_profiles_that_want_two_and_three() {
+fn three_pending_slots_are_shared_by_profiles_that_want_two_and_three() {
     let mut driver = Driver::with(caps(Some(3), None), Scenario::new(&[("a", 2), ("b", 3)]));
     driver.settle(|_, _| Reply::Created);
     let of = |driver: &Driver, profile: &str| driver.live_of(profile);
@@ -42,10 +42,10 @@ fn three_may_be_pending_over_profiles_that_want_two_and_three() {
         (2, 1),
         "the first takes the remainder"
     );
-    // That they are pending frees nothing.
+    // Pending executors keep their slots.
     driver.live(8_000, |_| {});
     assert_eq!(driver.left.len(), 3, "{:?}", driver.profiles());
-    // Lowering one releases one, when it is old enough, and lets the other take its place.
+    // A lower target retires one, once it is old enough, and frees its slot for the other profile.
     driver.scenario.want("a", 1);
     driver.live(4_000, |driver| driver.answer_all(|_, _| Reply::Created));
     assert_eq!(
@@ -55,7 +55,7 @@ fn three_may_be_pending_over_profiles_that_want_two_and_three() {
         driver.profiles()
     );
     assert_eq!(driver.left.len(), 4);
-    // One that runs frees a slot.
+    // A running executor frees its slot.
     let pending = driver.ids_where(|class| matches!(class, Class::Pending(_)));
     driver.scenario.runs(pending[0]);
     driver.settle(|_, _| Reply::Created);
@@ -64,7 +64,7 @@ fn three_may_be_pending_over_profiles_that_want_two_and_three() {
 
 // spec: A-4
 #[test]
-fn a_profile_has_a_limit_of_its_own_beside_the_one_of_all() {
+fn a_profile_has_its_own_limit_beside_the_common_one() {
     let mut settings = caps(Some(4), None);
     settings.caps.pending_of.insert("a".into(), 1);
     let mut driver = Driver::with(settings, Scenario::new(&[("a", 9), ("b", 9)]));
@@ -85,7 +85,7 @@ fn a_profile_has_a_limit_of_its_own_beside_the_one_of_all() {
 
 // spec: A-5
 #[test]
-fn no_more_than_so_many_executors_over_the_applications_life_and_said_once() {
+fn executors_over_the_applications_life_are_limited_and_the_limit_is_reported_once() {
     let mut driver = Driver::with(caps(None, Some(5)), Scenario::new(&[("a", 2), ("b", 2)]));
     driver.fill();
     driver.all_stay();
@@ -124,7 +124,7 @@ fn a_request_whose_outcome_is_unknown_keeps_its_place_and_a_refused_one_does_not
 
 // spec: A-5, O-30
 #[test]
-fn a_successor_goes_on_counting() {
+fn a_successor_continues_counting() {
     let inherited = Inherited {
         reserved: ExecutorId::new(1_000),
         made: crate::model::made::Made::inherited(4, [id(3)]),

@@ -1,12 +1,10 @@
-//! Executors that end early, again and again.
-
 use super::*;
 use crate::actors::snapshot_store::ledger::Inheritance;
 use crate::model::Pod;
 use crate::model::pod::Disruption;
 use crate::testing::{running, terminating};
 
-/// Every executor of this profile is created, and ends at once with this code.
+/// Every executor of this profile is created and exits at once with this code.
 fn dies_at_once(driver: &mut Driver, profile: &str, code: i32) {
     driver.answer_all(|_, _| Reply::Created);
     for n in driver.ids_where(|class| matches!(class, Class::Pending(_))) {
@@ -19,9 +17,9 @@ fn dies_at_once(driver: &mut Driver, profile: &str, code: i32) {
     driver.bury();
 }
 
-/// Requests of a profile of this target that ends all its executors at once can be no more than these in so many
-/// seconds: what is out before the first early ends are seen, what is asked for before they exceed what is
-/// tolerated, and a probe for each step of the backoff.
+/// The most requests within this time for a profile whose executors all end at once: those in
+/// flight when the first early ends are seen, those before the tolerance is exceeded, and a probe
+/// for each step of the backoff.
 fn bound(target: usize, in_flight: usize, seconds: u64) -> usize {
     let tolerated = (target / 20).max(1) + 1;
     let (mut wait, mut at, mut probes) = (1, 1, 1);
@@ -43,7 +41,7 @@ fn backoffs(said: &[Notice]) -> (usize, usize) {
 
 // spec
 #[test]
-fn a_profile_that_dies_at_once_is_asked_for_less_and_less_and_said_once() {
+fn a_crash_looping_profile_is_requested_ever_less_often_and_reported_once() {
     for (target, code) in [(1, 1), (4, 1), (4, 0), (100, 137), (1_000, 1)] {
         let mut driver = Driver::new(&[("default", target)]);
         driver.live(600_000, |driver| dies_at_once(driver, "default", code));
@@ -66,7 +64,7 @@ fn a_profile_that_dies_at_once_is_asked_for_less_and_less_and_said_once() {
 
 // spec
 #[test]
-fn another_profile_and_what_runs_already_are_not_touched() {
+fn a_crash_loop_affects_no_other_profile_and_no_running_executor() {
     let mut driver = Driver::new(&[("bad", 6), ("good", 3)]);
     driver.fill();
     driver.all_stay();
@@ -81,7 +79,7 @@ fn another_profile_and_what_runs_already_are_not_touched() {
     let mut minutes = 0;
     driver.live(600_000, |driver| {
         dies_at_once(driver, "bad", 1);
-        // The other profile loses one a minute, as executors do, and has it replaced at once.
+        // The other profile loses one executor a minute and replaces it at once.
         let minute = driver.scenario.millis / 60_000;
         if minute > minutes && driver.scenario.counts("good").running == 3 {
             minutes = minute;
@@ -99,7 +97,7 @@ fn another_profile_and_what_runs_already_are_not_touched() {
 
 // spec
 #[test]
-fn it_heals_when_a_probe_stays_and_says_so_once() {
+fn a_stable_probe_ends_the_backoff_and_is_reported_once() {
     let mut driver = Driver::new(&[("default", 10)]);
     driver.live(100_000, |driver| dies_at_once(driver, "default", 1));
     assert_eq!(driver.live_of("default"), 0);
@@ -150,7 +148,7 @@ fn disruptions_are_no_early_ends() {
 
 // spec: A-30
 #[test]
-fn news_of_one_that_stayed_long_ago_does_not_forgive_early_ends() {
+fn news_of_a_long_stable_executor_does_not_reset_early_ends() {
     let mut driver = Driver::new(&[("default", 2)]);
     driver.fill();
     driver.all_stay();
@@ -181,7 +179,7 @@ fn news_of_one_that_stayed_long_ago_does_not_forgive_early_ends() {
 
 // spec: A-30
 #[test]
-fn pods_that_are_deleted_before_they_ever_ran_are_early_ends_though_they_are_never_gone() {
+fn pods_deleted_before_they_ran_are_early_ends_even_if_they_stay_terminating() {
     let mut driver = Driver::new(&[("default", 4)]);
     driver.live(600_000, |driver| {
         driver.answer_all(|_, _| Reply::Created);
@@ -200,7 +198,7 @@ fn pods_that_are_deleted_before_they_ever_ran_are_early_ends_though_they_are_nev
     );
 }
 
-/// A profile of four in the midst of a backoff, whose probe has just been asked for.
+/// A profile of four during a backoff, whose probe was just requested.
 fn probing() -> (Driver, u64) {
     let mut driver = Driver::new(&[("default", 4)]);
     driver.live(900, |driver| dies_at_once(driver, "default", 1));
@@ -219,7 +217,7 @@ fn probing() -> (Driver, u64) {
 
 // spec: A-30
 #[test]
-fn a_probe_that_goes_for_any_other_reason_is_followed_by_another_at_once() {
+fn a_probe_that_ends_for_another_reason_is_followed_by_another_at_once() {
     let (mut driver, probe) = probing();
     driver.answer(probe, Reply::Refused(Kind::Quota));
     driver.scenario.pass(1_000);
@@ -249,7 +247,7 @@ fn a_probe_that_goes_for_any_other_reason_is_followed_by_another_at_once() {
 
 // spec: A-30
 #[test]
-fn while_the_probe_is_out_nothing_else_is_asked_for() {
+fn while_the_probe_is_pending_nothing_else_is_requested() {
     let (mut driver, probe) = probing();
     driver.answer(probe, Reply::Created);
     driver.scenario.runs(probe);
@@ -268,7 +266,7 @@ fn while_the_probe_is_out_nothing_else_is_asked_for() {
 
 // spec: O-30
 #[test]
-fn backoffs_are_kept_when_a_step_begins_and_not_as_time_passes() {
+fn backoffs_are_written_when_a_step_begins_and_not_as_time_passes() {
     let mut driver = Driver::new(&[("default", 4)]);
     driver.live(600_000, |driver| dies_at_once(driver, "default", 1));
     let steps: Vec<Option<u32>> = (driver.keeps.iter())
@@ -281,7 +279,7 @@ fn backoffs_are_kept_when_a_step_begins_and_not_as_time_passes() {
 
 // spec: O-30, A-30
 #[test]
-fn a_successor_goes_on_with_the_backoff() {
+fn a_successor_continues_the_backoff() {
     let scenario = Scenario::before_adoption(&[("default", 4)], Inheritance::default());
     let kept = BTreeMap::from([(
         "default".into(),
@@ -310,7 +308,7 @@ fn a_successor_goes_on_with_the_backoff() {
 
 // spec: A-30
 #[test]
-fn what_ended_early_is_judged_once_however_often_it_is_seen() {
+fn an_early_end_is_judged_once_however_often_it_is_seen() {
     let mut driver = Driver::new(&[("default", 4)]);
     driver.fill();
     driver.all_stay();

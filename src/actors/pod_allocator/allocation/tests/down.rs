@@ -1,4 +1,4 @@
-//! Who goes, through whole rounds.
+//! Which executors are retired, through whole rounds.
 
 use super::*;
 use crate::actors::snapshot_store::ledger::Inheritance;
@@ -6,7 +6,7 @@ use crate::testing::running;
 
 // spec: A-43
 #[test]
-fn one_that_was_chosen_is_neither_counted_nor_chosen_again() {
+fn a_chosen_executor_is_neither_counted_nor_chosen_again() {
     let mut driver = Driver::new(&[("default", 4)]);
     driver.settle(|_, _| Reply::Created);
     driver.scenario.pass(20_000);
@@ -22,7 +22,7 @@ fn one_that_was_chosen_is_neither_counted_nor_chosen_again() {
 
 // spec
 #[test]
-fn four_wanted_two_running_and_then_one() {
+fn a_lower_target_retires_pending_and_running_surplus_after_the_delay() {
     let mut driver = Driver::new(&[("default", 1)]);
     driver.fill();
     driver.scenario.pass(30_000);
@@ -77,7 +77,7 @@ fn target_zero_drains_and_touches_no_other_profile() {
 
 // spec: A-45
 #[test]
-fn what_is_left_of_a_profile_that_nobody_wants_any_more_is_drained() {
+fn executors_of_a_profile_that_is_no_longer_wanted_are_retired() {
     let mut scenario = Scenario::before_adoption(&[("default", 1)], Inheritance::default());
     let mut orphan = scenario.pod(3);
     orphan.claim = crate::model::pod::Claim::Executor {
@@ -118,7 +118,7 @@ fn requests_in_flight_and_unknown_ones_are_not_chosen_but_counted() {
 
 // spec: A-40
 #[test]
-fn a_victim_that_is_too_young_goes_when_it_is_old_enough_without_any_news() {
+fn a_victim_that_is_too_young_is_retired_when_it_is_old_enough_without_any_news() {
     let mut driver = Driver::new(&[("default", 1)]);
     driver.settle(|_, _| Reply::Created);
     let since = driver.scenario.entry(1).unwrap().since;
@@ -129,7 +129,7 @@ fn a_victim_that_is_too_young_goes_when_it_is_old_enough_without_any_news() {
 
 // spec: A-41
 #[test]
-fn a_registered_one_is_given_time_and_another_is_deleted() {
+fn a_registered_executor_is_drained_and_another_is_deleted() {
     let mut driver = Driver::new(&[("default", 2)]);
     driver.fill();
     driver.scenario.tell(News::Session {
@@ -173,7 +173,7 @@ fn two_profiles_that_are_lowered_at_once_each_lose_their_own() {
 
 // spec
 #[test]
-fn young_ones_are_spared_and_then_those_go_first_that_are_not_known_to_the_backend() {
+fn young_executors_are_spared_and_then_unregistered_ones_are_retired_first() {
     let mut driver = Driver::new(&[("default", 4)]);
     driver.fill();
     for n in 1..=2 {

@@ -1,5 +1,3 @@
-//! The application's failures, as the allocator's rounds count them.
-
 use super::*;
 use crate::model::Pod;
 use crate::testing::running;
@@ -11,7 +9,7 @@ fn allows(max: u32) -> Settings {
 }
 
 impl Driver {
-    /// Executor `n` exits with this code, which is reported before or after the allocator's next round.
+    /// Executor `n` exits with this code, reported before or after the allocator's next round.
     fn fails(&mut self, n: u64, code: i32, reported_first: bool) {
         self.scenario.exits(n, code);
         if !reported_first {
@@ -54,9 +52,9 @@ fn early_ends_in_one_backoff_count_once_whichever_subscriber_is_first() {
         for n in 1..=10 {
             driver.fails(n, 1, reported_first);
         }
-        // One that is tolerated, and the backoff with all that end in it.
+        // One tolerated end, and one for all ends of the backoff period.
         assert_eq!(driver.spent(), 0, "{:?}", driver.said);
-        // The one that was asked for before the backoff is answered; the next that is asked for is the probe.
+        // The request sent before the backoff is answered; the next one is the probe.
         driver.answer_all(|_, _| Reply::Created);
         driver.live(1_500, |_| {});
         let probe = driver.flights.keys().last().unwrap().get();
@@ -70,7 +68,7 @@ fn early_ends_in_one_backoff_count_once_whichever_subscriber_is_first() {
 
 // spec: L-30, O-30
 #[test]
-fn what_is_to_survive_a_restart_is_kept_when_it_changes() {
+fn failures_are_written_when_they_change() {
     let mut driver = Driver::with(allows(3), Scenario::new(&[("default", 4)]));
     driver.fill();
     driver.all_stay();
@@ -99,7 +97,7 @@ fn what_is_to_survive_a_restart_is_kept_when_it_changes() {
 
 // spec: A-23, L-30
 #[test]
-fn a_refused_template_counts_once_a_block_and_not_once_a_try() {
+fn a_refused_template_counts_once_per_wait() {
     let mut driver = Driver::with(allows(2), Scenario::new(&[("ok", 1), ("refused", 9)]));
     let reply = |_: u64, profile: &ProfileName| match profile.as_str() {
         "ok" => Reply::Created,
@@ -113,7 +111,7 @@ fn a_refused_template_counts_once_a_block_and_not_once_a_try() {
 
 // spec: L-32
 #[test]
-fn a_node_that_keeps_failing_executors_is_avoided_before_the_next_is_asked_for() {
+fn a_node_with_many_failures_is_avoided_before_the_next_request() {
     let mut settings = allows(100);
     settings.failures.node_max = Some(2);
     let mut driver = Driver::with(settings, Scenario::new(&[("default", 4)]));

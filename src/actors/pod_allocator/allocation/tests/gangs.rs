@@ -1,11 +1,9 @@
-//! Executors that are of use only together.
-
 use super::*;
 use crate::actors::pod_allocator::gang;
 use crate::actors::snapshot_store::ledger::Inheritance;
 use crate::testing::running;
 
-/// A driver that waits for a gang of four of the default profile.
+/// A driver with a gang of four of the default profile.
 fn driver(targets: &[(&str, u32)], registered: bool) -> Driver {
     let settings = Settings {
         gang: Some(gang::Settings {
@@ -17,7 +15,7 @@ fn driver(targets: &[(&str, u32)], registered: bool) -> Driver {
     Driver::with(settings, Scenario::new(targets))
 }
 
-/// All that is asked for is created; no more of the default profile run than that, and what is deleted goes.
+/// Creates all requested pods and removes deleted ones; at most `most` of "default" run.
 fn room_for(driver: &mut Driver, most: u32) {
     driver.answer_all(|_, _| Reply::Created);
     for n in driver.ids_where(Class::is_pending) {
@@ -47,7 +45,7 @@ fn registers(driver: &mut Driver, n: u64) {
 
 // spec: B-20
 #[test]
-fn those_that_wait_are_released_those_that_run_stay_and_another_profile_is_not_touched() {
+fn a_missed_gang_releases_pending_executors_and_keeps_running_ones_and_other_profiles() {
     let mut driver = driver(&[("default", 6), ("other", 2)], false);
     driver.live(60_500, |driver| room_for(driver, 3));
     assert_eq!(missed(&driver), [(4, 3)]);
@@ -62,7 +60,7 @@ fn those_that_wait_are_released_those_that_run_stay_and_another_profile_is_not_t
 
 // spec: B-20, A-30
 #[test]
-fn it_is_tried_again_less_and_less_often_until_there_is_room() {
+fn a_missed_gang_is_tried_ever_less_often_until_there_is_room() {
     let mut driver = driver(&[("default", 4)], false);
     driver.live(1_800_000, |driver| room_for(driver, 3));
     let (tries, asked) = (missed(&driver).len(), driver.left.len());
@@ -89,7 +87,7 @@ fn it_is_tried_again_less_and_less_often_until_there_is_room() {
 
 // spec: B-20
 #[test]
-fn where_executors_register_those_that_run_without_having_done_so_are_not_there() {
+fn with_registration_unregistered_running_executors_do_not_count_for_a_gang() {
     let mut driver = driver(&[("default", 4)], true);
     driver.live(50_000, |driver| room_for(driver, 4));
     for n in [1, 2, 3] {
@@ -117,7 +115,7 @@ fn a_profile_that_is_added_is_a_gang_by_its_own_size() {
 
 // spec: B-20, A-44
 #[test]
-fn adopted_executors_that_run_are_there_before_they_have_found_the_driver() {
+fn adopted_running_executors_count_for_a_gang_before_they_register_again() {
     let settings = Settings {
         gang: Some(gang::Settings {
             timeout: Duration::from_secs(5),

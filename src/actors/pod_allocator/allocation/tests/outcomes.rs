@@ -1,4 +1,4 @@
-//! What becomes of requests: unknown, refused, blocked, and the API server in trouble.
+//! Requests that are unknown, refused or blocked, and an API server that fails.
 
 use super::*;
 use crate::model::news::Found;
@@ -14,7 +14,7 @@ fn find_nothing(driver: &mut Driver, n: u64) {
     });
 }
 
-/// Of these sayings, how many begin and how many end something.
+/// How many of these notices begin a condition, and how many end one.
 fn begun_and_ended(said: &[Notice]) -> (usize, usize) {
     let begins = |notice: &&Notice| {
         matches!(
@@ -36,7 +36,7 @@ fn begun_and_ended(said: &[Notice]) -> (usize, usize) {
 
 // spec: A-13
 #[test]
-fn an_unknown_request_is_repeated_after_a_backoff_under_its_own_name_and_never_under_another() {
+fn an_unknown_request_is_repeated_after_a_backoff_under_the_same_name() {
     let mut driver = Driver::new(&[("default", 1)]);
     driver.round();
     driver.answer(1, Reply::Broke);
@@ -108,7 +108,7 @@ fn repeats_stop_in_time_for_the_look_up() {
 
 // spec: A-13, I-3
 #[test]
-fn an_unknown_request_is_not_repeated_while_it_is_not_wanted() {
+fn an_unknown_request_is_not_repeated_while_its_executor_is_not_wanted() {
     let mut driver = Driver::new(&[("default", 2)]);
     driver.round();
     driver.answer(1, Reply::Broke);
@@ -274,7 +274,7 @@ fn a_full_quota_is_tried_a_few_times_a_minute_and_at_once_when_an_executor_ends(
 
 // spec
 #[test]
-fn answers_to_requests_that_left_together_say_a_quota_is_full_once() {
+fn refusals_of_requests_sent_together_are_reported_once() {
     let mut driver = Driver::new(&[("default", 100)]);
     for _ in 0..5 {
         driver.round();
@@ -419,7 +419,7 @@ fn a_profile_whose_executors_end_early_is_shown_as_paused_until_one_has_stayed()
 
 // spec: A-31
 #[test]
-fn a_hold_whose_reason_changes_is_said_with_its_new_reason() {
+fn a_new_reason_of_a_refusal_is_reported() {
     let mut driver = Driver::new(&[("default", 2)]);
     driver.round();
     driver.answer(1, Reply::Created);
@@ -439,7 +439,7 @@ fn a_hold_whose_reason_changes_is_said_with_its_new_reason() {
 
 // spec: A-21
 #[test]
-fn a_try_that_is_never_told_apart_from_trouble_does_not_hold_its_profile_for_ever() {
+fn a_test_request_of_unknown_outcome_does_not_block_its_profile_forever() {
     let mut driver = Driver::new(&[("default", 2)]);
     driver.round();
     driver.answer(1, Reply::Created);

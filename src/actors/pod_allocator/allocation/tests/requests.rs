@@ -1,4 +1,4 @@
-//! How many are asked for, how fast, under which ids.
+//! How many executors are requested, how fast, and under which ids.
 
 use super::*;
 use crate::actors::pod_allocator::ids::MOST_AHEAD;
@@ -8,7 +8,7 @@ use crate::testing::running;
 
 // spec: A-1
 #[test]
-fn as_many_are_asked_for_as_are_missing() {
+fn as_many_executors_are_requested_as_are_missing() {
     let mut driver = Driver::new(&[("default", 7)]);
     driver.fill();
     assert_eq!(driver.left.len(), 7);
@@ -24,7 +24,7 @@ fn as_many_are_asked_for_as_are_missing() {
 
 // spec: A-1
 #[test]
-fn nothing_pending_in_flight_failed_or_unknown_holds_up_further_requests() {
+fn pending_in_flight_failed_and_unknown_requests_do_not_delay_further_ones() {
     let mut driver = Driver::new(&[("default", 4)]);
     driver.settle(|_, _| Reply::Created);
     driver.scenario.runs(1);
@@ -46,7 +46,7 @@ fn nothing_pending_in_flight_failed_or_unknown_holds_up_further_requests() {
 
 // spec: A-1
 #[test]
-fn one_that_the_api_server_never_shows_is_replaced_when_a_look_up_has_settled_it() {
+fn an_executor_that_never_appears_is_replaced_after_a_look_up() {
     let mut driver = Driver::new(&[("default", 1)]);
     assert_eq!(driver.round(), [1]);
     driver.scenario.pass(10_000);
@@ -69,7 +69,7 @@ fn one_that_the_api_server_never_shows_is_replaced_when_a_look_up_has_settled_it
 
 // spec: A-2
 #[test]
-fn nothing_is_asked_for_before_adoption_and_the_first_request_leaves_in_the_round_after_it() {
+fn nothing_is_requested_before_adoption_and_the_first_request_is_sent_in_the_round_after_it() {
     let mut inheritance = Inheritance {
         reserved: Some(id(40)),
         ..Inheritance::default()
@@ -88,7 +88,7 @@ fn nothing_is_asked_for_before_adoption_and_the_first_request_leaves_in_the_roun
 
 // spec: O-30, I-1
 #[test]
-fn ids_that_adoption_finds_beyond_the_record_are_reserved_at_once_though_nothing_is_wanted() {
+fn ids_found_above_the_reserved_ones_are_reserved_at_once_even_if_nothing_is_wanted() {
     let scenario = Scenario::before_adoption(&[("default", 1)], Inheritance::default());
     let found = scenario.pod(907);
     let rng = StdRng::seed_from_u64(7);
@@ -97,14 +97,14 @@ fn ids_that_adoption_finds_beyond_the_record_are_reserved_at_once_though_nothing
     driver.scenario.list(vec![running(found)]);
     assert_eq!(driver.round(), [0u64; 0]);
     assert_eq!(driver.reserves, [1_907]);
-    // Asked for once.
+    // No further reservation.
     driver.round();
     assert_eq!(driver.reserves, [1_907]);
 }
 
 // spec: A-2
 #[test]
-fn ids_begin_beyond_all_seen() {
+fn ids_begin_above_all_seen_ids() {
     let mut scenario = Scenario::before_adoption(&[("default", 2)], Inheritance::default());
     let found = scenario.pod(907);
     scenario.list(vec![running(found)]);
@@ -114,7 +114,7 @@ fn ids_begin_beyond_all_seen() {
 
 // spec
 #[test]
-fn what_was_adopted_is_known_though_the_first_batch_names_only_what_changed_since() {
+fn adopted_executors_are_known_even_if_the_first_batch_has_only_later_changes() {
     let mut scenario = Scenario::before_adoption(&[("default", 2)], Inheritance::default());
     let found = scenario.pod(1);
     scenario.list(vec![running(found)]);
@@ -132,7 +132,7 @@ fn what_was_adopted_is_known_though_the_first_batch_names_only_what_changed_sinc
 
 // spec: A-3
 #[test]
-fn a_round_asks_for_no_more_than_batch_size_and_goes_on_at_once() {
+fn a_round_requests_at_most_batch_size_and_the_next_follows_at_once() {
     let settings = Settings {
         batch_size: 3,
         ..settings()
@@ -178,7 +178,7 @@ fn repeats_count_among_the_requests_of_a_round() {
 
 // spec: A-6
 #[test]
-fn requests_start_slowly_and_no_more_than_max_in_flight_are_out() {
+fn requests_start_slowly_and_at_most_max_in_flight_are_in_flight() {
     let mut driver = Driver::new(&[("default", 200)]);
     let mut bursts = Vec::new();
     while driver.live_of("default") < 200 {
@@ -191,7 +191,7 @@ fn requests_start_slowly_and_no_more_than_max_in_flight_are_out() {
 
 // spec: A-6
 #[test]
-fn what_finds_no_room_is_no_entry_and_each_answer_makes_room() {
+fn executors_without_a_slot_have_no_entry_and_each_answer_frees_a_slot() {
     let mut driver = Driver::new(&[("default", 200)]);
     for _ in 0..6 {
         driver.round();
@@ -225,7 +225,7 @@ fn a_refusal_ends_the_ramp() {
 
 // spec: A-10
 #[test]
-fn a_new_target_takes_effect_in_the_next_round_whatever_is_outstanding() {
+fn a_new_target_takes_effect_in_the_next_round_despite_requests_in_flight() {
     let mut driver = Driver::new(&[("default", 1)]);
     driver.round();
     driver.answer(1, Reply::Created);
@@ -258,7 +258,7 @@ fn a_refused_requests_slot_is_free_at_once_and_its_id_is_spent() {
 
 // spec: A-25
 #[test]
-fn a_name_that_is_taken_costs_its_id_and_nothing_else() {
+fn a_taken_name_costs_its_id_and_nothing_else() {
     let mut driver = Driver::new(&[("default", 3)]);
     driver.settle(|n, _| match n {
         1..=5 => Reply::NameTaken,
@@ -298,7 +298,7 @@ fn without_the_record_nothing_is_requested_until_it_is_seen() {
 
 // spec: O-30
 #[test]
-fn reserved_ids_are_never_exceeded_and_more_are_asked_for_once() {
+fn reserved_ids_are_never_exceeded_and_more_are_requested_once() {
     let rng = StdRng::seed_from_u64(7);
     let scenario = Scenario::new(&[("default", 9)]);
     let allocation = beginning(rng, Some(id(5)));
@@ -314,7 +314,7 @@ fn reserved_ids_are_never_exceeded_and_more_are_asked_for_once() {
 
 // spec: O-30
 #[test]
-fn a_reservation_that_fails_is_asked_for_again_but_not_at_once() {
+fn a_failed_reservation_is_repeated_but_not_at_once() {
     let rng = StdRng::seed_from_u64(7);
     let scenario = Scenario::new(&[("default", 9)]);
     let allocation = beginning(rng, None);
@@ -358,7 +358,7 @@ fn an_absurd_target_costs_neither_memory_nor_ids() {
 
 // spec: I-1
 #[test]
-fn ids_that_are_used_up_never_begin_again() {
+fn used_up_ids_never_start_over() {
     let mut inheritance = Inheritance {
         reserved: ExecutorId::new(ExecutorId::MAX.get() - 2),
         ..Inheritance::default()

@@ -1,27 +1,26 @@
-//! What can happen in a world, at random.
+//! Random steps of a world.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// One step of a world.
 #[derive(Debug, Clone)]
 pub(super) enum Step {
     Pass(u16),
     Allocate,
     Manage,
     Want(usize, u32),
-    /// The request in this place is answered so.
+    /// Answers the request at this position.
     Answer(usize, Fate),
-    /// A request that broke is committed after all.
+    /// Commits a request whose connection broke.
     CommitLate(usize),
-    /// The delete or look-up in this place is answered, or fails.
+    /// Answers the delete or look-up at this position, or lets it fail.
     Call(usize, bool),
     Run(usize),
     Exit(usize, i32),
-    /// Somebody deletes the pod in this place, or its node carries a deletion out.
+    /// Deletes the pod at this position, or ends its deletion.
     Delete(usize),
-    /// So many events arrive.
+    /// Delivers this many events.
     Watch(usize),
     List,
     Record(bool),

@@ -1,4 +1,4 @@
-//! Claims on volumes: which are given to new executors, and who waits for one.
+//! Which claims new executors get, and which executors wait for one.
 
 mod making;
 
@@ -10,7 +10,7 @@ use crate::actors::snapshot_store::ledger::Inheritance;
 use crate::model::claims::{Claim, ClaimOwner, ClaimShape, ClaimTemplate, PodClaim};
 use crate::testing::{exited, running};
 
-/// What is asked for, in bytes.
+/// The requested size in bytes.
 const SIZE: u64 = 10 << 30;
 
 fn shape(class: Option<&str>, bytes: u64) -> ClaimShape {
@@ -38,7 +38,7 @@ fn claiming(reuse: Reuse) -> Settings {
     }
 }
 
-/// A claim that is old enough, and does for any executor.
+/// A claim that is old enough and fits any executor.
 fn claim(name: &str) -> Claim {
     let hours_ago = jiff::Timestamp::from_second(-36_000).unwrap();
     Claim {
@@ -58,7 +58,7 @@ fn own(n: u64) -> String {
 }
 
 impl Driver {
-    /// A start long enough ago for earlier drivers' requests to be settled.
+    /// A driver that started long enough ago for earlier drivers' requests to be settled.
     fn claims(wanted: u32, reuse: Reuse) -> Self {
         let scenario = Scenario::new(&[("default", wanted)]);
         let mut driver = Self::with(claiming(reuse), scenario);
@@ -66,7 +66,7 @@ impl Driver {
         driver
     }
 
-    /// A round, a list where one is asked for, and the round after that: who is asked for.
+    /// A round, the list it requests, and the next round. Returns the requested executors.
     fn rounds(&mut self, claims: &[Claim]) -> Vec<u64> {
         let mut asked = self.round();
         while let Some(epoch) = self.lists.pop() {
@@ -83,7 +83,7 @@ impl Driver {
         given.first().map(|claim| claim.name.to_string())
     }
 
-    /// The request is answered: there is a pod with the claim that it was given, or its own.
+    /// Answers the request with a pod that mounts the given claim, or one of its own.
     fn creates(&mut self, n: u64) {
         self.answer(n, Reply::Created);
         let name = self.given(n).unwrap_or_else(|| own(n));
@@ -95,7 +95,7 @@ impl Driver {
         self.scenario.see(pod);
     }
 
-    /// So many executors run, each with a claim of its own.
+    /// Running executors, each with a claim of its own.
     fn with_claims(wanted: u32, reuse: Reuse) -> (Self, Vec<Claim>) {
         let mut driver = Self::claims(wanted, reuse);
         for _ in 0..10 {
@@ -115,7 +115,7 @@ impl Driver {
 
 // spec: A-60
 #[test]
-fn a_claim_that_nobody_has_is_mounted_instead_of_a_new_one() {
+fn a_free_claim_is_mounted_instead_of_a_new_one() {
     let mut driver = Driver::claims(1, Reuse::IfFree);
     assert_eq!(
         driver.round(),
@@ -136,7 +136,7 @@ fn a_claim_that_nobody_has_is_mounted_instead_of_a_new_one() {
 
 // spec: A-60
 #[test]
-fn recent_claims_are_left_alone_until_they_are_as_old_as_a_request_can_be() {
+fn a_claim_younger_than_the_longest_request_is_not_reused() {
     let now = jiff::Timestamp::UNIX_EPOCH;
     let recent = Claim {
         created: Some(now - CREATION_TIMEOUT + Duration::from_secs(1)),
@@ -146,7 +146,7 @@ fn recent_claims_are_left_alone_until_they_are_as_old_as_a_request_can_be() {
     assert_eq!(driver.rounds(std::slice::from_ref(&recent)), [1]);
     assert_eq!(driver.given(1), None);
     driver.answer(1, Reply::Unreachable);
-    // The server's clock may be wrong: by our own it is old enough by now.
+    // The server's clock may be wrong; by our own clock the claim is old enough.
     driver.scenario.pass(61_000);
     assert_eq!(driver.rounds(&[recent]), [2]);
     assert_eq!(driver.given(2), Some("recent".to_owned()));
@@ -154,7 +154,7 @@ fn recent_claims_are_left_alone_until_they_are_as_old_as_a_request_can_be() {
 
 // spec: A-60
 #[test]
-fn where_claims_cannot_be_listed_none_is_reused_and_nobody_waits() {
+fn if_claims_cannot_be_listed_none_is_reused_and_no_executor_waits() {
     let mut driver = Driver::claims(2, Reuse::OrWait);
     assert_eq!(driver.round(), [0; 0]);
     let (now, epoch) = (driver.scenario.now().tick, driver.lists.pop().unwrap());
@@ -171,7 +171,7 @@ fn where_claims_cannot_be_listed_none_is_reused_and_nobody_waits() {
 
 // spec: A-60
 #[test]
-fn what_is_of_another_class_or_too_small_or_goes_or_is_another_s_is_not_given_to_anybody() {
+fn a_claim_that_does_not_fit_or_is_being_deleted_or_is_not_ours_is_not_reused() {
     let unfit = [
         Claim {
             shape: shape(Some("slow"), SIZE),
@@ -227,7 +227,7 @@ fn what_is_of_another_class_or_too_small_or_goes_or_is_another_s_is_not_given_to
 #[test]
 fn a_claim_that_any_snapshot_of_the_batch_mentions_is_in_use() {
     let (mut driver, claims) = Driver::with_claims(2, Reuse::IfFree);
-    // It goes, and is gone in the latest snapshot; an earlier one of the same batch still has it.
+    // The pod is gone in the latest snapshot, but an earlier one of the same batch has it.
     driver.scenario.terminates(1);
     driver.scenario.goes(1);
     let now = driver.scenario.now().tick;
@@ -235,7 +235,7 @@ fn a_claim_that_any_snapshot_of_the_batch_mentions_is_in_use() {
     assert_eq!(driver.round(), [3]);
     assert_eq!(driver.given(3), None);
     driver.answer(3, Reply::Unreachable);
-    // In the batch after that it is free.
+    // In the next batch the claim is free.
     driver.bury();
     driver.round();
     driver.scenario.pass(6_000);
@@ -245,7 +245,7 @@ fn a_claim_that_any_snapshot_of_the_batch_mentions_is_in_use() {
 
 // spec: A-60
 #[test]
-fn no_claim_is_given_to_two_also_while_no_pod_is_known() {
+fn no_claim_is_given_to_two_executors_even_while_no_pod_is_known() {
     let mut driver = Driver::claims(2, Reuse::IfFree);
     let there = [claim("one")];
     assert_eq!(driver.rounds(&there), [1]);
@@ -258,12 +258,12 @@ fn no_claim_is_given_to_two_also_while_no_pod_is_known() {
         None,
         "the first one's request may yet commit"
     );
-    // What is repeated is the same request.
+    // A repeat is the same request.
     driver.creates(2);
     driver.scenario.pass(2_000);
     assert_eq!(driver.rounds(&there), [1]);
     assert_eq!(driver.given(1), Some("one".to_owned()));
-    // Once it is known not to have been made, it is free again.
+    // Once the look-up shows that there is no pod, the claim is free again.
     driver.answer(1, Reply::Broke);
     driver.scenario.pass(61_000);
     let (sent, epoch) = (driver.scenario.now().tick, Epoch::default());
@@ -279,7 +279,7 @@ fn no_claim_is_given_to_two_also_while_no_pod_is_known() {
 
 // spec: A-60
 #[test]
-fn a_start_gives_nobody_a_claim_that_an_earlier_driver_s_request_may_yet_have() {
+fn after_a_start_claims_that_an_earlier_driver_may_have_requested_are_not_reused() {
     let mut driver = Driver::with(claiming(Reuse::IfFree), Scenario::new(&[("default", 1)]));
     assert_eq!(driver.rounds(&[claim("one")]), [1]);
     assert_eq!(driver.given(1), None);
@@ -287,7 +287,7 @@ fn a_start_gives_nobody_a_claim_that_an_earlier_driver_s_request_may_yet_have() 
 
 // spec: A-60
 #[test]
-fn an_executor_waits_for_the_claim_of_one_that_goes_and_others_do_not() {
+fn only_as_many_executors_wait_as_claims_are_about_to_be_free() {
     let (mut driver, claims) = Driver::with_claims(3, Reuse::OrWait);
     driver.scenario.terminates(2);
     driver.round();
@@ -297,7 +297,7 @@ fn an_executor_waits_for_the_claim_of_one_that_goes_and_others_do_not() {
         [0; 0],
         "there are as many claims as executors wanted"
     );
-    // One more is wanted than there are claims: that one need not wait.
+    // There are fewer claims than executors wanted, so the additional one need not wait.
     driver.scenario.want("default", 4);
     driver.scenario.pass(6_000);
     assert_eq!(driver.rounds(&claims), [4]);
@@ -313,7 +313,7 @@ fn an_executor_waits_for_the_claim_of_one_that_goes_and_others_do_not() {
 
 // spec: A-60
 #[test]
-fn without_waiting_a_new_claim_takes_the_place_of_one_that_is_not_free_yet() {
+fn without_waiting_a_new_claim_is_used_while_none_is_free() {
     let (mut driver, claims) = Driver::with_claims(3, Reuse::IfFree);
     driver.scenario.terminates(2);
     assert_eq!(driver.rounds(&claims), [4]);
@@ -322,8 +322,8 @@ fn without_waiting_a_new_claim_takes_the_place_of_one_that_is_not_free_yet() {
 
 // spec: A-60
 #[test]
-fn nobody_waits_for_ever_for_a_claim_that_is_not_given_back() {
-    // Its pod stays Terminating, and was told to be lost.
+fn no_executor_waits_forever_for_a_claim_that_does_not_become_free() {
+    // Its pod stays Terminating, and its end was reported.
     let (mut driver, claims) = Driver::with_claims(2, Reuse::OrWait);
     driver.scenario.terminates(1);
     driver.round();
@@ -333,7 +333,7 @@ fn nobody_waits_for_ever_for_a_claim_that_is_not_given_back() {
     driver.scenario.pass(6_000);
     assert_eq!(driver.rounds(&claims), [3]);
 
-    // Its pod has ended, and cannot be deleted.
+    // Its pod has ended and cannot be deleted.
     let (mut driver, claims) = Driver::with_claims(2, Reuse::OrWait);
     let pod = exited(driver.scenario.pod(1), 0);
     driver.scenario.see(pod);
@@ -343,7 +343,7 @@ fn nobody_waits_for_ever_for_a_claim_that_is_not_given_back() {
     driver.scenario.pass(61_000);
     assert_eq!(driver.rounds(&claims), [3]);
 
-    // It is deleted while somebody waits for it.
+    // The claim is deleted while an executor waits for it.
     let (mut driver, claims) = Driver::with_claims(2, Reuse::OrWait);
     driver.scenario.terminates(1);
     driver.round();
@@ -373,7 +373,7 @@ fn a_recent_claim_is_waited_for_until_it_is_old_enough_by_either_clock() {
 
 // spec: A-60
 #[test]
-fn where_a_pod_cannot_be_read_nobody_knows_which_claims_are_free() {
+fn while_a_pod_cannot_be_read_no_claim_is_reused() {
     let mut scenario = Scenario::before_adoption(&[("default", 2)], Inheritance::default());
     let mut pod = crate::model::pod::tests::pending("a", 1, "u1", 1);
     pod.phase = crate::model::pod::Phase::unreadable();

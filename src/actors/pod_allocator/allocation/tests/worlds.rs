@@ -1,4 +1,4 @@
-//! Any world: targets, profiles, answers, ends and times at random, and what holds in all of them.
+//! Invariants in random worlds.
 
 use std::collections::VecDeque;
 
@@ -19,17 +19,17 @@ struct World {
     driver: Driver,
     pending_actions: PendingActions,
     manager: usize,
-    /// What the API server holds.
+    /// The pods on the API server.
     pods: BTreeMap<u64, Pod>,
     events: VecDeque<News>,
-    /// Requests that broke and may yet be committed: until when.
+    /// Requests that broke and may be committed until this time.
     late: Vec<(u64, Tick)>,
-    /// What each request asked for.
+    /// The pod of each request.
     asked: BTreeMap<u64, Pod>,
     calls: Vec<(Subject, PodCall, Tick)>,
     reported: Vec<u64>,
     bound: BTreeSet<u64>,
-    /// The target in force when an executor was asked for.
+    /// The target when an executor was requested.
     target_then: BTreeMap<u64, u32>,
     highest_id: u64,
     uids: u64,
@@ -145,7 +145,7 @@ impl World {
         self.put(n, pod)
     }
 
-    /// A pod that is not over, nor in this state, changes.
+    /// Changes a pod that has not ended and is not in state `not`.
     fn change(&mut self, place: usize, into: impl Fn(Pod) -> Pod, not: PodState) {
         let Some((&n, pod)) = self.pods.iter().nth(place) else {
             return;
@@ -156,7 +156,7 @@ impl World {
         }
     }
 
-    /// One that runs takes two deletions to be gone: the request, and what the node does about it.
+    /// A running pod needs two deletions: the request, and its execution by the node.
     fn delete(&mut self, n: u64) {
         let Some(pod) = self.pods.get(&n).cloned() else {
             return;
@@ -244,7 +244,7 @@ impl World {
         self.pending_actions.answered(&subject, works, now);
     }
 
-    /// A round of the allocator; how many writes it made.
+    /// A round of the allocator. Returns the number of its writes.
     fn allocate(&mut self) -> usize {
         let before = self.driver.scenario.current().clone();
         let retired = self.driver.retired.len();
@@ -285,7 +285,7 @@ impl World {
         asked.len() + self.driver.retired.len() - retired
     }
 
-    /// A round of LifecycleManager; how many calls it made.
+    /// A round of LifecycleManager. Returns the number of its calls.
     fn manage(&mut self) -> usize {
         let batch = self.driver.scenario.batch_of(self.manager);
         for entry in batch.latest().entries.values() {
@@ -321,7 +321,7 @@ impl World {
         self.calls.len() - before
     }
 
-    /// Half a second of a world in which all is well; how many writes and look-ups it took.
+    /// Half a second without faults. Returns the number of writes and look-ups.
     fn good_time(&mut self) -> usize {
         self.driver.scenario.pass(250);
         for n in self.pods.keys().copied().collect::<Vec<_>>() {
@@ -366,7 +366,7 @@ proptest! {
 
     // spec: I-1, I-2, I-3, I-4, L-1, L-11
     #[test]
-    fn in_every_world_nothing_is_lost_or_asked_for_twice_and_good_times_bring_what_is_wanted(
+    fn in_every_world_nothing_is_lost_or_requested_twice_and_the_targets_are_reached_without_faults(
         steps in prop::collection::vec(steps(), 0..400)
     ) {
         let mut world = World::new();
@@ -375,8 +375,8 @@ proptest! {
         }
         world.step(&Step::Record(true));
 
-        // A blocked template, the creation timeout with a look-up behind it, the longest backoff that such a world
-        // can come to, and the probe that has to stay.
+        // A blocked template, the creation timeout with its look-up, the longest backoff in such a
+        // world, and the probe's stable time.
         let bound = 2 * (300 + 70 + 256 + 60);
         let mut half_seconds = 0;
         while !world.is_as_wanted() {
@@ -384,14 +384,14 @@ proptest! {
             half_seconds += 1;
             prop_assert!(half_seconds < bound, "{:#?}", world.driver.scenario.current().entries);
         }
-        // What the last of them may still be looked at for: whether it stays.
+        // The stable time of the last probe.
         for _ in 0..240 {
             world.good_time();
         }
         let writes: usize = (0..1_200).map(|_| world.good_time()).sum();
         prop_assert_eq!((writes, world.is_as_wanted()), (0, true));
 
-        // Ids fixed = entries + ended; and everyone who was bound and ended was reported, once.
+        // Each id is an entry or ended. Each executor that was bound and ended was reported once.
         let snapshot = world.driver.scenario.current();
         for n in 1..=world.highest_id {
             let there = snapshot.entry(id(n)).is_some();
@@ -404,7 +404,7 @@ proptest! {
 
 // spec: A-24
 #[test]
-fn a_refusal_that_is_fatal_is_the_answer_to_the_try_as_any_other() {
+fn a_fatal_refusal_answers_the_test_request_as_any_other() {
     let mut world = World::new();
     for step in [
         Step::Allocate,

@@ -1,11 +1,11 @@
-//! Claims on volumes: which are made, and when.
+//! Which claims are created, and when.
 
 use super::*;
 use crate::actors::pod_allocator::claims::making::Ensured;
 use crate::model::PodState;
 use crate::model::pod::{ContainerState, Scheduling};
 
-/// Executor 1 has a pod that waits for a node.
+/// Executor 1 has an unscheduled pod.
 fn with_a_pod() -> Driver {
     let mut driver = Driver::with(claiming(Reuse::Never), Scenario::new(&[("default", 2)]));
     assert_eq!(driver.round(), [1]);
@@ -16,7 +16,7 @@ fn with_a_pod() -> Driver {
 
 // spec: K-10
 #[test]
-fn a_claim_is_made_once_there_is_a_pod_that_mentions_it_and_once() {
+fn a_claim_is_created_once_and_only_after_a_pod_mentions_it() {
     let mut driver = with_a_pod();
     driver.round();
     let ensure = driver.ensures.pop().unwrap();
@@ -35,11 +35,11 @@ fn a_claim_is_made_once_there_is_a_pod_that_mentions_it_and_once() {
     driver.scenario.pass(59_000);
     driver.round();
     assert!(driver.ensures.is_empty());
-    // A pod that goes on waiting may have lost it: it is looked for, and made where it is not there.
+    // A pod that stays pending may have lost its claim: it is looked up, and created if missing.
     driver.scenario.pass(2_000);
     driver.round();
     assert!(driver.ensures.pop().is_some_and(|ensure| !ensure.new));
-    // One that has a node has its claims.
+    // A scheduled pod has its claims.
     let mut pod = driver.scenario.pod(1);
     (pod.scheduling, pod.executor) = (Scheduling::Bound, ContainerState::Absent);
     assert!(matches!(pod.state(), PodState::Pending(_)));
@@ -51,7 +51,7 @@ fn a_claim_is_made_once_there_is_a_pod_that_mentions_it_and_once() {
 
 // spec: K-10, A-26
 #[test]
-fn while_the_server_is_in_trouble_a_claim_is_tried_again_without_end() {
+fn while_the_server_fails_the_creation_of_a_claim_is_repeated_without_limit() {
     let mut driver = with_a_pod();
     let mut tries = 0;
     driver.live(120_000, |driver| {
@@ -72,7 +72,7 @@ fn while_the_server_is_in_trouble_a_claim_is_tried_again_without_end() {
 
 // spec: A-61
 #[test]
-fn a_claim_that_is_refused_costs_its_executor_and_nothing_else() {
+fn a_refused_claim_costs_its_executor_and_nothing_else() {
     let mut driver = with_a_pod();
     driver.round();
     driver.answer_all(|_, _| Reply::Created);
@@ -100,7 +100,7 @@ fn a_claim_that_is_refused_costs_its_executor_and_nothing_else() {
     );
     let pending = driver.scenario.counts("default").pending;
     assert_eq!(pending, 1, "it does not count as pending any more");
-    // It is not named again, and its place is another's.
+    // It is retired once, and another executor gets its slot.
     driver.round();
     assert_eq!(driver.retired, [1]);
     assert_eq!(driver.live_of("default"), 2);
@@ -109,7 +109,7 @@ fn a_claim_that_is_refused_costs_its_executor_and_nothing_else() {
 
 // spec: K-10, A-14
 #[test]
-fn what_an_earlier_driver_left_without_its_claim_gets_it() {
+fn a_pod_of_an_earlier_driver_gets_its_missing_claim() {
     let mut scenario = Scenario::before_adoption(&[("default", 1)], Inheritance::default());
     let mut pod = crate::model::pod::tests::pending("a", 7, "u7", 1);
     pod.volume_claims = Some(Arc::from([PodClaim {
