@@ -1,8 +1,8 @@
 //! Checks each driver's beliefs, which are its ledger and its reports, against the server's state (spec E-6, E-9,
 //! S-12, S-14, A-13, L-4, P-4).
 //!
-//! The driver corrects many wrong beliefs by itself, for example by looking up a pod that it wrongly misses. Checking
-//! only its actions would not reveal them.
+//! The driver corrects many wrong beliefs by itself: it looks up a pod that it wrongly considers missing. Checks of its
+//! actions alone would not reveal such beliefs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -113,7 +113,7 @@ impl ExpectedState {
             check_missing(observation)?;
         }
         check_ended(observation)?;
-        // A terminating pod that was missing from a falsified list counts as removed.
+        // The driver counts a terminating pod as removed if a falsified list lacked it.
         if self.falsified {
             return Ok(());
         }
@@ -138,7 +138,7 @@ impl ExpectedState {
             let Some(pod) = pod else { continue };
             // A pod created after the server's time limit belongs to no executor (spec A-13).
             let uid = PodUid::from(text(pod, "/metadata/uid"));
-            if uid == *created && is_well(pod) && !self.reported.contains(&(driver, uid)) {
+            if uid == *created && is_healthy(pod) && !self.reported.contains(&(driver, uid)) {
                 return Err(format!("A-13: d{driver} gave up {id}, whose pod exists"));
             }
         }
@@ -252,12 +252,12 @@ fn check_ended(observation: &Observation<'_>) -> Verdict {
         let Some(pod) = entry.pod().filter(|_| observation.now.entry(id).is_none()) else {
             continue;
         };
-        // An operator who relabels a dead pod takes it over.
+        // A pod that an operator has relabelled may no longer belong to the driver.
         let relabelled = observation.excuses.relabelled.contains(pod.uid.as_str());
-        let well = pod_of(observation.server, &pod.name, &pod.uid).is_some_and(is_well);
-        if well && !relabelled {
+        let healthy = pod_of(observation.server, &pod.name, &pod.uid).is_some_and(is_healthy);
+        if healthy && !relabelled {
             return Err(format!(
-                "E-9: d{} counts {id} as ended, whose pod is well",
+                "E-9: d{} counts {id} as ended, whose pod is healthy",
                 observation.driver
             ));
         }
@@ -272,7 +272,7 @@ fn pod_of<'a>(server: &'a Server, name: &str, uid: &PodUid) -> Option<&'a Value>
 }
 
 /// Whether a pod is alive, not terminating, and not labelled as inactive.
-fn is_well(pod: &Value) -> bool {
+fn is_healthy(pod: &Value) -> bool {
     matches!(text(pod, "/status/phase"), "Pending" | "Running")
         && !is_inactive(pod)
         && !is_terminating(pod)

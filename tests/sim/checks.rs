@@ -46,7 +46,7 @@ struct DriverView {
     counted_a_surplus: bool,
 }
 
-/// A driver's delete of a pod that was running well.
+/// A driver's delete of a healthy pod.
 struct PodDelete {
     driver: usize,
     id: Option<ExecutorId>,
@@ -84,7 +84,7 @@ pub struct Checks {
     /// Targets in force, and since when.
     targets: BTreeMap<ProfileName, Vec<(Instant, u32)>>,
     deletes: Vec<PodDelete>,
-    /// Drivers that were asked to end the application.
+    /// Drivers that were requested to end the application.
     pub ended_by: BTreeSet<usize>,
     pub budget: Budget,
     pub deadlines: Deadlines,
@@ -99,7 +99,7 @@ pub struct Checks {
 pub type Verdict = Result<(), String>;
 
 macro_rules! violated {
-    ($($words:tt)*) => { Err(format!($($words)*)) };
+    ($($message:tt)*) => { Err(format!($($message)*)) };
 }
 
 mod deadlines;
@@ -301,7 +301,7 @@ impl Checks {
             return violated!("I-7: d{driver} wrote {name}, which is not its executor");
         }
         self.check_assigned_id(write, pod, &uid)?;
-        if matches!(write.kind, RequestKind::DeletePod { .. }) && is_well(pod) {
+        if matches!(write.kind, RequestKind::DeletePod { .. }) && is_healthy(pod) {
             self.deletes.push(PodDelete {
                 driver,
                 id: assigned.and_then(ExecutorId::new),
@@ -393,7 +393,7 @@ impl Checks {
         }
         self.check_one_pod_per_id(driver, &changed)?;
         self.check_one_id_per_pod(driver, &now, &changed)?;
-        // Sets decide how many pods there are, what they claim, and how long they wait.
+        // Sets decide the number of pods, their volume claims, and how long they wait.
         if !self.is_of_sets() {
             self.check_live(driver, &now)?;
             self.deadlines.update(driver, &now, &changed);
@@ -450,7 +450,7 @@ fn ids(text: &str) -> impl Iterator<Item = ExecutorId> {
 }
 
 /// Whether a pod is not terminating and none of its containers has ended.
-fn is_well(pod: &Value) -> bool {
+fn is_healthy(pod: &Value) -> bool {
     let containers = pod.pointer("/status/containerStatuses");
     let ended = |container: &Value| container.pointer("/state/terminated").is_some();
     let all_run = (containers.and_then(Value::as_array)).is_none_or(|all| !all.iter().any(ended));

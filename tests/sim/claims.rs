@@ -136,7 +136,7 @@ pub fn check_owners(state: &State, config: &Config, app: &str, record: &str) -> 
         let name = format!("{PREFIX}-executor");
         let mut maps = state.config_maps(NAMESPACE);
         let Some(map) = maps.find(|map| text(map, "/metadata/name") == name) else {
-            return Err("K-8: what executors mount is not there".to_owned());
+            return Err("K-8: what executors mount does not exist".to_owned());
         };
         if owner(map) != record || text(map, "/data/properties.json").is_empty() {
             return Err(format!(
@@ -150,14 +150,14 @@ pub fn check_owners(state: &State, config: &Config, app: &str, record: &str) -> 
     for (name, claim) in claims(state) {
         let owned = owner(claim) == record || pods.contains(owner(claim));
         if label(claim, "boatswain.dev/app-id") == app && !owned {
-            return Err(format!("K-10: claim {name} belongs to nobody: {claim}"));
+            return Err(format!("K-10: claim {name} has no owner: {claim}"));
         }
     }
     Ok(())
 }
 
-/// After the end: no claim is left, except those of dead pods that are kept and were orphaned when somebody deleted
-/// the record. A record that is created again takes over only live pods.
+/// After the end: no claim is left, except those of dead pods that are kept and were orphaned when an operator
+/// deleted the record. A record that is created again takes over only live pods.
 // spec: K-2, K-8, K-10, O-11
 pub fn check_none_left(state: &State, app: &str) -> Verdict {
     let orphans: BTreeSet<&str> = (state.pods(NAMESPACE))

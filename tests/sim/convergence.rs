@@ -69,7 +69,7 @@ pub fn time_limit(script: &Script) -> Duration {
     // The backoff under way, then a trial executor that has to stay up.
     let crashed = config.failures.backoff_max + config.failures.stable_after + runs;
     let surplus = config.allocation.cancel_delay + removed;
-    // A gang may have been given up just before, and then come together one attempt later than it could.
+    // A gang may have been given up just before; it is then complete one attempt later.
     let gang = match config.scheduling.gang.is_on() {
         true => 2 * (config.failures.backoff_max + config.scheduling.gang_timeout) + removed + runs,
         false => Duration::ZERO,
@@ -135,7 +135,7 @@ impl World {
         self.restart_ended_application(true).await;
         for driver in self.drivers.borrow_mut().iter_mut() {
             if std::mem::take(&mut driver.paused) {
-                // A paused driver receives the order to stop only now.
+                // A paused driver receives the request to stop only now.
                 driver.stop_requested = driver
                     .stop_requested
                     .map(|(on_signal, _)| (on_signal, Instant::now()));
@@ -176,8 +176,8 @@ impl World {
         self.script.seed.is_multiple_of(4)
     }
 
-    /// Runs the world until the fleet has been at its targets without any write for [`QUIET_PERIOD`]. Returns whether that
-    /// happened before `limit`.
+    /// Runs the world until the fleet has been at its targets without any write for [`QUIET_PERIOD`]. Returns whether
+    /// that happened before `limit`.
     async fn settles_before(&mut self, limit: Instant) -> Result<bool, String> {
         let mut since = Instant::now();
         self.writes = 0;
@@ -256,8 +256,8 @@ impl World {
             return Err(format!("O-12: d{number} does not answer"));
         };
         let foreign = self.checks.excuses.foreign.len() + self.checks.excuses.relabelled.len();
-        // With executor sessions, news is always on its way. The amount not yet merged is bounded by the postponement
-        // of merges that help little (spec S-23).
+        // With executor sessions, some news is always in flight. The postponement of merges that help little bounds the
+        // amount not yet merged (spec S-23).
         let buffered = self.script.config.lifecycle.max_buffered as usize;
         let waiting = match self.sessions {
             Some(_) => buffered.max(2 * ledger.entries.len()) + 1,

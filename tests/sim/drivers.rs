@@ -31,7 +31,7 @@ use crate::trace::trace_line;
 pub struct Driver {
     /// Drivers are numbered from 1 in the order of their starts.
     pub number: usize,
-    /// How and when it was asked to stop.
+    /// How and when it was requested to stop.
     pub stop_requested: Option<(OnSignal, Instant)>,
     /// When it started.
     pub since: Instant,

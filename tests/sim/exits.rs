@@ -119,7 +119,7 @@ impl World {
         }
     }
 
-    /// A driver that is asked to stop does so in time, whatever the network does.
+    /// A driver that is requested to stop does so in time, whatever the network does.
     // spec: O-10, O-11
     fn check_stop_times(&self) -> Verdict {
         let config = &self.script.config;

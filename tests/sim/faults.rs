@@ -191,7 +191,7 @@ fn needs_the_server(fault: &Fault) -> bool {
                 | Fault::Partition { .. }
                 | Fault::EndPartition
                 | Fault::CrashLoop { .. }
-                | Fault::StartupFault { .. }
+                | Fault::Startup { .. }
         )
 }
 

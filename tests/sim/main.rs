@@ -63,8 +63,8 @@ fn sim_all_invariants_hold_in_every_run() {
     });
 }
 
-/// Runs the case that the environment names and prints its trace. If it names none, runs as many seeds as it asks for,
-/// or `default_seeds`.
+/// Runs the case that the environment names and prints its trace. If it names none, runs the number of seeds that the
+/// environment sets, or `default_seeds`.
 fn run_from_env(default_seeds: u64, named: Option<Case>, of: impl Fn(u64) -> Case + Sync) {
     trace::capture_panics();
     trace::install_log();

@@ -82,10 +82,13 @@ impl Network {
         outcome: RequestOutcome,
         answer: oneshot::Sender<Answer>,
     ) {
-        let late = matches!(
-            outcome,
-            RequestOutcome::Unanswered { request_delay } | RequestOutcome::Normal { request_delay, .. } if request_delay > timeout_of(&parts.uri)
-        );
+        let late = match outcome {
+            RequestOutcome::Unanswered { request_delay }
+            | RequestOutcome::Normal { request_delay, .. } => {
+                request_delay > timeout_of(&parts.uri)
+            }
+            _ => false,
+        };
         let request_delay = match outcome {
             RequestOutcome::Normal { request_delay, .. }
             | RequestOutcome::Answered { request_delay, .. }

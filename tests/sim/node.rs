@@ -132,8 +132,9 @@ impl Nodes {
             .insert(profile.to_owned(), (what, until));
     }
 
-    /// Takes a node down for this long. Pods that are evicted meanwhile are removed when it is back. Returns the faults by pod
-    /// uid. A pod whose executor had exited before has two, and a driver that saw only the first one reports that.
+    /// Takes a node down for this long. Pods that are evicted meanwhile are removed when it is back. Returns the faults
+    /// by pod uid. A pod whose executor had exited before has two, and a driver that saw only the first one reports
+    /// that.
     pub async fn take_node_down(
         &mut self,
         pick: u64,

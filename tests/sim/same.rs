@@ -10,7 +10,7 @@ use crate::case::Case;
 use crate::runs::{run, run_with_log};
 use crate::trace;
 
-/// Tells a child process where to write its traces.
+/// Names the folder to which a child process writes its traces.
 const TRACES: &str = "BOATSWAIN_SIM_TRACES";
 
 const SEEDS: std::ops::Range<u64> = 1..6;

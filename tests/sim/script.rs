@@ -91,7 +91,7 @@ pub enum Fault {
         code: i32,
     },
     /// A fault applies to new executors of a profile.
-    StartupFault {
+    Startup {
         pick: u64,
         what: StartupFault,
         time: Duration,

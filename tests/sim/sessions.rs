@@ -1,5 +1,5 @@
 //! Simulated executors' sessions: each running executor speaks the session protocol with the driver, over a WebSocket
-//! or by HTTP requests. Some register late or never, some fall silent, and some send false messages.
+//! or by HTTP requests. Some register late or never, some fall silent, and some send invalid messages.
 
 mod executor;
 
@@ -43,7 +43,7 @@ pub enum Behaviour {
     FallsSilent { after: Duration },
     /// It sends invalid messages first, and then behaves correctly.
     SendsInvalid,
-    /// It asks to be decommissioned after this long.
+    /// It requests its own decommissioning after this long.
     RequestsDecommission { after: Duration },
 }
 
@@ -60,7 +60,7 @@ pub struct LinkState {
     partitioned: bool,
     /// Violations seen in the driver's answers.
     violations: Vec<String>,
-    /// Executors that exit because the driver asked them to.
+    /// Executors that exit at the driver's request.
     exits: Vec<Exit>,
     /// Executors that fell silent on purpose, by pod uid.
     silent: BTreeSet<String>,
@@ -281,7 +281,7 @@ impl World {
         Ok(())
     }
 
-    /// Losses due to silence are only reported of executors that were silent.
+    /// Checks that losses due to silence are only reported for executors that were silent.
     // spec: B-12, B-13, B-15, A-44, A-52, I-12
     pub fn check_silence_losses(&mut self, driver: usize, ends: &[Ending]) -> Verdict {
         let Some(sessions) = &mut self.sessions else {

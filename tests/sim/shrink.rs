@@ -3,7 +3,7 @@
 use crate::case::{Case, SIMPLIFICATIONS};
 
 /// Most runs spent on shortening.
-const MOST_RUNS: usize = 600;
+const MAX_RUNS: usize = 600;
 
 /// The rule that a violation names.
 pub fn rule(violation: &str) -> &str {
@@ -19,7 +19,7 @@ pub fn shrink(
     expected: &str,
     mut violated: impl FnMut(&Case) -> Option<String>,
 ) -> Case {
-    let mut left = MOST_RUNS;
+    let mut left = MAX_RUNS;
     let mut violates = |case: &Case| {
         left = left.saturating_sub(1);
         left > 0 && violated(case).is_some_and(|violation| rule(&violation) == rule(expected))

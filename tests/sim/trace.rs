@@ -21,7 +21,7 @@ thread_local! {
 
 struct Trace {
     began: Instant,
-    /// `None` if nobody will read them.
+    /// `None` if the trace is not kept.
     lines: Option<String>,
 }
 
@@ -68,8 +68,8 @@ pub fn panics() -> Vec<String> {
     PANICS.with_borrow_mut(std::mem::take)
 }
 
-/// Makes panics of threads with a trace go to that trace. A panic of an actor happens in a task and would go unnoticed
-/// otherwise.
+/// Writes the panics of a thread with a trace to that trace. Without this, a panic of an actor would be unnoticed,
+/// because it happens in a task.
 pub fn capture_panics() {
     let others = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

@@ -224,7 +224,7 @@ impl World {
             if let Some(driver) = find_driver(&mut self.drivers.borrow_mut(), number) {
                 trace_line!("d{number} resumes");
                 driver.paused = false;
-                // A paused driver receives the order to stop only now.
+                // A paused driver receives the request to stop only now.
                 driver.stop_requested = driver
                     .stop_requested
                     .map(|(on_signal, requested)| (on_signal, requested.max(at)));
@@ -288,7 +288,7 @@ impl World {
         (self.checks).check_spent_budget(|number| alive.contains(&number))
     }
 
-    /// Takes in the ends that drivers reported.
+    /// Collects and checks the ends that drivers reported.
     async fn collect_reports(&mut self) -> Verdict {
         // The state is read first: this await lets reports arrive that are already under way.
         let server = self.cluster.state().await;
@@ -373,7 +373,7 @@ impl World {
         self.ensure_driver();
     }
 
-    /// The youngest driver that is alive and was not asked to stop.
+    /// The youngest driver that is alive and was not requested to stop.
     pub fn youngest(&self) -> Option<usize> {
         (self.drivers.borrow().iter().rev())
             .find(|driver| driver.is_alive() && driver.stop_requested.is_none())
@@ -387,7 +387,7 @@ impl World {
             .map(|driver| driver.number)
     }
 
-    /// Asks a driver to stop.
+    /// Requests that a driver stops.
     pub fn request_stop(&mut self, number: usize, on_signal: OnSignal) {
         if let Some(driver) = find_driver(&mut self.drivers.borrow_mut(), number) {
             driver.stop_requested = Some((on_signal, Instant::now()));

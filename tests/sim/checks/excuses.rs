@@ -15,7 +15,7 @@ pub struct Excuses {
     pub history_replaced: Vec<Instant>,
     /// Profiles whose target was changed.
     pub retargeted: BTreeSet<ProfileName>,
-    /// Executors that a driver was asked to kill, with or without a pod at that time.
+    /// Executors that a driver was requested to kill, with or without a pod at that time.
     pub killed: BTreeSet<ExecutorId>,
     /// Whether gangs are on: an incomplete gang may be released.
     pub gangs: bool,
@@ -23,8 +23,8 @@ pub struct Excuses {
     pub relabelled: BTreeSet<String>,
     /// Pods that no driver created.
     pub foreign: BTreeSet<String>,
-    /// Those of them whose labels name a future incarnation. They belong to no executor, because a driver cannot know that
-    /// there is no such incarnation (spec I-10), until a successor adopts them.
+    /// Those of them whose labels name a future incarnation. They belong to no executor until a successor adopts them,
+    /// because a driver cannot know that there is no such incarnation (spec I-10).
     pub future_incarnation: BTreeSet<String>,
     /// Pods that were undecodable when they were adopted.
     pub unread: BTreeSet<PodUid>,

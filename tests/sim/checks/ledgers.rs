@@ -243,7 +243,7 @@ impl Checks {
                         || inherited
                         || id.is_some_and(|id| excuses.killed.contains(&id))
                 }
-                // They waited for something that an injected fault withholds.
+                // An injected fault withholds something that these waited for.
                 Some(LossClass::PendingTimeout | LossClass::StartFailed) => {
                     entry.is_some_and(|entry| entry.leaving.is_some())
                         || edited
@@ -266,7 +266,7 @@ impl Checks {
             if !(orphan || excused) {
                 let id = id.map_or(0, ExecutorId::get);
                 return violated!(
-                    "I-12: d{driver} ended {id} ({}), which was well, as {class:?}",
+                    "I-12: d{driver} ended {id} ({}), which was healthy, as {class:?}",
                     short(uid.as_str())
                 );
             }

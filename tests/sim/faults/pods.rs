@@ -37,7 +37,7 @@ impl World {
                     self.nodes.crash_profile(&profile, time, code);
                 }
             }
-            Fault::StartupFault { pick, what, time } => {
+            Fault::Startup { pick, what, time } => {
                 if let Some(profile) = self.profile(pick) {
                     self.nodes.add_startup_fault(&profile, what, time);
                 }

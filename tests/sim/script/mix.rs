@@ -156,7 +156,7 @@ pub(super) fn startup_faults(rng: &mut StdRng) -> Fault {
         StartupFault::Slow,
         StartupFault::Unstartable,
     ];
-    Fault::StartupFault {
+    Fault::Startup {
         pick: rng.random(),
         what: all[rng.random_range(0..all.len())],
         time: time(rng, 1_000, 60_000),

@@ -21,12 +21,12 @@ const SETS: u64 = 0x7365_7473;
 const BUDGETS: u64 = 0x6275_6467_6574;
 
 /// Most executors at first, because a StatefulSet replaces its pods one by one.
-const MOST_EXECUTORS: u32 = 20;
+const MAX_EXECUTORS: u32 = 20;
 
 pub fn of(seed: u64) -> Script {
     let rng = &mut StdRng::seed_from_u64(seed ^ SETS);
     let mut size = Size::draw(rng);
-    size.executors = size.executors.min(MOST_EXECUTORS);
+    size.executors = size.executors.min(MAX_EXECUTORS);
     let mut config = settings::config(rng, &size);
     adapt_to_sets(rng, &mut config);
     let more = &mut StdRng::seed_from_u64(seed ^ BUDGETS);
@@ -112,7 +112,7 @@ fn for_restarted_pods(fault: Fault) -> Fault {
                 how => how,
             },
         },
-        Fault::StartupFault { pick, what, time } => Fault::StartupFault {
+        Fault::Startup { pick, what, time } => Fault::Startup {
             pick,
             what: match what {
                 StartupFault::Unstartable => StartupFault::NoImage,

@@ -65,7 +65,7 @@ impl Executor {
         })
     }
 
-    /// Runs until the driver asks it to exit, or until the task is aborted because the pod has ended.
+    /// Runs until the driver requests its exit, or until the task is aborted because the pod has ended.
     pub async fn run(mut self, behaviour: Behaviour) {
         let began = Instant::now();
         match behaviour {
