@@ -89,19 +89,8 @@ impl Network {
             }
             _ => false,
         };
-        let request_delay = match outcome {
-            RequestOutcome::Normal { request_delay, .. }
-            | RequestOutcome::Answered { request_delay, .. }
-            | RequestOutcome::AnsweredAfter { request_delay, .. }
-            | RequestOutcome::ResetBefore { request_delay }
-            | RequestOutcome::ResetAfter { request_delay }
-            | RequestOutcome::Unanswered { request_delay }
-            | RequestOutcome::Corrupted { request_delay, .. }
-            | RequestOutcome::Stale { request_delay, .. }
-            | RequestOutcome::Falsified { request_delay, .. }
-            | RequestOutcome::EndsAtOnce { request_delay } => request_delay,
-            RequestOutcome::ConnectionRefused => Duration::from_millis(1),
-            RequestOutcome::Dropped => return,
+        let Some(request_delay) = outcome.request_delay() else {
+            return;
         };
         sleep(request_delay).await;
         // A request in flight when the server goes down does not arrive.

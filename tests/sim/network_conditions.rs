@@ -228,6 +228,26 @@ impl NetworkConditions {
     }
 }
 
+impl RequestOutcome {
+    /// The delay until the server or the network acts on the request; `None` if neither ever does.
+    pub fn request_delay(self) -> Option<Duration> {
+        match self {
+            RequestOutcome::Normal { request_delay, .. }
+            | RequestOutcome::Answered { request_delay, .. }
+            | RequestOutcome::AnsweredAfter { request_delay, .. }
+            | RequestOutcome::ResetBefore { request_delay }
+            | RequestOutcome::ResetAfter { request_delay }
+            | RequestOutcome::Unanswered { request_delay }
+            | RequestOutcome::Corrupted { request_delay, .. }
+            | RequestOutcome::Stale { request_delay, .. }
+            | RequestOutcome::Falsified { request_delay, .. }
+            | RequestOutcome::EndsAtOnce { request_delay } => Some(request_delay),
+            RequestOutcome::ConnectionRefused => Some(Duration::from_millis(1)),
+            RequestOutcome::Dropped => None,
+        }
+    }
+}
+
 impl RequestFault {
     /// Whether the fault applies to requests of this kind.
     fn applies_to(self, kind: &RequestKind) -> bool {

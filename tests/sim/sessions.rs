@@ -271,7 +271,7 @@ impl World {
         });
         if wanted && exit.unwanted {
             return Err(format!(
-                "B-4: {} ({}) was refused for good, and it counts",
+                "B-4: {} ({}) was refused for good, and the ledger counts it as live",
                 text(pod, "/metadata/name"),
                 short(uid)
             ));
@@ -311,7 +311,7 @@ impl World {
                 && !sessions.may_lose_live_executor()
             {
                 return Err(format!(
-                    "I-12: d{driver} gave {} up ({}), which was not silent",
+                    "I-12: d{driver} gave up {} ({}), which was not silent",
                     ending.entry.id, ending.reason.class
                 ));
             }

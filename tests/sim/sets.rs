@@ -119,7 +119,7 @@ pub fn check_converged(
         let size = sizes.get(profile).copied().flatten().unwrap_or(0);
         if size != wanted {
             return Err(format!(
-                "A-80: the set of {profile} is to have {size} pods, and {wanted} are wanted"
+                "A-80: the set of {profile} has {size} replicas, and the target is {wanted}"
             ));
         }
     }
