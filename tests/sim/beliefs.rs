@@ -1,8 +1,8 @@
 //! Checks each driver's beliefs, which are its ledger and its reports, against the server's state (spec E-6, E-9,
 //! S-12, S-14, A-13, L-4, P-4).
 //!
-//! The driver corrects many wrong beliefs by itself, for example by looking up a pod that it wrongly misses. Checking
-//! only its actions would not reveal them.
+//! The driver corrects many wrong beliefs by itself: it looks up a pod that it wrongly considers missing. Checks of its
+//! actions alone would not reveal such beliefs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,24 +14,24 @@ use serde_json::Value;
 
 use crate::checks::{Excuses, PREFIX, Verdict};
 use crate::objects::{NAMESPACE, is_inactive, is_terminating, label, text};
-use crate::requests::{Done, Kind};
+use crate::requests::{CompletedWrite, RequestKind};
 use crate::script::{Fault, Script};
 
 /// The history that later beliefs are checked against.
-pub struct Truth {
+pub struct ExpectedState {
     /// Whether lists or watches are falsified at some time in this run. The driver then has to recover from wrong
     /// beliefs.
-    lied_to: bool,
+    falsified: bool,
     /// Pods created in time for a driver, by driver and executor id, whose end it has not reported.
-    made: BTreeMap<(usize, u64), PodUid>,
+    created: BTreeMap<(usize, u64), PodUid>,
     /// Pods whose end a driver reported.
     reported: BTreeSet<(usize, PodUid)>,
     /// The executor ids of those ends. A pod that is created afterwards is not the one that was counted.
-    closed: BTreeSet<(usize, u64)>,
+    ended: BTreeSet<(usize, u64)>,
 }
 
 /// A driver's ledger and what it is checked against.
-pub struct Look<'a> {
+pub struct Observation<'a> {
     pub driver: usize,
     /// The driver's previous snapshot.
     pub before: Option<&'a Snapshot>,
@@ -41,35 +41,35 @@ pub struct Look<'a> {
     pub excuses: &'a Excuses,
 }
 
-impl Truth {
+impl ExpectedState {
     pub fn of(script: &Script) -> Self {
-        let lies = |fault: &Fault| match fault {
-            Fault::Weather { weather, .. } => weather.lies(),
+        let falsifies = |fault: &Fault| match fault {
+            Fault::Network { conditions, .. } => conditions.falsifies(),
             _ => false,
         };
         Self {
-            lied_to: script.steps.iter().any(|step| lies(&step.fault)),
-            made: BTreeMap::new(),
+            falsified: script.steps.iter().any(|step| falsifies(&step.fault)),
+            created: BTreeMap::new(),
             reported: BTreeSet::new(),
-            closed: BTreeSet::new(),
+            ended: BTreeSet::new(),
         }
     }
 
     /// Notes a write that the server carried out for a driver.
-    pub fn done(&mut self, done: &Done) {
-        let id = label(&done.sent, "boatswain.dev/executor-id").parse();
-        if let (Kind::Create, Ok(id), Some(uid)) = (&done.kind, id, &done.made)
-            && !done.late
-            && !self.closed.contains(&(done.driver, id))
+    pub fn note_write(&mut self, write: &CompletedWrite) {
+        let id = label(&write.sent, "boatswain.dev/executor-id").parse();
+        if let (RequestKind::CreatePod, Ok(id), Some(uid)) = (&write.kind, id, &write.created_uid)
+            && !write.late
+            && !self.ended.contains(&(write.driver, id))
         {
             let uid = PodUid::from(uid.as_str());
-            self.made.insert((done.driver, id), uid);
+            self.created.insert((write.driver, id), uid);
         }
     }
 
     /// Checks the ends that a driver reported against the server's state after the report.
     // spec: L-4
-    pub fn reported(&mut self, driver: usize, ends: &[Ending], server: &Server) -> Verdict {
+    pub fn check_reports(&mut self, driver: usize, ends: &[Ending], server: &Server) -> Verdict {
         for ending in ends {
             let Some(pod) = ending.entry.pod() else {
                 continue;
@@ -77,79 +77,84 @@ impl Truth {
             let there = pod_of(server, &pod.name, &pod.uid).is_some();
             if ending.reason.class == LossClass::Missing && there {
                 return Err(format!(
-                    "L-4: d{driver} reported {} missing, and its pod is there",
+                    "L-4: d{driver} reported {} missing, and its pod exists",
                     ending.entry.id
                 ));
             }
             self.reported.insert((driver, pod.uid.clone()));
             let id = (driver, ending.entry.id.get());
-            self.made.remove(&id);
-            self.closed.insert(id);
+            self.created.remove(&id);
+            self.ended.insert(id);
         }
         Ok(())
     }
 
     /// Checks a driver's ledger.
-    pub fn look(&self, look: &Look<'_>) -> Verdict {
-        if !look.now.adopted {
+    pub fn check_ledger(&self, observation: &Observation<'_>) -> Verdict {
+        if !observation.now.adopted {
             return Ok(());
         }
-        let same = look.before.is_some_and(|before| before.seq == look.now.seq);
+        let same = observation
+            .before
+            .is_some_and(|before| before.seq == observation.now.seq);
         if !same {
-            counted_as_they_are(look)?;
+            check_counts(observation)?;
         }
         // After a restore, the pods on the server need not be those that the driver knew.
-        if !look.excuses.rewritten.is_empty() {
+        if !observation.excuses.history_replaced.is_empty() {
             return Ok(());
         }
-        self.given_up_for_a_reason(look)?;
+        self.check_given_up(observation)?;
         if same {
             return Ok(());
         }
-        if !self.lied_to {
-            drift_is_real(look)?;
-            missed_for_a_reason(look)?;
+        if !self.falsified {
+            check_drift(observation)?;
+            check_missing(observation)?;
         }
-        ended_for_a_reason(look)?;
-        // A terminating pod that was missing from a falsified list counts as removed.
-        if self.lied_to {
+        check_ended(observation)?;
+        // The driver counts a terminating pod as removed if a falsified list lacked it.
+        if self.falsified {
             return Ok(());
         }
-        self.dead_for_good(look)
+        self.check_ended_stay_ended(observation)
     }
 
     // spec
-    fn given_up_for_a_reason(&self, look: &Look<'_>) -> Verdict {
-        let driver = look.driver;
-        let made = self.made.range((driver, 0)..=(driver, u64::MAX));
-        let made = made.filter_map(|((_, id), uid)| Some((ExecutorId::new(*id)?, uid)));
-        for (id, made) in made {
-            let given_up = look.now.ended.contains(id) && look.now.entry(id).is_none();
+    fn check_given_up(&self, observation: &Observation<'_>) -> Verdict {
+        let driver = observation.driver;
+        let created = self.created.range((driver, 0)..=(driver, u64::MAX));
+        let created = created.filter_map(|((_, id), uid)| Some((ExecutorId::new(*id)?, uid)));
+        for (id, created) in created {
+            let given_up =
+                observation.now.ended.contains(id) && observation.now.entry(id).is_none();
             let pod = given_up
-                .then(|| look.server.pod(NAMESPACE, &format!("{PREFIX}-exec-{id}")))
+                .then(|| {
+                    observation
+                        .server
+                        .pod(NAMESPACE, &format!("{PREFIX}-exec-{id}"))
+                })
                 .flatten();
             let Some(pod) = pod else { continue };
             // A pod created after the server's time limit belongs to no executor (spec A-13).
             let uid = PodUid::from(text(pod, "/metadata/uid"));
-            if uid == *made && is_well(pod) && !self.reported.contains(&(driver, uid)) {
-                return Err(format!(
-                    "A-13: d{driver} gave {id} up, for which it has a pod"
-                ));
+            if uid == *created && is_healthy(pod) && !self.reported.contains(&(driver, uid)) {
+                return Err(format!("A-13: d{driver} gave up {id}, whose pod exists"));
             }
         }
         Ok(())
     }
 
     // spec: E-9, S-14
-    fn dead_for_good(&self, look: &Look<'_>) -> Verdict {
-        let driver = look.driver;
-        let back = (look.now.orphans.iter()).find(|(uid, _)| {
+    fn check_ended_stay_ended(&self, observation: &Observation<'_>) -> Verdict {
+        let driver = observation.driver;
+        let back = (observation.now.orphans.iter()).find(|(uid, _)| {
             self.reported.contains(&(driver, (*uid).clone()))
-                && !look.excuses.relabelled.contains(uid.as_str())
+                && !observation.excuses.relabelled.contains(uid.as_str())
         });
         match back {
             Some((_, orphan)) => Err(format!(
-                "S-14: d{driver} reported the end of {}, and has it for a orphan",
+                "S-14: d{driver} reported the end of {}, and counts its pod as an orphan",
                 orphan.name
             )),
             None => Ok(()),
@@ -158,13 +163,13 @@ impl Truth {
 }
 
 // spec: E-6
-fn counted_as_they_are(look: &Look<'_>) -> Verdict {
-    let driver = look.driver;
-    for (profile, counts) in &look.now.counts {
-        let (live, running) = recount(look.now, profile);
+fn check_counts(observation: &Observation<'_>) -> Verdict {
+    let driver = observation.driver;
+    for (profile, counts) in &observation.now.counts {
+        let (live, running) = recount(observation.now, profile);
         if (counts.live(), counts.running) != (live, running) {
             return Err(format!(
-                "E-6: d{driver} counts {} live, {} running of {profile}, and these are {live} and {running}",
+                "E-6: d{driver} counts {} live, {} running of {profile}, and its entries are {live} and {running}",
                 counts.live(),
                 counts.running
             ));
@@ -181,14 +186,14 @@ fn recount(snapshot: &Snapshot, profile: &ProfileName) -> (u32, u32) {
         .values()
         .filter(|entry| entry.profile == *profile)
     {
-        let (live, running) = standing(entry);
+        let (live, running) = live_and_running(entry);
         counts.0 += u32::from(live);
         counts.1 += u32::from(running);
     }
     counts
 }
 
-fn standing(entry: &Entry) -> (bool, bool) {
+fn live_and_running(entry: &Entry) -> (bool, bool) {
     match &entry.state {
         _ if entry.leaving.is_some() => (false, false),
         State::Gone(_) => (false, false),
@@ -202,31 +207,36 @@ fn standing(entry: &Entry) -> (bool, bool) {
 }
 
 // spec: P-4
-fn drift_is_real(look: &Look<'_>) -> Verdict {
-    match look.now.drifts {
+fn check_drift(observation: &Observation<'_>) -> Verdict {
+    match observation.now.drifts {
         0 => Ok(()),
         _ => Err(format!(
-            "P-4: the watch of d{} did not show what it should have",
-            look.driver
+            "P-4: d{} reports a drift, and no watch line was falsified",
+            observation.driver
         )),
     }
 }
 
 // spec: S-11, S-12
-fn missed_for_a_reason(look: &Look<'_>) -> Verdict {
-    for (id, entry) in look.now.entries.iter() {
+fn check_missing(observation: &Observation<'_>) -> Verdict {
+    for (id, entry) in observation.now.entries.iter() {
         let State::Bound(bound) = &entry.state else {
             continue;
         };
-        if bound.absent.is_none() || look.excuses.relabelled.contains(bound.pod.uid.as_str()) {
+        if bound.absent.is_none()
+            || observation
+                .excuses
+                .relabelled
+                .contains(bound.pod.uid.as_str())
+        {
             continue;
         }
         // A pod that another driver has labelled as inactive exists but is in no list.
         let listed = |pod: &Value| !is_inactive(pod);
-        if pod_of(look.server, &bound.pod.name, &bound.pod.uid).is_some_and(listed) {
+        if pod_of(observation.server, &bound.pod.name, &bound.pod.uid).is_some_and(listed) {
             return Err(format!(
-                "S-12: d{} misses {id}, whose pod is there",
-                look.driver
+                "S-12: d{} counts {id} as missing, whose pod exists",
+                observation.driver
             ));
         }
     }
@@ -234,21 +244,21 @@ fn missed_for_a_reason(look: &Look<'_>) -> Verdict {
 }
 
 // spec: E-9, I-9
-fn ended_for_a_reason(look: &Look<'_>) -> Verdict {
-    let Some(before) = look.before else {
+fn check_ended(observation: &Observation<'_>) -> Verdict {
+    let Some(before) = observation.before else {
         return Ok(());
     };
     for (id, entry) in before.entries.iter() {
-        let Some(pod) = entry.pod().filter(|_| look.now.entry(id).is_none()) else {
+        let Some(pod) = entry.pod().filter(|_| observation.now.entry(id).is_none()) else {
             continue;
         };
-        // An operator who relabels a dead pod takes it over.
-        let relabelled = look.excuses.relabelled.contains(pod.uid.as_str());
-        let well = pod_of(look.server, &pod.name, &pod.uid).is_some_and(is_well);
-        if well && !relabelled {
+        // A pod that an operator has relabelled may no longer belong to the driver.
+        let relabelled = observation.excuses.relabelled.contains(pod.uid.as_str());
+        let healthy = pod_of(observation.server, &pod.name, &pod.uid).is_some_and(is_healthy);
+        if healthy && !relabelled {
             return Err(format!(
-                "E-9: d{} holds {id} for ended, whose pod is well",
-                look.driver
+                "E-9: d{} counts {id} as ended, whose pod is healthy",
+                observation.driver
             ));
         }
     }
@@ -262,7 +272,7 @@ fn pod_of<'a>(server: &'a Server, name: &str, uid: &PodUid) -> Option<&'a Value>
 }
 
 /// Whether a pod is alive, not terminating, and not labelled as inactive.
-fn is_well(pod: &Value) -> bool {
+fn is_healthy(pod: &Value) -> bool {
     matches!(text(pod, "/status/phase"), "Pending" | "Running")
         && !is_inactive(pod)
         && !is_terminating(pod)

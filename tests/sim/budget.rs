@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use boatswain::actors::pod_allocator::failures::rules::{Rule, Verdict as Judged, judge};
+use boatswain::actors::pod_allocator::failures::rules::{Rule, Verdict as RuleAction, judge};
 use boatswain::config::{Config, FailureAction, FailureRule};
 use boatswain::exit::OVER_BUDGET;
 use boatswain::model::reasoning::ended_early;
@@ -15,19 +15,19 @@ use tokio::time::Instant;
 
 use crate::checks::{Checks, PREFIX, Verdict};
 use crate::objects::{NAMESPACE, text};
-use crate::requests::Done;
-use crate::trace::say;
+use crate::requests::CompletedWrite;
+use crate::trace::trace_line;
 use crate::world::World;
 
 /// How long an ended application stays ended before the simulated operator deletes its record, so that it starts
 /// again.
-const FORGIVEN_AFTER: Duration = Duration::from_secs(20);
+const RESTART_DELAY: Duration = Duration::from_secs(20);
 
 /// A failure that a driver has counted is in the record after this long while the server works (spec O-30).
-const KEPT_AFTER: Duration = Duration::from_secs(12);
+const RECORD_DELAY: Duration = Duration::from_secs(12);
 
 /// For this long after trouble with the server, a counted failure may still be missing from the record.
-const SETTLED: Duration = Duration::from_secs(120);
+const RECOVERY_DELAY: Duration = Duration::from_secs(120);
 
 /// The failures since the application began.
 #[derive(Debug, Default)]
@@ -39,25 +39,25 @@ pub struct Budget {
     stable_after: Duration,
     rules: Vec<Rule>,
     /// When each failure happened that a driver may have counted.
-    may: Vec<Instant>,
+    possible: Vec<Instant>,
     /// Number of container restarts. A driver that learns of one late counts it as of then, so these have no time.
     restarts: usize,
     /// Failures that were certainly counted and that every later driver knows: the driver that reported each, and
     /// when.
-    sure: BTreeMap<ExecutorId, (usize, Instant)>,
-    seen: BTreeSet<ExecutorId>,
+    certain: BTreeMap<ExecutorId, (usize, Instant)>,
+    counted: BTreeSet<ExecutorId>,
     /// A rule with the action `stop` matched.
     stopped: bool,
     /// The API server refused pod templates.
     blocked: bool,
     /// The record says that the budget is spent. That stays so after the failures have left the window.
-    written: bool,
-    /// The driver that wrote that the budget is spent, until the claim has been checked.
-    claimed: Option<usize>,
+    recorded: bool,
+    /// The driver that wrote that the budget is spent, until that has been checked.
+    spent_by: Option<usize>,
     /// When the application ended.
-    pub over: Option<Instant>,
+    pub ended_at: Option<Instant>,
     /// When the operator last let an ended application start again.
-    forgiven: Option<Instant>,
+    restart_allowed_at: Option<Instant>,
 }
 
 impl Budget {
@@ -75,23 +75,23 @@ impl Budget {
 
     pub fn reported(&mut self, driver: usize, ending: &Ending) {
         match judge(&self.rules, &ending.reason) {
-            Judged::Ignore => return,
-            Judged::Stop => self.stopped = true,
-            Judged::Count => {}
+            RuleAction::Ignore => return,
+            RuleAction::Stop => self.stopped = true,
+            RuleAction::Count => {}
         }
         let now = Instant::now();
-        self.may.push(now);
+        self.possible.push(now);
         let (entry, class) = (&ending.entry, ending.reason.class);
         // Judged by the node's clock alone, because only one of several early failures within a backoff counts.
         let early = ended_early(entry, class, Tick::default(), self.stable_after);
-        if self.seen.insert(entry.id) && !early && entry.uid().is_some() {
-            self.sure.insert(entry.id, (driver, now));
+        if self.counted.insert(entry.id) && !early && entry.uid().is_some() {
+            self.certain.insert(entry.id, (driver, now));
         }
     }
 
     /// A container was restarted within its pod after this end; a driver may count it.
     pub fn restarted(&mut self, ended: &Value) {
-        let stops = |rule: &Rule| rule.action == Judged::Stop;
+        let stops = |rule: &Rule| rule.action == RuleAction::Stop;
         self.stopped |= text(ended, "/reason") == "OOMKilled" && self.rules.iter().any(stops);
         self.restarts += 1;
     }
@@ -104,29 +104,30 @@ impl Budget {
 
     /// Whether a driver may consider the budget spent now.
     pub fn may_be_spent(&self) -> bool {
-        if self.written {
+        if self.recorded {
             return true;
         }
         // A driver keeps the window in slices, and needs a moment to act on what it has reported.
         let longest = self.window + self.window / 100 + 2 * self.skew + Duration::from_secs(10);
         let counts = |at: &&Instant| self.window.is_zero() || at.elapsed() <= longest;
-        let count = self.may.iter().filter(counts).count() + self.restarts;
+        let count = self.possible.iter().filter(counts).count() + self.restarts;
         self.stopped || self.blocked || count > self.max as usize
     }
 
     /// A driver has ended: failures that it reported recently may be missing from the record.
-    pub fn driver_over(&mut self, driver: usize, last_trouble: Option<Instant>) {
-        let settled = last_trouble.is_none_or(|at| at.elapsed() > SETTLED);
-        (self.sure).retain(|_, (by, at)| *by != driver || settled && at.elapsed() > KEPT_AFTER);
+    pub fn driver_ended(&mut self, driver: usize, last_fault: Option<Instant>) {
+        let settled = last_fault.is_none_or(|at| at.elapsed() > RECOVERY_DELAY);
+        (self.certain)
+            .retain(|_, (by, at)| *by != driver || settled && at.elapsed() > RECORD_DELAY);
     }
 
     /// After this, no failure is known to be counted for certain.
-    pub fn forget_what_is_sure(&mut self) {
-        self.sure.clear();
+    pub fn forget_certain_failures(&mut self) {
+        self.certain.clear();
     }
 
     /// Another application begins.
-    pub fn begin_anew(&mut self) {
+    pub fn reset(&mut self) {
         let (max, window, skew) = (self.max, self.window, self.skew);
         *self = Self {
             max,
@@ -134,18 +135,21 @@ impl Budget {
             skew,
             stable_after: self.stable_after,
             rules: std::mem::take(&mut self.rules),
-            forgiven: self.over.map(|_| Instant::now()).or(self.forgiven),
+            restart_allowed_at: self
+                .ended_at
+                .map(|_| Instant::now())
+                .or(self.restart_allowed_at),
             ..Self::default()
         };
     }
 
     /// Whether the application keeps running although its budget is certainly spent.
     // spec: L-30
-    pub fn is_kept(&self) -> Verdict {
-        let sure = self.sure.len();
-        if self.window.is_zero() && sure > self.max as usize && self.over.is_none() {
+    pub fn check_limit(&self) -> Verdict {
+        let certain = self.certain.len();
+        if self.window.is_zero() && certain > self.max as usize && self.ended_at.is_none() {
             return Err(format!(
-                "L-30: {sure} executors failed, at most {} may, and the application goes on",
+                "L-30: {certain} executors failed, at most {} may, and the application still runs",
                 self.max
             ));
         }
@@ -159,88 +163,89 @@ fn rule(rule: &FailureRule) -> Rule {
         classes: rule.classes.iter().copied().collect(),
         conditions: rule.conditions.iter().cloned().collect(),
         action: match rule.action {
-            FailureAction::Ignore => Judged::Ignore,
-            FailureAction::Count => Judged::Count,
-            FailureAction::Stop => Judged::Stop,
+            FailureAction::Ignore => RuleAction::Ignore,
+            FailureAction::Count => RuleAction::Count,
+            FailureAction::Stop => RuleAction::Stop,
         },
     }
 }
 
 impl Checks {
     /// Notes a write to the record which says that the budget is spent.
-    pub fn may_say_spent(&mut self, done: &Done) {
-        if done.succeeded() && text(&done.sent, "/data/failures").contains("\"spent\"") {
-            self.budget.claimed = Some(done.driver);
+    pub fn note_spent_budget(&mut self, write: &CompletedWrite) {
+        if write.succeeded() && text(&write.sent, "/data/failures").contains("\"spent\"") {
+            self.budget.spent_by = Some(write.driver);
         }
     }
 
     /// A driver may declare the budget spent only after enough failures. Checked once the reports of all living
     /// drivers have been taken in.
     // spec: L-30, O-30
-    pub fn is_spent_for_a_reason(&mut self, is_alive: impl Fn(usize) -> bool) -> Verdict {
-        let Some(driver) = self.budget.claimed.take() else {
+    pub fn check_spent_budget(&mut self, is_alive: impl Fn(usize) -> bool) -> Verdict {
+        let Some(driver) = self.budget.spent_by.take() else {
             return Ok(());
         };
-        if is_alive(driver) && !self.budget.may_be_spent() && !self.was_put_back() {
+        if is_alive(driver) && !self.budget.may_be_spent() && !self.may_be_restored() {
             return Err(format!(
-                "L-30: d{driver} writes that the application has failed too often, of {} failures that may count",
-                self.budget.may.len()
+                "L-30: d{driver} records a spent budget after only {} possible failures",
+                self.budget.possible.len()
             ));
         }
-        self.budget.written = true;
+        self.budget.recorded = true;
         Ok(())
     }
 
     /// Whether a restore may have brought back the record of an ended application that was allowed to start again
     /// since.
-    fn was_put_back(&self) -> bool {
-        (self.budget.forgiven).is_some_and(|forgiven| self.was_rewritten_since(forgiven))
+    fn may_be_restored(&self) -> bool {
+        (self.budget.restart_allowed_at).is_some_and(|at| self.was_history_replaced_since(at))
     }
 }
 
 impl World {
     /// Whether a driver may exit with this code, because too many executors failed or because the record says so.
     // spec: L-30
-    pub fn may_end_with(&mut self, code: u8, started: Instant) -> bool {
-        let put_back = self.checks.was_put_back();
+    pub fn may_exit_with(&mut self, code: u8, started: Instant) -> bool {
+        let restored = self.checks.may_be_restored();
         let budget = &mut self.checks.budget;
         // The driver may have read the record just before the operator deleted it.
-        if code == OVER_BUDGET && budget.forgiven.is_some_and(|at| started <= at) {
+        if code == OVER_BUDGET && budget.restart_allowed_at.is_some_and(|at| started <= at) {
             return true;
         }
-        let over = budget.over.is_some() || budget.may_be_spent() || put_back;
-        if code != OVER_BUDGET || !over {
+        let is_over = budget.ended_at.is_some() || budget.may_be_spent() || restored;
+        if code != OVER_BUDGET || !is_over {
             return false;
         }
-        if budget.over.is_none() {
-            budget.over = Some(Instant::now());
+        if budget.ended_at.is_none() {
+            budget.ended_at = Some(Instant::now());
             self.checks.application_ended();
         }
         true
     }
 
-    /// Plays the operator who has read why the application ended and lets it start again.
-    pub async fn forgive(&mut self, at_once: bool) {
-        let due = |over: Instant| at_once || over.elapsed() >= FORGIVEN_AFTER;
-        if self.is_down() || !self.checks.budget.over.is_some_and(due) {
+    /// Deletes the record of an ended application, as an operator does who lets it start again.
+    pub async fn restart_ended_application(&mut self, at_once: bool) {
+        let due = |ended: Instant| at_once || ended.elapsed() >= RESTART_DELAY;
+        if self.is_down() || !self.checks.budget.ended_at.is_some_and(due) {
             return;
         }
         let name = format!("{PREFIX}-app");
         let state = self.cluster.state().await;
         // If the record was lost or replaced by an older one, the application has already started again without the
         // operator.
-        let is_over = (state.config_maps(NAMESPACE)).any(|map| {
+        let record_says_ended = (state.config_maps(NAMESPACE)).any(|map| {
             text(map, "/metadata/name") == name
                 && text(map, "/data/finished") == OVER_BUDGET.to_string()
         });
-        if is_over {
-            let code = self.hand.delete_config_map(&name, "Background").await;
-            say!("   the application may begin anew: {code}");
+        if record_says_ended {
+            let code = self.client.delete_config_map(&name, "Background").await;
+            trace_line!("   the record of the ended application is deleted: {code}");
         }
         let budget = &mut self.checks.budget;
         // An older record still contains the failures from before it was written.
-        let before = (!is_over).then(|| (std::mem::take(&mut budget.may), budget.restarts));
-        budget.begin_anew();
-        (budget.may, budget.restarts) = before.unwrap_or_default();
+        let before =
+            (!record_says_ended).then(|| (std::mem::take(&mut budget.possible), budget.restarts));
+        budget.reset();
+        (budget.possible, budget.restarts) = before.unwrap_or_default();
     }
 }

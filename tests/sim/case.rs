@@ -20,81 +20,81 @@ pub struct Case {
     pub planted: Option<Planted>,
     /// Indices of the script's steps that are executed; `None` for all of them.
     pub steps: Option<Vec<usize>>,
-    pub simpler: Vec<Simpler>,
+    pub simplifications: Vec<Simplification>,
 }
 
 /// A way to simplify a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Simpler {
+pub enum Simplification {
     /// Default settings.
     Settings,
     /// Only the first profile.
     OneProfile,
     /// At most two executors for each profile.
-    Few,
+    FewExecutors,
     /// Wall clocks without skew.
-    Clocks,
+    NoClockSkew,
     /// Pods are bound, started and removed immediately.
-    Pace,
+    NoPodDelays,
     /// Faults end right after the last step.
-    Soon,
+    EndEarly,
 }
 
 /// All simplifications, those that remove most first.
-pub const SIMPLER: [Simpler; 6] = [
-    Simpler::Settings,
-    Simpler::OneProfile,
-    Simpler::Few,
-    Simpler::Clocks,
-    Simpler::Pace,
-    Simpler::Soon,
+pub const SIMPLIFICATIONS: [Simplification; 6] = [
+    Simplification::Settings,
+    Simplification::OneProfile,
+    Simplification::FewExecutors,
+    Simplification::NoClockSkew,
+    Simplification::NoPodDelays,
+    Simplification::EndEarly,
 ];
 
-/// Time from the last step to the end of the faults under [`Simpler::Soon`].
-const SOON: Duration = Duration::from_secs(5);
+/// Time from the last step to the end of the faults under [`Simplification::EndEarly`].
+const END_DELAY: Duration = Duration::from_secs(5);
 
 impl Case {
     /// The whole script of a seed.
     pub fn of(seed: u64) -> Self {
-        Self::with(None, seed)
+        Self::with_fault(None, seed)
     }
 
     /// The whole script of a seed in which sets make the pods.
     pub fn of_sets(planted: Option<Planted>, seed: u64) -> Self {
         Self {
             of_sets: true,
-            ..Self::with(planted, seed)
+            ..Self::with_fault(planted, seed)
         }
     }
 
     /// The whole script of a seed with a planted fault. Faults in the handling of sets get a script with sets.
-    pub fn with(planted: Option<Planted>, seed: u64) -> Self {
+    pub fn with_fault(planted: Option<Planted>, seed: u64) -> Self {
         Self {
             seed,
-            of_sets: planted.is_some_and(is_about_sets),
+            of_sets: planted.is_some_and(needs_sets),
             planted,
             steps: None,
-            simpler: Vec::new(),
+            simplifications: Vec::new(),
         }
     }
 
     /// The case that the environment names, if it names a seed.
-    pub fn named() -> Option<Self> {
-        let words = |name: &str| {
+    pub fn from_env() -> Option<Self> {
+        let list = |name: &str| {
             let text = env::var(name).ok()?;
-            let words = text.split(',').map(|word| word.trim().to_owned());
-            Some(words.filter(|word| !word.is_empty()).collect::<Vec<_>>())
+            let list = text.split(',').map(|word| word.trim().to_owned());
+            Some(list.filter(|word| !word.is_empty()).collect::<Vec<_>>())
         };
         let seed = env::var("BOATSWAIN_SIM_SEED").ok()?;
-        let steps = words("BOATSWAIN_SIM_STEPS");
-        let planted = named_fault();
+        let steps = list("BOATSWAIN_SIM_STEPS");
+        let planted = fault_from_env();
         Some(Self {
             seed: seed.parse().unwrap(),
-            of_sets: planted.is_some_and(is_about_sets),
+            of_sets: planted.is_some_and(needs_sets),
             planted,
             steps: steps.map(|steps| steps.iter().map(|step| step.parse().unwrap()).collect()),
-            simpler: (words("BOATSWAIN_SIM_SIMPLER").unwrap_or_default().iter())
-                .map(|name| simpler(name))
+            simplifications: (list("BOATSWAIN_SIM_SIMPLER").unwrap_or_default().iter())
+                .map(|name| simplification(name))
                 .collect(),
         })
     }
@@ -103,19 +103,19 @@ impl Case {
     pub fn script(&self) -> Script {
         let mut script = self.whole_script();
         if let Some(kept) = &self.steps {
-            let mut place = 0..;
+            let mut index = 0..;
             script
                 .steps
-                .retain(|_| place.next().is_some_and(|place| kept.contains(&place)));
+                .retain(|_| index.next().is_some_and(|index| kept.contains(&index)));
         }
-        for simpler in &self.simpler {
-            simpler.apply(&mut script);
+        for simplification in &self.simplifications {
+            simplification.apply(&mut script);
         }
         script
     }
 
     /// Indices of the steps that are executed.
-    pub fn places(&self) -> Vec<usize> {
+    pub fn step_indices(&self) -> Vec<usize> {
         match &self.steps {
             Some(kept) => kept.clone(),
             None => (0..self.whole_script().steps.len()).collect(),
@@ -132,7 +132,7 @@ impl Case {
     /// Name of the test that runs this case.
     pub fn test(&self) -> &'static str {
         match self.of_sets {
-            true => "sim_sets_come",
+            true => "sim_sets_converge",
             false => "all_invariants",
         }
     }
@@ -149,11 +149,11 @@ impl fmt::Display for Case {
             let kept: Vec<String> = kept.iter().map(usize::to_string).collect();
             write!(f, " BOATSWAIN_SIM_STEPS={}", kept.join(","))?;
         }
-        if !self.simpler.is_empty() {
+        if !self.simplifications.is_empty() {
             let names: Vec<String> = self
-                .simpler
+                .simplifications
                 .iter()
-                .map(|simpler| format!("{simpler:?}"))
+                .map(|simplification| format!("{simplification:?}"))
                 .collect();
             write!(f, " BOATSWAIN_SIM_SIMPLER={}", names.join(","))?;
         }
@@ -161,12 +161,12 @@ impl fmt::Display for Case {
     }
 }
 
-impl Simpler {
+impl Simplification {
     fn apply(self, script: &mut Script) {
         let config = &mut script.config;
         match self {
-            Simpler::Settings => {
-                let usual = Config::default();
+            Simplification::Settings => {
+                let default = Config::default();
                 let strategy = config.allocation.strategy;
                 script.config = Config {
                     app: config.app.clone(),
@@ -174,39 +174,39 @@ impl Simpler {
                     shutdown: config.shutdown.clone(),
                     // With the default budget the application would end for other reasons than before.
                     failures: config.failures.clone(),
-                    ..usual
+                    ..default
                 };
                 script.config.allocation.strategy = strategy;
             }
-            Simpler::OneProfile => {
+            Simplification::OneProfile => {
                 let first = config.profiles.keys().next().cloned();
                 config
                     .profiles
                     .retain(|name, _| Some(name) == first.as_ref());
             }
-            Simpler::Few => {
+            Simplification::FewExecutors => {
                 for profile in config.profiles.values_mut() {
                     profile.executors = profile.executors.min(2);
                 }
             }
-            Simpler::Clocks => script.skew = Duration::ZERO,
-            Simpler::Pace => {
+            Simplification::NoClockSkew => script.skew = Duration::ZERO,
+            Simplification::NoPodDelays => {
                 script.pace = Pace {
                     bind: Duration::ZERO,
                     start: Duration::ZERO,
                     stop: Duration::ZERO,
                 };
             }
-            Simpler::Soon => {
+            Simplification::EndEarly => {
                 let last = script.steps.last().map_or(Duration::ZERO, |step| step.at);
-                script.calm = script.calm.min(last + SOON);
+                script.faults_end = script.faults_end.min(last + END_DELAY);
             }
         }
     }
 }
 
 /// Whether only scripts with sets can reveal this fault.
-fn is_about_sets(fault: Planted) -> bool {
+fn needs_sets(fault: Planted) -> bool {
     matches!(
         fault,
         Planted::NumberReused | Planted::SetsLookedAtOnce | Planted::UnreadPassedOver
@@ -214,7 +214,7 @@ fn is_about_sets(fault: Planted) -> bool {
 }
 
 /// The planted fault that the environment names.
-pub fn named_fault() -> Option<Planted> {
+pub fn fault_from_env() -> Option<Planted> {
     let name = env::var("BOATSWAIN_SIM_PLANTED").ok()?;
     if name == "all" {
         return None;
@@ -226,14 +226,19 @@ pub fn planted(name: &str) -> Planted {
     let found = Planted::ALL
         .iter()
         .find(|fault| format!("{fault:?}") == name);
-    *found.unwrap_or_else(|| panic!("there is no fault {name}; there are {:?}", Planted::ALL))
+    *found.unwrap_or_else(|| {
+        panic!(
+            "unknown fault {name}, the known ones are {:?}",
+            Planted::ALL
+        )
+    })
 }
 
-fn simpler(name: &str) -> Simpler {
-    let found = SIMPLER
+fn simplification(name: &str) -> Simplification {
+    let found = SIMPLIFICATIONS
         .iter()
-        .find(|simpler| format!("{simpler:?}") == name);
+        .find(|simplification| format!("{simplification:?}") == name);
     *found.unwrap_or_else(|| {
-        panic!("there is no way {name} to make it simpler; there are {SIMPLER:?}")
+        panic!("unknown simplification {name}, the known ones are {SIMPLIFICATIONS:?}")
     })
 }

@@ -18,11 +18,11 @@ use crate::objects::{NAMESPACE, is_inactive, label, owner, text};
 /// Separates the random stream of [`draw`] from the others.
 const CLAIMS: u64 = 0x636c_6169_6d73;
 
-/// A pod that waits for something it mounts is looked at again after this long.
-pub const LOOK_AGAIN: Duration = Duration::from_millis(500);
+/// A node tries again after this long to start a pod that waits for something it mounts.
+pub const MOUNT_RETRY: Duration = Duration::from_millis(500);
 
 /// Upper bound for retries, look-ups of what waiting pods mount, and lists of claims together.
-const AGAIN: Duration = Duration::from_secs(60);
+const RETRIES: Duration = Duration::from_secs(60);
 
 /// Draws what executors mount. It uses a random stream of its own, so that the other draws of a seed do not change.
 pub fn draw(seed: u64, config: &mut Config) {
@@ -69,10 +69,10 @@ pub fn has_claims(config: &Config) -> bool {
 }
 
 /// How much longer convergence may take because of what executors mount.
-pub fn bound(config: &Config) -> Duration {
+pub fn extra_time(config: &Config) -> Duration {
     let mounts = has_claims(config) || !config.app.properties.is_empty();
     match mounts {
-        true => 3 * config.allocation.creation_timeout + AGAIN,
+        true => 3 * config.allocation.creation_timeout + RETRIES,
         false => Duration::ZERO,
     }
 }
@@ -86,7 +86,7 @@ fn claims_of(pod: &Value) -> impl Iterator<Item = &str> {
 }
 
 /// Whether everything a pod mounts exists, so that it can run.
-pub fn is_provided(pod: &Value, state: &State) -> bool {
+pub fn mounts_exist(pod: &Value, state: &State) -> bool {
     let map = (pod.pointer("/spec/volumes").and_then(Value::as_array))
         .into_iter()
         .flatten()
@@ -107,7 +107,7 @@ fn claims(state: &State) -> impl Iterator<Item = (&str, &Value)> {
 /// No two executors requested by the same driver share a claim. Executors of other drivers may appear late, and a
 /// restored history may bring old ones back, so each driver's own requests are checked separately.
 // spec: A-60
-pub fn none_is_shared(driver: usize, now: &Snapshot) -> Verdict {
+pub fn check_none_shared(driver: usize, now: &Snapshot) -> Verdict {
     let mut holders: BTreeMap<&str, ExecutorId> = BTreeMap::new();
     for entry in now.entries.values() {
         if entry.adopted || entry.is_gone() {
@@ -131,12 +131,12 @@ pub fn none_is_shared(driver: usize, now: &Snapshot) -> Verdict {
 /// After convergence: what executors mount exists, has the right content, and is owned by the current record or by an
 /// existing pod.
 // spec: K-8, K-10
-pub fn belong(state: &State, config: &Config, app: &str, record: &str) -> Verdict {
+pub fn check_owners(state: &State, config: &Config, app: &str, record: &str) -> Verdict {
     if !config.app.properties.is_empty() {
         let name = format!("{PREFIX}-executor");
         let mut maps = state.config_maps(NAMESPACE);
         let Some(map) = maps.find(|map| text(map, "/metadata/name") == name) else {
-            return Err("K-8: what executors mount is not there".to_owned());
+            return Err("K-8: what executors mount does not exist".to_owned());
         };
         if owner(map) != record || text(map, "/data/properties.json").is_empty() {
             return Err(format!(
@@ -150,16 +150,16 @@ pub fn belong(state: &State, config: &Config, app: &str, record: &str) -> Verdic
     for (name, claim) in claims(state) {
         let owned = owner(claim) == record || pods.contains(owner(claim));
         if label(claim, "boatswain.dev/app-id") == app && !owned {
-            return Err(format!("K-10: claim {name} belongs to nobody: {claim}"));
+            return Err(format!("K-10: claim {name} has no owner: {claim}"));
         }
     }
     Ok(())
 }
 
-/// After the end: no claim is left, except those of dead pods that are kept and were orphaned when somebody deleted
-/// the record. A record that is created again takes over only live pods.
+/// After the end: no claim is left, except those of dead pods that are kept and were orphaned when an operator
+/// deleted the record. A record that is created again takes over only live pods.
 // spec: K-2, K-8, K-10, O-11
-pub fn none_is_left(state: &State, app: &str) -> Verdict {
+pub fn check_none_left(state: &State, app: &str) -> Verdict {
     let orphans: BTreeSet<&str> = (state.pods(NAMESPACE))
         .filter(|pod| is_inactive(pod) && owner(pod).is_empty())
         .map(|pod| text(pod, "/metadata/uid"))

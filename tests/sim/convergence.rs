@@ -1,4 +1,4 @@
-//! Checks convergence: after the last fault the fleet reaches its targets within a bound, and after that no driver
+//! Checks convergence: after the last fault the fleet reaches its targets within a time limit, and after that no driver
 //! writes anything.
 
 use std::collections::BTreeSet;
@@ -9,22 +9,22 @@ use boatswain::model::Snapshot;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::checks::{IMAGE, PREFIX, Verdict};
+use crate::checks::{IMAGE_TIMEOUT, PREFIX, Verdict};
 use crate::claims;
 use crate::drivers::Driver;
-use crate::network::LATEST_LINE;
-use crate::network_conditions::{Ill, LONGEST_DELAY};
+use crate::network::LONGEST_LINE_DELAY;
+use crate::network_conditions::{LONGEST_DELAY, RequestFault};
 use crate::objects::{NAMESPACE, is_inactive, is_terminating, label, owner, text};
 use crate::script::{Fault, Script};
 use crate::sets;
-use crate::trace::say;
+use crate::trace::trace_line;
 use crate::world::World;
 
 /// No driver may write for this long once the fleet has converged.
-const SILENCE: Duration = Duration::from_secs(200);
+const QUIET_PERIOD: Duration = Duration::from_secs(200);
 
 /// Interval between checks for convergence.
-const GLANCE: Duration = Duration::from_secs(10);
+const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A driver retries failed deletes, look-ups, lists, watches and record writes after at most this long.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(30);
@@ -36,161 +36,169 @@ const LONGEST_SILENCE: Duration = Duration::from_secs(610);
 const RECORD_WATCH: Duration = Duration::from_secs(310);
 
 /// With polling disabled, the watch lists at this interval (spec P-3).
-const SWEEP: Duration = Duration::from_secs(300);
+const LIST_INTERVAL: Duration = Duration::from_secs(300);
 
 /// A create refused by a quota is retried after at most this long (spec A-21).
-const QUOTA: Duration = Duration::from_secs(60);
+const QUOTA_RETRY: Duration = Duration::from_secs(60);
 
 /// A refused template is retried after this long (spec A-23).
-const BLOCKED: Duration = Duration::from_secs(300);
+const TEMPLATE_RETRY: Duration = Duration::from_secs(300);
 
 /// An ended application starts again after at most this long.
-const FORGIVEN: Duration = Duration::from_secs(25);
+const RESTART_DELAY: Duration = Duration::from_secs(25);
 
 /// Changes to the record are batched for this long (spec O-30).
-const GATHERED: Duration = Duration::from_secs(5);
+const RECORD_DELAY: Duration = Duration::from_secs(5);
 
 /// The longest that the fleet may take to converge once no more faults are injected.
 // spec: I-4
-pub fn bound(script: &Script) -> Duration {
+pub fn time_limit(script: &Script) -> Duration {
     let Script { config, pace, .. } = script;
     let call = config.cluster.request_timeout + Duration::from_secs(1);
     // A request sent before the last fault was undone may go unanswered; a backoff then precedes the retry.
-    let again = 2 * (call + LONGEST_BACKOFF);
-    let start = config.cluster.start_timeout + again;
-    let seen = if config.poll.enabled {
-        config.poll.interval.mul_f64(1.1) + again
+    let retry = 2 * (call + LONGEST_BACKOFF);
+    let start = config.cluster.start_timeout + retry;
+    let listed = if config.poll.enabled {
+        config.poll.interval.mul_f64(1.1) + retry
     } else {
-        2 * LONGEST_SILENCE + SWEEP.mul_f64(1.1) + again
+        2 * LONGEST_SILENCE + LIST_INTERVAL.mul_f64(1.1) + retry
     };
-    let settled = config.allocation.creation_timeout + again;
-    let gone = pace.stop + again;
+    let settled = config.allocation.creation_timeout + retry;
+    let removed = pace.stop + retry;
     let runs = pace.bind + pace.start + call;
     // The backoff under way, then a trial executor that has to stay up.
     let crashed = config.failures.backoff_max + config.failures.stable_after + runs;
-    let surplus = config.allocation.cancel_delay + gone;
-    // A gang may have been given up just before, and then come together one attempt later than it could.
+    let surplus = config.allocation.cancel_delay + removed;
+    // A gang may have been given up just before; it is then complete one attempt later.
     let gang = match config.scheduling.gang.is_on() {
-        true => 2 * (config.failures.backoff_max + config.scheduling.gang_timeout) + gone + runs,
+        true => 2 * (config.failures.backoff_max + config.scheduling.gang_timeout) + removed + runs,
         false => Duration::ZERO,
     };
-    let (mut slowest, mut blocked) = (LONGEST_DELAY, BLOCKED);
+    let (mut slow_delay, mut template_retry) = (LONGEST_DELAY, TEMPLATE_RETRY);
     let rounds =
         10 * (config.allocation.min_gap + config.allocation.interval + config.lifecycle.interval);
-    let mut bound = start + seen + settled + crashed + surplus + runs + RECORD_WATCH + again;
-    bound += GATHERED + QUOTA + rounds + gang;
+    let mut limit = start + listed + settled + crashed + surplus + runs + RECORD_WATCH + retry;
+    limit += RECORD_DELAY + QUOTA_RETRY + rounds + gang;
     // An executor that waited for something missing is replaced by one that does not have to wait.
-    bound += config
+    limit += config
         .allocation
         .pending_timeout
         .unwrap_or_default()
-        .max(IMAGE);
-    bound += config.allocation.stuck_after + gone + runs;
+        .max(IMAGE_TIMEOUT);
+    limit += config.allocation.stuck_after + removed + runs;
     if config.failures.max < Some(u32::MAX) {
         // The last failures may end the application, which then starts again.
-        bound += config.shutdown.grace + FORGIVEN + start + seen + runs;
+        limit += config.shutdown.grace + RESTART_DELAY + start + listed + runs;
     }
     let sessions = &config.backend.sessions;
     if sessions.listen.is_some() {
         // Executors that never register or fell silent are given up, but only after all of them had time to reconnect.
         let silent = 3 * sessions.heartbeat_timeout + sessions.loss_reason_timeout;
-        bound += config.adoption.grace + config.allocation.registration_timeout.max(silent);
-        bound += config.backend.decommission_timeout + gone + runs;
+        limit += config.adoption.grace + config.allocation.registration_timeout.max(silent);
+        limit += config.backend.decommission_timeout + removed + runs;
     }
-    bound += claims::bound(config);
-    bound += sets::bound(script);
+    limit += claims::extra_time(config);
+    limit += sets::extra_time(script);
     // Requests and watch lines in flight when the faults end still arrive.
-    bound += 4 * config.cluster.request_timeout + LATEST_LINE;
+    limit += 4 * config.cluster.request_timeout + LONGEST_LINE_DELAY;
     for step in &script.steps {
-        let Fault::Weather { weather, .. } = &step.fault else {
+        let Fault::Network { conditions, .. } = &step.fault else {
             continue;
         };
-        let has = |wanted: &[Ill]| weather.ills.iter().any(|(ill, _)| wanted.contains(ill));
-        if has(&[Ill::Slow]) {
-            bound += std::mem::take(&mut slowest);
+        let has = |wanted: &[RequestFault]| {
+            conditions
+                .request_faults
+                .iter()
+                .any(|(fault, _)| wanted.contains(fault))
+        };
+        if has(&[RequestFault::Slow]) {
+            limit += std::mem::take(&mut slow_delay);
         }
-        if has(&[Ill::Admission, Ill::Webhook, Ill::Invalid]) {
-            bound += std::mem::take(&mut blocked);
+        if has(&[
+            RequestFault::Admission,
+            RequestFault::Webhook,
+            RequestFault::Invalid,
+        ]) {
+            limit += std::mem::take(&mut template_retry);
         }
     }
-    bound
+    limit
 }
 
 impl World {
     /// Undoes all faults and checks that the fleet converges; then ends the application and checks that nothing is
     /// left.
     // spec: I-4, I-6
-    pub async fn calm_down(&mut self) -> Verdict {
-        say!("== calm");
+    pub async fn check_convergence(&mut self) -> Verdict {
+        trace_line!("== faults end");
         self.undo_all().await;
-        self.forgive(true).await;
-        for driver in self.fleet.borrow_mut().iter_mut() {
+        self.restart_ended_application(true).await;
+        for driver in self.drivers.borrow_mut().iter_mut() {
             if std::mem::take(&mut driver.paused) {
-                // A paused driver receives the order to stop only now.
-                driver.told = driver.told.map(|(way, _)| (way, Instant::now()));
+                // A paused driver receives the request to stop only now.
+                driver.stop_requested = driver
+                    .stop_requested
+                    .map(|(on_signal, _)| (on_signal, Instant::now()));
             }
-            driver.turns = None;
+            driver.polls_left = None;
         }
         self.resumes.clear();
         self.starts.truncate(1);
         if let Some(start) = self.starts.first_mut() {
             *start = Instant::now();
         }
-        self.keep_one_alive();
+        self.ensure_driver();
         if std::mem::take(&mut self.held) {
-            self.befall(Fault::Resume).await;
+            self.inject(Fault::Resume).await;
         }
 
-        let bound = Instant::now() + bound(&self.script);
-        if !self.waits_it_out() && self.rests_before(bound).await? {
-            return self.end().await;
+        let limit = Instant::now() + time_limit(&self.script);
+        if !self.uses_whole_limit() && self.settles_before(limit).await? {
+            return self.end_application().await;
         }
-        self.until(bound).await?;
-        self.at_rest().await?;
-        say!("== silence");
+        self.run_until(limit).await?;
+        self.check_converged().await?;
+        trace_line!("== quiet period");
         self.writes = 0;
-        self.until(Instant::now() + SILENCE).await?;
+        self.run_until(Instant::now() + QUIET_PERIOD).await?;
         if self.writes > 0 {
-            return Err(format!(
-                "I-4: {} writes when everything is as wanted",
-                self.writes
-            ));
+            return Err(format!("I-4: {} writes after convergence", self.writes));
         }
-        self.at_rest().await?;
-        self.probe().await?;
-        self.nothing_remembered().await?;
-        self.end().await
+        self.check_converged().await?;
+        self.probe_watch().await?;
+        self.check_memory_at_rest().await?;
+        self.end_application().await
     }
 
-    /// Whether to wait for the whole bound even if the fleet converged earlier. Only then do faults show that are
+    /// Whether to wait for the whole time limit even if the fleet converged earlier. Only then do faults show that are
     /// noticed late, such as a dead watch or an unwatched record.
-    fn waits_it_out(&self) -> bool {
+    fn uses_whole_limit(&self) -> bool {
         self.script.seed.is_multiple_of(4)
     }
 
-    /// Runs the world until the fleet has been at its targets without any write for [`SILENCE`]. Returns whether that
-    /// happened before `bound`.
-    async fn rests_before(&mut self, bound: Instant) -> Result<bool, String> {
+    /// Runs the world until the fleet has been at its targets without any write for [`QUIET_PERIOD`]. Returns whether
+    /// that happened before `limit`.
+    async fn settles_before(&mut self, limit: Instant) -> Result<bool, String> {
         let mut since = Instant::now();
         self.writes = 0;
-        while since < bound {
-            self.until(Instant::now() + GLANCE).await?;
+        while since < limit {
+            self.run_until(Instant::now() + CHECK_INTERVAL).await?;
             // The successor may have died before an older driver learned of it, and that older driver may still run.
-            let outlived = self
+            let is_superseded = self
                 .youngest()
                 .is_some_and(|d| self.checks.is_superseded(d));
             let wrote = std::mem::take(&mut self.writes) > 0;
-            if wrote || outlived || self.at_rest().await.is_err() {
+            if wrote || is_superseded || self.check_converged().await.is_err() {
                 since = Instant::now();
-            } else if since.elapsed() >= SILENCE {
+            } else if since.elapsed() >= QUIET_PERIOD {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    async fn at_rest(&mut self) -> Verdict {
-        let alive: Vec<usize> = (self.fleet.borrow().iter())
+    async fn check_converged(&mut self) -> Verdict {
+        let alive: Vec<usize> = (self.drivers.borrow().iter())
             .filter(|driver| driver.is_alive())
             .map(|driver| driver.number)
             .collect();
@@ -199,12 +207,12 @@ impl World {
                 "W-7: drivers {alive:?} are alive, and one should be"
             ));
         };
-        let Some(ledger) = self.checks.last(number).cloned() else {
+        let Some(ledger) = self.checks.last_ledger(number).cloned() else {
             return Err(format!("O-31: d{number} has not taken over"));
         };
-        self.as_wanted(&ledger)?;
-        self.checks.budget.is_kept()?;
-        self.checks.all_reported(number)?;
+        self.check_targets(&ledger)?;
+        self.checks.budget.check_limit()?;
+        self.checks.check_all_reported(number)?;
         let state = self.cluster.state().await;
         let record = state
             .config_maps(NAMESPACE)
@@ -214,57 +222,58 @@ impl World {
         };
         let app = text(record, "/data/app-id").to_owned();
         let record = text(record, "/metadata/uid");
-        claims::belong(&state, &self.script.config, &app, record)?;
+        claims::check_owners(&state, &self.script.config, &app, record)?;
         self.app_id.clone_from(&app);
         let of_sets = self.script.is_of_sets();
         if of_sets {
-            let fleet = self.fleet.borrow();
-            let driver = fleet.iter().find(|driver| driver.number == number);
+            let drivers = self.drivers.borrow();
+            let driver = drivers.iter().find(|driver| driver.number == number);
             let images = driver.map(|driver| driver.images.clone());
-            sets::as_wanted(&state, &ledger, &images.unwrap_or_default(), &app)?;
+            sets::check_converged(&state, &ledger, &images.unwrap_or_default(), &app)?;
         }
         let pods: Vec<&Value> = (state.pods(NAMESPACE))
             .filter(|pod| is_executor(pod, &app, of_sets))
-            .filter(|pod| !self.is_unborn(pod, &ledger))
+            .filter(|pod| !self.is_of_future_incarnation(pod, &ledger))
             .collect();
         if !of_sets {
-            are_owned(&pods, record)?;
+            check_owners(&pods, record)?;
         }
-        same(&ledger, &pods)
+        check_ledger_matches(&ledger, &pods)
     }
 
     /// Memory is bounded by the living fleet, whatever happened before and however long it took.
     // spec: I-8, S-14
-    async fn nothing_remembered(&self) -> Verdict {
-        let handle = (self.fleet.borrow().iter())
+    async fn check_memory_at_rest(&self) -> Verdict {
+        let handle = (self.drivers.borrow().iter())
             .find(|driver| driver.is_alive())
             .map(|driver| (driver.number, driver.handle.clone()));
         let Some((number, handle)) = handle else {
             return Ok(());
         };
-        let (Some(measures), Some(ledger)) = (handle.measure().await, self.checks.last(number))
+        let (Some(measures), Some(ledger)) =
+            (handle.measure().await, self.checks.last_ledger(number))
         else {
             return Err(format!("O-12: d{number} does not answer"));
         };
-        let planted = self.checks.excuses.planted.len() + self.checks.excuses.relabelled.len();
-        // With executor sessions, news is always on its way. The amount not yet merged is bounded by the postponement
-        // of merges that help little (spec S-23).
+        let foreign = self.checks.excuses.foreign.len() + self.checks.excuses.relabelled.len();
+        // With executor sessions, some news is always in flight. The postponement of merges that help little bounds the
+        // amount not yet merged (spec S-23).
         let buffered = self.script.config.lifecycle.max_buffered as usize;
-        let waiting = match self.talk {
+        let waiting = match self.sessions {
             Some(_) => buffered.max(2 * ledger.entries.len()) + 1,
             None => 1,
         };
         // A deleted pod that the simulation relabelled with an id far beyond all others leaves a gap.
-        let far = match self.script.is_of_sets() {
+        let distant_ids = match self.script.is_of_sets() {
             true => self.checks.excuses.relabelled.len(),
             false => 0,
         };
-        let small = measures.tombstones == 0
-            && measures.unrecognised <= planted
+        let is_bounded = measures.tombstones == 0
+            && measures.unrecognised <= foreign
             && measures.suspects <= ledger.entries.len()
             && measures.waiting <= waiting.max(1)
-            && ledger.ended.interval_count() <= ledger.entries.len() + far + 1;
-        if small {
+            && ledger.ended.interval_count() <= ledger.entries.len() + distant_ids + 1;
+        if is_bounded {
             return Ok(());
         }
         Err(format!(
@@ -274,15 +283,15 @@ impl World {
         ))
     }
 
-    /// Whether a pod claims to be made by a future incarnation, and no driver has adopted it.
-    fn is_unborn(&self, pod: &Value, ledger: &Snapshot) -> bool {
+    /// Whether a pod's labels name a future incarnation, and no driver has adopted it.
+    fn is_of_future_incarnation(&self, pod: &Value, ledger: &Snapshot) -> bool {
         let uid = text(pod, "/metadata/uid");
         let adopted = (ledger.entries.values())
             .any(|entry| entry.uid().is_some_and(|bound| bound.as_str() == uid));
-        self.checks.excuses.unborn.contains(uid) && !adopted
+        self.checks.excuses.future_incarnation.contains(uid) && !adopted
     }
 
-    fn as_wanted(&self, ledger: &Snapshot) -> Verdict {
+    fn check_targets(&self, ledger: &Snapshot) -> Verdict {
         let pending_only = self.script.config.allocation.scale_down == ScaleDown::PendingOnly;
         for profile in ledger.targets.keys().chain(ledger.counts.keys()) {
             let (counts, target) = (ledger.counts(profile), ledger.target(profile));
@@ -298,22 +307,22 @@ impl World {
     }
 
     // spec: O-11
-    async fn end(&mut self) -> Verdict {
-        say!("== end");
+    async fn end_application(&mut self) -> Verdict {
+        trace_line!("== end");
         self.checks.excuses.ending = true;
         self.ended_clean = false;
         if let Some(number) = self.youngest() {
-            self.tell_to_stop(number, OnSignal::End);
+            self.request_stop(number, OnSignal::End);
         }
         let grace = self.script.config.shutdown.grace;
-        self.until(Instant::now() + grace + Duration::from_secs(5))
+        self.run_until(Instant::now() + grace + Duration::from_secs(5))
             .await?;
-        if self.fleet.borrow().iter().any(Driver::is_alive) {
+        if self.drivers.borrow().iter().any(Driver::is_alive) {
             return Err("O-11: the driver does not end".to_owned());
         }
         let state = self.cluster.state().await;
         let of_sets = self.script.is_of_sets();
-        sets::none_is_left(&state, &self.app_id)?;
+        sets::check_none_left(&state, &self.app_id)?;
         let left: Vec<&str> = state
             .pods(NAMESPACE)
             .filter(|pod| is_executor(pod, &self.app_id, of_sets))
@@ -321,7 +330,7 @@ impl World {
                 !self
                     .checks
                     .excuses
-                    .unborn
+                    .future_incarnation
                     .contains(text(pod, "/metadata/uid"))
             })
             .map(|pod| text(pod, "/metadata/name"))
@@ -330,10 +339,10 @@ impl World {
             .config_maps(NAMESPACE)
             .filter(|map| text(map, "/metadata/name") == format!("{PREFIX}-app"))
             .count();
-        // A pod that cannot be told from a younger driver's is logged by name and left to the garbage collector.
-        let unborn = !self.checks.excuses.unborn.is_empty();
-        if (self.ended_clean || unborn) && left.is_empty() && records == 0 {
-            return claims::none_is_left(&state, &self.app_id);
+        // A pod that may belong to a younger driver is logged by name and left to the garbage collector.
+        let future_incarnation = !self.checks.excuses.future_incarnation.is_empty();
+        if (self.ended_clean || future_incarnation) && left.is_empty() && records == 0 {
+            return claims::check_none_left(&state, &self.app_id);
         }
         Err(format!(
             "O-11: left when the application has ended: pods {left:?}, {records} records"
@@ -344,10 +353,10 @@ impl World {
 /// Whether the record owns every executor pod that is not terminating. Pods owned by another record would be
 /// garbage-collected.
 // spec: K-2
-fn are_owned(pods: &[&Value], record: &str) -> Verdict {
+fn check_owners(pods: &[&Value], record: &str) -> Verdict {
     let mut living = pods.iter().filter(|pod| !is_terminating(pod));
-    let orphan = living.find(|pod| owner(pod) != record);
-    match orphan {
+    let not_owned = living.find(|pod| owner(pod) != record);
+    match not_owned {
         Some(pod) => Err(format!(
             "K-2: {} is not the record's: {}",
             text(pod, "/metadata/name"),
@@ -368,7 +377,7 @@ fn is_executor(pod: &Value, app: &str, of_sets: bool) -> bool {
 }
 
 // spec: I-6, I-10
-fn same(ledger: &Snapshot, pods: &[&Value]) -> Verdict {
+fn check_ledger_matches(ledger: &Snapshot, pods: &[&Value]) -> Verdict {
     let line = |name: &str, uid: &str, version: &str| format!("{name} {uid} @{version}");
     let there: BTreeSet<String> = (pods.iter())
         .map(|pod| {

@@ -26,13 +26,13 @@ use tokio::time::Instant;
 
 use crate::network::Network;
 use crate::objects::NAMESPACE;
-use crate::trace::say;
+use crate::trace::trace_line;
 
 pub struct Driver {
     /// Drivers are numbered from 1 in the order of their starts.
     pub number: usize,
-    /// How and when it was asked to stop.
-    pub told: Option<(OnSignal, Instant)>,
+    /// How and when it was requested to stop.
+    pub stop_requested: Option<(OnSignal, Instant)>,
     /// When it started.
     pub since: Instant,
     /// While paused, its tasks are not polled.
@@ -41,9 +41,9 @@ pub struct Driver {
     pub images: BTreeMap<ProfileName, Option<String>>,
     pub handle: Handle,
     /// The driver is killed after this many more polls.
-    pub turns: Option<u32>,
+    pub polls_left: Option<u32>,
     /// Whether that has happened.
-    pub fell: bool,
+    pub killed_at_poll: bool,
     wake: Arc<Notify>,
     tasks: Option<LocalSet>,
     exit: Rc<Cell<Option<Exit>>>,
@@ -51,16 +51,16 @@ pub struct Driver {
 }
 
 /// All drivers of a run, including those that have ended.
-pub type Fleet = Rc<RefCell<Vec<Driver>>>;
+pub type Drivers = Rc<RefCell<Vec<Driver>>>;
 
 /// A subscriber that collects the ends reported in a driver's batches.
-struct Reader(Rc<RefCell<Vec<Ending>>>);
+struct EndCollector(Rc<RefCell<Vec<Ending>>>);
 
-impl Actor for Reader {
+impl Actor for EndCollector {
     type Context = actix::Context<Self>;
 }
 
-impl Handler<Round> for Reader {
+impl Handler<Round> for EndCollector {
     type Result = ();
 
     fn handle(&mut self, Round(batch): Round, _: &mut Self::Context) {
@@ -78,7 +78,7 @@ impl Driver {
         seed: u64,
         wake: Arc<Notify>,
     ) -> Self {
-        say!("d{number} starts");
+        trace_line!("d{number} starts");
         let clients = Clients::in_process(network.of(number), NAMESPACE);
         let sessions = &mut config.backend.sessions;
         sessions.key_file = sessions.listen.map(|_| key_file());
@@ -95,22 +95,26 @@ impl Driver {
         let exit = Rc::new(Cell::new(None));
         let ends = Rc::new(RefCell::new(Vec::new()));
         let tasks = LocalSet::new();
-        let (exits, reader, speaker) = (Rc::clone(&exit), Reader(Rc::clone(&ends)), handle.clone());
+        let (exits, collector, observed) = (
+            Rc::clone(&exit),
+            EndCollector(Rc::clone(&ends)),
+            handle.clone(),
+        );
         let woken = Arc::clone(&wake);
         tasks.spawn_local(async move {
-            speaker.observe(reader.start().recipient());
+            observed.observe(collector.start().recipient());
             exits.set(Some(running.await));
             woken.notify_one();
         });
         Self {
             number,
-            told: None,
+            stop_requested: None,
             since: Instant::now(),
             paused: false,
             images,
             handle,
-            turns: None,
-            fell: false,
+            polls_left: None,
+            killed_at_poll: false,
             wake,
             tasks: Some(tasks),
             exit,
@@ -143,14 +147,14 @@ impl Driver {
         if self.paused {
             return;
         }
-        match self.turns {
+        match self.polls_left {
             Some(0) if self.is_alive() => {
-                self.turns = None;
-                self.fell = true;
+                self.polls_left = None;
+                self.killed_at_poll = true;
                 self.wake.notify_one();
                 return self.kill();
             }
-            Some(turns) => self.turns = Some(turns.saturating_sub(1)),
+            Some(polls_left) => self.polls_left = Some(polls_left.saturating_sub(1)),
             None => {}
         }
         if let Some(tasks) = &mut self.tasks {
@@ -161,14 +165,14 @@ impl Driver {
 }
 
 /// Runs `world` and all living drivers concurrently.
-pub async fn run<T>(fleet: &Fleet, world: impl Future<Output = T>) -> T {
+pub async fn run<T>(drivers: &Drivers, world: impl Future<Output = T>) -> T {
     let mut world = pin!(world);
     poll_fn(|cx| {
         // The world runs first, so that a driver that it kills is not polled again.
         if let Poll::Ready(over) = world.as_mut().poll(cx) {
             return Poll::Ready(over);
         }
-        for driver in fleet.borrow_mut().iter_mut() {
+        for driver in drivers.borrow_mut().iter_mut() {
             driver.poll(cx);
         }
         Poll::Pending

@@ -7,108 +7,111 @@ use boatswain::exit::Exit;
 use tokio::time::Instant;
 
 use crate::checks::Verdict;
-use crate::network_conditions::Ill;
-use crate::trace::say;
+use crate::network_conditions::RequestFault;
+use crate::trace::trace_line;
 use crate::world::World;
 
 /// Tolerance on top of the time that a driver may take to stop.
-const MARGIN: Duration = Duration::from_secs(6);
+const STOP_TOLERANCE: Duration = Duration::from_secs(6);
 
-struct Ended {
+struct DriverExit {
     number: usize,
-    told: Option<(OnSignal, Instant)>,
+    stop_requested: Option<(OnSignal, Instant)>,
     since: Instant,
     exit: Exit,
 }
 
 impl World {
     // spec: I-11, O-2, O-10, O-11, W-7, A-24
-    pub fn see_exits(&mut self) -> Verdict {
+    pub fn check_exits(&mut self) -> Verdict {
         let mut exits = Vec::new();
-        for driver in self.fleet.borrow_mut().iter_mut() {
-            let (number, told, since) = (driver.number, driver.told, driver.since);
-            exits.extend(driver.take_exit().map(|exit| Ended {
+        for driver in self.drivers.borrow_mut().iter_mut() {
+            let (number, stop_requested, since) =
+                (driver.number, driver.stop_requested, driver.since);
+            exits.extend(driver.take_exit().map(|exit| DriverExit {
                 number,
-                told,
+                stop_requested,
                 since,
                 exit,
             }));
         }
-        for ended in exits {
-            let (number, exit) = (ended.number, ended.exit);
-            say!("d{number} exits: {exit:?}");
-            let over = matches!(exit, Exit::Finished(code) if self.may_end_with(code, ended.since));
-            if !over && !self.is_scripted(&ended) {
+        for driver_exit in exits {
+            let (number, exit) = (driver_exit.number, driver_exit.exit);
+            trace_line!("d{number} exits: {exit:?}");
+            let is_budget_exit =
+                matches!(exit, Exit::Finished(code) if self.may_exit_with(code, driver_exit.since));
+            if !is_budget_exit && !self.is_explained(&driver_exit) {
                 return Err(format!(
-                    "I-11: d{number} ended with {exit:?}, and nobody had asked for it"
+                    "I-11: d{number} ended with {exit:?}, which no request or fault explains"
                 ));
             }
-            let way = ended.told.map(|(way, _)| way);
-            if way == Some(OnSignal::End) && exit == Exit::Clean {
+            let on_signal = driver_exit.stop_requested.map(|(on_signal, _)| on_signal);
+            if on_signal == Some(OnSignal::End) && exit == Exit::Clean {
                 self.checks.application_ended();
                 self.ended_clean = true;
             }
-            self.checks.over(number);
-            self.checks.budget.driver_over(number, self.last_trouble);
+            self.checks.driver_ended(number);
+            self.checks.budget.driver_ended(number, self.last_fault);
         }
-        self.ends_in_time()?;
-        self.keep_one_alive();
+        self.check_stop_times()?;
+        self.ensure_driver();
         Ok(())
     }
 
-    fn is_scripted(&self, ended: &Ended) -> bool {
-        let Ended {
+    fn is_explained(&self, driver_exit: &DriverExit) -> bool {
+        let DriverExit {
             number,
-            told,
+            stop_requested,
             since,
             exit,
-        } = *ended;
-        let way = told.map(|(way, _)| way);
+        } = *driver_exit;
+        let on_signal = stop_requested.map(|(on_signal, _)| on_signal);
         let checks = &self.checks;
-        let started = checks.last(number).is_some();
-        let refused = |ills: &[Ill]| {
-            let net = self.network.net();
-            let dealt = net.refused.get(&number);
-            dealt.is_some_and(|dealt| ills.iter().any(|ill| dealt.contains(ill)))
+        let started = checks.last_ledger(number).is_some();
+        let had_fault = |wanted: &[RequestFault]| {
+            let shared = self.network.shared();
+            let injected = shared.injected_faults.get(&number);
+            injected.is_some_and(|injected| wanted.iter().any(|fault| injected.contains(fault)))
         };
         match exit {
             // A driver that is stopped before it has started has nothing to do.
-            Exit::Clean => way == Some(OnSignal::End) || told.is_some() && !started,
+            Exit::Clean => on_signal == Some(OnSignal::End) || stop_requested.is_some() && !started,
             Exit::Superseded => {
-                way == Some(OnSignal::HandOver)
+                on_signal == Some(OnSignal::HandOver)
                     || checks.is_superseded(number)
-                    || checks.was_rewritten_since(since)
-                    || checks.is_outnumbered(number)
-                    || checks.was_raised_since(since)
+                    || checks.was_history_replaced_since(since)
+                    || checks.has_outdated_incarnation(number)
+                    || checks.was_incarnation_raised_since(since)
             }
             Exit::Child(_) => false,
-            Exit::Unreachable => match told {
+            Exit::Unreachable => match stop_requested {
                 // Pods of a younger driver, or indistinguishable from such, are logged by name and left.
                 Some((OnSignal::End, at)) => {
-                    self.last_trouble >= Some(at)
-                        || !checks.excuses.unborn.is_empty()
+                    self.last_fault >= Some(at)
+                        || !checks.excuses.future_incarnation.is_empty()
                         || checks.has_a_successor(number)
                 }
                 _ if checks.budget.may_be_spent() => true,
-                _ => !started && self.network.net().refused.contains_key(&number),
+                _ => !started && self.network.shared().injected_faults.contains_key(&number),
             },
             Exit::Rights => {
-                refused(&[Ill::Rights, Ill::Credentials]) && !checks.had_an_executor(number)
+                had_fault(&[RequestFault::RbacDenied, RequestFault::Unauthorized])
+                    && !checks.had_executor(number)
             }
             Exit::Configuration => {
                 let kinds = [
-                    Ill::Admission,
-                    Ill::Webhook,
-                    Ill::Invalid,
-                    Ill::NamespaceTerminating,
+                    RequestFault::Admission,
+                    RequestFault::Webhook,
+                    RequestFault::Invalid,
+                    RequestFault::NamespaceTerminating,
                 ];
-                refused(&kinds) && !checks.had_an_executor(number)
-                    || checks.was_garbled_since(since)
+                had_fault(&kinds) && !checks.had_executor(number)
+                    || checks.was_record_unusable_since(since)
                     // An older driver of an application that started again under a new id.
                     || self.script.config.app.id.is_none()
-                        && (checks.was_rewritten_since(since)
-                            || checks.was_ended_since(since)
-                            || checks.was_deleted_since(since))
+                        && (checks.was_history_replaced_since(since)
+                            || checks.was_application_ended_since(since)
+                            || checks.was_record_deleted_since(since))
             }
             Exit::Usage | Exit::Refused | Exit::Bug | Exit::Finished(_) | Exit::Interrupted => {
                 false
@@ -116,25 +119,27 @@ impl World {
         }
     }
 
-    /// A driver that is asked to stop does so in time, whatever the network does.
+    /// A driver that is requested to stop does so in time, whatever the network does.
     // spec: O-10, O-11
-    fn ends_in_time(&self) -> Verdict {
+    fn check_stop_times(&self) -> Verdict {
         let config = &self.script.config;
-        for driver in self.fleet.borrow().iter() {
-            let Some((way, at)) = driver.told.filter(|_| driver.is_alive() && !driver.paused)
+        for driver in self.drivers.borrow().iter() {
+            let Some((on_signal, at)) = driver
+                .stop_requested
+                .filter(|_| driver.is_alive() && !driver.paused)
             else {
                 continue;
             };
-            let most = match way {
+            let limit = match on_signal {
                 OnSignal::End => config.shutdown.grace,
                 // The driver may already be ending the application, which only the grace bounds.
                 _ if self.checks.budget.may_be_spent() => config.shutdown.grace,
                 // For the requests in flight, then for the record.
                 _ => 2 * (config.cluster.request_timeout + Duration::from_secs(2)),
             };
-            if at.elapsed() > most + MARGIN {
+            if at.elapsed() > limit + STOP_TOLERANCE {
                 return Err(format!(
-                    "O-11: d{} was told to stop ({way:?}) and has not",
+                    "O-11: d{} was requested to stop ({on_signal:?}) and has not",
                     driver.number
                 ));
             }

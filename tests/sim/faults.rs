@@ -8,194 +8,207 @@ mod sets;
 
 use tokio::time::Instant;
 
-use crate::network::Down;
-use crate::network_conditions::Weather;
-use crate::script::{Back, Fault};
-use crate::trace::say;
+use crate::network::Outage;
+use crate::network_conditions::NetworkConditions;
+use crate::script::{Fault, Recovery};
+use crate::trace::trace_line;
 use crate::world::World;
 
-pub use record::Tampered;
+pub use record::UnusableRecord;
 
 const QUOTA: &str = "pods";
 
 impl World {
     /// Executes one fault.
-    pub async fn befall(&mut self, fault: Fault) {
+    pub async fn inject(&mut self, fault: Fault) {
         if self.is_down() && needs_the_server(&fault) {
-            say!("   nobody reaches the server");
+            trace_line!("   the server is unreachable");
             return;
         }
         match fault {
-            Fault::Weather { weather, time } => {
-                self.network.net().weather = weather;
-                self.later(time, Fault::FairWeather);
+            Fault::Network { conditions, time } => {
+                self.network.shared().conditions = conditions;
+                self.undo_after(time, Fault::RestoreNetwork);
             }
-            Fault::FairWeather => self.network.net().weather = Weather::calm(),
+            Fault::RestoreNetwork => {
+                self.network.shared().conditions = NetworkConditions::faultless()
+            }
             Fault::CutWatches => self.cluster.cut_watches().await,
-            Fault::SilenceWatches => self.network.net().silence_watches(),
-            Fault::TearWatches => self.network.net().tear_watches(),
+            Fault::SilenceWatches => self.network.shared().silence_watches(),
+            Fault::BreakWatches => self.network.shared().break_watches(),
             Fault::Compact { cut } => {
                 self.cluster.compact().await;
                 if cut {
                     self.cluster.cut_watches().await;
                 }
             }
-            Fault::Empty => self.lose_everything().await,
+            Fault::Wipe => self.wipe().await,
             // Such a backup would bring back a broken record that nothing repairs.
-            Fault::Backup if self.tampered.is_some() => {}
+            Fault::Backup if self.unrepaired_record.is_some() => {}
             Fault::Backup => self.backup = Some(self.cluster.state().await),
             Fault::Restore => self.restore().await,
-            Fault::Outage { silent, time, back } => {
-                let down = if silent { Down::Silent } else { Down::Refusing };
-                self.network.net().down = Some(down);
+            Fault::Outage {
+                silent,
+                time,
+                recovery,
+            } => {
+                let down = if silent {
+                    Outage::Silent
+                } else {
+                    Outage::Refusing
+                };
+                self.network.shared().outage = Some(down);
                 match down {
-                    Down::Silent => self.network.net().silence_watches(),
-                    Down::Refusing => self.cluster.cut_watches().await,
+                    Outage::Silent => self.network.shared().silence_watches(),
+                    Outage::Refusing => self.cluster.cut_watches().await,
                 }
-                self.later(time, Fault::Back(back));
+                self.undo_after(time, Fault::EndOutage(recovery));
             }
-            Fault::Back(back) => self.come_back(back).await,
+            Fault::EndOutage(recovery) => self.end_outage(recovery).await,
             Fault::Partition { time } => {
-                if let Some(talk) = &mut self.talk {
-                    talk.cut(true);
-                    self.later(time, Fault::NoPartition);
+                if let Some(sessions) = &mut self.sessions {
+                    sessions.set_partitioned(true);
+                    self.undo_after(time, Fault::EndPartition);
                 }
             }
-            Fault::NoPartition => {
-                if let Some(talk) = &mut self.talk {
-                    talk.cut(false);
+            Fault::EndPartition => {
+                if let Some(sessions) = &mut self.sessions {
+                    sessions.set_partitioned(false);
                 }
             }
             Fault::Quota { pods, time } => {
-                let code = self.hand.limit_pods(QUOTA, pods).await;
-                say!("   a quota of {pods} pods: {code}");
-                self.later(time, Fault::NoQuota);
+                let code = self.client.create_quota(QUOTA, pods).await;
+                trace_line!("   a quota of {pods} pods: {code}");
+                self.undo_after(time, Fault::RemoveQuota);
             }
-            Fault::NoQuota => {
-                self.hand.lift_limit(QUOTA).await;
+            Fault::RemoveQuota => {
+                self.client.delete_quota(QUOTA).await;
             }
             Fault::Webhook { what, time } => {
-                self.network.net().webhook = Some(what);
-                self.later(time, Fault::NoWebhook);
+                self.network.shared().webhook = Some(what);
+                self.undo_after(time, Fault::RemoveWebhook);
             }
-            Fault::NoWebhook => {
-                self.network.net().webhook = None;
-                self.open_gates().await;
+            Fault::RemoveWebhook => {
+                self.network.shared().webhook = None;
+                self.remove_gates().await;
             }
-            Fault::Ask { pick, count, what } => self.ask(pick, count, what).await,
+            Fault::Command { pick, count, what } => self.send_command(pick, count, what).await,
             Fault::Resume => self.resume().await,
-            Fault::Record { what, time } => self.tamper(what, time).await,
-            Fault::MendRecord => self.mend_record().await,
-            Fault::Scale { .. } | Fault::DropSet { .. } => self.befall_set(fault).await,
-            fault if is_about_drivers(&fault) => self.befall_driver(fault).await,
-            fault => self.befall_pods(fault).await,
+            Fault::EditRecord { what, time } => self.edit_record(what, time).await,
+            Fault::RepairRecord => self.repair_record().await,
+            Fault::ScaleSet { .. } | Fault::DeleteSet { .. } => self.inject_set_fault(fault).await,
+            fault if concerns_drivers(&fault) => self.inject_driver_fault(fault).await,
+            fault => self.inject_pod_fault(fault).await,
         }
     }
 
     /// Schedules the fault that undoes a temporary one.
-    pub fn later(&mut self, time: std::time::Duration, fault: Fault) {
-        self.later.push((Instant::now() + time, fault));
+    pub fn undo_after(&mut self, time: std::time::Duration, fault: Fault) {
+        self.pending_undos.push((Instant::now() + time, fault));
     }
 
     /// Executes the undoing faults that are due.
     pub async fn undo(&mut self) {
         let now = Instant::now();
-        let due: Vec<_> = self.later.extract_if(.., |(at, _)| *at <= now).collect();
+        let due: Vec<_> = self
+            .pending_undos
+            .extract_if(.., |(at, _)| *at <= now)
+            .collect();
         for (_, fault) in due {
-            say!("-- {fault:?}");
-            self.befall(fault).await;
+            trace_line!("-- {fault:?}");
+            self.inject(fault).await;
         }
     }
 
     pub async fn undo_all(&mut self) {
-        self.later.clear();
-        self.befall(Fault::FairWeather).await;
+        self.pending_undos.clear();
+        self.inject(Fault::RestoreNetwork).await;
         if self.is_down() {
-            self.befall(Fault::Back(Back::Same)).await;
+            self.inject(Fault::EndOutage(Recovery::Unchanged)).await;
         }
         for fault in [
-            Fault::NoQuota,
-            Fault::NoWebhook,
-            Fault::MendRecord,
-            Fault::NoFinalizers,
+            Fault::RemoveQuota,
+            Fault::RemoveWebhook,
+            Fault::RepairRecord,
+            Fault::RemoveFinalizers,
         ] {
-            self.befall(fault).await;
+            self.inject(fault).await;
         }
         if self.script.is_of_sets() {
-            self.befall(Fault::NoStrangers).await;
+            self.inject(Fault::DeleteUnrecognised).await;
         }
-        self.network.net().trap = None;
-        self.node.calm();
-        if let Some(talk) = &mut self.talk {
-            talk.calm();
+        self.network.shared().kill_countdown = None;
+        self.nodes.end_faults();
+        if let Some(sessions) = &mut self.sessions {
+            sessions.end_faults();
         }
     }
 
     /// Whether the API server is unreachable.
     pub fn is_down(&self) -> bool {
-        self.network.net().down.is_some()
+        self.network.shared().outage.is_some()
     }
 
-    async fn lose_everything(&mut self) {
+    async fn wipe(&mut self) {
         self.cluster.empty().await;
-        self.rewritten();
+        self.replace_history();
     }
 
     async fn restore(&mut self) {
         if let Some(backup) = self.backup.clone() {
             self.cluster.restore(backup).await;
-            self.rewritten();
+            self.replace_history();
         }
     }
 
-    async fn come_back(&mut self, back: Back) {
-        self.network.net().down = None;
-        match back {
-            Back::Same => {}
-            Back::Compacted => self.cluster.compact().await,
-            Back::Older => self.restore().await,
-            Back::Empty => self.lose_everything().await,
+    async fn end_outage(&mut self, recovery: Recovery) {
+        self.network.shared().outage = None;
+        match recovery {
+            Recovery::Unchanged => {}
+            Recovery::Compacted => self.cluster.compact().await,
+            Recovery::Restored => self.restore().await,
+            Recovery::Wiped => self.wipe().await,
         }
     }
 
-    fn rewritten(&mut self) {
-        self.network.net().forget();
-        self.checks.rewritten();
+    fn replace_history(&mut self) {
+        self.network.shared().forget_states();
+        self.checks.history_replaced();
     }
 }
 
 /// Whether the fault is carried out through the API server.
 fn needs_the_server(fault: &Fault) -> bool {
-    !is_about_drivers(fault)
+    !concerns_drivers(fault)
         && !matches!(
             fault,
-            Fault::Weather { .. }
-                | Fault::FairWeather
+            Fault::Network { .. }
+                | Fault::RestoreNetwork
                 | Fault::SilenceWatches
-                | Fault::TearWatches
-                | Fault::Back(_)
+                | Fault::BreakWatches
+                | Fault::EndOutage(_)
                 | Fault::Outage { .. }
                 | Fault::Partition { .. }
-                | Fault::NoPartition
+                | Fault::EndPartition
                 | Fault::CrashLoop { .. }
-                | Fault::Plague { .. }
+                | Fault::Startup { .. }
         )
 }
 
-fn is_about_drivers(fault: &Fault) -> bool {
+fn concerns_drivers(fault: &Fault) -> bool {
     matches!(
         fault,
         Fault::Kill { .. }
             | Fault::KillAtRequest { .. }
-            | Fault::KillAtTurn { .. }
+            | Fault::KillAtPoll { .. }
             | Fault::HandOver { .. }
             | Fault::EndApplication { .. }
             | Fault::Reconfigure { .. }
-            | Fault::Template { .. }
-            | Fault::Second
+            | Fault::ChangeImage { .. }
+            | Fault::SecondDriver
             | Fault::Pause { .. }
             | Fault::Target { .. }
-            | Fault::Ask { .. }
+            | Fault::Command { .. }
             | Fault::Resume
     )
 }

@@ -52,20 +52,22 @@ use case::Case;
 use runs::{run_many, run_with_log};
 
 /// Number of seeds that run by default.
-const MODEST: u64 = 200;
+const DEFAULT_SEEDS: u64 = 200;
 
 // spec: I-1, I-2, I-3, I-4, I-5, I-6, I-7, I-9, I-10, I-12
 #[test]
-fn sim_all_invariants_hold_in_every_world() {
-    let planted = case::named_fault();
-    run_asked_for(MODEST, Case::named(), |seed| Case::with(planted, seed));
+fn sim_all_invariants_hold_in_every_run() {
+    let planted = case::fault_from_env();
+    run_from_env(DEFAULT_SEEDS, Case::from_env(), |seed| {
+        Case::with_fault(planted, seed)
+    });
 }
 
-/// Runs the case that the environment names and prints its trace. If it names none, runs as many seeds as it asks for,
-/// or `modest`.
-fn run_asked_for(modest: u64, named: Option<Case>, of: impl Fn(u64) -> Case + Sync) {
-    trace::note_panics();
-    trace::log_by_thread();
+/// Runs the case that the environment names and prints its trace. If it names none, runs the number of seeds that the
+/// environment sets, or `default_seeds`.
+fn run_from_env(default_seeds: u64, named: Option<Case>, of: impl Fn(u64) -> Case + Sync) {
+    trace::capture_panics();
+    trace::install_log();
     if let Some(case) = named {
         let run = run_with_log(&case);
         println!("{}", run.trace);
@@ -73,7 +75,7 @@ fn run_asked_for(modest: u64, named: Option<Case>, of: impl Fn(u64) -> Case + Sy
         return;
     }
     let first = number("BOATSWAIN_SIM_FIRST").unwrap_or(1);
-    let seeds = number("BOATSWAIN_SIM_SEEDS").unwrap_or(modest);
+    let seeds = number("BOATSWAIN_SIM_SEEDS").unwrap_or(default_seeds);
     if let Err(violation) = run_many(first..first + seeds, of) {
         panic!("{violation}");
     }

@@ -11,43 +11,44 @@ use crate::node::NODE_NAMES;
 use crate::objects::{NAMESPACE, text};
 use crate::runs::to_stderr;
 use crate::script::Size;
-use crate::trace::say;
+use crate::trace::trace_line;
 use crate::world::World;
 
 /// Interval of the check while faults are injected.
-const EVERY: Duration = Duration::from_secs(10 * 60);
+const CHECK_INTERVAL: Duration = Duration::from_secs(10 * 60);
 
 /// Most bytes of a record apart from its entries for executors.
-const RECORD: usize = 1_000;
+const MAX_RECORD: usize = 1_000;
 
 /// Most bytes of a record for one executor, whose id is in one of the intervals of ended or bound ids.
-const RECORD_PER_EXECUTOR: usize = 32;
+const MAX_RECORD_PER_EXECUTOR: usize = 32;
 
 /// Most bytes of a record for counted failures, in total and by node, in a run of random size.
-const RECORD_FAILURES: usize = 4_000;
+const MAX_FAILURES: usize = 4_000;
 
 /// The same for a run of any length: failures are merged into a fixed number of groups for each window.
-const MOST_RECORD_FAILURES: usize = (1 + NODE_NAMES.len()) * 512 * 24;
+const MAX_FAILURES_LONG: usize = (1 + NODE_NAMES.len()) * 512 * 24;
 
 impl World {
     /// Measures the memory of the youngest driver from time to time, and prints it in runs that last for hours.
     // spec: I-8, S-14, S-23
-    pub async fn note_memory(&mut self) -> Verdict {
-        if self.measured.elapsed() < EVERY {
+    pub async fn check_memory(&mut self) -> Verdict {
+        if self.memory_checked_at.elapsed() < CHECK_INTERVAL {
             return Ok(());
         }
-        self.measured = Instant::now();
-        let handle = (self.fleet.borrow().iter().rev())
+        self.memory_checked_at = Instant::now();
+        let handle = (self.drivers.borrow().iter().rev())
             .find(|driver: &&Driver| driver.is_alive() && !driver.paused)
             .map(|driver| (driver.number, driver.handle.clone()));
         let Some((number, handle)) = handle else {
             return Ok(());
         };
-        let Some((measures, ledger)) = handle.measure().await.zip(self.checks.last(number)) else {
+        let Some((measures, ledger)) = handle.measure().await.zip(self.checks.last_ledger(number))
+        else {
             return Ok(());
         };
         let (record, failures) = self.record_size().await;
-        say!("d{number} remembers {measures:?}, its record has {record} bytes");
+        trace_line!("d{number} remembers {measures:?}, its record has {record} bytes");
         if Size::is_long() {
             let hours = self.began.elapsed().as_secs_f64() / 3_600.0;
             to_stderr(&format!(
@@ -62,20 +63,23 @@ impl World {
         let fleet = ledger.entries.len() + ledger.orphans.len();
         let intervals = ledger.ended.interval_count();
         // An id whose pod died before it was assigned ends only when no pod can receive it any more.
-        let late = match self.script.is_of_sets() {
-            true => self.largest_fleet,
+        let unassigned_intervals = match self.script.is_of_sets() {
+            true => self.most_executors,
             false => 0,
         };
-        let most = RECORD + RECORD_PER_EXECUTOR * self.largest_fleet;
-        let most_failures = match Size::is_drawn() {
-            true => RECORD_FAILURES,
-            false => MOST_RECORD_FAILURES,
+        let max_record = MAX_RECORD + MAX_RECORD_PER_EXECUTOR * self.most_executors;
+        let max_failures = match Size::is_drawn() {
+            true => MAX_FAILURES,
+            false => MAX_FAILURES_LONG,
         };
-        if intervals > fleet + late + 1 || record > most || failures > most_failures {
+        if intervals > fleet + unassigned_intervals + 1
+            || record > max_record
+            || failures > max_failures
+        {
             return Err(format!(
                 "I-8: with {fleet} executors, {} at most, d{number} remembers {measures:?} and {intervals} intervals \
                  of ended ids, and its record has {record} bytes",
-                self.largest_fleet
+                self.most_executors
             ));
         }
         Ok(())

@@ -1,8 +1,8 @@
 //! The simulated network between a driver and the API server: a `tower` service that delays, fails or alters requests
-//! as the current fault injection says, and records which writes the server carried out for which driver.
+//! as the current network conditions say, and records which writes the server carried out for which driver.
 
 mod answers;
-mod lies;
+mod falsify;
 mod lines;
 mod shared;
 
@@ -23,19 +23,19 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::sleep;
 use tower::{BoxError, Service, ServiceExt};
 
-pub use lines::LATEST as LATEST_LINE;
-pub use shared::{Down, Net};
+pub use lines::LONGEST_LINE_DELAY;
+pub use shared::{Outage, Shared};
 
-use crate::network_conditions::{Fate, Ill};
+use crate::network_conditions::{RequestFault, RequestOutcome};
 use crate::objects::{NAMESPACE, text};
-use crate::requests::{Done, Kind, uid_meant};
-use crate::trace::say;
+use crate::requests::{CompletedWrite, RequestKind, addressed_object};
+use crate::trace::trace_line;
 use crate::webhook::Webhook;
 
 /// One driver's connection to the API server.
 #[derive(Clone)]
 pub struct Network {
-    net: Arc<Mutex<Net>>,
+    shared: Arc<Mutex<Shared>>,
     wake: Arc<Notify>,
     cluster: DevCluster,
     router: Router,
@@ -50,7 +50,7 @@ impl Network {
     /// A network whose requests belong to no driver yet; see [`Network::of`].
     pub fn new(cluster: DevCluster, cache: DevCluster, wake: Arc<Notify>, seed: u64) -> Self {
         Self {
-            net: Arc::new(Mutex::new(Net::new(seed))),
+            shared: Arc::new(Mutex::new(Shared::new(seed))),
             wake,
             router: cluster.router(),
             cluster,
@@ -68,108 +68,94 @@ impl Network {
     }
 
     /// State shared by all connections. No lock is held across an await point, so this never blocks.
-    pub fn net(&self) -> MutexGuard<'_, Net> {
-        self.net.lock().unwrap()
+    pub fn shared(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap()
     }
 
     /// Delivers a request to the server and its answer to the client. It continues after the client has gone, as a
     /// request on the wire does.
-    async fn carry(
+    async fn deliver(
         self,
         number: u64,
         parts: Parts,
         body: Bytes,
-        fate: Fate,
+        outcome: RequestOutcome,
         answer: oneshot::Sender<Answer>,
     ) {
-        let late = matches!(
-            fate,
-            Fate::Unanswered { there } | Fate::Well { there, .. } if there > timeout_of(&parts.uri)
-        );
-        let there = match fate {
-            Fate::Well { there, .. }
-            | Fate::Answered { there, .. }
-            | Fate::AnsweredAfter { there, .. }
-            | Fate::BrokenBefore { there }
-            | Fate::BrokenAfter { there }
-            | Fate::Unanswered { there }
-            | Fate::Garbled { there, .. }
-            | Fate::Stale { there, .. }
-            | Fate::Falsified { there, .. }
-            | Fate::EndsAtOnce { there } => there,
-            Fate::Refused => Duration::from_millis(1),
-            Fate::Swallowed => return,
+        let late = match outcome {
+            RequestOutcome::Unanswered { request_delay }
+            | RequestOutcome::Normal { request_delay, .. } => {
+                request_delay > timeout_of(&parts.uri)
+            }
+            _ => false,
         };
-        sleep(there).await;
+        let Some(request_delay) = outcome.request_delay() else {
+            return;
+        };
+        sleep(request_delay).await;
         // A request in flight when the server goes down does not arrive.
-        let down = self.net().down;
-        let done = match (down, fate) {
-            (Some(Down::Silent), _) => return,
-            (Some(Down::Refusing), _) => Err(answers::reset()),
-            (None, Fate::Well { back, .. }) => {
-                let response = self.carry_out(number, parts, body, late).await;
-                sleep(back).await;
+        let outage = self.shared().outage;
+        let result = match (outage, outcome) {
+            (Some(Outage::Silent), _) => return,
+            (Some(Outage::Refusing), _) => Err(answers::reset()),
+            (None, RequestOutcome::Normal { response_delay, .. }) => {
+                let response = self.execute(number, parts, body, late).await;
+                sleep(response_delay).await;
                 Ok(response)
             }
             (
                 None,
-                Fate::Answered {
-                    ill,
+                RequestOutcome::Answered {
+                    fault,
                     code,
                     retry_after,
                     ..
                 },
-            ) => Ok(answers::refusal(ill, code, retry_after)),
-            (None, Fate::AnsweredAfter { code, .. }) => {
-                self.carry_out(number, parts, body, late).await;
-                Ok(answers::refusal(Ill::ErrorAfter, code, None))
+            ) => Ok(answers::refusal(fault, code, retry_after)),
+            (None, RequestOutcome::AnsweredAfter { code, .. }) => {
+                self.execute(number, parts, body, late).await;
+                Ok(answers::refusal(RequestFault::ErrorAfter, code, None))
             }
-            (None, Fate::Refused) => Err(answers::refused()),
-            (None, Fate::BrokenBefore { .. }) => Err(answers::reset()),
-            (None, Fate::BrokenAfter { .. }) => {
-                self.carry_out(number, parts, body, late).await;
+            (None, RequestOutcome::ConnectionRefused) => Err(answers::refused()),
+            (None, RequestOutcome::ResetBefore { .. }) => Err(answers::reset()),
+            (None, RequestOutcome::ResetAfter { .. }) => {
+                self.execute(number, parts, body, late).await;
                 Err(answers::reset())
             }
-            (None, Fate::Unanswered { .. }) => {
-                self.carry_out(number, parts, body, late).await;
+            (None, RequestOutcome::Unanswered { .. }) => {
+                self.execute(number, parts, body, late).await;
                 return;
             }
-            (None, Fate::Swallowed) => return,
-            (None, Fate::Garbled { half, .. }) => {
-                let response = self.carry_out(number, parts, body, late).await;
-                Ok(answers::garbled(response, half).await)
+            (None, RequestOutcome::Dropped) => return,
+            (None, RequestOutcome::Corrupted { half, .. }) => {
+                let response = self.execute(number, parts, body, late).await;
+                Ok(answers::corrupted(response, half).await)
             }
-            (None, Fate::Stale { by, .. }) => {
-                let past = self.net().past(by);
-                Ok(match past {
+            (None, RequestOutcome::Stale { by, .. }) => {
+                let earlier = self.shared().earlier_state(by);
+                Ok(match earlier {
                     Some(state) => self.answer_from_cache(parts, state).await,
-                    None => self.carry_out(number, parts, body, late).await,
+                    None => self.execute(number, parts, body, late).await,
                 })
             }
-            (None, Fate::Falsified { how, pick, .. }) => {
-                let response = self.carry_out(number, parts, body, late).await;
-                Ok(lies::falsified(response, how, pick).await)
+            (None, RequestOutcome::Falsified { how, pick, .. }) => {
+                let response = self.execute(number, parts, body, late).await;
+                Ok(falsify::falsified_list(response, how, pick).await)
             }
-            (None, Fate::EndsAtOnce { .. }) => {
-                let (parts, _) = self.carry_out(number, parts, body, late).await.into_parts();
+            (None, RequestOutcome::EndsAtOnce { .. }) => {
+                let (parts, _) = self.execute(number, parts, body, late).await.into_parts();
                 Ok(Response::from_parts(parts, Body::empty()))
             }
         };
         // The client may have dropped the request.
-        let _ = answer.send(done);
+        let _ = answer.send(result);
     }
 
-    async fn carry_out(
-        &self,
-        number: u64,
-        parts: Parts,
-        body: Bytes,
-        late: bool,
-    ) -> Response<Body> {
-        let kind = Kind::of(&parts);
+    async fn execute(&self, number: u64, parts: Parts, body: Bytes, late: bool) -> Response<Body> {
+        let kind = RequestKind::of(&parts);
         let (method, path) = (parts.method.clone(), parts.uri.path().to_owned());
         let before = match (&kind, kind.name()) {
-            (Kind::Set { resource, name }, _) => {
+            (RequestKind::WriteSet { resource, name }, _) => {
                 let state = self.cluster.state().await;
                 let set = state.get(&Key::new(*resource, NAMESPACE, name));
                 set.map(|set| set.value().clone())
@@ -181,7 +167,7 @@ impl Network {
             (_, None) => None,
         };
         let sent: Value = serde_json::from_slice(&body).unwrap_or_default();
-        let webhook = (self.net().webhook).filter(|_| kind == Kind::Create);
+        let webhook = (self.shared().webhook).filter(|_| kind == RequestKind::CreatePod);
         let body = match webhook {
             Some(webhook) => {
                 let mut changed = sent.clone();
@@ -191,56 +177,56 @@ impl Network {
             None => body,
         };
         let streamed = query(&parts.uri).any(|part| part == "sendInitialEvents=true");
-        if streamed && !self.net().streams {
-            say!("d{} #{number} a streamed list: refused", self.driver);
+        if streamed && !self.shared().streams {
+            trace_line!("d{} #{number} a streamed list: refused", self.driver);
             return answers::no_streams();
         }
         let response = call(&self.router, parts, body).await;
         let code = response.status().as_u16();
-        if kind == Kind::Watch {
-            return self.watched(response, number, streamed);
+        if kind == RequestKind::Watch {
+            return self.inject_into_watch(response, number, streamed);
         }
-        if kind == Kind::Read {
-            say!("d{} #{number} {method} {path} -> {code}", self.driver);
+        if kind == RequestKind::Read {
+            trace_line!("d{} #{number} {method} {path} -> {code}", self.driver);
         }
         if kind.is_write() {
             let state = self.cluster.state().await;
             let version = state.resource_version();
-            let made = state
+            let created_uid = state
                 .pod(NAMESPACE, text(&sent, "/metadata/name"))
-                .filter(|_| kind == Kind::Create && code == 201)
+                .filter(|_| kind == RequestKind::CreatePod && code == 201)
                 .map(|pod| text(pod, "/metadata/uid").to_owned());
             let driver = self.driver;
-            say!(
+            trace_line!(
                 "d{driver} #{number} {method} {path} {} -> {code} @{version}",
-                uid_meant(&sent)
+                addressed_object(&sent)
             );
             let relabelled = webhook.is_some_and(Webhook::relabels);
-            self.net().done.push(Done {
+            self.shared().completed_writes.push(CompletedWrite {
                 driver,
                 kind,
                 code,
                 late,
                 sent,
                 before,
-                made,
+                created_uid,
                 relabelled,
             });
             self.wake.notify_one();
         }
-        self.spring();
+        self.count_down_to_kill();
         response
     }
 
     /// Counts down to the kill at a request. The driver is killed before it receives the answer.
-    fn spring(&self) {
-        let mut net = self.net();
-        match net.trap {
+    fn count_down_to_kill(&self) {
+        let mut shared = self.shared();
+        match shared.kill_countdown {
             Some(0) => {
-                (net.trap, net.sprung) = (None, Some(self.driver));
+                (shared.kill_countdown, shared.killed) = (None, Some(self.driver));
                 self.wake.notify_one();
             }
-            Some(more) => net.trap = Some(more - 1),
+            Some(more) => shared.kill_countdown = Some(more - 1),
             None => {}
         }
     }
@@ -248,18 +234,23 @@ impl Network {
     /// Answers a list from an earlier state.
     async fn answer_from_cache(&self, mut parts: Parts, state: State) -> Response<Body> {
         let version = state.resource_version();
-        say!("d{} a list from the past, @{version}", self.driver);
+        trace_line!("d{} a list from an earlier state, @{version}", self.driver);
         self.cache.restore(state).await;
         // The cache treats its state as current, so the request must not name a version.
         parts.uri = without_version(&parts.uri);
         call(&self.cache.router(), parts, Bytes::new()).await
     }
 
-    fn watched(&self, response: Response<Body>, number: u64, lists: bool) -> Response<Body> {
+    fn inject_into_watch(
+        &self,
+        response: Response<Body>,
+        number: u64,
+        lists: bool,
+    ) -> Response<Body> {
         let watch = {
-            let mut net = self.net();
-            net.watches += 1;
-            net.watches
+            let mut shared = self.shared();
+            shared.watches += 1;
+            shared.watches
         };
         let (parts, body) = response.into_parts();
         let body = body.into_data_stream();
@@ -279,29 +270,36 @@ impl Service<Request<kube::client::Body>> for Network {
 
     fn call(&mut self, request: Request<kube::client::Body>) -> Self::Future {
         let (parts, body) = request.into_parts();
-        let kind = Kind::of(&parts);
-        let (number, fate) = {
-            let mut net = self.net();
-            let net = &mut *net;
-            net.count += 1;
+        let kind = RequestKind::of(&parts);
+        let (number, outcome) = {
+            let mut shared = self.shared();
+            let shared = &mut *shared;
+            shared.count += 1;
             let timeout = timeout_of(&parts.uri);
-            let fate = match (net.down, net.weather.fate(&mut net.rng, &kind, timeout)) {
-                (Some(Down::Refusing), _) => Fate::Refused,
-                (Some(Down::Silent), _) => Fate::Swallowed,
-                (None, fate) => fate,
+            let outcome = match (
+                shared.outage,
+                shared.conditions.outcome(&mut shared.rng, &kind, timeout),
+            ) {
+                (Some(Outage::Refusing), _) => RequestOutcome::ConnectionRefused,
+                (Some(Outage::Silent), _) => RequestOutcome::Dropped,
+                (None, outcome) => outcome,
             };
-            let refused = match fate {
-                Fate::Answered { ill, .. } => Some(ill),
-                Fate::Refused => Some(Ill::Refused),
-                Fate::Well { .. } => None,
-                _ => Some(Ill::Error),
+            let injected = match outcome {
+                RequestOutcome::Answered { fault, .. } => Some(fault),
+                RequestOutcome::ConnectionRefused => Some(RequestFault::ConnectionRefused),
+                RequestOutcome::Normal { .. } => None,
+                _ => Some(RequestFault::Error),
             };
-            net.refused.entry(self.driver).or_default().extend(refused);
-            (net.count, fate)
+            shared
+                .injected_faults
+                .entry(self.driver)
+                .or_default()
+                .extend(injected);
+            (shared.count, outcome)
         };
-        if !matches!(fate, Fate::Well { .. }) {
-            say!(
-                "d{} #{number} {} {}: {fate:?}",
+        if !matches!(outcome, RequestOutcome::Normal { .. }) {
+            trace_line!(
+                "d{} #{number} {} {}: {outcome:?}",
                 self.driver,
                 parts.method,
                 parts.uri.path()
@@ -312,7 +310,7 @@ impl Service<Request<kube::client::Body>> for Network {
         tokio::spawn(async move {
             // A driver's request bodies are complete when they are sent.
             let body = body.collect().await.unwrap().to_bytes();
-            network.carry(number, parts, body, fate, answer).await;
+            network.deliver(number, parts, body, outcome, answer).await;
         });
         Box::pin(async move {
             match answered.await {

@@ -6,24 +6,24 @@ use std::time::Duration;
 use rand::RngExt;
 use rand::rngs::StdRng;
 
-use crate::requests::Kind;
+use crate::requests::RequestKind;
 
 /// The network conditions: the probability of each fault in thousandths; otherwise a request or line succeeds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Weather {
+pub struct NetworkConditions {
     /// The longest delay in each direction of a request that succeeds.
     pub delay: Duration,
     /// Faults of requests.
-    pub ills: Vec<(Ill, u32)>,
+    pub request_faults: Vec<(RequestFault, u32)>,
     /// Faults of watch lines.
-    pub lines: Vec<(LineIll, u32)>,
+    pub line_faults: Vec<(LineFault, u32)>,
 }
 
 /// A fault of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Ill {
+pub enum RequestFault {
     /// 429, with or without Retry-After; not carried out.
-    Busy,
+    TooManyRequests,
     /// 503 with Retry-After; not carried out.
     Unavailable,
     /// 500, 503 or 504; not carried out.
@@ -31,9 +31,9 @@ pub enum Ill {
     /// 500, 503 or 504 after the request was carried out.
     ErrorAfter,
     /// 401: the credentials are rejected.
-    Credentials,
+    Unauthorized,
     /// 403: RBAC denies the request.
-    Rights,
+    RbacDenied,
     /// 403 for creates of pods and sets: the quota is used up.
     Quota,
     /// 403 for creates: an admission plugin rejects the pod.
@@ -45,27 +45,27 @@ pub enum Ill {
     /// 403 for creates: the namespace is being deleted.
     NamespaceTerminating,
     /// Connection refused; the request is never sent.
-    Refused,
+    ConnectionRefused,
     /// The connection breaks before the request is carried out.
-    BrokenBefore,
+    ResetBefore,
     /// The connection breaks after the request was carried out.
-    BrokenAfter,
+    ResetAfter,
     /// Carried out within the server's own time limit, but never answered.
     Unanswered,
     /// Reaches the server long after the client's timeout and is carried out then.
-    Straggling,
+    AfterTimeout,
     /// Delayed by a heavy-tailed random time: usually short, sometimes minutes.
     Slow,
     /// Neither carried out nor answered.
-    Swallowed,
+    Dropped,
     /// Carried out; the answer is truncated or not JSON.
-    Garbled,
-    /// A list that allows a cached answer comes from a lagging cache.
+    Corrupted,
+    /// A list that allows a cached answer is answered from a lagging cache.
     Stale,
-    /// A list that allows a cached answer lacks an object.
-    Lacking,
+    /// An object is missing from a list that allows a cached answer.
+    ObjectMissing,
     /// A list contains an object that cannot be decoded.
-    Unreadable,
+    ObjectUndecodable,
     /// 410 for a page token.
     TokenExpired,
     /// 410 for the start of a watch.
@@ -76,9 +76,9 @@ pub enum Ill {
 
 /// A fault of a watch line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LineIll {
+pub enum LineFault {
     /// Half of the line arrives, then the stream ends.
-    Torn,
+    Truncated,
     /// A line that is not JSON precedes it.
     Garbage,
     /// An event of an unknown type precedes it.
@@ -88,199 +88,260 @@ pub enum LineIll {
     /// It never arrives.
     Lost,
     /// It arrives twice.
-    Twice,
+    Duplicated,
     /// It arrives after its successor.
-    Overtaken,
+    Reordered,
     /// It arrives again after several others.
-    Again,
+    Repeated,
     /// 410 arrives instead, then the stream ends.
     Expired,
     /// Its object cannot be decoded.
-    Unreadable,
+    ObjectUndecodable,
 }
 
 /// What happens to one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum RequestOutcome {
     /// Carried out and answered.
-    Well { there: Duration, back: Duration },
+    Normal {
+        request_delay: Duration,
+        response_delay: Duration,
+    },
     /// Answered with this code and not carried out.
     Answered {
-        there: Duration,
-        ill: Ill,
+        request_delay: Duration,
+        fault: RequestFault,
         code: u16,
         retry_after: Option<u64>,
     },
     /// Carried out, then answered with this code.
-    AnsweredAfter { there: Duration, code: u16 },
+    AnsweredAfter { request_delay: Duration, code: u16 },
     /// Connection refused.
-    Refused,
+    ConnectionRefused,
     /// The connection breaks before the request is carried out.
-    BrokenBefore { there: Duration },
+    ResetBefore { request_delay: Duration },
     /// The connection breaks after the request was carried out.
-    BrokenAfter { there: Duration },
+    ResetAfter { request_delay: Duration },
     /// Carried out after this long, never answered.
-    Unanswered { there: Duration },
+    Unanswered { request_delay: Duration },
     /// Neither carried out nor answered.
-    Swallowed,
+    Dropped,
     /// Carried out; the answer is unusable.
-    Garbled { there: Duration, half: bool },
+    Corrupted { request_delay: Duration, half: bool },
     /// Answered from a cache that lags by this share of the remembered states, in thousandths.
-    Stale { there: Duration, by: u32 },
+    Stale { request_delay: Duration, by: u32 },
     /// Answered with a list that differs from the server's state.
     Falsified {
-        there: Duration,
-        how: Falsehood,
+        request_delay: Duration,
+        how: Falsification,
         pick: u32,
     },
     /// Answered, but the answer's stream ends immediately.
-    EndsAtOnce { there: Duration },
+    EndsAtOnce { request_delay: Duration },
 }
 
 /// What is wrong with a list or a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Falsehood {
+pub enum Falsification {
     /// An object is missing.
-    Lacking,
+    ObjectMissing,
     /// An object cannot be decoded.
-    Unreadable,
+    ObjectUndecodable,
 }
 
 /// The longest delay of a message that arrives at all.
 pub const LONGEST_DELAY: Duration = Duration::from_secs(180);
 
-impl Weather {
+impl NetworkConditions {
     /// No faults, and delays of a few milliseconds.
-    pub fn calm() -> Self {
+    pub fn faultless() -> Self {
         Self {
             delay: Duration::from_millis(5),
             ..Self::default()
         }
     }
 
-    pub fn is_calm(&self) -> bool {
-        *self == Self::calm()
+    pub fn is_faultless(&self) -> bool {
+        *self == Self::faultless()
     }
 
     /// Whether a list or watch may misstate the server's state, rather than only be late or repeated.
-    pub fn lies(&self) -> bool {
-        let ill = |(ill, _): &(Ill, u32)| matches!(ill, Ill::Lacking | Ill::Unreadable);
-        let line = |(ill, _): &(LineIll, u32)| {
+    pub fn falsifies(&self) -> bool {
+        let request = |(fault, _): &(RequestFault, u32)| {
             matches!(
-                ill,
-                LineIll::Lost | LineIll::Overtaken | LineIll::Unreadable
+                fault,
+                RequestFault::ObjectMissing | RequestFault::ObjectUndecodable
             )
         };
-        self.ills.iter().any(ill) || self.lines.iter().any(line)
+        let line = |(fault, _): &(LineFault, u32)| {
+            matches!(
+                fault,
+                LineFault::Lost | LineFault::Reordered | LineFault::ObjectUndecodable
+            )
+        };
+        self.request_faults.iter().any(request) || self.line_faults.iter().any(line)
     }
 
     /// Draws what happens to a request with this time limit at the server.
-    pub fn fate(&self, rng: &mut StdRng, kind: &Kind, timeout: Duration) -> Fate {
-        let there = self.delay.mul_f64(rng.random());
-        let back = self.delay.mul_f64(rng.random());
+    pub fn outcome(
+        &self,
+        rng: &mut StdRng,
+        kind: &RequestKind,
+        timeout: Duration,
+    ) -> RequestOutcome {
+        let request_delay = self.delay.mul_f64(rng.random());
+        let response_delay = self.delay.mul_f64(rng.random());
         let share: f64 = rng.random();
-        let mut dice = rng.random_range(0..1_000_u32);
-        for (ill, likely) in &self.ills {
-            if !ill.befalls(kind) {
+        let mut roll = rng.random_range(0..1_000_u32);
+        for (fault, per_mille) in &self.request_faults {
+            if !fault.applies_to(kind) {
                 continue;
             }
-            if dice < *likely {
-                return ill.fate(there, back, share, timeout);
+            if roll < *per_mille {
+                return fault.outcome(request_delay, response_delay, share, timeout);
             }
-            dice -= likely;
+            roll -= per_mille;
         }
-        Fate::Well { there, back }
+        RequestOutcome::Normal {
+            request_delay,
+            response_delay,
+        }
     }
 
     /// Draws the fault of a watch line. The initial list of a streamed list is never falsified.
-    pub fn line(&self, rng: &mut StdRng, lists: bool) -> Option<LineIll> {
-        let mut dice = rng.random_range(0..1_000_u32);
-        for (ill, likely) in &self.lines {
-            let falsifies = matches!(
-                ill,
-                LineIll::Lost | LineIll::Overtaken | LineIll::Again | LineIll::Twice
+    pub fn line_fault(&self, rng: &mut StdRng, lists: bool) -> Option<LineFault> {
+        let mut roll = rng.random_range(0..1_000_u32);
+        for (fault, per_mille) in &self.line_faults {
+            let is_falsified = matches!(
+                fault,
+                LineFault::Lost
+                    | LineFault::Reordered
+                    | LineFault::Repeated
+                    | LineFault::Duplicated
             );
-            if dice < *likely {
-                return (!(lists && falsifies)).then_some(*ill);
+            if roll < *per_mille {
+                return (!(lists && is_falsified)).then_some(*fault);
             }
-            dice -= likely;
+            roll -= per_mille;
         }
         None
     }
 }
 
-impl Ill {
-    /// Whether the fault applies to requests of this kind.
-    fn befalls(self, kind: &Kind) -> bool {
+impl RequestOutcome {
+    /// The delay until the server or the network acts on the request; `None` if neither ever does.
+    pub fn request_delay(self) -> Option<Duration> {
         match self {
-            Ill::Quota | Ill::Admission | Ill::Webhook | Ill::Invalid => {
-                matches!(kind, Kind::Create | Kind::MakeSet)
+            RequestOutcome::Normal { request_delay, .. }
+            | RequestOutcome::Answered { request_delay, .. }
+            | RequestOutcome::AnsweredAfter { request_delay, .. }
+            | RequestOutcome::ResetBefore { request_delay }
+            | RequestOutcome::ResetAfter { request_delay }
+            | RequestOutcome::Unanswered { request_delay }
+            | RequestOutcome::Corrupted { request_delay, .. }
+            | RequestOutcome::Stale { request_delay, .. }
+            | RequestOutcome::Falsified { request_delay, .. }
+            | RequestOutcome::EndsAtOnce { request_delay } => Some(request_delay),
+            RequestOutcome::ConnectionRefused => Some(Duration::from_millis(1)),
+            RequestOutcome::Dropped => None,
+        }
+    }
+}
+
+impl RequestFault {
+    /// Whether the fault applies to requests of this kind.
+    fn applies_to(self, kind: &RequestKind) -> bool {
+        match self {
+            RequestFault::Quota
+            | RequestFault::Admission
+            | RequestFault::Webhook
+            | RequestFault::Invalid => {
+                matches!(kind, RequestKind::CreatePod | RequestKind::CreateSet)
             }
-            Ill::NamespaceTerminating => {
-                matches!(kind, Kind::Create | Kind::MakeSet | Kind::MakeRecord)
+            RequestFault::NamespaceTerminating => {
+                matches!(
+                    kind,
+                    RequestKind::CreatePod | RequestKind::CreateSet | RequestKind::CreateRecord
+                )
             }
-            Ill::Stale | Ill::Lacking => *kind == Kind::CachedList,
-            Ill::Unreadable => matches!(kind, Kind::CachedList | Kind::List | Kind::Page),
-            Ill::TokenExpired => *kind == Kind::Page,
-            Ill::VersionGone | Ill::EndsAtOnce => *kind == Kind::Watch,
+            RequestFault::Stale | RequestFault::ObjectMissing => *kind == RequestKind::CachedList,
+            RequestFault::ObjectUndecodable => matches!(
+                kind,
+                RequestKind::CachedList | RequestKind::List | RequestKind::Page
+            ),
+            RequestFault::TokenExpired => *kind == RequestKind::Page,
+            RequestFault::VersionGone | RequestFault::EndsAtOnce => *kind == RequestKind::Watch,
             _ => true,
         }
     }
 
-    fn fate(self, there: Duration, back: Duration, share: f64, timeout: Duration) -> Fate {
-        let answered = |code, retry_after| Fate::Answered {
-            there,
-            ill: self,
+    fn outcome(
+        self,
+        request_delay: Duration,
+        response_delay: Duration,
+        share: f64,
+        timeout: Duration,
+    ) -> RequestOutcome {
+        let answered = |code, retry_after| RequestOutcome::Answered {
+            request_delay,
+            fault: self,
             code,
             retry_after,
         };
         // Also taken from `share`, so that every outcome consumes the same number of draws.
         let code = [500, 503, 504][(share * 300.0) as usize % 3];
         let seconds = 1 + (share * 11.0) as u64;
-        let falsified = |how| Fate::Falsified {
-            there,
+        let falsified = |how| RequestOutcome::Falsified {
+            request_delay,
             how,
             pick: (share * 1e6) as u32,
         };
         match self {
-            Ill::Busy => answered(429, (share < 0.5).then_some(seconds)),
-            Ill::Unavailable => answered(503, Some(seconds)),
-            Ill::Error => answered(code, None),
-            Ill::ErrorAfter => Fate::AnsweredAfter { there, code },
-            Ill::Credentials => answered(401, None),
-            Ill::Rights | Ill::Quota | Ill::Admission | Ill::NamespaceTerminating => {
-                answered(403, None)
-            }
-            Ill::Webhook => answered(400, None),
-            Ill::Invalid => answered(422, None),
-            Ill::TokenExpired | Ill::VersionGone => answered(410, None),
-            Ill::Refused => Fate::Refused,
-            Ill::BrokenBefore => Fate::BrokenBefore { there },
-            Ill::BrokenAfter => Fate::BrokenAfter { there },
-            Ill::Unanswered => Fate::Unanswered {
-                there: timeout.mul_f64(share * 0.99),
+            RequestFault::TooManyRequests => answered(429, (share < 0.5).then_some(seconds)),
+            RequestFault::Unavailable => answered(503, Some(seconds)),
+            RequestFault::Error => answered(code, None),
+            RequestFault::ErrorAfter => RequestOutcome::AnsweredAfter {
+                request_delay,
+                code,
             },
-            Ill::Straggling => Fate::Unanswered {
-                there: timeout.mul_f64(1.0 + 3.0 * share),
+            RequestFault::Unauthorized => answered(401, None),
+            RequestFault::RbacDenied
+            | RequestFault::Quota
+            | RequestFault::Admission
+            | RequestFault::NamespaceTerminating => answered(403, None),
+            RequestFault::Webhook => answered(400, None),
+            RequestFault::Invalid => answered(422, None),
+            RequestFault::TokenExpired | RequestFault::VersionGone => answered(410, None),
+            RequestFault::ConnectionRefused => RequestOutcome::ConnectionRefused,
+            RequestFault::ResetBefore => RequestOutcome::ResetBefore { request_delay },
+            RequestFault::ResetAfter => RequestOutcome::ResetAfter { request_delay },
+            RequestFault::Unanswered => RequestOutcome::Unanswered {
+                request_delay: timeout.mul_f64(share * 0.99),
             },
-            Ill::Slow => {
+            RequestFault::AfterTimeout => RequestOutcome::Unanswered {
+                request_delay: timeout.mul_f64(1.0 + 3.0 * share),
+            },
+            RequestFault::Slow => {
                 // A Pareto distribution: about 57 % of the requests take less than 0.7 s, and 1 % more than 30 s.
                 let long =
                     Duration::from_secs_f64(0.3 / (1.0 - share).max(1e-3)).min(LONGEST_DELAY);
-                Fate::Well { there: long, back }
+                RequestOutcome::Normal {
+                    request_delay: long,
+                    response_delay,
+                }
             }
-            Ill::Swallowed => Fate::Swallowed,
-            Ill::Garbled => Fate::Garbled {
-                there,
+            RequestFault::Dropped => RequestOutcome::Dropped,
+            RequestFault::Corrupted => RequestOutcome::Corrupted {
+                request_delay,
                 half: share < 0.5,
             },
-            Ill::Stale => Fate::Stale {
-                there,
+            RequestFault::Stale => RequestOutcome::Stale {
+                request_delay,
                 by: (share * 1_000.0) as u32,
             },
-            Ill::Lacking => falsified(Falsehood::Lacking),
-            Ill::Unreadable => falsified(Falsehood::Unreadable),
-            Ill::EndsAtOnce => Fate::EndsAtOnce { there },
+            RequestFault::ObjectMissing => falsified(Falsification::ObjectMissing),
+            RequestFault::ObjectUndecodable => falsified(Falsification::ObjectUndecodable),
+            RequestFault::EndsAtOnce => RequestOutcome::EndsAtOnce { request_delay },
         }
     }
 }

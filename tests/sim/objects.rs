@@ -18,9 +18,9 @@ const APPS: &str = "/apis/apps/v1";
 
 /// A client whose requests no fault affects. Every method returns the HTTP status code.
 #[derive(Clone)]
-pub struct Hand(Router);
+pub struct DirectClient(Router);
 
-impl Hand {
+impl DirectClient {
     pub fn new(router: Router) -> Self {
         Self(router)
     }
@@ -68,7 +68,7 @@ impl Hand {
     }
 
     /// Creates a ResourceQuota on pods.
-    pub async fn limit_pods(&self, name: &str, pods: u32) -> u16 {
+    pub async fn create_quota(&self, name: &str, pods: u32) -> u16 {
         let quota = json!({
             "apiVersion": "v1",
             "kind": "ResourceQuota",
@@ -79,7 +79,7 @@ impl Hand {
     }
 
     /// Deletes that quota.
-    pub async fn lift_limit(&self, name: &str) -> u16 {
+    pub async fn delete_quota(&self, name: &str) -> u16 {
         let path = format!("resourcequotas/{name}");
         self.call(Method::DELETE, &path, &json!({})).await
     }

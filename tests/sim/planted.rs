@@ -18,7 +18,7 @@ use crate::shrink::{rule, shrink};
 use crate::trace;
 
 /// Every fault has to be found within this many seeds.
-const MOST_SEEDS: u64 = 1_000;
+const MAX_SEEDS: u64 = 1_000;
 
 /// A change of the world shifts what a seed does, so this many seeds are tried, starting with the listed one.
 const NEARBY: u64 = 40;
@@ -32,16 +32,16 @@ struct Found {
     rule: String,
 }
 
-/// The first of these seeds that finds a fault. With `surely`, the same seed must pass without the fault.
-fn find(fault: Planted, mut seeds: Range<u64>, surely: bool) -> Option<Found> {
+/// The first of these seeds that finds a fault. With `confirm`, the same seed must pass without the fault.
+fn find(fault: Planted, mut seeds: Range<u64>, confirm: bool) -> Option<Found> {
     seeds.find_map(|seed| {
-        let case = Case::with(Some(fault), seed);
+        let case = Case::with_fault(Some(fault), seed);
         let violation = run_untraced(&case).verdict.err()?;
         let without = Case {
             planted: None,
             ..case
         };
-        let found = !surely || run_untraced(&without).verdict.is_ok();
+        let found = !confirm || run_untraced(&without).verdict.is_ok();
         found.then(|| Found {
             seed,
             rule: rule(&violation).to_owned(),
@@ -69,12 +69,12 @@ fn table() -> BTreeMap<Planted, Found> {
 /// Looks for each fault in the seeds given for it.
 fn find_all(
     seeds: impl Fn(Planted) -> Range<u64> + Sync,
-    surely: bool,
+    confirm: bool,
 ) -> BTreeMap<Planted, Option<Found>> {
     let all = Mutex::new(BTreeMap::new());
     on_all_cores(0..Planted::ALL.len() as u64, |number| {
         let fault = Planted::ALL[number as usize];
-        let found = find(fault, seeds(fault), surely);
+        let found = find(fault, seeds(fault), confirm);
         if env::var("BOATSWAIN_SIM_PLANTED").is_ok() {
             to_stderr(&format!("{fault:?}: {found:?}"));
         }
@@ -84,8 +84,8 @@ fn find_all(
     all.into_inner().unwrap()
 }
 
-fn make_table_anew() {
-    let most = number("BOATSWAIN_SIM_SEEDS").unwrap_or(MOST_SEEDS);
+fn regenerate_table() {
+    let most = number("BOATSWAIN_SIM_SEEDS").unwrap_or(MAX_SEEDS);
     let found = find_all(|_| 1..1 + most, true);
     let mut lines = TABLE.lines().take(2).map(str::to_owned).collect::<Vec<_>>();
     for (fault, found) in &found {
@@ -110,10 +110,10 @@ fn make_table_anew() {
 // spec: I-1, I-2, I-3, I-4, I-5, I-6, I-7, I-9, I-10, I-12
 #[test]
 fn sim_planted_faults_are_found() {
-    trace::note_panics();
-    trace::log_by_thread();
+    trace::capture_panics();
+    trace::install_log();
     if env::var("BOATSWAIN_SIM_PLANTED").is_ok_and(|which| which == "all") {
-        return make_table_anew();
+        return regenerate_table();
     }
     let table = table();
     let missing: Vec<_> = Planted::ALL
@@ -121,7 +121,7 @@ fn sim_planted_faults_are_found() {
         .filter(|fault| !table.contains_key(fault))
         .collect();
     assert!(missing.is_empty(), "not in the table: {missing:?}");
-    assert!(table.values().all(|found| found.seed <= MOST_SEEDS));
+    assert!(table.values().all(|found| found.seed <= MAX_SEEDS));
     let nearby = |fault| {
         let seed = table[&fault].seed;
         seed..seed + NEARBY
@@ -134,24 +134,24 @@ fn sim_planted_faults_are_found() {
         .collect();
     assert!(
         missed.is_empty(),
-        "not found any more near the seeds of planted.md: {missed:?}; make it anew, as the head of planted.rs says"
+        "no longer found near the seeds of planted.md: {missed:?}; regenerate it, see the head of planted.rs"
     );
 }
 
 // spec: I-7
 #[test]
 fn sim_a_planted_fault_is_shrunk_to_few_steps_and_shows_again() {
-    trace::note_panics();
-    trace::log_by_thread();
+    trace::capture_panics();
+    trace::install_log();
     let fault = Planted::DeleteWithoutUid;
-    let seed = find(fault, 1..MOST_SEEDS, true).unwrap().seed;
-    let case = Case::with(Some(fault), seed);
+    let seed = find(fault, 1..MAX_SEEDS, true).unwrap().seed;
+    let case = Case::with_fault(Some(fault), seed);
     let violation = run(&case).verdict.unwrap_err();
     let shortest = shrink(&case, &violation, |case| run_untraced(case).verdict.err());
     assert!(
-        shortest.places().len() <= 2,
+        shortest.step_indices().len() <= 2,
         "{shortest} of {} steps",
-        case.places().len()
+        case.step_indices().len()
     );
     let (one, other) = (run(&shortest), run(&shortest));
     assert_eq!(rule(&one.verdict.clone().unwrap_err()), rule(&violation));

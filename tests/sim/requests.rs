@@ -8,27 +8,27 @@ use serde_json::Value;
 use crate::objects::text;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kind {
-    Create,
+pub enum RequestKind {
+    CreatePod,
     /// Deletes a collection of pods.
-    Sweep,
-    Delete {
+    DeletePods,
+    DeletePod {
         name: String,
     },
-    Patch {
+    PatchPod {
         name: String,
     },
     /// Creates the application record.
-    MakeRecord,
+    CreateRecord,
     DeleteRecord,
-    MakeSet,
+    CreateSet,
     /// Changes, scales or deletes a set.
-    Set {
+    WriteSet {
         resource: Resource,
         name: String,
     },
     /// Any other write.
-    Write,
+    OtherWrite,
     /// A list that allows a cached answer.
     CachedList,
     /// A list that requires the newest state.
@@ -41,10 +41,10 @@ pub enum Kind {
 
 /// A write that the server answered for a driver.
 #[derive(Debug)]
-pub struct Done {
+pub struct CompletedWrite {
     /// The number of the driver's start.
     pub driver: usize,
-    pub kind: Kind,
+    pub kind: RequestKind,
     pub code: u16,
     /// Whether it reached the server after the server's own time limit for it; a real server would have dropped it.
     pub late: bool,
@@ -52,12 +52,12 @@ pub struct Done {
     /// The pod or set of that name before the write.
     pub before: Option<Value>,
     /// The uid of the created pod.
-    pub made: Option<String>,
+    pub created_uid: Option<String>,
     /// Whether a webhook changed the requested labels.
     pub relabelled: bool,
 }
 
-impl Kind {
+impl RequestKind {
     pub fn of(parts: &Parts) -> Self {
         let query = parts.uri.query().unwrap_or_default();
         let path = parts.uri.path();
@@ -65,25 +65,25 @@ impl Kind {
         let name = name.to_owned();
         let pod = parent.ends_with("/pods");
         match parts.method {
-            Method::GET if query.contains("watch=true") => Kind::Watch,
-            Method::GET if query.contains("continue=") => Kind::Page,
-            Method::GET if query.contains("resourceVersionMatch") => Kind::CachedList,
-            Method::GET if path.ends_with("/pods") => Kind::List,
-            Method::GET => Kind::Read,
-            Method::POST if path.ends_with("/pods") => Kind::Create,
-            Method::DELETE if path.ends_with("/pods") => Kind::Sweep,
-            Method::DELETE if pod => Kind::Delete { name },
-            Method::PATCH if pod => Kind::Patch { name },
-            Method::POST if path.ends_with("/configmaps") => Kind::MakeRecord,
-            Method::DELETE if path.ends_with("/configmaps/sim-app") => Kind::DeleteRecord,
-            _ => of_sets(path).unwrap_or(Kind::Write),
+            Method::GET if query.contains("watch=true") => RequestKind::Watch,
+            Method::GET if query.contains("continue=") => RequestKind::Page,
+            Method::GET if query.contains("resourceVersionMatch") => RequestKind::CachedList,
+            Method::GET if path.ends_with("/pods") => RequestKind::List,
+            Method::GET => RequestKind::Read,
+            Method::POST if path.ends_with("/pods") => RequestKind::CreatePod,
+            Method::DELETE if path.ends_with("/pods") => RequestKind::DeletePods,
+            Method::DELETE if pod => RequestKind::DeletePod { name },
+            Method::PATCH if pod => RequestKind::PatchPod { name },
+            Method::POST if path.ends_with("/configmaps") => RequestKind::CreateRecord,
+            Method::DELETE if path.ends_with("/configmaps/sim-app") => RequestKind::DeleteRecord,
+            _ => set_write(path).unwrap_or(RequestKind::OtherWrite),
         }
     }
 
     /// The name of the pod that the request changes.
     pub fn name(&self) -> Option<&str> {
         match self {
-            Kind::Delete { name } | Kind::Patch { name } => Some(name),
+            RequestKind::DeletePod { name } | RequestKind::PatchPod { name } => Some(name),
             _ => None,
         }
     }
@@ -91,19 +91,23 @@ impl Kind {
     pub fn is_write(&self) -> bool {
         !matches!(
             self,
-            Kind::CachedList | Kind::List | Kind::Page | Kind::Watch | Kind::Read
+            RequestKind::CachedList
+                | RequestKind::List
+                | RequestKind::Page
+                | RequestKind::Watch
+                | RequestKind::Read
         )
     }
 }
 
-impl Done {
+impl CompletedWrite {
     pub fn succeeded(&self) -> bool {
         (200..300).contains(&self.code)
     }
 }
 
 /// Classifies a write to a set.
-fn of_sets(path: &str) -> Option<Kind> {
+fn set_write(path: &str) -> Option<RequestKind> {
     let mut parts = path.strip_prefix("/apis/apps/v1/namespaces/")?.split('/');
     let resource = match parts.nth(1)? {
         "statefulsets" => Resource::StatefulSets,
@@ -111,26 +115,26 @@ fn of_sets(path: &str) -> Option<Kind> {
         _ => return None,
     };
     Some(match parts.next() {
-        None => Kind::MakeSet,
-        Some(name) => Kind::Set {
+        None => RequestKind::CreateSet,
+        Some(name) => RequestKind::WriteSet {
             resource,
             name: name.to_owned(),
         },
     })
 }
 
-/// The uid of the set that a request means, from its body or from the test in a JSON patch.
-pub fn set_meant(sent: &Value) -> &str {
+/// The uid of the set that a request addresses, from its body or from the test in a JSON patch.
+pub fn addressed_set(sent: &Value) -> &str {
     let tests =
         |step: &&Value| text(step, "/op") == "test" && text(step, "/path") == "/metadata/uid";
     match sent.as_array() {
         Some(steps) => (steps.iter().find(tests)).map_or("", |step| text(step, "/value")),
-        None => uid_meant(sent),
+        None => addressed_object(sent),
     }
 }
 
-/// The object that a request means, from its body: the uid precondition, or else the name.
-pub fn uid_meant(sent: &Value) -> &str {
+/// The object that a request addresses, from its body: the uid precondition, or else the name.
+pub fn addressed_object(sent: &Value) -> &str {
     ["/preconditions/uid", "/metadata/uid", "/metadata/name"]
         .into_iter()
         .map(|pointer| text(sent, pointer))

@@ -17,18 +17,18 @@ use crate::case::Case;
 use crate::checks::Verdict;
 use crate::drivers;
 use crate::shrink::shrink;
-use crate::trace::{self, say};
+use crate::trace::{self, trace_line};
 use crate::world::World;
 
 /// Interval of progress reports.
-const SAY_EVERY: Duration = Duration::from_secs(5);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Names a folder to which the trace of each seed is written, without the log. `diff -r` of two such folders shows
 /// whether a change of the code changed any behaviour.
-const KEEP: &str = "BOATSWAIN_SIM_KEEP";
+const TRACE_FOLDER: &str = "BOATSWAIN_SIM_KEEP";
 
 /// A run of many seeds stops after this many violations.
-const ENOUGH: usize = 20;
+const MAX_VIOLATIONS: usize = 20;
 
 /// The result of a run.
 pub struct Run {
@@ -66,11 +66,11 @@ fn run_traced(case: &Case, is_traced: bool) -> Run {
     let run = runtime.block_on(async {
         let began = tokio::time::Instant::now();
         trace::begin(is_traced);
-        say!("{script:#?}");
+        trace_line!("{script:#?}");
         let mut world = World::new(script);
-        let fleet = world.fleet.clone();
-        let verdict = drivers::run(&fleet, world.play()).await;
-        fleet.borrow_mut().clear();
+        let all = world.drivers.clone();
+        let verdict = drivers::run(&all, world.run_script()).await;
+        all.borrow_mut().clear();
         Run {
             verdict,
             trace: trace::end(),
@@ -106,7 +106,7 @@ pub fn on_all_cores(range: Range<u64>, work: impl Fn(u64) -> bool + Sync) {
 pub fn run_many(seeds: Range<u64>, case: impl Fn(u64) -> Case + Sync) -> Result<(), String> {
     let progress = Mutex::new(Progress::new(seeds.end - seeds.start));
     let violated = Mutex::new(BTreeMap::new());
-    let folder = env::var_os(KEEP).map(PathBuf::from);
+    let folder = env::var_os(TRACE_FOLDER).map(PathBuf::from);
     on_all_cores(seeds, |seed| {
         let run = run_traced(&case(seed), folder.is_some());
         if let Some(folder) = &folder {
@@ -118,18 +118,18 @@ pub fn run_many(seeds: Range<u64>, case: impl Fn(u64) -> Case + Sync) -> Result<
         }
         let found = violated.lock().unwrap().len();
         progress.lock().unwrap().done(run.simulated, found);
-        found < ENOUGH
+        found < MAX_VIOLATIONS
     });
     match violated.into_inner().unwrap().first_key_value() {
-        Some((seed, violation)) => Err(tell(&case(*seed), violation)),
+        Some((seed, violation)) => Err(describe(&case(*seed), violation)),
         None => Ok(()),
     }
 }
 
 /// Describes a violation: the trace of the shortest script that shows it, and the commands that reproduce it.
-pub fn tell(case: &Case, violation: &str) -> String {
+pub fn describe(case: &Case, violation: &str) -> String {
     to_stderr(&format!(
-        "{case}: {violation}: looking for the shortest history that shows it"
+        "{case}: {violation}: looking for the shortest script that shows it"
     ));
     let shortest = shrink(case, violation, |case| run_untraced(case).verdict.err());
     let profile = if cfg!(debug_assertions) {
@@ -137,30 +137,30 @@ pub fn tell(case: &Case, violation: &str) -> String {
     } else {
         "--release "
     };
-    let again = |case: &Case| {
+    let command = |case: &Case| {
         let test = case.test();
         format!("{case} cargo test {profile}--test sim {test} -- --nocapture")
     };
     let run = run_with_log(&shortest);
-    let steps = shortest.places().len();
+    let steps = shortest.step_indices().len();
     match run.verdict {
         Err(shown) => format!(
-            "{}\n{case}: {violation}\nshortest, with {steps} of {} steps: {shown}\nagain: {}\nall of it: {}",
+            "{}\n{case}: {violation}\nshortest, with {steps} of {} steps: {shown}\nreproduce: {}\nwhole script: {}",
             run.trace,
-            case.places().len(),
-            again(&shortest),
-            again(case)
+            case.step_indices().len(),
+            command(&shortest),
+            command(case)
         ),
         Ok(()) => format!(
-            "{violation}, but not when it was run again: {}",
-            again(&shortest)
+            "{violation}, but not in another run: {}",
+            command(&shortest)
         ),
     }
 }
 
 struct Progress {
     began: Instant,
-    said: Instant,
+    reported_at: Instant,
     all: u64,
     done: u64,
     simulated: Duration,
@@ -171,7 +171,7 @@ impl Progress {
         let now = Instant::now();
         Self {
             began: now,
-            said: now,
+            reported_at: now,
             all,
             done: 0,
             simulated: Duration::ZERO,
@@ -181,10 +181,10 @@ impl Progress {
     fn done(&mut self, simulated: Duration, violations: usize) {
         self.done += 1;
         self.simulated += simulated;
-        if self.said.elapsed() < SAY_EVERY && self.done < self.all {
+        if self.reported_at.elapsed() < PROGRESS_INTERVAL && self.done < self.all {
             return;
         }
-        self.said = Instant::now();
+        self.reported_at = Instant::now();
         let speed = self.done as f64 / self.began.elapsed().as_secs_f64();
         let left = Duration::from_secs(((self.all - self.done) as f64 / speed) as u64);
         to_stderr(&format!(

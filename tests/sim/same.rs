@@ -10,7 +10,7 @@ use crate::case::Case;
 use crate::runs::{run, run_with_log};
 use crate::trace;
 
-/// Tells a child process where to write its traces.
+/// Names the folder to which a child process writes its traces.
 const TRACES: &str = "BOATSWAIN_SIM_TRACES";
 
 const SEEDS: std::ops::Range<u64> = 1..6;
@@ -24,8 +24,8 @@ fn compare(seed: u64, one: &str, other: &str) {
 
 #[test]
 fn sim_the_same_seed_gives_the_same_trace() {
-    trace::note_panics();
-    trace::log_by_thread();
+    trace::capture_panics();
+    trace::install_log();
     for seed in SEEDS {
         // Without the log: which log lines are enabled is negotiated between all test threads.
         let case = Case::of(seed);
@@ -38,8 +38,8 @@ fn sim_the_same_seed_gives_the_same_trace() {
 /// The two processes run this same test.
 #[test]
 fn sim_the_same_seed_gives_the_same_trace_and_log_in_another_process() {
-    trace::note_panics();
-    trace::log_by_thread();
+    trace::capture_panics();
+    trace::install_log();
     if let Ok(folder) = env::var(TRACES) {
         for seed in SEEDS {
             let trace = run_with_log(&Case::of(seed)).trace;

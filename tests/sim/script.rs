@@ -14,8 +14,8 @@ use boatswain::config::{Config, Strategy};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use crate::network_conditions::Weather;
-use crate::node::{Mishap, Pace, Plague};
+use crate::network_conditions::NetworkConditions;
+use crate::node::{Pace, PodFault, StartupFault};
 use crate::webhook::Webhook;
 
 use mix::Mix;
@@ -29,7 +29,7 @@ pub struct Script {
     pub pace: Pace,
     pub steps: Vec<Step>,
     /// When the faults end.
-    pub calm: Duration,
+    pub faults_end: Duration,
     /// Each driver's wall clock is wrong by up to this much.
     pub skew: Duration,
 }
@@ -46,19 +46,22 @@ pub struct Step {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     /// Network faults and delays for a while.
-    Weather { weather: Weather, time: Duration },
+    Network {
+        conditions: NetworkConditions,
+        time: Duration,
+    },
     /// The network works again.
-    FairWeather,
+    RestoreNetwork,
     /// Every watch ends.
     CutWatches,
     /// Every watch stays open but is silent.
     SilenceWatches,
     /// Every watch breaks within its next line.
-    TearWatches,
+    BreakWatches,
     /// The server compacts its history; with `cut` every watch ends as well.
     Compact { cut: bool },
     /// The server loses all objects.
-    Empty,
+    Wipe,
     /// The server's state is saved.
     Backup,
     /// The server is restored to the state that was saved last.
@@ -67,19 +70,19 @@ pub enum Fault {
     Outage {
         silent: bool,
         time: Duration,
-        back: Back,
+        recovery: Recovery,
     },
     /// The server is reachable again.
-    Back(Back),
+    EndOutage(Recovery),
     /// Executors cannot reach the driver for a while.
     Partition { time: Duration },
     /// Executors can reach the driver again.
-    NoPartition,
-    /// Executors end unexpectedly.
-    End {
+    EndPartition,
+    /// Executors end, or appear to end, for a reason other than the driver.
+    EndExecutors {
         pick: u64,
         count: usize,
-        how: Mishap,
+        how: PodFault,
     },
     /// All executors of a profile crash soon after their start.
     CrashLoop {
@@ -88,9 +91,9 @@ pub enum Fault {
         code: i32,
     },
     /// A fault applies to new executors of a profile.
-    Plague {
+    Startup {
         pick: u64,
-        what: Plague,
+        what: StartupFault,
         time: Duration,
     },
     /// A node is down for a while; its executors may be evicted.
@@ -104,9 +107,9 @@ pub enum Fault {
     /// A webhook changes pods at their creation for a while.
     Webhook { what: Webhook, time: Duration },
     /// The webhook is uninstalled.
-    NoWebhook,
+    RemoveWebhook,
     /// The quota is removed.
-    NoQuota,
+    RemoveQuota,
     /// An operator deletes executor pods.
     Delete {
         pick: u64,
@@ -114,7 +117,7 @@ pub enum Fault {
         grace: Option<u64>,
     },
     /// An operator deletes an executor's pod, which stays until the faults end.
-    Stick { pick: u64 },
+    BlockDeletion { pick: u64 },
     /// An executor's pod gets a finalizer and may be deleted.
     Finalizer {
         pick: u64,
@@ -122,7 +125,7 @@ pub enum Fault {
         time: Duration,
     },
     /// All finalizers are removed.
-    NoFinalizers,
+    RemoveFinalizers,
     /// A label of an executor's pod is changed or removed.
     Relabel {
         pick: u64,
@@ -130,54 +133,61 @@ pub enum Fault {
         value: Option<&'static str>,
     },
     /// A pod gets the id of another executor.
-    Rename { pick: u64 },
-    /// An operator deletes the pods with unreadable ids.
-    NoStrangers,
+    DuplicateId { pick: u64 },
+    /// An operator deletes the unrecognised pods.
+    DeleteUnrecognised,
     /// An operator scales the set of a profile.
-    Scale { pick: u64, replicas: u32 },
+    ScaleSet { pick: u64, replicas: u32 },
     /// An operator deletes the set of a profile with its pods.
-    DropSet { pick: u64 },
+    DeleteSet { pick: u64 },
     /// An operator creates a copy of an executor's pod under another name.
-    Copy { pick: u64 },
+    CopyPod { pick: u64 },
     /// An operator creates a pod with the labels and the name of an executor that has ended.
-    Revenant { pick: u64 },
-    /// Somebody creates a foreign pod with the name of a future executor.
-    Namesake { ahead: u64 },
-    /// Somebody creates a pod with false labels.
-    Liar { pick: u64, lie: Lie },
-    /// Somebody edits or deletes the application record.
-    Record { what: Tampering, time: Duration },
+    ReuseEndedId { pick: u64 },
+    /// Another application creates a pod with the name of a future executor.
+    OccupyName { ahead: u64 },
+    /// An operator creates a pod with false labels.
+    ForgePod { pick: u64, labels: ForgedLabels },
+    /// An operator edits or deletes the application record.
+    EditRecord { what: RecordEdit, time: Duration },
     /// The record is repaired.
-    MendRecord,
+    RepairRecord,
     /// The driver is killed; the next one starts after this long.
-    Kill { late: Duration },
+    Kill { restart_after: Duration },
     /// The driver is killed once this many more requests were carried out; the next one starts after this long.
-    KillAtRequest { requests: u32, late: Duration },
+    KillAtRequest {
+        requests: u32,
+        restart_after: Duration,
+    },
     /// The driver is killed once it was polled this many more times; the next one starts after this long.
-    KillAtTurn { turns: u32, late: Duration },
+    KillAtPoll { polls: u32, restart_after: Duration },
     /// The driver hands over to one that starts after this long.
-    HandOver { late: Duration },
+    HandOver { restart_after: Duration },
     /// The driver ends the application, which starts again after this long.
-    EndApplication { late: Duration },
+    EndApplication { restart_after: Duration },
     /// The driver hands over to one with other profiles.
     Reconfigure { pick: u64 },
     /// The driver hands over to one in which a profile has this image.
-    Template { pick: u64, image: u32 },
+    ChangeImage { pick: u64, image: u32 },
     /// Another driver starts beside the running one.
-    Second,
+    SecondDriver,
     /// The driver is not scheduled for this long.
     Pause { time: Duration },
     /// The target of a profile is changed.
     Target { pick: u64, target: u32 },
     /// An operator sends the driver a command.
-    Ask { pick: u64, count: usize, what: Wish },
+    Command {
+        pick: u64,
+        count: usize,
+        what: Command,
+    },
     /// The operator resumes a held application.
     Resume,
 }
 
 /// A command to the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wish {
+pub enum Command {
     /// Kill executors.
     Kill { replace: bool, force: bool },
     /// Decommission executors.
@@ -186,57 +196,57 @@ pub enum Wish {
     Hold { time: Duration },
 }
 
-/// The state in which a server comes back.
+/// The server's state after an outage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Back {
+pub enum Recovery {
     /// Unchanged.
-    Same,
+    Unchanged,
     /// With its history compacted.
     Compacted,
     /// Restored from the backup.
-    Older,
+    Restored,
     /// Without any objects.
-    Empty,
+    Wiped,
 }
 
 /// What the labels of a forged pod say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lie {
+pub enum ForgedLabels {
     /// An executor of another application, under a name of its own.
     AnotherApplication,
     /// An executor of another application, under the name of a future executor of ours.
-    AnotherApplicationsName,
+    AnotherApplicationOurName,
     /// An executor of ours whose id differs from the one in its name.
     AnotherId,
     /// An executor of ours that has not been requested yet.
-    FromTheFuture,
+    FutureId,
     /// An executor of ours, made by a future incarnation.
-    OfAnIncarnationToCome,
+    FutureIncarnation,
     /// An executor of ours with an invalid id.
-    NoId,
+    InvalidId,
     /// An executor of ours with an unknown profile.
-    NoProfile,
+    UnknownProfile,
 }
 
 /// What is done to the application record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tampering {
+pub enum RecordEdit {
     /// Deletes it with its dependents.
     Delete,
     /// Deletes it and orphans its dependents.
     Orphan,
     /// Raises the incarnation.
-    Raise,
+    RaiseIncarnation,
     /// Writes invalid data.
-    Nonsense,
+    InvalidData,
     /// Removes all data.
-    Empty,
+    RemoveData,
     /// Writes an unknown, newer format.
     NewerFormat,
     /// Writes another application's id.
     AnotherApplication,
     /// Adds a label without a meaning.
-    Touch,
+    AddLabel,
 }
 
 impl Script {
@@ -245,21 +255,21 @@ impl Script {
         let rng = &mut rng;
         let size = Size::draw(rng);
         let mut config = settings::config(rng, &size);
-        settings::rarely(seed, &mut config);
+        settings::rare(seed, &mut config);
         let pace = settings::pace(rng);
         settings::extras(seed, &mut config, &pace);
         crate::claims::draw(seed, &mut config);
         let skew = skew(rng);
         let mix = Mix::draw(rng, &size);
         let mut steps = faults(rng, &size, &mix);
-        steps.extend(weathers(rng, &size));
-        let commands = commands::steps(seed, size.calm);
+        steps.extend(network_steps(rng, &size));
+        let commands = commands::steps(seed, size.faults_end);
         Self {
             seed,
             config,
             pace,
             steps: in_order(steps, commands),
-            calm: size.calm,
+            faults_end: size.faults_end,
             skew,
         }
     }
@@ -293,27 +303,27 @@ fn in_order(mut steps: Vec<Step>, more: Vec<Step>) -> Vec<Step> {
 fn faults(rng: &mut StdRng, size: &Size, mix: &Mix) -> Vec<Step> {
     (0..size.faults)
         .map(|_| Step {
-            at: size.calm.mul_f64(rng.random()),
+            at: size.faults_end.mul_f64(rng.random()),
             fault: mix.draw_one(rng),
         })
         .collect()
 }
 
 /// The network's faults.
-fn weathers(rng: &mut StdRng, size: &Size) -> Vec<Step> {
+fn network_steps(rng: &mut StdRng, size: &Size) -> Vec<Step> {
     let mut steps = Vec::new();
     for _ in 0..rng.random_range(0..=size.faults.div_ceil(8)) {
-        let (weather, time) = (network_faults::weather(rng), ms(rng, 500..60_000));
+        let (conditions, time) = (network_faults::draw(rng), ms(rng, 500..60_000));
         steps.push(Step {
-            at: size.calm.mul_f64(rng.random()),
-            fault: Fault::Weather { weather, time },
+            at: size.faults_end.mul_f64(rng.random()),
+            fault: Fault::Network { conditions, time },
         });
     }
     if rng.random_bool(0.3) {
-        let (weather, time) = (network_faults::weather(rng), ms(rng, 5_000..60_000));
+        let (conditions, time) = (network_faults::draw(rng), ms(rng, 5_000..60_000));
         steps.push(Step {
             at: Duration::ZERO,
-            fault: Fault::Weather { weather, time },
+            fault: Fault::Network { conditions, time },
         });
     }
     steps

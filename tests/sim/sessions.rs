@@ -1,5 +1,5 @@
 //! Simulated executors' sessions: each running executor speaks the session protocol with the driver, over a WebSocket
-//! or by HTTP requests. Some register late or never, some fall silent, and some send false messages.
+//! or by HTTP requests. Some register late or never, some fall silent, and some send invalid messages.
 
 mod executor;
 
@@ -18,49 +18,49 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
 use crate::checks::Verdict;
-use crate::node::{Mishap, short};
+use crate::node::{PodFault, short};
 use crate::objects::{NAMESPACE, is_terminating, text};
-use crate::trace::say;
+use crate::trace::trace_line;
 use crate::world::World;
 
 use executor::Executor;
 
 /// Below this number of lost sessions the driver does not suspect its own network path, and may give the executors up
 /// (spec B-13).
-const MASS: usize = 3;
+const MASS_LOSS: usize = 3;
 
 /// The same holds below this share of all executors.
-const SHARE: f64 = 0.2;
+const MASS_LOSS_SHARE: f64 = 0.2;
 
 /// How a simulated executor behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Temper {
+pub enum Behaviour {
     /// Correctly, beginning this long after its start.
-    Sound { after: Duration },
+    Correct { after: Duration },
     /// It never sends anything.
-    Mute,
+    Silent,
     /// It falls silent after this long, without closing its connection.
-    Lapses { after: Duration },
+    FallsSilent { after: Duration },
     /// It sends invalid messages first, and then behaves correctly.
-    Lies,
-    /// It asks to be decommissioned after this long.
-    AsksToGo { after: Duration },
+    SendsInvalid,
+    /// It requests its own decommissioning after this long.
+    RequestsDecommission { after: Duration },
 }
 
 /// The network path from the executors to the driver.
 #[derive(Clone)]
-pub struct Way(Arc<Mutex<Net>>);
+pub struct SessionLink(Arc<Mutex<LinkState>>);
 
 /// State shared by the executors of a run.
 #[derive(Default)]
-pub struct Net {
+pub struct LinkState {
     /// The current driver's number, and its session endpoint.
     driver: Option<(usize, Router)>,
     /// Whether the path is interrupted.
-    cut: bool,
+    partitioned: bool,
     /// Violations seen in the driver's answers.
     violations: Vec<String>,
-    /// Executors that exit because the driver asked them to.
+    /// Executors that exit at the driver's request.
     exits: Vec<Exit>,
     /// Executors that fell silent on purpose, by pod uid.
     silent: BTreeSet<String>,
@@ -75,15 +75,15 @@ struct Exit {
     driver: Option<usize>,
 }
 
-impl Way {
-    fn net(&self) -> MutexGuard<'_, Net> {
+impl SessionLink {
+    fn state(&self) -> MutexGuard<'_, LinkState> {
         self.0.lock().unwrap()
     }
 
     fn exit(&self, uid: &str, unwanted: bool) {
-        let mut net = self.net();
-        let driver = net.driver.as_ref().map(|(number, _)| *number);
-        net.exits.push(Exit {
+        let mut state = self.state();
+        let driver = state.driver.as_ref().map(|(number, _)| *number);
+        state.exits.push(Exit {
             uid: uid.to_owned(),
             unwanted,
             driver,
@@ -92,75 +92,75 @@ impl Way {
 
     /// The driver's session endpoint, if it can be reached.
     fn driver(&self) -> Option<Router> {
-        let net = self.net();
-        (!net.cut).then(|| net.driver.as_ref().map(|(_, router)| router.clone()))?
+        let state = self.state();
+        (!state.partitioned).then(|| state.driver.as_ref().map(|(_, router)| router.clone()))?
     }
 }
 
 /// All executors with sessions.
-pub struct Talk {
-    way: Way,
+pub struct Sessions {
+    link: SessionLink,
     rng: StdRng,
     executors: BTreeMap<String, JoinHandle<()>>,
     /// The cluster's version when the running executors were last determined.
-    seen: Option<u64>,
+    seen_version: Option<u64>,
     /// Whether new executors behave correctly in any case.
-    calm: bool,
+    all_correct: bool,
     /// When the path was last interrupted or restored.
-    cut: Option<Instant>,
+    path_changed_at: Option<Instant>,
     heartbeat_interval: Duration,
     heartbeat_timeout: Duration,
     /// The latest registration of a correct executor after its start.
-    latest: Duration,
+    latest_registration: Duration,
     /// When executors were given up during an interruption of the path.
-    unheard: Vec<Instant>,
+    lost_in_partition: Vec<Instant>,
 }
 
-impl Talk {
+impl Sessions {
     /// `None` if the configuration has no sessions.
     pub fn of(config: &Config, seed: u64) -> Option<Self> {
         let sessions = &config.backend.sessions;
         sessions.listen?;
         Some(Self {
-            way: Way(Arc::default()),
+            link: SessionLink(Arc::default()),
             rng: StdRng::seed_from_u64(seed),
             executors: BTreeMap::new(),
-            seen: None,
-            calm: false,
-            cut: None,
+            seen_version: None,
+            all_correct: false,
+            path_changed_at: None,
             heartbeat_interval: sessions.heartbeat_interval,
             heartbeat_timeout: sessions.heartbeat_timeout,
-            latest: config.allocation.registration_timeout / 2,
-            unheard: Vec::new(),
+            latest_registration: config.allocation.registration_timeout / 2,
+            lost_in_partition: Vec::new(),
         })
     }
 
     /// Interrupts or restores the path.
-    pub fn cut(&mut self, cut: bool) {
-        self.way.net().cut = cut;
-        self.cut = Some(Instant::now());
+    pub fn set_partitioned(&mut self, partitioned: bool) {
+        self.link.state().partitioned = partitioned;
+        self.path_changed_at = Some(Instant::now());
     }
 
     /// Ends all faults of the sessions.
-    pub fn calm(&mut self) {
-        self.cut(false);
-        self.calm = true;
+    pub fn end_faults(&mut self) {
+        self.set_partitioned(false);
+        self.all_correct = true;
     }
 
     /// Starts a session task for each running executor, and aborts those of the others.
-    fn see(&mut self, state: &State) {
+    fn update_executors(&mut self, state: &State) {
         let version = state.resource_version();
-        if self.seen.replace(version) == Some(version) {
+        if self.seen_version.replace(version) == Some(version) {
             return;
         }
         let running: BTreeMap<&str, &Value> = (state.pods(NAMESPACE))
             .filter(|pod| matches!(text(pod, "/status/phase"), "Running" | "Unknown"))
             .map(|pod| (text(pod, "/metadata/uid"), pod))
             .collect();
-        self.executors.retain(|uid, talking| {
+        self.executors.retain(|uid, task| {
             let runs = running.contains_key(uid.as_str());
             if !runs {
-                talking.abort();
+                task.abort();
             }
             runs
         });
@@ -168,51 +168,56 @@ impl Talk {
             if self.executors.contains_key(uid) || is_terminating(pod) {
                 continue;
             }
-            let Some(executor) = Executor::of(pod, self.way.clone(), self.rng.random()) else {
+            let Some(executor) = Executor::of(pod, self.link.clone(), self.rng.random()) else {
                 continue;
             };
-            let temper = self.temper();
-            say!("   {} talks: {temper:?}", text(pod, "/metadata/name"));
-            let talking = tokio::spawn(executor.live(temper));
-            self.executors.insert(uid.to_owned(), talking);
+            let behaviour = self.draw_behaviour();
+            trace_line!(
+                "   {} has a session: {behaviour:?}",
+                text(pod, "/metadata/name")
+            );
+            let task = tokio::spawn(executor.run(behaviour));
+            self.executors.insert(uid.to_owned(), task);
         }
     }
 
-    fn temper(&mut self) -> Temper {
+    fn draw_behaviour(&mut self) -> Behaviour {
         let rng = &mut self.rng;
         let after = Duration::from_millis(rng.random_range(0..200_000));
         let drawn = match rng.random_range(0..100) {
-            0..=4 => Temper::Mute,
-            5..=11 => Temper::Lapses { after },
-            12..=19 => Temper::Lies,
-            20..=24 => Temper::AsksToGo { after },
-            25..=34 => Temper::Sound {
-                after: self.latest.mul_f64(rng.random()),
+            0..=4 => Behaviour::Silent,
+            5..=11 => Behaviour::FallsSilent { after },
+            12..=19 => Behaviour::SendsInvalid,
+            20..=24 => Behaviour::RequestsDecommission { after },
+            25..=34 => Behaviour::Correct {
+                after: self.latest_registration.mul_f64(rng.random()),
             },
-            _ => Temper::Sound { after: after / 100 },
+            _ => Behaviour::Correct { after: after / 100 },
         };
         match drawn {
-            _ if self.calm => Temper::Sound { after: after / 100 },
+            _ if self.all_correct => Behaviour::Correct { after: after / 100 },
             drawn => drawn,
         }
     }
 
     /// Whether the driver may give up an executor that is not silent: the path was interrupted recently, and too few
     /// executors were given up at the same time for the driver to suspect its own network.
-    fn may_be_unheard(&mut self) -> bool {
-        let cut = (self.cut).is_some_and(|at| at.elapsed() < 4 * self.heartbeat_timeout);
+    fn may_lose_live_executor(&mut self) -> bool {
+        let was_partitioned =
+            (self.path_changed_at).is_some_and(|at| at.elapsed() < 4 * self.heartbeat_timeout);
         let interval = self.heartbeat_interval;
-        self.unheard.retain(|at| at.elapsed() <= interval);
-        self.unheard.push(Instant::now());
-        let unheard = self.unheard.len();
-        cut && (unheard < MASS || unheard as f64 <= SHARE * self.executors.len() as f64)
+        self.lost_in_partition.retain(|at| at.elapsed() <= interval);
+        self.lost_in_partition.push(Instant::now());
+        let lost = self.lost_in_partition.len();
+        was_partitioned
+            && (lost < MASS_LOSS || lost as f64 <= MASS_LOSS_SHARE * self.executors.len() as f64)
     }
 }
 
-impl Drop for Talk {
+impl Drop for Sessions {
     fn drop(&mut self) {
-        for talking in self.executors.values() {
-            talking.abort();
+        for task in self.executors.values() {
+            task.abort();
         }
     }
 }
@@ -220,30 +225,30 @@ impl Drop for Talk {
 impl World {
     /// Connects the executors to the current driver and carries out their exits.
     // spec: B-1, B-2, B-4, B-5
-    pub async fn talk(&mut self) -> Verdict {
-        let Some(way) = self.talk.as_ref().map(|talk| talk.way.clone()) else {
+    pub async fn update_sessions(&mut self) -> Verdict {
+        let Some(link) = self.sessions.as_ref().map(|sessions| sessions.link.clone()) else {
             return Ok(());
         };
-        let handle = (self.fleet.borrow().iter().rev())
-            .find(|driver| driver.is_alive() && !driver.paused && driver.told.is_none())
+        let handle = (self.drivers.borrow().iter().rev())
+            .find(|driver| driver.is_alive() && !driver.paused && driver.stop_requested.is_none())
             .map(|driver| (driver.number, driver.handle.clone()));
-        let known = way.net().driver.as_ref().map(|(number, _)| *number);
+        let known = link.state().driver.as_ref().map(|(number, _)| *number);
         if let Some((number, handle)) = handle.filter(|(number, _)| known != Some(*number)) {
-            let asked = timeout(Duration::from_secs(1), handle.sessions()).await;
-            if let Ok(Some(router)) = asked {
-                say!("   executors reach d{number}");
-                way.net().driver = Some((number, router));
+            let answer = timeout(Duration::from_secs(1), handle.sessions()).await;
+            if let Ok(Some(router)) = answer {
+                trace_line!("   executors reach d{number}");
+                link.state().driver = Some((number, router));
             }
         }
         let state = self.cluster.state().await;
-        if let Some(talk) = &mut self.talk {
-            talk.see(&state);
+        if let Some(sessions) = &mut self.sessions {
+            sessions.update_executors(&state);
         }
-        let exits = std::mem::take(&mut way.net().exits);
+        let exits = std::mem::take(&mut link.state().exits);
         for exit in exits {
             self.exit(&state, &exit).await?;
         }
-        match way.net().violations.pop() {
+        match link.state().violations.pop() {
             Some(violation) => Err(violation),
             None => Ok(()),
         }
@@ -256,34 +261,34 @@ impl World {
             return Ok(());
         };
         // The last changes of a driver's ledger before it was killed are unknown.
-        let teller = exit.driver.filter(|driver| !self.checks.is_over(*driver));
-        let last = teller.and_then(|driver| self.checks.last(driver));
+        let driver = exit.driver.filter(|driver| !self.checks.has_ended(*driver));
+        let last = driver.and_then(|driver| self.checks.last_ledger(driver));
         let wanted = last.is_some_and(|last| {
             (last.entries.values()).any(|entry| {
-                let its = entry.uid().is_some_and(|bound| bound.as_str() == uid);
-                its && entry.class().is_live() && entry.leaving.is_none()
+                let is_its_pod = entry.uid().is_some_and(|bound| bound.as_str() == uid);
+                is_its_pod && entry.class().is_live() && entry.leaving.is_none()
             })
         });
         if wanted && exit.unwanted {
             return Err(format!(
-                "B-4: {} ({}) was told that nobody wants it, and it counts",
+                "B-4: {} ({}) was refused for good, and the ledger counts it as live",
                 text(pod, "/metadata/name"),
                 short(uid)
             ));
         }
-        self.checks.mishap(uid, Mishap::Exit(0));
-        self.node.end(pod, Mishap::Exit(0)).await;
+        self.checks.note_pod_fault(uid, PodFault::Exit(0));
+        self.nodes.end(pod, PodFault::Exit(0)).await;
         Ok(())
     }
 
-    /// Losses due to silence are only reported of executors that were silent.
+    /// Checks that losses due to silence are only reported for executors that were silent.
     // spec: B-12, B-13, B-15, A-44, A-52, I-12
-    pub fn silence_is_real(&mut self, driver: usize, ends: &[Ending]) -> Verdict {
-        let Some(talk) = &mut self.talk else {
+    pub fn check_silence_losses(&mut self, driver: usize, ends: &[Ending]) -> Verdict {
+        let Some(sessions) = &mut self.sessions else {
             return Ok(());
         };
         for ending in ends {
-            let of_silence = matches!(
+            let is_silence_loss = matches!(
                 ending.reason.class,
                 LossClass::HeartbeatTimeout
                     | LossClass::Disconnected
@@ -291,18 +296,22 @@ impl World {
             );
             let uid = ending.entry.uid().map_or("", |uid| uid.as_str());
             // An executor that is not in the ledger under its id is refused until it is.
-            let odd = self.checks.excuses.relabelled.contains(uid)
-                || self.checks.excuses.planted.contains(uid)
-                || !self.checks.excuses.rewritten.is_empty();
+            let has_wrong_identity = self.checks.excuses.relabelled.contains(uid)
+                || self.checks.excuses.foreign.contains(uid)
+                || !self.checks.excuses.history_replaced.is_empty();
             // An executor that has exited is silent as well, even if the driver does not know yet.
-            let speaks = talk
+            let speaks = sessions
                 .executors
                 .get(uid)
-                .is_some_and(|talking| !talking.is_finished());
-            let silent = !speaks || talk.way.net().silent.contains(uid);
-            if of_silence && !silent && !odd && !talk.may_be_unheard() {
+                .is_some_and(|task| !task.is_finished());
+            let silent = !speaks || sessions.link.state().silent.contains(uid);
+            if is_silence_loss
+                && !silent
+                && !has_wrong_identity
+                && !sessions.may_lose_live_executor()
+            {
                 return Err(format!(
-                    "I-12: d{driver} gave {} up ({}), which was not silent",
+                    "I-12: d{driver} gave up {} ({}), which was not silent",
                     ending.entry.id, ending.reason.class
                 ));
             }

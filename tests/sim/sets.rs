@@ -15,36 +15,36 @@ use boatswain::model::{ProfileName, Snapshot};
 use devcluster::{Resource, State};
 use serde_json::Value;
 
-use crate::case::{Case, named_fault};
+use crate::case::{Case, fault_from_env};
 use crate::checks::{PREFIX, Verdict};
 use crate::objects::{NAMESPACE, is_inactive, is_terminating, label, owner, text};
-use crate::run_asked_for;
+use crate::run_from_env;
 use crate::script::{Fault, Script};
 
 /// Number of seeds that run by default.
-const MODEST: u64 = 24;
+const DEFAULT_SEEDS: u64 = 24;
 
 /// The label that assigns an executor id to a pod.
 pub const EXECUTOR_ID: &str = "boatswain.dev/executor-id";
 
 /// A surplus pod is left to its set for this long.
-const LEFT_TO_SETS: Duration = Duration::from_secs(30);
+const SET_DELETE_DELAY: Duration = Duration::from_secs(30);
 
 /// Failed calls about a set are retried after at most this long.
-const TRIES: Duration = Duration::from_secs(30);
+const LONGEST_RETRY: Duration = Duration::from_secs(30);
 
 /// Time to replace a pod beyond its pace, as nodes and controllers may process each step a little late.
-const REPLACING: Duration = Duration::from_secs(5);
+const REPLACE_TOLERANCE: Duration = Duration::from_secs(5);
 
 // spec, I-1, I-2, I-4, I-5, I-6, I-7, I-9, I-12, O-11
 #[test]
-fn sim_sets_come_to_what_is_wanted_in_every_world() {
-    let named = Case::named().map(|case| Case {
+fn sim_sets_converge_in_every_run() {
+    let named = Case::from_env().map(|case| Case {
         of_sets: true,
         ..case
     });
-    let planted = named_fault();
-    run_asked_for(MODEST, named, |seed| Case::of_sets(planted, seed));
+    let planted = fault_from_env();
+    run_from_env(DEFAULT_SEEDS, named, |seed| Case::of_sets(planted, seed));
 }
 
 /// The kind of the sets as in API paths; `None` if drivers make the pods.
@@ -62,24 +62,24 @@ pub fn name(profile: &str) -> String {
 
 /// How much longer convergence may take with sets: surplus pods are left to the sets first, and a changed template
 /// makes them replace all their pods one by one.
-pub fn bound(script: &Script) -> Duration {
+pub fn extra_time(script: &Script) -> Duration {
     let Script { config, pace, .. } = script;
     if !script.is_of_sets() {
         return Duration::ZERO;
     }
-    let told = script.steps.iter().filter_map(|step| match step.fault {
+    let requested = script.steps.iter().filter_map(|step| match step.fault {
         Fault::Target { target, .. } => Some(target),
-        Fault::Scale { replicas, .. } => Some(replicas),
+        Fault::ScaleSet { replicas, .. } => Some(replicas),
         _ => None,
     });
     let first = config.profiles.values().map(|profile| profile.executors);
-    let most = told.chain(first).max().unwrap_or(0);
-    let replaced = pace.stop + pace.bind + pace.start + REPLACING;
-    let call = config.cluster.request_timeout + TRIES;
+    let largest = requested.chain(first).max().unwrap_or(0);
+    let replaced = pace.stop + pace.bind + pace.start + REPLACE_TOLERANCE;
+    let call = config.cluster.request_timeout + LONGEST_RETRY;
     // A set is read, written and read again, and once more when its pods have appeared.
     let looks = 4 * (config.poll.interval + call);
     // Once for the replacement under way, and once for its reversal.
-    looks + LEFT_TO_SETS + 2 * most * replaced
+    looks + SET_DELETE_DELAY + 2 * largest * replaced
 }
 
 fn sets<'a>(state: &'a State, app: &str) -> impl Iterator<Item = &'a Value> {
@@ -93,7 +93,7 @@ fn sets<'a>(state: &'a State, app: &str) -> impl Iterator<Item = &'a Value> {
 /// After convergence: each set has the wanted size and belongs to the record, and each pod has an id and the newest
 /// template.
 // spec: A-80, B-1, K-2
-pub fn as_wanted(
+pub fn check_converged(
     state: &State,
     ledger: &Snapshot,
     images: &BTreeMap<ProfileName, Option<String>>,
@@ -119,7 +119,7 @@ pub fn as_wanted(
         let size = sizes.get(profile).copied().flatten().unwrap_or(0);
         if size != wanted {
             return Err(format!(
-                "A-80: the set of {profile} is to have {size} pods, and {wanted} are wanted"
+                "A-80: the set of {profile} has {size} replicas, and the target is {wanted}"
             ));
         }
     }
@@ -137,7 +137,7 @@ pub fn as_wanted(
 
 /// After the end: no set is left.
 // spec: A-80, O-11
-pub fn none_is_left(state: &State, app: &str) -> Verdict {
+pub fn check_none_left(state: &State, app: &str) -> Verdict {
     match sets(state, app).next() {
         Some(set) => Err(format!(
             "O-11: left when the application has ended: the set {}",

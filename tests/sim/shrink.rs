@@ -1,9 +1,9 @@
 //! Shortens the script of a violation: removes steps and simplifies the settings as long as the same rule is violated.
 
-use crate::case::{Case, SIMPLER};
+use crate::case::{Case, SIMPLIFICATIONS};
 
 /// Most runs spent on shortening.
-const MOST_RUNS: usize = 600;
+const MAX_RUNS: usize = 600;
 
 /// The rule that a violation names.
 pub fn rule(violation: &str) -> &str {
@@ -16,23 +16,23 @@ pub fn rule(violation: &str) -> &str {
 /// rule.
 pub fn shrink(
     case: &Case,
-    broken: &str,
+    expected: &str,
     mut violated: impl FnMut(&Case) -> Option<String>,
 ) -> Case {
-    let mut left = MOST_RUNS;
-    let mut breaks = |case: &Case| {
+    let mut left = MAX_RUNS;
+    let mut violates = |case: &Case| {
         left = left.saturating_sub(1);
-        left > 0 && violated(case).is_some_and(|violation| rule(&violation) == rule(broken))
+        left > 0 && violated(case).is_some_and(|violation| rule(&violation) == rule(expected))
     };
     let mut shortest = case.clone();
     loop {
         let before = shortest.clone();
-        drop_steps(&mut shortest, &mut breaks);
-        for simpler in SIMPLER {
+        drop_steps(&mut shortest, &mut violates);
+        for simplification in SIMPLIFICATIONS {
             let mut tried = shortest.clone();
-            if !tried.simpler.contains(&simpler) {
-                tried.simpler.push(simpler);
-                if breaks(&tried) {
+            if !tried.simplifications.contains(&simplification) {
+                tried.simplifications.push(simplification);
+                if violates(&tried) {
                     shortest = tried;
                 }
             }
@@ -45,8 +45,8 @@ pub fn shrink(
 }
 
 /// Removes as many steps as possible: halves, then quarters, down to single steps.
-fn drop_steps(case: &mut Case, breaks: &mut impl FnMut(&Case) -> bool) {
-    let mut kept = case.places();
+fn drop_steps(case: &mut Case, violates: &mut impl FnMut(&Case) -> bool) {
+    let mut kept = case.step_indices();
     let mut size = kept.len();
     while size > 0 {
         // From the end, because the steps after the violation are certainly not needed.
@@ -59,7 +59,7 @@ fn drop_steps(case: &mut Case, breaks: &mut impl FnMut(&Case) -> bool) {
                 steps: Some(fewer.clone()),
                 ..case.clone()
             };
-            if breaks(&tried) {
+            if violates(&tried) {
                 kept = fewer;
                 *case = tried;
             }
@@ -73,14 +73,14 @@ fn drop_steps(case: &mut Case, breaks: &mut impl FnMut(&Case) -> bool) {
 #[test]
 fn a_script_is_shrunk_to_the_steps_that_break_the_rule() {
     let case = Case::of(7);
-    let all = case.places();
+    let all = case.step_indices();
     let needed = [all[1], all[all.len() - 2]];
     let shortest = shrink(&case, "I-4: too many", |case| {
-        let kept = case.places();
-        let breaks = needed.iter().all(|step| kept.contains(step));
+        let kept = case.step_indices();
+        let violates = needed.iter().all(|step| kept.contains(step));
         // Without the needed steps another rule is violated, which must not count.
-        Some(if breaks { "I-4: more" } else { "I-2: lost" }.to_owned())
+        Some(if violates { "I-4: more" } else { "I-2: lost" }.to_owned())
     });
     assert_eq!(shortest.steps, Some(needed.to_vec()));
-    assert_eq!(shortest.simpler, SIMPLER);
+    assert_eq!(shortest.simplifications, SIMPLIFICATIONS);
 }

@@ -21,7 +21,7 @@ thread_local! {
 
 struct Trace {
     began: Instant,
-    /// `None` if nobody will read them.
+    /// `None` if the trace is not kept.
     lines: Option<String>,
 }
 
@@ -58,24 +58,24 @@ pub fn add(line: fmt::Arguments<'_>) {
 }
 
 /// Adds a line to this thread's trace.
-macro_rules! say {
+macro_rules! trace_line {
     ($($line:tt)*) => { $crate::trace::add(format_args!($($line)*)) };
 }
-pub(crate) use say;
+pub(crate) use trace_line;
 
 /// The panics on this thread since its trace began.
 pub fn panics() -> Vec<String> {
     PANICS.with_borrow_mut(std::mem::take)
 }
 
-/// Makes panics of threads with a trace go to that trace. A panic of an actor happens in a task and would go unnoticed
-/// otherwise.
-pub fn note_panics() {
+/// Writes the panics of a thread with a trace to that trace. Without this, a panic of an actor would be unnoticed,
+/// because it happens in a task.
+pub fn capture_panics() {
     let others = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         let traced = TRACE.with(|trace| trace.try_borrow().is_ok_and(|trace| trace.is_some()));
         if traced {
-            say!("PANIC {panic}");
+            trace_line!("PANIC {panic}");
             PANICS.with_borrow_mut(|panics| panics.push(panic.to_string()));
         } else {
             others(panic);
@@ -94,7 +94,7 @@ pub fn with_log<T>(work: impl FnOnce() -> T) -> T {
 /// Installs one subscriber for all threads, which checks whether the current thread wants the log. A subscriber for
 /// each run would briefly change what other runs log, because `tracing` caches the enabled callsites for the whole
 /// process.
-pub fn log_by_thread() {
+pub fn install_log() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let wanted =
@@ -116,7 +116,7 @@ struct LogWriter;
 impl io::Write for LogWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(bytes);
-        say!("        | {}", text.trim_end());
+        trace_line!("        | {}", text.trim_end());
         Ok(bytes.len())
     }
 

@@ -15,50 +15,50 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::beliefs::{self, Truth};
+use crate::beliefs::{self, ExpectedState};
 use crate::budget::Budget;
 use crate::checks::{Checks, Deadlines, Verdict};
-use crate::drivers::{Driver, Fleet};
-use crate::faults::Tampered;
+use crate::drivers::{Driver, Drivers};
+use crate::faults::UnusableRecord;
 use crate::network::Network;
-use crate::network_conditions::Ill;
-use crate::node::Node;
-use crate::objects::Hand;
+use crate::network_conditions::RequestFault;
+use crate::node::Nodes;
+use crate::objects::DirectClient;
 use crate::script::{Fault, Script};
-use crate::sessions::Talk;
-use crate::trace::{self, say};
+use crate::sessions::Sessions;
+use crate::trace::{self, trace_line};
 
 /// Longest interval between two checks of all drivers.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Delay before a new driver starts after the last one has ended, unless the script starts one.
-const RESTART: Duration = Duration::from_secs(1);
+const RESTART_DELAY: Duration = Duration::from_secs(1);
 
 /// Most drivers alive at once.
-const MOST_DRIVERS: usize = 3;
+const MAX_DRIVERS: usize = 3;
 
 pub struct World {
     pub script: Script,
     pub cluster: DevCluster,
     pub network: Network,
-    pub hand: Hand,
-    pub node: Node,
-    pub fleet: Fleet,
+    pub client: DirectClient,
+    pub nodes: Nodes,
+    pub drivers: Drivers,
     pub checks: Checks,
-    pub truth: Truth,
+    pub expected: ExpectedState,
     /// The executors' sessions, if the configuration enables them.
-    pub talk: Option<Talk>,
+    pub sessions: Option<Sessions>,
     pub backup: Option<State>,
     /// All profiles that any driver of this run has had.
     pub profiles: BTreeMap<ProfileName, Profile>,
     /// When drivers are due to start.
     pub starts: Vec<Instant>,
     /// The faults that undo temporary ones, and when they are due.
-    pub later: Vec<(Instant, Fault)>,
+    pub pending_undos: Vec<(Instant, Fault)>,
     /// The record's data before and after a fault made it unusable for drivers.
-    pub tampered: Option<Tampered>,
+    pub unrepaired_record: Option<UnusableRecord>,
     /// When the server or the network last had a fault.
-    pub last_trouble: Option<Instant>,
+    pub last_fault: Option<Instant>,
     /// When paused drivers resume.
     pub resumes: Vec<(usize, Instant)>,
     pub clock: Clock,
@@ -71,14 +71,14 @@ pub struct World {
     /// The application's id in the record when the fleet had converged.
     pub app_id: String,
     /// When the drivers' memory was last measured.
-    pub measured: Instant,
+    pub memory_checked_at: Instant,
     pub began: Instant,
     /// The most executors that any driver's ledger has contained.
-    pub largest_fleet: usize,
+    pub most_executors: usize,
     wake: Arc<Notify>,
     /// The last trace line about a driver's ledger, and the driver and snapshot that it described.
-    shown: String,
-    shown_last: (usize, u64),
+    traced: String,
+    traced_last: (usize, u64),
 }
 
 impl World {
@@ -97,7 +97,7 @@ impl World {
         });
         let cluster = devcluster::start(options);
         let wake = Arc::new(Notify::new());
-        let hand = Hand::new(cluster.router());
+        let client = DirectClient::new(cluster.router());
         let mut checks = Checks::default();
         checks.budget = Budget::of(&script.config, script.skew);
         checks.deadlines = Deadlines::of(&script.config);
@@ -110,50 +110,50 @@ impl World {
         }
         Self {
             network: Network::new(cluster.clone(), cache, Arc::clone(&wake), seed),
-            node: Node::new(hand.clone(), script.pace, clock, seed),
-            hand,
+            nodes: Nodes::new(client.clone(), script.pace, clock, seed),
+            client,
             cluster,
-            fleet: Rc::new(RefCell::new(Vec::new())),
+            drivers: Rc::new(RefCell::new(Vec::new())),
             checks,
-            truth: Truth::of(&script),
-            talk: Talk::of(&script.config, seed),
+            expected: ExpectedState::of(&script),
+            sessions: Sessions::of(&script.config, seed),
             backup: None,
             profiles: script.config.profiles.clone(),
             starts: vec![Instant::now()],
-            later: Vec::new(),
-            tampered: None,
-            last_trouble: None,
+            pending_undos: Vec::new(),
+            unrepaired_record: None,
+            last_fault: None,
             resumes: Vec::new(),
             clock,
             writes: 0,
             held: false,
             ended_clean: false,
             app_id: String::new(),
-            measured: Instant::now(),
+            memory_checked_at: Instant::now(),
             began: Instant::now(),
-            largest_fleet: 0,
+            most_executors: 0,
             wake,
-            shown: String::new(),
-            shown_last: (0, 0),
+            traced: String::new(),
+            traced_last: (0, 0),
             script,
         }
     }
 
     /// Executes the script, then ends all faults and checks convergence.
-    pub async fn play(&mut self) -> Verdict {
+    pub async fn run_script(&mut self) -> Verdict {
         let began = Instant::now();
         for step in self.script.steps.clone() {
-            self.until(began + step.at).await?;
-            say!("-- {:?}", step.fault);
-            self.befall(step.fault).await;
+            self.run_until(began + step.at).await?;
+            trace_line!("-- {:?}", step.fault);
+            self.inject(step.fault).await;
             self.step().await?;
         }
-        self.until(began + self.script.calm).await?;
-        self.calm_down().await
+        self.run_until(began + self.script.faults_end).await?;
+        self.check_convergence().await
     }
 
     /// Runs the world until this instant, checking it after every step.
-    pub async fn until(&mut self, then: Instant) -> Verdict {
+    pub async fn run_until(&mut self, then: Instant) -> Verdict {
         loop {
             let now = Instant::now();
             if now >= then {
@@ -161,62 +161,73 @@ impl World {
             }
             let starts = self.starts.iter().copied();
             let resumes = self.resumes.iter().map(|(_, at)| *at);
-            let later = self.later.iter().map(|(at, _)| *at);
-            let due = starts.chain(resumes).chain(later).chain(self.node_due());
-            let next = due.fold(then.min(now + LOOK_EVERY), Instant::min);
+            let pending_undos = self.pending_undos.iter().map(|(at, _)| *at);
+            let due = starts
+                .chain(resumes)
+                .chain(pending_undos)
+                .chain(self.node_due());
+            let next = due.fold(then.min(now + CHECK_INTERVAL), Instant::min);
             tokio::select! {
                 biased;
                 () = self.wake.notified() => {}
                 () = sleep_until(next) => {}
             }
             self.step().await?;
-            self.note_memory().await?;
+            self.check_memory().await?;
         }
     }
 
     /// When the nodes have work to do; they need the API server for it.
     fn node_due(&self) -> Option<Instant> {
-        self.node.due().filter(|_| !self.is_down())
+        self.nodes.due().filter(|_| !self.is_down())
     }
 
     /// Does everything that is due now, then checks all drivers.
     async fn step(&mut self) -> Verdict {
-        let sprung = self.network.net().sprung.take();
-        if let Some(number) = sprung {
+        let killed = self.network.shared().killed.take();
+        if let Some(number) = killed {
             self.kill(number);
         }
-        let fallen = (self.fleet.borrow_mut().iter_mut())
-            .filter_map(|driver| std::mem::take(&mut driver.fell).then_some(driver.number))
+        let killed = (self.drivers.borrow_mut().iter_mut())
+            .filter_map(|driver| {
+                std::mem::take(&mut driver.killed_at_poll).then_some(driver.number)
+            })
             .collect::<Vec<_>>();
-        for number in fallen {
-            say!("d{number} fell");
+        for number in killed {
+            trace_line!("d{number} reaches its last poll");
             self.kill(number);
         }
         self.undo().await;
-        self.forgive(false).await;
-        let done = std::mem::take(&mut self.network.net().done);
-        self.writes += done.len();
-        for done in &done {
-            self.truth.done(done);
-            self.checks.done(done)?;
+        self.restart_ended_application(false).await;
+        let writes = std::mem::take(&mut self.network.shared().completed_writes);
+        self.writes += writes.len();
+        for write in &writes {
+            self.expected.note_write(write);
+            self.checks.check_write(write)?;
         }
-        let template = [Ill::Admission, Ill::Webhook, Ill::Invalid];
-        let blocked = (self.network.net().refused.values())
-            .any(|dealt| template.iter().any(|ill| dealt.contains(ill)));
+        let refusals = [
+            RequestFault::Admission,
+            RequestFault::Webhook,
+            RequestFault::Invalid,
+        ];
+        let blocked = (self.network.shared().injected_faults.values())
+            .any(|injected| refusals.iter().any(|fault| injected.contains(fault)));
         if blocked {
             self.checks.budget.refused();
         }
-        self.see_exits()?;
+        self.check_exits()?;
         let now = Instant::now();
-        if self.is_down() || !self.network.net().weather.is_calm() {
-            self.last_trouble = Some(now);
+        if self.is_down() || !self.network.shared().conditions.is_faultless() {
+            self.last_fault = Some(now);
         }
         for (number, at) in self.resumes.extract_if(.., |(_, at)| *at <= now) {
-            if let Some(driver) = find(&mut self.fleet.borrow_mut(), number) {
-                say!("d{number} goes on");
+            if let Some(driver) = find_driver(&mut self.drivers.borrow_mut(), number) {
+                trace_line!("d{number} resumes");
                 driver.paused = false;
-                // A paused driver receives the order to stop only now.
-                driver.told = driver.told.map(|(way, told)| (way, told.max(at)));
+                // A paused driver receives the request to stop only now.
+                driver.stop_requested = driver
+                    .stop_requested
+                    .map(|(on_signal, requested)| (on_signal, requested.max(at)));
             }
         }
         let starting = self.starts.extract_if(.., |at| *at <= now).count();
@@ -225,14 +236,14 @@ impl World {
         }
         let state = self.cluster.state().await;
         if !self.is_down() {
-            self.node.work(&state).await;
-            for ended in self.node.take_restarted() {
+            self.nodes.work(&state).await;
+            for ended in self.nodes.take_restarted() {
                 self.checks.budget.restarted(&ended);
             }
         }
-        self.network.net().remember(state);
-        self.look().await?;
-        self.talk().await?;
+        self.network.shared().remember(state);
+        self.check_ledgers().await?;
+        self.update_sessions().await?;
         match trace::panics().first() {
             Some(panic) => Err(format!("O-12: {panic}")),
             None => Ok(()),
@@ -240,63 +251,69 @@ impl World {
     }
 
     /// Checks the ledgers of all drivers that are alive and not paused.
-    async fn look(&mut self) -> Verdict {
-        let handles: Vec<_> = (self.fleet.borrow().iter())
+    async fn check_ledgers(&mut self) -> Verdict {
+        let handles: Vec<_> = (self.drivers.borrow().iter())
             .filter(|driver| driver.is_alive() && !driver.paused)
-            .map(|driver| (driver.number, driver.handle.clone(), driver.told.is_some()))
+            .map(|driver| {
+                (
+                    driver.number,
+                    driver.handle.clone(),
+                    driver.stop_requested.is_some(),
+                )
+            })
             .collect();
         let alive: BTreeSet<usize> = handles.iter().map(|(number, ..)| *number).collect();
-        for (number, handle, is_to_stop) in handles {
+        for (number, handle, is_stopping) in handles {
             let Ok(seen) = timeout(Duration::from_secs(1), handle.look()).await else {
                 return Err(format!("O-12: d{number} does not answer"));
             };
-            self.hear().await?;
+            self.collect_reports().await?;
             if let Some(snapshot) = seen {
-                self.show(number, &snapshot);
-                self.largest_fleet = self.largest_fleet.max(snapshot.entries.len());
-                self.truth.look(&beliefs::Look {
+                self.trace_ledger(number, &snapshot);
+                self.most_executors = self.most_executors.max(snapshot.entries.len());
+                self.expected.check_ledger(&beliefs::Observation {
                     driver: number,
-                    before: self.checks.last(number),
+                    before: self.checks.last_ledger(number),
                     now: &snapshot,
                     server: &self.cluster.state().await,
                     excuses: &self.checks.excuses,
                 })?;
-                self.checks.look(number, snapshot)?;
+                self.checks.check_ledger(number, snapshot)?;
             }
-            if !is_to_stop && !self.checks.is_superseded(number) {
-                self.checks.deadlines.hold(number)?;
+            if !is_stopping && !self.checks.is_superseded(number) {
+                self.checks.deadlines.check(number)?;
             }
         }
-        self.hear().await?;
-        (self.checks).is_spent_for_a_reason(|number| alive.contains(&number))
+        self.collect_reports().await?;
+        (self.checks).check_spent_budget(|number| alive.contains(&number))
     }
 
-    /// Takes in the ends that drivers reported.
-    async fn hear(&mut self) -> Verdict {
+    /// Collects and checks the ends that drivers reported.
+    async fn collect_reports(&mut self) -> Verdict {
         // The state is read first: this await lets reports arrive that are already under way.
         let server = self.cluster.state().await;
-        let reported: Vec<_> = (self.fleet.borrow().iter())
+        let reported: Vec<_> = (self.drivers.borrow().iter())
             .map(|driver| (driver.number, driver.take_ends()))
             .collect();
         for (number, ends) in reported {
             for end in &ends {
                 let (id, class) = (end.entry.id, end.reason.class);
-                say!("d{number} reports: {id} {class}");
+                trace_line!("d{number} reports: {id} {class}");
             }
-            if self.checks.excuses.rewritten.is_empty() {
-                self.truth.reported(number, &ends, &server)?;
+            if self.checks.excuses.history_replaced.is_empty() {
+                self.expected.check_reports(number, &ends, &server)?;
             }
-            self.silence_is_real(number, &ends)?;
-            self.checks.reported(number, ends)?;
+            self.check_silence_losses(number, &ends)?;
+            self.checks.check_reports(number, ends)?;
         }
         Ok(())
     }
 
-    fn show(&mut self, number: usize, snapshot: &Snapshot) {
-        if self.shown_last == (number, snapshot.seq) || !trace::is_kept() {
+    fn trace_ledger(&mut self, number: usize, snapshot: &Snapshot) {
+        if self.traced_last == (number, snapshot.seq) || !trace::is_kept() {
             return;
         }
-        self.shown_last = (number, snapshot.seq);
+        self.traced_last = (number, snapshot.seq);
         let entries: String = (snapshot.entries.iter())
             .map(|(id, entry)| format!(" {id}:{:?}", entry.class()))
             .collect();
@@ -305,36 +322,36 @@ impl World {
             0 => String::new(),
             unassigned => format!(", {unassigned} pods without an id"),
         };
-        let shown = format!(
+        let traced = format!(
             "d{number} has, in epoch {},{entries}, {orphans} orphans{unassigned}",
             snapshot.epoch
         );
-        if shown != self.shown {
-            say!("{shown}");
-            self.shown = shown;
+        if traced != self.traced {
+            trace_line!("{traced}");
+            self.traced = traced;
         }
     }
 
     /// Starts a driver, unless there are enough.
     pub fn start(&mut self) {
-        let mut fleet = self.fleet.borrow_mut();
-        if fleet.iter().filter(|driver| driver.is_alive()).count() >= MOST_DRIVERS {
+        let mut drivers = self.drivers.borrow_mut();
+        if drivers.iter().filter(|driver| driver.is_alive()).count() >= MAX_DRIVERS {
             return;
         }
-        let number = fleet.len() + 1;
+        let number = drivers.len() + 1;
         let started = Driver::start(
             number,
             self.script.config.clone(),
             &self.network,
-            Clock::starting_at(self.clock.now().wall + self.wrong_by(number)),
+            Clock::starting_at(self.clock.now().wall + self.clock_offset(number)),
             self.script.seed,
             Arc::clone(&self.wake),
         );
-        fleet.push(started);
+        drivers.push(started);
     }
 
     /// The offset of a driver's wall clock.
-    fn wrong_by(&self, number: usize) -> SignedDuration {
+    fn clock_offset(&self, number: usize) -> SignedDuration {
         let skew = SignedDuration::try_from(self.script.skew).unwrap();
         let (share, sign) = (
             number as i32 % 5,
@@ -344,50 +361,52 @@ impl World {
     }
 
     pub fn kill(&mut self, number: usize) {
-        if let Some(driver) = find(&mut self.fleet.borrow_mut(), number).filter(|d| d.is_alive()) {
-            say!("d{number} is killed");
+        if let Some(driver) =
+            find_driver(&mut self.drivers.borrow_mut(), number).filter(|d| d.is_alive())
+        {
+            trace_line!("d{number} is killed");
             driver.kill();
         }
         self.resumes.retain(|(paused, _)| *paused != number);
-        self.checks.over(number);
-        self.checks.budget.driver_over(number, self.last_trouble);
-        self.keep_one_alive();
+        self.checks.driver_ended(number);
+        self.checks.budget.driver_ended(number, self.last_fault);
+        self.ensure_driver();
     }
 
-    /// The youngest driver that is alive and was not asked to stop.
+    /// The youngest driver that is alive and was not requested to stop.
     pub fn youngest(&self) -> Option<usize> {
-        (self.fleet.borrow().iter().rev())
-            .find(|driver| driver.is_alive() && driver.told.is_none())
+        (self.drivers.borrow().iter().rev())
+            .find(|driver| driver.is_alive() && driver.stop_requested.is_none())
             .map(|driver| driver.number)
     }
 
     /// The youngest driver that is alive, even if it is stopping.
     pub fn last_alive(&self) -> Option<usize> {
-        (self.fleet.borrow().iter().rev())
+        (self.drivers.borrow().iter().rev())
             .find(|driver| driver.is_alive())
             .map(|driver| driver.number)
     }
 
-    /// Asks a driver to stop.
-    pub fn tell_to_stop(&mut self, number: usize, way: OnSignal) {
-        if let Some(driver) = find(&mut self.fleet.borrow_mut(), number) {
-            driver.told = Some((way, Instant::now()));
-            driver.handle.stop_by(way);
+    /// Requests that a driver stops.
+    pub fn request_stop(&mut self, number: usize, on_signal: OnSignal) {
+        if let Some(driver) = find_driver(&mut self.drivers.borrow_mut(), number) {
+            driver.stop_requested = Some((on_signal, Instant::now()));
+            driver.handle.stop_by(on_signal);
         }
-        if way == OnSignal::End {
+        if on_signal == OnSignal::End {
             self.checks.ended_by.insert(number);
         }
     }
 
     /// Starts a driver if none is left, as a Deployment would.
-    pub fn keep_one_alive(&mut self) {
-        let alive = self.fleet.borrow().iter().any(Driver::is_alive);
+    pub fn ensure_driver(&mut self) {
+        let alive = self.drivers.borrow().iter().any(Driver::is_alive);
         if !alive && self.starts.is_empty() && !self.checks.excuses.ending {
-            self.starts.push(Instant::now() + RESTART);
+            self.starts.push(Instant::now() + RESTART_DELAY);
         }
     }
 }
 
-pub fn find(fleet: &mut [Driver], number: usize) -> Option<&mut Driver> {
-    fleet.iter_mut().find(|driver| driver.number == number)
+pub fn find_driver(drivers: &mut [Driver], number: usize) -> Option<&mut Driver> {
+    drivers.iter_mut().find(|driver| driver.number == number)
 }

@@ -13,13 +13,13 @@ use tokio::time::Instant;
 use super::Verdict;
 
 /// The default limit for waiting for an image (spec A-51).
-pub const IMAGE: Duration = Duration::from_secs(300);
+pub const IMAGE_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// A driver that was not checked for this long was not running and could not act.
-const AWAY: Duration = Duration::from_secs(5);
+const MAX_CHECK_GAP: Duration = Duration::from_secs(5);
 
 /// Tolerance for noticing that a deadline has passed, on top of two rounds.
-const NOTICED: Duration = Duration::from_secs(5);
+const NOTICE_TOLERANCE: Duration = Duration::from_secs(5);
 
 /// The waiting executors in each driver's ledger.
 #[derive(Debug, Default)]
@@ -32,93 +32,93 @@ pub struct Deadlines {
 
 #[derive(Debug, Default)]
 struct Waits {
-    looked: Option<Instant>,
-    of: BTreeMap<PodUid, Wait>,
+    last_check: Option<Instant>,
+    by_pod: BTreeMap<PodUid, Wait>,
 }
 
 #[derive(Debug)]
 struct Wait {
     id: ExecutorId,
     since: Instant,
-    for_what: What,
-    so_since: Instant,
+    reason: WaitReason,
+    reason_since: Instant,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum What {
+enum WaitReason {
     /// Something that cannot appear without intervention.
-    Hopeless,
+    NeedsIntervention,
     Image,
-    Anything,
+    Other,
 }
 
 impl Deadlines {
     pub fn of(config: &Config) -> Self {
-        let up = &config.allocation;
+        let allocation = &config.allocation;
         Self {
-            pending: up.pending_timeout,
-            stuck: up.stuck_after,
-            late: 2 * up.interval + NOTICED,
+            pending: allocation.pending_timeout,
+            stuck: allocation.stuck_after,
+            late: 2 * allocation.interval + NOTICE_TOLERANCE,
             drivers: BTreeMap::new(),
         }
     }
 
     /// Updates the waiting executors from the changed entries of a driver's ledger.
-    pub fn see(&mut self, driver: usize, ledger: &Snapshot, changed: &[Arc<Entry>]) {
+    pub fn update(&mut self, driver: usize, ledger: &Snapshot, changed: &[Arc<Entry>]) {
         let waits = self.drivers.entry(driver).or_default();
         let is_there = |id, uid: &PodUid| ledger.entry(id).and_then(|e| e.uid()) == Some(uid);
-        waits.of.retain(|uid, wait| is_there(wait.id, uid));
+        waits.by_pod.retain(|uid, wait| is_there(wait.id, uid));
         let now = Instant::now();
         for entry in changed {
             let Some(pod) = entry.pod() else { continue };
             let is_pending = matches!(entry.class(), Class::Pending(_));
             if !is_pending || pod.scheduling == Scheduling::Gated {
-                waits.of.remove(&pod.uid);
+                waits.by_pod.remove(&pod.uid);
                 continue;
             }
-            let for_what = for_what(pod);
-            let wait = waits.of.entry(pod.uid.clone()).or_insert(Wait {
+            let reason = wait_reason(pod);
+            let wait = waits.by_pod.entry(pod.uid.clone()).or_insert(Wait {
                 id: entry.id,
                 since: now,
-                for_what,
-                so_since: now,
+                reason,
+                reason_since: now,
             });
-            if wait.for_what != for_what {
-                (wait.for_what, wait.so_since) = (for_what, now);
+            if wait.reason != reason {
+                (wait.reason, wait.reason_since) = (reason, now);
             }
         }
     }
 
     /// Checks the deadlines of a driver that runs and may act.
     // spec
-    pub fn hold(&mut self, driver: usize) -> Verdict {
+    pub fn check(&mut self, driver: usize) -> Verdict {
         let now = Instant::now();
         let waits = self.drivers.entry(driver).or_default();
-        let before = waits.looked.replace(now);
-        if before.is_none_or(|before| now - before > AWAY) {
-            for wait in waits.of.values_mut() {
-                (wait.since, wait.so_since) = (now, now);
+        let before = waits.last_check.replace(now);
+        if before.is_none_or(|before| now - before > MAX_CHECK_GAP) {
+            for wait in waits.by_pod.values_mut() {
+                (wait.since, wait.reason_since) = (now, now);
             }
         }
-        for wait in waits.of.values() {
-            let pending = self.pending.map(|most| wait.since + most);
-            let until = match wait.for_what {
-                What::Hopeless => {
-                    let until = wait.so_since + self.stuck;
+        for wait in waits.by_pod.values() {
+            let pending = self.pending.map(|limit| wait.since + limit);
+            let until = match wait.reason {
+                WaitReason::NeedsIntervention => {
+                    let until = wait.reason_since + self.stuck;
                     Some(pending.map_or(until, |pending| pending.min(until)))
                 }
-                What::Image => Some(pending.unwrap_or(wait.so_since + IMAGE)),
-                What::Anything => pending,
+                WaitReason::Image => Some(pending.unwrap_or(wait.reason_since + IMAGE_TIMEOUT)),
+                WaitReason::Other => pending,
             };
             if let Some(until) = until
                 && now > until + self.late
             {
                 return Err(format!(
-                    "A-50: d{driver} lets {} wait for {:?}, of that {:?} for {:?}",
+                    "A-50: d{driver} lets {} wait for {:?}, for {:?} of it with the reason {:?}",
                     wait.id,
                     now - wait.since,
-                    now - wait.so_since,
-                    wait.for_what
+                    now - wait.reason_since,
+                    wait.reason
                 ));
             }
         }
@@ -126,13 +126,13 @@ impl Deadlines {
     }
 }
 
-fn for_what(pod: &Pod) -> What {
+fn wait_reason(pod: &Pod) -> WaitReason {
     let ContainerState::Waiting { reason, .. } = &pod.executor else {
-        return What::Anything;
+        return WaitReason::Other;
     };
     match reason.as_deref() {
-        Some("CreateContainerConfigError") => What::Hopeless,
-        Some("ImagePullBackOff") => What::Image,
-        _ => What::Anything,
+        Some("CreateContainerConfigError") => WaitReason::NeedsIntervention,
+        Some("ImagePullBackOff") => WaitReason::Image,
+        _ => WaitReason::Other,
     }
 }

@@ -7,14 +7,14 @@ use boatswain::model::executor::Why;
 use boatswain::model::{Entry, ExecutorId, LossClass, PodUid, ResourceVersion, Snapshot};
 use tokio::time::Instant;
 
-use super::{Checks, Killing, LATE, Made, Verdict};
+use super::{Checks, CreatedPod, PodDelete, REQUEST_DELAY, Verdict};
 use crate::node::short;
 
 /// A driver may need this long to notice that the server's history was replaced.
-const UNNOTICED: Duration = Duration::from_secs(120);
+const HISTORY_NOTICE_DELAY: Duration = Duration::from_secs(120);
 
 /// Whether an executor was released with its gang and did not run when that was decided (spec B-20).
-fn waited(entry: &Entry) -> bool {
+fn did_not_run(entry: &Entry) -> bool {
     let ran = entry.bound().and_then(|bound| bound.running_since);
     (entry.leaving.as_ref()).is_some_and(|mark| {
         matches!(mark.why, Why::GangMissed(_)) && ran.is_none_or(|ran| ran >= mark.since)
@@ -23,15 +23,15 @@ fn waited(entry: &Entry) -> bool {
 
 impl Checks {
     // spec: I-2
-    pub(super) fn nothing_lost(
+    pub(super) fn check_none_lost(
         &mut self,
         driver: usize,
         before: &Snapshot,
         now: &Snapshot,
     ) -> Verdict {
-        let seen = self.drivers.entry(driver).or_default();
-        for (id, uid) in std::mem::take(&mut seen.owed) {
-            if !seen.reported.contains_key(&(id, Some(uid.clone()))) {
+        let view = self.drivers.entry(driver).or_default();
+        for (id, uid) in std::mem::take(&mut view.unreported) {
+            if !view.reported.contains_key(&(id, Some(uid.clone()))) {
                 return violated!("I-2: the end of {id} ({uid}) was never reported by d{driver}");
             }
         }
@@ -40,32 +40,34 @@ impl Checks {
                 None if !now.ended.contains(id) => {
                     return violated!("I-2: d{driver} lost {id}: neither in its ledger nor ended");
                 }
-                None => seen.owed.extend(entry.uid().map(|uid| (id, uid.clone()))),
+                None => view
+                    .unreported
+                    .extend(entry.uid().map(|uid| (id, uid.clone()))),
                 Some(_) if now.ended.contains(id) => {
                     return violated!("I-2: d{driver} has {id} in its ledger, and it has ended");
                 }
                 Some(_) => {}
             }
         }
-        for id in seen.open.iter().filter_map(|id| ExecutorId::new(*id)) {
+        for id in view.open.iter().filter_map(|id| ExecutorId::new(*id)) {
             if now.entry(id).is_none() && !now.ended.contains(id) {
-                return violated!("I-2: d{driver} lost {id}, which it had asked for");
+                return violated!("I-2: d{driver} lost {id}, which it had requested");
             }
         }
         // An ended executor never returns (spec E-9), which the loop over `before` has checked.
         let ended = |id: &u64| ExecutorId::new(*id).is_some_and(|id| now.ended.contains(id));
-        seen.open.retain(|id| !ended(id));
+        view.open.retain(|id| !ended(id));
         Ok(())
     }
 
     // spec: I-5, S-10
-    pub(super) fn nothing_goes_back(
+    pub(super) fn check_versions(
         &mut self,
         driver: usize,
         before: &Snapshot,
         changed: &[Arc<Entry>],
     ) -> Verdict {
-        let seen = self.drivers.entry(driver).or_default();
+        let view = self.drivers.entry(driver).or_default();
         for entry in changed {
             let id = entry.id;
             let Some((new, old)) = entry.bound().zip(before.entry(id).and_then(|e| e.bound()))
@@ -75,7 +77,7 @@ impl Checks {
             let went_back = new.epoch == old.epoch
                 && new.pod.uid == old.pod.uid
                 && new.pod.version < old.pod.version;
-            if went_back && !seen.may_go_back.remove(&new.pod.uid) {
+            if went_back && !view.may_go_back.remove(&new.pod.uid) {
                 let (new, old): (&ResourceVersion, _) = (&new.pod.version, &old.pod.version);
                 return violated!("I-5: d{driver} took {id} back from version {old} to {new}");
             }
@@ -84,7 +86,7 @@ impl Checks {
     }
 
     // spec: I-3
-    pub(super) fn requests_within_targets(
+    pub(super) fn check_requests(
         &self,
         driver: usize,
         before: &Snapshot,
@@ -98,10 +100,10 @@ impl Checks {
             let new = |entry: &&Arc<Entry>| {
                 entry.profile == *profile && !entry.adopted && before.entry(entry.id).is_none()
             };
-            let asked = now.entries.values().filter(new).count();
-            if asked > 0 {
+            let requested = now.entries.values().filter(new).count();
+            if requested > 0 {
                 return violated!(
-                    "I-3: d{driver} asked for {asked} of {profile}, and now {} of {target} live",
+                    "I-3: d{driver} requested {requested} of {profile}, and now {} are live, target {target}",
                     counts.live()
                 );
             }
@@ -110,31 +112,31 @@ impl Checks {
     }
 
     // spec: I-3
-    pub(super) fn live_within_targets(&self, driver: usize, now: &Snapshot) -> Verdict {
+    pub(super) fn check_live(&self, driver: usize, now: &Snapshot) -> Verdict {
         let application = self.application_of(driver);
         for (profile, counts) in &now.counts {
             if counts.live() <= now.target(profile) {
                 continue;
             }
-            let asked_for: Vec<_> = (now.entries.values())
+            let requested: Vec<_> = (now.entries.values())
                 .filter(|entry| entry.profile == *profile && entry.class().is_live())
                 .filter(|entry| !self.is_surplus(entry))
                 .filter(|entry| {
                     entry
                         .uid()
-                        .is_none_or(|uid| !self.ever_chosen.contains(uid))
+                        .is_none_or(|uid| !self.ever_leaving.contains(uid))
                 })
                 .map(|entry| (application, entry.id.get()))
                 .collect();
-            let live = asked_for.len();
-            let oldest = asked_for
+            let live = requested.len();
+            let oldest = requested
                 .iter()
                 .filter_map(|key| self.requested.get(key))
                 .min();
             let Some(oldest) = oldest else { continue };
             let history = self.targets.get(profile).map_or(&[][..], Vec::as_slice);
             // The decision precedes the request's arrival at the server.
-            let decided = *oldest - LATE;
+            let decided = *oldest - REQUEST_DELAY;
             let before = history.iter().rev().find(|(since, _)| *since <= decided);
             let after = history.iter().filter(|(since, _)| *since > decided);
             let highest = before
@@ -153,23 +155,27 @@ impl Checks {
     }
 
     // spec: I-1
-    pub(super) fn one_pod_an_id(&mut self, driver: usize, changed: &[Arc<Entry>]) -> Verdict {
+    pub(super) fn check_one_pod_per_id(
+        &mut self,
+        driver: usize,
+        changed: &[Arc<Entry>],
+    ) -> Verdict {
         let application = self.application_of(driver);
         for entry in changed {
             let id = entry.id;
             let Some(uid) = entry.uid() else { continue };
             self.ever_bound.insert(uid.clone());
             if let Some(mark) = &entry.leaving {
-                self.ever_chosen.insert(uid.clone());
-                if mark.why == Why::ApplicationEnded && self.may_end_all(driver) {
+                self.ever_leaving.insert(uid.clone());
+                if mark.why == Why::ApplicationEnded && self.may_end_application(driver) {
                     self.ended_with_its_application.insert(uid.clone());
                 }
             }
-            // A copy made while no driver ran cannot be told from the executor that it claims to be.
-            if entry.adopted && self.excuses.planted.contains(uid.as_str()) {
+            // A copy made while no driver ran is indistinguishable from the executor whose labels it has.
+            if entry.adopted && self.excuses.foreign.contains(uid.as_str()) {
                 continue;
             }
-            if entry.adopted && self.is_renamed(uid) {
+            if entry.adopted && self.has_changed_id(uid) {
                 continue;
             }
             let counted = self
@@ -185,21 +191,21 @@ impl Checks {
         Ok(())
     }
 
-    fn may_end_all(&self, driver: usize) -> bool {
+    fn may_end_application(&self, driver: usize) -> bool {
         self.ended_by.contains(&driver) || self.budget.may_be_spent()
     }
 
     // spec: I-9, I-12
-    pub(super) fn killed_for_a_reason(&mut self, driver: usize, now: &Snapshot) -> Verdict {
-        let own: Vec<Killing> = (self.killings)
-            .extract_if(.., |killing| killing.driver == driver)
+    pub(super) fn check_deletes(&mut self, driver: usize, now: &Snapshot) -> Verdict {
+        let own: Vec<PodDelete> = (self.deletes)
+            .extract_if(.., |delete| delete.driver == driver)
             .collect();
-        for Killing { id, uid, .. } in own {
-            let seen = self.drivers.entry(driver).or_default();
+        for PodDelete { id, uid, .. } in own {
+            let view = self.drivers.entry(driver).or_default();
             let entry = id
                 .and_then(|id| now.entry(id))
                 .filter(|entry| entry.uid() == Some(&uid));
-            let reported = id.and_then(|id| seen.reported.get(&(id, Some(uid.clone()))).copied());
+            let reported = id.and_then(|id| view.reported.get(&(id, Some(uid.clone()))).copied());
             let class = match (entry, reported) {
                 (Some(entry), _) if entry.leaving.is_some() => {
                     Some(boatswain::model::reasoning::reason_of(entry).class)
@@ -207,39 +213,41 @@ impl Checks {
                 (_, reported) => reported,
             };
             // The end of another pod of this id was reported, so this one came too late.
-            let closed = (seen.reported.keys())
+            let id_ended = (view.reported.keys())
                 .any(|(ended, other)| Some(*ended) == id && other.as_ref() != Some(&uid));
-            let surplus = seen.counted_a_surplus;
-            let lately = Instant::now().checked_sub(UNNOTICED);
-            let was_rewritten = lately.is_some_and(|at| self.was_rewritten_since(at));
+            let surplus = view.counted_a_surplus;
+            let since = Instant::now().checked_sub(HISTORY_NOTICE_DELAY);
+            let was_history_replaced = since.is_some_and(|at| self.was_history_replaced_since(at));
             let excuses = &self.excuses;
             let profile = entry.map(|entry| &entry.profile);
             let retargeted = profile.map_or(!excuses.retargeted.is_empty(), |profile| {
                 excuses.retargeted.contains(profile)
             });
-            let meddled =
-                excuses.relabelled.contains(uid.as_str()) || excuses.planted.contains(uid.as_str());
+            let edited =
+                excuses.relabelled.contains(uid.as_str()) || excuses.foreign.contains(uid.as_str());
             let orphan = entry.is_none()
-                && (closed
-                    || self.is_no_executor(driver, &uid)
-                    || self.is_usurped(id, now)
-                    || self.was_given_by_another_history(&uid));
+                && (id_ended
+                    || self.may_be_orphan(driver, &uid)
+                    || self.is_adopted_with_changed_id(id, now)
+                    || self.was_assigned_in_other_history(&uid));
             let excused = match class {
                 Some(LossClass::ScaledDown) => {
-                    let released = excuses.gangs && entry.is_none_or(|entry| waited(entry));
+                    let released = excuses.gangs && entry.is_none_or(|entry| did_not_run(entry));
                     surplus || retargeted || released
                 }
                 Some(LossClass::Killed) => {
                     // The decision to remove an executor is never revoked, even if its history was replaced.
                     let inherited = entry.is_some_and(|entry| entry.adopted)
                         && self.ended_with_its_application.contains(&uid);
-                    self.may_end_all(driver)
+                    self.may_end_application(driver)
                         || inherited
                         || id.is_some_and(|id| excuses.killed.contains(&id))
                 }
-                // They waited for something that an injected fault withholds.
+                // An injected fault withholds something that these waited for.
                 Some(LossClass::PendingTimeout | LossClass::StartFailed) => {
-                    entry.is_some_and(|entry| entry.leaving.is_some()) || meddled || was_rewritten
+                    entry.is_some_and(|entry| entry.leaving.is_some())
+                        || edited
+                        || was_history_replaced
                 }
                 // Whether these were silent is checked when their end is reported.
                 Some(
@@ -249,16 +257,16 @@ impl Checks {
                     | LossClass::Decommissioned,
                 ) => true,
                 Some(LossClass::Mislabelled) if self.is_of_sets() => {
-                    meddled || self.was_given_before_a_restore(&uid)
+                    edited || self.was_assigned_before_restore(&uid)
                 }
                 // It had ended in a history of which the driver does not yet know that it was replaced.
-                Some(_) if reported.is_some() => meddled || was_rewritten,
-                Some(_) | None => meddled,
+                Some(_) if reported.is_some() => edited || was_history_replaced,
+                Some(_) | None => edited,
             };
             if !(orphan || excused) {
                 let id = id.map_or(0, ExecutorId::get);
                 return violated!(
-                    "I-12: d{driver} ended {id} ({}), which was well, as {class:?}",
+                    "I-12: d{driver} ended {id} ({}), which was healthy, as {class:?}",
                     short(uid.as_str())
                 );
             }
@@ -270,29 +278,32 @@ impl Checks {
     /// profile is wrong.
     pub(super) fn is_surplus(&self, entry: &Entry) -> bool {
         let Some(uid) = entry.uid() else { return false };
-        let made = self.made.get(uid);
+        let created = self.created.get(uid);
         self.excuses.relabelled.contains(uid.as_str())
-            || self.excuses.planted.contains(uid.as_str())
+            || self.excuses.foreign.contains(uid.as_str())
             // Its removal was decided and a replacement requested, which a successor does not know.
-            || entry.leaving.is_none() && self.ever_chosen.contains(uid)
-            || made.is_some_and(|made| made.too_late || self.is_of_its_last_moment(made))
+            || entry.leaving.is_none() && self.ever_leaving.contains(uid)
+            || created.is_some_and(|created| created.too_late || self.is_after_last_check(created))
             // Its profile and its deletion could not be read.
             || self.excuses.unread.contains(uid)
             // A restore revives executors that had ended and been replaced.
-            || made.is_none_or(|made| self.was_rewritten_since(made.at))
+            || created.is_none_or(|created| self.was_history_replaced_since(created.at))
     }
 
     /// Whether a driver may treat a pod as an orphan although a driver created it (spec E-3).
-    fn is_no_executor(&self, driver: usize, uid: &PodUid) -> bool {
-        let Some(made) = self.made.get(uid) else {
+    fn may_be_orphan(&self, driver: usize, uid: &PodUid) -> bool {
+        let Some(created) = self.created.get(uid) else {
             return false;
         };
-        let began = self.drivers.get(&driver).and_then(|seen| seen.began);
+        let began = self.drivers.get(&driver).and_then(|view| view.began);
         let by_another_meanwhile =
-            made.driver != driver && began.is_some_and(|began| made.at >= began);
+            created.driver != driver && began.is_some_and(|began| created.at >= began);
         // It was requested again after an operator had deleted the first pod; at most one pod of an id counts.
-        let again = |other: &Made| (other.driver, other.id) == (made.driver, made.id);
-        let is_second = self.made.values().filter(|other| again(other)).count() > 1;
-        made.too_late || by_another_meanwhile || is_second || self.was_rewritten_since(made.at)
+        let again = |other: &CreatedPod| (other.driver, other.id) == (created.driver, created.id);
+        let is_second = self.created.values().filter(|other| again(other)).count() > 1;
+        created.too_late
+            || by_another_meanwhile
+            || is_second
+            || self.was_history_replaced_since(created.at)
     }
 }

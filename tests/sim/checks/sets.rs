@@ -8,14 +8,14 @@ use boatswain::model::{Entry, ExecutorId, PodUid, Snapshot};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{Checks, Made, PREFIX, Verdict};
+use super::{Checks, CreatedPod, PREFIX, Verdict};
 use crate::objects::{label, text};
-use crate::requests::{Done, set_meant};
+use crate::requests::{CompletedWrite, addressed_set};
 use crate::sets::EXECUTOR_ID;
 
 /// The assignment of ids to pods.
 #[derive(Debug, Default)]
-pub(super) struct Named {
+pub(super) struct AssignedIds {
     /// The one pod ever given an id of an application.
     pods: BTreeMap<(u32, ExecutorId), PodUid>,
     /// The executor that each pod was given to.
@@ -25,15 +25,15 @@ pub(super) struct Named {
 impl Checks {
     /// Enables these checks; called before the run begins.
     pub fn sets_make_pods(&mut self) {
-        self.named = Some(Named::default());
+        self.assigned = Some(AssignedIds::default());
     }
 
     pub(super) fn is_of_sets(&self) -> bool {
-        self.named.is_some()
+        self.assigned.is_some()
     }
 
     // spec: E-1, A-80
-    pub(super) fn may_be_named(&self, name: &str, id: &str) -> bool {
+    pub(super) fn name_fits_id(&self, name: &str, id: &str) -> bool {
         self.is_of_sets() || name == format!("{PREFIX}-exec-{id}")
     }
 
@@ -42,7 +42,7 @@ impl Checks {
     pub(super) fn id_of(&self, pod: &Value, uid: &PodUid) -> Option<u64> {
         if self.is_of_sets() {
             let label = label(pod, EXECUTOR_ID).parse().ok();
-            return label.or_else(|| self.made.get(uid).map(|made| made.id));
+            return label.or_else(|| self.created.get(uid).map(|created| created.id));
         }
         let name = text(pod, "/metadata/name").strip_prefix(PREFIX)?;
         name.strip_prefix("-exec-")?.parse().ok()
@@ -50,98 +50,107 @@ impl Checks {
 
     /// A driver changed a pod that a set has made. If it assigned the id, checks that neither had another one.
     // spec: A-80, I-1, I-9
-    pub(super) fn numbered(&mut self, done: &Done, pod: &Value, uid: &PodUid) -> Verdict {
-        let driver = done.driver;
+    pub(super) fn check_assigned_id(
+        &mut self,
+        write: &CompletedWrite,
+        pod: &Value,
+        uid: &PodUid,
+    ) -> Verdict {
+        let driver = write.driver;
         let application = self.application_of(driver);
-        let rewritten = !self.excuses.rewritten.is_empty();
-        let Some(named) = &mut self.named else {
+        let history_replaced = !self.excuses.history_replaced.is_empty();
+        let Some(assigned) = &mut self.assigned else {
             return Ok(());
         };
-        let given = label(&done.sent, EXECUTOR_ID);
+        let given = label(&write.sent, EXECUTOR_ID);
         if given.is_empty() {
             return Ok(());
         }
         let id = given.parse().ok();
         let Some((number, id)) = id.and_then(|number| Some((number, ExecutorId::new(number)?)))
         else {
-            return violated!("A-80: d{driver} gave {uid} the id {given}, which is none");
+            return violated!("A-80: d{driver} gave {uid} the id {given}, which is invalid");
         };
         let had = label(pod, EXECUTOR_ID);
-        if !had.is_empty() && !rewritten {
-            return violated!("I-9: d{driver} gave {uid} the id {id}, and it was {had}");
+        if !had.is_empty() && !history_replaced {
+            return violated!("I-9: d{driver} gave {uid} the id {id}, and it had {had}");
         }
-        let holder = (named.pods.entry((application, id))).or_insert_with(|| uid.clone());
+        let holder = (assigned.pods.entry((application, id))).or_insert_with(|| uid.clone());
         if holder != uid {
-            return violated!("I-1: d{driver} gave {id} to {uid}, and it was {holder}");
+            return violated!("I-1: d{driver} gave {id} to {uid}, and {holder} has it");
         }
-        let made = Made {
+        let created = CreatedPod {
             driver,
             id: number,
             at: Instant::now(),
-            too_late: done.late || self.is_superseded(driver),
+            too_late: write.late || self.is_superseded(driver),
         };
-        self.made.insert(uid.clone(), made);
-        let seen = self.drivers.entry(driver).or_default();
-        seen.asked_for.insert(number);
+        self.created.insert(uid.clone(), created);
+        let view = self.drivers.entry(driver).or_default();
+        view.requested_ids.insert(number);
         Ok(())
     }
 
-    /// Whether an injected fault changed the id of a pod that a set has made. A driver that starts later cannot tell
-    /// it from the executor of that id.
-    pub(super) fn is_renamed(&self, uid: &PodUid) -> bool {
+    /// Whether an injected fault changed the id of a pod that a set has made. A driver that starts later takes it
+    /// for the executor of that id.
+    pub(super) fn has_changed_id(&self, uid: &PodUid) -> bool {
         self.is_of_sets() && self.excuses.relabelled.contains(uid.as_str())
     }
 
     /// Whether such a pod was adopted as this executor.
-    pub(super) fn is_usurped(&self, id: Option<ExecutorId>, now: &Snapshot) -> bool {
+    pub(super) fn is_adopted_with_changed_id(
+        &self,
+        id: Option<ExecutorId>,
+        now: &Snapshot,
+    ) -> bool {
         let entry = id
             .and_then(|id| now.entry(id))
             .filter(|entry| entry.adopted);
-        entry.is_some_and(|entry| entry.uid().is_some_and(|uid| self.is_renamed(uid)))
+        entry.is_some_and(|entry| entry.uid().is_some_and(|uid| self.has_changed_id(uid)))
     }
 
     /// Whether a pod got its id in a history that was replaced, so that it may have none in the restored one.
-    pub(super) fn was_given_before_a_restore(&self, uid: &PodUid) -> bool {
-        let made = self.made.get(uid);
-        made.is_some_and(|made| self.was_rewritten_since(made.at))
+    pub(super) fn was_assigned_before_restore(&self, uid: &PodUid) -> bool {
+        let created = self.created.get(uid);
+        created.is_some_and(|created| self.was_history_replaced_since(created.at))
     }
 
     /// Whether a pod got its id from a driver that continued from an older record while another driver knew the newer
     /// one. The final record may list such an id as ended.
-    pub(super) fn was_given_by_another_history(&self, uid: &PodUid) -> bool {
-        let made = self.made.get(uid).filter(|_| self.is_of_sets());
-        made.is_some_and(|made| self.is_outnumbered(made.driver))
+    pub(super) fn was_assigned_in_other_history(&self, uid: &PodUid) -> bool {
+        let created = self.created.get(uid).filter(|_| self.is_of_sets());
+        created.is_some_and(|created| self.has_outdated_incarnation(created.driver))
     }
 
     /// A driver changed or deleted a set.
     // spec: A-80, I-7
-    pub(super) fn set_written(&mut self, done: &Done) -> Verdict {
-        let driver = done.driver;
+    pub(super) fn check_set_write(&mut self, write: &CompletedWrite) -> Verdict {
+        let driver = write.driver;
         if !self.is_of_sets() {
-            return violated!("A-80: d{driver} writes a set, and makes its pods itself");
+            return violated!("A-80: d{driver} wrote a set, and has to create pods itself");
         }
-        let Some(set) = done.before.as_ref().filter(|_| done.succeeded()) else {
+        let Some(set) = write.before.as_ref().filter(|_| write.succeeded()) else {
             return Ok(());
         };
         let name = text(set, "/metadata/name");
-        if set_meant(&done.sent) != text(set, "/metadata/uid") {
-            return violated!("I-7: d{driver} touched {name} without notice which set it means");
+        if addressed_set(&write.sent) != text(set, "/metadata/uid") {
+            return violated!("I-7: d{driver} wrote {name} without its uid");
         }
         if label(set, "boatswain.dev/app-id") != self.app_id {
-            return violated!("I-7: d{driver} touched {name}, which is not its set");
+            return violated!("I-7: d{driver} wrote {name}, which is not its set");
         }
         Ok(())
     }
 
     /// No pod belongs to two executors, or to another one than before.
     // spec: I-1, I-9, A-80
-    pub(super) fn one_id_a_pod(
+    pub(super) fn check_one_id_per_pod(
         &mut self,
         driver: usize,
         now: &Snapshot,
         changed: &[Arc<Entry>],
     ) -> Verdict {
-        let Some(named) = &mut self.named else {
+        let Some(assigned) = &mut self.assigned else {
             return Ok(());
         };
         let mut holders: BTreeMap<&PodUid, ExecutorId> = BTreeMap::new();
@@ -150,18 +159,18 @@ impl Checks {
                 && let Some(other) = holders.insert(uid, entry.id)
             {
                 let id = entry.id;
-                return violated!("I-1: for d{driver} {uid} is {other}, and {id} as well");
+                return violated!("I-1: d{driver} binds {uid} to {other} and to {id}");
             }
         }
-        if !self.excuses.rewritten.is_empty() {
+        if !self.excuses.history_replaced.is_empty() {
             return Ok(());
         }
         for entry in changed.iter().filter(|entry| entry.class().is_live()) {
             let Some(uid) = entry.uid() else { continue };
-            let was = *named.ids.entry(uid.clone()).or_insert(entry.id);
+            let was = *assigned.ids.entry(uid.clone()).or_insert(entry.id);
             if was != entry.id && !self.excuses.relabelled.contains(uid.as_str()) {
                 let id = entry.id;
-                return violated!("I-9: for d{driver} {uid} is {id}, and it was {was}");
+                return violated!("I-9: d{driver} binds {uid} to {id}, and it was bound to {was}");
             }
         }
         Ok(())

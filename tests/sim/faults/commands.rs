@@ -10,21 +10,21 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 use tower::ServiceExt;
 
-use crate::script::{Fault, Wish};
-use crate::trace::say;
-use crate::world::{World, find};
+use crate::script::{Command, Fault};
+use crate::trace::trace_line;
+use crate::world::{World, find_driver};
 
 /// A client waits this long for an answer.
-const PATIENCE: Duration = Duration::from_secs(1);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl World {
     /// Sends a command to the youngest driver. Without an answer it is unknown whether the driver has carried it out.
     // spec: B-28, B-30, B-31
-    pub(super) async fn ask(&mut self, pick: u64, count: usize, what: Wish) {
+    pub(super) async fn send_command(&mut self, pick: u64, count: usize, what: Command) {
         let Some(number) = self.youngest() else {
             return;
         };
-        let Some(ledger) = self.checks.last(number) else {
+        let Some(ledger) = self.checks.last_ledger(number) else {
             return;
         };
         let all: Vec<ExecutorId> = ledger.entries.keys().collect();
@@ -38,21 +38,21 @@ impl World {
             .collect();
         let ids: Vec<u64> = named.iter().map(|id| id.get()).collect();
         let (path, body) = match what {
-            Wish::Kill { replace, force } => (
+            Command::Kill { replace, force } => (
                 "executors/kill",
                 json!({"executors": ids, "replace": replace, "force": force}),
             ),
-            Wish::Decommission { replace } => (
+            Command::Decommission { replace } => (
                 "executors/decommission",
                 json!({"executors": ids, "replace": replace}),
             ),
-            Wish::Hold { time } => {
-                self.later(time, Fault::Resume);
+            Command::Hold { time } => {
+                self.undo_after(time, Fault::Resume);
                 self.held = true;
                 ("application/hold", json!({}))
             }
         };
-        if let Wish::Kill { .. } = what {
+        if let Command::Kill { .. } = what {
             self.checks.excuses.killed.extend(named);
         }
         let profiles = self.profiles.keys().cloned();
@@ -69,22 +69,22 @@ impl World {
     }
 
     async fn post(&mut self, number: usize, path: &str, body: Value) {
-        let handle = find(&mut self.fleet.borrow_mut(), number)
+        let handle = find_driver(&mut self.drivers.borrow_mut(), number)
             .filter(|driver| !driver.paused)
             .map(|driver| driver.handle.clone());
-        let tokens = Tokens::parse("somebody\n", "tokens").unwrap();
-        let asking = async {
+        let tokens = Tokens::parse("operator\n", "tokens").unwrap();
+        let answer = async {
             let routes = handle?.routes(tokens).await?;
             let request = Request::post(format!("/v1/{path}"))
-                .header("authorization", "Bearer somebody")
+                .header("authorization", "Bearer operator")
                 .body(Body::from(body.to_string()))
                 .unwrap();
             Some(routes.oneshot(request).await.unwrap().status())
         };
-        let status: Option<StatusCode> = timeout(PATIENCE, asking).await.ok().flatten();
+        let status: Option<StatusCode> = timeout(ANSWER_TIMEOUT, answer).await.ok().flatten();
         // The driver is alive and the request is valid, so no other status is possible.
         let answers = |status: StatusCode| status.is_success() || status.is_server_error();
         assert!(status.is_none_or(answers), "{path}: {status:?}");
-        say!("   d{number} is asked to {path} {body}: {status:?}");
+        trace_line!("   d{number} gets the command {path} {body}: {status:?}");
     }
 }

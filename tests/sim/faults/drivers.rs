@@ -8,44 +8,50 @@ use boatswain::model::ProfileName;
 use tokio::time::{Instant, timeout};
 
 use crate::script::Fault;
-use crate::world::{World, find};
+use crate::world::{World, find_driver};
 
 impl World {
-    pub(super) async fn befall_driver(&mut self, fault: Fault) {
+    pub(super) async fn inject_driver_fault(&mut self, fault: Fault) {
         match fault {
-            Fault::Kill { late } => {
+            Fault::Kill { restart_after } => {
                 // A driver that is stopping may be killed as well.
                 if let Some(number) = self.last_alive() {
-                    self.starts.push(Instant::now() + late);
+                    self.starts.push(Instant::now() + restart_after);
                     self.kill(number);
                 }
             }
-            Fault::KillAtRequest { requests, late } => {
-                self.network.net().trap = Some(requests);
-                self.starts.push(Instant::now() + late);
+            Fault::KillAtRequest {
+                requests,
+                restart_after,
+            } => {
+                self.network.shared().kill_countdown = Some(requests);
+                self.starts.push(Instant::now() + restart_after);
             }
-            Fault::KillAtTurn { turns, late } => {
+            Fault::KillAtPoll {
+                polls,
+                restart_after,
+            } => {
                 if let Some(number) = self.last_alive()
-                    && let Some(driver) = find(&mut self.fleet.borrow_mut(), number)
+                    && let Some(driver) = find_driver(&mut self.drivers.borrow_mut(), number)
                 {
-                    driver.turns = Some(turns);
-                    self.starts.push(Instant::now() + late);
+                    driver.polls_left = Some(polls);
+                    self.starts.push(Instant::now() + restart_after);
                 }
             }
-            Fault::HandOver { late } => self.stop(OnSignal::HandOver, late),
-            Fault::EndApplication { late } => self.stop(OnSignal::End, late),
+            Fault::HandOver { restart_after } => self.stop(OnSignal::HandOver, restart_after),
+            Fault::EndApplication { restart_after } => self.stop(OnSignal::End, restart_after),
             Fault::Reconfigure { pick } => {
                 self.reconfigure(pick);
                 self.stop(OnSignal::HandOver, Duration::ZERO);
             }
-            Fault::Template { pick, image } => {
-                self.change_template(pick, image);
+            Fault::ChangeImage { pick, image } => {
+                self.change_image(pick, image);
                 self.stop(OnSignal::HandOver, Duration::ZERO);
             }
-            Fault::Second => self.start(),
+            Fault::SecondDriver => self.start(),
             Fault::Pause { time } => {
                 if let Some(number) = self.youngest()
-                    && let Some(driver) = find(&mut self.fleet.borrow_mut(), number)
+                    && let Some(driver) = find_driver(&mut self.drivers.borrow_mut(), number)
                 {
                     driver.paused = true;
                     self.resumes.push((number, Instant::now() + time));
@@ -56,10 +62,10 @@ impl World {
         }
     }
 
-    fn stop(&mut self, way: OnSignal, late: Duration) {
+    fn stop(&mut self, on_signal: OnSignal, restart_after: Duration) {
         if let Some(number) = self.youngest() {
-            self.starts.push(Instant::now() + late);
-            self.tell_to_stop(number, way);
+            self.starts.push(Instant::now() + restart_after);
+            self.request_stop(number, on_signal);
         }
     }
 
@@ -82,8 +88,8 @@ impl World {
         let (Some(profile), Some(number)) = (profile, self.youngest()) else {
             return;
         };
-        let runs = self.checks.last(number).is_some();
-        let handle = find(&mut self.fleet.borrow_mut(), number)
+        let runs = self.checks.last_ledger(number).is_some();
+        let handle = find_driver(&mut self.drivers.borrow_mut(), number)
             .filter(|driver| runs && !driver.paused)
             .map(|driver| driver.handle.clone());
         if let Some(handle) = handle {

@@ -4,105 +4,108 @@ use boatswain::model::ExecutorId;
 use serde_json::{Value, json};
 
 use crate::checks::PREFIX;
-use crate::node::Mishap;
+use crate::node::PodFault;
 use crate::objects::{NAMESPACE, is_terminating, label, text};
-use crate::script::{Fault, Lie};
-use crate::trace::say;
+use crate::script::{Fault, ForgedLabels};
+use crate::trace::trace_line;
 use crate::world::World;
 
 /// A finalizer that keeps a deleted pod.
 const FINALIZER: &str = "example.com/hold";
 
 /// An incarnation that no driver reaches.
-const UNBORN: &str = "999";
+const FUTURE_INCARNATION: &str = "999";
 
 impl World {
-    pub(super) async fn befall_pods(&mut self, fault: Fault) {
+    pub(super) async fn inject_pod_fault(&mut self, fault: Fault) {
         match fault {
-            Fault::End { pick, count, how } => {
+            Fault::EndExecutors { pick, count, how } => {
                 let runs = |pod: &Value| text(pod, "/status/phase") == "Running";
                 for pod in self.executors(pick, count, runs).await {
-                    self.checks.mishap(text(&pod, "/metadata/uid"), how);
-                    if self.script.is_of_sets() && how == Mishap::OutOfMemory {
+                    self.checks.note_pod_fault(text(&pod, "/metadata/uid"), how);
+                    if self.script.is_of_sets() && how == PodFault::OutOfMemory {
                         // The container may be about to exit anyway, or be restarted and exit then.
-                        let other = Mishap::Exit(137);
-                        self.checks.mishap(text(&pod, "/metadata/uid"), other);
+                        let other = PodFault::Exit(137);
+                        self.checks
+                            .note_pod_fault(text(&pod, "/metadata/uid"), other);
                     }
-                    self.node.end(&pod, how).await;
+                    self.nodes.end(&pod, how).await;
                 }
             }
             Fault::CrashLoop { pick, time, code } => {
                 if let Some(profile) = self.profile(pick) {
-                    self.node.crash_all(&profile, time, code);
+                    self.nodes.crash_profile(&profile, time, code);
                 }
             }
-            Fault::Plague { pick, what, time } => {
+            Fault::Startup { pick, what, time } => {
                 if let Some(profile) = self.profile(pick) {
-                    self.node.plague(&profile, what, time);
+                    self.nodes.add_startup_fault(&profile, what, time);
                 }
             }
             Fault::NodeDown { pick, time, evicts } => {
                 let state = self.cluster.state().await;
-                for (uid, how) in self.node.go_down(pick, time, evicts, &state).await {
-                    self.checks.mishap(&uid, how);
+                for (uid, how) in self.nodes.take_node_down(pick, time, evicts, &state).await {
+                    self.checks.note_pod_fault(&uid, how);
                 }
             }
             Fault::Delete { pick, count, grace } => {
                 for pod in self.executors(pick, count, |_| true).await {
                     let (name, uid) = (text(&pod, "/metadata/name"), text(&pod, "/metadata/uid"));
-                    let code = self.hand.delete(name, uid, grace).await;
-                    say!("   {name} is deleted: {code}");
+                    let code = self.client.delete(name, uid, grace).await;
+                    trace_line!("   {name} is deleted: {code}");
                 }
             }
-            Fault::Stick { pick } => {
+            Fault::BlockDeletion { pick } => {
                 for pod in self.executors(pick, 1, |_| true).await {
                     let (name, uid) = (text(&pod, "/metadata/name"), text(&pod, "/metadata/uid"));
-                    self.node.get_stuck(uid);
-                    self.hand.delete(name, uid, Some(1)).await;
-                    say!("   {name} does not go");
+                    self.nodes.block_deletion(uid);
+                    self.client.delete(name, uid, Some(1)).await;
+                    trace_line!("   {name} is deleted and stays");
                 }
             }
             Fault::Finalizer { pick, delete, time } => {
-                self.hold_by_finalizer(pick, delete).await;
-                self.later(time, Fault::NoFinalizers);
+                self.add_finalizer(pick, delete).await;
+                self.undo_after(time, Fault::RemoveFinalizers);
             }
-            Fault::NoFinalizers => self.let_go().await,
+            Fault::RemoveFinalizers => self.remove_finalizers().await,
             Fault::Relabel { pick, key, value } => {
                 for pod in self.executors(pick, 1, |_| true).await {
                     let (name, uid) = (text(&pod, "/metadata/name"), text(&pod, "/metadata/uid"));
                     self.checks.excuses.relabelled.insert(uid.to_owned());
                     let patch = json!({"metadata": {"labels": {key: value}}});
-                    let code = self.hand.patch(name, &patch).await;
-                    say!("   {name} is relabelled: {code}");
+                    let code = self.client.patch(name, &patch).await;
+                    trace_line!("   {name} is relabelled: {code}");
                 }
             }
-            Fault::Rename { pick } => self.rename(pick).await,
-            Fault::NoStrangers => self.forget_unrecognised().await,
-            Fault::Copy { pick } => {
+            Fault::DuplicateId { pick } => self.duplicate_id(pick).await,
+            Fault::DeleteUnrecognised => self.delete_unrecognised().await,
+            Fault::CopyPod { pick } => {
                 for pod in self.executors(pick, 1, |_| true).await {
                     let name = format!("{}-copy", text(&pod, "/metadata/name"));
-                    self.plant(&name, pod["metadata"]["labels"].clone()).await;
+                    self.create_foreign_pod(&name, pod["metadata"]["labels"].clone())
+                        .await;
                 }
             }
-            Fault::Revenant { pick } => self.raise_the_dead(pick).await,
-            Fault::Namesake { ahead } => {
+            Fault::ReuseEndedId { pick } => self.create_pod_of_ended_executor(pick).await,
+            Fault::OccupyName { ahead } => {
                 let next = self.newest_id().await + 1 + ahead;
                 let labels = json!({"app": "something-else"});
-                self.plant(&format!("{PREFIX}-exec-{next}"), labels).await;
+                self.create_foreign_pod(&format!("{PREFIX}-exec-{next}"), labels)
+                    .await;
             }
-            Fault::Liar { pick, lie } => self.plant_a_liar(pick, lie).await,
+            Fault::ForgePod { pick, labels } => self.create_forged_pod(pick, labels).await,
             _ => {}
         }
     }
 
-    async fn hold_by_finalizer(&mut self, pick: u64, delete: bool) {
+    async fn add_finalizer(&mut self, pick: u64, delete: bool) {
         for pod in self.executors(pick, 1, |_| true).await {
             let (name, uid) = (text(&pod, "/metadata/name"), text(&pod, "/metadata/uid"));
             let patch = json!({"metadata": {"finalizers": [FINALIZER]}});
-            let code = self.hand.patch(name, &patch).await;
-            say!("   {name} is held: {code}");
+            let code = self.client.patch(name, &patch).await;
+            trace_line!("   {name} gets a finalizer: {code}");
             if delete {
-                self.hand.delete(name, uid, None).await;
+                self.client.delete(name, uid, None).await;
             }
         }
     }
@@ -114,28 +117,30 @@ impl World {
     }
 
     /// Removes all finalizers.
-    async fn let_go(&mut self) {
+    async fn remove_finalizers(&mut self) {
         let state = self.cluster.state().await;
         for pod in state.pods(NAMESPACE) {
-            let held = pod["metadata"]["finalizers"].as_array();
-            if held.is_some_and(|held| held.iter().any(|finalizer| finalizer == FINALIZER)) {
+            let finalizers = pod["metadata"]["finalizers"].as_array();
+            if finalizers
+                .is_some_and(|finalizers| finalizers.iter().any(|finalizer| finalizer == FINALIZER))
+            {
                 let name = text(pod, "/metadata/name");
                 let patch = json!({"metadata": {"finalizers": null}});
-                let code = self.hand.patch(name, &patch).await;
-                say!("   {name} is held no more: {code}");
+                let code = self.client.patch(name, &patch).await;
+                trace_line!("   {name} loses its finalizer: {code}");
             }
         }
     }
 
     /// Removes all scheduling gates.
-    pub(super) async fn open_gates(&mut self) {
+    pub(super) async fn remove_gates(&mut self) {
         let state = self.cluster.state().await;
         for pod in state.pods(NAMESPACE) {
             if pod.pointer("/spec/schedulingGates").is_some() {
                 let name = text(pod, "/metadata/name");
                 let patch = json!({"spec": {"schedulingGates": null}});
-                let code = self.hand.patch(name, &patch).await;
-                say!("   {name} is held back no more: {code}");
+                let code = self.client.patch(name, &patch).await;
+                trace_line!("   {name} loses its scheduling gates: {code}");
             }
         }
     }
@@ -173,7 +178,7 @@ impl World {
     }
 
     /// Creates a pod that no driver requested.
-    async fn plant(&mut self, name: &str, labels: Value) {
+    async fn create_foreign_pod(&mut self, name: &str, labels: Value) {
         let pod = json!({
             "apiVersion": "v1",
             "kind": "Pod",
@@ -183,24 +188,24 @@ impl World {
                 "containers": [{"name": "executor", "image": "none"}],
             },
         });
-        let code = self.hand.create(&pod).await;
-        say!("   {name} is planted: {code}");
+        let code = self.client.create(&pod).await;
+        trace_line!("   {name} is created by no driver: {code}");
         let state = self.cluster.state().await;
-        let planted = state.pod(NAMESPACE, name).filter(|_| code == 201);
-        let uid = planted.map(|pod| text(pod, "/metadata/uid").to_owned());
+        let created = state.pod(NAMESPACE, name).filter(|_| code == 201);
+        let uid = created.map(|pod| text(pod, "/metadata/uid").to_owned());
         // If incarnations began again at 1, living pods may carry higher ones than the driver's, and so may their
         // copies.
-        let asked_by = label(&pod, "boatswain.dev/incarnation").parse::<u64>().ok();
-        if asked_by > (self.youngest()).and_then(|number| self.checks.incarnation(number)) {
-            self.checks.excuses.unborn.extend(uid.clone());
+        let incarnation = label(&pod, "boatswain.dev/incarnation").parse::<u64>().ok();
+        if incarnation > (self.youngest()).and_then(|number| self.checks.incarnation(number)) {
+            self.checks.excuses.future_incarnation.extend(uid.clone());
         }
-        self.checks.excuses.planted.extend(uid);
+        self.checks.excuses.foreign.extend(uid);
     }
 
     /// Creates a pod with the name and the labels of an executor that has ended.
-    async fn raise_the_dead(&mut self, pick: u64) {
+    async fn create_pod_of_ended_executor(&mut self, pick: u64) {
         let Some(ended) = self.youngest().and_then(|number| {
-            let ledger = self.checks.last(number)?;
+            let ledger = self.checks.last_ledger(number)?;
             let newest = ledger.entries.keys().next_back()?.get();
             let oldest = ledger.first_free?.get();
             let ended = (oldest..newest).filter_map(ExecutorId::new);
@@ -214,35 +219,36 @@ impl World {
             return;
         };
         labels["boatswain.dev/executor-id"] = ended.to_string().into();
-        self.plant(&format!("{PREFIX}-exec-{ended}"), labels).await;
+        self.create_foreign_pod(&format!("{PREFIX}-exec-{ended}"), labels)
+            .await;
     }
 
-    async fn plant_a_liar(&mut self, pick: u64, lie: Lie) {
+    async fn create_forged_pod(&mut self, pick: u64, forged: ForgedLabels) {
         let like = self.executors(pick, 1, |_| true).await;
         let Some(like) = like.first() else { return };
         let mut labels = like["metadata"]["labels"].clone();
         let next = self.newest_id().await + 1 + pick % 5;
         let mut name = format!("{PREFIX}-exec-{next}");
-        let mut says =
+        let mut set_label =
             |key: &str, value: &str| labels[format!("boatswain.dev/{key}")] = value.into();
-        match lie {
-            Lie::AnotherApplication => {
-                says("app-id", "another");
+        match forged {
+            ForgedLabels::AnotherApplication => {
+                set_label("app-id", "another");
                 name = format!("another-exec-{next}");
             }
-            Lie::AnotherApplicationsName => says("app-id", "another"),
-            Lie::AnotherId => says("executor-id", &(next + 1).to_string()),
-            Lie::FromTheFuture => says("executor-id", &next.to_string()),
-            Lie::OfAnIncarnationToCome => {
-                says("executor-id", &next.to_string());
-                says("incarnation", UNBORN);
+            ForgedLabels::AnotherApplicationOurName => set_label("app-id", "another"),
+            ForgedLabels::AnotherId => set_label("executor-id", &(next + 1).to_string()),
+            ForgedLabels::FutureId => set_label("executor-id", &next.to_string()),
+            ForgedLabels::FutureIncarnation => {
+                set_label("executor-id", &next.to_string());
+                set_label("incarnation", FUTURE_INCARNATION);
             }
-            Lie::NoId => says("executor-id", "-1x"),
-            Lie::NoProfile => {
-                says("executor-id", &next.to_string());
-                says("profile", "no-such-profile");
+            ForgedLabels::InvalidId => set_label("executor-id", "-1x"),
+            ForgedLabels::UnknownProfile => {
+                set_label("executor-id", &next.to_string());
+                set_label("profile", "no-such-profile");
             }
         }
-        self.plant(&name, labels).await;
+        self.create_foreign_pod(&name, labels).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Edits and deletes the application record, as a careless operator might.
+//! Edits, deletes and repairs the application record, as an operator might.
 
 use std::time::Duration;
 
@@ -6,69 +6,76 @@ use serde_json::{Value, json};
 
 use crate::checks::PREFIX;
 use crate::objects::{NAMESPACE, text};
-use crate::script::{Fault, Tampering};
-use crate::trace::say;
+use crate::script::{Fault, RecordEdit};
+use crate::trace::trace_line;
 use crate::world::World;
 
 /// The record's data before and after an edit that made it unusable for drivers.
-pub struct Tampered {
+pub struct UnusableRecord {
     before: Value,
     after: Value,
 }
 
 impl World {
-    pub(super) async fn tamper(&mut self, what: Tampering, time: Duration) {
+    pub(super) async fn edit_record(&mut self, what: RecordEdit, time: Duration) {
         let name = format!("{PREFIX}-app");
-        let Some(before) = self.record_data().await.filter(|_| self.tampered.is_none()) else {
+        let Some(before) = self
+            .record_data()
+            .await
+            .filter(|_| self.unrepaired_record.is_none())
+        else {
             return;
         };
         let incarnation: u64 = text(&before, "/incarnation").parse().unwrap_or(0);
         let raised = (incarnation + 3).to_string();
         let code = match what {
-            Tampering::Delete => self.hand.delete_config_map(&name, "Background").await,
-            Tampering::Orphan => self.hand.delete_config_map(&name, "Orphan").await,
-            Tampering::Raise => self.write(json!({"incarnation": raised})).await,
-            Tampering::Nonsense => self.write(json!({"incarnation": "many"})).await,
-            Tampering::Empty => self.write(Value::Null).await,
-            Tampering::NewerFormat => self.write(json!({"format": "99"})).await,
-            Tampering::AnotherApplication => self.write(json!({"app-id": "another"})).await,
-            Tampering::Touch => {
+            RecordEdit::Delete => self.client.delete_config_map(&name, "Background").await,
+            RecordEdit::Orphan => self.client.delete_config_map(&name, "Orphan").await,
+            RecordEdit::RaiseIncarnation => self.write(json!({"incarnation": raised})).await,
+            RecordEdit::InvalidData => self.write(json!({"incarnation": "many"})).await,
+            RecordEdit::RemoveData => self.write(Value::Null).await,
+            RecordEdit::NewerFormat => self.write(json!({"format": "99"})).await,
+            RecordEdit::AnotherApplication => self.write(json!({"app-id": "another"})).await,
+            RecordEdit::AddLabel => {
                 let labels = json!({"metadata": {"labels": {"example.com/seen": "yes"}}});
-                self.hand.patch_config_map(&name, &labels).await
+                self.client.patch_config_map(&name, &labels).await
             }
         };
-        say!("   {what:?} of the record: {code}");
-        self.checks.tampered(what);
+        trace_line!("   {what:?} of the record: {code}");
+        self.checks.note_record_edit(what);
         let after = self.record_data().await;
-        self.tampered = match what {
-            Tampering::Nonsense
-            | Tampering::Empty
-            | Tampering::NewerFormat
-            | Tampering::AnotherApplication => Some(Tampered {
+        self.unrepaired_record = match what {
+            RecordEdit::InvalidData
+            | RecordEdit::RemoveData
+            | RecordEdit::NewerFormat
+            | RecordEdit::AnotherApplication => Some(UnusableRecord {
                 before,
                 after: after.unwrap_or_default(),
             }),
-            Tampering::Delete | Tampering::Orphan | Tampering::Raise | Tampering::Touch => None,
+            RecordEdit::Delete
+            | RecordEdit::Orphan
+            | RecordEdit::RaiseIncarnation
+            | RecordEdit::AddLabel => None,
         };
-        self.later(time, Fault::MendRecord);
+        self.undo_after(time, Fault::RepairRecord);
     }
 
     /// Restores the record's data unless a driver has written since.
-    pub(super) async fn mend_record(&mut self) {
-        let Some(Tampered { before, after }) = self.tampered.take() else {
+    pub(super) async fn repair_record(&mut self) {
+        let Some(UnusableRecord { before, after }) = self.unrepaired_record.take() else {
             return;
         };
         if self.record_data().await.is_some_and(|now| now == after) {
             let code = self.write(before).await;
-            say!("   the record is mended: {code}");
+            trace_line!("   the record is repaired: {code}");
         }
-        self.checks.mended();
+        self.checks.note_record_repair();
     }
 
     async fn write(&self, data: Value) -> u16 {
         let name = format!("{PREFIX}-app");
         let patch = json!({"data": data});
-        self.hand.patch_config_map(&name, &patch).await
+        self.client.patch_config_map(&name, &patch).await
     }
 
     /// The record's data; `None` if there is no record.

@@ -6,12 +6,12 @@ use serde_json::json;
 use crate::objects::{NAMESPACE, is_terminating, label, text};
 use crate::script::Fault;
 use crate::sets::{self, EXECUTOR_ID};
-use crate::trace::say;
+use crate::trace::trace_line;
 use crate::world::World;
 
 impl World {
-    pub(super) async fn befall_set(&mut self, fault: Fault) {
-        let (Fault::Scale { pick, .. } | Fault::DropSet { pick }) = fault else {
+    pub(super) async fn inject_set_fault(&mut self, fault: Fault) {
+        let (Fault::ScaleSet { pick, .. } | Fault::DeleteSet { pick }) = fault else {
             return;
         };
         let Some((kind, profile)) = sets::kind(&self.script.config).zip(self.profile(pick)) else {
@@ -21,17 +21,17 @@ impl World {
         self.checks.excuses.retargeted.insert((&*profile).into());
         let name = sets::name(&profile);
         let code = match fault {
-            Fault::Scale { replicas, .. } => {
+            Fault::ScaleSet { replicas, .. } => {
                 let scale = json!({"spec": {"replicas": replicas}});
-                self.hand.patch_set(kind, &name, &scale).await
+                self.client.patch_set(kind, &name, &scale).await
             }
-            _ => self.hand.delete_set(kind, &name, "Background").await,
+            _ => self.client.delete_set(kind, &name, "Background").await,
         };
-        say!("   {name}: {code}");
+        trace_line!("   {name}: {code}");
     }
 
     /// Changes the image of a profile in the configuration of later drivers.
-    pub(super) fn change_template(&mut self, pick: u64, image: u32) {
+    pub(super) fn change_image(&mut self, pick: u64, image: u32) {
         let Some(name) = self.profile(pick) else {
             return;
         };
@@ -43,7 +43,7 @@ impl World {
     }
 
     /// Gives a pod the executor id of another one.
-    pub(super) async fn rename(&mut self, pick: u64) {
+    pub(super) async fn duplicate_id(&mut self, pick: u64) {
         let numbered = |pod: &_| !label(pod, EXECUTOR_ID).is_empty();
         let pods = self.executors(pick, 2, numbered).await;
         let [pod, other] = &pods[..] else {
@@ -53,20 +53,20 @@ impl World {
         let id = label(other, EXECUTOR_ID);
         self.checks.excuses.relabelled.insert(uid.to_owned());
         let patch = json!({"metadata": {"labels": {EXECUTOR_ID: id}}});
-        let code = self.hand.patch(name, &patch).await;
-        say!("   {name} says that it is {id}: {code}");
+        let code = self.client.patch(name, &patch).await;
+        trace_line!("   {name} gets the id {id}: {code}");
     }
 
-    /// Deletes the pods with unreadable ids, as the operator who labelled them would.
+    /// Deletes the unrecognised pods, as the operator who labelled them would.
     // spec: E-2
-    pub(super) async fn forget_unrecognised(&mut self) {
+    pub(super) async fn delete_unrecognised(&mut self) {
         let state = self.cluster.state().await;
         for pod in state.pods(NAMESPACE).filter(|pod| !is_terminating(pod)) {
             let id = label(pod, EXECUTOR_ID);
             if !id.is_empty() && id.parse::<u64>().is_err() {
                 let (name, uid) = (text(pod, "/metadata/name"), text(pod, "/metadata/uid"));
-                let code = self.hand.delete(name, uid, Some(1)).await;
-                say!("   {name}, which says that it is {id}, is deleted: {code}");
+                let code = self.client.delete(name, uid, Some(1)).await;
+                trace_line!("   {name} with the id {id} is deleted: {code}");
             }
         }
     }

@@ -9,13 +9,13 @@ use http::Response;
 use serde_json::{Value, json};
 use tower::BoxError;
 
-use crate::network_conditions::Ill;
+use crate::network_conditions::RequestFault;
 use crate::objects::NAMESPACE;
 
-pub fn refusal(ill: Ill, code: u16, retry_after: Option<u64>) -> Response<Body> {
-    let (reason, message) = words(ill, code);
+pub fn refusal(fault: RequestFault, code: u16, retry_after: Option<u64>) -> Response<Body> {
+    let (reason, message) = reason_and_message(fault, code);
     let mut status = status(code, reason, message);
-    if ill == Ill::NamespaceTerminating {
+    if fault == RequestFault::NamespaceTerminating {
         status["details"] = json!({"causes": [{
             "reason": "NamespaceTerminating",
             "message": "namespace default is being terminated",
@@ -47,7 +47,7 @@ pub fn refused() -> BoxError {
 }
 
 /// An answer cut in half, or replaced by HTML.
-pub async fn garbled(response: Response<Body>, half: bool) -> Response<Body> {
+pub async fn corrupted(response: Response<Body>, half: bool) -> Response<Body> {
     let (parts, body) = response.into_parts();
     if !half {
         return Response::from_parts(parts, Body::from("<html>hello</html>"));
@@ -60,30 +60,30 @@ pub async fn garbled(response: Response<Body>, half: bool) -> Response<Body> {
     Response::from_parts(parts, Body::from(whole.slice(..whole.len() / 2)))
 }
 
-fn words(ill: Ill, code: u16) -> (&'static str, &'static str) {
-    match (ill, code) {
-        (Ill::Quota, _) => (
+fn reason_and_message(fault: RequestFault, code: u16) -> (&'static str, &'static str) {
+    match (fault, code) {
+        (RequestFault::Quota, _) => (
             "Forbidden",
             "pods \"x\" is forbidden: exceeded quota: q, requested: pods=1, used: pods=9, limited: pods=9",
         ),
-        (Ill::Admission, _) => (
+        (RequestFault::Admission, _) => (
             "Forbidden",
             "pods \"x\" is forbidden: violates PodSecurity \"restricted:latest\": allowPrivilegeEscalation != false",
         ),
-        (Ill::NamespaceTerminating, _) => (
+        (RequestFault::NamespaceTerminating, _) => (
             "Forbidden",
             "pods \"x\" is forbidden: unable to create new content in namespace default because it is being terminated",
         ),
-        (Ill::Rights, _) => (
+        (RequestFault::RbacDenied, _) => (
             "Forbidden",
             "pods is forbidden: User \"system:serviceaccount:default:driver\" cannot create resource \"pods\" in API \
              group \"\" in the namespace \"default\"",
         ),
-        (Ill::Webhook, _) => (
+        (RequestFault::Webhook, _) => (
             "BadRequest",
             "admission webhook \"policy.example.com\" denied the request: no such image here",
         ),
-        (Ill::Invalid, _) => (
+        (RequestFault::Invalid, _) => (
             "Invalid",
             "Pod \"x\" is invalid: spec.containers[0].image: Required value",
         ),

@@ -10,21 +10,21 @@ use rand::RngExt;
 use tokio::time::sleep;
 use tower::BoxError;
 
-use super::{Network, answers, lies};
-use crate::network_conditions::LineIll;
-use crate::trace::say;
+use super::{Network, answers, falsify};
+use crate::network_conditions::LineFault;
+use crate::trace::trace_line;
 
 /// The longest delay of a line.
-pub const LATEST: Duration = Duration::from_secs(60);
+pub const LONGEST_LINE_DELAY: Duration = Duration::from_secs(60);
 
 /// Interval, in lines, at which one kept line is repeated.
-const AGAIN_AFTER: u64 = 5;
+const REPEAT_INTERVAL: u64 = 5;
 
 /// Most lines kept for repetition.
-const KEPT: usize = 3;
+const MAX_REPEATS: usize = 3;
 
 /// The state of one watch on its way through the network.
-struct Passage {
+struct WatchStream {
     body: BodyDataStream,
     network: Network,
     watch: u64,
@@ -32,13 +32,13 @@ struct Passage {
     number: u64,
     /// Whether the watch begins with a list, which must not be falsified.
     lists: bool,
-    came: u64,
+    received: u64,
     /// Lines received and not yet passed on.
     ready: VecDeque<Bytes>,
     /// A line that the next one overtakes.
-    overtaken: Option<Bytes>,
-    again: VecDeque<Bytes>,
-    over: bool,
+    reordered: Option<Bytes>,
+    repeats: VecDeque<Bytes>,
+    ended: bool,
 }
 
 /// The lines of a watch with faults injected.
@@ -49,118 +49,125 @@ pub fn lines(
     number: u64,
     lists: bool,
 ) -> impl Stream<Item = Result<Bytes, BoxError>> + Send {
-    let passage = Passage {
+    let watch_stream = WatchStream {
         body,
         network,
         watch,
         number,
         lists,
-        came: 0,
+        received: 0,
         ready: VecDeque::new(),
-        overtaken: None,
-        again: VecDeque::new(),
-        over: false,
+        reordered: None,
+        repeats: VecDeque::new(),
+        ended: false,
     };
-    stream::unfold(passage, |mut passage| async move {
-        let chunk = passage.next().await?;
-        Some((chunk, passage))
+    stream::unfold(watch_stream, |mut watch_stream| async move {
+        let chunk = watch_stream.next().await?;
+        Some((chunk, watch_stream))
     })
 }
 
-impl Passage {
+impl WatchStream {
     async fn next(&mut self) -> Option<Result<Bytes, BoxError>> {
         loop {
-            if self.over {
+            if self.ended {
                 return None;
             }
             let Some(line) = self.ready.pop_front() else {
                 match self.body.next().await {
                     Some(Ok(chunk)) => self.ready.extend(split(&chunk)),
                     Some(Err(error)) => {
-                        self.over = true;
+                        self.ended = true;
                         return Some(Err(error.into()));
                     }
                     None => {
-                        self.hold_back().await;
+                        self.wait_if_silenced().await;
                         return None;
                     }
                 }
                 continue;
             };
-            self.hold_back().await;
-            if let Some(bytes) = self.pass(line).await {
+            self.wait_if_silenced().await;
+            if let Some(bytes) = self.inject(line).await {
                 return Some(Ok(bytes));
             }
         }
     }
 
     /// A silenced watch yields nothing more, not even its end.
-    async fn hold_back(&mut self) {
-        if self.watch <= self.network.net().silent_to {
+    async fn wait_if_silenced(&mut self) {
+        if self.watch <= self.network.shared().silenced_up_to {
             std::future::pending::<()>().await;
         }
     }
 
     /// Injects a fault into one line; `None` if nothing is passed on.
-    async fn pass(&mut self, line: Bytes) -> Option<Bytes> {
-        let (torn, ill, share) = {
-            let mut net = self.network.net();
-            let net = &mut *net;
-            let ill = net.weather.line(&mut net.rng, self.lists);
-            let share: f64 = net.rng.random();
-            let bookmarks = net.bookmarks || self.lists;
+    async fn inject(&mut self, line: Bytes) -> Option<Bytes> {
+        let (truncated, fault, share) = {
+            let mut shared = self.network.shared();
+            let shared = &mut *shared;
+            let fault = shared.conditions.line_fault(&mut shared.rng, self.lists);
+            let share: f64 = shared.rng.random();
+            let bookmarks = shared.bookmarks || self.lists;
             if !bookmarks && line.starts_with(b"{\"type\":\"BOOKMARK\"") {
                 return None;
             }
-            (self.watch <= net.torn_to, ill, share)
+            (self.watch <= shared.broken_up_to, fault, share)
         };
-        let ill = if torn { Some(LineIll::Torn) } else { ill };
-        if let Some(ill) = ill {
-            say!("d{} #{} watch: {ill:?}", self.network.driver, self.number);
+        let fault = if truncated {
+            Some(LineFault::Truncated)
+        } else {
+            fault
+        };
+        if let Some(fault) = fault {
+            trace_line!("d{} #{} watch: {fault:?}", self.network.driver, self.number);
         }
-        self.came += 1;
-        let line = match ill {
+        self.received += 1;
+        let line = match fault {
             None => line,
-            Some(LineIll::Torn) => {
-                self.over = true;
+            Some(LineFault::Truncated) => {
+                self.ended = true;
                 return Some(line.slice(..line.len() / 2));
             }
-            Some(LineIll::Garbage) => join([&b"{\"type\": garbage}\n"[..], &line]),
-            Some(LineIll::UnknownType) => {
+            Some(LineFault::Garbage) => join([&b"{\"type\": garbage}\n"[..], &line]),
+            Some(LineFault::UnknownType) => {
                 let unknown = &b"{\"type\":\"SURPRISE\",\"object\":{\"kind\":\"Box\"}}\n"[..];
                 join([unknown, &line])
             }
-            Some(LineIll::Late) => {
-                sleep(LATEST.mul_f64(share * share)).await;
+            Some(LineFault::Late) => {
+                sleep(LONGEST_LINE_DELAY.mul_f64(share * share)).await;
                 line
             }
-            Some(LineIll::Lost) => return None,
-            Some(LineIll::Twice) => join([&line[..], &line]),
-            Some(LineIll::Overtaken) => match self.overtaken.replace(line) {
+            Some(LineFault::Lost) => return None,
+            Some(LineFault::Duplicated) => join([&line[..], &line]),
+            Some(LineFault::Reordered) => match self.reordered.replace(line) {
                 Some(before) => before,
                 None => return None,
             },
-            Some(LineIll::Again) => {
-                if self.again.len() < KEPT {
-                    self.again.push_back(line.clone());
+            Some(LineFault::Repeated) => {
+                if self.repeats.len() < MAX_REPEATS {
+                    self.repeats.push_back(line.clone());
                 }
                 line
             }
-            Some(LineIll::Expired) => {
-                self.over = true;
+            Some(LineFault::Expired) => {
+                self.ended = true;
                 return Some(answers::expired_line());
             }
-            Some(LineIll::Unreadable) => lies::unreadable(&line, (share * 1e6) as u32),
+            Some(LineFault::ObjectUndecodable) => {
+                falsify::undecodable_line(&line, (share * 1e6) as u32)
+            }
         };
-        let again = (self.came.is_multiple_of(AGAIN_AFTER)).then(|| self.again.pop_front());
-        let before = match ill {
-            Some(LineIll::Overtaken) => None,
-            _ => self.overtaken.take(),
+        let repeat =
+            (self.received.is_multiple_of(REPEAT_INTERVAL)).then(|| self.repeats.pop_front());
+        let before = match fault {
+            Some(LineFault::Reordered) => None,
+            _ => self.reordered.take(),
         };
         Some(join([
             &line[..],
             &before.unwrap_or_default(),
-            &again.flatten().unwrap_or_default(),
+            &repeat.flatten().unwrap_or_default(),
         ]))
     }
 }

@@ -15,7 +15,7 @@ pub struct Pace {
 
 /// How a running pod ends, or appears to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mishap {
+pub enum PodFault {
     /// The container exits with this code.
     Exit(i32),
     /// The kernel kills the container for lack of memory.
@@ -38,7 +38,7 @@ pub enum Mishap {
 
 /// A fault of pods that are created while it lasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Plague {
+pub enum StartupFault {
     /// No node accepts the pod.
     Unschedulable,
     /// The image cannot be pulled.

@@ -5,74 +5,76 @@ use tokio::time::Instant;
 
 use crate::claims;
 use crate::objects::text;
-use crate::trace::say;
+use crate::trace::trace_line;
 
-use super::{Node, Plague, REJECTS_AFTER, restarts, short, statuses};
+use super::{Nodes, REJECTION_DELAY, StartupFault, restarts, short, statuses};
 
-/// The fate of a pod that does not run yet.
-pub(super) struct Pending {
+/// The part of a plan that concerns a pod before it runs.
+pub(super) struct PendingPlan {
     pub(super) bind: Instant,
     pub(super) run: Instant,
     pub(super) end: Option<(Instant, i32)>,
     pub(super) node: &'static str,
-    pub(super) plague: Option<Plague>,
+    pub(super) startup_fault: Option<StartupFault>,
     /// Whether the fault has been reported in the pod's status.
     pub(super) reported: bool,
 }
 
-impl Node {
-    pub(super) async fn attend_pending(
+impl Nodes {
+    pub(super) async fn process_pending(
         &mut self,
         pod: &Value,
         now: Instant,
-        provided: bool,
-        fate: Pending,
+        mounts_exist: bool,
+        plan: PendingPlan,
     ) {
         let (name, uid) = (text(pod, "/metadata/name"), text(pod, "/metadata/uid"));
         let is_bound = !text(pod, "/spec/nodeName").is_empty();
-        let (bind, run) = (fate.bind, fate.run);
+        let (bind, run) = (plan.bind, plan.run);
         // A set replaces a rejected pod at once, and its replacement is rejected as well. The pause between them keeps
         // this from looping without time passing; real nodes take time, too.
-        let rejects = match restarts::are_wanted(pod) {
-            true => bind + REJECTS_AFTER,
+        let rejects = match restarts::restarts_containers(pod) {
+            true => bind + REJECTION_DELAY,
             false => now,
         };
-        match fate.plague {
+        match plan.startup_fault {
             _ if pod.pointer("/spec/schedulingGates").is_some() => {}
-            Some(Plague::Unschedulable) if !is_bound => {
-                self.report_once(name, fate.reported, statuses::unschedulable())
+            Some(StartupFault::Unschedulable) if !is_bound => {
+                self.report_once(name, plan.reported, statuses::unschedulable())
                     .await;
             }
-            _ if !is_bound && bind <= now && !provided => self.wake(now + claims::LOOK_AGAIN),
+            _ if !is_bound && bind <= now && !mounts_exist => self.wake(now + claims::MOUNT_RETRY),
             _ if !is_bound && bind <= now => {
-                self.hand.bind(name, fate.node).await;
+                self.client.bind(name, plan.node).await;
                 self.wake(run.max(now));
             }
             _ if !is_bound => self.wake(bind),
-            Some(Plague::NoImage) => {
+            Some(StartupFault::NoImage) => {
                 let waiting = statuses::waiting(pod, "ImagePullBackOff");
-                self.report_once(name, fate.reported, waiting).await;
+                self.report_once(name, plan.reported, waiting).await;
             }
-            Some(Plague::BadConfig) => {
+            Some(StartupFault::BadConfig) => {
                 let waiting = statuses::waiting(pod, "CreateContainerConfigError");
-                self.report_once(name, fate.reported, waiting).await;
+                self.report_once(name, plan.reported, waiting).await;
             }
-            Some(Plague::Rejected) if rejects > now => self.wake(rejects),
-            Some(Plague::Rejected) => {
-                say!("node: {name} {} is rejected", short(uid));
-                self.hand.status(name, statuses::rejected("OutOfcpu")).await;
+            Some(StartupFault::Rejected) if rejects > now => self.wake(rejects),
+            Some(StartupFault::Rejected) => {
+                trace_line!("node: {name} {} is rejected", short(uid));
+                self.client
+                    .status(name, statuses::rejected("OutOfcpu"))
+                    .await;
             }
             _ if run > now => self.wake(run),
-            Some(Plague::Unstartable) => {
-                say!("node: {name} {} cannot start", short(uid));
-                let end = statuses::ended(pod, 128, "StartError", &self.wall());
-                self.hand.status(name, end).await;
+            Some(StartupFault::Unstartable) => {
+                trace_line!("node: {name} {} cannot start", short(uid));
+                let end = statuses::ended(pod, 128, "StartError", &self.wall_clock());
+                self.client.status(name, end).await;
             }
             _ => {
-                say!("node: {name} {} runs", short(uid));
+                trace_line!("node: {name} {} runs", short(uid));
                 let running = self.running(pod);
-                self.hand.status(name, running).await;
-                if let Some((at, _)) = fate.end {
+                self.client.status(name, running).await;
+                if let Some((at, _)) = plan.end {
                     self.wake(at.max(now));
                 }
             }

@@ -6,15 +6,15 @@ use rand::RngExt;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{Node, short, statuses};
+use super::{Nodes, short, statuses};
 use crate::objects::{label, text};
-use crate::trace::say;
+use crate::trace::trace_line;
 
 /// The first backoff, which precedes the second restart.
-const FIRST_WAIT: Duration = Duration::from_secs(10);
+const FIRST_BACKOFF: Duration = Duration::from_secs(10);
 
 /// The longest backoff; shorter than a real kubelet's, to keep runs short.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
 
 /// The number of restarts of a pod's container, and how it last ended.
 #[derive(Debug, Default)]
@@ -22,19 +22,19 @@ pub(super) struct Restarts {
     count: u32,
     last: Option<Value>,
     /// When the ended container is restarted.
-    again: Option<Instant>,
+    restart_at: Option<Instant>,
 }
 
 impl Restarts {
     /// Makes a pending restart due now.
-    pub(super) fn hurry(&mut self, now: Instant) {
-        self.again = self.again.map(|_| now);
+    pub(super) fn make_due(&mut self, now: Instant) {
+        self.restart_at = self.restart_at.map(|_| now);
     }
 
-    fn wait(&self) -> Duration {
+    fn backoff(&self) -> Duration {
         match self.count {
             0 => Duration::ZERO,
-            n => (FIRST_WAIT * (1 << (n - 1).min(10))).min(LONGEST_WAIT),
+            n => (FIRST_BACKOFF * (1 << (n - 1).min(10))).min(LONGEST_BACKOFF),
         }
     }
 
@@ -42,26 +42,26 @@ impl Restarts {
     fn running(&self, pod: &Value, since: &str) -> Value {
         let mut status = statuses::running(pod, since);
         status["conditions"] = ready("True");
-        self.tell(&mut status);
+        self.write_count(&mut status);
         status
     }
 
     /// The status after the container has ended while the pod stays. A kubelet reports the exit itself, or only the
     /// backoff that follows it.
-    fn stopped(&self, ended: Value, waits: bool) -> Value {
+    fn stopped(&self, ended: Value, in_backoff: bool) -> Value {
         let mut status = ended;
         status["phase"] = "Running".into();
         status["conditions"] = ready("False");
-        self.tell(&mut status);
+        self.write_count(&mut status);
         let container = &mut status["containerStatuses"][0];
-        if waits {
+        if in_backoff {
             container["lastState"] = container["state"].take();
             container["state"] = json!({"waiting": {"reason": "CrashLoopBackOff"}});
         }
         status
     }
 
-    fn tell(&self, status: &mut Value) {
+    fn write_count(&self, status: &mut Value) {
         let container = &mut status["containerStatuses"][0];
         container["restartCount"] = self.count.into();
         if let Some(last) = &self.last {
@@ -76,7 +76,7 @@ fn ready(status: &str) -> Value {
 
 /// Whether a pod's containers are restarted: only if a set has made the pod. Pods created by the simulation itself
 /// name no restart policy and need no restarts.
-pub(super) fn are_wanted(pod: &Value) -> bool {
+pub(super) fn restarts_containers(pod: &Value) -> bool {
     let owner = text(pod, "/metadata/ownerReferences/0/kind");
     matches!(owner, "StatefulSet" | "ReplicaSet") && text(pod, "/spec/restartPolicy") == "Always"
 }
@@ -87,65 +87,68 @@ fn is_ready(pod: &Value) -> bool {
         .any(|one| text(one, "/type") == "Ready" && text(one, "/status") == "True")
 }
 
-impl Node {
+impl Nodes {
     pub(super) fn running(&self, pod: &Value) -> Value {
-        let wall = self.wall();
-        match self.fates.get(text(pod, "/metadata/uid")) {
-            Some(fate) if are_wanted(pod) => fate.restarts.running(pod, &wall),
-            _ => statuses::running(pod, &wall),
+        let wall_clock = self.wall_clock();
+        match self.plans.get(text(pod, "/metadata/uid")) {
+            Some(plan) if restarts_containers(pod) => plan.restarts.running(pod, &wall_clock),
+            _ => statuses::running(pod, &wall_clock),
         }
     }
 
     /// Processes a running pod whose container is restarted: ends or restarts the container when due, and restores the
     /// condition `Ready` if something else has removed it.
-    pub(super) async fn keep_going(&mut self, pod: &Value, now: Instant) {
+    pub(super) async fn process_restarts(&mut self, pod: &Value, now: Instant) {
         let (name, uid) = (text(pod, "/metadata/name"), text(pod, "/metadata/uid"));
-        let wall = self.wall();
+        let wall_clock = self.wall_clock();
         let crash = self.crashing.get(label(pod, "boatswain.dev/profile"));
         let crash = crash.copied().filter(|(until, _)| now < *until);
         let life = Duration::from_millis(self.rng.random_range(0..2_000));
-        let Some(fate) = self.fates.get_mut(uid) else {
+        let Some(plan) = self.plans.get_mut(uid) else {
             return;
         };
-        if let Some(again) = fate.restarts.again {
-            if now < again {
-                return self.wake(again);
+        if let Some(restart_at) = plan.restarts.restart_at {
+            if now < restart_at {
+                return self.wake(restart_at);
             }
-            fate.restarts.again = None;
-            fate.restarts.count += 1;
-            self.restarted.extend(fate.restarts.last.clone());
-            fate.end = crash.map(|(_, code)| (now + life, code));
-            let (status, end) = (fate.restarts.running(pod, &wall), fate.end);
-            say!("node: {name} {} is started again", short(uid));
-            self.hand.status(name, status).await;
+            plan.restarts.restart_at = None;
+            plan.restarts.count += 1;
+            self.restarted.extend(plan.restarts.last.clone());
+            plan.end = crash.map(|(_, code)| (now + life, code));
+            let (status, end) = (plan.restarts.running(pod, &wall_clock), plan.end);
+            trace_line!("node: {name} {} is restarted", short(uid));
+            self.client.status(name, status).await;
             if let Some((at, _)) = end {
                 self.wake(at);
             }
             return;
         }
-        match fate.end {
+        match plan.end {
             Some((at, code)) if at <= now => {
-                let reason = match (fate.out_of_memory, code) {
+                let reason = match (plan.out_of_memory, code) {
                     (true, _) => "OOMKilled",
                     (false, 0) => "Completed",
                     (false, _) => "Error",
                 };
-                let ended = statuses::ended(pod, code, reason, &wall);
-                let again = now + fate.restarts.wait();
-                let status = fate.restarts.stopped(ended.clone(), fate.reports);
+                let ended = statuses::ended(pod, code, reason, &wall_clock);
+                let restart_at = now + plan.restarts.backoff();
+                let status = plan.restarts.stopped(ended.clone(), plan.reports);
                 let last = ended.pointer("/containerStatuses/0/state/terminated");
-                fate.restarts.last = last.cloned();
-                fate.restarts.again = Some(again);
-                (fate.end, fate.out_of_memory) = (None, false);
-                say!("node: {name} {} ends with {code}, and goes on", short(uid));
-                self.hand.status(name, status).await;
-                self.wake(again);
+                plan.restarts.last = last.cloned();
+                plan.restarts.restart_at = Some(restart_at);
+                (plan.end, plan.out_of_memory) = (None, false);
+                trace_line!(
+                    "node: {name} {} ends with {code}, and is to be restarted",
+                    short(uid)
+                );
+                self.client.status(name, status).await;
+                self.wake(restart_at);
             }
             Some((at, _)) => self.wake(at),
             None if !is_ready(pod) => {
-                let since = statuses::since(pod, &wall);
-                let status = fate.restarts.running(pod, &since);
-                self.hand.status(name, status).await;
+                let since = statuses::since(pod, &wall_clock);
+                let status = plan.restarts.running(pod, &since);
+                self.client.status(name, status).await;
             }
             None => {}
         }

@@ -77,7 +77,7 @@ pub fn disrupted(reason: &str) -> Value {
         "type": "DisruptionTarget",
         "status": "True",
         "reason": reason,
-        "message": "it has to go",
+        "message": "the pod is about to be deleted",
     }]})
 }
 

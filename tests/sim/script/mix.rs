@@ -6,8 +6,8 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 
 use super::size::Size;
-use super::{Back, Fault, Lie, Tampering, ms};
-use crate::node::{Mishap, Plague};
+use super::{Fault, ForgedLabels, RecordEdit, Recovery, ms};
+use crate::node::{PodFault, StartupFault};
 use crate::webhook::Webhook;
 
 /// Draws one fault of a kind.
@@ -16,8 +16,8 @@ pub(super) type Draw = fn(&mut StdRng) -> Fault;
 /// The kinds of faults in a run. Most runs have only a few kinds, which shows the effect of each.
 pub struct Mix {
     draws: Vec<Draw>,
-    /// The highest target of a profile.
-    most: u32,
+    /// The highest target drawn for a profile.
+    max_target: u32,
 }
 
 impl Mix {
@@ -28,19 +28,19 @@ impl Mix {
             (30, |_| Fault::Backup),
             (20, servers),
             (20, outages),
-            (70, ends),
+            (70, executor_ends),
             (30, crash_loops),
-            (30, plagues),
+            (30, startup_faults),
             (20, nodes),
             (15, quotas),
             (15, webhooks),
             (60, deletes),
             (40, relabels),
-            (40, impostors),
+            (40, foreign_pods),
             (12, records),
             (60, kills),
             (40, successors),
-            (10, endings),
+            (10, application_ends),
             (20, |rng| Fault::Partition {
                 time: time(rng, 1_000, 400_000),
             }),
@@ -56,30 +56,30 @@ impl Mix {
     }
 
     /// Selects from these kinds, each with its probability in percent.
-    pub(super) fn of(rng: &mut StdRng, most: u32, all: &[(u32, Draw)]) -> Self {
+    pub(super) fn of(rng: &mut StdRng, max_target: u32, all: &[(u32, Draw)]) -> Self {
         let mut draws: Vec<_> = (all.iter())
             .filter(|(share, _)| rng.random_ratio(*share, 100))
             .map(|(_, draw)| *draw)
             .collect();
         if draws.is_empty() {
-            draws.push(ends);
+            draws.push(executor_ends);
         }
-        Self { draws, most }
+        Self { draws, max_target }
     }
 
     pub fn draw_one(&self, rng: &mut StdRng) -> Fault {
         let draw = self.draws[rng.random_range(0..self.draws.len())];
         match draw(rng) {
-            Fault::Target { pick, .. } if self.most > 10 => Fault::Target {
+            Fault::Target { pick, .. } if self.max_target > 10 => Fault::Target {
                 pick,
-                target: rng.random_range(0..self.most),
+                target: rng.random_range(0..self.max_target),
             },
             fault => fault,
         }
     }
 }
 
-/// Mostly short, sometimes up to `most`, and in a tenth of the cases minutes.
+/// Mostly short, sometimes up to `most`, and in a tenth of the cases minutes; in milliseconds.
 fn time(rng: &mut StdRng, least: u64, most: u64) -> Duration {
     match rng.random_range(0..10) {
         0 => ms(rng, 60_000..300_000),
@@ -91,7 +91,7 @@ fn time(rng: &mut StdRng, least: u64, most: u64) -> Duration {
 pub(super) fn watches(rng: &mut StdRng) -> Fault {
     match rng.random_range(0..5) {
         0 => Fault::SilenceWatches,
-        1 => Fault::TearWatches,
+        1 => Fault::BreakWatches,
         2 => Fault::Compact {
             cut: rng.random_bool(0.7),
         },
@@ -101,7 +101,7 @@ pub(super) fn watches(rng: &mut StdRng) -> Fault {
 
 pub(super) fn servers(rng: &mut StdRng) -> Fault {
     match rng.random_range(0..4) {
-        0 => Fault::Empty,
+        0 => Fault::Wipe,
         1 => Fault::Backup,
         _ => Fault::Restore,
     }
@@ -111,28 +111,28 @@ pub(super) fn outages(rng: &mut StdRng) -> Fault {
     Fault::Outage {
         silent: rng.random_bool(0.3),
         time: time(rng, 500, 90_000),
-        back: match rng.random_range(0..10) {
-            0..=5 => Back::Same,
-            6 | 7 => Back::Compacted,
-            8 => Back::Older,
-            _ => Back::Empty,
+        recovery: match rng.random_range(0..10) {
+            0..=5 => Recovery::Unchanged,
+            6 | 7 => Recovery::Compacted,
+            8 => Recovery::Restored,
+            _ => Recovery::Wiped,
         },
     }
 }
 
-pub(super) fn ends(rng: &mut StdRng) -> Fault {
+pub(super) fn executor_ends(rng: &mut StdRng) -> Fault {
     let how = match rng.random_range(0..14) {
-        0..=5 => Mishap::Exit([0, 1, 3, 137][rng.random_range(0..4)]),
-        6 => Mishap::OutOfMemory,
-        7 => Mishap::Evicted,
-        8 => Mishap::Preempted,
-        9 => Mishap::TaintManager,
-        10 => Mishap::NodeShutdown,
-        11 => Mishap::NodeLost,
-        12 => Mishap::Sidecar(rng.random_range(0..2)),
-        _ => Mishap::PhaseUnknown,
+        0..=5 => PodFault::Exit([0, 1, 3, 137][rng.random_range(0..4)]),
+        6 => PodFault::OutOfMemory,
+        7 => PodFault::Evicted,
+        8 => PodFault::Preempted,
+        9 => PodFault::TaintManager,
+        10 => PodFault::NodeShutdown,
+        11 => PodFault::NodeLost,
+        12 => PodFault::Sidecar(rng.random_range(0..2)),
+        _ => PodFault::PhaseUnknown,
     };
-    Fault::End {
+    Fault::EndExecutors {
         pick: rng.random(),
         count: rng.random_range(1..4),
         how,
@@ -147,16 +147,16 @@ pub(super) fn crash_loops(rng: &mut StdRng) -> Fault {
     }
 }
 
-pub(super) fn plagues(rng: &mut StdRng) -> Fault {
+pub(super) fn startup_faults(rng: &mut StdRng) -> Fault {
     let all = [
-        Plague::Unschedulable,
-        Plague::NoImage,
-        Plague::BadConfig,
-        Plague::Rejected,
-        Plague::Slow,
-        Plague::Unstartable,
+        StartupFault::Unschedulable,
+        StartupFault::NoImage,
+        StartupFault::BadConfig,
+        StartupFault::Rejected,
+        StartupFault::Slow,
+        StartupFault::Unstartable,
     ];
-    Fault::Plague {
+    Fault::Startup {
         pick: rng.random(),
         what: all[rng.random_range(0..all.len())],
         time: time(rng, 1_000, 60_000),
@@ -199,7 +199,7 @@ fn webhooks(rng: &mut StdRng) -> Fault {
 
 pub(super) fn deletes(rng: &mut StdRng) -> Fault {
     match rng.random_range(0..10) {
-        0 | 1 => Fault::Stick { pick: rng.random() },
+        0 | 1 => Fault::BlockDeletion { pick: rng.random() },
         2 | 3 => Fault::Finalizer {
             pick: rng.random(),
             delete: rng.random_bool(0.7),
@@ -234,47 +234,47 @@ fn relabels(rng: &mut StdRng) -> Fault {
     }
 }
 
-fn impostors(rng: &mut StdRng) -> Fault {
-    let lies = [
-        Lie::AnotherApplication,
-        Lie::AnotherApplicationsName,
-        Lie::AnotherId,
-        Lie::FromTheFuture,
-        Lie::OfAnIncarnationToCome,
-        Lie::NoId,
-        Lie::NoProfile,
+fn foreign_pods(rng: &mut StdRng) -> Fault {
+    let forged = [
+        ForgedLabels::AnotherApplication,
+        ForgedLabels::AnotherApplicationOurName,
+        ForgedLabels::AnotherId,
+        ForgedLabels::FutureId,
+        ForgedLabels::FutureIncarnation,
+        ForgedLabels::InvalidId,
+        ForgedLabels::UnknownProfile,
     ];
     match rng.random_range(0..5) {
-        0 => Fault::Copy { pick: rng.random() },
-        1 => Fault::Revenant { pick: rng.random() },
-        2 => Fault::Namesake {
+        0 => Fault::CopyPod { pick: rng.random() },
+        1 => Fault::ReuseEndedId { pick: rng.random() },
+        2 => Fault::OccupyName {
             ahead: rng.random_range(0..4),
         },
-        _ => Fault::Liar {
+        _ => Fault::ForgePod {
             pick: rng.random(),
-            lie: lies[rng.random_range(0..lies.len())],
+            labels: forged[rng.random_range(0..forged.len())],
         },
     }
 }
 
 pub(super) fn records(rng: &mut StdRng) -> Fault {
     let all = [
-        Tampering::Delete,
-        Tampering::Orphan,
-        Tampering::Raise,
-        Tampering::Nonsense,
-        Tampering::Empty,
-        Tampering::NewerFormat,
-        Tampering::AnotherApplication,
-        Tampering::Touch,
+        RecordEdit::Delete,
+        RecordEdit::Orphan,
+        RecordEdit::RaiseIncarnation,
+        RecordEdit::InvalidData,
+        RecordEdit::RemoveData,
+        RecordEdit::NewerFormat,
+        RecordEdit::AnotherApplication,
+        RecordEdit::AddLabel,
     ];
-    Fault::Record {
+    Fault::EditRecord {
         what: all[rng.random_range(0..all.len())],
         time: ms(rng, 500..30_000),
     }
 }
 
-fn late(rng: &mut StdRng) -> Duration {
+fn restart_delay(rng: &mut StdRng) -> Duration {
     match rng.random_range(0..3) {
         0 => Duration::ZERO,
         1 => ms(rng, 0..3_000),
@@ -283,28 +283,32 @@ fn late(rng: &mut StdRng) -> Duration {
 }
 
 pub(super) fn kills(rng: &mut StdRng) -> Fault {
-    let late = late(rng);
+    let restart_after = restart_delay(rng);
     match rng.random_range(0..4) {
-        0 => Fault::Kill { late },
-        1 => Fault::KillAtTurn {
-            turns: rng.random_range(0..200),
-            late,
+        0 => Fault::Kill { restart_after },
+        1 => Fault::KillAtPoll {
+            polls: rng.random_range(0..200),
+            restart_after,
         },
         _ => Fault::KillAtRequest {
             requests: rng.random_range(0..12),
-            late,
+            restart_after,
         },
     }
 }
 
 pub(super) fn successors(rng: &mut StdRng) -> Fault {
     match rng.random_range(0..5) {
-        0 | 1 => Fault::HandOver { late: late(rng) },
+        0 | 1 => Fault::HandOver {
+            restart_after: restart_delay(rng),
+        },
         2 => Fault::Reconfigure { pick: rng.random() },
-        _ => Fault::Second,
+        _ => Fault::SecondDriver,
     }
 }
 
-pub(super) fn endings(rng: &mut StdRng) -> Fault {
-    Fault::EndApplication { late: late(rng) }
+pub(super) fn application_ends(rng: &mut StdRng) -> Fault {
+    Fault::EndApplication {
+        restart_after: restart_delay(rng),
+    }
 }

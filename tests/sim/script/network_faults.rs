@@ -5,90 +5,95 @@ use std::time::Duration;
 use rand::RngExt;
 use rand::rngs::StdRng;
 
-use crate::network_conditions::{Ill, LineIll, Weather};
+use crate::network_conditions::{LineFault, NetworkConditions, RequestFault};
 
 /// The faults of requests, except those that prevent a driver's start; these are drawn separately.
-const ILLS: [Ill; 17] = [
-    Ill::Busy,
-    Ill::Unavailable,
-    Ill::Error,
-    Ill::ErrorAfter,
-    Ill::Quota,
-    Ill::Refused,
-    Ill::BrokenBefore,
-    Ill::BrokenAfter,
-    Ill::Unanswered,
-    Ill::Straggling,
-    Ill::Slow,
-    Ill::Swallowed,
-    Ill::Garbled,
-    Ill::Stale,
-    Ill::TokenExpired,
-    Ill::VersionGone,
-    Ill::EndsAtOnce,
+const REQUEST_FAULTS: [RequestFault; 17] = [
+    RequestFault::TooManyRequests,
+    RequestFault::Unavailable,
+    RequestFault::Error,
+    RequestFault::ErrorAfter,
+    RequestFault::Quota,
+    RequestFault::ConnectionRefused,
+    RequestFault::ResetBefore,
+    RequestFault::ResetAfter,
+    RequestFault::Unanswered,
+    RequestFault::AfterTimeout,
+    RequestFault::Slow,
+    RequestFault::Dropped,
+    RequestFault::Corrupted,
+    RequestFault::Stale,
+    RequestFault::TokenExpired,
+    RequestFault::VersionGone,
+    RequestFault::EndsAtOnce,
 ];
 
-const REFUSALS: [Ill; 6] = [
-    Ill::Credentials,
-    Ill::Rights,
-    Ill::Admission,
-    Ill::Webhook,
-    Ill::Invalid,
-    Ill::NamespaceTerminating,
+const REFUSALS: [RequestFault; 6] = [
+    RequestFault::Unauthorized,
+    RequestFault::RbacDenied,
+    RequestFault::Admission,
+    RequestFault::Webhook,
+    RequestFault::Invalid,
+    RequestFault::NamespaceTerminating,
 ];
 
-const FALSEHOODS: [Ill; 2] = [Ill::Lacking, Ill::Unreadable];
+const FALSIFICATIONS: [RequestFault; 2] =
+    [RequestFault::ObjectMissing, RequestFault::ObjectUndecodable];
 
-const LINE_ILLS: [LineIll; 10] = [
-    LineIll::Torn,
-    LineIll::Garbage,
-    LineIll::UnknownType,
-    LineIll::Late,
-    LineIll::Lost,
-    LineIll::Twice,
-    LineIll::Overtaken,
-    LineIll::Again,
-    LineIll::Expired,
-    LineIll::Unreadable,
+const LINE_FAULTS: [LineFault; 10] = [
+    LineFault::Truncated,
+    LineFault::Garbage,
+    LineFault::UnknownType,
+    LineFault::Late,
+    LineFault::Lost,
+    LineFault::Duplicated,
+    LineFault::Reordered,
+    LineFault::Repeated,
+    LineFault::Expired,
+    LineFault::ObjectUndecodable,
 ];
 
 /// One kind of fault, or many kinds at once.
-pub fn weather(rng: &mut StdRng) -> Weather {
+pub fn draw(rng: &mut StdRng) -> NetworkConditions {
     if rng.random_bool(0.4) {
-        return storm(rng);
+        return all_kinds(rng);
     }
     let share: u32 = rng.random_range(50..1_000);
-    let mut weather = Weather::calm();
+    let mut conditions = NetworkConditions::faultless();
     match rng.random_range(0..100) {
-        0..=54 => weather.ills.push((one(rng, &ILLS), share)),
-        55..=64 => weather.ills.push((one(rng, &REFUSALS), share)),
-        65..=69 => weather.ills.push((one(rng, &FALSEHOODS), share)),
-        70..=94 => weather.lines.push((one(rng, &LINE_ILLS), share)),
-        _ => weather.delay = Duration::from_millis(2 * u64::from(share)),
+        0..=54 => conditions
+            .request_faults
+            .push((one(rng, &REQUEST_FAULTS), share)),
+        55..=64 => conditions.request_faults.push((one(rng, &REFUSALS), share)),
+        65..=69 => conditions
+            .request_faults
+            .push((one(rng, &FALSIFICATIONS), share)),
+        70..=94 => conditions.line_faults.push((one(rng, &LINE_FAULTS), share)),
+        _ => conditions.delay = Duration::from_millis(2 * u64::from(share)),
     }
-    weather
+    conditions
 }
 
 /// Some of every kind.
-fn storm(rng: &mut StdRng) -> Weather {
+fn all_kinds(rng: &mut StdRng) -> NetworkConditions {
     let share: u32 = rng.random_range(5..60);
-    let of_all = |(at, ill): (usize, &Ill)| match ill {
-        Ill::Straggling => (*ill, share / 4),
-        Ill::Stale => (*ill, 3 * share),
+    let of_all = |(at, fault): (usize, &RequestFault)| match fault {
+        RequestFault::AfterTimeout => (*fault, share / 4),
+        RequestFault::Stale => (*fault, 3 * share),
         // The shares differ, so that together they do not use up all of a request's probability.
-        _ => (*ill, share - at as u32 % 3),
+        _ => (*fault, share - at as u32 % 3),
     };
-    let mut ills: Vec<_> = ILLS.iter().enumerate().map(of_all).collect();
+    let mut request_faults: Vec<_> = REQUEST_FAULTS.iter().enumerate().map(of_all).collect();
     if rng.random_bool(0.2) {
-        ills.push((one(rng, &REFUSALS), share));
+        request_faults.push((one(rng, &REFUSALS), share));
     }
     if rng.random_bool(0.2) {
-        ills.push((one(rng, &FALSEHOODS), share));
+        request_faults.push((one(rng, &FALSIFICATIONS), share));
     }
-    Weather {
+    NetworkConditions {
         delay: Duration::from_millis(200),
-        ills,
-        lines: LINE_ILLS.iter().map(|ill| (*ill, share)).collect(),
+        request_faults,
+        line_faults: LINE_FAULTS.iter().map(|fault| (*fault, share)).collect(),
     }
 }
 

@@ -7,12 +7,12 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::mix::{
-    Draw, Mix, crash_loops, deletes, endings, ends, kills, nodes, outages, plagues, quotas,
-    records, servers, successors, watches,
+    Draw, Mix, application_ends, crash_loops, deletes, executor_ends, kills, nodes, outages,
+    quotas, records, servers, startup_faults, successors, watches,
 };
 use super::size::Size;
 use super::{Fault, Script, commands, ms, settings};
-use crate::node::{Mishap, Plague};
+use crate::node::{PodFault, StartupFault};
 
 /// Separates the random stream of [`of`] from the others.
 const SETS: u64 = 0x7365_7473;
@@ -21,37 +21,37 @@ const SETS: u64 = 0x7365_7473;
 const BUDGETS: u64 = 0x6275_6467_6574;
 
 /// Most executors at first, because a StatefulSet replaces its pods one by one.
-const MOST_EXECUTORS: u32 = 20;
+const MAX_EXECUTORS: u32 = 20;
 
 pub fn of(seed: u64) -> Script {
     let rng = &mut StdRng::seed_from_u64(seed ^ SETS);
     let mut size = Size::draw(rng);
-    size.executors = size.executors.min(MOST_EXECUTORS);
+    size.executors = size.executors.min(MAX_EXECUTORS);
     let mut config = settings::config(rng, &size);
-    as_for_sets(rng, &mut config);
+    adapt_to_sets(rng, &mut config);
     let more = &mut StdRng::seed_from_u64(seed ^ BUDGETS);
     settings::budget(more, 0.15, &mut config);
     let pace = settings::pace(rng);
     let skew = super::skew(rng);
     let mix = mix(rng);
     let mut steps = super::faults(rng, &size, &mix);
-    steps.extend(super::weathers(rng, &size));
-    let commands = commands::steps(seed ^ SETS, size.calm);
+    steps.extend(super::network_steps(rng, &size));
+    let commands = commands::steps(seed ^ SETS, size.faults_end);
     Script {
         seed,
         config,
         pace,
         steps: super::in_order(steps, commands),
-        calm: size.calm,
+        faults_end: size.faults_end,
         skew,
     }
 }
 
 /// Disables sessions and fixes the application's id: sets left by an application of another id would be in the way.
-fn as_for_sets(rng: &mut StdRng, config: &mut Config) {
-    let usual = Config::default();
-    config.backend = usual.backend;
-    config.allocation.registration_timeout = usual.allocation.registration_timeout;
+fn adapt_to_sets(rng: &mut StdRng, config: &mut Config) {
+    let default = Config::default();
+    config.backend = default.backend;
+    config.allocation.registration_timeout = default.allocation.registration_timeout;
     config.app.id = Some(AppId::from("sim-1"));
     config.allocation.strategy = match rng.random_bool(0.5) {
         true => Strategy::StatefulSet,
@@ -70,9 +70,9 @@ fn mix(rng: &mut StdRng) -> Mix {
         (20, |_| Fault::Backup),
         (15, servers),
         (20, outages),
-        (70, |rng| of_pods(ends(rng))),
+        (70, |rng| for_restarted_pods(executor_ends(rng))),
         (40, crash_loops),
-        (30, |rng| of_pods(plagues(rng))),
+        (30, |rng| for_restarted_pods(startup_faults(rng))),
         (20, nodes),
         (20, quotas),
         (60, deletes),
@@ -80,7 +80,7 @@ fn mix(rng: &mut StdRng) -> Mix {
         (12, records),
         (60, kills),
         (40, successors),
-        (10, endings),
+        (10, application_ends),
         (30, |rng| Fault::Pause {
             time: ms(rng, 100..90_000),
         }),
@@ -88,12 +88,12 @@ fn mix(rng: &mut StdRng) -> Mix {
             pick: rng.random(),
             target: rng.random_range(0..10),
         }),
-        (40, |rng| Fault::Scale {
+        (40, |rng| Fault::ScaleSet {
             pick: rng.random(),
             replicas: rng.random_range(0..12),
         }),
-        (25, |rng| Fault::DropSet { pick: rng.random() }),
-        (35, |rng| Fault::Template {
+        (25, |rng| Fault::DeleteSet { pick: rng.random() }),
+        (35, |rng| Fault::ChangeImage {
             pick: rng.random(),
             image: rng.random_range(0..3),
         }),
@@ -102,20 +102,20 @@ fn mix(rng: &mut StdRng) -> Mix {
 }
 
 /// Replaces faults that a pod whose containers are restarted cannot have.
-fn of_pods(fault: Fault) -> Fault {
+fn for_restarted_pods(fault: Fault) -> Fault {
     match fault {
-        Fault::End { pick, count, how } => Fault::End {
+        Fault::EndExecutors { pick, count, how } => Fault::EndExecutors {
             pick,
             count,
             how: match how {
-                Mishap::Sidecar(code) => Mishap::Exit(code),
+                PodFault::Sidecar(code) => PodFault::Exit(code),
                 how => how,
             },
         },
-        Fault::Plague { pick, what, time } => Fault::Plague {
+        Fault::Startup { pick, what, time } => Fault::Startup {
             pick,
             what: match what {
-                Plague::Unstartable => Plague::NoImage,
+                StartupFault::Unstartable => StartupFault::NoImage,
                 what => what,
             },
             time,
@@ -132,7 +132,7 @@ fn relabels(rng: &mut StdRng) -> Fault {
         2 => ("boatswain.dev/executor-id", Some("4711")),
         3 => ("boatswain.dev/executor-id", Some("0x7")),
         4 => ("boatswain.dev/incarnation", None),
-        _ => return Fault::Rename { pick },
+        _ => return Fault::DuplicateId { pick },
     };
     Fault::Relabel { pick, key, value }
 }

@@ -59,20 +59,20 @@ pub fn config(rng: &mut StdRng, size: &Size) -> Config {
         1 => config.poll.enabled = false,
         _ => {}
     }
-    let up = &mut config.allocation;
-    up.creation_timeout = 2 * config.cluster.request_timeout + ms(rng, 0..20_000);
-    up.cancel_delay = ms(rng, 0..10_000);
-    up.batch_size = if rng.random_bool(0.2) { 2 } else { 500 };
-    up.max_in_flight = if rng.random_bool(0.2) { 1 } else { 32 };
-    up.max_rate = rng.random_bool(0.1).then_some(2);
+    let allocation = &mut config.allocation;
+    allocation.creation_timeout = 2 * config.cluster.request_timeout + ms(rng, 0..20_000);
+    allocation.cancel_delay = ms(rng, 0..10_000);
+    allocation.batch_size = if rng.random_bool(0.2) { 2 } else { 500 };
+    allocation.max_in_flight = if rng.random_bool(0.2) { 1 } else { 32 };
+    allocation.max_rate = rng.random_bool(0.1).then_some(2);
     if rng.random_bool(0.2) {
-        up.scale_down = ScaleDown::PendingOnly;
+        allocation.scale_down = ScaleDown::PendingOnly;
     }
     if rng.random_bool(0.1) {
         // Subscribers learn of everything late, and of much at once.
-        up.quiet_latency = ms(rng, 10..3_000);
-        up.min_gap = ms(rng, 50..6_000);
-        up.interval = ms(rng, 1_000..10_000);
+        allocation.quiet_latency = ms(rng, 10..3_000);
+        allocation.min_gap = ms(rng, 50..6_000);
+        allocation.interval = ms(rng, 1_000..10_000);
         config.lifecycle.interval = ms(rng, 1_000..10_000);
     }
     config.lifecycle.delete_on_termination = rng.random_bool(0.7);
@@ -81,31 +81,31 @@ pub fn config(rng: &mut StdRng, size: &Size) -> Config {
     config.failures.stable_after = ms(rng, 1_000..20_000);
     config.failures.backoff_initial = ms(rng, 200..2_000);
     config.failures.backoff_max = ms(rng, 2_000..60_000);
-    // In most runs no failure budget ends the application; see `rarely`.
+    // In most runs no failure budget ends the application; see `rare`.
     config.failures.max = Some(u32::MAX);
     config.shutdown.grace = Duration::from_secs(60);
     if rng.random_bool(0.3) {
-        talk(rng, &mut config);
+        enable_sessions(rng, &mut config);
     }
     config
 }
 
 /// Draws rare settings from a random stream of their own, so that the rest of a run does not change.
-pub fn rarely(seed: u64, config: &mut Config) {
+pub fn rare(seed: u64, config: &mut Config) {
     let rng = &mut StdRng::seed_from_u64(seed ^ 0x7261_7265_6c79);
     budget(rng, 0.08, config);
     if rng.random_bool(0.08) {
         config.failures.node_max_failures = Some(rng.random_range(1..4));
     }
-    let up = &mut config.allocation;
+    let allocation = &mut config.allocation;
     if rng.random_bool(0.08) {
-        up.pending_timeout = Some(ms(rng, 5_000..120_000));
+        allocation.pending_timeout = Some(ms(rng, 5_000..120_000));
     }
     if rng.random_bool(0.2) {
-        up.stuck_after = ms(rng, 1_000..60_000);
+        allocation.stuck_after = ms(rng, 1_000..60_000);
     }
     if rng.random_bool(0.06) {
-        up.max_pending = Some(rng.random_range(1..6));
+        allocation.max_pending = Some(rng.random_range(1..6));
     }
     for profile in config.profiles.values_mut() {
         profile.max_pending = rng.random_bool(0.03).then(|| rng.random_range(1..4));
@@ -142,12 +142,12 @@ pub fn budget(rng: &mut StdRng, share: f64, config: &mut Config) {
 pub fn extras(seed: u64, config: &mut Config, pace: &Pace) {
     let mut rng = StdRng::seed_from_u64(seed ^ EXTRAS);
     if rng.random_bool(0.08) {
-        gangs(&mut rng, config, pace);
+        enable_gangs(&mut rng, config, pace);
     }
 }
 
 /// Turns gang scheduling on.
-fn gangs(rng: &mut StdRng, config: &mut Config, pace: &Pace) {
+fn enable_gangs(rng: &mut StdRng, config: &mut Config, pace: &Pace) {
     config.scheduling.gang = Gang::On;
     config.scheduling.gang_timeout = 2 * (pace.bind + pace.start) + ms(rng, 5_000..120_000);
     for profile in config.profiles.values_mut() {
@@ -156,7 +156,7 @@ fn gangs(rng: &mut StdRng, config: &mut Config, pace: &Pace) {
 }
 
 /// Turns sessions on. Simulated executors use the router within this process, so nothing connects to the listener.
-fn talk(rng: &mut StdRng, config: &mut Config) {
+fn enable_sessions(rng: &mut StdRng, config: &mut Config) {
     config.backend.kill_grace = ms(rng, 0..5_000);
     config.backend.decommission_timeout = ms(rng, 1_000..60_000);
     config.allocation.registration_timeout = ms(rng, 30_000..300_000);

@@ -11,7 +11,7 @@ pub struct Size {
     /// Approximate number of executors wanted at first.
     pub executors: u32,
     /// When the faults end.
-    pub calm: Duration,
+    pub faults_end: Duration,
     /// Number of faults other than network faults.
     pub faults: usize,
 }
@@ -19,7 +19,7 @@ pub struct Size {
 /// The standard size.
 const STANDARD: Size = Size {
     executors: 20,
-    calm: Duration::from_secs(30 * 60),
+    faults_end: Duration::from_secs(30 * 60),
     faults: 50,
 };
 
@@ -31,12 +31,12 @@ impl Size {
         let seconds = rng.random_range(60..600);
         let small = Self {
             executors: rng.random_range(0..16),
-            calm: Duration::from_secs(seconds),
+            faults_end: Duration::from_secs(seconds),
             faults: rng.random_range(5..30),
         };
         let large = Self {
             executors: rng.random_range(20..80),
-            calm: Duration::from_secs(rng.random_range(1..3) * 3_600),
+            faults_end: Duration::from_secs(rng.random_range(1..3) * 3_600),
             faults: rng.random_range(50..150),
         };
         let drawn = match rng.random_range(0..100) {
@@ -52,11 +52,11 @@ impl Size {
             return drawn;
         }
         let hours = hours.map(|hours| Duration::from_secs(hours * 3_600));
-        let calm = hours.unwrap_or(STANDARD.calm);
-        let times = calm.div_duration_f64(STANDARD.calm).max(1.0);
+        let faults_end = hours.unwrap_or(STANDARD.faults_end);
+        let times = faults_end.div_duration_f64(STANDARD.faults_end).max(1.0);
         Self {
             executors: executors.map_or(STANDARD.executors, |n| n as u32),
-            calm,
+            faults_end,
             faults: (STANDARD.faults as f64 * times) as usize,
         }
     }

@@ -20,18 +20,18 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{WebSocketStream, client_async};
 use tower::ServiceExt;
 
-use super::{Temper, Way};
+use super::{Behaviour, SessionLink};
 use crate::objects::text;
 
 /// A reachable driver answers within this time.
-const ANSWER: Duration = Duration::from_secs(6);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(6);
 
 /// Buffer size of a connection in bytes.
-const BUFFER: usize = 64 * 1024;
+const BUFFER_SIZE: usize = 64 * 1024;
 
 /// The identity of an executor, and its random source.
 pub struct Executor {
-    way: Way,
+    link: SessionLink,
     uid: String,
     app: String,
     id: u64,
@@ -42,21 +42,21 @@ pub struct Executor {
 /// What the executor does after a session.
 enum Next {
     /// Reconnects after this long.
-    Again(Duration),
+    Reconnect(Duration),
     /// Exits; the flag says whether the driver refused it for good.
     Exit(bool),
 }
 
 impl Executor {
     /// An executor with the identity in its pod's environment; `None` if that has none.
-    pub fn of(pod: &Value, way: Way, seed: u64) -> Option<Self> {
+    pub fn of(pod: &Value, link: SessionLink, seed: u64) -> Option<Self> {
         let env = pod.pointer("/spec/containers/0/env")?.as_array()?;
         let value = |name: &str| {
             let found = env.iter().find(|entry| text(entry, "/name") == name)?;
             Some(text(found, "/value").to_owned())
         };
         Some(Self {
-            way,
+            link,
             uid: text(pod, "/metadata/uid").to_owned(),
             app: value("BOATSWAIN_APP_ID")?,
             id: value("BOATSWAIN_EXECUTOR_ID")?.parse().ok()?,
@@ -65,27 +65,29 @@ impl Executor {
         })
     }
 
-    /// Runs until the driver asks it to exit, or until the task is aborted because the pod has ended.
-    pub async fn live(mut self, temper: Temper) {
+    /// Runs until the driver requests its exit, or until the task is aborted because the pod has ended.
+    pub async fn run(mut self, behaviour: Behaviour) {
         let began = Instant::now();
-        match temper {
-            Temper::Mute => self.fall_silent(),
-            Temper::Sound { after } => sleep(after).await,
-            Temper::Lapses { .. } | Temper::Lies | Temper::AsksToGo { .. } => {}
+        match behaviour {
+            Behaviour::Silent => self.fall_silent(),
+            Behaviour::Correct { after } => sleep(after).await,
+            Behaviour::FallsSilent { .. }
+            | Behaviour::SendsInvalid
+            | Behaviour::RequestsDecommission { .. } => {}
         }
-        if temper == Temper::Mute {
+        if behaviour == Behaviour::Silent {
             return;
         }
-        let until = match temper {
-            Temper::Lapses { after } => Some(began + after),
+        let until = match behaviour {
+            Behaviour::FallsSilent { after } => Some(began + after),
             _ => None,
         };
-        let mut asks = match temper {
-            Temper::AsksToGo { after } => Some(began + after),
+        let mut decommission_at = match behaviour {
+            Behaviour::RequestsDecommission { after } => Some(began + after),
             _ => None,
         };
-        if temper == Temper::Lies {
-            self.lie().await;
+        if behaviour == Behaviour::SendsInvalid {
+            self.send_invalid_messages().await;
         }
         let by_requests = self.rng.random_bool(0.4);
         loop {
@@ -97,15 +99,15 @@ impl Executor {
                             self.fall_silent();
                             return std::future::pending().await;
                         }
-                        next = self.session(by_requests, &mut asks) => next,
+                        next = self.session(by_requests, &mut decommission_at) => next,
                     }
                 }
-                None => self.session(by_requests, &mut asks).await,
+                None => self.session(by_requests, &mut decommission_at).await,
             };
             match next {
-                Next::Again(pause) => sleep(pause).await,
+                Next::Reconnect(pause) => sleep(pause).await,
                 Next::Exit(unwanted) => {
-                    self.way.exit(&self.uid, unwanted);
+                    self.link.exit(&self.uid, unwanted);
                     return;
                 }
             }
@@ -113,18 +115,18 @@ impl Executor {
     }
 
     fn fall_silent(&self) {
-        self.way.net().silent.insert(self.uid.clone());
+        self.link.state().silent.insert(self.uid.clone());
     }
 
-    async fn session(&mut self, by_requests: bool, asks: &mut Option<Instant>) -> Next {
-        let Some(driver) = self.way.driver() else {
-            return Next::Again(Duration::from_secs(1));
+    async fn session(&mut self, by_requests: bool, decommission_at: &mut Option<Instant>) -> Next {
+        let Some(driver) = self.link.driver() else {
+            return Next::Reconnect(Duration::from_secs(1));
         };
         let next = match by_requests {
-            true => self.by_requests(&driver, asks).await,
-            false => self.by_connection(&driver, asks).await,
+            true => self.by_requests(&driver, decommission_at).await,
+            false => self.by_connection(&driver, decommission_at).await,
         };
-        next.unwrap_or_else(|| Next::Again(self.pause()))
+        next.unwrap_or_else(|| Next::Reconnect(self.pause()))
     }
 
     fn pause(&mut self) -> Duration {
@@ -132,52 +134,64 @@ impl Executor {
     }
 
     /// A session over HTTP requests; `None` if it broke off.
-    async fn by_requests(&mut self, driver: &Router, asks: &mut Option<Instant>) -> Option<Next> {
+    async fn by_requests(
+        &mut self,
+        driver: &Router,
+        decommission_at: &mut Option<Instant>,
+    ) -> Option<Next> {
         let answers = self.post(driver, &self.registration()).await?;
-        let (session, interval) = match self.begun(&answers) {
-            Ok(begun) => begun,
+        let (session, interval) = match self.session_from(&answers) {
+            Ok(session) => session,
             Err(next) => return Some(next),
         };
         loop {
             sleep(self.jitter(interval)).await;
             // The executor may have to continue with another driver.
-            let driver = self.way.driver()?;
-            let message = self.message(Some(session), asks);
+            let driver = self.link.driver()?;
+            let message = self.message(Some(session), decommission_at);
             let answers = self.post(&driver, &message).await?;
-            if let Some(next) = self.heeds(&answers) {
+            if let Some(next) = self.react(&answers) {
                 return Some(next);
             }
         }
     }
 
     /// A session over a WebSocket; `None` if it broke off.
-    async fn by_connection(&mut self, driver: &Router, asks: &mut Option<Instant>) -> Option<Next> {
-        let mut socket = timeout(ANSWER, self.connect(driver)).await.ok()??;
+    async fn by_connection(
+        &mut self,
+        driver: &Router,
+        decommission_at: &mut Option<Instant>,
+    ) -> Option<Next> {
+        let mut socket = timeout(ANSWER_TIMEOUT, self.connect(driver)).await.ok()??;
         let registration = Message::text(self.registration().to_string());
-        timeout(ANSWER, socket.send(registration))
+        timeout(ANSWER_TIMEOUT, socket.send(registration))
             .await
             .ok()?
             .ok()?;
-        let answers = vec![timeout(ANSWER, hear(&mut socket)).await.ok()??];
-        let (_, interval) = match self.begun(&answers) {
-            Ok(begun) => begun,
+        let answers = vec![
+            timeout(ANSWER_TIMEOUT, next_message(&mut socket))
+                .await
+                .ok()??,
+        ];
+        let (_, interval) = match self.session_from(&answers) {
+            Ok(session) => session,
             Err(next) => return Some(next),
         };
         // Connections also break without a fault of the driver's.
-        let breaks = Instant::now() + Duration::from_secs(self.rng.random_range(20..2_000));
-        let mut beat = Instant::now();
+        let breaks_at = Instant::now() + Duration::from_secs(self.rng.random_range(20..2_000));
+        let mut heartbeat_at = Instant::now();
         loop {
             tokio::select! {
                 biased;
-                () = sleep_until(breaks) => return None,
-                () = sleep_until(beat) => {
-                    let _reached = self.way.driver()?;
-                    let message = Message::text(self.message(None, asks).to_string());
-                    timeout(ANSWER, socket.send(message)).await.ok()?.ok()?;
-                    beat = Instant::now() + self.jitter(interval);
+                () = sleep_until(breaks_at) => return None,
+                () = sleep_until(heartbeat_at) => {
+                    let _reached = self.link.driver()?;
+                    let message = Message::text(self.message(None, decommission_at).to_string());
+                    timeout(ANSWER_TIMEOUT, socket.send(message)).await.ok()?.ok()?;
+                    heartbeat_at = Instant::now() + self.jitter(interval);
                 }
-                heard = hear(&mut socket) => {
-                    if let Some(next) = self.heeds(&[heard?]) {
+                message = next_message(&mut socket) => {
+                    if let Some(next) = self.react(&[message?]) {
                         return Some(next);
                     }
                 }
@@ -186,7 +200,7 @@ impl Executor {
     }
 
     async fn connect(&self, driver: &Router) -> Option<WebSocketStream<DuplexStream>> {
-        let (ours, theirs) = tokio::io::duplex(BUFFER);
+        let (ours, theirs) = tokio::io::duplex(BUFFER_SIZE);
         let service = TowerToHyperService::new(driver.clone());
         tokio::spawn(
             http1::Builder::new()
@@ -220,16 +234,16 @@ impl Executor {
             let answer: Value = serde_json::from_slice(&body).ok()?;
             Some(answer["messages"].as_array()?.clone())
         };
-        timeout(ANSWER, answering).await.ok()?
+        timeout(ANSWER_TIMEOUT, answering).await.ok()?
     }
 
     fn registration(&self) -> Value {
         json!({"type": "register", "app": self.app, "executor": self.id, "pod_uid": self.uid, "slots": 2})
     }
 
-    fn message(&mut self, session: Option<u64>, asks: &mut Option<Instant>) -> Value {
-        let mut message = match asks.take_if(|at| *at <= Instant::now()) {
-            Some(_) => json!({"type": "decommission-me", "why": "it has had enough"}),
+    fn message(&mut self, session: Option<u64>, decommission_at: &mut Option<Instant>) -> Value {
+        let mut message = match decommission_at.take_if(|at| *at <= Instant::now()) {
+            Some(_) => json!({"type": "decommission-me", "why": "requested by the executor"}),
             None => json!({"type": "heartbeat", "busy_slots": self.rng.random_range(0..=2)}),
         };
         if let Some(session) = session {
@@ -243,36 +257,36 @@ impl Executor {
     }
 
     /// The session id and the heartbeat interval from the answer to a registration, or what to do instead.
-    fn begun(&mut self, answers: &[Value]) -> Result<(u64, Duration), Next> {
+    fn session_from(&mut self, answers: &[Value]) -> Result<(u64, Duration), Next> {
         let first = answers.first().unwrap_or(&Value::Null);
         match text(first, "/type") {
             "registered" => {
                 let number = |name: &str| first[name].as_u64().unwrap_or_default();
                 let interval = Duration::from_millis(number("heartbeat_interval_ms"));
-                match self.heeds(&answers[1..]) {
+                match self.react(&answers[1..]) {
                     Some(next) => Err(next),
                     None => Ok((number("session"), interval)),
                 }
             }
             "later" => {
                 let pause = first["in_ms"].as_u64().unwrap_or(1_000);
-                Err(Next::Again(Duration::from_millis(pause)))
+                Err(Next::Reconnect(Duration::from_millis(pause)))
             }
             _ => Err(self
-                .heeds(answers)
-                .unwrap_or_else(|| Next::Again(self.pause()))),
+                .react(answers)
+                .unwrap_or_else(|| Next::Reconnect(self.pause()))),
         }
     }
 
     /// What the driver's messages make the executor do, if anything.
-    fn heeds(&mut self, told: &[Value]) -> Option<Next> {
-        for message in told {
+    fn react(&mut self, messages: &[Value]) -> Option<Next> {
+        for message in messages {
             match text(message, "/type") {
-                "register" => return Some(Next::Again(Duration::ZERO)),
-                "superseded" => return Some(Next::Again(Duration::from_secs(10))),
+                "register" => return Some(Next::Reconnect(Duration::ZERO)),
+                "superseded" => return Some(Next::Reconnect(Duration::from_secs(10))),
                 "stop" | "decommission" => return Some(Next::Exit(false)),
                 "refused" if message["exit"] == true => return Some(Next::Exit(true)),
-                "refused" => return Some(Next::Again(Duration::from_secs(10))),
+                "refused" => return Some(Next::Reconnect(Duration::from_secs(10))),
                 _ => {}
             }
         }
@@ -281,8 +295,8 @@ impl Executor {
 
     /// Sends invalid messages and checks that the driver rejects them.
     // spec: B-2, B-5, B-11, I-11
-    async fn lie(&mut self) {
-        let Some(driver) = self.way.driver() else {
+    async fn send_invalid_messages(&mut self) {
+        let Some(driver) = self.link.driver() else {
             return;
         };
         let another = self.id + self.rng.random_range(1..5);
@@ -292,31 +306,31 @@ impl Executor {
             message
         };
         // Before a pod is bound, any uid may be the right one, so this may be accepted.
-        self.post(&driver, &register("pod_uid", "a-lie".into()))
+        self.post(&driver, &register("pod_uid", "false".into()))
             .await;
-        let lies = [
+        let invalid = [
             register("executor", another.into()),
-            register("app", "a-lie".into()),
+            register("app", "false".into()),
             register("slots", (-1).into()),
             json!({"type": "heartbeat", "session": 1, "busy_slots": 0}),
             json!({"type": "heartbeat", "busy_slots": -3}),
-            json!({"type": "what is this"}),
+            json!({"type": "no-such-type"}),
             json!([1, 2]),
         ];
-        for lie in lies {
-            let answers = self.post(&driver, &lie).await.unwrap_or_default();
-            let taken = (answers.iter())
+        for message in invalid {
+            let answers = self.post(&driver, &message).await.unwrap_or_default();
+            let accepted = (answers.iter())
                 .any(|answer| matches!(text(answer, "/type"), "registered" | "ack"));
-            if taken {
-                let violation = format!("B-5: executor {} said {lie}: {answers:?}", self.id);
-                self.way.net().violations.push(violation);
+            if accepted {
+                let violation = format!("B-5: executor {} sent {message}: {answers:?}", self.id);
+                self.link.state().violations.push(violation);
             }
         }
     }
 }
 
 /// The driver's next message; `None` if the connection has ended.
-async fn hear(socket: &mut WebSocketStream<DuplexStream>) -> Option<Value> {
+async fn next_message(socket: &mut WebSocketStream<DuplexStream>) -> Option<Value> {
     loop {
         match socket.next().await?.ok()? {
             Message::Text(text) => return serde_json::from_str(&text).ok(),

@@ -6,11 +6,15 @@ use http::Response;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
-use crate::network_conditions::Falsehood;
-use crate::trace::say;
+use crate::network_conditions::Falsification;
+use crate::trace::trace_line;
 
 /// Falsifies the answer to a list.
-pub async fn falsified(response: Response<Body>, how: Falsehood, pick: u32) -> Response<Body> {
+pub async fn falsified_list(
+    response: Response<Body>,
+    how: Falsification,
+    pick: u32,
+) -> Response<Body> {
     let (parts, body) = response.into_parts();
     // The embedded cluster's own answers never break off.
     let body = body.collect().await.unwrap().to_bytes();
@@ -20,31 +24,31 @@ pub async fn falsified(response: Response<Body>, how: Falsehood, pick: u32) -> R
     let items = list.get_mut("items").and_then(Value::as_array_mut);
     if let Some(items) = items.filter(|items| !items.is_empty()) {
         let at = pick as usize % items.len();
-        say!("   {how:?}: {}", items[at]["metadata"]["name"]);
+        trace_line!("   {how:?}: {}", items[at]["metadata"]["name"]);
         match how {
-            Falsehood::Lacking => {
+            Falsification::ObjectMissing => {
                 items.remove(at);
             }
-            Falsehood::Unreadable => spoil(&mut items[at], pick),
+            Falsification::ObjectUndecodable => make_undecodable(&mut items[at], pick),
         }
     }
     Response::from_parts(parts, Body::from(list.to_string()))
 }
 
 /// Makes a line's pod undecodable; other lines are returned unchanged.
-pub fn unreadable(line: &Bytes, pick: u32) -> Bytes {
+pub fn undecodable_line(line: &Bytes, pick: u32) -> Bytes {
     let Ok(mut event) = serde_json::from_slice::<Value>(line) else {
         return line.clone();
     };
     if event["object"]["kind"] != "Pod" || event["type"] == "BOOKMARK" {
         return line.clone();
     }
-    spoil(&mut event["object"], pick);
+    make_undecodable(&mut event["object"], pick);
     format!("{event}\n").into()
 }
 
 /// Makes a pod undecodable except for its name and uid.
-fn spoil(pod: &mut Value, pick: u32) {
+fn make_undecodable(pod: &mut Value, pick: u32) {
     match pick % 5 {
         0 => pod["spec"] = json!(7),
         1 => pod["status"] = json!([]),

@@ -6,19 +6,19 @@ pub(super) const NODES: u64 = 3;
 
 pub const NODE_NAMES: [&str; NODES as usize] = ["node-1", "node-2", "node-3"];
 
-pub(super) fn name_of(node: u64) -> &'static str {
+pub(super) fn node_name(node: u64) -> &'static str {
     NODE_NAMES[node as usize % NODE_NAMES.len()]
 }
 
 /// This node, or the next one that the pod's affinity allows.
-pub(super) fn allowed(node: u64, pod: &Value) -> u64 {
-    let avoided = avoided(pod);
-    let free = |node: &u64| !avoided.contains(&name_of(*node));
+pub(super) fn allowed_node(node: u64, pod: &Value) -> u64 {
+    let excluded_nodes = excluded_nodes(pod);
+    let free = |node: &u64| !excluded_nodes.contains(&node_name(*node));
     (node..node + NODES).find(free).unwrap_or(node) % NODES
 }
 
 /// The nodes that the pod's affinity excludes.
-pub fn avoided(pod: &Value) -> Vec<&str> {
+pub fn excluded_nodes(pod: &Value) -> Vec<&str> {
     let terms = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution\
                  /nodeSelectorTerms/0/matchExpressions/0/values";
     let values = pod.pointer(terms).and_then(Value::as_array);
