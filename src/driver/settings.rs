@@ -269,6 +269,7 @@ fn kept_backoffs(record: &Record, now: Now) -> BTreeMap<ProfileName, Kept> {
             let kept = Kept {
                 step: saved.step,
                 remaining: remaining(saved.until),
+                trial: saved.trial_ms.map(Duration::from_millis),
             };
             (profile.clone(), kept)
         })

@@ -64,6 +64,9 @@ pub struct SavedBackoff {
     pub step: u32,
     /// No executor is requested before this time.
     pub until: Timestamp,
+    /// How long a probe has to run, in milliseconds; not in a record of an older program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trial_ms: Option<u64>,
 }
 
 /// What to restore when the hold ends (spec B-31).

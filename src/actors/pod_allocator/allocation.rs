@@ -138,24 +138,20 @@ impl Allocation {
         self.claims.begin_round(batch, wall);
         let wanted: Vec<u32> = latest.targets.values().map(|t| t.executors).collect();
         self.failures.wanted(sum(&wanted));
-        for ending in batch.ends() {
-            self.ended(ending, latest, wall, &mut decision);
-        }
-        if std::mem::replace(&mut self.begun, true) {
-            for id in batch.changed_executors() {
-                self.observe(id, latest, now, &mut decision);
-            }
-        } else {
+        let changed: BTreeSet<ExecutorId> = match std::mem::replace(&mut self.begun, true) {
+            true => batch.changed_executors(),
             // Changes before adoption were not read, and this batch need not contain them.
-            self.ids.begin(latest.first_free, now, &mut decision);
-            for id in latest.entries.keys() {
-                self.observe(id, latest, now, &mut decision);
+            false => {
+                self.ids.begin(latest.first_free, now, &mut decision);
+                latest.entries.keys().collect()
             }
+        };
+        self.judge(batch, &changed, now, &mut decision);
+        for ending in batch.ends() {
+            self.ended(ending, wall, &mut decision);
         }
-        for (profile, looping) in &mut self.crash_loops {
-            if let Some(change) = looping.tick(self.settings.stable_after, now) {
-                decision.say(backoff_notice(profile, change, now));
-            }
+        for id in changed {
+            self.observe(id, latest, now);
         }
         self.mind_failures(now, &mut decision);
         if self.failures.are_too_many() {
@@ -189,12 +185,9 @@ impl Allocation {
         decision
     }
 
-    fn ended(&mut self, ending: &Ending, latest: &Snapshot, now: Now, decision: &mut Decision) {
+    /// An executor's end was reported.
+    fn ended(&mut self, ending: &Ending, now: Now, decision: &mut Decision) {
         let Ending { entry, reason } = ending;
-        // Judging sets the backoff period of this end, and this batch may be the first to judge it.
-        if let Some(change) = self.judge(entry, reason.class, latest, now.tick) {
-            decision.say(backoff_notice(&entry.profile, change, now.tick));
-        }
         let looping = self.crash_loops.get(&entry.profile);
         let early = ended_early(entry, reason.class, now.tick, self.settings.stable_after);
         let period = looping.and_then(|looping| looping.period_of(entry.id));
@@ -204,19 +197,44 @@ impl Allocation {
         }
     }
 
-    /// An executor that no longer counts is replaced at once, so it must be judged before its
-    /// report: a pod that is deleted before it ran may stay Terminating for long or forever.
+    /// Weighs the early ends of a batch, all of them together: which profiles back off (spec A-30).
     fn judge(
         &mut self,
-        entry: &Entry,
-        class: LossClass,
-        latest: &Snapshot,
+        batch: &Batch,
+        changed: &BTreeSet<ExecutorId>,
         now: Tick,
-    ) -> Option<Change> {
+        decision: &mut Decision,
+    ) {
+        let latest = batch.latest();
+        for Ending { entry, reason } in batch.ends() {
+            self.stops_counting(entry, reason.class, now);
+        }
+        for entry in changed.iter().filter_map(|id| latest.entry(*id)) {
+            if !entry.class().is_live() {
+                self.stops_counting(entry, reason_of(entry).class, now);
+            } else if let Some(since) = entry.bound().and_then(|bound| bound.running_since)
+                && entry.class() == Class::Running
+            {
+                let looping = self.crash_loops.entry(entry.profile.clone()).or_default();
+                looping.running(entry.id, since, self.settings.stable_after);
+            }
+        }
+        let (backoff, stable_after) = (&self.settings.crash_backoff, self.settings.stable_after);
+        for (profile, looping) in &mut self.crash_loops {
+            let change = looping.tick(latest.target(profile), backoff, stable_after, now);
+            if let Some(change) = change {
+                decision.say(backoff_notice(profile, change, now));
+            }
+            decision.wake_at(looping.due(stable_after), now);
+        }
+    }
+
+    /// An executor that no longer counts is replaced at once, so it must be judged before its report: a pod that is
+    /// deleted before it ran may stay Terminating for long or forever.
+    fn stops_counting(&mut self, entry: &Entry, class: LossClass, now: Tick) {
         let early = ended_early(entry, class, now, self.settings.stable_after);
-        let target = latest.target(&entry.profile);
         let looping = self.crash_loops.entry(entry.profile.clone()).or_default();
-        looping.ended(entry.id, early, target, &self.settings.crash_backoff, now)
+        looping.ended(entry.id, early, &self.settings.crash_backoff, now);
     }
 
     fn mind_failures(&mut self, now: Tick, decision: &mut Decision) {
@@ -231,7 +249,7 @@ impl Allocation {
     }
 
     /// Updates the state with one executor's change.
-    fn observe(&mut self, id: ExecutorId, latest: &Snapshot, now: Tick, decision: &mut Decision) {
+    fn observe(&mut self, id: ExecutorId, latest: &Snapshot, now: Tick) {
         let known = latest.entry(id).map(AsRef::as_ref);
         self.claims.see(id, known);
         let Some(entry) = latest.entry(id) else {
@@ -266,16 +284,6 @@ impl Allocation {
         self.failures.see(entry, now);
         self.waiting.see(entry, now);
         self.made.see(id, Some(entry));
-        if !entry.class().is_live() {
-            if let Some(change) = self.judge(entry, reason_of(entry).class, latest, now) {
-                decision.say(backoff_notice(&entry.profile, change, now));
-            }
-        } else if let Some(since) = entry.bound().and_then(|bound| bound.running_since)
-            && entry.class() == Class::Running
-        {
-            let looping = self.crash_loops.entry(entry.profile.clone()).or_default();
-            looping.running(id, since, self.settings.stable_after);
-        }
     }
 
     /// Retires surplus executors, also of profiles that are no longer wanted (spec A-45).
@@ -309,7 +317,12 @@ impl Allocation {
     /// Backoffs are written to the record when their step changes, not as time passes.
     fn keep(&mut self, now: Tick, decision: &mut Decision) {
         let kept: BTreeMap<ProfileName, Kept> = (self.crash_loops.iter())
-            .filter_map(|(profile, looping)| Some((profile.clone(), looping.keep(now)?)))
+            .filter_map(|(profile, looping)| {
+                Some((
+                    profile.clone(),
+                    looping.keep(self.settings.stable_after, now)?,
+                ))
+            })
             .collect();
         let steps: BTreeMap<ProfileName, u32> = kept
             .iter()

@@ -1,36 +1,55 @@
-//! Crash-loop backoff: a profile whose executors end early is requested less often (spec A-30).
+//! Executors that end early again and again are not requested again and again (spec A-30).
+//!
+//! Early ends alone are no crash loop: they are weighed against the executors of the profile that were started lately
+//! and have run at least as long. A profile backs off when most of its recent starts die.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::model::{ExecutorId, Tick};
 use crate::planted::{self, Planted};
 use boatswain_agent::backoff::Backoff;
 
-/// A profile backs off when more than 1/20 of its target (5 %), and more than one, ended early.
+/// One executor in this many of the target may end early, and at least one, before a profile backs off: 5 %.
 const TOLERATED_SHARE: u32 = 20;
+/// A young executor is evidence only when it has run this long: those that die at once have all run for an instant.
+const LEAST_EVIDENCE: Duration = Duration::from_secs(1);
+/// A probe runs at least this long before the others follow.
+const LEAST_TRIAL: Duration = Duration::from_secs(5);
+/// How many of the latest early ends say how long such an executor runs.
+const SAMPLE: usize = 63;
 
-/// The early ends of one profile.
+/// A profile's early ends, and what they are weighed against.
 #[derive(Debug, Default)]
 pub struct CrashLoop {
     phase: Phase,
-    /// Early ends since the last executor that ran for `stable_after`.
+    /// The step of the latest backoff. It falls to 0 when an executor stays that began to run after that.
+    step: u32,
+    /// When the latest backoff period began.
+    began: Tick,
+    /// Early ends since the last executor that stayed, or since the last backoff ended.
     early: u32,
-    /// Executors that were judged and have not left the snapshot, with the backoff period in which
-    /// each ended early. An executor is judged when it stops counting towards the target, because
-    /// it is replaced then. Its end is reported later, so the same executor is seen here again.
+    /// How long the latest of them had run.
+    runs: VecDeque<Duration>,
+    /// Early ends since the last tick, outside a backoff.
+    unweighed: Vec<ExecutorId>,
+    /// The trial of a backoff that an earlier incarnation began.
+    inherited_trial: Option<Duration>,
+    /// Executors that were judged and have not left the snapshot, with the backoff period in which each ended early. An
+    /// executor is judged when it stops counting towards the target, for it is replaced then; that is before its end
+    /// is reported, and later changes of its entry show it again.
     judged: BTreeMap<ExecutorId, Option<Period>>,
-    /// How many backoff periods have begun.
+    /// The number of the latest backoff period.
     period: Period,
-    /// Executors that have run for less than `stable_after`.
+    /// Executors that run, but not for `stable_after` yet.
     young: BTreeMap<ExecutorId, Tick>,
     young_order: BTreeSet<(Tick, ExecutorId)>,
-    /// When `tick` last ran. Executors that were stable by then are not processed again.
+    /// Executors that had run for `stable_after` by then have stayed, and stay once.
     ticked: Tick,
 }
 
-/// The number of a backoff period. A period lasts from one step of the backoff to the next. Only
-/// one of the early ends in a period counts as a failure (spec A-30, L-30).
+/// A backoff period: from the early end that begins it, or makes its next step, up to the one that makes the step after
+/// it. Of the early ends in it one counts as a failure (spec A-30, L-30).
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Period(u64);
 
@@ -39,12 +58,10 @@ enum Phase {
     #[default]
     Open,
     BackingOff {
-        step: u32,
         since: Tick,
         until: Tick,
     },
     Probing {
-        step: u32,
         since: Tick,
         probe: Option<ExecutorId>,
     },
@@ -53,12 +70,13 @@ enum Phase {
 /// How many executors may be requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Permission {
+    /// All that are missing.
     Free,
-    /// None before this time.
+    /// None, until then.
     NoneUntil(Tick),
-    /// One, as a probe.
+    /// One, the probe.
     OneProbe,
-    /// None: a probe is running.
+    /// None: the probe has not passed yet.
     ProbeIsOut,
 }
 
@@ -69,60 +87,62 @@ pub enum Change {
         /// When the first probe may be requested.
         until: Tick,
     },
-    /// The probe ran for `stable_after`.
-    Ended { after: Duration },
+    Ended {
+        /// How long the profile backed off.
+        after: Duration,
+    },
 }
 
-/// What the record keeps over a restart (spec O-30).
+/// What a successor has to know of a backoff (spec O-30).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kept {
-    /// How often in a row the profile backed off.
+    /// How often in a row the wait was doubled, from 1.
     pub step: u32,
-    /// The rest of the current backoff.
+    /// How much longer nothing is requested.
     pub remaining: Duration,
+    /// How long a probe has to run; `failures.stable_after` where that is not known.
+    pub trial: Option<Duration>,
 }
 
 impl CrashLoop {
-    /// Continues from what an earlier incarnation wrote.
+    /// Continues the backoff of an earlier incarnation.
     pub fn resume(kept: Kept, backoff: &Backoff, now: Tick) -> Self {
         let until = now + kept.remaining.min(backoff.max);
         Self {
-            phase: Phase::BackingOff {
-                step: kept.step.max(1),
-                since: now,
-                until,
-            },
+            phase: Phase::BackingOff { since: now, until },
+            step: kept.step.max(1),
+            began: now,
+            inherited_trial: kept.trial,
             ticked: now,
             ..Self::default()
         }
     }
 
-    /// Since when the profile backs off, and until when; `None` while a probe decides (spec A-31).
+    /// Since when the profile backs off, and until when; with no end while a probe decides (spec A-31).
     pub fn backs_off(&self) -> Option<(Tick, Option<Tick>)> {
         match self.phase {
             Phase::Open => None,
-            Phase::BackingOff { since, until, .. } => Some((since, Some(until))),
+            Phase::BackingOff { since, until } => Some((since, Some(until))),
             Phase::Probing { since, .. } => Some((since, None)),
         }
     }
 
-    pub fn keep(&self, now: Tick) -> Option<Kept> {
-        match self.phase {
-            Phase::Open => None,
-            Phase::BackingOff { step, until, .. } => Some(Kept {
-                step,
-                remaining: now.until(until),
-            }),
-            Phase::Probing { step, .. } => Some(Kept {
-                step,
-                remaining: Duration::ZERO,
-            }),
-        }
+    pub fn keep(&self, stable_after: Duration, now: Tick) -> Option<Kept> {
+        let remaining = match self.phase {
+            Phase::Open => return None,
+            Phase::BackingOff { until, .. } => now.until(until),
+            Phase::Probing { .. } => Duration::ZERO,
+        };
+        Some(Kept {
+            step: self.step,
+            remaining,
+            trial: Some(self.trial(stable_after)),
+        })
     }
 
-    /// An executor has been running since then.
+    /// An executor has run since then.
     pub fn running(&mut self, id: ExecutorId, since: Tick, stable_after: Duration) {
-        // Late news of a long stable executor says nothing about the early ends now.
+        // An executor that stayed long ago is no evidence about those that end early now.
         let stayed_before = since + stable_after <= self.ticked;
         if stayed_before || self.judged.contains_key(&id) {
             return;
@@ -132,118 +152,175 @@ impl CrashLoop {
         }
     }
 
-    /// An executor no longer counts: it has ended or will end soon. Each is judged only once,
-    /// however often its entry changes.
-    pub fn ended(
-        &mut self,
-        id: ExecutorId,
-        early: bool,
-        target: u32,
-        backoff: &Backoff,
-        now: Tick,
-    ) -> Option<Change> {
-        if let Some(since) = self.young.remove(&id) {
-            self.young_order.remove(&(since, id));
-        }
+    /// An executor does not count any more: it ended, early or not, or is about to. It is judged once, however often
+    /// its entry changes after that.
+    pub fn ended(&mut self, id: ExecutorId, early: bool, backoff: &Backoff, now: Tick) {
+        let ran = self.forget_young(id).map(|since| now.since(since));
         if self.judged.contains_key(&id) {
-            return None;
+            return;
         }
-        let change = self.judge(id, early, target, backoff, now);
-        let within = early && self.phase != Phase::Open;
-        self.judged.insert(id, within.then_some(self.period));
-        change
+        let mut period = None;
+        if early {
+            self.early = self.early.saturating_add(1);
+            self.runs.truncate(SAMPLE - 1);
+            self.runs.push_front(ran.unwrap_or_default());
+        }
+        match self.phase {
+            Phase::Open if early => self.unweighed.push(id),
+            Phase::Probing { since, probe } if probe == Some(id) && early => {
+                self.back_off(since, backoff, now);
+            }
+            Phase::Probing { since, probe } if probe == Some(id) => {
+                self.phase = Phase::Probing { since, probe: None };
+            }
+            Phase::Open | Phase::BackingOff { .. } | Phase::Probing { .. } => {}
+        }
+        if early && self.phase != Phase::Open {
+            period = Some(self.period);
+        }
+        self.judged.insert(id, period);
     }
 
-    /// The backoff period in which an executor ended early, if any.
+    /// The backoff period in which an executor ended early, where it did so in one.
     pub fn period_of(&self, id: ExecutorId) -> Option<Period> {
         self.judged.get(&id).copied().flatten()
-    }
-
-    fn judge(
-        &mut self,
-        id: ExecutorId,
-        early: bool,
-        target: u32,
-        backoff: &Backoff,
-        now: Tick,
-    ) -> Option<Change> {
-        match self.phase {
-            Phase::Open if early => {
-                self.early += 1;
-                if self.early <= (target / TOLERATED_SHARE).max(1) {
-                    return None;
-                }
-                let until = now + backoff.delay(1);
-                self.period.0 += 1;
-                self.phase = Phase::BackingOff {
-                    step: 1,
-                    since: now,
-                    until,
-                };
-                Some(Change::Began { until })
-            }
-            Phase::Probing { step, since, probe } if probe == Some(id) => {
-                self.phase = if early {
-                    self.period.0 += 1;
-                    let step = step.saturating_add(1);
-                    Phase::BackingOff {
-                        step,
-                        since,
-                        until: now + backoff.delay(step),
-                    }
-                } else {
-                    Phase::Probing {
-                        step,
-                        since,
-                        probe: None,
-                    }
-                };
-                None
-            }
-            Phase::Open | Phase::BackingOff { .. } | Phase::Probing { .. } => None,
-        }
     }
 
     /// An executor has left the snapshot.
     pub fn left(&mut self, id: ExecutorId) {
         self.judged.remove(&id);
-        if let Some(since) = self.young.remove(&id) {
-            self.young_order.remove(&(since, id));
+        self.forget_young(id);
+    }
+
+    fn forget_young(&mut self, id: ExecutorId) -> Option<Tick> {
+        let since = self.young.remove(&id)?;
+        self.young_order.remove(&(since, id));
+        Some(since)
+    }
+
+    /// Weighs the early ends, once all of a batch are known.
+    pub fn tick(
+        &mut self,
+        target: u32,
+        backoff: &Backoff,
+        stable_after: Duration,
+        now: Tick,
+    ) -> Option<Change> {
+        self.ticked = now;
+        let probe_passed = self
+            .probe_passes_at(stable_after)
+            .is_some_and(|at| at <= now);
+        self.note_stays(stable_after, now);
+        let unweighed = std::mem::take(&mut self.unweighed);
+        match self.phase {
+            Phase::Open => {
+                let tolerated = (target / TOLERATED_SHARE).max(1);
+                if self.early <= tolerated || self.most_live(now) {
+                    return None;
+                }
+                self.back_off(now, backoff, now);
+                // Those within what is tolerated each count as a failure of their own.
+                let before = (self.early as usize).saturating_sub(unweighed.len());
+                let within = (tolerated as usize).saturating_sub(before);
+                for id in unweighed.into_iter().skip(within) {
+                    if let Some(period) = self.judged.get_mut(&id) {
+                        *period = Some(self.period);
+                    }
+                }
+                let until = now + backoff.delay(self.step);
+                Some(Change::Began { until })
+            }
+            Phase::BackingOff { since, .. } | Phase::Probing { since, .. }
+                if (probe_passed || self.most_live(now))
+                    && !planted::is(Planted::BackoffForEver) =>
+            {
+                self.phase = Phase::Open;
+                // Those that live are no evidence twice: without a probe the early ends go on counting.
+                if probe_passed {
+                    self.forgive();
+                }
+                Some(Change::Ended {
+                    after: now.since(since),
+                })
+            }
+            Phase::BackingOff { since, until } if now >= until => {
+                self.phase = Phase::Probing { since, probe: None };
+                None
+            }
+            Phase::BackingOff { .. } | Phase::Probing { .. } => None,
         }
     }
 
-    /// Processes executors that have run for `stable_after`, and the end of a backoff.
-    pub fn tick(&mut self, stable_after: Duration, now: Tick) -> Option<Change> {
-        let mut change = None;
-        self.ticked = now;
+    fn back_off(&mut self, since: Tick, backoff: &Backoff, now: Tick) {
+        self.period.0 += 1;
+        self.step = self.step.saturating_add(1);
+        self.began = now;
+        let until = now + backoff.delay(self.step);
+        self.phase = Phase::BackingOff { since, until };
+    }
+
+    fn forgive(&mut self) {
+        self.early = 0;
+        self.runs.clear();
+        self.inherited_trial = None;
+    }
+
+    fn note_stays(&mut self, stable_after: Duration, now: Tick) {
         while let Some(&(since, id)) = self.young_order.first()
             && now.since(since) >= stable_after
         {
             self.young_order.pop_first();
             self.young.remove(&id);
-            match self.phase {
-                Phase::Open => self.early = 0,
-                Phase::Probing { since, probe, .. }
-                    if probe == Some(id) && !planted::is(Planted::BackoffForEver) =>
-                {
-                    (self.phase, self.early) = (Phase::Open, 0);
-                    change = Some(Change::Ended {
-                        after: now.since(since),
-                    });
+            if self.phase == Phase::Open {
+                self.forgive();
+                if since > self.began {
+                    self.step = 0;
                 }
-                Phase::BackingOff { .. } | Phase::Probing { .. } => {}
             }
         }
-        if let Phase::BackingOff { step, since, until } = self.phase
-            && now >= until
-        {
-            self.phase = Phase::Probing {
-                step,
-                since,
-                probe: None,
-            };
+    }
+
+    /// How long half of the early ends had run at most.
+    fn usual_run(&self) -> Option<Duration> {
+        let mut runs: Vec<Duration> = self.runs.iter().copied().collect();
+        let middle = runs.len() / 2;
+        let usual = (middle < runs.len()).then(|| *runs.select_nth_unstable(middle).1);
+        usual
+    }
+
+    /// How long a probe has to run: twice as long as those before it.
+    fn trial(&self, stable_after: Duration) -> Duration {
+        let usual = self.usual_run().map(|run| (run * 2).max(LEAST_TRIAL));
+        let trial = usual.or(self.inherited_trial).unwrap_or(stable_after);
+        trial.min(stable_after)
+    }
+
+    fn probe_passes_at(&self, stable_after: Duration) -> Option<Tick> {
+        let Phase::Probing { probe, .. } = self.phase else {
+            return None;
+        };
+        let since = *self.young.get(&probe?)?;
+        Some(since + self.trial(stable_after))
+    }
+
+    /// When more young executors than ended early will have run as long as those had, if none ends.
+    fn most_live_at(&self) -> Option<Tick> {
+        let usual = self.usual_run()?.max(LEAST_EVIDENCE);
+        let (since, _) = self.young_order.iter().nth(self.early as usize)?;
+        Some(*since + usual)
+    }
+
+    fn most_live(&self, now: Tick) -> bool {
+        self.most_live_at().is_some_and(|at| at <= now)
+    }
+
+    /// When this is to be looked at again, though nothing happens.
+    pub fn due(&self, stable_after: Duration) -> Option<Tick> {
+        if self.phase == Phase::Open {
+            return None;
         }
-        change
+        let times = [self.most_live_at(), self.probe_passes_at(stable_after)];
+        times.into_iter().flatten().min()
     }
 
     pub fn permission(&self) -> Permission {
@@ -264,7 +341,7 @@ impl CrashLoop {
         }
     }
 
-    /// Records a request. During a backoff it is the probe.
+    /// An executor is requested; during a backoff it is the probe.
     pub fn requested(&mut self, id: ExecutorId) {
         if let Phase::Probing { probe, .. } = &mut self.phase {
             probe.get_or_insert(id);

@@ -102,6 +102,7 @@ impl Handler<Keep> for RecordKeeper {
         let save = |kept: Kept| SavedBackoff {
             step: kept.step,
             until: wall_deadline(now, kept.remaining),
+            trial_ms: (kept.trial).and_then(|trial| u64::try_from(trial.as_millis()).ok()),
         };
         let backoffs = kept
             .into_iter()

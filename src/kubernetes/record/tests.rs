@@ -10,6 +10,7 @@ fn full() -> Record {
     let backoff = SavedBackoff {
         step: 2,
         until: "2026-03-01T10:15:30Z".parse().unwrap(),
+        trial_ms: Some(10_000),
     };
     Record {
         app_id: "etl-7f3a".into(),

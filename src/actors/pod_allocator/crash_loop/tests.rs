@@ -14,8 +14,13 @@ fn at(seconds: u64) -> Tick {
     Tick::after_start(Duration::from_secs(seconds))
 }
 
+fn tick(looping: &mut CrashLoop, target: u32, second: u64) -> Option<Change> {
+    looping.tick(target, &BACKOFF, STABLE, at(second))
+}
+
 fn end_early(looping: &mut CrashLoop, n: u64, target: u32, second: u64) -> Option<Change> {
-    looping.ended(id(n), true, target, &BACKOFF, at(second))
+    looping.ended(id(n), true, &BACKOFF, at(second));
+    tick(looping, target, second)
 }
 
 /// A profile with a target of four that began to back off at second 0.
@@ -63,25 +68,26 @@ fn a_stable_executor_resets_the_count_of_early_ends() {
     let mut looping = CrashLoop::default();
     end_early(&mut looping, 1, 4, 0);
     looping.running(id(2), at(1), STABLE);
-    looping.tick(STABLE, at(61));
+    tick(&mut looping, 4, 61);
     end_early(&mut looping, 3, 4, 62);
     assert_eq!(looping.permission(), Permission::Free);
 }
 
 // spec: A-30
 #[test]
-fn after_the_backoff_one_probe_is_requested_and_the_rest_once_it_is_stable() {
+fn after_the_backoff_one_probe_goes_out_and_the_rest_follow_when_it_has_run_for_its_trial() {
     let mut looping = backing_off();
-    looping.tick(STABLE, at(1));
+    tick(&mut looping, 4, 1);
     assert_eq!(looping.permission(), Permission::OneProbe);
     looping.requested(id(3));
     assert_eq!(looping.permission(), Permission::ProbeIsOut);
     looping.running(id(3), at(2), STABLE);
-    assert_eq!(looping.tick(STABLE, at(61)), None);
+    assert_eq!(looping.due(STABLE), Some(at(7)));
+    assert_eq!(tick(&mut looping, 4, 6), None);
     let ended = Some(Change::Ended {
-        after: Duration::from_secs(62),
+        after: Duration::from_secs(7),
     });
-    assert_eq!(looping.tick(STABLE, at(62)), ended);
+    assert_eq!(tick(&mut looping, 4, 7), ended);
     assert_eq!(looping.permission(), Permission::Free);
 }
 
@@ -91,7 +97,7 @@ fn each_probe_that_ends_early_doubles_the_wait_up_to_five_minutes() {
     let mut looping = backing_off();
     let (mut second, mut waits) = (1, Vec::new());
     for n in 3..14 {
-        looping.tick(STABLE, at(second));
+        tick(&mut looping, 4, second);
         looping.requested(id(n));
         end_early(&mut looping, n, 4, second);
         let Permission::NoneUntil(until) = looping.permission() else {
@@ -108,9 +114,9 @@ fn each_probe_that_ends_early_doubles_the_wait_up_to_five_minutes() {
 #[test]
 fn a_probe_that_ends_for_another_reason_is_followed_by_another() {
     let mut looping = backing_off();
-    looping.tick(STABLE, at(1));
+    tick(&mut looping, 4, 1);
     looping.requested(id(3));
-    looping.ended(id(3), false, 4, &BACKOFF, at(2));
+    looping.ended(id(3), false, &BACKOFF, at(2));
     assert_eq!(looping.permission(), Permission::OneProbe);
 }
 
@@ -132,12 +138,12 @@ fn early_ends_of_one_backoff_period_have_the_same_period() {
     let first = looping.period_of(id(2));
     assert!(open.is_none() && first.is_some());
     end_early(&mut looping, 3, 4, 0);
-    looping.ended(id(4), false, 4, &BACKOFF, at(0));
+    looping.ended(id(4), false, &BACKOFF, at(0));
     assert_eq!(
         (looping.period_of(id(3)), looping.period_of(id(4))),
         (first, None)
     );
-    looping.tick(STABLE, at(1));
+    tick(&mut looping, 4, 1);
     looping.requested(id(5));
     end_early(&mut looping, 6, 4, 1);
     assert_eq!(looping.period_of(id(6)), first, "not the probe");
@@ -153,18 +159,134 @@ fn early_ends_of_one_backoff_period_have_the_same_period() {
 fn a_restart_does_not_forget_the_backoff() {
     let mut looping = backing_off();
     for (n, second) in [(3, 1), (4, 3), (5, 7)] {
-        looping.tick(STABLE, at(second));
+        tick(&mut looping, 4, second);
         looping.requested(id(n));
         end_early(&mut looping, n, 4, second);
     }
-    let kept = looping.keep(at(10)).unwrap();
+    let kept = looping.keep(STABLE, at(10)).unwrap();
     assert_eq!(
         kept,
         Kept {
             step: 4,
-            remaining: Duration::from_secs(5)
+            remaining: Duration::from_secs(5),
+            trial: Some(LEAST_TRIAL),
         }
     );
     let resumed = CrashLoop::resume(kept, &BACKOFF, at(0));
     assert_eq!(resumed.permission(), Permission::NoneUntil(at(5)));
+}
+
+/// Runs executors from this second on. Their ids are one higher.
+fn run(looping: &mut CrashLoop, ids: std::ops::Range<u64>, second: u64) {
+    for n in ids {
+        looping.running(id(n + 1), at(second), STABLE);
+    }
+}
+
+/// Ends executors `ids` early, all in one batch.
+fn die(looping: &mut CrashLoop, ids: std::ops::Range<u64>, target: u32, second: u64) {
+    for n in ids {
+        looping.ended(id(n + 1), true, &BACKOFF, at(second));
+    }
+    tick(looping, target, second);
+}
+
+// spec: A-30
+#[test]
+fn early_ends_are_outweighed_by_more_executors_that_have_run_as_long() {
+    for (dead, free) in [
+        (10, true),
+        (33, true),
+        (49, true),
+        (50, false),
+        (100, false),
+    ] {
+        let mut looping = CrashLoop::default();
+        run(&mut looping, 0..100, 0);
+        die(&mut looping, 0..dead, 100, 8);
+        let is_free = looping.permission() == Permission::Free;
+        assert_eq!(is_free, free, "{dead} of 100");
+    }
+}
+
+// spec: A-30
+#[test]
+fn executors_that_have_not_run_as_long_outweigh_nothing_until_they_have() {
+    let mut looping = CrashLoop::default();
+    run(&mut looping, 0..10, 0);
+    run(&mut looping, 10..100, 3);
+    die(&mut looping, 0..10, 100, 8);
+    assert_eq!(looping.permission(), Permission::NoneUntil(at(9)));
+    tick(&mut looping, 100, 9);
+    assert_eq!(looping.permission(), Permission::OneProbe);
+    assert_eq!(looping.due(STABLE), Some(at(11)));
+    let ended = tick(&mut looping, 100, 11);
+    assert!(matches!(ended, Some(Change::Ended { .. })), "{ended:?}");
+}
+
+// spec: A-30
+#[test]
+fn executors_that_stayed_before_outweigh_nothing() {
+    let mut looping = CrashLoop::default();
+    run(&mut looping, 0..100, 0);
+    tick(&mut looping, 100, 60);
+    run(&mut looping, 100..110, 60);
+    die(&mut looping, 100..110, 110, 65);
+    assert_eq!(looping.permission(), Permission::NoneUntil(at(66)));
+}
+
+// spec: A-30
+#[test]
+fn a_bad_node_is_refilled_as_often_as_its_siblings_outweigh_and_then_no_more() {
+    let mut looping = CrashLoop::default();
+    run(&mut looping, 0..90, 0);
+    let mut bursts = 0;
+    for second in (2..60).step_by(2) {
+        let ids = 100 * second..100 * second + 10;
+        run(&mut looping, ids.clone(), second);
+        die(&mut looping, ids, 100, second + 1);
+        if looping.permission() != Permission::Free {
+            break;
+        }
+        bursts += 1;
+    }
+    assert_eq!(bursts, 8, "the ninth makes as many dead as living");
+}
+
+// spec: A-30
+#[test]
+fn a_backoff_that_returns_before_an_executor_stayed_goes_on_where_it_was() {
+    let mut looping = backing_off();
+    tick(&mut looping, 4, 1);
+    looping.requested(id(3));
+    run(&mut looping, 2..3, 1);
+    tick(&mut looping, 4, 6);
+    assert_eq!(looping.permission(), Permission::Free);
+    run(&mut looping, 4..6, 6);
+    die(&mut looping, 4..6, 4, 10);
+    assert_eq!(looping.permission(), Permission::NoneUntil(at(12)), "2 s");
+
+    let mut healed = backing_off();
+    tick(&mut healed, 4, 1);
+    healed.requested(id(3));
+    run(&mut healed, 2..3, 1);
+    tick(&mut healed, 4, 6);
+    tick(&mut healed, 4, 61);
+    run(&mut healed, 4..6, 61);
+    die(&mut healed, 4..6, 4, 65);
+    assert_eq!(healed.permission(), Permission::NoneUntil(at(66)), "1 s");
+}
+
+// spec: A-30
+#[test]
+fn a_probe_runs_twice_as_long_as_those_before_it_and_no_longer_than_it_takes_to_stay() {
+    for (ran, trial) in [(1, 5), (5, 10), (20, 40), (50, 60)] {
+        let mut looping = CrashLoop::default();
+        run(&mut looping, 0..2, 0);
+        die(&mut looping, 0..2, 2, ran);
+        tick(&mut looping, 2, ran + 1);
+        looping.requested(id(3));
+        run(&mut looping, 2..3, ran + 1);
+        assert_eq!(looping.due(STABLE), Some(at(ran + 1 + trial)), "{ran}");
+    }
 }

@@ -169,7 +169,8 @@ fn early_ends_of_one_backoff_period_count_once() {
     let (mut failures, mut looping) = (failures(Some(100), 0), CrashLoop::default());
     let mut end = |failures: &mut Failures, n: u64| {
         let entry = entry(n);
-        looping.ended(entry.id, true, 4, &backoff, now(0).tick);
+        looping.ended(entry.id, true, &backoff, now(0).tick);
+        looping.tick(4, &backoff, Duration::from_secs(60), now(0).tick);
         let period = looping.period_of(entry.id);
         let reason = reason(LossClass::Exited, Some(1));
         failures.ended(&entry, &reason, period, now(0));

@@ -107,9 +107,9 @@ fn a_stable_probe_ends_the_backoff_and_is_reported_once() {
             driver.scenario.runs(n);
         }
     };
-    driver.live(61_000, healthy);
+    driver.live(31_000, healthy);
     assert_eq!(driver.live_of("default"), 1, "the probe, alone");
-    driver.live(59_000, healthy);
+    driver.live(6_000, healthy);
     assert_eq!(driver.live_of("default"), 10);
     assert_eq!(backoffs(&driver.said), (1, 1));
     driver.live(60_000, healthy);
@@ -252,7 +252,7 @@ fn while_the_probe_is_pending_nothing_else_is_requested() {
     driver.answer(probe, Reply::Created);
     driver.scenario.runs(probe);
     let before = driver.left.len();
-    driver.live(59_000, |_| {});
+    driver.live(4_000, |_| {});
     assert_eq!(driver.left.len(), before);
     driver.live(2_000, |_| {});
     assert_eq!(
@@ -286,6 +286,7 @@ fn a_successor_continues_the_backoff() {
         Kept {
             step: 5,
             remaining: Duration::from_secs(16),
+            trial: None,
         },
     )]);
     let inherited = Inherited {
@@ -327,4 +328,81 @@ fn an_early_end_is_judged_once_however_often_it_is_seen() {
     driver.round();
     assert!(driver.said.is_empty(), "{:?}", driver.said);
     assert_eq!(driver.live_of("default"), 5);
+}
+
+/// Whether this executor dies, and at what age in milliseconds: its id, of the first hundred or a later one.
+type Death = fn(u64) -> Option<u64>;
+
+/// A profile of 100 whose executors die like this: how many were requested beyond the first 100 within 10 s and within
+/// 5 min of the first death, and in which second after it all 100 ran.
+fn pace(death: Death) -> (usize, usize, Option<u64>) {
+    let mut driver = Driver::new(&[("default", 100)]);
+    let (mut first_death, mut whole) = (None, None);
+    driver.live(400_000, |driver| {
+        driver.bury();
+        driver.answer_all(|_, _| Reply::Created);
+        for n in driver.ids_where(|class| matches!(class, Class::Pending(_))) {
+            driver.scenario.runs(n);
+        }
+        let now = driver.scenario.millis;
+        for n in driver.ids_where(|class| class == Class::Running) {
+            let entry = driver.scenario.entry(n).unwrap();
+            let since = entry.bound().and_then(|bound| bound.running_since);
+            let age = since.map_or(0, |since| at(now).since(since).as_millis());
+            if death(n).is_some_and(|dies_at| age >= u128::from(dies_at)) {
+                driver.scenario.exits(n, 137);
+                first_death.get_or_insert(now);
+            }
+        }
+        let running = driver.scenario.counts("default").running;
+        if let (Some(first), 100) = (first_death, running) {
+            whole.get_or_insert((now - first) / 1_000);
+        }
+    });
+    let first = first_death.unwrap_or_default();
+    let beyond = |to| driver.left_within(0, first + to) - 100;
+    (beyond(10_000), beyond(300_000), whole)
+}
+
+// spec: A-30
+#[test]
+fn a_profile_is_refilled_at_once_where_most_live_and_slowly_where_most_die() {
+    let cases: [(&str, Death, usize, usize, Option<u64>); 5] = [
+        (
+            "all die once, at 8 s",
+            |n| (n <= 100).then_some(8_000),
+            1,
+            100,
+            Some(18),
+        ),
+        ("each dies at 5 s", |_| Some(5_000), 2, 8, None),
+        (
+            "10 die at 8 s",
+            |n| (n <= 10).then_some(8_000),
+            10,
+            10,
+            Some(0),
+        ),
+        (
+            "a third die at 8 s",
+            |n| n.is_multiple_of(3).then_some(8_000),
+            45,
+            50,
+            Some(10),
+        ),
+        (
+            "all on one node of ten die at 2 s",
+            |n| (n <= 10 || n > 100).then_some(2_000),
+            50,
+            100,
+            Some(0),
+        ),
+    ];
+    for (name, death, soon, later, whole) in cases {
+        let (in_10_s, in_5_min, second) = pace(death);
+        println!("{name}: {in_10_s} more in 10 s, {in_5_min} in 5 min, whole after {second:?} s");
+        assert!(in_10_s <= soon && in_5_min <= later, "{name}");
+        assert_eq!(second.is_some(), whole.is_some(), "{name}");
+        assert!(second.unwrap_or(0) <= whole.unwrap_or(0), "{name}");
+    }
 }
