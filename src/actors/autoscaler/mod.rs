@@ -48,24 +48,16 @@ pub struct Wiring {
 
 impl Autoscaler {
     pub fn new(wiring: Wiring) -> Self {
-        let Wiring {
-            settings,
-            profiles,
-            decommission_timeout,
-            store,
-            clock,
-            timing,
-        } = wiring;
         let mut autoscaler = Self {
-            settings,
+            settings: wiring.settings,
             by_profile: BTreeMap::new(),
             begun: false,
-            decommission_timeout,
-            store,
-            clock,
-            timing,
+            decommission_timeout: wiring.decommission_timeout,
+            store: wiring.store,
+            clock: wiring.clock,
+            timing: wiring.timing,
         };
-        for (profile, bounds) in profiles {
+        for (profile, bounds) in wiring.profiles {
             autoscaler.add(profile, bounds);
         }
         autoscaler

@@ -73,29 +73,18 @@ pub struct Commands {
 
 impl Commands {
     pub fn new(wiring: Wiring) -> Self {
-        let Wiring {
-            settings,
-            profiles,
-            held,
-            keep_held,
-            stop,
-            events,
-            store,
-            clock,
-            timing,
-        } = wiring;
-        let now = clock.now().tick;
+        let now = wiring.clock.now().tick;
         Self {
-            settings,
-            profiles,
-            held,
-            liveness: (settings.ttl).map(|ttl| liveness::Liveness::new(ttl, now)),
-            keep_held,
-            stop,
-            events,
-            store,
-            clock,
-            timing,
+            settings: wiring.settings,
+            profiles: wiring.profiles,
+            held: wiring.held,
+            liveness: (wiring.settings.ttl).map(|ttl| liveness::Liveness::new(ttl, now)),
+            keep_held: wiring.keep_held,
+            stop: wiring.stop,
+            events: wiring.events,
+            store: wiring.store,
+            clock: wiring.clock,
+            timing: wiring.timing,
             ending: false,
         }
     }

@@ -69,30 +69,19 @@ pub struct Wiring {
 
 impl DriverBackend {
     pub fn new(wiring: Wiring) -> Self {
-        let Wiring {
-            app,
-            incarnation,
-            readiness,
-            wanted,
-            held,
-            events,
-            store,
-            clock,
-            timing,
-        } = wiring;
         Self {
-            app,
-            incarnation,
-            readiness: Readiness::new(readiness, wanted),
+            app: wiring.app,
+            incarnation: wiring.incarnation,
+            readiness: Readiness::new(wiring.readiness, wiring.wanted),
             snapshot: None,
             sessions: SessionsChanged::default(),
             paused: Paused::default(),
             losses: VecDeque::new(),
-            held,
-            events,
-            store,
-            clock,
-            timing,
+            held: wiring.held,
+            events: wiring.events,
+            store: wiring.store,
+            clock: wiring.clock,
+            timing: wiring.timing,
         }
     }
 

@@ -56,21 +56,14 @@ pub struct Wiring {
 
 impl EventHistory {
     pub fn new(wiring: Wiring) -> Self {
-        let Wiring {
-            incarnation,
-            sessions,
-            store,
-            clock,
-            timing,
-        } = wiring;
         Self {
-            history: History::new(incarnation),
+            history: History::new(wiring.incarnation),
             waiting: Vec::new(),
             growth: watch::Sender::new(0),
-            sessions,
-            store,
-            clock,
-            timing,
+            sessions: wiring.sessions,
+            store: wiring.store,
+            clock: wiring.clock,
+            timing: wiring.timing,
         }
     }
 

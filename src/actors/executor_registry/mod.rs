@@ -70,23 +70,14 @@ pub struct Wiring {
 
 impl ExecutorRegistry {
     pub fn new(wiring: Wiring) -> Self {
-        let Wiring {
-            registry,
-            decommission_timeout,
-            store,
-            events,
-            changes,
-            clock,
-            timing,
-        } = wiring;
         Self {
-            registry: Registry::new(registry),
-            decommission_timeout,
-            store,
-            events,
-            changes,
-            clock,
-            timing,
+            registry: Registry::new(wiring.registry),
+            decommission_timeout: wiring.decommission_timeout,
+            store: wiring.store,
+            events: wiring.events,
+            changes: wiring.changes,
+            clock: wiring.clock,
+            timing: wiring.timing,
             mailboxes: Mailboxes::default(),
             snapshot: None,
             tally: Tally::default(),

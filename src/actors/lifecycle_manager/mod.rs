@@ -76,27 +76,16 @@ struct Wake(Tick);
 
 impl LifecycleManager {
     pub fn new(wiring: Wiring) -> Self {
-        let Wiring {
-            pending_actions,
-            calls,
-            prefix,
-            labels,
-            clock,
-            timing,
-            store,
-            sessions,
-            drain_label,
-        } = wiring;
         Self {
-            pending_actions,
-            calls,
-            prefix,
-            labels,
-            clock,
-            timing,
-            store,
-            sessions,
-            drain_label,
+            pending_actions: wiring.pending_actions,
+            calls: wiring.calls,
+            prefix: wiring.prefix,
+            labels: wiring.labels,
+            clock: wiring.clock,
+            timing: wiring.timing,
+            store: wiring.store,
+            sessions: wiring.sessions,
+            drain_label: wiring.drain_label,
             epoch: Epoch::default(),
             latest: Snapshot::default(),
             armed: None,

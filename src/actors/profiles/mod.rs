@@ -63,19 +63,12 @@ pub struct Profiles {
 
 impl Profiles {
     pub fn new(wiring: Wiring) -> Self {
-        let Wiring {
-            read,
-            names,
-            added,
-            gangs,
-            recipients,
-        } = wiring;
         Self {
-            read,
-            names,
-            added,
-            gangs,
-            recipients,
+            read: wiring.read,
+            names: wiring.names,
+            added: wiring.added,
+            gangs: wiring.gangs,
+            recipients: wiring.recipients,
         }
     }
 

@@ -52,21 +52,13 @@ pub struct Wiring {
 impl Roller {
     /// The first replacement begins one interval from now.
     pub fn new(wiring: Wiring) -> Self {
-        let Wiring {
-            settings,
-            decommission_timeout,
-            sessions,
-            store,
-            clock,
-            timing,
-        } = wiring;
         Self {
-            rolling: Rolling::new(settings, clock.now().tick),
-            decommission_timeout,
-            sessions,
-            store,
-            clock,
-            timing,
+            rolling: Rolling::new(wiring.settings, wiring.clock.now().tick),
+            decommission_timeout: wiring.decommission_timeout,
+            sessions: wiring.sessions,
+            store: wiring.store,
+            clock: wiring.clock,
+            timing: wiring.timing,
         }
     }
 

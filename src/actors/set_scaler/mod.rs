@@ -71,27 +71,16 @@ type Written = Result<SetSeen, Option<Failure>>;
 
 impl SetScaler {
     pub fn new(wiring: Wiring) -> Self {
-        let Wiring {
-            scaling,
-            sets,
-            calls,
-            clock,
-            timing,
-            store,
-            reserve,
-            keep_failures,
-            stop,
-        } = wiring;
         Self {
-            scaling,
-            sets,
-            calls,
-            clock,
-            timing,
-            store,
-            reserve,
-            keep_failures,
-            stop,
+            scaling: wiring.scaling,
+            sets: wiring.sets,
+            calls: wiring.calls,
+            clock: wiring.clock,
+            timing: wiring.timing,
+            store: wiring.store,
+            reserve: wiring.reserve,
+            keep_failures: wiring.keep_failures,
+            stop: wiring.stop,
             epoch: Epoch::default(),
             stopped: false,
         }
