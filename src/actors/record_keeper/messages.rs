@@ -1,4 +1,4 @@
-//! What RecordKeeper is asked and tells.
+//! The messages of RecordKeeper.
 
 use std::sync::Arc;
 
@@ -6,28 +6,27 @@ use actix::Message;
 
 use super::keeping::Over;
 
-/// This driver is over.
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "()")]
 pub struct DriverIsOver(pub Over);
 
-/// Write what is not written yet; answered when it is (spec O-10, hand-over).
+/// Writes pending changes. Answered when they are written (spec O-10, hand-over).
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "()")]
 pub struct Flush;
 
-/// The application is over, with this code, and the record says so to successors (spec O-11); answered when it is
-/// written.
+/// Writes to the record that the application has ended, for successors (spec O-11). Answered when
+/// it is written.
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "()")]
 pub struct FinishRecord {
-    /// The code that a successor exits with.
+    /// The exit code of a successor.
     pub code: u8,
-    /// Why the application is over, where that is more than that somebody wanted it.
+    /// The reason, unless the end was requested.
     pub why: Option<Arc<str>>,
 }
 
-/// Delete the record: the application is over (spec O-11); answered when it is deleted.
+/// Deletes the record of an application that has ended (spec O-11). Answered when it is deleted.
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "()")]
 pub struct DeleteRecord;

@@ -113,8 +113,7 @@ fn profile_learnt(entry: &Entry, bound: &Bound, pod: &Pod) -> Option<ProfileName
     profile.clone().filter(|_| learns)
 }
 
-/// Handles an unreadable sighting: the pod exists and is Odd (spec S-15). A finished pod stays
-/// finished.
+/// Handles an unreadable sighting: the pod exists and is Odd (spec S-15), unless it is finished.
 fn unreadable(
     entry: &Entry,
     bound: &Bound,
@@ -261,8 +260,8 @@ fn accepts(
 ) -> bool {
     let replaced = match authority {
         Authority::Event => false,
-        // Within one history, such a list cannot show an older version. So the server was restored
-        // unnoticed (spec S-13), and the list is right.
+        // Within one history, a list as new as the held version cannot show an older one. So the
+        // server was restored unnoticed (spec S-13), and the list is right.
         Authority::FullList(list) => bound.pod.version <= *list,
         // The same holds for a look-up sent after the pod was found absent, unless newer news
         // arrived meanwhile.
