@@ -1,5 +1,5 @@
-//! Dry run: the objects that a first start would create in its first round, as documents for
-//! `kubectl create -f`, without a cluster.
+//! Shows the objects of a first start's first round as documents for `kubectl create -f`, without a
+//! cluster.
 
 use std::collections::BTreeMap;
 
@@ -218,7 +218,6 @@ fn without_unknown_fields(mut documents: Vec<Value>, config: &Config) -> Vec<Val
     documents
 }
 
-/// How pods are made, as far as it is known without a cluster.
 struct PodTemplates {
     common: Common,
     specs: BTreeMap<ProfileName, ProfileSpec>,

@@ -18,7 +18,6 @@ use super::reporter::FatalReport;
 pub(super) enum StopMode {
     /// Ends this incarnation only.
     HandOver,
-    /// Ends the application.
     End {
         exit_code: u8,
         /// Keeps the record, marked as ended, for a driver that replaces this one (spec O-11).
@@ -30,7 +29,6 @@ pub(super) enum StopMode {
 }
 
 impl StopMode {
-    /// For a signal, or a command of the handle.
     pub(super) fn of_signal(way: OnSignal, in_a_pod: bool) -> Self {
         match way {
             OnSignal::HandOver => Self::HandOver,
@@ -39,7 +37,6 @@ impl StopMode {
         }
     }
 
-    /// For a request of the application.
     pub(super) fn of_request(stop: Stop, in_a_pod: bool) -> Self {
         match stop {
             Stop::HandOver => Self::HandOver,

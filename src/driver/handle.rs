@@ -60,14 +60,13 @@ impl Handle {
         self.ask(Command::Look).await
     }
 
-    /// The sizes of what the store keeps beside the current snapshot. `None` if the driver has
-    /// ended or does not run yet.
+    /// `None` if the driver has ended or does not run yet.
     pub async fn measure(&self) -> Option<Measures> {
         self.ask(Command::Measure).await
     }
 
-    /// The routes for executors, without a socket. `None` without a listener for executors, or if
-    /// the driver has ended.
+    /// The routes for executors, without a socket. `None` without a listener, or if the driver has
+    /// ended.
     pub async fn sessions(&self) -> Option<Router> {
         self.ask(Command::Sessions).await.flatten()
     }
@@ -77,8 +76,7 @@ impl Handle {
         self.send(Command::Observe(reader));
     }
 
-    /// The routes of the API, without a socket, for the clients with these tokens. `None` if the
-    /// driver has ended or does not run yet.
+    /// The API's routes, without a socket. `None` if the driver has ended or does not run yet.
     pub async fn routes(&self, tokens: Tokens) -> Option<Router> {
         self.ask(|answer| Command::Routes(tokens, answer)).await
     }

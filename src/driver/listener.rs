@@ -1,4 +1,4 @@
-//! The listener for executors, and how executors authenticate (spec O-50, K-4).
+//! The listener for executors, and their authentication (spec O-50, K-4).
 
 use std::net::SocketAddr;
 
@@ -104,7 +104,7 @@ pub(super) fn agent(config: &Config) -> Option<String> {
     Some(program.display().to_string())
 }
 
-/// When executors may register, when they are given up, and when the application may begin.
+/// The settings of ExecutorRegistry, and when the application may begin.
 pub(super) fn session_settings(
     config: &Config,
     application: &Application,

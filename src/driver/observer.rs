@@ -1,5 +1,4 @@
-//! Observer: passes the store's batches to a reader outside the driver, which need not know the
-//! store.
+//! Observer: passes batches to a reader outside the driver, which need not know the store.
 
 use std::time::Duration;
 

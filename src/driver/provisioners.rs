@@ -27,7 +27,6 @@ const TRIES: Backoff = Backoff {
     max: Duration::from_secs(30),
 };
 
-/// The provisioner, by the messages that it receives.
 pub(super) struct Provisioner {
     pub(super) stop: Recipient<StopRequesting>,
     /// Deletes the sets at the application's end; `None` without sets.
@@ -58,7 +57,7 @@ impl From<Addr<SetScaler>> for Provisioner {
     }
 }
 
-/// The kind of set; `None` if PodAllocator creates the pods.
+/// `None` if PodAllocator creates the pods.
 pub(super) fn set_kind(strategy: Strategy) -> Option<SetKind> {
     match strategy {
         Strategy::Direct => None,
@@ -67,7 +66,7 @@ pub(super) fn set_kind(strategy: Strategy) -> Option<SetKind> {
     }
 }
 
-/// How long sets have to delete a surplus executor; `None` without sets.
+/// `None` without sets.
 pub(super) fn left_to_sets(strategy: Strategy) -> Option<Duration> {
     set_kind(strategy).map(|_| LEFT_TO_SETS)
 }
@@ -84,7 +83,6 @@ pub(super) fn log_strategy(strategy: Strategy) {
     }
 }
 
-/// The initial state of SetScaler's decisions.
 pub(super) fn scaling(
     kind: SetKind,
     sets: &Sets,

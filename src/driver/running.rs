@@ -22,7 +22,6 @@ pub(super) struct Running {
     pub(super) reports: Reports,
     pub(super) on_signal: OnSignal,
     pub(super) in_a_pod: bool,
-    /// How long the application's end may take.
     pub(super) grace: Duration,
     pub(super) _serving: Serving,
 }

@@ -43,7 +43,6 @@ const LIFECYCLE_RETRY: Backoff = Backoff {
     max: Duration::from_secs(30),
 };
 
-/// The slots of each profile's executors, and the limits of its target.
 pub(super) fn bounds(
     profiles: &BTreeMap<ProfileName, config::Profile>,
 ) -> BTreeMap<ProfileName, Bounds> {
@@ -197,7 +196,6 @@ pub(super) fn failure_settings(failures: &config::Failures) -> failures::Setting
     }
 }
 
-/// The limits on pending executors, and on executors created over the application's life.
 pub(super) fn caps(
     app: &config::App,
     allocation: &config::Allocation,

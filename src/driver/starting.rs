@@ -108,9 +108,8 @@ async fn take_over(
     })
 }
 
-/// Waits for the command to stop. Until the actors run there is no state to query, and such
-/// commands are dropped. Other commands are kept for the actors, so that no recipient misses an
-/// end.
+/// Waits for the command to stop. Queries are dropped until the actors run. Other commands are kept
+/// for the actors, so that no observer misses an end.
 async fn stopped(commands: &mut mpsc::UnboundedReceiver<Command>, early: &mut Vec<Command>) {
     loop {
         match commands.recv().await {

@@ -30,23 +30,21 @@ use super::ending::StopMode;
 /// The interval between checks of the end's progress.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The intervals between lists that check whether pods are left. Each list costs the server as much
-/// as there are pods.
+/// The intervals between lists of what is left. Each list costs as much as there are pods.
 const LIST_EVERY: Backoff = Backoff {
     initial: LOOK_EVERY,
     max: Duration::from_secs(3),
 };
 
-/// The time beyond the server's own timeout after which an answer is no longer awaited.
+/// Answers are awaited this much longer than the server's own timeout.
 const MARGIN: Duration = Duration::from_secs(2);
 
 /// Each of the last two steps of an end may take this fraction of its time, as a divisor.
 const LAST_STEPS: u32 = 5;
 
-/// The same for writing the record before the end of an application that failed too often.
+/// The same for writing the record of an application that failed too often.
 const RECORD_SHARE: u32 = 4;
 
-/// The most claims that are deleted concurrently.
 const CLAIMS_AT_ONCE: usize = 16;
 
 /// The most remaining pods that are named in the log.
@@ -231,8 +229,8 @@ impl Actors {
         }
     }
 
-    /// Writes to the record that the application has failed too often, before any executor is
-    /// decommissioned. Otherwise a successor would replace the decommissioned executors.
+    /// Records that the application has failed too often before any executor is decommissioned:
+    /// otherwise a successor would replace these executors.
     async fn write_record(&self, within: Duration) {
         if !matches!(timeout(within, self.record.send(Flush)).await, Ok(Ok(()))) {
             tracing::warn!(

@@ -1,5 +1,4 @@
-//! Takes over the application, which is the only way to start (spec O-31): reads or creates the
-//! application record and raises its incarnation.
+//! Takes over the application record, which is the only way to start (spec O-31).
 
 mod record;
 
@@ -37,7 +36,6 @@ const RETRY: Backoff = Backoff {
     max: Duration::from_secs(5),
 };
 
-/// The application as this incarnation found it.
 pub struct Application {
     pub calls: Calls,
     pub namespace: String,
@@ -72,8 +70,6 @@ impl StartError {
     }
 }
 
-/// Takes over the application.
-///
 /// # Errors
 /// If the cluster stays unreachable or refuses a call, or the record cannot be taken over.
 pub async fn take_over_application(

@@ -1,5 +1,3 @@
-//! The message handlers of RecordKeeper.
-
 use std::time::Duration;
 
 use actix::{
@@ -56,7 +54,7 @@ impl Handler<Round> for RecordKeeper {
             self.stale = true;
             self.keeping.gather(self.clock.now().tick);
         }
-        // Also without a record: an executor that ends meanwhile must not delay the next one.
+        // Also without a record: an executor that ends meanwhile must not delay the next record.
         let record = self.keeping.uid();
         for id in changed {
             let entry = self.latest.entry(id).map(AsRef::as_ref);

@@ -1,8 +1,6 @@
 //! Decides the next call about the application record: `(state, answer, now) → effects` (spec O-30,
-//! K-2, W-7).
-//!
-//! One call is in flight at a time. After an unclear answer the record is read before it is
-//! written.
+//! K-2, W-7). One call is in flight at a time. After an unclear answer the record is read before it
+//! is written.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -31,10 +29,9 @@ const RETRY: Backoff = Backoff {
 pub enum Op {
     Get,
     Create(Value),
-    /// Replaces the known version.
     Replace(Value),
-    /// Deletes the known version. If another driver has written the record since, the record and
-    /// its owned resources are that driver's.
+    /// The known version only: if another driver has written the record since, the record and its
+    /// owned resources are that driver's.
     Delete(PodUid, ResourceVersion),
 }
 
@@ -46,7 +43,6 @@ pub enum Answer {
     Failed(Failure),
 }
 
-/// What other actors must know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// The record exists in this epoch, with all important content.
@@ -56,7 +52,6 @@ pub enum Effect {
     },
     /// The record does not exist, as far as is known: nothing may be requested.
     Lost,
-    /// The highest reserved id.
     Reserved(ExecutorId),
     Flushed,
     Deleted,
@@ -70,17 +65,13 @@ pub enum Effect {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Over {
     /// A later driver has started (spec W-7).
-    Superseded {
-        /// The incarnation in the record.
-        by: u64,
-    },
+    Superseded { by: u64 },
     /// Another driver has ended the application, with this exit code.
     Finished(u8),
     /// The record belongs to another application, or is unreadable for this version of the program.
     Foreign(String),
 }
 
-/// The wanted and the known state of the record.
 #[derive(Debug)]
 pub struct Keeping {
     wanted: Record,
@@ -135,7 +126,7 @@ enum Goal {
 }
 
 impl Keeping {
-    /// Begins with the record as the start has written it.
+    /// `record`: as the start has written it.
     pub fn new(record: Record, place: RecordPlace, uid: PodUid, version: ResourceVersion) -> Self {
         Self {
             written: Some(record.clone()),
@@ -153,17 +144,16 @@ impl Keeping {
         }
     }
 
-    /// The number of executors created so far, from the record.
     pub fn made(&self) -> Made {
         self.wanted.made()
     }
 
-    /// The last seen uid of the record.
+    /// As last seen.
     pub fn uid(&self) -> Option<&PodUid> {
         self.map.as_ref().map(|(uid, _)| uid)
     }
 
-    /// The last seen version of the record.
+    /// As last seen.
     pub fn version(&self) -> Option<&ResourceVersion> {
         self.map.as_ref().map(|(_, version)| version)
     }
@@ -186,20 +176,18 @@ impl Keeping {
         self.write.is_due(now)
     }
 
-    /// Sets the ended ids, the ids that are bound and have not ended, and the number of executors
-    /// created so far.
+    /// `made`: the number of executors created so far.
     pub fn set_intervals(&mut self, ended: IdSet, bound: IdSet, made: u64) {
         (self.wanted.ended, self.wanted.bound) = (ended, bound);
         self.wanted.made = Some(made);
         self.settle();
     }
 
-    /// Whether the wanted state is written.
     pub fn is_written(&self) -> bool {
         self.sent.is_none() && !self.must_read && self.written.as_ref() == Some(&self.wanted)
     }
 
-    /// Whether the record is known, and neither read nor written at the moment.
+    /// Whether the record is known, no call is in flight, and no read is due.
     pub fn is_settled(&self) -> bool {
         self.sent.is_none() && !self.must_read && self.map.is_some()
     }
@@ -228,7 +216,6 @@ impl Keeping {
         }
     }
 
-    /// The watch shows the record.
     pub fn seen(&mut self, map: &ConfigMap) -> Vec<Effect> {
         if self.is_deleted_by(map) {
             return self.deleted();
@@ -245,7 +232,6 @@ impl Keeping {
         Vec::new()
     }
 
-    /// The watch shows that the record was deleted.
     pub fn seen_deleted(&mut self, uid: &PodUid) -> Vec<Effect> {
         if self.goal == Goal::Delete || self.uid() != Some(uid) {
             return Vec::new();
@@ -254,7 +240,6 @@ impl Keeping {
         vec![Effect::Lost]
     }
 
-    /// The call to make now.
     pub fn next(&mut self, now: Tick) -> Option<Op> {
         if self.sent.is_some() || self.goal == Goal::Leave || now < self.not_before {
             return None;
@@ -278,7 +263,6 @@ impl Keeping {
         Some(op)
     }
 
-    /// When the next call is due.
     pub fn next_at(&self) -> Option<Tick> {
         if self.sent.is_some() || self.goal == Goal::Leave {
             return None;
@@ -327,8 +311,8 @@ impl Keeping {
         effects
     }
 
-    /// Whether this is a successor's record. Then the record to be deleted no longer exists, and
-    /// the successor's must not be touched.
+    /// Whether this is a successor's record, which must not be touched. Then the own record no
+    /// longer exists.
     fn is_deleted_by(&self, map: &ConfigMap) -> bool {
         self.goal == Goal::Delete && self.uid() != Some(&map.uid)
     }
@@ -409,10 +393,9 @@ impl Keeping {
         }
     }
 
-    /// Whether a later driver has written this. That is also so with the same incarnation from
-    /// another start, which has read the record after this driver wrote it; and with any
-    /// incarnation and another origin, because the record was created again and its numbers began
-    /// anew.
+    /// Whether a later driver has written this. The same incarnation from another start is later
+    /// too: that start has read the record after this driver wrote it. So is any incarnation with
+    /// another origin: the record was created again, and its numbers began at one.
     fn is_of_another(&self, record: &Record) -> bool {
         let (theirs, ours) = (&record.holder, &self.wanted.holder);
         if planted::is(Planted::SupersededGoesOn) {

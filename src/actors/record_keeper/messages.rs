@@ -1,5 +1,3 @@
-//! The messages of RecordKeeper.
-
 use std::sync::Arc;
 
 use actix::Message;
@@ -10,13 +8,12 @@ use super::keeping::Over;
 #[rtype(result = "()")]
 pub struct DriverIsOver(pub Over);
 
-/// Writes pending changes. Answered when they are written (spec O-10, hand-over).
+/// Writes pending changes. Answered when written (spec O-10, hand-over).
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "()")]
 pub struct Flush;
 
-/// Writes to the record that the application has ended, for successors (spec O-11). Answered when
-/// it is written.
+/// Records for successors that the application has ended (spec O-11). Answered when written.
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "()")]
 pub struct FinishRecord {
@@ -26,7 +23,7 @@ pub struct FinishRecord {
     pub why: Option<Arc<str>>,
 }
 
-/// Deletes the record of an application that has ended (spec O-11). Answered when it is deleted.
+/// Deletes an ended application's record (spec O-11). Answered when deleted.
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "()")]
 pub struct DeleteRecord;

@@ -75,14 +75,12 @@ pub struct Wiring {
     /// The prefix of all object names.
     pub prefix: String,
     pub clock: Clock,
-    /// When batches are delivered.
     pub timing: Timing,
     pub store: Addr<SnapshotStore>,
     /// Is informed when this driver must end.
     pub over: Recipient<DriverIsOver>,
 }
 
-/// The next call is due.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Wake(Tick);
@@ -255,7 +253,6 @@ impl RecordKeeper {
         }
     }
 
-    /// Checks the owned resources if that is due.
     fn look_after(&mut self, now: Tick, ctx: &mut Context<Self>) {
         let Some(record) = self.owned_resources.next(now) else {
             return;
@@ -272,7 +269,6 @@ impl RecordKeeper {
         }));
     }
 
-    /// Changes the owner of pods to the record.
     fn adopt(&mut self, ctx: &mut Context<Self>) {
         let Some(record) = self.keeping.uid() else {
             return;
@@ -330,7 +326,6 @@ impl RecordKeeper {
         }));
     }
 
-    /// Makes a check of the owned resources due, if there is a record.
     fn check_owned_resources(&mut self) {
         if let Some(record) = self.keeping.uid() {
             self.owned_resources.check(record);

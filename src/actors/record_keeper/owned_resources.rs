@@ -19,11 +19,9 @@ const RETRY: Backoff = Backoff {
     max: Duration::from_secs(15),
 };
 
-/// The owned resources, and the state of their correction.
 #[derive(Debug, Default)]
 pub struct OwnedResources {
     wanted: Vec<OwnedResource>,
-    /// Whether there may be claims on volumes.
     claims: bool,
     /// The record that must own them, if a check is due.
     due: Option<PodUid>,
@@ -32,7 +30,6 @@ pub struct OwnedResources {
     not_before: Tick,
 }
 
-/// The result of a check.
 #[derive(Debug)]
 pub enum Settled {
     All,
@@ -43,7 +40,7 @@ pub enum Settled {
 }
 
 impl OwnedResources {
-    /// The resources that the start has created. `claims`: whether there may be claims on volumes.
+    /// `claims`: whether there may be claims on volumes.
     pub fn new(wanted: Vec<OwnedResource>, claims: bool) -> Self {
         Self {
             wanted,
@@ -60,7 +57,7 @@ impl OwnedResources {
         }
     }
 
-    /// Whether executors can be requested.
+    /// Executors may be requested only then.
     pub fn is_settled(&self) -> bool {
         self.due.is_none() && !self.busy
     }
@@ -75,13 +72,11 @@ impl OwnedResources {
         Some(record)
     }
 
-    /// When the next check may start.
     pub fn next_at(&self) -> Option<Tick> {
         let waits = self.due.is_some() && !self.busy;
         waits.then_some(self.not_before)
     }
 
-    /// Performs a check for this record.
     pub fn settle(
         &self,
         calls: Calls,

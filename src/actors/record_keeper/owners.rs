@@ -12,10 +12,8 @@ use crate::planted::{self, Planted};
 /// collection may delete it.
 const MAX_TRIES: u32 = 5;
 
-/// The most patches in flight.
 const MAX_IN_FLIGHT: usize = 16;
 
-/// The executors whose pods need another owner.
 #[derive(Debug, Default)]
 pub struct Owners {
     orphans: BTreeMap<ExecutorId, Orphan>,
@@ -95,12 +93,10 @@ impl Owners {
     }
 }
 
-/// Whether a record owns an executor's pod.
 enum Ownership<'a> {
     /// The pod no longer runs, or does not exist yet.
     NotNeeded,
     Missing,
-    /// The uid of the record that owns the pod.
     Record(&'a PodUid),
 }
 

@@ -19,7 +19,6 @@ const AGAIN: Backoff = Backoff {
 
 #[derive(Debug, Default)]
 pub struct Watching {
-    /// When the watch was opened.
     open: Option<Tick>,
     failures: u32,
     not_before: Tick,
@@ -40,7 +39,7 @@ impl Watching {
         self.open = Some(now);
     }
 
-    /// The watch has ended, or could not be opened.
+    /// The watch has ended, or was not opened.
     pub fn ended(&mut self, now: Tick) {
         let lasted = self.open.take().map_or(Duration::ZERO, |at| now.since(at));
         self.failures = if lasted >= AGAIN.max {

@@ -8,7 +8,6 @@ use crate::model::snapshot::Changes;
 use crate::model::{Batch, Snapshot, Tick};
 use crate::planted::{self, Planted};
 
-/// A subscriber's own timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
     /// Without changes, a round runs at this interval, so that deadlines are checked.
@@ -33,7 +32,7 @@ pub struct Delivery {
     first_waiting: Option<Tick>,
     last_round: Tick,
     round_asked: bool,
-    /// The last snapshot of the batch in flight.
+    /// The last snapshot in the batch in flight.
     deciding: Option<u64>,
     decided: u64,
 }
@@ -101,7 +100,6 @@ impl Delivery {
         Batch::new(std::mem::take(&mut self.waiting), current.clone())
     }
 
-    /// The number of waiting snapshots.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }

@@ -13,7 +13,6 @@ const LOUD_UNREADABLE: u64 = 10;
 /// This many differences between poll and watch are logged at warn, later ones at debug.
 const LOUD_DRIFTS: u64 = 10;
 
-/// Writes the log, and counts what is logged at debug after a limit.
 #[derive(Debug, Default)]
 pub struct Journal {
     unreadable: u64,

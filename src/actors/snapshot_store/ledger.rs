@@ -1,7 +1,5 @@
-//! The ledger: applies news and returns snapshots (spec 0 and 1).
-//!
-//! The ledger decides which executor a pod belongs to, what a list proves, and when an entry is
-//! removed. [`super::table`] decides what one piece of news does to one entry.
+//! The ledger: decides which executor a pod belongs to, what a list proves, and when an entry is
+//! removed (spec 0 and 1). [`super::table`] decides what one piece of news does to one entry.
 
 mod adoption;
 mod drift;
@@ -31,9 +29,9 @@ use self::drift::Drift;
 pub use self::outcome::{Applied, ListOutcome, ListVerdict, Note};
 use super::table::{self, At, EntryNews};
 
-/// Ids above this are ignored when the first free id is chosen: no application reaches it, and a
-/// copied pod with an absurd label must not use up all ids. If the pod of a later id has that name
-/// already, one id is wasted (spec A-25).
+/// Ids above this are ignored when the first free id is chosen: a copied pod with an absurd label
+/// must not use up all ids. If a later id's name is taken by such a pod, one id is wasted (spec
+///
 pub(super) const PLAUSIBLE_ID: u64 = 1 << 62;
 
 /// The most unrecognised pods that are logged, once each (spec E-2).
@@ -42,11 +40,9 @@ const MAX_REMEMBERED_STRANGERS: usize = 1_000;
 /// The most executors that are reported as lost at a start: a damaged record must not prevent it.
 const MAX_LOST: usize = 100_000;
 
-/// The facts about the application that the ledger uses.
 #[derive(Debug, Clone)]
 pub struct Identity {
     pub app: AppId,
-    /// The prefix of pod names.
     pub prefix: Arc<str>,
     pub incarnation: Incarnation,
     /// How long the server may take to commit a request (spec A-11).
@@ -88,24 +84,22 @@ pub struct Ledger {
 /// Whether ids of earlier incarnations without a pod still have to be closed (spec O-31).
 #[derive(Debug, Clone, Copy)]
 enum Settlement {
-    /// Not before adoption, and not after it is completed.
+    /// Nothing to close: adoption has not happened, or the ids are closed.
     Done,
     /// Closes all ids up to the last one that may have been used; `None` if none was.
     Pending { last_used: Option<ExecutorId> },
 }
 
-/// The changes made by one piece of news.
+/// What one piece of news changes.
 #[derive(Default)]
 struct Draft {
     executors: Vec<ExecutorId>,
-    /// The subset of `executors` that is gone.
     gone: Vec<ExecutorId>,
     /// The ends that become reported.
     ends: Vec<Ending>,
     orphans: Vec<PodUid>,
     other: bool,
     session: bool,
-    /// Executors that were marked as leaving.
     marked: Vec<ExecutorId>,
     notes: Vec<Note>,
 }
@@ -169,8 +163,7 @@ impl Ledger {
         self.drift.len()
     }
 
-    /// Call this before a list is requested: the ticket records what the list must contain (spec
-    /// S-11, S-12).
+    /// Must be called before a list is requested (spec S-11, S-12).
     pub fn begin_list(&mut self, now: Now) -> ListTicket {
         self.count += 1;
         ListTicket {
@@ -379,7 +372,7 @@ impl Ledger {
         }
     }
 
-    /// Applies one piece of news to one entry, as the table says.
+    /// Applies the table to one entry.
     fn step(&mut self, id: ExecutorId, news: &EntryNews<'_>, now: Now, draft: &mut Draft) {
         match self.current.entry(id).cloned() {
             Some(entry) => self.advance(entry, news, now, draft),
@@ -399,8 +392,8 @@ impl Ledger {
     fn put(&mut self, before: Option<Arc<Entry>>, after: Entry, draft: &mut Draft) {
         let bound_before = before.as_ref().is_some_and(|entry| entry.uid().is_some());
         if let Some(uid) = after.uid().filter(|_| !bound_before) {
-            // A pod without its incarnation label looked like an orphan pod until the answer
-            // arrived.
+            // Without its incarnation label the pod looked like an orphan pod until the answer
+            // came.
             self.drop_orphan(uid, draft);
         }
         if after.is_gone() {

@@ -1,5 +1,3 @@
-//! The messages of SnapshotStore.
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -12,7 +10,6 @@ use crate::model::{Batch, Epoch, ExecutorId, ProfileName, Snapshot, Tick};
 use super::delivery::Timing;
 use super::ledger::ListVerdict;
 
-/// News for the ledger.
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "()")]
 pub struct Tell(pub News);
@@ -34,13 +31,11 @@ pub struct Retired {
     pub marked: Vec<ExecutorId>,
     /// All targets after the change.
     pub targets: BTreeMap<ProfileName, u32>,
-    /// The requested number of executors of each profile. A hold sets the targets to 0, but not
-    /// these.
+    /// The requested numbers. A hold sets the targets to 0, but not these.
     pub asked: BTreeMap<ProfileName, u32>,
 }
 
-/// Sets the requested number of executors of these profiles. Returns the numbers of all profiles
-/// (spec B-25).
+/// Sets requested numbers of executors. Returns those of all profiles (spec B-25).
 #[derive(Debug, Clone, Message)]
 #[rtype(result = "BTreeMap<ProfileName, u32>")]
 pub struct AskFor(pub BTreeMap<ProfileName, u32>);
@@ -83,7 +78,6 @@ pub struct Subscribe {
 #[rtype(result = "()")]
 pub struct Round(pub Batch);
 
-/// The subscriber has decided on its batch.
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "()")]
 pub struct Decided(pub Subscriber);
@@ -100,7 +94,6 @@ pub struct ListAnew {
     pub epoch: Epoch,
 }
 
-/// A subscriber has decided on a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Message)]
 #[rtype(result = "()")]
 pub struct RoundMade {
@@ -109,7 +102,6 @@ pub struct RoundMade {
     pub took: Duration,
 }
 
-/// Requests the current snapshot.
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "Look")]
 pub struct LookNow;
@@ -119,12 +111,10 @@ pub struct LookNow;
 #[rtype(result = "Measures")]
 pub struct MeasureNow;
 
-/// The answer to [`MeasureNow`]. Each number is bounded by the living fleet or a limit, never by
-/// time (spec I-8, S-14, S-23).
+/// Each number is bounded by the living fleet or a limit, never by time (spec I-8, S-14, S-23).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, actix::MessageResponse)]
 pub struct Measures {
     pub tombstones: usize,
-    /// Unrecognised pods that were logged.
     pub unrecognised: usize,
     /// Pods on which a poll and the watch differ.
     pub suspects: usize,

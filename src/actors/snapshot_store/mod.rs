@@ -1,6 +1,5 @@
-//! SnapshotStore: owns the ledger and delivers batches to subscribers (spec S-20 to S-25).
-//!
-//! The actor passes news to the ledger and arms each subscriber's timer. It decides nothing itself.
+//! SnapshotStore: owns the ledger, and delivers batches to subscribers by their timers (spec S-20
+//! to S-25). It decides nothing itself.
 
 pub mod delivery;
 pub mod journal;
@@ -45,7 +44,6 @@ struct Subscription {
     sent: Option<Tick>,
 }
 
-/// A subscriber's timer.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Due {
@@ -56,10 +54,8 @@ struct Due {
 pub struct Wiring {
     pub ledger: Ledger,
     pub clock: Clock,
-    /// The watch, which starts again with a list when a list of the poll begins a new epoch (spec
-    /// S-13); `None` without a watch.
+    /// The watch, which lists again when a poll's list begins a new epoch (spec S-13).
     pub watch: Option<Recipient<ListAnew>>,
-    /// The actor that measures rounds.
     pub meter: Option<Recipient<RoundMade>>,
 }
 
@@ -83,7 +79,6 @@ impl SnapshotStore {
         }
     }
 
-    /// Passes changes to the journal and to the subscribers.
     fn publish(&mut self, applied: Applied, ctx: &mut Context<Self>) {
         let now = self.clock.now();
         for note in &applied.notes {
@@ -99,8 +94,7 @@ impl SnapshotStore {
             } else {
                 subscription.delivery.push_quietly(&snapshot);
             }
-            // Targets, adoption and the record change rarely, and subscribers wait for them (spec
-            //
+            // Targets, adoption and the record: rare, and awaited by subscribers (spec ).
             if snapshot.changes.other {
                 subscription.delivery.ask();
             }
@@ -203,7 +197,7 @@ impl Handler<ListArrived> for SnapshotStore {
         if verdict.begins_epoch()
             && let Some(watch) = &self.watch
         {
-            // Epochs are rare. The watch ignores a repeated message.
+            // Epochs are rare, so this queue stays short.
             watch.do_send(ListAnew {
                 epoch: verdict.epoch,
             });

@@ -20,14 +20,13 @@ pub enum EntryNews<'a> {
     SentAgain,
     Created(&'a Arc<Pod>),
     Refused(&'a Arc<str>),
-    /// The outcome of the request is unknown.
+    /// The outcome is unknown.
     Broke(&'a Arc<str>),
     NameTaken,
     Seen(&'a Arc<Pod>, Authority<'a>),
     /// The pod was seen, but is unreadable. With its version, if that is readable (spec S-15).
     SeenUnreadable(Option<&'a ResourceVersion>, Authority<'a>),
-    /// A DELETED event. It means that the pod left the selector unless the pod has a
-    /// deletionTimestamp.
+    /// A DELETED event. Without a deletionTimestamp the pod has left the selector.
     Deleted(&'a Arc<Pod>),
     /// A full list of this version lacks the pod (spec S-12), or a DELETED event was unreadable.
     Lacked(Option<&'a ResourceVersion>),
@@ -36,36 +35,30 @@ pub enum EntryNews<'a> {
     /// A look-up sent at this time found no pod of this executor.
     FoundNothing(Tick),
     NoAnswer,
-    /// A delete found no pod with the uid.
     DeleteFoundNothing,
-    /// The pod's inactive label is confirmed.
+    /// The inactive label is confirmed.
     Inactive,
-    /// LifecycleManager has determined why the executor ended.
     Reported(&'a Arc<LossReason>),
-    /// The executor is marked as leaving.
     Leave(&'a Why, How),
     Session(Session),
 }
 
-/// How much the sighting of a pod proves.
+/// How much a sighting proves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Authority<'a> {
     /// An event, an answer or an item of a stale list. It is accepted if it is newer (spec S-10).
     Event,
     /// An item of a full list of this version. It is accepted unless something newer is known.
     FullList(&'a ResourceVersion),
-    /// The answer to a look-up that was sent at this time. It shows the pod at some time after
-    /// that.
+    /// The answer to a look-up sent at this time: the state at some time after that.
     LookUp(Tick),
 }
 
-/// The circumstances in which news arrives.
 #[derive(Debug, Clone, Copy)]
 pub struct At {
     pub now: Tick,
     /// The ledger's count of news.
     pub count: u64,
-    /// The epoch of the news.
     pub epoch: Epoch,
     /// How long the server may take to commit a request (spec A-11).
     pub server_timeout: Duration,
@@ -256,8 +249,7 @@ fn mark(entry: &Entry, why: &Why, how: How, at: &At) -> Option<Entry> {
     })
 }
 
-/// An end may be reported while the pod still exists (spec E-9, L-3), but never for an executor
-/// without a pod.
+/// An end may be reported while the pod still exists (spec E-9, L-3), but requires a pod.
 fn reported(entry: &Entry, reason: &Arc<LossReason>) -> Option<Entry> {
     (entry.had_a_pod() && !entry.is_reported()).then(|| Entry {
         end: Some(Arc::clone(reason)),

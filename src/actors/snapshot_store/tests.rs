@@ -202,7 +202,6 @@ impl Store {
             .0
     }
 
-    /// Every subscriber decides on the current snapshot.
     fn deliver(&mut self) -> Applied {
         let applied = self.ledger.release(self.ledger.current().seq);
         self.check();

@@ -13,7 +13,6 @@ use crate::kubernetes::calls::ConfigMap;
 use crate::kubernetes::record::{NoSuccession, Record, RecordError, RecordPlace, record_name};
 use crate::model::AppId;
 
-/// The record before and after this start's write.
 pub(super) struct Taken {
     pub(super) record: Record,
     pub(super) inherited: Option<Record>,

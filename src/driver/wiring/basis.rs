@@ -1,4 +1,4 @@
-//! The input of every part of the wiring.
+//! What every part of the wiring reads.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,6 @@ use crate::driver::succession::{self, Application};
 use crate::kubernetes::SetKind;
 use crate::model::{Now, ProfileName};
 
-/// The sections of the configuration that the actors use.
 pub(super) struct Sections<'a> {
     pub(super) app: &'a config::App,
     pub(super) cluster: &'a config::Cluster,
@@ -80,7 +79,6 @@ impl<'a> Sections<'a> {
     }
 }
 
-/// What every part of the wiring reads.
 pub(super) struct Basis<'a> {
     pub(super) config: Sections<'a>,
     pub(super) application: &'a Application,

@@ -65,8 +65,6 @@ pub(super) fn provisioner(
     }
 }
 
-/// # Errors
-/// If the API server would refuse the pods.
 fn pod_allocator(
     basis: &Basis<'_>,
     links: &Links,
@@ -103,10 +101,7 @@ fn pod_allocator(
     }))
 }
 
-/// Creates SetScaler, by whose StatefulSets or Deployments the pods are made (spec A-80).
-///
-/// # Errors
-/// If the API server would refuse the pods.
+/// SetScaler's StatefulSets or Deployments make the pods (spec A-80).
 fn set_scaler(basis: &Basis<'_>, links: &Links, kind: SetKind) -> Result<SetScaler, TemplateError> {
     let config = &basis.config;
     let sets = Sets::new(kind, common(basis), &specs(basis))?;

@@ -28,7 +28,6 @@ use crate::kubernetes::{Calls, SetKind};
 
 use super::basis::Basis;
 
-/// The mailboxes of the actors.
 pub(super) struct Contexts {
     pub(super) store: Context<SnapshotStore>,
     pub(super) meter: Context<Meter>,
@@ -55,7 +54,6 @@ pub(super) enum ProvisionerContext {
     Sets(SetKind, Context<SetScaler>),
 }
 
-/// How the actors reach one another, the driver's task and the API server.
 pub(super) struct Links {
     pub(super) store: Addr<SnapshotStore>,
     pub(super) meter: Addr<Meter>,

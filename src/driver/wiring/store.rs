@@ -22,8 +22,7 @@ pub(super) fn snapshot_store(basis: &Basis<'_>, links: &Links) -> SnapshotStore 
     })
 }
 
-/// Creates the ledger with the state of earlier incarnations. During a hold no executors are
-/// wanted.
+/// During a hold no executors are wanted.
 fn ledger(basis: &Basis<'_>) -> Ledger {
     let application = basis.application;
     let record = &application.record;

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use crate::model::{PodUid, ResourceVersion};
 
-/// A difference between a poll and the watch on one pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Contradiction {
     pub name: Arc<str>,
@@ -80,7 +79,6 @@ impl Drift {
         });
     }
 
-    /// The watch has shown that a pod was deleted or left the selector.
     pub(super) fn left(&mut self, uid: Option<&PodUid>, name: Option<&Arc<str>>) {
         self.left.extend(uid.cloned().zip(name.cloned()));
         self.shown(uid, name, None);
@@ -105,12 +103,10 @@ impl Drift {
         None
     }
 
-    /// A new epoch: earlier observations are void.
     pub(super) fn forget(&mut self) {
         *self = Self::default();
     }
 
-    /// Drops what is about pods that are no longer known.
     pub(super) fn prune(&mut self, known: impl Fn(&str, &PodUid) -> bool) {
         self.suspects
             .retain(|uid, suspect| known(&suspect.name, uid));

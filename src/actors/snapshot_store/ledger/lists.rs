@@ -38,7 +38,6 @@ impl Present {
     }
 }
 
-/// How to interpret the items of a list.
 struct Reading<'a> {
     authority: Authority<'a>,
     adopting: bool,
@@ -132,7 +131,7 @@ impl Ledger {
         }
     }
 
-    /// Records the newest full list; one that begins an epoch is the newest.
+    /// Records the newest full list. One that begins an epoch counts as the newest.
     fn note_full_list(&mut self, version: ResourceVersion, asked: Tick, new_epoch: bool) {
         let outdated = |last: &FullList| !new_epoch && version < last.version;
         if !self.current.full_list.as_ref().is_some_and(outdated) {
@@ -160,7 +159,7 @@ impl Ledger {
         }
     }
 
-    /// The version of the executor's pod in the ledger.
+    /// The pod's version in the ledger.
     fn held(&self, pod: &Pod) -> Option<ResourceVersion> {
         let entry = self.holder(&pod.name, &pod.uid)?;
         let bound = entry
@@ -208,7 +207,7 @@ impl Ledger {
                 _ => None,
             })
             .filter(|bound| bound.epoch == current.epoch && bound.pod.version <= *version)
-            // An absent pod was reported already.
+            // These are known to be missing.
             .filter(|bound| bound.absent.is_none())
             // The watch does not show pods without our labels.
             .filter(|bound| bound.pod.claim.executor().is_some())

@@ -1,4 +1,4 @@
-//! What news came to.
+//! The results of news and of lists.
 
 use std::sync::Arc;
 
@@ -6,10 +6,9 @@ use super::drift::Contradiction;
 use crate::model::pod::Unreadable;
 use crate::model::{Entry, Epoch, ExecutorId, Pod, ResourceVersion, Snapshot};
 
-/// What news came to.
+/// The result of news.
 #[derive(Debug, Default)]
 pub struct Applied {
-    /// `None` if nothing changed.
     pub snapshot: Option<Arc<Snapshot>>,
     /// Whether subscribers get a batch. Session facts alone cause none (spec S-24).
     pub worth_a_batch: bool,
@@ -18,23 +17,19 @@ pub struct Applied {
     pub notes: Vec<Note>,
 }
 
-/// A change to be logged.
+/// Something to be logged. For pods see spec E-2, E-3, S-15 and W-7.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Note {
-    /// The entry before and after.
+    /// Before and after.
     Changed(Option<Arc<Entry>>, Arc<Entry>),
-    /// An unrecognised pod (spec E-2).
     Unrecognised(Arc<Pod>, Arc<str>),
-    /// See spec E-3.
     OrphanPod(Arc<Pod>),
-    /// A later incarnation requested the pod (spec W-7).
+    /// Requested by a later incarnation.
     Younger(Arc<Pod>),
-    /// See spec S-15.
     Unreadable(Unreadable),
     NewEpoch {
         epoch: Epoch,
         version: ResourceVersion,
-        /// The highest version that was seen before.
         highest: ResourceVersion,
     },
     /// A list older than what is known (spec S-11).
@@ -47,7 +42,7 @@ pub enum Note {
     Drift(Contradiction),
     Adopted {
         found: usize,
-        /// The executors in the record that were not found.
+        /// Executors in the record that were not found.
         lost: usize,
     },
     Ignored(&'static str),
@@ -60,9 +55,8 @@ pub enum ListOutcome {
     /// The list is older than what was seen when it was requested: it is applied, but proves no
     /// absence (spec S-11).
     Stale,
-    /// See spec S-11.
     Full,
-    /// A full list that began a new epoch (spec S-13).
+    /// A full list, too (spec S-13).
     NewEpoch,
 }
 

@@ -1,7 +1,6 @@
-//! Pods made by sets: the label, not the name, identifies the executor (spec A-80).
-//!
-//! A pod without the label is an unassigned pod, which counts for nothing. A sighting with the
-//! label binds it, whoever wrote the label, unless another pod has that id.
+//! Pods made by sets: the label, not the name, identifies the executor (spec A-80). A sighting with
+//! the label binds the pod, whoever wrote the label, unless another pod has that id. A pod without
+//! the label is an unassigned pod, which counts for nothing.
 
 use std::sync::Arc;
 
@@ -37,7 +36,6 @@ pub(super) fn id_of(
 }
 
 impl Ledger {
-    /// Makes this the ledger of an application whose pods are made by sets.
     pub fn of_sets(mut self) -> Self {
         self.current.of_sets = true;
         self

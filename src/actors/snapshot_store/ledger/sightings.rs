@@ -11,7 +11,6 @@ use super::super::table::{Authority, EntryNews};
 use super::{Draft, Ledger, MAX_REMEMBERED_STRANGERS, Note};
 
 impl Ledger {
-    /// The entry that is bound to this pod.
     pub(super) fn holder(&self, name: &str, uid: &PodUid) -> Option<Arc<Entry>> {
         let id = self.id_of(name, Some(uid))?;
         let entry = self.current.entry(id)?;
@@ -59,7 +58,6 @@ impl Ledger {
         self.current.adopted && listed.is_none_or(|list| list.version < pod.version)
     }
 
-    /// Handles a readable pod from any source.
     pub(super) fn sight(
         &mut self,
         pod: &Arc<Pod>,
@@ -138,8 +136,8 @@ impl Ledger {
     pub(super) fn haunt(&mut self, pod: &Arc<Pod>, authority: Authority<'_>, draft: &mut Draft) {
         let known = self.current.orphans.get(&pod.uid);
         let held = known.filter(|orphan| orphan.epoch == self.current.epoch);
-        // A full list that is newer than the held version and shows an older one proves an
-        // unnoticed restore, as for executors (spec S-13).
+        // As for executors, a full list that is as new as the held version and shows an older one
+        // proves an unnoticed restore (spec S-13).
         let outdated = |orphan: &OrphanPod| match authority {
             Authority::FullList(list) if orphan.version <= *list => orphan.version == pod.version,
             _ => orphan.version >= pod.version,

@@ -93,8 +93,8 @@ impl Ledger {
         }
     }
 
-    /// Lowers the requested number of executors of a profile. A replacement in progress continues.
-    /// During a hold nothing changes: the executors are leaving already.
+    /// A replacement in progress continues. During a hold nothing changes, because the executors
+    /// are leaving already.
     fn fall(&mut self, profile: ProfileName, by: u32, now: Now, draft: &mut Draft) {
         let known = self.current.targets.get(&profile).copied();
         if let Some(target) = known.filter(|_| !self.current.held) {
@@ -141,7 +141,7 @@ impl Ledger {
         }
     }
 
-    /// Sets a target. During a hold no executors are wanted.
+    /// During a hold no executors are wanted.
     fn set_target(&mut self, profile: ProfileName, target: Target, now: Now, draft: &mut Draft) {
         let before = self.current.targets.get(&profile).copied();
         let executors = if self.current.held {

@@ -1,5 +1,4 @@
-//! The columns "Pending, Running, Odd, Absent" and "Terminating, Finished" of spec E-10: entries
-//! with a pod.
+//! Entries with a pod: the columns Pending to Finished of spec E-10.
 
 use std::sync::Arc;
 
@@ -58,7 +57,6 @@ pub(super) fn next(entry: &Entry, bound: &Bound, news: &EntryNews<'_>, at: &At) 
     }
 }
 
-/// Handles a readable sighting of the pod.
 fn sighted(
     entry: &Entry,
     bound: &Bound,
@@ -138,7 +136,7 @@ fn unreadable(
     (after != *bound).then(|| with_state(entry, State::Bound(after)))
 }
 
-/// A look-up found the pod without our labels.
+/// A look-up has found the pod without our labels.
 fn found_relabelled(
     entry: &Entry,
     bound: &Bound,

@@ -267,7 +267,6 @@ fn tell(row: &str, column: &str, entry: &Entry) -> Option<Entry> {
     }
 }
 
-/// Row, column and expected cell.
 fn cells() -> Vec<(&'static str, &'static str, &'static str)> {
     let mut rows = E_10.trim().lines().map(|line| {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();

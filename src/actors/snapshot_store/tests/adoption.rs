@@ -3,7 +3,7 @@
 use super::*;
 use crate::actors::snapshot_store::ledger::PLAUSIBLE_ID;
 
-/// Ids up to 20 are reserved; 1 to 3 have ended; 4, 5 and 6 were bound.
+/// Ids up to 20 are reserved, 1 to 3 have ended, 4 to 6 were bound.
 fn successor() -> Store {
     Store::before_adoption(Inheritance {
         reserved: Some(id(20)),

@@ -1,5 +1,4 @@
-//! Tests of the ledger with its subscribers: batches, and the removal of entries (spec S-1, S-2,
-//! S-14, S-21 to S-24).
+//! Tests of batches and of removed entries (spec S-1, S-2, S-14, S-21 to S-24).
 
 use crate::actors::snapshot_store::delivery::{Delivery, Timing};
 use crate::model::Batch;

@@ -6,7 +6,6 @@ use super::super::ledger::Contradiction;
 use super::*;
 
 impl Store {
-    /// The list from which the watch continues.
     fn watch_list(&mut self, version: u64, pods: Vec<Pod>) {
         self.listed(ListKind::ForWatch, version, pods);
     }
@@ -212,12 +211,11 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A server and its watch, which may lag.
 struct World {
     store: Store,
     /// All states, oldest first: the server's version, and the version of each pod.
     states: Vec<(u64, BTreeMap<u64, u64>)>,
-    /// The events that the watch has not delivered yet.
+    /// Not delivered yet.
     events: std::collections::VecDeque<(u64, u64, bool)>,
     found: Vec<Contradiction>,
 }

@@ -1,5 +1,4 @@
-//! Tests of the end of an executor: late news does not restore it (spec E-9, S-14, L-1, A-12 to
-//!
+//! Tests of ends: late news reverts none (spec E-9, S-14, L-1, A-12 to A-14).
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Property tests with random news.
+//! Property tests with any news in any order.
 
 use proptest::prelude::*;
 

@@ -26,7 +26,7 @@ fn inherited(id: u64, uid: &str, version: u64) -> Pod {
     of_predecessor(running(id, uid, version))
 }
 
-/// A pod of which only name, uid and version are readable.
+/// A pod with unreadable labels, or with nothing readable but name, uid and version.
 fn unlabelled(pod: &Pod) -> Sighting {
     Sighting::Unreadable(Unreadable {
         claim: None,

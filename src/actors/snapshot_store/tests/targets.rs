@@ -6,7 +6,6 @@ use crate::model::news::{Aim, News};
 use crate::model::snapshot::Target;
 use crate::testing::{Scenario, id};
 
-/// Three running executors; three are requested.
 fn three() -> Scenario {
     let mut scenario = Scenario::new(&[("default", 3), ("other", 3)]);
     for n in 1..=3 {

@@ -5,10 +5,9 @@ use super::*;
 /// The cluster's state, and the news and requests in flight.
 pub(super) struct World {
     pub(super) store: Store,
-    /// The existing pods, by name.
     pods: BTreeMap<u64, Pod>,
     version: u64,
-    /// The pods at each version.
+    /// By version.
     history: BTreeMap<u64, BTreeMap<u64, Pod>>,
     uids: u64,
     next_id: u64,
@@ -192,8 +191,8 @@ impl World {
         if before.deletion.is_some() || before.state().is_finished() {
             return;
         }
-        // If a pod is believed gone and its labels return, its news may count as late until the
-        // second list (spec S-14).
+        // The news of a pod that was believed gone may count as late until the second list (spec
+        // S-14).
         let snapshot = self.store.snapshot();
         let entry = snapshot.entry(super::id(id));
         let taken_for_gone = entry.is_none_or(|entry| entry.is_gone() || entry.is_reported());
@@ -248,7 +247,6 @@ impl World {
         });
     }
 
-    /// A list of any version so far.
     fn list(&mut self, a: usize, b: usize) {
         if self.lists.is_empty() {
             return;
@@ -360,8 +358,7 @@ impl World {
         assert!(outcome.begins_epoch());
     }
 
-    /// Ends the faults: every request is answered, one full list arrives, and what it leaves open
-    /// is looked up.
+    /// Ends the faults: requests are answered, a full list arrives, open questions are looked up.
     pub(super) fn settle(&mut self) {
         let entries: Vec<_> = self.store.snapshot().entries.values().cloned().collect();
         for entry in entries {
