@@ -229,8 +229,8 @@ impl Actors {
         }
     }
 
-    /// Records that the application has failed too often before any executor is decommissioned:
-    /// otherwise a successor would replace these executors.
+    /// Records that the application has failed too often, before any executor is decommissioned.
+    /// Otherwise a successor would replace the decommissioned executors.
     async fn write_record(&self, within: Duration) {
         if !matches!(timeout(within, self.record.send(Flush)).await, Ok(Ok(()))) {
             tracing::warn!(

@@ -56,7 +56,7 @@ pub enum ListOutcome {
     /// absence (spec S-11).
     Stale,
     Full,
-    /// A full list, too (spec S-13).
+    /// A full list that began a new epoch (spec S-13).
     NewEpoch,
 }
 
