@@ -176,7 +176,7 @@ mod tests {
 
     // spec: K-8
     #[test]
-    fn files_with_invalid_or_equal_names_are_reported() {
+    fn unusable_files_of_the_config_map_are_named_in_the_error() {
         let directory = tempfile::tempdir().unwrap();
         let (one, other) = (directory.path().join("a"), directory.path().join("b"));
         for directory in [&one, &other] {

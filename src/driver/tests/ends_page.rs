@@ -282,7 +282,7 @@ fn every_reported_reason_has_an_example() {
 
 // spec: L-13, L-20
 #[test]
-fn a_nodes_ends_are_classified_by_the_pods_reason_and_memory_by_the_kernels_only() {
+fn only_ends_of_class_oom_killed_are_attributed_to_memory() {
     let ends: Vec<End> = serde_json::from_str(PODS).unwrap();
     for end in &ends {
         let said = &ending(end).reason.message;
