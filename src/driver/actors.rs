@@ -1,4 +1,4 @@
-//! The actors of a driver that runs, and the commands that they carry out.
+//! The actors of a running driver, and the commands to them.
 
 use std::time::Duration;
 
@@ -18,30 +18,29 @@ use super::handle::Command;
 use super::observer::Observer;
 use super::provisioners::Provisioner;
 
-/// The actors of a driver that runs, and what its end needs to know.
+/// The actors, and the settings that the driver's end needs.
 pub(super) struct Actors {
-    /// `None` where the watch is switched off.
+    /// `None` without the watch.
     pub(super) watch: Option<Addr<WatchSource>>,
     pub(super) poll: Addr<PollSource>,
     pub(super) store: Addr<SnapshotStore>,
     pub(super) provisioner: Provisioner,
     pub(super) record: Addr<RecordKeeper>,
-    /// The actors that the API asks.
     pub(super) api: api::Actors,
-    /// `None` where the driver does not listen to executors.
+    /// `None` without a listener for executors.
     pub(super) sessions: Option<Sessions>,
     pub(super) calls: Calls,
     pub(super) page_size: u32,
-    /// Whether executors may leave claims on volumes behind.
+    /// Whether executors may leave claims on volumes.
     pub(super) has_claims: bool,
     pub(super) request_timeout: Duration,
     pub(super) decommission_timeout: Duration,
 }
 
 impl Actors {
-    /// Carries out a command that does not stop the driver.
+    /// Executes a command that does not stop the driver.
     pub(super) async fn command(&self, command: Command) {
-        // Sending an answer fails where the caller waits for it no longer.
+        // Sending fails if the caller no longer waits for the answer.
         match command {
             Command::SetTargets(targets, answer) => {
                 if let Ok(set) = self.api.commands.send(SetTargets(targets)).await {

@@ -1,4 +1,4 @@
-//! The cluster that the configuration names: a real one, or the embedded one (spec O-70).
+//! The configured cluster: a real or the embedded one (spec O-70).
 
 use devcluster::{self, DevCluster, NodeKind, ProcessNode, SimulatedNode};
 
@@ -7,18 +7,15 @@ use crate::exit::Exit;
 use crate::kubernetes::client::Limits;
 use crate::kubernetes::{Access, Clients};
 
-/// The cluster in which a driver works.
 pub(super) enum Cluster {
-    /// Inside this process: it ends with the driver.
+    /// Runs in this process and ends with the driver.
     Embedded(DevCluster),
     Kubernetes,
 }
 
 impl Cluster {
-    /// The cluster and the clients of its API server.
-    ///
     /// # Errors
-    /// The exit code, where the cluster's address or credentials are not known; that is logged.
+    /// Returns the exit code if the cluster's address or credentials are unknown, which is logged.
     pub(super) async fn reach(config: &Config, seed: u64) -> Result<(Self, Clients), Exit> {
         match config.cluster.mode {
             ClusterMode::Embedded => {
@@ -55,7 +52,6 @@ impl Cluster {
     }
 }
 
-/// Where the credentials of the cluster are.
 fn access(config: &Config) -> Access {
     let (path, context) = (
         config.cluster.kubeconfig.clone(),

@@ -1,4 +1,4 @@
-//! The objects that a first start would create in its first round, as documents for `kubectl create -f`, without any
+//! Shows the objects of a first start's first round as documents for `kubectl create -f`, without a
 //! cluster.
 
 use std::collections::BTreeMap;
@@ -25,22 +25,20 @@ use crate::kubernetes::{ProfileSpec, SetKind};
 use crate::model::claims::claim_name;
 use crate::model::{AppId, ExecutorId, Incarnation, ProfileName};
 
-/// Why there is no dry run.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct DryRunError(String);
 
-/// The comment above the documents.
 const HEAD: &str = "\
 # What `boatswain run` asks for in the first round of a first start, for kubectl create -f.
 # It differs in one thing: all of it is owned by the record, by a uid that the cluster gives to it. Here that is left out,
 # for the cluster deletes what is owned by something that does not exist.
 ";
 
-/// The application record, and the executors of the first round, as YAML.
+/// The application record and the executors of the first round, as YAML.
 ///
 /// # Errors
-/// Where the API server would refuse the executors' pods, or the system gives no randomness.
+/// If the API server would refuse the executors' pods, or the system provides no randomness.
 pub fn dry_run(config: &Config) -> Result<String, DryRunError> {
     let random = || {
         let number = SysRng.try_next_u64();
@@ -57,7 +55,7 @@ pub fn dry_run(config: &Config) -> Result<String, DryRunError> {
 /// The pods that are made from pod templates, each as a YAML comment (spec K-1).
 ///
 /// # Errors
-/// Where no pods can be made of a profile.
+/// If a profile allows no pods.
 pub fn shapes(config: &Config) -> Result<String, DryRunError> {
     let prefix = config.pod_name_prefix();
     let random = config.app.id.clone();
@@ -126,7 +124,7 @@ fn documents(config: &Config, seed: u64, start: u64) -> Result<Vec<Value>, DryRu
     Ok(without_unknown_fields(documents, config))
 }
 
-/// The sets that make the pods of profiles with executors (spec A-80).
+/// The sets of profiles with executors (spec A-80).
 fn sets(
     config: &Config,
     templates: &PodTemplates,
@@ -141,7 +139,6 @@ fn sets(
     Ok(sets.collect())
 }
 
-/// The pods of the first round, each with its claims on volumes.
 fn pods(
     config: &Config,
     templates: &PodTemplates,
@@ -163,7 +160,6 @@ fn pods(
     Ok(documents)
 }
 
-/// The claims on volumes of one executor.
 fn claims(
     templates: &PodTemplates,
     profile: &ProfileName,
@@ -190,7 +186,7 @@ fn claims(
     claims.into_iter().flatten().map(json).collect()
 }
 
-/// The PodGroups that Volcano reads, one for each profile with a gang.
+/// The PodGroups for Volcano, one per profile with a gang.
 fn pod_groups<'a>(
     common: &'a Common,
     least: &'a BTreeMap<ProfileName, u32>,
@@ -207,7 +203,8 @@ fn pod_groups<'a>(
     })
 }
 
-/// Leaves out the owner, which has no uid yet, and the namespace where that is the context's: kubectl has the same one.
+/// Removes the owner, which has no uid yet, and a namespace that comes from the context, which
+/// kubectl uses too.
 fn without_unknown_fields(mut documents: Vec<Value>, config: &Config) -> Vec<Value> {
     let known = config.cluster.namespace.is_some() || config.cluster.mode == ClusterMode::Embedded;
     for document in &mut documents {
@@ -221,7 +218,6 @@ fn without_unknown_fields(mut documents: Vec<Value>, config: &Config) -> Vec<Val
     documents
 }
 
-/// How pods are made, as far as that is known without a cluster.
 struct PodTemplates {
     common: Common,
     specs: BTreeMap<ProfileName, ProfileSpec>,
@@ -248,7 +244,7 @@ fn pod_templates(
 ) -> Result<PodTemplates, DryRunError> {
     let failed = |error: &dyn std::fmt::Display| DryRunError(error.to_string());
     let content = owned_resources::content(config).map_err(|error| failed(&error))?;
-    // Derived tokens are not shown: a start reads or draws their key.
+    // Derived tokens are omitted: a start reads or creates their key.
     let listen = config.backend.sessions.listen;
     let by_pods = config.backend.sessions.auth(config.cluster.mode) == Auth::Kubernetes;
     let token = (listen.is_some() && by_pods).then(|| listener::projected(&app_id));
@@ -277,7 +273,8 @@ fn pod_templates(
     })
 }
 
-/// How many executors of each profile the first round requests: as many as are wanted and one batch allows (spec A-3, A-4).
+/// The number of executors of each profile that the first round requests, limited by the batch size
+/// (spec A-3, A-4).
 fn first_round(config: &Config) -> BTreeMap<&ProfileName, u32> {
     let wants: Vec<u32> = config
         .profiles

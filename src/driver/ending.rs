@@ -1,4 +1,5 @@
-//! What ends a driver: a request to stop (spec O-10), or a report that ends it at once (spec W-7, A-24).
+//! What ends a driver: a request to stop (spec O-10), or a report that ends it at once (spec W-7,
+//!
 
 use std::sync::Arc;
 
@@ -15,31 +16,27 @@ use super::reporter::FatalReport;
 /// How the driver stops (spec O-10).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum StopMode {
-    /// This incarnation is over.
+    /// Ends this incarnation only.
     HandOver,
-    /// The application is over.
     End {
-        /// What the driver exits with.
         exit_code: u8,
-        /// Whether the record stays, marked as ended, for a driver that is started in this one's place (spec O-11).
+        /// Keeps the record, marked as ended, for a driver that replaces this one (spec O-11).
         keep_record: bool,
     },
-    /// The application is over because it failed too often: its executors may finish their work, and the record stays
-    /// (spec L-30).
+    /// Ends an application that failed too often: executors may finish their work, and the record
+    /// stays (spec L-30).
     OverBudget { why: Arc<str> },
 }
 
 impl StopMode {
-    /// After a signal, or a command of the handle's.
     pub(super) fn of_signal(way: OnSignal, in_a_pod: bool) -> Self {
         match way {
             OnSignal::HandOver => Self::HandOver,
-            // The start has replaced `auto` already.
+            // The start has already replaced `auto`.
             OnSignal::End | OnSignal::Auto => Self::end_with(0, in_a_pod),
         }
     }
 
-    /// After a request of the application's.
     pub(super) fn of_request(stop: Stop, in_a_pod: bool) -> Self {
         match stop {
             Stop::HandOver => Self::HandOver,
@@ -48,8 +45,9 @@ impl StopMode {
         }
     }
 
-    /// A controller may replace the driver's pod even after the driver was asked to stop, as where its node is drained:
-    /// the next driver must not start the application anew.
+    /// In a pod the record is kept: a controller may replace the pod even after a request to stop,
+    /// for example when its node is drained, and the next driver must not start the application
+    /// again.
     fn end_with(exit_code: u8, in_a_pod: bool) -> Self {
         Self::End {
             exit_code,
@@ -58,7 +56,6 @@ impl StopMode {
     }
 }
 
-/// The exit of a driver that this report ends.
 pub(super) fn exit_after(report: FatalReport) -> Exit {
     match report {
         FatalReport::Over(DriverIsOver(Over::Superseded { by })) => {
@@ -110,7 +107,7 @@ mod tests {
 
     // spec: O-10, O-11
     #[test]
-    fn an_end_in_a_pod_keeps_the_record_whoever_asked_for_it() {
+    fn an_end_in_a_pod_keeps_the_record_whatever_requested_it() {
         for in_a_pod in [true, false] {
             let end = |exit_code| StopMode::End {
                 exit_code,

@@ -1,4 +1,4 @@
-//! The handle by which a program commands a driver that runs in its own process.
+//! The handle to a driver in the same process.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +12,13 @@ use crate::config::OnSignal;
 use crate::model::{ProfileName, Snapshot};
 use crate::server::api::tokens::Tokens;
 
-/// The targets of all profiles, or why those that were asked for are refused.
+/// The targets of all profiles, or why the requested ones are refused.
 type Targets = Result<BTreeMap<ProfileName, u32>, RefusedTargets>;
 
-/// A command to a driver. The driver carries out one after the other; each comes from a caller that waits for its
-/// answer, so the queue needs no limit.
+/// A command to a driver. Commands are executed one at a time, and callers wait for the answer, so
+/// the queue needs no limit.
 pub(super) enum Command {
-    /// Stop in this way; `None`: as `shutdown.on_signal` says.
+    /// `None`: as `shutdown.on_signal` says.
     Stop(Option<OnSignal>),
     SetTargets(BTreeMap<ProfileName, u32>, oneshot::Sender<Targets>),
     Look(oneshot::Sender<Snapshot>),
@@ -28,14 +28,13 @@ pub(super) enum Command {
     Routes(Tokens, oneshot::Sender<Router>),
 }
 
-/// Commands a driver that runs.
 #[derive(Clone)]
 pub struct Handle {
     commands: mpsc::UnboundedSender<Command>,
 }
 
 impl Handle {
-    /// A handle, and the commands that are sent by it.
+    /// Returns a handle and the receiving end of its commands.
     pub(super) fn new() -> (Self, mpsc::UnboundedReceiver<Command>) {
         let (commands, received) = mpsc::unbounded_channel();
         (Self { commands }, received)
@@ -46,40 +45,38 @@ impl Handle {
         self.send(Command::Stop(None));
     }
 
-    /// Stops the driver in this way (spec O-10).
     pub fn stop_by(&self, way: OnSignal) {
         self.send(Command::Stop(Some(way)));
     }
 
-    /// Sets targets; the answer has the targets of all profiles. `None` where the driver has ended.
+    /// Sets targets and returns those of all profiles. `None` if the driver has ended.
     pub async fn set_targets(&self, targets: BTreeMap<ProfileName, u32>) -> Option<Targets> {
         self.ask(|answer| Command::SetTargets(targets, answer))
             .await
     }
 
-    /// The current snapshot; `None` where the driver has ended, or does not run yet.
+    /// `None` if the driver has ended or does not run yet.
     pub async fn look(&self) -> Option<Snapshot> {
         self.ask(Command::Look).await
     }
 
-    /// How much the store remembers beside the current snapshot; `None` where the driver has ended, or does not run
-    /// yet.
+    /// `None` if the driver has ended or does not run yet.
     pub async fn measure(&self) -> Option<Measures> {
         self.ask(Command::Measure).await
     }
 
-    /// The routes for executors, without a socket; `None` where the driver does not listen to executors, or has ended.
+    /// The routes for executors, without a socket. `None` without a listener, or if the driver has
+    /// ended.
     pub async fn sessions(&self) -> Option<Router> {
         self.ask(Command::Sessions).await.flatten()
     }
 
-    /// Hands every later batch of snapshots to this recipient.
+    /// Passes every later batch of snapshots to this recipient.
     pub fn observe(&self, reader: Recipient<Round>) {
         self.send(Command::Observe(reader));
     }
 
-    /// The routes of the API, without a socket, for the bearers of these tokens; `None` where the driver has ended, or
-    /// does not run yet.
+    /// The API's routes, without a socket. `None` if the driver has ended or does not run yet.
     pub async fn routes(&self, tokens: Tokens) -> Option<Router> {
         self.ask(|answer| Command::Routes(tokens, answer)).await
     }
@@ -91,7 +88,7 @@ impl Handle {
     }
 
     fn send(&self, command: Command) {
-        // Sending fails only where the driver has ended already.
+        // Sending fails only if the driver has already ended.
         let _ = self.commands.send(command);
     }
 }

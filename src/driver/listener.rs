@@ -1,4 +1,4 @@
-//! Where executors reach this driver, and how they prove who they are (spec O-50, K-4).
+//! The listener for executors, and their authentication (spec O-50, K-4).
 
 use std::net::SocketAddr;
 
@@ -15,7 +15,6 @@ use crate::server::sessions::Server;
 
 use super::succession::Application;
 
-/// Why the driver cannot listen to executors.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ListenerError {
     #[error(transparent)]
@@ -24,20 +23,21 @@ pub(super) enum ListenerError {
     Key(#[from] SecretError),
 }
 
-/// An open port for executors, on which nothing is answered yet.
+/// An open port for executors that does not answer yet.
 pub(super) struct Listener {
     pub(super) address: SocketAddr,
-    /// Accepts their connections; `None` where the API does, on its own port.
+    /// `None` if the API's port serves executors too.
     pub(super) server: Option<Server>,
-    /// The key of derived tokens; `None` where Kubernetes issues the tokens.
+    /// The key of derived tokens; `None` if Kubernetes issues the tokens.
     pub(super) key: Option<Key>,
 }
 
 impl Listener {
-    /// Opens the port, unless it is the API's, and reads or draws the key; `None` where no address is configured.
+    /// Opens the port, unless it is the API's, and reads or creates the key. `None` without a
+    /// configured address.
     ///
     /// # Errors
-    /// Where the port cannot be opened, or the key cannot be read.
+    /// If the port cannot be opened or the key is unreadable.
     pub(super) async fn open(config: &Config) -> Result<Option<Self>, ListenerError> {
         let sessions = &config.backend.sessions;
         let Some(address) = sessions.listen else {
@@ -65,7 +65,6 @@ impl Listener {
         }))
     }
 
-    /// Where executors get the token by which they authenticate.
     pub(super) fn token_source(&self, app: &AppId) -> TokenSource {
         match &self.key {
             Some(key) => TokenSource::Sealed(key.clone()),
@@ -74,7 +73,7 @@ impl Listener {
     }
 }
 
-/// A token that Kubernetes gives to each pod, and that only this application's driver accepts.
+/// A token that Kubernetes issues to each pod, and that only this application's driver accepts.
 pub(super) fn projected(app: &AppId) -> TokenSource {
     TokenSource::Projected {
         audience: audience(app),
@@ -86,7 +85,7 @@ pub(super) fn audience(app: &AppId) -> String {
     format!("boatswain.dev/{app}")
 }
 
-/// The URL at which executors reach a driver that listens at this address.
+/// The URL of a driver that listens at this address, for executors.
 pub(super) fn url(config: &Config, address: SocketAddr, prefix: &str, namespace: &str) -> String {
     let sessions = &config.backend.sessions;
     match (&sessions.url, sessions.service_port()) {
@@ -96,7 +95,8 @@ pub(super) fn url(config: &Config, address: SocketAddr, prefix: &str, namespace:
     }
 }
 
-/// The path of the agent's program, where executors are processes of this machine; `None` where their image has it.
+/// The path of the agent's binary if executors are local processes; `None` if their image contains
+/// it.
 pub(super) fn agent(config: &Config) -> Option<String> {
     let processes = config.cluster.mode == ClusterMode::Embedded
         && config.embedded.node == EmbeddedNode::Process;
@@ -104,7 +104,7 @@ pub(super) fn agent(config: &Config) -> Option<String> {
     Some(program.display().to_string())
 }
 
-/// Which executors get an account and which are given up, and when the application may begin.
+/// The settings of ExecutorRegistry, and when the application may begin.
 pub(super) fn session_settings(
     config: &Config,
     application: &Application,

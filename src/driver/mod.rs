@@ -1,8 +1,8 @@
-//! The driver: from a configuration to actors that run, until one of the ways in which it ends.
+//! The driver, from its configuration to its end.
 //!
-//! - [`start`]: a driver that reaches its cluster as the configuration says.
-//! - [`start_in`]: the same driver in a given environment: the simulator's, a test's.
-//! - [`dry_run`]: the objects that a first start would create, without any cluster.
+//! - [`start`]: starts a driver in the configured cluster.
+//! - [`start_in`]: starts it in a given environment: the simulator's or a test's.
+//! - [`dry_run`]: shows the objects that a first start would create, without a cluster.
 
 mod actors;
 mod cluster;
@@ -38,31 +38,29 @@ pub use handle::Handle;
 use cluster::Cluster;
 use handle::Command;
 
-/// What a driver runs in.
 pub struct Environment {
-    /// The clients of the API server.
     pub clients: Clients,
     pub clock: Clock,
-    /// The seed of all random choices but `holder`.
+    /// The seed of all random choices except `holder`.
     pub seed: u64,
-    /// Different from any other driver's: the record shows by it which driver holds it (spec O-30).
+    /// Unique to this start. The record shows by it which driver holds it (spec O-30).
     pub holder: u64,
 }
 
-/// Starts a driver: a handle to it, and its run until it ends, to be awaited in an actix system.
+/// Returns a handle, and the driver's run until its end, to be awaited in an actix system.
 pub fn start(config: Config) -> (Handle, impl Future<Output = Exit>) {
     let (handle, commands) = Handle::new();
     (handle, run(config, commands))
 }
 
-/// Starts a driver in this environment.
+/// Like [`start`], in this environment.
 pub fn start_in(config: Config, environment: Environment) -> (Handle, impl Future<Output = Exit>) {
     let (handle, commands) = Handle::new();
     (handle, drive(config, environment, commands))
 }
 
 async fn run(config: Config, commands: mpsc::UnboundedReceiver<Command>) -> Exit {
-    // `holder` does not come from the seed: two starts may share a seed.
+    // `holder` does not depend on the seed, because two starts may share a seed.
     let drawn = SysRng.try_next_u64().and_then(|holder| {
         let seed = config.driver.seed.map_or_else(|| SysRng.try_next_u64(), Ok);
         seed.map(|seed| (holder, seed))
@@ -89,7 +87,6 @@ async fn run(config: Config, commands: mpsc::UnboundedReceiver<Command>) -> Exit
     exit
 }
 
-/// The driver's run, from the first call to the exit code.
 async fn drive(
     config: Config,
     environment: Environment,

@@ -1,4 +1,4 @@
-//! Observer: hands the store's batches to a reader outside the driver.
+//! Observer: passes batches to a reader outside the driver, which need not know the store.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::actors::snapshot_store::SnapshotStore;
 use crate::actors::snapshot_store::delivery::Timing;
 use crate::actors::snapshot_store::messages::{Decided, Round, Subscribe, Subscriber};
 
-/// Each change is a batch of its own, so that the reader learns of it before the ledger goes on.
+/// Each change is a batch of its own, which the reader gets before the ledger continues.
 const TIMING: Timing = Timing {
     interval: Duration::from_secs(60),
     quiet_latency: Duration::ZERO,
@@ -16,7 +16,6 @@ const TIMING: Timing = Timing {
     max_buffered: 10_000,
 };
 
-/// A subscriber that decides nothing: its reader need not know the store.
 pub(super) struct Observer {
     reader: Recipient<Round>,
     store: Addr<SnapshotStore>,
@@ -44,7 +43,7 @@ impl Handler<Round> for Observer {
     type Result = ();
 
     fn handle(&mut self, round: Round, _: &mut Self::Context) {
-        // A reader that is gone does not keep the ledger from going on.
+        // A reader that has stopped does not block the ledger.
         self.reader.do_send(round);
         self.store.do_send(Decided(Subscriber::Observer));
     }

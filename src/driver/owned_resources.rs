@@ -1,5 +1,5 @@
-//! The objects that the application record owns beside executors: the ConfigMap that executors mount (spec K-8), and the
-//! Service that leads to the driver (spec K-9).
+//! The owned resources: the ConfigMap that executors mount (spec K-8), and the Service that leads
+//! to the driver (spec K-9).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,43 +13,38 @@ use crate::kubernetes::owned_resources::{Content, OwnedResource, config_map, ser
 use crate::kubernetes::record::RecordPlace;
 use crate::model::AppId;
 
-/// The key of the application's properties in the ConfigMap.
+/// The ConfigMap's key of the application's properties.
 const PROPERTIES: &str = "properties.json";
 
-/// The most bytes that the values of a ConfigMap may have together.
+/// The most bytes of all values of a ConfigMap together.
 const MOST_BYTES: usize = 1024 * 1024;
 
-/// Why the ConfigMap cannot be made as configured.
 #[derive(Debug, thiserror::Error)]
 pub enum ContentError {
     #[error("config_map.files: {path} cannot be read: {source}")]
     Unreadable { path: PathBuf, source: io::Error },
-    /// The file's name cannot be a key.
     #[error(
         "config_map.files: {0} has a name that a ConfigMap cannot have: letters, digits, dashes, dots and underscores are allowed"
     )]
     Name(PathBuf),
-    /// Two files have the same name.
     #[error("config_map.files: two have the name {0}: rename one, or leave it out")]
     Twice(String),
     #[error(
         "the application's ConfigMap would have {bytes} bytes, {MOST_BYTES} are allowed; the largest part is {largest}: \
          leave out config_map.files, put them into the image, or switch it off with config_map.enabled = false"
     )]
-    TooLarge {
-        bytes: usize,
-        /// The name and size of the largest value.
-        largest: String,
-    },
+    TooLarge { bytes: usize, largest: String },
 }
 
-/// The content of the ConfigMap that executors mount; `None` where it would be empty or is switched off.
+/// The content of the ConfigMap that executors mount; `None` if it would be empty or is switched
+/// off.
 ///
 /// # Errors
-/// Where a file cannot be read or has an unfit name, or the ConfigMap would be too large.
+/// If a file is unreadable or has an invalid name, or if the ConfigMap would be too large.
 pub(super) fn content(config: &Config) -> Result<Option<Content>, ContentError> {
     let map = &config.config_map;
-    // More people may read ConfigMaps than may see secrets: executors get secret properties when they register.
+    // ConfigMaps are less protected than secrets. Executors get secret properties when they
+    // register.
     let properties: BTreeMap<_, _> = (config.app.properties.iter())
         .filter(|(name, _)| !is_secret(&format!("properties.{name}")))
         .collect();
@@ -91,7 +86,7 @@ pub(super) fn content(config: &Config) -> Result<Option<Content>, ContentError> 
     Ok(Some(content))
 }
 
-/// The file's name; `None` where it cannot be a key of a ConfigMap.
+/// The file's name; `None` if it cannot be a key of a ConfigMap.
 fn key(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_str()?;
     let inner = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
@@ -99,7 +94,6 @@ fn key(path: &Path) -> Option<String> {
     (fits && !name.starts_with("..")).then(|| name.to_owned())
 }
 
-/// The objects that the record of this application owns beside executors.
 pub(super) fn all(
     config: &Config,
     place: &RecordPlace,
@@ -113,7 +107,7 @@ pub(super) fn all(
     map.into_iter().chain(service).collect()
 }
 
-/// Whether executors leave claims on volumes behind that other executors may reuse.
+/// Whether executors leave claims that other executors may reuse.
 pub(super) fn has_claims(config: &Config) -> bool {
     let mut claims = config.profiles.values().flat_map(|profile| &profile.claims);
     claims.any(|claim| claim.owner == ClaimOwner::Application)
@@ -136,7 +130,7 @@ mod tests {
 
     // spec: K-8
     #[test]
-    fn where_nothing_is_configured_or_it_is_switched_off_there_is_none() {
+    fn without_content_or_when_switched_off_there_is_no_config_map() {
         assert!(content(&config(&[], &[])).unwrap().is_none());
         let mut off = config(&[], &[("a", "1")]);
         assert!(content(&off).unwrap().is_some());
@@ -146,7 +140,7 @@ mod tests {
 
     // spec: K-8
     #[test]
-    fn properties_and_files_are_in_it_and_secrets_are_not() {
+    fn the_config_map_contains_properties_and_files_but_no_secrets() {
         let directory = tempfile::tempdir().unwrap();
         let (text, binary) = (
             directory.path().join("log.conf"),
@@ -163,7 +157,7 @@ mod tests {
 
     // spec: K-8
     #[test]
-    fn more_than_kubernetes_stores_is_refused_before_anything_is_asked_for() {
+    fn a_config_map_above_the_limit_of_kubernetes_is_refused_before_any_request() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("large.jar");
         let refused = |bytes: usize, properties: &[(&str, &str)]| {
@@ -182,7 +176,7 @@ mod tests {
 
     // spec: K-8
     #[test]
-    fn files_that_cannot_be_in_one_map_are_named() {
+    fn unusable_files_of_the_config_map_are_named_in_the_error() {
         let directory = tempfile::tempdir().unwrap();
         let (one, other) = (directory.path().join("a"), directory.path().join("b"));
         for directory in [&one, &other] {

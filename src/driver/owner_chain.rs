@@ -1,25 +1,26 @@
-//! The driver's own pod and its controllers. The top one owns the application record: the record outlives a pod that is
-//! replaced, and is deleted with the object that runs the application (spec K-2, O-10).
+//! The driver's pod and its controllers. The top controller owns the application record, so the
+//! record outlives a replaced pod and is deleted with the object that runs the application (spec
+//! K-2, O-10).
 
 use crate::config::OnSignal;
 use crate::kubernetes::calls::Reference;
 use crate::kubernetes::{Calls, Failure};
 
-/// The driver's pod and the top of its controllers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnerChain {
     pub pod: Reference,
-    /// The top controller; the pod itself where it has no controller.
+    /// The top controller, or the pod itself without one.
     pub top: Reference,
 }
 
-/// The owner chain of the pod of that name; `None` where there is no such pod.
+/// Reads the owner chain of the pod with this name; `None` if the pod does not exist.
 ///
-/// The top of a ReplicaSet's pod is the ReplicaSet's controller: each version of a Deployment has a ReplicaSet of its own.
-/// Any other controller is the top itself. So is a Job of a CronJob: the CronJob's next Job is another application.
+/// A ReplicaSet's controller is the top, because each version of a Deployment has its own
+/// ReplicaSet. Any other controller is the top itself, even the Job of a CronJob: the next Job is
+/// another application.
 ///
 /// # Errors
-/// Where an object cannot be read.
+/// If an object cannot be read.
 pub async fn of_pod(calls: &Calls, name: &str) -> Result<Option<OwnerChain>, Failure> {
     let Some(found) = calls.controller_of_pod(name).await? else {
         return Ok(None);
@@ -34,7 +35,7 @@ pub async fn of_pod(calls: &Calls, name: &str) -> Result<Option<OwnerChain>, Fai
         None => pod.clone(),
         Some(set) if is(&set, "apps", "ReplicaSet") => {
             let above = calls.controller_of_replica_set(&set.name).await?;
-            // A ReplicaSet of the same name and another uid does not control the pod.
+            // A ReplicaSet with the same name and another uid does not control the pod.
             let above = above.filter(|found| found.uid == set.uid);
             above.and_then(|found| found.controller).unwrap_or(set)
         }
@@ -44,14 +45,14 @@ pub async fn of_pod(calls: &Calls, name: &str) -> Result<Option<OwnerChain>, Fai
 }
 
 impl OwnerChain {
-    /// Whether a controller replaces the driver's pod as long as the application lives.
+    /// Whether a controller replaces the driver's pod while the application lives.
     pub fn is_kept_running(&self) -> bool {
         is(&self.top, "apps", "Deployment") || is(&self.top, "apps", "StatefulSet")
     }
 }
 
-/// What a signal does (spec O-10): `auto` hands over where a controller starts a successor, and ends the application
-/// elsewhere.
+/// What a signal does (spec O-10): `auto` hands over if a controller starts a successor, and
+/// otherwise ends the application.
 pub fn on_signal(configured: OnSignal, owner_chain: Option<&OwnerChain>) -> OnSignal {
     match configured {
         OnSignal::Auto if owner_chain.is_some_and(OwnerChain::is_kept_running) => {
@@ -87,7 +88,7 @@ mod tests {
         }
     }
 
-    /// An object as a real server has it, with an owner that controls it and one that does not.
+    /// An object as a real server has it, with a controlling and another owner.
     fn object(api_version: &str, kind: &str, name: &str, owner: Option<Reference>) -> Value {
         let mut owners = vec![
             json!({"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "n", "controller": false}),
@@ -104,7 +105,7 @@ mod tests {
         })
     }
 
-    /// The chain of a pod whose owner is this, in a cluster in which the ReplicaSet has that owner.
+    /// The chain of a pod with this owner, if the ReplicaSet has that one.
     async fn owner_chain(
         of_pod: Option<Reference>,
         of_set: Option<Reference>,
@@ -130,7 +131,7 @@ mod tests {
 
     // spec: K-2, O-10
     #[tokio::test(start_paused = true)]
-    async fn the_top_is_what_outlives_a_pod_and_not_what_starts_the_application_anew() {
+    async fn the_top_outlives_a_pod_and_does_not_restart_the_application() {
         let deployment = reference("apps/v1", "Deployment", "driver");
         let set = reference("apps/v1", "ReplicaSet", "driver-5f");
         let job = reference("batch/v1", "Job", "nightly-2917");
@@ -146,9 +147,9 @@ mod tests {
                 OnSignal::HandOver,
             ),
             (Some(set.clone()), None, set.clone(), OnSignal::End),
-            // One that is no Deployment, with ReplicaSets as a Deployment has them.
+            // A controller other than a Deployment that has ReplicaSets.
             (Some(set), Some(rollout.clone()), rollout, OnSignal::End),
-            // CronJob, Job, pod: the Job, which is not asked who made it.
+            // CronJob, Job, pod: the Job is the top.
             (Some(job.clone()), None, job, OnSignal::End),
             (Some(stateful.clone()), None, stateful, OnSignal::HandOver),
             (None, None, pod.clone(), OnSignal::End),
@@ -174,7 +175,7 @@ mod tests {
 
     // spec: K-2
     #[tokio::test(start_paused = true)]
-    async fn a_replica_set_that_was_made_anew_under_the_same_name_says_nothing() {
+    async fn a_recreated_replica_set_of_the_same_name_is_not_the_controller() {
         let mut set = reference("apps/v1", "ReplicaSet", "driver-5f");
         set.uid = "another".to_owned();
         let deployment = reference("apps/v1", "Deployment", "driver");

@@ -1,4 +1,5 @@
-//! Turns a profile of the configuration into fields of the Kubernetes API: pure functions (spec K-5, K-6).
+//! Converts a profile of the configuration to fields of the Kubernetes API: pure functions (spec
+//! K-5, K-6).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,10 +14,9 @@ use crate::model::ProfileName;
 use crate::model::claims::{ClaimOwner, ClaimShape, ClaimTemplate};
 use crate::model::quantity::cpu_text;
 
-/// The image of executors without a configured one: the embedded cluster's node runs their command without an image.
+/// The image without a configured one: the embedded cluster runs the command without an image.
 const NO_IMAGE: &str = "none";
 
-/// How the pods of these profiles are made.
 pub(super) fn specs(
     profiles: BTreeMap<ProfileName, Profile>,
 ) -> BTreeMap<ProfileName, ProfileSpec> {
@@ -26,7 +26,6 @@ pub(super) fn specs(
     specs.collect()
 }
 
-/// How a profile's pods are made.
 pub(super) fn spec(profile: Profile) -> ProfileSpec {
     let mut annotations = profile.annotations.clone();
     if let Some(cost) = profile.deletion_cost {
@@ -50,7 +49,7 @@ pub(super) fn spec(profile: Profile) -> ProfileSpec {
     }
 }
 
-/// Fields of an object; those without a value are left out.
+/// Fields of an object, without those that have no value.
 #[derive(Default)]
 struct Fields(Map<String, Value>);
 
@@ -61,7 +60,7 @@ impl Fields {
         }
     }
 
-    /// Leaves out an empty array or object.
+    /// Omits an empty array or object.
     fn set_some(&mut self, field: &str, value: Value) {
         let empty = match &value {
             Value::Array(items) => items.is_empty(),
@@ -137,7 +136,7 @@ fn resources(profile: &Profile) -> Value {
     limits.set("memory", bytes(&profile.memory_limit));
     requests.set("ephemeral-storage", bytes(&profile.ephemeral_storage));
     limits.set("ephemeral-storage", bytes(&profile.ephemeral_storage_limit));
-    // Of extended resources Kubernetes requires that request and limit are equal.
+    // Kubernetes requires equal requests and limits for extended resources.
     for (name, amount) in &profile.resources {
         requests.set(name, Some(amount.to_string()));
         limits.set(name, Some(amount.to_string()));
@@ -260,7 +259,7 @@ fn security_of_container(security: &Security) -> Value {
     fields.value()
 }
 
-/// A claim on a volume that each executor of the profile has (spec K-10).
+/// The claim template of each executor of the profile (spec K-10).
 fn claim(claim: &config::Claim) -> ClaimSpec {
     let config::Claim {
         name,

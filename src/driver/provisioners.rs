@@ -1,4 +1,4 @@
-//! The actor that makes executors' pods: PodAllocator one by one, or SetScaler by sets (spec A-80).
+//! The provisioner: PodAllocator, or SetScaler by sets (spec A-80).
 
 use std::time::Duration;
 
@@ -18,19 +18,18 @@ use crate::kubernetes::set_template::Sets;
 use crate::model::{Now, ProfileName};
 use boatswain_agent::backoff::Backoff;
 
-/// A set has this long to delete an executor that is one too many, before the driver deletes it.
+/// How long a set has to delete a surplus executor, before the driver deletes it.
 const LEFT_TO_SETS: Duration = Duration::from_secs(30);
 
-/// Between tries of a call about a set.
+/// The backoff of calls about a set.
 const TRIES: Backoff = Backoff {
     initial: Duration::from_millis(200),
     max: Duration::from_secs(30),
 };
 
-/// The actor that makes the pods, by the messages that it receives.
 pub(super) struct Provisioner {
     pub(super) stop: Recipient<StopRequesting>,
-    /// Deletes the sets at the application's end; `None` where there are none.
+    /// Deletes the sets at the application's end; `None` without sets.
     pub(super) end: Option<Recipient<EndSets>>,
     pub(super) depths: Recipient<AskDepths>,
     pub(super) profiles: Recipient<ProfileAdded>,
@@ -58,7 +57,7 @@ impl From<Addr<SetScaler>> for Provisioner {
     }
 }
 
-/// The kind of object that makes the pods; `None` where PodAllocator makes them.
+/// `None` if PodAllocator creates the pods.
 pub(super) fn set_kind(strategy: Strategy) -> Option<SetKind> {
     match strategy {
         Strategy::Direct => None,
@@ -67,12 +66,12 @@ pub(super) fn set_kind(strategy: Strategy) -> Option<SetKind> {
     }
 }
 
-/// How long sets have to delete an executor that is one too many; `None` without sets.
+/// `None` without sets.
 pub(super) fn left_to_sets(strategy: Strategy) -> Option<Duration> {
     set_kind(strategy).map(|_| LEFT_TO_SETS)
 }
 
-/// Logs what the driver leaves to Kubernetes, where sets make the pods.
+/// Logs what is left to Kubernetes if sets make the pods.
 pub(super) fn log_strategy(strategy: Strategy) {
     if let Some(kind) = set_kind(strategy) {
         let kind = kind.kind();
@@ -84,7 +83,6 @@ pub(super) fn log_strategy(strategy: Strategy) {
     }
 }
 
-/// The state from which SetScaler decides.
 pub(super) fn scaling(
     kind: SetKind,
     sets: &Sets,

@@ -13,16 +13,15 @@ pub(super) enum FatalReport {
     Over(DriverIsOver),
 }
 
-/// Receives the actors' reports.
 pub(super) struct Reporter {
     fatal: mpsc::UnboundedSender<FatalReport>,
     stops: mpsc::UnboundedSender<Stop>,
 }
 
-/// The reports, as the driver's task reads them. At most a few ever arrive, so the queues need no limit.
+/// The receiving ends of the reports. Only a few ever arrive, so the queues need no limit.
 pub(super) struct Reports {
     pub(super) fatal: mpsc::UnboundedReceiver<FatalReport>,
-    /// The application has asked the driver to stop.
+    /// Stop requests of the application.
     pub(super) stops: mpsc::UnboundedReceiver<Stop>,
 }
 
@@ -42,7 +41,7 @@ impl Actor for Reporter {
     type Context = Context<Self>;
 }
 
-// Sending fails only where the driver's task has ended already.
+// Sending fails only if the driver's task has already ended.
 
 impl Handler<CannotStart> for Reporter {
     type Result = ();

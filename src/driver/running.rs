@@ -1,4 +1,4 @@
-//! A driver that runs: it carries out commands until a command, the application or a report ends it.
+//! Runs a driver: executes commands until a command, the application or a report ends it.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -14,23 +14,20 @@ use super::handle::Command;
 use super::reporter::Reports;
 use super::starting::Serving;
 
-/// A driver whose actors run.
 pub(super) struct Running {
     pub(super) actors: Actors,
-    /// Commands that came before the actors ran.
+    /// Commands that arrived before the actors ran.
     pub(super) early: Vec<Command>,
     pub(super) commands: mpsc::UnboundedReceiver<Command>,
     pub(super) reports: Reports,
-    /// What a signal does.
     pub(super) on_signal: OnSignal,
     pub(super) in_a_pod: bool,
-    /// How long the application's end may take.
     pub(super) grace: Duration,
     pub(super) _serving: Serving,
 }
 
 impl Running {
-    /// Carries out commands until the driver ends; its exit code.
+    /// Executes commands until the driver ends, and returns its exit code.
     pub(super) async fn until_it_ends(mut self) -> Exit {
         for command in std::mem::take(&mut self.early) {
             self.actors.command(command).await;
@@ -50,7 +47,7 @@ impl Running {
         }
     }
 
-    /// How to stop; the exit code, where a report ends the driver at once.
+    /// Returns how to stop, or the exit code if a report ends the driver at once.
     async fn until_it_is_stopped(&mut self) -> Result<StopMode, Exit> {
         loop {
             tokio::select! {
@@ -59,7 +56,7 @@ impl Running {
                 Some(stop) = self.reports.stops.recv() => {
                     return Ok(StopMode::of_request(stop, self.in_a_pod));
                 }
-                // Where every handle is dropped, only the application can stop the driver.
+                // If every handle is dropped, only the application can stop the driver.
                 Some(command) = self.commands.recv() => match command {
                     Command::Stop(way) => {
                         let way = way.unwrap_or(self.on_signal);

@@ -24,26 +24,25 @@ use boatswain_agent::backoff::Backoff;
 
 use super::profile_spec;
 
-/// Between creates that the API server refuses or does not answer. It is short: executors are to be there soon after the
-/// server is back, and one request every few seconds is no burden to it.
+/// The backoff after a refused or unanswered create. It is short, so that executors exist soon
+/// after the server is back; one request every few seconds is no burden to it.
 const CREATE_RETRY: Backoff = Backoff {
     initial: Duration::from_millis(200),
     max: Duration::from_secs(5),
 };
 
-/// Between repeats of a create whose outcome is unknown.
+/// The backoff of a create whose outcome is unknown.
 const REPEATED_CREATE: Backoff = Backoff {
     initial: Duration::from_secs(1),
     max: Duration::from_secs(15),
 };
 
-/// Between tries of the same delete, label or look-allocation.
+/// The backoff of deletes, label patches and look-ups.
 const LIFECYCLE_RETRY: Backoff = Backoff {
     initial: Duration::from_millis(500),
     max: Duration::from_secs(30),
 };
 
-/// The slots of each profile's executors, and the bounds of its target.
 pub(super) fn bounds(
     profiles: &BTreeMap<ProfileName, config::Profile>,
 ) -> BTreeMap<ProfileName, Bounds> {
@@ -60,7 +59,6 @@ fn bounds_of(profile: &config::Profile) -> Bounds {
     }
 }
 
-/// How targets follow demand.
 pub(super) fn scaling(demand: &config::Autoscaling) -> scaler::Settings {
     scaler::Settings {
         ratio: demand.ratio,
@@ -71,7 +69,7 @@ pub(super) fn scaling(demand: &config::Autoscaling) -> scaler::Settings {
     }
 }
 
-/// Reads a profile that is added while the driver runs.
+/// Reads a profile that is added at run time.
 ///
 /// # Errors
 /// The mistakes in the description.
@@ -89,7 +87,6 @@ pub(super) fn understood(
     })
 }
 
-/// How executors are replaced one after the other.
 pub(super) fn rolling(roll: &config::Roll) -> rolling::Settings {
     rolling::Settings {
         interval: roll.interval,
@@ -97,7 +94,7 @@ pub(super) fn rolling(roll: &config::Roll) -> rolling::Settings {
             config::RollPolicy::Id => Policy::Id,
             config::RollPolicy::Oldest => Policy::Oldest,
             config::RollPolicy::Outlier => Policy::Outlier {
-                // A configuration with this policy and without a metric is refused when it is read.
+                // The configuration's reader refuses this policy without a metric.
                 metric: Arc::from(roll.metric.as_deref().unwrap_or_default()),
                 threshold: f64::from(roll.threshold) / 1_000.0,
             },
@@ -105,14 +102,14 @@ pub(super) fn rolling(roll: &config::Roll) -> rolling::Settings {
     }
 }
 
-/// The key and the value of a label that is written as `key=value`.
+/// Splits a label that is written as `key=value`.
 pub(super) fn label(text: &str) -> (String, String) {
     let (key, value) = text.split_once('=').unwrap_or((text, ""));
     (key.to_owned(), value.to_owned())
 }
 
-/// What the ledger inherits from earlier incarnations. The first incarnation inherits nothing: the ids that are reserved in
-/// its record are its own.
+/// What the ledger inherits from earlier incarnations. The first incarnation inherits nothing,
+/// since it reserved the ids in its record itself.
 pub(super) fn inheritance(inherited: Option<&Record>) -> Inheritance {
     inherited.map_or_else(Inheritance::default, |record| Inheritance {
         reserved: record.reserved,
@@ -121,7 +118,6 @@ pub(super) fn inheritance(inherited: Option<&Record>) -> Inheritance {
     })
 }
 
-/// How often the poll lists pods.
 pub(super) fn poll_pace(poll: &config::Poll, watched: bool) -> poll_source::Pace {
     if poll.enabled {
         poll_source::Pace {
@@ -134,7 +130,6 @@ pub(super) fn poll_pace(poll: &config::Poll, watched: bool) -> poll_source::Pace
     }
 }
 
-/// How LifecycleManager deletes and looks up pods.
 pub(super) fn lifecycle_settings(
     cluster: &config::Cluster,
     allocation: &config::Allocation,
@@ -152,7 +147,6 @@ pub(super) fn lifecycle_settings(
     }
 }
 
-/// How PodAllocator requests executors, and which ones it removes.
 pub(super) fn allocation_settings(
     cluster: &config::Cluster,
     allocation: &config::Allocation,
@@ -193,7 +187,6 @@ pub(super) fn allocation_settings(
     }
 }
 
-/// How many failures the application may have.
 pub(super) fn failure_settings(failures: &config::Failures) -> failures::Settings {
     failures::Settings {
         max: failures.max,
@@ -203,7 +196,6 @@ pub(super) fn failure_settings(failures: &config::Failures) -> failures::Setting
     }
 }
 
-/// How many executors may be pending at a time, and how many may be created over the application's life.
 pub(super) fn caps(
     app: &config::App,
     allocation: &config::Allocation,
@@ -231,7 +223,6 @@ fn rule(rule: &config::FailureRule) -> Rule {
     }
 }
 
-/// What PodAllocator inherits from earlier incarnations.
 pub(super) fn known_to_the_allocator(record: &Record, now: Now) -> allocation::Inherited {
     allocation::Inherited {
         reserved: record.reserved,
@@ -241,7 +232,8 @@ pub(super) fn known_to_the_allocator(record: &Record, now: Now) -> allocation::I
     }
 }
 
-/// How long a gang may take to be complete; `None` without gangs. `registered`: an executor counts once it has registered.
+/// How long a gang may take to be complete; `None` without gangs. `registered`: executors count
+/// only once they have registered.
 pub(super) fn gangs(scheduling: &config::Scheduling, registered: bool) -> Option<gang::Settings> {
     scheduling.gang.is_on().then_some(gang::Settings {
         timeout: scheduling.gang_timeout,
@@ -249,7 +241,7 @@ pub(super) fn gangs(scheduling: &config::Scheduling, registered: bool) -> Option
     })
 }
 
-/// The number of executors below which those of a profile are of no use (spec B-20).
+/// The number of executors below which those of a profile are useless (spec B-20).
 pub(super) fn least(
     profiles: &BTreeMap<ProfileName, config::Profile>,
 ) -> BTreeMap<ProfileName, u32> {
@@ -258,8 +250,8 @@ pub(super) fn least(
         .collect()
 }
 
-/// Backoffs as an earlier incarnation left them. Their ends are wall-clock times; PodAllocator limits what remains of each
-/// to its maximum.
+/// The backoffs of an earlier incarnation, whose ends are wall-clock times. PodAllocator limits the
+/// remaining time to each backoff's maximum.
 fn kept_backoffs(record: &Record, now: Now) -> BTreeMap<ProfileName, Kept> {
     let remaining = |until: jiff::Timestamp| {
         Duration::try_from(until.duration_since(now.wall)).unwrap_or(Duration::ZERO)
@@ -276,8 +268,8 @@ fn kept_backoffs(record: &Record, now: Now) -> BTreeMap<ProfileName, Kept> {
         .collect()
 }
 
-/// Marks the pods of these profiles for a gang scheduler (spec A-82). Returns their gangs, to which profiles that are added
-/// later add theirs; `None` where no gang scheduler is told of any.
+/// Marks the pods of these profiles for a gang scheduler (spec A-82). Returns their gangs, to which
+/// profiles that are added later are added; `None` if no gang scheduler is informed of gangs.
 pub(super) fn mark_gangs(
     scheduling: &config::Scheduling,
     least: &BTreeMap<ProfileName, u32>,
@@ -293,7 +285,6 @@ pub(super) fn mark_gangs(
     Some(gangs)
 }
 
-/// How PodAllocator makes and reuses claims on volumes.
 pub(super) fn claims(
     claims: &config::Claims,
     prefix: &str,

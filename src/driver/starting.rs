@@ -1,4 +1,4 @@
-//! The phases of a start: prepare, take the application over, make the actors, serve.
+//! The phases of a start: prepare, take over the application, create the actors, serve.
 
 use axum::Router;
 use tokio::sync::{mpsc, watch};
@@ -23,10 +23,8 @@ use super::running::Running;
 use super::succession::{self, Application};
 use super::wiring;
 
-/// Starts a driver.
-///
 /// # Errors
-/// The exit code of a driver that does not run; the reason is logged.
+/// Returns the exit code of a driver that does not run. The reason is logged.
 pub(super) async fn start(
     mut config: Config,
     environment: Environment,
@@ -37,7 +35,7 @@ pub(super) async fn start(
     let mut early = Vec::new();
     let application = tokio::select! {
         biased;
-        // Nothing was made yet that would have to be deleted: every way to stop is the same.
+        // Nothing was created yet that would have to be deleted, so every way to stop is the same.
         () = stopped(&mut commands, &mut early) => return Err(Exit::Clean),
         taken = take_over(&config, &environment, content.as_ref()) => taken?,
     };
@@ -76,7 +74,8 @@ pub(super) async fn start(
     })
 }
 
-/// Reads what the configuration names and opens the API's port, before the cluster is asked for anything.
+/// Reads the files that the configuration names and opens the API's port, before any call to the
+/// cluster.
 async fn prepare(config: &Config) -> Result<(Option<Content>, Serving), Exit> {
     let content = owned_resources::content(config).map_err(|error| {
         tracing::error!(%error, "the application's ConfigMap cannot be made as configured");
@@ -92,7 +91,7 @@ async fn prepare(config: &Config) -> Result<(Option<Content>, Serving), Exit> {
     Ok((content, serving))
 }
 
-/// Takes the application over, and creates or corrects what its record owns beside executors.
+/// Takes over the application, and creates or corrects the owned resources.
 async fn take_over(
     config: &Config,
     environment: &Environment,
@@ -109,8 +108,8 @@ async fn take_over(
     })
 }
 
-/// Waits for the command to stop. Until the actors run there is nothing to look at, and a command that asks for it is
-/// dropped; the other commands are kept for the actors, so that no recipient misses an end.
+/// Waits for the command to stop. Queries are dropped until the actors run. Other commands are kept
+/// for the actors, so that no observer misses an end.
 async fn stopped(commands: &mut mpsc::UnboundedReceiver<Command>, early: &mut Vec<Command>) {
     loop {
         match commands.recv().await {
@@ -124,17 +123,17 @@ async fn stopped(commands: &mut mpsc::UnboundedReceiver<Command>, early: &mut Ve
     }
 }
 
-/// What the driver serves over HTTP, until it is dropped.
+/// The HTTP servers, which run until this is dropped.
 pub(super) struct Serving {
     tasks: JoinSet<()>,
     /// The routes of the API; `None` until the actors run.
     routes: watch::Sender<Option<Router>>,
-    /// The tokens of the API's clients; `None` where the API is not served.
+    /// The tokens of the API's clients; `None` without the API.
     tokens: Option<Tokens>,
 }
 
 impl Serving {
-    /// Opens the API's port, where one is configured.
+    /// Opens the API's port, if one is configured.
     async fn open(config: &Config) -> Result<Self, api::ApiError> {
         let mut tasks = JoinSet::new();
         let (routes, served) = watch::channel(None);
@@ -157,7 +156,7 @@ impl Serving {
         })
     }
 
-    /// Serves the API and the executors' sessions, on one port or on two.
+    /// Serves the API and the executors' sessions, on one port or two.
     fn serve(&mut self, actors: &Actors, listener: Option<Listener>) {
         let one_port = matches!(listener, Some(Listener { server: None, .. }));
         if let Some(tokens) = self.tokens.take() {

@@ -27,44 +27,42 @@ use boatswain_agent::backoff::Backoff;
 use super::actors::Actors;
 use super::ending::StopMode;
 
-/// Between looks at the ledger for the end's progress.
+/// The interval between checks of the end's progress.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Between lists that prove that nothing is left: each costs the server as much as there is.
+/// The intervals between lists of what is left. Each list costs as much as there are pods.
 const LIST_EVERY: Backoff = Backoff {
     initial: LOOK_EVERY,
     max: Duration::from_secs(3),
 };
 
-/// Beyond the server's own timeout, until an answer is given up.
+/// Answers are awaited this much longer than the server's own timeout.
 const MARGIN: Duration = Duration::from_secs(2);
 
 /// Each of the last two steps of an end may take this fraction of its time, as a divisor.
 const LAST_STEPS: u32 = 5;
 
-/// Writing the record before the end of an application that failed too often may take this fraction of the time, as a
-/// divisor.
+/// The same for writing the record of an application that failed too often.
 const RECORD_SHARE: u32 = 4;
 
-/// At most this many claims are deleted at a time.
 const CLAIMS_AT_ONCE: usize = 16;
 
-/// At most this many of the pods that are left are named.
+/// The most remaining pods that are named in the log.
 const NAMED: usize = 5;
 
 /// How the application ends (spec O-11).
 #[derive(Debug, Default)]
 struct End {
-    /// What the driver exits with.
     exit_code: u8,
-    /// Whether the record stays, marked as ended.
+    /// Keeps the record, marked as ended.
     keep_record: bool,
-    /// Why the application failed too often, where it did: executors may finish their work first (spec L-30).
+    /// Why the application failed too often, if it did. Then executors may finish their work first
+    /// (spec L-30).
     over_budget: Option<Arc<str>>,
 }
 
 impl Actors {
-    /// Stops in this mode; `grace` is how long the application's end may take.
+    /// `grace` is how long the application's end may take.
     pub(super) async fn stop(&self, mode: StopMode, grace: Duration) -> Exit {
         let exit = match mode {
             StopMode::HandOver if planted::is(Planted::HandOverEnds) => {
@@ -98,7 +96,7 @@ impl Actors {
         exit
     }
 
-    /// This incarnation is over: requests in flight are waited for, the record is written, nothing is deleted.
+    /// Ends this incarnation: waits for requests in flight, writes the record, and deletes nothing.
     async fn hand_over(&self) -> Exit {
         let limit = self.request_timeout + MARGIN;
         let answered = timeout(limit, async {
@@ -124,20 +122,22 @@ impl Actors {
         Exit::Superseded
     }
 
-    /// The application is over: every executor is deleted, then the record. Each step runs whatever the one before
-    /// did, and all of them end within `grace`: the driver's process may be killed after that.
+    /// Ends the application: deletes every executor, then the record. Each step runs even if the
+    /// previous one failed. All steps end within `grace`, after which the process may be killed.
     async fn end(&self, end: End, grace: Duration) -> Exit {
         let last_step = MARGIN.min(grace / LAST_STEPS);
         let within = grace - 2 * last_step;
         let deadline = Instant::now() + within;
-        // PodAllocator would go on requesting pods. SetScaler does not make pods, and is stopped with its sets.
+        // PodAllocator would continue to request pods. SetScaler creates none and is stopped with
+        // its sets.
         if self.provisioner.end.is_none() {
             let _ = self.provisioner.stop.send(StopRequesting).await;
         }
         let how = match end.over_budget {
             Some(_) => {
                 self.write_record(within / RECORD_SHARE).await;
-                // Executors that do not finish in half of the time are deleted in the other half.
+                // Executors that have not finished after half of the time are deleted in the other
+                // half.
                 How::Drain {
                     within: self.decommission_timeout.min(within / 2),
                 }
@@ -179,8 +179,8 @@ impl Actors {
         }
     }
 
-    /// Deletes every executor until a list shows none, or the deadline is over; the pods that are left, `None` where
-    /// that is not known. An error where the store is gone.
+    /// Deletes every executor until a list shows none, or until the deadline. Returns the pods that
+    /// are left, `None` if unknown, or an error if the store has stopped.
     async fn delete_executors(
         &self,
         how: How,
@@ -221,7 +221,7 @@ impl Actors {
         }
     }
 
-    /// Deletes the sets, where sets make the pods; how many are left.
+    /// Returns how many sets are left.
     async fn delete_sets(&self) -> usize {
         match &self.provisioner.end {
             Some(end) => end.send(EndSets).await.unwrap_or_default(),
@@ -229,8 +229,8 @@ impl Actors {
         }
     }
 
-    /// Writes to the record that the application has failed too often, before any executor is decommissioned: a
-    /// successor that did not know would replace the executors that this driver has decommissioned.
+    /// Records that the application has failed too often, before any executor is decommissioned.
+    /// Otherwise a successor would replace the decommissioned executors.
     async fn write_record(&self, within: Duration) {
         if !matches!(timeout(within, self.record.send(Flush)).await, Ok(Ok(()))) {
             tracing::warn!(
@@ -256,7 +256,7 @@ impl Actors {
         }
     }
 
-    /// Deletes the claims on volumes: where the record stays, the claims that it owns would stay with it.
+    /// Deletes the claims on volumes, which a record that is kept would keep too.
     async fn delete_claims(&self) -> Result<(), Failure> {
         let claims = self.calls.list_claims().await?;
         let ours = claims
@@ -269,7 +269,7 @@ impl Actors {
             .await
     }
 
-    /// The names of the executors' pods that the API server still has and that are not being deleted.
+    /// The names of the executors' pods that still exist and are not being deleted.
     async fn list_left(&self) -> Result<BTreeSet<String>, Failure> {
         let mut left = BTreeSet::new();
         let mut query = ListQuery {
@@ -286,7 +286,6 @@ impl Actors {
         }
     }
 
-    /// Marks the record as ended, or deletes it.
     async fn close_record(&self, end: End) -> Result<(), MailboxError> {
         let End {
             exit_code,

@@ -1,5 +1,4 @@
-//! Takes the application over, which is the only way to start (spec O-31): reads or creates the application record and
-//! raises its incarnation.
+//! Takes over the application record, which is the only way to start (spec O-31).
 
 mod record;
 
@@ -31,22 +30,21 @@ use super::owner_chain::{self, OwnerChain};
 use super::provisioners;
 use record::{Taken, take_over};
 
-/// Between tries of a call at the start.
+/// The backoff of calls at the start.
 const RETRY: Backoff = Backoff {
     initial: Duration::from_millis(100),
     max: Duration::from_secs(5),
 };
 
-/// The application as this incarnation found it.
 pub struct Application {
     pub calls: Calls,
     pub namespace: String,
-    /// The names of all objects of the application begin with it.
+    /// The prefix of all the application's object names.
     pub prefix: String,
     pub labels: LabelScheme,
     /// The record as this incarnation has written it.
     pub record: Record,
-    /// The record as the earlier incarnations left it; `None` at the first start.
+    /// The record of earlier incarnations; `None` at the first start.
     pub inherited: Option<Record>,
     /// The metadata of the record's ConfigMap.
     pub place: RecordPlace,
@@ -55,11 +53,9 @@ pub struct Application {
     pub version: ResourceVersion,
     /// The driver's pod and its controllers; `None` outside a cluster.
     pub owner_chain: Option<OwnerChain>,
-    /// The objects that the record owns beside executors.
     pub owned_resources: Vec<OwnedResource>,
 }
 
-/// Why the driver does not start.
 #[derive(Debug, Error)]
 #[error("{message}")]
 pub struct StartError {
@@ -74,10 +70,8 @@ impl StartError {
     }
 }
 
-/// Reaches the cluster and takes the application over.
-///
 /// # Errors
-/// Where the cluster stays out of reach or refuses a call, or the record cannot be taken over.
+/// If the cluster stays unreachable or refuses a call, or the record cannot be taken over.
 pub async fn take_over_application(
     config: &Config,
     environment: &Environment,
@@ -106,7 +100,7 @@ pub async fn take_over_application(
             None => calls,
         }
     };
-    // Where no id is configured, the record has it; reading the record needs none.
+    // Without a configured id, the record has it. Reading the record needs none.
     let calls = calls_for(config.app.id.clone().unwrap_or_else(|| AppId::from("")));
     let retries = Retries {
         server: &environment.clients.server,
@@ -159,11 +153,11 @@ pub async fn take_over_application(
     })
 }
 
-/// Creates the objects that the record owns beside executors, before the first executor is requested; corrects those that
-/// an earlier driver has created (spec K-8, K-9).
+/// Creates the owned resources before the first executor is requested, and corrects those of an
+/// earlier driver (spec K-8, K-9).
 ///
 /// # Errors
-/// Where the cluster stays out of reach or refuses a call.
+/// If the cluster stays unreachable or refuses a call.
 pub async fn ensure_owned_resources(
     config: &Config,
     environment: &Environment,
@@ -191,8 +185,8 @@ pub async fn ensure_owned_resources(
     Ok(())
 }
 
-/// Adds the profiles that were added while an earlier driver ran (spec B-26). A profile that the configuration has by now
-/// stays as the configuration describes it.
+/// Adds the profiles that were added while an earlier driver ran (spec B-26). The configuration has
+/// precedence.
 pub fn take_over_profiles(config: &mut Config, record: &Record) {
     for (name, described) in &record.profiles {
         if config.profiles.contains_key(name) {
@@ -214,8 +208,8 @@ pub fn take_over_profiles(config: &mut Config, record: &Record) {
     }
 }
 
-/// How many executors of each profile are wanted while the application is not held: as configured, unless targets were set
-/// while a driver ran.
+/// The wanted executors of each profile, without regard to a hold: as configured, unless targets
+/// were set at run time.
 pub fn targets(config: &Config, record: &Record) -> BTreeMap<ProfileName, u32> {
     let held = record.held.as_ref().map(|held| &held.targets);
     (config.profiles.iter())
@@ -227,7 +221,7 @@ pub fn targets(config: &Config, record: &Record) -> BTreeMap<ProfileName, u32> {
         .collect()
 }
 
-/// The driver's pod and its controllers, of which the top owns the record; `None` outside a cluster (spec K-2).
+/// Reads the chain whose top owns the record; `None` outside a cluster (spec K-2).
 async fn owner_chain(
     config: &Config,
     calls: &Calls,
@@ -266,7 +260,7 @@ pub(super) fn label_scheme(config: &Config) -> LabelScheme {
     }
 }
 
-/// How the record names the start that holds it.
+/// The record's notation of a holder.
 pub(super) fn holder(number: u64) -> Arc<str> {
     Arc::from(format!("{number:016x}"))
 }
@@ -280,14 +274,14 @@ pub(super) fn new_app_id(prefix: &str, seed: u64) -> AppId {
     AppId::from(format!("{prefix}-{suffix}"))
 }
 
-/// Retries calls for as long as the cluster may be out of reach at the start (spec O-2).
+/// Retries calls while the cluster may be unreachable at the start (spec O-2).
 struct Retries<'a> {
     server: &'a str,
     until: Instant,
 }
 
 impl Retries<'_> {
-    /// Repeats a call until it succeeds, the time is up, or another try cannot help.
+    /// Repeats a call until it succeeds, the time is up, or a retry cannot help.
     async fn call<T, F>(&self, what: &str, mut call: impl FnMut() -> F) -> Result<T, StartError>
     where
         F: Future<Output = Result<T, Failure>>,
@@ -304,7 +298,10 @@ impl Retries<'_> {
         }
     }
 
-    /// Waits before the next try; an error where another try cannot help, or the time is up.
+    /// Waits before the next attempt.
+    ///
+    /// # Errors
+    /// If a retry cannot help, or the time is up.
     async fn wait(&self, what: &str, failures: u32, failure: &Failure) -> Result<(), StartError> {
         let permanent = match failure.kind {
             Kind::Rights => Some((

@@ -4,19 +4,17 @@ use std::time::Duration;
 
 use crate::model::Tick;
 
-/// What a call's answer shows about the credentials that it was made with.
+/// What an answer shows about the credentials of its call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heard {
-    /// They are valid, even if the call failed for another reason.
+    /// The credentials are valid, even if the call failed for another reason.
     Accepted,
     /// 401.
     Refused,
 }
 
-/// What must be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Reload the credentials.
     Renew,
     /// Log that the reloaded credentials are refused too.
     SayRefused,
@@ -26,7 +24,6 @@ pub enum Step {
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// Accepted, as far as is known.
     #[default]
     Good,
     /// Being reloaded.
@@ -103,7 +100,7 @@ mod tests {
 
     // spec: A-22
     #[test]
-    fn credentials_that_are_refused_are_read_anew_once_and_then_it_is_said() {
+    fn refused_credentials_are_reloaded_once_and_then_the_refusal_is_logged() {
         let mut standing = Standing::default();
         assert_eq!(standing.heard(Heard::Accepted, SHORT, at(1)), None);
         assert_eq!(
@@ -144,7 +141,7 @@ mod tests {
 
     // spec: A-22
     #[tokio::test(start_paused = true)]
-    async fn all_copies_of_the_calls_use_what_was_read_anew() {
+    async fn all_copies_of_the_calls_use_the_reloaded_credentials() {
         let answers = |code: StatusCode| {
             let service = service_fn(move |_: Request<Body>| async move {
                 let body = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,"message":"no","details":{"kind":"pods","name":"a-exec-1"}}"#;

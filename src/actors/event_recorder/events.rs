@@ -8,8 +8,7 @@ use serde_json::{Value, json};
 use crate::kubernetes::calls::Reference;
 use crate::model::{Now, Tick};
 
-/// The most notes that may wait to be recorded. There is at most one for each profile and kind of
-/// problem.
+/// The most waiting notes, of which there is one per profile and kind of problem.
 const MOST_WAITING: usize = 16;
 
 /// The least interval between events about the same problem.
@@ -21,29 +20,24 @@ const MOST_KNOWN: usize = 64;
 /// The longest message, below the limit of Kubernetes.
 const LONGEST_NOTE: usize = 1_000;
 
-/// A note to be recorded as a Kubernetes Event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
     /// The event's reason in CamelCase: `QuotaExceeded`.
     pub reason: &'static str,
     /// The profile that it is about; empty: the driver.
     pub about: String,
-    /// The human-readable message.
     pub text: String,
     /// Whether it is a problem, rather than the end of one.
     pub warning: bool,
 }
 
-/// A call to the API server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Call {
-    /// Create this event.
     Create(Value),
-    /// Patch the event with this name, because it was repeated.
+    /// Patches the event with this name, because it was repeated.
     Update(String, Value),
 }
 
-/// The events about one pod.
 #[derive(Debug)]
 pub struct Events {
     pod: Reference,
@@ -62,8 +56,7 @@ struct Known {
 }
 
 impl Events {
-    /// Events about this pod. `instance` distinguishes this process from earlier ones of the
-    /// driver.
+    /// `instance` distinguishes this process from earlier ones of the driver.
     pub fn new(pod: Reference, namespace: String, instance: String) -> Self {
         Self {
             pod,
@@ -92,7 +85,6 @@ impl Events {
         Ok(())
     }
 
-    /// The next call to make.
     pub fn next(&mut self, now: Now) -> Option<Call> {
         let note = self.waiting.pop_front()?;
         let text: String = note.text.chars().take(LONGEST_NOTE).collect();
@@ -172,7 +164,7 @@ mod tests {
 
     // spec: O-45
     #[test]
-    fn what_happens_again_is_counted_on_the_event_that_there_is() {
+    fn a_repeated_note_is_counted_on_the_existing_event() {
         let mut events = events();
         events
             .add(note("QuotaExceeded", "default"), now(0).tick)
@@ -212,7 +204,7 @@ mod tests {
 
     // spec: O-45, I-8
     #[test]
-    fn what_finds_no_room_is_handed_back() {
+    fn a_note_that_finds_no_room_is_returned() {
         let mut events = events();
         let taken = (0..100).filter(|n| {
             events

@@ -1,9 +1,7 @@
-//! EventRecorder: records Kubernetes Events on the driver's pod, for conditions that an operator
-//! would look for there (spec O-45).
+//! EventRecorder: records Kubernetes Events on the driver's pod, for operators (spec O-45).
 //!
-//! It never blocks other actors. Notes that find no room, are repeated too soon, or are refused by
-//! the server are dropped and logged at debug level; the log contains all of the information
-//! anyway.
+//! It never blocks other actors: notes that find no room, are repeated too soon or are refused by
+//! the server are dropped, since the log contains the same information.
 
 pub mod events;
 
@@ -32,7 +30,6 @@ pub struct EventRecorder {
     busy: bool,
 }
 
-/// The next call may be made.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Next;

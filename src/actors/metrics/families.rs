@@ -94,7 +94,6 @@ struct OfRefusal {
     code: String,
 }
 
-/// A metric of any kind, for the table of metrics.
 #[derive(Debug)]
 struct Boxed(Box<dyn Metric>);
 
@@ -138,7 +137,6 @@ pub struct Families {
 }
 
 impl Families {
-    /// Metrics without any counts, for this application and incarnation.
     pub fn new(app: &AppId, incarnation: Incarnation) -> Self {
         let build = [
             ("version", env!("CARGO_PKG_VERSION").to_owned()),
@@ -331,7 +329,7 @@ impl Families {
         ]
     }
 
-    /// An executor has started to run, this long after its request.
+    /// An executor runs, this long after its request.
     pub fn started(&self, profile: &ProfileName, after: Duration) {
         let profile = profile.to_string();
         self.starts
@@ -354,7 +352,6 @@ impl Families {
             .observe(took.as_secs_f64());
     }
 
-    /// The depths of these queues.
     pub fn depths(&self, depths: &[(&'static str, usize)]) {
         for (queue, depth) in depths {
             let queue = OfQueue { queue };
@@ -362,7 +359,6 @@ impl Families {
         }
     }
 
-    /// The state of the sessions.
     pub fn sessions(&self, measures: &SessionMeasures) {
         for (state, number) in [
             ("connected", measures.connected),
@@ -383,7 +379,6 @@ impl Families {
         }
     }
 
-    /// An executor has ended.
     pub fn ended(&self, profile: &ProfileName, class: LossClass, failure: bool) {
         let of = OfEnd {
             profile: profile.to_string(),
@@ -393,7 +388,6 @@ impl Families {
         self.ended.get_or_create(&of).inc();
     }
 
-    /// A call has finished.
     pub fn called(&self, call: &CallMade) {
         let (verb, resource, outcome) = (call.verb, call.resource, call.outcome);
         self.calls
@@ -408,7 +402,6 @@ impl Families {
             .observe(call.took.as_secs_f64());
     }
 
-    /// A subscriber has decided on a batch.
     pub fn decided(&self, round: RoundMade) {
         let subscriber = match round.subscriber {
             Subscriber::Allocator => "allocator",
@@ -441,7 +434,6 @@ impl Families {
         }
     }
 
-    /// The state of the executors.
     pub fn show(&self, snapshot: &Snapshot, now: Tick) {
         for (profile, target) in &snapshot.targets {
             let of = |state| OfState {

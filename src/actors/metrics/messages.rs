@@ -1,5 +1,3 @@
-//! The messages of Meter.
-
 use std::collections::BTreeMap;
 
 use actix::{Message, MessageResponse};
@@ -19,7 +17,6 @@ pub struct AskDepths;
 #[derive(Debug, Clone, PartialEq, Eq, Default, MessageResponse)]
 pub struct Depths(pub Vec<(&'static str, usize)>);
 
-/// Requests the state of the sessions.
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "SessionMeasures")]
 pub struct MeasureSessions;
@@ -27,16 +24,14 @@ pub struct MeasureSessions;
 /// The number of sessions by state, and the messages received since the start.
 #[derive(Debug, Clone, PartialEq, Eq, Default, MessageResponse)]
 pub struct SessionMeasures {
-    /// Sessions with an open connection.
     pub connected: usize,
     /// Sessions of executors that use single requests.
     pub asking: usize,
     /// Sessions whose connection was lost for a reason that is not known yet (spec B-14).
     pub disabled: usize,
-    /// Connections without a registration.
     pub unregistered: usize,
-    /// The number of messages by type.
+    /// Messages by type.
     pub heard: BTreeMap<&'static str, u64>,
-    /// The number of refused messages by code.
+    /// Refused messages by code.
     pub refused: BTreeMap<String, u64>,
 }

@@ -1,8 +1,7 @@
 //! Meter: collects the metrics and serves them to Prometheus (spec O-41).
 //!
-//! One actor owns all metrics. Batches of the store inform it of executors, the calls report
-//! themselves, and a scrape is a message like any other. So no state is shared, and between scrapes
-//! only a few integers are counted.
+//! One actor owns all metrics, so no state is shared. Batches and calls report to it, and a scrape
+//! is a message like any other.
 
 mod families;
 pub mod messages;
@@ -30,7 +29,6 @@ use crate::kubernetes::calls::CallMade;
 use families::Families;
 use messages::{AskDepths, Depths, MeasureSessions, Scrape, SessionMeasures};
 
-/// Counts what the driver does.
 pub struct Meter {
     families: Families,
     store: Addr<SnapshotStore>,
@@ -42,7 +40,6 @@ pub struct Meter {
     sessions: Recipient<MeasureSessions>,
 }
 
-/// What Meter is created from.
 pub struct Wiring {
     pub app: AppId,
     pub incarnation: Incarnation,
@@ -52,7 +49,6 @@ pub struct Wiring {
     pub timing: Timing,
     /// The actors whose queues are measured at each scrape, with their names in the metrics.
     pub queues: Vec<(&'static str, Recipient<AskDepths>)>,
-    /// The actor with the executors' sessions.
     pub sessions: Recipient<MeasureSessions>,
 }
 
@@ -78,7 +74,7 @@ impl Meter {
         }
     }
 
-    /// Processes a batch in O(changes).
+    /// Takes O(changes).
     fn round(&mut self, batch: &Batch) {
         let latest = batch.latest();
         let now = self.clock.now().tick;
@@ -178,13 +174,12 @@ impl Handler<Scrape> for Meter {
     }
 }
 
-/// An answer, or the error that the actor has stopped; and how long it took.
+/// An answer, or the error that the actor has stopped; and the time it took.
 type Answered<T> = (Result<T, MailboxError>, Duration);
 
-/// The name of an actor, and its answer.
 type AnsweredBy = (&'static str, Answered<Depths>);
 
-/// The measurements of other actors, requested concurrently.
+/// Requests the measurements of other actors concurrently.
 fn gather(
     store: &Addr<SnapshotStore>,
     queues: &[(&'static str, Recipient<AskDepths>)],

@@ -12,7 +12,6 @@ fn families() -> Families {
     Families::new(&AppId::from("app-1"), Incarnation(3))
 }
 
-/// The value of the line that begins with this name.
 fn value(text: &str, name: &str) -> Option<f64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.trim().parse().ok()
@@ -20,7 +19,7 @@ fn value(text: &str, name: &str) -> Option<f64> {
 
 // spec: O-41
 #[test]
-fn each_call_is_counted_by_what_became_of_it_and_timed() {
+fn each_call_is_counted_by_outcome_and_timed() {
     let families = families();
     for (outcome, took) in [("ok", 3), ("ok", 30), ("quota", 3)] {
         families.called(&CallMade {
@@ -81,7 +80,7 @@ fn ends_and_starts_are_counted_by_profile() {
     );
 }
 
-/// All metric names that may appear in queries.
+/// The metric names that may appear in queries.
 fn names(text: &str) -> BTreeSet<String> {
     let kinds = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     kinds
@@ -100,7 +99,7 @@ fn names(text: &str) -> BTreeSet<String> {
 
 // spec: O-41
 #[test]
-fn the_dashboard_asks_for_nothing_that_is_not_counted_and_shows_all_that_is() {
+fn the_dashboard_shows_exactly_the_existing_metrics() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/grafana.json");
     let text = std::fs::read_to_string(file).unwrap();
     let dashboard: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -117,7 +116,7 @@ fn the_dashboard_asks_for_nothing_that_is_not_counted_and_shows_all_that_is() {
         .collect();
     let there = names(&families().text().unwrap());
     assert!(asked.is_subset(&there), "{:?}", asked.difference(&there));
-    // The buckets of a histogram are enough.
+    // Of a histogram the dashboard needs the buckets only.
     let shown = |name: &&String| !name.ends_with("_sum") && !name.ends_with("_count");
     let unseen: Vec<&String> = there
         .iter()
@@ -134,7 +133,7 @@ fn the_dashboard_asks_for_nothing_that_is_not_counted_and_shows_all_that_is() {
 
 // spec: O-41
 #[test]
-fn rounds_are_timed_by_who_decides_and_ages_are_counted_from_what_was_heard() {
+fn rounds_are_timed_by_subscriber_and_ages_count_from_the_last_news() {
     let families = families();
     families.decided(RoundMade {
         subscriber: Subscriber::Allocator,
@@ -165,7 +164,7 @@ fn rounds_are_timed_by_who_decides_and_ages_are_counted_from_what_was_heard() {
 
 // spec: O-41
 #[test]
-fn sessions_are_shown_by_state_and_what_was_said_over_them_is_counted_once() {
+fn sessions_are_shown_by_state_and_their_messages_are_counted_once() {
     let families = families();
     let measures = SessionMeasures {
         connected: 3,

@@ -1,5 +1,3 @@
-//! What RecordKeeper is told, and what it does about it.
-
 use std::time::Duration;
 
 use actix::{
@@ -56,7 +54,7 @@ impl Handler<Round> for RecordKeeper {
             self.stale = true;
             self.keeping.gather(self.clock.now().tick);
         }
-        // Also while there is no record: one that ends meanwhile must not be waited for when there is one again.
+        // Also without a record: an executor that ends meanwhile must not delay the next record.
         let record = self.keeping.uid();
         for id in changed {
             let entry = self.latest.entry(id).map(AsRef::as_ref);
@@ -123,7 +121,7 @@ impl Handler<KeepFailures> for RecordKeeper {
 impl Handler<KeepHeld> for RecordKeeper {
     type Result = ();
 
-    /// Written at once: who brings executors back that somebody has held does harm.
+    /// Written at once: a successor that does not know of the hold would start executors again.
     fn handle(&mut self, KeepHeld(held): KeepHeld, ctx: &mut Self::Context) {
         self.keeping.change_now(|record| record.held = held);
         self.pump(ctx);
@@ -151,7 +149,7 @@ impl Handler<Flush> for RecordKeeper {
 
     fn handle(&mut self, _: Flush, ctx: &mut Self::Context) -> Self::Result {
         let (done, flushed) = oneshot::channel();
-        // What the ledger has taken in is kept, also where its batch is still to come.
+        // Includes what the ledger knows and no batch has delivered yet.
         let look = self.store.send(LookNow).into_actor(self);
         ctx.spawn(look.map(|look, this, ctx| {
             this.flushes.push(done);
@@ -205,7 +203,7 @@ impl StreamHandler<Result<WatchLine<ConfigMap>, Failure>> for RecordKeeper {
             Ok(WatchLine::Seen(map)) => self.keeping.seen(&map),
             Ok(WatchLine::Deleted(map)) => self.keeping.seen_deleted(&map.uid),
             Ok(WatchLine::Bookmark(_) | WatchLine::UnknownType(_)) => Vec::new(),
-            // The stream ends after these by itself, or goes on; the record is read in any case.
+            // The stream may end after these. The record is read in any case.
             Ok(WatchLine::Expired | WatchLine::Error(_)) | Err(_) => {
                 self.keeping.check();
                 Vec::new()
@@ -220,7 +218,7 @@ impl StreamHandler<Result<WatchLine<ConfigMap>, Failure>> for RecordKeeper {
     }
 }
 
-/// When a backoff ends, by the wall clock, for a successor.
+/// The end of a backoff as wall-clock time, for a successor.
 fn wall_deadline(now: Now, remaining: Duration) -> Timestamp {
     now.wall.checked_add(remaining).unwrap_or(now.wall)
 }

@@ -1,6 +1,6 @@
-//! What is done about the application record next: `(state, answer, now) → effects`, pure (spec O-30, K-2, W-7).
-//!
-//! One call at a time. Whatever an answer leaves open, the record is read again before it is written.
+//! Decides the next call about the application record: `(state, answer, now) → effects` (spec O-30,
+//! K-2, W-7). One call is in flight at a time. After an unclear answer the record is read before it
+//! is written.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -16,7 +16,8 @@ use crate::model::{Epoch, ExecutorId, IdSet, PodUid, ResourceVersion, Tick};
 use crate::planted::{self, Planted};
 use boatswain_agent::backoff::Backoff;
 
-/// Changes that nobody waits for are gathered this long: acting twice on them would not hurt (spec O-30).
+/// Changes for which no actor waits are collected this long. If they are lost, acting on them twice
+/// does no harm (spec O-30).
 pub const DEBOUNCE: Duration = Duration::from_secs(5);
 
 const RETRY: Backoff = Backoff {
@@ -24,73 +25,53 @@ const RETRY: Backoff = Backoff {
     max: Duration::from_secs(15),
 };
 
-/// A call about the record.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Op {
-    /// Read it.
     Get,
-    /// Make it anew.
     Create(Value),
-    /// Write it over the version that is known.
     Replace(Value),
-    /// Delete it, as it is known: where another driver has written it since, it is that one's, and what it owns, too.
+    /// The known version only: if another driver has written the record since, the record and its
+    /// owned resources are that driver's.
     Delete(PodUid, ResourceVersion),
 }
 
-/// What came of a call.
 #[derive(Debug, Clone)]
 pub enum Answer {
-    /// What a read found.
     Got(Option<ConfigMap>),
-    /// What was written.
     Written(ConfigMap),
-    /// It is gone, as wanted.
     Deleted,
-    /// The call failed.
     Failed(Failure),
 }
 
-/// What others have to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// The record exists, in this history of the server's, with all that matters in it.
+    /// The record exists in this epoch, with all important content.
     Seen {
-        /// Its uid.
         uid: PodUid,
-        /// The history.
         epoch: Epoch,
     },
-    /// It does not, as far as is known: nothing may be requested.
+    /// The record does not exist, as far as is known: nothing may be requested.
     Lost,
-    /// Ids are reserved up to this one.
     Reserved(ExecutorId),
-    /// Everything is written.
     Flushed,
-    /// The record is deleted.
     Deleted,
-    /// This driver is over.
     Over(Over),
-    /// A call failed, for the first time in a row.
+    /// The first failure in a row.
     Troubled(Arc<str>),
-    /// Calls succeed again.
     Recovered,
 }
 
-/// Why this driver is over.
+/// Why this driver must end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Over {
-    /// Another driver has begun (spec W-7).
-    Superseded {
-        /// The incarnation that the record shows.
-        by: u64,
-    },
-    /// Another driver has ended the application, with this code.
+    /// A later driver has started (spec W-7).
+    Superseded { by: u64 },
+    /// Another driver has ended the application, with this exit code.
     Finished(u8),
-    /// The record is not this application's any more, or cannot be understood by this program.
+    /// The record belongs to another application, or is unreadable for this version of the program.
     Foreign(String),
 }
 
-/// The record, as it should be and as it is known to be.
 #[derive(Debug)]
 pub struct Keeping {
     wanted: Record,
@@ -98,30 +79,28 @@ pub struct Keeping {
     place: RecordPlace,
     map: Option<(PodUid, ResourceVersion)>,
     epoch: Epoch,
-    /// The record must be read before anything else is done.
+    /// The record must be read before any other call.
     must_read: bool,
     write: Write,
     goal: Goal,
     failures: u32,
     troubled: bool,
     not_before: Tick,
-    /// The call that is under way: the record as it was when the call was sent, and the epoch then.
+    /// The call in flight: the record and the epoch when it was sent.
     sent: Option<(Record, Epoch)>,
 }
 
-/// When changes are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Write {
-    /// There are none.
     Nothing,
-    /// Together with other changes, at this time.
+    /// At this time, together with other changes.
     At(Tick),
-    /// At once: an actor waits for it.
+    /// At once, because an actor waits for it.
     Now,
 }
 
 impl Write {
-    /// At this time, unless it is to be written already.
+    /// Schedules a write, unless one is scheduled already.
     fn at(&mut self, due: Tick) {
         if *self == Self::Nothing {
             *self = Self::At(due);
@@ -137,19 +116,17 @@ impl Write {
     }
 }
 
-/// What is done about the record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Goal {
-    /// It is kept as wanted.
     Keep,
-    /// It is deleted, and not written any more.
+    /// Delete the record and do not write it again.
     Delete,
-    /// Nothing: this driver is over, and the record is another driver's.
+    /// Do nothing: this driver is ending, and another one owns the record.
     Leave,
 }
 
 impl Keeping {
-    /// The record as the start has written it.
+    /// `record`: as the start has written it.
     pub fn new(record: Record, place: RecordPlace, uid: PodUid, version: ResourceVersion) -> Self {
         Self {
             written: Some(record.clone()),
@@ -167,22 +144,21 @@ impl Keeping {
         }
     }
 
-    /// How many executors were made, as the record has it.
     pub fn made(&self) -> Made {
         self.wanted.made()
     }
 
-    /// The uid of the record as last seen.
+    /// As last seen.
     pub fn uid(&self) -> Option<&PodUid> {
         self.map.as_ref().map(|(uid, _)| uid)
     }
 
-    /// The version of the record as last seen.
+    /// As last seen.
     pub fn version(&self) -> Option<&ResourceVersion> {
         self.map.as_ref().map(|(_, version)| version)
     }
 
-    /// Changes the record; written soon, together with other changes.
+    /// Changes the record. The change is written soon, together with others.
     pub fn change(&mut self, change: impl FnOnce(&mut Record), now: Tick) {
         change(&mut self.wanted);
         if self.written.as_ref() != Some(&self.wanted) {
@@ -190,59 +166,56 @@ impl Keeping {
         }
     }
 
-    /// Something changed that becomes part of the record when it is written.
+    /// Schedules a write of a change that is computed when it is written.
     pub fn gather(&mut self, now: Tick) {
         self.write.at(now + DEBOUNCE);
     }
 
-    /// Whether what was gathered is to be written now.
+    /// Whether [`Self::set_intervals`] must be called now.
     pub fn wants_intervals(&self, now: Tick) -> bool {
         self.write.is_due(now)
     }
 
-    /// What was gathered: ids that have ended, ids that are bound and have not, and how many were made in all.
+    /// `made`: the number of executors created so far.
     pub fn set_intervals(&mut self, ended: IdSet, bound: IdSet, made: u64) {
         (self.wanted.ended, self.wanted.bound) = (ended, bound);
         self.wanted.made = Some(made);
         self.settle();
     }
 
-    /// Whether the record is written as it should be.
     pub fn is_written(&self) -> bool {
         self.sent.is_none() && !self.must_read && self.written.as_ref() == Some(&self.wanted)
     }
 
-    /// Whether the record is known, and no call about it is under way or needed to know it.
+    /// Whether the record is known, no call is in flight, and no read is due.
     pub fn is_settled(&self) -> bool {
         self.sent.is_none() && !self.must_read && self.map.is_some()
     }
 
-    /// Changes the record; somebody waits for it to be written.
+    /// Changes the record, to be written at once because an actor waits for it.
     pub fn change_now(&mut self, change: impl FnOnce(&mut Record)) {
         change(&mut self.wanted);
         self.write = Write::Now;
         self.settle();
     }
 
-    /// The server's history has begun anew: only a record seen in the new one counts (spec K-2).
+    /// Begins an epoch: only a record seen in it counts (spec K-2).
     pub fn begin_epoch(&mut self, epoch: Epoch) {
         self.epoch = epoch;
         self.must_read = true;
     }
 
-    /// The record is to be read again: the watch on it ended, or showed something that must be understood.
+    /// Schedules a read: the watch has ended or shown an unexpected line.
     pub fn check(&mut self) {
         self.must_read = true;
     }
 
-    /// The record is to be deleted, and not written any more.
     pub fn delete(&mut self) {
         if self.goal == Goal::Keep {
             self.goal = Goal::Delete;
         }
     }
 
-    /// The watch shows the record.
     pub fn seen(&mut self, map: &ConfigMap) -> Vec<Effect> {
         if self.is_deleted_by(map) {
             return self.deleted();
@@ -259,7 +232,6 @@ impl Keeping {
         Vec::new()
     }
 
-    /// The watch shows that the record was deleted.
     pub fn seen_deleted(&mut self, uid: &PodUid) -> Vec<Effect> {
         if self.goal == Goal::Delete || self.uid() != Some(uid) {
             return Vec::new();
@@ -268,7 +240,6 @@ impl Keeping {
         vec![Effect::Lost]
     }
 
-    /// The next call, if one is to be made now.
     pub fn next(&mut self, now: Tick) -> Option<Op> {
         if self.sent.is_some() || self.goal == Goal::Leave || now < self.not_before {
             return None;
@@ -292,7 +263,6 @@ impl Keeping {
         Some(op)
     }
 
-    /// When the next call is to be made, if time alone stands in the way.
     pub fn next_at(&self) -> Option<Tick> {
         if self.sent.is_some() || self.goal == Goal::Leave {
             return None;
@@ -307,11 +277,10 @@ impl Keeping {
         }
     }
 
-    /// A call was answered.
     pub fn answered(&mut self, answer: Answer, now: Tick) -> Vec<Effect> {
         let (sent, asked_in) = self.sent.take().unzip();
         if asked_in != Some(self.epoch) && self.goal != Goal::Delete {
-            // The server whose answer this is may be the one from before the restore.
+            // The answer may come from the server before its restore.
             self.must_read = true;
             return Vec::new();
         }
@@ -342,8 +311,8 @@ impl Keeping {
         effects
     }
 
-    /// Whether this is the record of those who come after: the one that is to be deleted is gone, whatever was heard
-    /// of that, and theirs is not to be touched.
+    /// Whether this is a successor's record, which must not be touched. Then the own record no
+    /// longer exists.
     fn is_deleted_by(&self, map: &ConfigMap) -> bool {
         self.goal == Goal::Delete && self.uid() != Some(&map.uid)
     }
@@ -368,7 +337,8 @@ impl Keeping {
             return vec![Effect::Over(over)];
         }
         self.map = Some((map.uid.clone(), map.version.clone()));
-        // An older incarnation's, restored from a backup, and one that nobody can read are written over.
+        // The record of an earlier incarnation, restored from a backup, or an unreadable one is
+        // overwritten.
         let ours = Record::read_own(map, &self.wanted.app_id).ok();
         self.written = ours.filter(|record| record.incarnation == self.wanted.incarnation);
         if self.written.is_none() {
@@ -381,7 +351,7 @@ impl Keeping {
         self.confirm()
     }
 
-    /// Nothing is gathered any more where all is written.
+    /// Cancels the scheduled write if everything is written.
     fn settle(&mut self) {
         if self.written.as_ref() == Some(&self.wanted) {
             self.write = Write::Nothing;
@@ -423,9 +393,9 @@ impl Keeping {
         }
     }
 
-    /// Whether another driver that has begun later wrote this. The same number from another start counts: that one has
-    /// read the record since this one last wrote it. So does any number in a record of another origin: it was made when
-    /// this one's was gone, and the numbers began anew.
+    /// Whether a later driver has written this. The same incarnation from another start is later
+    /// too: that start has read the record after this driver wrote it. So is any incarnation with
+    /// another origin: the record was created again, and its numbers began at one.
     fn is_of_another(&self, record: &Record) -> bool {
         let (theirs, ours) = (&record.holder, &self.wanted.holder);
         if planted::is(Planted::SupersededGoesOn) {
@@ -442,7 +412,7 @@ impl Keeping {
     }
 
     fn failed(&mut self, failure: &Failure, now: Tick) -> Vec<Effect> {
-        // What became of a write is found out by reading.
+        // Only a read shows whether a write was committed.
         self.must_read = true;
         let contended = matches!(
             failure.kind,

@@ -1,8 +1,8 @@
-//! RecordKeeper: what Kubernetes cannot tell a successor is kept in the application record (spec O-30), and whoever
-//! changes it is noticed (spec W-7).
+//! RecordKeeper: keeps in the application record what a successor cannot learn from Kubernetes
+//! (spec O-30), and detects changes by other drivers (spec W-7).
 //!
-//! Gets batches like every subscriber, has [`keeping`] decide and makes the calls. It also sees to it that every
-//! living executor's pod is owned by the record that is (spec K-2).
+//! A subscriber: [`keeping`] decides, the actor makes the calls. The actor also makes the current
+//! record the owner of every living executor's pod (spec K-2).
 
 mod handlers;
 pub mod keeping;
@@ -38,10 +38,9 @@ use owned_resources::OwnedResources;
 use owners::{Adoption, Owners};
 use watching::Watching;
 
-/// Between tries to give executors to a new record.
+/// The interval between attempts to change the owner of pods.
 const ADOPT_AGAIN: Duration = Duration::from_secs(1);
 
-/// Keeps the application record.
 pub struct RecordKeeper {
     keeping: Keeping,
     owners: Owners,
@@ -53,13 +52,13 @@ pub struct RecordKeeper {
     store: Addr<SnapshotStore>,
     over: Recipient<DriverIsOver>,
     latest: Snapshot,
-    /// The targets that were looked at last.
+    /// The targets in the last batch.
     targets: OrdMap<ProfileName, Target>,
-    /// How many executors were made (spec A-5).
+    /// The number of executors created so far (spec A-5).
     made: Made,
-    /// Executors changed since the record's intervals were made from a snapshot.
+    /// Whether executors have changed since the record's intervals were computed.
     stale: bool,
-    /// The record was seen, but not all of the living are given to it yet.
+    /// A record that was seen while some pods have another owner.
     unconfirmed: Option<(PodUid, Epoch)>,
     reservations: Vec<(ExecutorId, oneshot::Sender<ExecutorId>)>,
     flushes: Vec<oneshot::Sender<()>>,
@@ -68,33 +67,25 @@ pub struct RecordKeeper {
     watching: Watching,
 }
 
-/// What RecordKeeper is made of.
 pub struct Wiring {
     /// The record as the start has written it.
     pub keeping: Keeping,
-    /// What it owns beside executors.
     pub owned_resources: OwnedResources,
-    /// The API server.
     pub calls: Calls,
-    /// The prefix of all that boatswain makes.
+    /// The prefix of all object names.
     pub prefix: String,
-    /// The time.
     pub clock: Clock,
-    /// When batches come.
     pub timing: Timing,
-    /// Where news goes.
     pub store: Addr<SnapshotStore>,
-    /// Who hears that this driver is over.
+    /// Is informed when this driver must end.
     pub over: Recipient<DriverIsOver>,
 }
 
-/// The time of a next call has come.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Wake(Tick);
 
 impl RecordKeeper {
-    /// With the record as it is.
     pub fn new(wiring: Wiring) -> Self {
         let Wiring {
             keeping,
@@ -129,7 +120,7 @@ impl RecordKeeper {
         }
     }
 
-    /// Makes the next call, if one is to be made, and arms a timer for the one after.
+    /// Makes the next call if it is due, and arms a timer for the following one.
     fn pump(&mut self, ctx: &mut Context<Self>) {
         let now = self.clock.now();
         if self.stale && self.keeping.wants_intervals(now.tick) {
@@ -158,14 +149,14 @@ impl RecordKeeper {
         }
     }
 
-    /// Puts into the record what the latest snapshot says of ids, where it knows them all.
+    /// Writes the ids of the latest snapshot to the record, if all are known.
     fn gather(&mut self) {
         if let Some((ended, bound)) = intervals(&self.latest) {
             self.keeping.set_intervals(ended, bound, self.made.count());
         }
     }
 
-    /// Keeps the numbers of executors that were asked for while this driver ran (spec O-30).
+    /// Keeps the targets that were set while this driver runs (spec O-30).
     fn keep_targets(&mut self, snapshot: &Snapshot) {
         let set = newly_set(&self.targets, &snapshot.targets);
         self.targets = snapshot.targets.clone();
@@ -218,7 +209,7 @@ impl RecordKeeper {
                         .partition(|(wanted, _)| *wanted <= up_to);
                     self.reservations = left;
                     for (_, answer) in done {
-                        // Whoever asked may be gone.
+                        // The requester may have stopped.
                         let _ = answer.send(up_to);
                     }
                 }
@@ -240,7 +231,7 @@ impl RecordKeeper {
         if known {
             return;
         }
-        // What sets have made belongs to them, and they to the record: SetScaler sees to that.
+        // Sets own their pods, and the record owns the sets, which SetScaler corrects.
         if !self.latest.of_sets {
             for (id, entry) in self.latest.entries.iter() {
                 self.owners.see(id, Some(entry), Some(&uid));
@@ -251,8 +242,8 @@ impl RecordKeeper {
         self.confirm();
     }
 
-    /// Tells the store that the record is there, once all the living are given to it (spec K-2) and what executors mount
-    /// is there, too (spec K-8).
+    /// Reports the record to the store, once it owns all living executors' pods (spec K-2) and the
+    /// resources that executors mount (spec K-8).
     fn confirm(&mut self) {
         if self.owners.is_settled()
             && self.owned_resources.is_settled()
@@ -262,7 +253,6 @@ impl RecordKeeper {
         }
     }
 
-    /// Sees to it that what executors mount is there, and the record's.
     fn look_after(&mut self, now: Tick, ctx: &mut Context<Self>) {
         let Some(record) = self.owned_resources.next(now) else {
             return;
@@ -279,7 +269,6 @@ impl RecordKeeper {
         }));
     }
 
-    /// Gives executors to the record.
     fn adopt(&mut self, ctx: &mut Context<Self>) {
         let Some(record) = self.keeping.uid() else {
             return;
@@ -309,7 +298,7 @@ impl RecordKeeper {
         }
     }
 
-    /// Watches the record from the version that is known, where it is not watched (spec W-7).
+    /// Opens the watch from the known version if none is open (spec W-7).
     fn rewatch(&mut self, now: Tick, ctx: &mut Context<Self>) {
         if !self.keeping.is_settled() || !self.watching.is_due(now) {
             return;
@@ -337,7 +326,6 @@ impl RecordKeeper {
         }));
     }
 
-    /// What the record owns is looked after, where there is one.
     fn check_owned_resources(&mut self) {
         if let Some(record) = self.keeping.uid() {
             self.owned_resources.check(record);
@@ -359,13 +347,14 @@ impl RecordKeeper {
 
 fn answer_all(waiting: &mut Vec<oneshot::Sender<()>>) {
     for done in waiting.drain(..) {
-        // Whoever asked may be gone.
+        // The requester may have stopped.
         let _ = done.send(());
     }
 }
 
-/// How many executors of each profile were asked for since the earlier targets. That is not what the targets are while
-/// executors are held or one is replaced, for a successor knows nothing of a replacement (spec B-31, B-32).
+/// The numbers of executors that were requested since `before`. They differ from the targets during
+/// a hold or a replacement, because a successor does not continue the replacement (spec B-31,
+/// B-32).
 fn newly_set(
     before: &OrdMap<ProfileName, Target>,
     now: &OrdMap<ProfileName, Target>,
@@ -382,8 +371,8 @@ fn newly_set(
         .collect()
 }
 
-/// The ids that have ended, and those that are bound to a pod and have not, or have ended unreported. Before adoption
-/// nobody knows: then the record keeps what earlier incarnations wrote (spec O-30, O-31, L-1).
+/// The ended ids, and the ids that are bound and whose end is not reported. `None` before adoption:
+/// then the record keeps what earlier incarnations wrote (spec O-30, O-31, L-1).
 fn intervals(snapshot: &Snapshot) -> Option<(IdSet, IdSet)> {
     let mut bound = snapshot.not_found.clone();
     let known =

@@ -1,5 +1,5 @@
-//! What the record owns beside executors: put right when the record was made anew, and looked after now and then
-//! (spec K-8, K-9, K-10).
+//! Owned resources: corrected when the record is created again, and checked regularly (spec K-8,
+//! K-9, K-10).
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use crate::model::{PodUid, Tick};
 use crate::planted::{self, Planted};
 use boatswain_agent::backoff::Backoff;
 
-/// Claims that cannot be given to the record after so many tries are left as they are: they work, and only the
-/// cluster's garbage collection may end them.
+/// After this many failures the owner of claims is not changed any more: they work, and only the
+/// cluster's garbage collection may delete them.
 const MAX_TRIES: u32 = 5;
 
 const RETRY: Backoff = Backoff {
@@ -19,32 +19,28 @@ const RETRY: Backoff = Backoff {
     max: Duration::from_secs(15),
 };
 
-/// What is to be owned by the record.
 #[derive(Debug, Default)]
 pub struct OwnedResources {
     wanted: Vec<OwnedResource>,
-    /// Whether there may be claims on volumes.
     claims: bool,
-    /// The record that is to own them, where that has to be seen to.
+    /// The record that must own them, if a check is due.
     due: Option<PodUid>,
     busy: bool,
     failures: u32,
     not_before: Tick,
 }
 
-/// What came of seeing to it.
 #[derive(Debug)]
 pub enum Settled {
-    /// All is as it should be.
     All,
-    /// Claims could not be given to the record.
+    /// The owner of claims could not be changed.
     NoClaims(Failure),
-    /// Something that executors need could not be put right.
+    /// A resource that executors need could not be corrected.
     Failed(Failure),
 }
 
 impl OwnedResources {
-    /// These, as the start has made them; `claims`: and claims on volumes.
+    /// `claims`: whether there may be claims on volumes.
     pub fn new(wanted: Vec<OwnedResource>, claims: bool) -> Self {
         Self {
             wanted,
@@ -53,7 +49,7 @@ impl OwnedResources {
         }
     }
 
-    /// They are to be looked after, for this record.
+    /// Makes a check due, for this record.
     pub fn check(&mut self, record: &PodUid) {
         let forgotten = planted::is(Planted::ConfigMapForgotten);
         if !forgotten && (self.claims || !self.wanted.is_empty()) {
@@ -61,12 +57,12 @@ impl OwnedResources {
         }
     }
 
-    /// Whether executors can be asked for.
+    /// Executors may be requested only then.
     pub fn is_settled(&self) -> bool {
         self.due.is_none() && !self.busy
     }
 
-    /// The record for which to see to them now.
+    /// Returns the record for which a check must start now.
     pub fn next(&mut self, now: Tick) -> Option<PodUid> {
         if self.busy || now < self.not_before {
             return None;
@@ -76,13 +72,11 @@ impl OwnedResources {
         Some(record)
     }
 
-    /// When that is to be tried again.
     pub fn next_at(&self) -> Option<Tick> {
         let waits = self.due.is_some() && !self.busy;
         waits.then_some(self.not_before)
     }
 
-    /// What to do for this record, to be awaited.
     pub fn settle(
         &self,
         calls: Calls,
@@ -111,7 +105,7 @@ impl OwnedResources {
                 .filter(|claim| claim.record.as_ref() != Some(&record));
             for claim in strays {
                 match calls.give_claim(claim, &owner).await {
-                    // It is another one by now.
+                    // The claim was replaced meanwhile.
                     Err(failure) if matches!(failure.kind, Kind::Invalid | Kind::Conflict) => {}
                     Err(failure) => return Settled::NoClaims(failure),
                     Ok(()) => {}
@@ -121,7 +115,7 @@ impl OwnedResources {
         }
     }
 
-    /// It was seen to, or not; the failure that has to be said, for the first one in a row.
+    /// Processes the result of a check. Returns the first failure in a row, to be logged.
     pub fn answered(&mut self, record: PodUid, settled: Settled, now: Tick) -> Option<Failure> {
         self.busy = false;
         let failure = match settled {
@@ -135,7 +129,7 @@ impl OwnedResources {
             }
             Settled::NoClaims(failure) | Settled::Failed(failure) => failure,
         };
-        // Where another record is waiting, it is that one's turn.
+        // If the record was created again meanwhile, the new one is next.
         self.due.get_or_insert(record);
         self.failures = self.failures.saturating_add(1);
         self.not_before = now + RETRY.delay(self.failures);
@@ -171,7 +165,7 @@ mod tests {
 
     // spec: K-8
     #[test]
-    fn what_executors_mount_is_put_right_before_any_is_asked_for_however_often_that_fails() {
+    fn mounted_resources_are_corrected_before_any_request_however_often_that_fails() {
         let mut owned_resources = OwnedResources::new(one(), false);
         assert!(owned_resources.is_settled());
         owned_resources.check(&"r2".into());
@@ -191,7 +185,7 @@ mod tests {
 
     // spec: K-10
     #[test]
-    fn claims_that_cannot_be_given_to_the_record_hold_up_nobody_for_ever() {
+    fn claims_whose_owner_cannot_be_changed_do_not_block_requests_for_ever() {
         let mut owned_resources = OwnedResources::new(Vec::new(), true);
         owned_resources.check(&"r2".into());
         let mut now = at(0);
@@ -206,7 +200,7 @@ mod tests {
 
     // spec: K-8
     #[test]
-    fn a_record_that_is_made_anew_meanwhile_has_its_turn() {
+    fn a_record_that_is_created_again_during_a_check_is_next() {
         let mut owned_resources = OwnedResources::new(one(), false);
         owned_resources.check(&"r2".into());
         let record = owned_resources.next(at(0)).unwrap();
@@ -216,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_record_owns_nothing_else_nothing_is_asked_for() {
+    fn without_owned_resources_no_check_is_made() {
         let mut owned_resources = OwnedResources::new(Vec::new(), false);
         owned_resources.check(&"r2".into());
         assert!(owned_resources.is_settled() && owned_resources.next(at(9)).is_none());

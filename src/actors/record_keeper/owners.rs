@@ -1,5 +1,5 @@
-//! Executors whose pods another record owns: they are given to this one, or they would be collected with the other
-//! (spec K-2).
+//! Changes the owner of executors' pods to the current record: with another record they would be
+//! garbage-collected (spec K-2).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,14 +8,12 @@ use crate::model::executor::State;
 use crate::model::{Entry, ExecutorId, PodState, PodUid};
 use crate::planted::{self, Planted};
 
-/// A pod that cannot be given to the record after so many tries is left as it is: it works, and only the cluster's
-/// garbage collection may end it.
+/// After this many failures a pod keeps its owner: the pod works, and only the cluster's garbage
+/// collection may delete it.
 const MAX_TRIES: u32 = 5;
 
-/// At most this many patches at a time.
 const MAX_IN_FLIGHT: usize = 16;
 
-/// Who is to be given to the record.
 #[derive(Debug, Default)]
 pub struct Owners {
     orphans: BTreeMap<ExecutorId, Orphan>,
@@ -27,19 +25,16 @@ struct Orphan {
     in_flight: bool,
 }
 
-/// A patch to be made.
+/// A patch of a pod's owner, with the uid as precondition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Adoption {
-    /// Whose pod.
     pub id: ExecutorId,
-    /// The pod's name.
     pub name: Arc<str>,
-    /// Only that one.
     pub uid: PodUid,
 }
 
 impl Owners {
-    /// An executor was seen, or has left; while there is no record, whose it is to be is not known.
+    /// Processes the change of an entry. Without a record, no new owner is known.
     pub fn see(&mut self, id: ExecutorId, entry: Option<&Entry>, record: Option<&PodUid>) {
         let ownership = entry.map_or(Ownership::NotNeeded, ownership);
         match (ownership, record) {
@@ -56,7 +51,6 @@ impl Owners {
         }
     }
 
-    /// The next patches to be made.
     pub fn next<'a>(
         &mut self,
         entry: impl Fn(ExecutorId) -> Option<&'a Arc<Entry>>,
@@ -82,7 +76,7 @@ impl Owners {
         adoptions
     }
 
-    /// A patch was answered; where it succeeded the executor is seen with its new owner soon.
+    /// Processes the answer to a patch. After a success, the pod is soon seen with its new owner.
     pub fn answered(&mut self, id: ExecutorId, succeeded: bool) {
         if succeeded {
             self.orphans.remove(&id);
@@ -91,7 +85,7 @@ impl Owners {
         }
     }
 
-    /// Whether everyone who can be is given to the record.
+    /// Whether every pod has its owner, or keeps another one after too many failures.
     pub fn is_settled(&self) -> bool {
         self.orphans
             .values()
@@ -99,12 +93,10 @@ impl Owners {
     }
 }
 
-/// Whether a record owns an executor's pod.
 enum Ownership<'a> {
-    /// The pod does not run any longer, or there is none yet.
+    /// The pod no longer runs, or does not exist yet.
     NotNeeded,
     Missing,
-    /// The record of this uid owns it.
     Record(&'a PodUid),
 }
 
@@ -149,7 +141,7 @@ mod tests {
 
     // spec: K-2
     #[test]
-    fn the_living_are_given_to_a_new_record_and_a_hopeless_one_holds_up_nobody() {
+    fn living_executors_get_a_new_record_as_owner_and_a_failing_patch_blocks_no_other() {
         let record: PodUid = "new".into();
         let fleet: Vec<_> = (1..=40).map(|id| entry(id, Some("old"))).collect();
         let find = |id: ExecutorId| fleet.get(id.get() as usize - 1);
@@ -182,7 +174,7 @@ mod tests {
 
     // spec: K-2, I-4
     #[test]
-    fn one_that_ends_while_there_is_no_record_is_not_waited_for() {
+    fn an_executor_that_ends_while_there_is_no_record_is_not_waited_for() {
         let mut owners = Owners::default();
         let (lives, ends) = (entry(1, Some("old")), entry(2, Some("old")));
         for entry in [&lives, &ends] {

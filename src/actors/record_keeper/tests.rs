@@ -5,7 +5,7 @@ use crate::testing::{Scenario, id};
 
 // spec: L-1, O-30
 #[test]
-fn an_executor_that_is_gone_stays_in_the_record_until_its_end_is_reported() {
+fn a_gone_executor_stays_in_the_record_until_its_end_is_reported() {
     let mut scenario = Scenario::new(&[("default", 1)]);
     let profile = "default".into();
     scenario.requested(1, Outcome::Sent { profile });
@@ -21,7 +21,7 @@ fn an_executor_that_is_gone_stays_in_the_record_until_its_end_is_reported() {
 
 // spec: O-31, L-1, S-15
 #[test]
-fn what_the_first_list_did_not_show_stays_in_the_record_until_its_end_is_reported() {
+fn an_executor_missing_in_the_first_list_stays_in_the_record_until_its_end_is_reported() {
     let mut scenario = Scenario::new(&[("default", 1)]);
     let profile = "default".into();
     scenario.requested(1, Outcome::Sent { profile });
@@ -45,7 +45,7 @@ fn what_the_first_list_did_not_show_stays_in_the_record_until_its_end_is_reporte
 
 // spec: O-30, B-31, B-32
 #[test]
-fn what_was_asked_for_is_kept_and_neither_a_hold_nor_a_replacement() {
+fn requested_numbers_are_kept_and_a_hold_or_a_replacement_does_not_change_them() {
     let mut scenario = Scenario::new(&[("default", 3), ("other", 3)]);
     let mut before = OrdMap::new();
     let mut set = |scenario: &Scenario| {
@@ -78,7 +78,7 @@ fn what_was_asked_for_is_kept_and_neither_a_hold_nor_a_replacement() {
 
 // spec: O-30, O-31, L-1
 #[test]
-fn a_driver_that_ends_before_it_has_adopted_leaves_what_the_record_says_of_executors() {
+fn a_driver_that_ends_before_adoption_keeps_the_records_executors() {
     let mut snapshot = Snapshot::default();
     assert_eq!(intervals(&snapshot), None);
     snapshot.adopted = true;

@@ -1,48 +1,45 @@
-//! When the application record is watched anew (spec W-7): pure.
+//! Decides when the watch on the application record is opened (spec W-7).
 
 use std::time::Duration;
 
 use crate::model::Tick;
 use boatswain_agent::backoff::Backoff;
 
-/// The server ends the watch on the record after this many seconds; then the record is read, and watched from there.
+/// The timeout of the watch, in seconds. Then the record is read, and watched from there.
 pub const SECONDS: u32 = 300;
 
-/// A watch that the server has not ended by then is cut.
+/// When a watch that the server has not ended is cancelled.
 pub const DEADLINE: Duration = Duration::from_secs(SECONDS as u64 + 10);
 
-/// Between watches that end at once; one that lasted the longest of these waits begins the count anew.
+/// The backoff between watches that end at once. A watch that lasts for its maximum resets it.
 const AGAIN: Backoff = Backoff {
     initial: Duration::from_secs(1),
     max: Duration::from_secs(30),
 };
 
-/// The watch on the record.
 #[derive(Debug, Default)]
 pub struct Watching {
-    /// Since when it is open, or being opened.
     open: Option<Tick>,
     failures: u32,
     not_before: Tick,
 }
 
 impl Watching {
-    /// Whether the record is not watched and may be.
+    /// Whether a watch must be opened now.
     pub fn is_due(&self, now: Tick) -> bool {
         self.open.is_none() && self.not_before <= now
     }
 
-    /// When it may be watched, where it is not.
+    /// When a watch may be opened; `None` while one is open.
     pub fn next_at(&self) -> Option<Tick> {
         self.open.is_none().then_some(self.not_before)
     }
 
-    /// A watch is being opened.
     pub fn begin(&mut self, now: Tick) {
         self.open = Some(now);
     }
 
-    /// The watch is over, or was never opened.
+    /// The watch has ended, or was not opened.
     pub fn ended(&mut self, now: Tick) {
         let lasted = self.open.take().map_or(Duration::ZERO, |at| now.since(at));
         self.failures = if lasted >= AGAIN.max {
@@ -74,7 +71,7 @@ mod tests {
 
     // spec: W-7
     #[test]
-    fn watches_that_end_at_once_come_ever_less_often_and_one_that_lasted_begins_anew() {
+    fn watches_that_end_at_once_are_delayed_and_a_lasting_one_resets_the_delay() {
         let mut watching = Watching::default();
         let mut now = at(0);
         let mut waits = Vec::new();

@@ -1,4 +1,4 @@
-//! When a subscriber gets its next batch, and what is in it (spec S-20 to S-24).
+//! Decides when a subscriber gets its next batch, and what it contains (spec S-20 to S-24).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,38 +8,37 @@ use crate::model::snapshot::Changes;
 use crate::model::{Batch, Snapshot, Tick};
 use crate::planted::{self, Planted};
 
-/// A subscriber's own timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// With nothing new, a round this often, so that deadlines fire.
+    /// Without changes, a round runs at this interval, so that deadlines are checked.
     pub interval: Duration,
-    /// A change after a quiet time is delivered after this long.
+    /// The delay of a change after a period without changes.
     pub quiet_latency: Duration,
-    /// Under steady change batches are at least this far apart.
+    /// The least interval between batches under continuous change.
     pub min_gap: Duration,
-    /// Beyond this many waiting changes they are merged (spec S-23).
+    /// Waiting changes beyond this number are merged (spec S-23).
     pub max_buffered: usize,
 }
 
-/// What waits for one subscriber, and until when.
+/// The snapshots that wait for one subscriber, and when they are due.
 #[derive(Debug)]
 pub struct Delivery {
     timing: Timing,
-    /// Snapshots not yet handed out. Bounded by `max_buffered` changes or, where more executors than that have
-    /// changed, by twice their number (spec S-23).
+    /// Snapshots not yet delivered. They contain at most `max_buffered` changes or, if more
+    /// executors have changed, at most twice their number (spec S-23).
     waiting: Vec<Arc<Snapshot>>,
     waiting_changes: usize,
     merge_beyond: usize,
     first_waiting: Option<Tick>,
     last_round: Tick,
     round_asked: bool,
-    /// The last snapshot of the batch that is being decided on.
+    /// The last snapshot in the batch in flight.
     deciding: Option<u64>,
     decided: u64,
 }
 
 impl Delivery {
-    /// For a new subscriber, who is handed the current snapshot at once (spec S-20).
+    /// A new subscriber gets the current snapshot at once (spec S-20).
     pub fn new(timing: Timing, current: Snapshot, now: Tick) -> Self {
         Self {
             timing,
@@ -54,13 +53,13 @@ impl Delivery {
         }
     }
 
-    /// A new snapshot; O(1) but for a merge now and then.
+    /// Adds a snapshot. O(1), except for an occasional merge.
     pub fn push(&mut self, snapshot: &Arc<Snapshot>, now: Tick) {
         self.first_waiting.get_or_insert(now);
         self.push_quietly(snapshot);
     }
 
-    /// A new snapshot that is not worth a batch by itself, but part of the next one (spec S-24).
+    /// Adds a snapshot that causes no batch, but is part of the next one (spec S-24).
     pub fn push_quietly(&mut self, snapshot: &Arc<Snapshot>) {
         self.waiting_changes += snapshot.changes.len();
         self.waiting.push(Arc::clone(snapshot));
@@ -69,12 +68,12 @@ impl Delivery {
         }
     }
 
-    /// A round is wanted now; many askings make one (spec S-24).
+    /// Makes a round due now. Several calls cause one round (spec S-24).
     pub fn ask(&mut self) {
         self.round_asked = true;
     }
 
-    /// When the next batch is due; not while the last one is being decided on (spec S-22).
+    /// When the next batch is due; `None` while a batch is in flight (spec S-22).
     pub fn due(&self) -> Option<Tick> {
         if self.deciding.is_some() {
             return None;
@@ -91,7 +90,6 @@ impl Delivery {
         })
     }
 
-    /// The batch that is due.
     pub fn take(&mut self, current: &Snapshot, now: Tick) -> Batch {
         self.deciding = Some(current.seq);
         self.last_round = now;
@@ -102,26 +100,24 @@ impl Delivery {
         Batch::new(std::mem::take(&mut self.waiting), current.clone())
     }
 
-    /// How many snapshots wait.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// The subscriber has decided on its last batch.
     pub fn decided(&mut self) {
         if let Some(seq) = self.deciding.take() {
             self.decided = seq;
         }
     }
 
-    /// The last snapshot that the subscriber has decided on.
+    /// The last snapshot on which the subscriber has decided.
     pub fn decided_up_to(&self) -> u64 {
         self.decided
     }
 
-    /// Keeps the latest snapshot, with all that changed on the way to it. No end is lost: the list of the reported ends
-    /// is carried over, and their entries stay in the snapshot until every subscriber has decided on them (spec S-14).
-    /// That also bounds the list.
+    /// Keeps only the latest snapshot, with the changes of all. No end is lost: reported ends are
+    /// carried over, and their entries stay in the snapshot until every subscriber has decided on
+    /// them (spec S-14). That also bounds their number.
     fn merge(&mut self) {
         let mut executors = BTreeSet::new();
         let mut ends = Vec::new();
@@ -187,7 +183,7 @@ mod tests {
 
     // spec: S-20
     #[test]
-    fn a_new_subscriber_is_handed_the_current_snapshot_at_once() {
+    fn a_new_subscriber_gets_the_current_snapshot_at_once() {
         let mut delivery = Delivery::new(TIMING, Snapshot::clone(&snapshot(7, 1)), at(500));
         assert_eq!(delivery.due(), Some(at(500)));
         let batch = delivery.take(&snapshot(7, 1), at(500));
@@ -205,7 +201,7 @@ mod tests {
 
     // spec: S-21
     #[test]
-    fn under_steady_change_batches_keep_their_gap() {
+    fn under_continuous_change_batches_keep_the_minimum_gap() {
         let mut delivery = quiet(at(0));
         delivery.push(&snapshot(2, 1), at(5));
         assert_eq!(delivery.due(), Some(at(50)));
@@ -219,7 +215,7 @@ mod tests {
 
     // spec: S-21
     #[test]
-    fn with_nothing_new_a_round_runs_each_interval() {
+    fn without_changes_a_round_runs_at_each_interval() {
         let mut delivery = quiet(at(0));
         assert_eq!(delivery.due(), Some(at(1_000)));
         let batch = delivery.take(&snapshot(1, 1), at(1_000));
@@ -230,7 +226,7 @@ mod tests {
 
     // spec: S-22
     #[test]
-    fn the_next_batch_waits_for_the_last_decision_and_brings_each_snapshot_once_in_order() {
+    fn the_next_batch_waits_for_the_last_decision_and_contains_each_snapshot_once_in_order() {
         let mut delivery = quiet(at(0));
         delivery.push(&snapshot(2, 1), at(100));
         let first = delivery.take(&snapshot(2, 1), at(110));
@@ -247,7 +243,7 @@ mod tests {
 
     // spec: S-23
     #[test]
-    fn past_its_limit_waiting_changes_are_merged_and_none_is_forgotten() {
+    fn waiting_changes_beyond_the_limit_are_merged_and_none_is_lost() {
         let mut delivery = quiet(at(0));
         for n in 2..=40 {
             delivery.push(&snapshot(n, n % 7 + 1), at(n));
@@ -264,7 +260,7 @@ mod tests {
 
     // spec: S-23
     #[test]
-    fn merging_does_not_become_the_rule_where_more_executors_change_than_may_wait() {
+    fn merges_stay_rare_when_more_executors_change_than_may_wait() {
         let mut delivery = quiet(at(0));
         let mut merges = 0;
         for n in 2..=2_000 {
@@ -290,7 +286,7 @@ mod tests {
 
     // spec: S-24
     #[test]
-    fn many_askings_make_one_round_now() {
+    fn several_requests_cause_one_immediate_round() {
         let mut delivery = quiet(at(0));
         delivery.ask();
         delivery.ask();

@@ -1,4 +1,4 @@
-//! What the store's changes look like in the log (spec O-40): an executor's story in a few lines.
+//! Logs the store's changes (spec O-40).
 
 use crate::model::executor::HowGone;
 use crate::model::{Entry, PodState, ResourceVersion, State, Tick};
@@ -7,13 +7,12 @@ use crate::telemetry::millis;
 
 use super::ledger::{Contradiction, Note};
 
-/// Unreadable pods are said at warn up to this many times, and at debug from then on.
+/// This many unreadable pods are logged at warn, later ones at debug.
 const LOUD_UNREADABLE: u64 = 10;
 
-/// Contradictions between poll and watch are said at warn up to this many times, and at debug from then on.
+/// This many differences between poll and watch are logged at warn, later ones at debug.
 const LOUD_DRIFTS: u64 = 10;
 
-/// Writes the log, and counts what is folded.
 #[derive(Debug, Default)]
 pub struct Journal {
     unreadable: u64,
@@ -21,7 +20,6 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Says one thing.
     pub fn note(&mut self, note: &Note, now: Tick) {
         match note {
             Note::Changed(before, after) => changed(before.as_deref(), after, now),
@@ -76,7 +74,7 @@ impl Journal {
     }
 }
 
-/// Both are told, for it is not known which of them is wrong (spec P-4).
+/// Logs what each source showed, because either may be wrong (spec P-4).
 fn drift(contradiction: &Contradiction, count: u64) {
     let or_none = |version: &Option<ResourceVersion>| {
         (version.as_ref()).map_or_else(|| "none".to_owned(), ToString::to_string)

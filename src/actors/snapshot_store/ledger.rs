@@ -1,7 +1,5 @@
-//! The ledger: takes news in, gives snapshots out (spec 0 and 1).
-//!
-//! Whose a pod is, what a list says and when an entry leaves is decided here; what one piece of news does to one
-//! entry is in [`super::table`].
+//! The ledger: decides which executor a pod belongs to, what a list proves, and when an entry is
+//! removed (spec 0 and 1). [`super::table`] decides what one piece of news does to one entry.
 
 mod adoption;
 mod drift;
@@ -31,89 +29,82 @@ use self::drift::Drift;
 pub use self::outcome::{Applied, ListOutcome, ListVerdict, Note};
 use super::table::{self, At, EntryNews};
 
-/// Ids seen above this are not believed when the first free id is chosen: no application comes that far, and a
-/// copied pod with an absurd label must not use up all ids. A name that is taken costs one id more (spec A-25).
+/// Ids above this are ignored when the first free id is chosen: a copied pod with an absurd label
+/// must not use up all ids. If a later id's name is taken by such a pod, one id is wasted (spec
+///
 pub(super) const PLAUSIBLE_ID: u64 = 1 << 62;
 
-/// Unrecognised pods are warned about once each; beyond this many, new ones are not (spec E-2).
+/// The most unrecognised pods that are logged, once each (spec E-2).
 const MAX_REMEMBERED_STRANGERS: usize = 1_000;
 
-/// At most this many executors are reported as lost at a start: a damaged record must not keep the driver from starting.
+/// The most executors that are reported as lost at a start: a damaged record must not prevent it.
 const MAX_LOST: usize = 100_000;
 
-/// What the ledger needs to know of the application.
 #[derive(Debug, Clone)]
 pub struct Identity {
-    /// The application.
     pub app: AppId,
-    /// The prefix of its pods' names.
     pub prefix: Arc<str>,
-    /// This start of the driver.
     pub incarnation: Incarnation,
     /// How long the server may take to commit a request (spec A-11).
     pub server_timeout: Duration,
-    /// The profile of a pod that does not say which one it has.
+    /// The profile of a pod without a profile label.
     pub default_profile: ProfileName,
 }
 
-/// What the record says of earlier incarnations (spec O-30).
+/// What the record contains from earlier incarnations (spec O-30).
 #[derive(Debug, Clone, Default)]
 pub struct Inheritance {
-    /// Ids reserved up to.
+    /// The highest reserved id.
     pub reserved: Option<ExecutorId>,
-    /// Ids that had ended.
     pub ended: IdSet,
     /// Ids that were bound to a pod and had not ended.
     pub bound: IdSet,
 }
 
-/// All that is known, and what it takes to judge more.
 #[derive(Debug)]
 pub struct Ledger {
     identity: Identity,
     inheritance: Inheritance,
     current: Snapshot,
     settlement: Settlement,
-    /// Counts the news, so that a list can be told what came before it was asked for.
+    /// The number of news so far. It tells which entries existed before a list was requested.
     count: u64,
     highest: ResourceVersion,
-    /// Uids of executors that left the snapshot → when (spec S-14).
+    /// Uids of pods whose entries were removed → the count at that time (spec S-14).
     tombstones: BTreeMap<PodUid, u64>,
-    /// Entries that are gone → the snapshot that every subscriber must have decided on before they may leave: the one
-    /// in which they were first gone or, if that is later, the one that reported the end (spec E-9).
+    /// Entries that are gone → the snapshot that every subscriber must decide on before the entry
+    /// is removed: the first in which it is gone, or the one that reports its end if that is later
+    /// (spec E-9).
     gone: BTreeMap<ExecutorId, u64>,
     unrecognised: BTreeSet<PodUid>,
-    /// What polls say and the watch has not shown (spec P-4).
+    /// Differences between polls and the watch (spec P-4).
     drift: Drift,
 }
 
-/// Whether the ids that earlier incarnations may have used and that no pod has are closed (spec O-31).
+/// Whether ids of earlier incarnations without a pod still have to be closed (spec O-31).
 #[derive(Debug, Clone, Copy)]
 enum Settlement {
-    /// Nothing is to be closed: not before adoption, and not after it is done.
+    /// Nothing to close: adoption has not happened, or the ids are closed.
     Done,
-    /// All ids up to the last one that may have been used are to be closed; `None` where none was.
+    /// Closes all ids up to the last one that may have been used; `None` if none was.
     Pending { last_used: Option<ExecutorId> },
 }
 
-/// What changes while one piece of news is taken in.
+/// What one piece of news changes.
 #[derive(Default)]
 struct Draft {
     executors: Vec<ExecutorId>,
-    /// Those among them that are over.
     gone: Vec<ExecutorId>,
-    /// The ends that are reported with it.
+    /// The ends that become reported.
     ends: Vec<Ending>,
     orphans: Vec<PodUid>,
     other: bool,
     session: bool,
-    /// Executors that became leaving because somebody chose them.
     marked: Vec<ExecutorId>,
     notes: Vec<Note>,
 }
 
 impl Ledger {
-    /// An empty ledger, before the first list.
     pub fn new(
         identity: Identity,
         inheritance: Inheritance,
@@ -153,27 +144,26 @@ impl Ledger {
         }
     }
 
-    /// The current snapshot.
     pub fn current(&self) -> &Snapshot {
         &self.current
     }
 
-    /// How many pods are remembered that have ended (spec S-14).
+    /// The number of tombstones (spec S-14).
     pub fn tombstone_count(&self) -> usize {
         self.tombstones.len()
     }
 
-    /// How many pods are remembered as no executors (spec E-2).
+    /// The number of unrecognised pods that were logged (spec E-2).
     pub fn unrecognised_count(&self) -> usize {
         self.unrecognised.len()
     }
 
-    /// About how many pods a poll has said something else than the watch (spec P-4).
+    /// The number of pods on which polls and the watch may differ (spec P-4).
     pub fn suspect_count(&self) -> usize {
         self.drift.len()
     }
 
-    /// What a list that is about to be asked for must bring back (spec S-11, S-12).
+    /// Must be called before a list is requested (spec S-11, S-12).
     pub fn begin_list(&mut self, now: Now) -> ListTicket {
         self.count += 1;
         ListTicket {
@@ -184,7 +174,7 @@ impl Ledger {
         }
     }
 
-    /// Takes a list in (spec S-11 to S-13).
+    /// Applies a list (spec S-11 to S-13).
     pub fn list(&mut self, listed: Listed, now: Now) -> (ListVerdict, Applied) {
         let mut draft = Draft::default();
         let verdict = self.listed(listed, now, &mut draft);
@@ -192,7 +182,6 @@ impl Ledger {
         (verdict, self.finish(draft))
     }
 
-    /// Takes one piece of news in.
     pub fn apply(&mut self, news: News, now: Now) -> Applied {
         self.count += 1;
         let mut draft = Draft::default();
@@ -273,8 +262,8 @@ impl Ledger {
         self.finish(draft)
     }
 
-    /// Removes the entries that are gone, once every subscriber has decided on the snapshot that shows their end
-    /// (spec E-9, S-14).
+    /// Removes entries that are gone, once every subscriber has decided on the snapshot that
+    /// reports their end (spec E-9, S-14).
     pub fn release(&mut self, delivered: u64) -> Applied {
         let mut draft = Draft::default();
         let current = &self.current;
@@ -362,7 +351,7 @@ impl Ledger {
         }
     }
 
-    /// An end becomes reported: only this transition puts it into the changes, so no subscriber gets it twice
+    /// Reports an end. Only this transition adds it to the changes, so each subscriber gets it once
     /// (spec L-1).
     fn report(&mut self, id: ExecutorId, reason: Arc<LossReason>, now: Now, draft: &mut Draft) {
         let Some(before) = self.current.entry(id).cloned() else {
@@ -383,7 +372,7 @@ impl Ledger {
         }
     }
 
-    /// One news for one entry, through the table.
+    /// Applies the table to one entry.
     fn step(&mut self, id: ExecutorId, news: &EntryNews<'_>, now: Now, draft: &mut Draft) {
         match self.current.entry(id).cloned() {
             Some(entry) => self.advance(entry, news, now, draft),
@@ -391,7 +380,7 @@ impl Ledger {
         }
     }
 
-    /// The same for an entry that was found already: each finding costs a walk down the tree.
+    /// Like [`Self::step`], without another look-up of the entry.
     fn advance(&mut self, before: Arc<Entry>, news: &EntryNews<'_>, now: Now, draft: &mut Draft) {
         let at = self.at(now, self.current.epoch);
         match table::next(&before, news, &at) {
@@ -403,7 +392,8 @@ impl Ledger {
     fn put(&mut self, before: Option<Arc<Entry>>, after: Entry, draft: &mut Draft) {
         let bound_before = before.as_ref().is_some_and(|entry| entry.uid().is_some());
         if let Some(uid) = after.uid().filter(|_| !bound_before) {
-            // Seen without the label that says who asked for it, it looked like an orphan pod until the answer came.
+            // Without its incarnation label the pod looked like an orphan pod until the answer
+            // came.
             self.drop_orphan(uid, draft);
         }
         if after.is_gone() {
@@ -421,7 +411,7 @@ impl Ledger {
         draft.notes.push(Note::Changed(before, after));
     }
 
-    /// The watch has shown everything up to this version (spec P-4).
+    /// The watch has delivered everything up to this version (spec P-4).
     fn watch_came(&mut self, to: &ResourceVersion, epoch: Epoch, draft: &mut Draft) {
         if epoch == self.current.epoch {
             for contradiction in self.drift.watch_came(to) {

@@ -1,6 +1,5 @@
-//! SnapshotStore: the ledger, and the batches it hands to its subscribers (spec S-20 to S-25).
-//!
-//! The actor receives news, has the ledger take it in, and arms each subscriber's timer. It decides nothing itself.
+//! SnapshotStore: owns the ledger, and delivers batches to subscribers by their timers (spec S-20
+//! to S-25). It decides nothing itself.
 
 pub mod delivery;
 pub mod journal;
@@ -25,7 +24,6 @@ use messages::{
     Measures, Retire, Retired, Round, RoundMade, Subscribe, Subscriber, Tell,
 };
 
-/// The store of all that is known.
 pub struct SnapshotStore {
     ledger: Ledger,
     clock: Clock,
@@ -40,13 +38,12 @@ pub struct SnapshotStore {
 struct Subscription {
     delivery: Delivery,
     recipient: Recipient<Round>,
-    /// What the timer was last armed for; another one that fires is stale.
+    /// What the timer was last armed for. A timer for another time is outdated.
     armed: Option<Tick>,
-    /// When the batch left that is being decided on.
+    /// When the batch in flight was delivered.
     sent: Option<Tick>,
 }
 
-/// A subscriber's timer.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Due {
@@ -54,19 +51,15 @@ struct Due {
     armed_for: Tick,
 }
 
-/// What SnapshotStore is made of.
 pub struct Wiring {
     pub ledger: Ledger,
     pub clock: Clock,
-    /// The watch, which begins a new list when a poll's list has revealed a new epoch (spec S-13); `None` where there
-    /// is no watch.
+    /// The watch, which lists again when a poll's list begins a new epoch (spec S-13).
     pub watch: Option<Recipient<ListAnew>>,
-    /// The actor that counts the subscribers' rounds; `None` where nobody does.
     pub meter: Option<Recipient<RoundMade>>,
 }
 
 impl SnapshotStore {
-    /// Without subscribers.
     pub fn new(wiring: Wiring) -> Self {
         let Wiring {
             ledger,
@@ -86,7 +79,6 @@ impl SnapshotStore {
         }
     }
 
-    /// Hands what was applied to the journal and the subscribers.
     fn publish(&mut self, applied: Applied, ctx: &mut Context<Self>) {
         let now = self.clock.now();
         for note in &applied.notes {
@@ -102,7 +94,7 @@ impl SnapshotStore {
             } else {
                 subscription.delivery.push_quietly(&snapshot);
             }
-            // A new target, the first list, the record: rare, and waited for (spec ).
+            // Targets, adoption and the record: rare, and awaited by subscribers (spec ).
             if snapshot.changes.other {
                 subscription.delivery.ask();
             }
@@ -110,7 +102,7 @@ impl SnapshotStore {
         self.arm(ctx);
     }
 
-    /// Delivers what is due, and arms a timer for what is not.
+    /// Delivers the batches that are due, and arms timers for the others.
     fn arm(&mut self, ctx: &mut Context<Self>) {
         let now = self.clock.now().tick;
         for (&subscriber, subscription) in &mut self.subscribers {
@@ -119,7 +111,7 @@ impl SnapshotStore {
                     let batch = subscription.delivery.take(self.ledger.current(), now);
                     subscription.armed = None;
                     subscription.sent = Some(now);
-                    // One batch at a time is under way to each subscriber, so this queue never holds two.
+                    // Only one batch is in flight per subscriber, so this queue never holds two.
                     subscription.recipient.do_send(Round(batch));
                 }
                 Some(due) if subscription.armed != Some(due) => {
@@ -205,7 +197,7 @@ impl Handler<ListArrived> for SnapshotStore {
         if verdict.begins_epoch()
             && let Some(watch) = &self.watch
         {
-            // Epochs are rare, and a second one only says the same with a higher number.
+            // Epochs are rare, so this queue stays short.
             watch.do_send(ListAnew {
                 epoch: verdict.epoch,
             });

@@ -1,4 +1,4 @@
-//! What each piece of news does to an entry: the table of spec E-10, as one function.
+//! The table of spec E-10 as one function: what each piece of news does to an entry.
 
 mod bound;
 #[cfg(test)]
@@ -14,70 +14,57 @@ use crate::model::executor::{
 use crate::model::{Entry, Epoch, ExecutorId, LossReason, Pod, PodState, ResourceVersion, State};
 use crate::planted::{self, Planted};
 
-/// News about one executor, already known to be about its pod where it is about a pod.
+/// News about one executor. If it is about a pod, the pod is known to be this executor's.
 #[derive(Debug, Clone)]
 pub enum EntryNews<'a> {
-    /// The request is about to be sent again.
     SentAgain,
-    /// The request was answered 201 with this pod.
     Created(&'a Arc<Pod>),
-    /// The request was refused.
     Refused(&'a Arc<str>),
-    /// The request broke.
+    /// The outcome is unknown.
     Broke(&'a Arc<str>),
-    /// The request was answered 409.
     NameTaken,
-    /// The pod was seen.
     Seen(&'a Arc<Pod>, Authority<'a>),
-    /// The pod was seen, but could not be read; its version, where that could be (spec S-15).
+    /// The pod was seen, but is unreadable. With its version, if that is readable (spec S-15).
     SeenUnreadable(Option<&'a ResourceVersion>, Authority<'a>),
-    /// A DELETED event; whether a deletionTimestamp is set is in the pod.
+    /// A DELETED event. Without a deletionTimestamp the pod has left the selector.
     Deleted(&'a Arc<Pod>),
-    /// A full list of this version lacks it (spec S-12); or it was DELETED, and the event could not be read.
+    /// A full list of this version lacks the pod (spec S-12), or a DELETED event was unreadable.
     Lacked(Option<&'a ResourceVersion>),
-    /// Looked up by name: its pod is there. When the look-up was sent.
+    /// A look-up sent at this time found the pod.
     FoundThere(&'a Arc<Pod>, Tick),
-    /// Looked up by name: nothing of its own is there. When the look-up was sent.
+    /// A look-up sent at this time found no pod of this executor.
     FoundNothing(Tick),
-    /// A look-up got no answer.
     NoAnswer,
-    /// A delete found nothing of that uid.
     DeleteFoundNothing,
-    /// The inactive label of its pod is confirmed.
+    /// The inactive label is confirmed.
     Inactive,
-    /// LifecycleManager has judged why it ended.
     Reported(&'a Arc<LossReason>),
-    /// It was chosen to go.
     Leave(&'a Why, How),
-    /// Its session's facts.
     Session(Session),
 }
 
-/// How much the sight of a pod proves.
+/// How much a sighting proves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Authority<'a> {
-    /// An event, an answer, an item of a stale list: it counts where it is newer (spec S-10).
+    /// An event, an answer or an item of a stale list. It is accepted if it is newer (spec S-10).
     Event,
-    /// An item of a full list of this version: what the list shows is so, unless something newer is known.
+    /// An item of a full list of this version. It is accepted unless something newer is known.
     FullList(&'a ResourceVersion),
-    /// The answer to a look-up that was sent then: the newest there was at some time after that.
+    /// The answer to a look-up sent at this time: the state at some time after that.
     LookUp(Tick),
 }
 
-/// The circumstances in which news arrives.
 #[derive(Debug, Clone, Copy)]
 pub struct At {
-    /// Now.
     pub now: Tick,
-    /// The store's count of news.
+    /// The ledger's count of news.
     pub count: u64,
-    /// The history that the news belongs to.
     pub epoch: Epoch,
     /// How long the server may take to commit a request (spec A-11).
     pub server_timeout: Duration,
 }
 
-/// The entry after the news; `None` where the news changes nothing.
+/// Returns the entry after the news; `None` if the news changes nothing.
 pub fn next(entry: &Entry, news: &EntryNews<'_>, at: &At) -> Option<Entry> {
     match news {
         EntryNews::Leave(why, how) => return mark(entry, why, *how, at),
@@ -135,8 +122,8 @@ fn sent(id: ExecutorId, request: Request, news: &EntryNews<'_>, at: &At) -> Opti
 fn unknown(id: ExecutorId, doubt: &Doubt, news: &EntryNews<'_>, at: &At) -> Option<State> {
     match news {
         EntryNews::SentAgain if doubt.in_flight => None,
-        // What was sent was sent, also where the entry was marked meanwhile (spec L-14): the look-up that settles it
-        // must come after this one.
+        // A request that was sent counts even if the entry was marked meanwhile (spec L-14): only a
+        // look-up after this request settles it.
         EntryNews::SentAgain => Some(State::Unknown(Doubt {
             request: Request {
                 sent: at.now,
@@ -168,7 +155,7 @@ fn unknown(id: ExecutorId, doubt: &Doubt, news: &EntryNews<'_>, at: &At) -> Opti
         }
         EntryNews::Deleted(pod) => seen_deleted_first(pod, at),
         EntryNews::FoundNothing(sent) => {
-            // Until then the request may still commit, and a 404 proves nothing (spec A-13).
+            // Before that the request may still commit, and a 404 proves nothing (spec A-13).
             let settled = !doubt.in_flight && *sent >= doubt.request.sent + at.server_timeout
                 || planted::is(Planted::LookedUpTooSoon);
             settled.then(|| not_created(&doubt.why, at))
@@ -201,7 +188,7 @@ fn bind(id: ExecutorId, pod: &Arc<Pod>, epoch: Epoch, at: &At) -> State {
     })
 }
 
-/// A pod whose deletion is the first thing seen of it: bound, and gone.
+/// The first news of the pod is its deletion: the entry is bound and gone at once.
 fn seen_deleted_first(pod: &Arc<Pod>, at: &At) -> Option<State> {
     pod.deletion?;
     let bound = Bound {
@@ -227,7 +214,7 @@ fn not_created(why: &Arc<str>, at: &At) -> State {
     })
 }
 
-/// One who is leaving already may be hurried; why it goes stays what it was.
+/// A mark on a leaving entry may make `how` more urgent. The reason stays the first one.
 fn mark(entry: &Entry, why: &Why, how: How, at: &At) -> Option<Entry> {
     if let Some(known) = &entry.leaving {
         let hurried = !entry.has_ended() && how.is_harder_than(known.how);
@@ -262,7 +249,7 @@ fn mark(entry: &Entry, why: &Why, how: How, at: &At) -> Option<Entry> {
     })
 }
 
-/// An end can be reported while its pod is still there (spec E-9, L-3), but never of an executor without a pod.
+/// An end may be reported while the pod still exists (spec E-9, L-3), but requires a pod.
 fn reported(entry: &Entry, reason: &Arc<LossReason>) -> Option<Entry> {
     (entry.had_a_pod() && !entry.is_reported()).then(|| Entry {
         end: Some(Arc::clone(reason)),

@@ -1,4 +1,4 @@
-//! The ledger told whole histories.
+//! Tests of the ledger: sequences of news.
 
 mod adoption;
 mod batch;
@@ -32,20 +32,20 @@ use crate::model::{
 use super::ledger::{Applied, Identity, Inheritance, Ledger, ListVerdict, Note};
 
 const PREFIX: &str = "a";
-/// The incarnation under test; there was one before.
+/// The incarnation under test. It has one predecessor.
 const INCARNATION: Incarnation = Incarnation(2);
 const SERVER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A ledger that is told news, a second between one and the next. After each, what must always hold is checked.
+/// A ledger that gets one piece of news per second. Invariants are checked after each.
 struct Store {
     ledger: Ledger,
     second: u64,
-    /// Every id that was ever fixed or found.
+    /// Every id that was ever reserved or found.
     fixed: BTreeSet<ExecutorId>,
 }
 
 impl Store {
-    /// Adopted from an empty cluster, by a list of version 10.
+    /// A ledger that has adopted an empty cluster, by a list of version 10.
     fn new() -> Self {
         let mut store = Self::before_adoption(Inheritance::default());
         store.quorum_list(10, vec![]);
@@ -100,7 +100,7 @@ impl Store {
         self.outcome(number, Outcome::Sent { profile })
     }
 
-    /// An executor whose request was answered with this pod.
+    /// Adds an executor whose request was answered with this pod.
     fn with(mut self, pod: Pod) -> Self {
         let id = pod.claim.executor().unwrap().get();
         self.request(id);
@@ -136,7 +136,7 @@ impl Store {
         })
     }
 
-    /// A look-up that is sent now and answered at once.
+    /// A look-up that is answered at once.
     fn look_up(&mut self, id: u64, found: Found) -> Applied {
         self.second += 1;
         let sent = self.tick();
@@ -202,7 +202,6 @@ impl Store {
             .0
     }
 
-    /// Every subscriber has decided on all there is.
     fn deliver(&mut self) -> Applied {
         let applied = self.ledger.release(self.ledger.current().seq);
         self.check();
@@ -218,7 +217,7 @@ impl Store {
         Arc::clone(entry.unwrap_or_else(|| panic!("no entry {number}")))
     }
 
-    /// In which state an executor is; `ended` after its entry, `–` where it never had one.
+    /// The executor's state; `ended` after its entry was removed, `–` if it never had one.
     fn state(&self, number: u64) -> &'static str {
         let snapshot = self.ledger.current();
         match snapshot.entry(id(number)).map(|entry| entry.class()) {
@@ -260,7 +259,7 @@ impl Store {
     }
 }
 
-/// What holds of every snapshot, whatever was told.
+/// The invariants of every snapshot.
 // spec: I-1, I-2
 fn check(snapshot: &Snapshot) {
     let mut counts: BTreeMap<ProfileName, Counts> = BTreeMap::new();
@@ -310,7 +309,7 @@ fn some_reason() -> Arc<LossReason> {
     Arc::new(LossReason::of_a_refusal("any"))
 }
 
-/// A pending pod of an executor that this incarnation asked for.
+/// A pending pod that this incarnation requested.
 fn pod(id: u64, uid: &str, version: u64) -> Pod {
     let mut pod = pending(PREFIX, id, uid, version);
     let Claim::Executor { incarnation, .. } = &mut pod.claim else {
@@ -343,7 +342,7 @@ fn terminating(pod: Pod) -> Pod {
     Pod { deletion, ..pod }
 }
 
-/// The same pod, asked for by the incarnation before.
+/// The same pod, requested by the previous incarnation.
 fn of_predecessor(mut pod: Pod) -> Pod {
     if let Claim::Executor { incarnation, .. } = &mut pod.claim {
         *incarnation = Some(Incarnation(1));
@@ -360,7 +359,7 @@ fn relabelled(pod: Pod) -> Pod {
     }
 }
 
-/// The same pod as one that cannot be read, but for its name, uid and version.
+/// The same pod with only its name, uid and version readable.
 fn unreadable(pod: &Pod) -> Unreadable {
     Unreadable {
         name: Some(Arc::clone(&pod.name)),

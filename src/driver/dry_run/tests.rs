@@ -27,7 +27,7 @@ while true; do sleep 1 & wait $!; done
         tolerations = [{ key = "dedicated", value = "batch", effect = "NoSchedule" }]
     "#;
 
-/// What one profile's executors mount, and how they find the driver.
+/// Keys for what executors mount and how they find the driver.
 const MOUNTED: &str = r#"
         [[profiles.large.claims]]
         name = "data"
@@ -77,10 +77,10 @@ fn a_dry_run_shows_what_executors_mount_and_how_they_find_the_driver() {
 
 // spec: O-4
 #[test]
-fn a_dry_run_shows_the_record_and_each_executor_as_they_would_be() {
+fn a_dry_run_shows_the_record_and_each_executor() {
     let (yaml, mut shown) = shown(TWO);
     let expected = documents(&config(TWO), 7, 1).unwrap();
-    // Each start is another.
+    // These differ between starts.
     for key in ["holder", "origin"] {
         shown[0]["data"][key] = "0000000000000001".into();
     }
@@ -121,7 +121,7 @@ fn a_dry_run_shows_the_set_where_sets_make_the_pods() {
 
 // spec: O-4
 #[test]
-fn a_dry_run_asks_for_no_more_than_one_round_does_shared_evenly() {
+fn a_dry_run_requests_one_round_shared_evenly() {
     let most = format!("allocation.batch_size = 2\n{TWO}");
     let (_, shown) = shown(&most);
     let profiles: Vec<&str> = shown[1..]
@@ -132,7 +132,7 @@ fn a_dry_run_asks_for_no_more_than_one_round_does_shared_evenly() {
 }
 
 #[test]
-fn a_namespace_that_is_not_set_is_kubectl_s_to_choose() {
+fn an_unset_namespace_is_left_to_kubectl() {
     let (_, shown) = shown("[profiles.default]\nimage = \"engine:1\"");
     assert_eq!(shown.len(), 3);
     assert!(
@@ -144,7 +144,7 @@ fn a_namespace_that_is_not_set_is_kubectl_s_to_choose() {
 
 // spec: O-4
 #[tokio::test]
-async fn what_a_dry_run_shows_is_accepted_strictly() {
+async fn the_objects_of_a_dry_run_pass_strict_validation() {
     use devcluster;
     use tower::ServiceExt;
     let cluster = devcluster::start(devcluster::Options::default());

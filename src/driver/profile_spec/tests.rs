@@ -1,4 +1,4 @@
-//! From the configuration's keys to the fields of an executor's pod.
+//! Tests of the conversion from configuration keys to fields of pods.
 
 use serde_json::json;
 
@@ -89,7 +89,6 @@ seccomp = "Localhost/executor.json"
 service_account_token = true
 "#;
 
-/// The pod of the first executor, as it is sent.
 fn body(text: &str) -> PodBody {
     let template = template(
         &config(text),
@@ -228,7 +227,7 @@ fn the_other_keys_are_fields_of_the_pod() {
 
 // spec: K-4, K-5
 #[test]
-fn the_environment_comes_from_where_it_is_said_to() {
+fn the_environment_comes_from_the_configured_sources() {
     let pod = pod(EVERYTHING);
     let env = pod["spec"]["containers"][0]["env"].as_array().unwrap();
     let var = |name: &str| env.iter().find(|var| var["name"] == name).unwrap();
@@ -263,7 +262,7 @@ fn the_environment_comes_from_where_it_is_said_to() {
 
 // spec: K-6
 #[test]
-fn a_profile_that_says_nothing_of_security_gets_pods_that_may_do_as_little_as_can_be() {
+fn a_profile_without_security_keys_gets_the_most_restricted_pods() {
     let pod = pod("[profiles.default]\nimage = \"a\"");
     let spec = &pod["spec"];
     assert_eq!(spec["automountServiceAccountToken"], false);
@@ -279,7 +278,7 @@ fn a_profile_that_says_nothing_of_security_gets_pods_that_may_do_as_little_as_ca
 
 // spec: K-6
 #[test]
-fn a_profile_can_tell_each_of_it_otherwise() {
+fn a_profile_can_override_each_security_default() {
     let text = "[profiles.default]\nimage = \"a\"\n[profiles.default.security]\nrun_as_non_root = false\n\
                 privilege_escalation = true\ndrop_capabilities = false\nseccomp = \"Unconfined\"\n\
                 service_account_token = true";
@@ -300,7 +299,7 @@ fn a_profile_can_tell_each_of_it_otherwise() {
 
 // spec: K-2, K-3
 #[test]
-fn the_labels_that_a_pod_bears_are_those_that_nobody_else_may_set() {
+fn a_pods_own_labels_are_the_reserved_ones() {
     for (scheme, said) in [
         (LabelScheme::Boatswain, config::Labels::Boatswain),
         (LabelScheme::Spark, config::Labels::Spark),
@@ -342,7 +341,7 @@ async fn a_pod_with_everything_set_is_accepted_and_one_with_nothing_has_the_secu
     let mut kept = Vec::new();
     for text in [EVERYTHING, "[profiles.default]\nimage = \"a\""] {
         let mut body = body(text);
-        // Its owner is known once there is a record.
+        // The owner's uid is known once the record exists.
         let mut pod: Value = serde_json::from_slice(&body.json).unwrap();
         pod["metadata"]["ownerReferences"][0]["uid"] = "u-1".into();
         body.json = serde_json::to_vec(&pod).unwrap().into();

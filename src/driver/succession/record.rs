@@ -1,4 +1,5 @@
-//! Takes the application record over at a start: reads or creates it, and raises its incarnation (spec O-30).
+//! Takes over the application record at a start: reads or creates it, and raises its incarnation
+//! (spec O-30).
 
 use std::sync::Arc;
 
@@ -12,15 +13,14 @@ use crate::kubernetes::calls::ConfigMap;
 use crate::kubernetes::record::{NoSuccession, Record, RecordError, RecordPlace, record_name};
 use crate::model::AppId;
 
-/// The record as this start has written it, and as it was before.
 pub(super) struct Taken {
     pub(super) record: Record,
     pub(super) inherited: Option<Record>,
     pub(super) map: ConfigMap,
 }
 
-/// Reads or creates the record, and raises the incarnation. The version is the precondition of the write, so that two
-/// drivers that start at the same time get different numbers.
+/// The version is the precondition of the write, so that concurrent starts get different
+/// incarnations.
 pub(super) async fn take_over(
     config: &Config,
     calls: &Calls,
@@ -79,7 +79,8 @@ pub(super) async fn take_over(
                     map,
                 });
             }
-            // Another driver wrote the record, or the outcome is unknown: reading it again decides.
+            // Another driver has written the record, or the outcome is unknown. Reading it again
+            // decides.
             Err(failure) => {
                 failures += 1;
                 attempt = Some((record, inherited));
@@ -135,7 +136,7 @@ mod tests {
     use crate::kubernetes::Clients;
     use devcluster::{self, DevCluster};
 
-    /// A start whose first write is carried out, and not answered.
+    /// A start whose first write is committed but not answered.
     async fn start(cluster: &DevCluster, holder: u64) -> Application {
         let router = cluster.router();
         let answers = Arc::new(AtomicBool::new(false));
@@ -153,7 +154,7 @@ mod tests {
         let environment = Environment {
             clients: Clients::in_process(service, "default"),
             clock: Clock::system(),
-            // As where `driver.seed` is fixed.
+            // As if `driver.seed` were configured.
             seed: 1,
             holder,
         };
@@ -164,7 +165,7 @@ mod tests {
 
     // spec: O-30, O-31
     #[tokio::test(start_paused = true)]
-    async fn a_start_whose_write_was_not_answered_knows_it_again_and_wastes_no_number() {
+    async fn a_start_recognises_its_unanswered_write_and_skips_no_incarnation() {
         let cluster = devcluster::start(devcluster::Options::default());
         let first = start(&cluster, 1).await;
         assert_eq!((first.record.incarnation.0, first.inherited), (1, None));

@@ -1,5 +1,5 @@
-//! What an operator reads for each way to end and each refusal, from what clusters write: docs/ends.md shows the lines,
-//! and this test keeps them true. `BOATSWAIN_WRITE_EXPECTED=1 cargo test --lib ends_page` writes them anew.
+//! Compares docs/ends.md with the log lines for each way to end and each refusal, made from what
+//! clusters write. `BOATSWAIN_WRITE_EXPECTED=1 cargo test --lib ends_page` writes the page.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -32,19 +32,17 @@ const REFUSALS: &str = include_str!("ends_page/refusals.json");
 struct End {
     name: String,
     class: String,
-    /// Where that is written down.
+    /// Where Kubernetes documents it.
     documented: String,
-    /// What is particular to its pod.
+    /// The fields in which its pod differs from a usual one.
     pod: Value,
-    /// The driver's own mark.
+    /// The driver's leaving mark.
     leaving: Option<String>,
-    /// How it is gone.
     gone: Option<String>,
-    /// So many seconds it has been Terminating.
+    /// For how many seconds it has been Terminating.
     overdue: Option<u64>,
 }
 
-/// How a request is refused.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Refusal {
@@ -74,7 +72,7 @@ fn mark(word: &str) -> Why {
     }
 }
 
-/// What the allocator would say of what this pod waits for (spec A-51).
+/// Replaces the reason by the allocator's description of what this pod waits for (spec A-51).
 fn in_its_words(why: Why, entry: &Entry) -> Why {
     let words =
         |pod: &crate::model::Pod| Arc::from(crate::actors::pod_allocator::waiting::words(pod));
@@ -168,7 +166,7 @@ fn ending(end: &End) -> Ending {
     }
 }
 
-/// The line without its time, as it is on a terminal.
+/// The log line on a terminal, without its time.
 fn line(say: impl FnOnce()) -> String {
     let log = logged(LogFormat::Pretty, say);
     assert_eq!(log.lines().count(), 1, "{log}");
@@ -201,7 +199,7 @@ fn refused(refusal: &Refusal) -> String {
         &Default::default(),
         now(),
     );
-    // One that has had an executor goes on whatever is refused (spec A-24).
+    // A profile that has had an executor continues after any refusal (spec A-24).
     let profile = "default".into();
     let created = crate::actors::pod_allocator::decision::Answer::Created;
     allocation.answered(&profile, Tick::default(), &created, now());
@@ -214,7 +212,7 @@ fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
-/// The page, as it has to be.
+/// The expected page.
 fn page(ends: &[End], refusals: &[Refusal]) -> String {
     let mut page = String::from(PREFACE);
     page.push_str("\n## Ends\n\n| what happened | reason | the line |\n|---|---|---|\n");
@@ -269,11 +267,11 @@ fn the_page_shows_the_line_of_each_end_and_each_refusal() {
 
 // spec: L-20
 #[test]
-fn every_reason_that_is_told_has_an_example() {
+fn every_reported_reason_has_an_example() {
     let ends: Vec<End> = serde_json::from_str(PODS).unwrap();
     let shown: BTreeSet<&str> = ends.iter().map(|end| &*end.class).collect();
     let all: BTreeSet<String> = LossClass::ALL.iter().map(ToString::to_string).collect();
-    // These are no ends of executors: they are among the refusals.
+    // These are refusals, not ends of executors.
     let refusals = ["NotCreated", "TemplateRefused"];
     let missing: Vec<&String> = (all.iter())
         .filter(|class| !shown.contains(class.as_str()) && !refusals.contains(&class.as_str()))
@@ -284,7 +282,7 @@ fn every_reason_that_is_told_has_an_example() {
 
 // spec: L-13, L-20
 #[test]
-fn what_a_node_ends_is_told_by_the_pods_reason_and_memory_by_the_kernels_word_only() {
+fn only_ends_of_class_oom_killed_are_attributed_to_memory() {
     let ends: Vec<End> = serde_json::from_str(PODS).unwrap();
     for end in &ends {
         let said = &ending(end).reason.message;

@@ -1,5 +1,4 @@
-//! The actors behind the API and the executors' sessions: DriverBackend, ExecutorRegistry, EventHistory, Commands,
-//! Autoscaler, Roller and Profiles.
+//! The actors behind the API and the executors' sessions.
 
 use crate::actors::autoscaler::{self, Autoscaler};
 use crate::actors::commands::{self, Commands};
@@ -69,7 +68,7 @@ pub(super) fn commands(basis: &Basis<'_>, links: &Links) -> Commands {
             ttl: config.app.ttl,
         },
         profiles: settings::bounds(config.profiles),
-        // Profiles may have been added or removed since the application was held.
+        // Profiles may have been added or removed during the hold.
         held: (basis.application.record.held.clone()).map(|held| Held {
             targets: basis.targets.clone(),
             ..held
@@ -95,7 +94,7 @@ pub(super) fn autoscaler(basis: &Basis<'_>, links: &Links) -> Autoscaler {
     })
 }
 
-/// Replaces executors; `None` where the configuration does not want that.
+/// `None` if the configuration disables the replacement of executors.
 pub(super) fn roller(basis: &Basis<'_>, links: &Links) -> Option<Roller> {
     let config = &basis.config;
     if config.roll.interval.is_zero() {

@@ -1,4 +1,4 @@
-//! What every part of the wiring reads: the configuration, the application, and what follows from both.
+//! What every part of the wiring reads.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,6 @@ use crate::driver::succession::{self, Application};
 use crate::kubernetes::SetKind;
 use crate::model::{Now, ProfileName};
 
-/// The sections of the configuration from which actors are made.
 pub(super) struct Sections<'a> {
     pub(super) app: &'a config::App,
     pub(super) cluster: &'a config::Cluster,
@@ -33,7 +32,8 @@ pub(super) struct Sections<'a> {
 }
 
 impl<'a> Sections<'a> {
-    /// Every section is named here, so that the compiler reports a new one that no part of the wiring reads.
+    /// Names every section, so that the compiler reports a new one that no part of the wiring
+    /// reads.
     fn of(config: &'a Config) -> Self {
         let Config {
             app,
@@ -79,28 +79,24 @@ impl<'a> Sections<'a> {
     }
 }
 
-/// What every part of the wiring reads.
 pub(super) struct Basis<'a> {
     pub(super) config: Sections<'a>,
     pub(super) application: &'a Application,
     pub(super) listener: Option<&'a Listener>,
     pub(super) clock: Clock,
-    /// When the wiring began.
     pub(super) now: Now,
-    /// When subscribers get batches.
     pub(super) timing: Timing,
     pub(super) prefix: Arc<str>,
-    /// Which kind of object makes the pods; `None` where the driver makes them itself.
+    /// The kind of set that makes the pods; `None` if the driver creates them itself.
     pub(super) set_kind: Option<SetKind>,
-    /// The executors of each profile that are wanted while the application is not held (spec B-25).
+    /// The wanted executors of each profile, without regard to a hold (spec B-25).
     pub(super) targets: BTreeMap<ProfileName, u32>,
-    /// Where executors reach the driver; `None` where it does not listen.
+    /// The URL for executors; `None` without a listener.
     pub(super) driver_url: Option<String>,
-    /// The path of the agent's program, where executors are processes of this machine.
+    /// The path of the agent's binary, if executors are local processes.
     pub(super) agent: Option<String>,
-    /// Whether executors may leave claims on volumes behind.
     pub(super) has_claims: bool,
-    /// How profiles that are added later are read.
+    /// How profiles are read that are added later.
     pub(super) profile_place: Where,
 }
 
@@ -137,7 +133,6 @@ impl<'a> Basis<'a> {
         }
     }
 
-    /// Whether executors have to register.
     pub(super) fn must_register(&self) -> bool {
         self.config.backend.sessions.registration() == Registration::Required
     }

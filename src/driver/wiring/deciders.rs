@@ -43,10 +43,10 @@ pub(super) fn lifecycle_manager(basis: &Basis<'_>, links: &Links, rng: StdRng) -
     })
 }
 
-/// Makes the actor that makes the executors' pods; the answer starts it.
+/// Creates the provisioner. Calling the returned function starts it.
 ///
 /// # Errors
-/// Where the API server would refuse the pods.
+/// If the API server would refuse the pods.
 pub(super) fn provisioner(
     context: ProvisionerContext,
     basis: &Basis<'_>,
@@ -65,10 +65,6 @@ pub(super) fn provisioner(
     }
 }
 
-/// PodAllocator, which makes the executors' pods one by one.
-///
-/// # Errors
-/// Where the API server would refuse the pods.
 fn pod_allocator(
     basis: &Basis<'_>,
     links: &Links,
@@ -105,10 +101,7 @@ fn pod_allocator(
     }))
 }
 
-/// SetScaler, which has StatefulSets or Deployments make the executors' pods (spec A-80).
-///
-/// # Errors
-/// Where the API server would refuse the pods.
+/// SetScaler's StatefulSets or Deployments make the pods (spec A-80).
 fn set_scaler(basis: &Basis<'_>, links: &Links, kind: SetKind) -> Result<SetScaler, TemplateError> {
     let config = &basis.config;
     let sets = Sets::new(kind, common(basis), &specs(basis))?;
@@ -144,7 +137,7 @@ fn provisioner_timing(basis: &Basis<'_>) -> Timing {
     }
 }
 
-/// What all executors' pods have in common.
+/// What the pods of all profiles have in common.
 fn common(basis: &Basis<'_>) -> Common {
     let application = basis.application;
     let record = &application.record;
@@ -166,12 +159,11 @@ fn common(basis: &Basis<'_>) -> Common {
     }
 }
 
-/// How the pods of each profile are made.
 fn specs(basis: &Basis<'_>) -> BTreeMap<ProfileName, ProfileSpec> {
     specs_and_gangs(basis).0
 }
 
-/// The gangs of all profiles; `None` where no gang scheduler is told of any.
+/// The gangs of all profiles; `None` if no gang scheduler is informed of gangs.
 pub(super) fn gangs(basis: &Basis<'_>) -> Option<Gangs> {
     specs_and_gangs(basis).1
 }

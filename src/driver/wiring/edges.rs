@@ -1,5 +1,5 @@
-//! The actors that meet what is outside the driver: the application record, the Kubernetes Events of the driver's pod,
-//! Volcano's PodGroups; and the routes of the executors' sessions.
+//! The actors that write to the cluster (application record, Kubernetes Events, PodGroups), and the
+//! routes of executors' sessions.
 
 use actix::Actor;
 
@@ -37,7 +37,6 @@ pub(super) fn record_keeper(basis: &Basis<'_>, links: &Links) -> RecordKeeper {
     })
 }
 
-/// Records Kubernetes Events of the driver's pod.
 pub(super) fn event_recorder(
     basis: &Basis<'_>,
     links: &Links,
@@ -51,7 +50,6 @@ pub(super) fn event_recorder(
     EventRecorder::new(events, links.calls.clone(), basis.clock)
 }
 
-/// Keeps the PodGroups that Volcano reads.
 pub(super) fn group_keeper(basis: &Basis<'_>, links: &Links) -> GroupKeeper {
     GroupKeeper::new(
         links.calls.clone(),
@@ -62,7 +60,7 @@ pub(super) fn group_keeper(basis: &Basis<'_>, links: &Links) -> GroupKeeper {
     )
 }
 
-/// Lets executors reach ExecutorRegistry; `None` where the driver does not listen.
+/// `None` without a listener.
 pub(super) fn sessions(basis: &Basis<'_>, links: &Links) -> Option<Sessions> {
     let listener = basis.listener?;
     let app_id = &basis.application.record.app_id;

@@ -1,4 +1,5 @@
-//! The addresses of the actors, which exist before the actors themselves: several of them need one another's.
+//! The addresses of the actors. They exist before the actors, because several actors need one
+//! another's.
 
 use std::sync::Arc;
 
@@ -27,12 +28,11 @@ use crate::kubernetes::{Calls, SetKind};
 
 use super::basis::Basis;
 
-/// The mailboxes in which the actors will run.
 pub(super) struct Contexts {
     pub(super) store: Context<SnapshotStore>,
     pub(super) meter: Context<Meter>,
     pub(super) credentials: Context<Credentials>,
-    /// `None` where the watch is switched off.
+    /// `None` without the watch.
     pub(super) watch: Option<Context<WatchSource>>,
     pub(super) record: Context<RecordKeeper>,
     pub(super) backend: Context<DriverBackend>,
@@ -41,21 +41,19 @@ pub(super) struct Contexts {
     pub(super) commands: Context<Commands>,
     pub(super) autoscaler: Context<Autoscaler>,
     pub(super) profiles: Context<Profiles>,
-    /// `None` where Volcano does not schedule the executors.
+    /// `None` unless Volcano schedules the executors.
     pub(super) group_keeper: Option<Context<GroupKeeper>>,
     pub(super) lifecycle: Context<LifecycleManager>,
-    /// `None` where the driver does not run in a pod.
+    /// `None` outside a pod.
     pub(super) event_recorder: Option<Context<EventRecorder>>,
     pub(super) provisioner: ProvisionerContext,
 }
 
-/// The mailbox of the actor that makes the pods.
 pub(super) enum ProvisionerContext {
     Direct(Context<PodAllocator>),
     Sets(SetKind, Context<SetScaler>),
 }
 
-/// How the actors reach one another, the driver's own task and the API server.
 pub(super) struct Links {
     pub(super) store: Addr<SnapshotStore>,
     pub(super) meter: Addr<Meter>,
@@ -72,7 +70,7 @@ pub(super) struct Links {
     pub(super) event_recorder: Option<Addr<EventRecorder>>,
     pub(super) provisioner: Provisioner,
     pub(super) reporter: Addr<Reporter>,
-    /// Calls that are counted, and whose outcome shows whether the network and the credentials work.
+    /// These calls are counted. Their outcomes show whether the network and the credentials work.
     pub(super) calls: Calls,
 }
 

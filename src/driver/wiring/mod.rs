@@ -1,8 +1,8 @@
-//! Makes every actor and gives each the addresses of the others that it needs.
+//! Creates every actor and gives it the addresses of the actors that it needs.
 //!
-//! - [`basis`]: what all parts read: the configuration, section by section, and the application.
+//! - [`basis`]: the input of all parts: the configuration by sections, and the application.
 //! - [`links`]: the addresses, which exist before the actors.
-//! - [`sources`], [`store`], [`deciders`], [`backend`], [`edges`]: how each actor is made.
+//! - [`sources`], [`store`], [`deciders`], [`backend`], [`edges`]: the creation of each actor.
 
 mod backend;
 mod basis;
@@ -33,14 +33,14 @@ use super::succession::Application;
 use basis::Basis;
 use links::Contexts;
 
-/// A create may still commit this long after the server's own timeout, counted from when it was sent: it may have been
-/// under way for as long. One that was under way for longer makes an orphan pod (spec E-3).
+/// How long after the server's own timeout a create may still commit, as it may have been in
+/// transit this long. A create that was in transit for longer makes an orphan pod (spec E-3).
 pub(super) const SETTLED_AFTER: Duration = Duration::from_secs(1);
 
 /// Starts all actors.
 ///
 /// # Errors
-/// Where the API server would refuse the executors' pods; nothing was started then.
+/// If the API server would refuse the executors' pods. Then nothing was started.
 pub(super) fn wire(
     config: &Config,
     environment: &Environment,

@@ -1,4 +1,4 @@
-//! Where the driver learns about pods: the watch and the poll.
+//! The sources of pods: the watch and the poll.
 
 use rand::rngs::StdRng;
 

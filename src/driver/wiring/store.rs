@@ -1,4 +1,4 @@
-//! The store, and the meter that counts what happens around it.
+//! The store and the meter.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(super) fn snapshot_store(basis: &Basis<'_>, links: &Links) -> SnapshotStore 
     })
 }
 
-/// The ledger with what earlier incarnations knew; while the application is held, it wants no executors.
+/// During a hold no executors are wanted.
 fn ledger(basis: &Basis<'_>) -> Ledger {
     let application = basis.application;
     let record = &application.record;

@@ -1,4 +1,4 @@
-//! The record over lost answers, other drivers, restored servers and hands that delete it.
+//! Tests of the record with lost answers, other drivers, restored servers and deletions.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +62,7 @@ fn seen(uid: &str) -> Effect {
 
 // spec: O-30
 #[test]
-fn a_change_is_gathered_and_written_with_the_version_as_precondition() {
+fn a_change_is_collected_and_written_with_the_version_as_precondition() {
     let mut keeping = keeping(3);
     keeping.change(|record| record.ended.insert(ExecutorId::FIRST), at(0));
     assert_eq!(keeping.next(at(4)), None);
@@ -116,7 +116,7 @@ fn a_write_whose_outcome_is_unknown_is_settled_by_reading() {
 // spec: W-7, I-10
 #[test]
 fn the_same_incarnation_from_another_start_ends_this_driver() {
-    // The record was lost, and made anew by a driver that counted from one again.
+    // The record was lost, and created by a driver that counts from one again.
     let held = |holder: &str| Record {
         holder: Some(holder.into()),
         ..record(2)
@@ -131,8 +131,9 @@ fn the_same_incarnation_from_another_start_ends_this_driver() {
 
 // spec: W-7, I-10, I-12
 #[test]
-fn a_record_that_another_start_made_anew_ends_this_driver_whatever_its_number() {
-    // The server was emptied, or the application ended, while this driver was paused; its own number is the higher one.
+fn a_record_that_another_start_created_again_ends_this_driver_whatever_its_incarnation() {
+    // This driver was paused while the server was emptied or the application ended. Its own
+    // incarnation is higher.
     let made_by = |origin: Option<&str>, incarnation| Record {
         origin: origin.map(Arc::from),
         ..record(incarnation)
@@ -149,7 +150,7 @@ fn a_record_that_another_start_made_anew_ends_this_driver_whatever_its_number() 
         (None, None),
         "it is another's"
     );
-    // One from a backup, or from before there were origins, is written over.
+    // A record from a backup, or one without an origin, is overwritten.
     for restored in [made_by(Some("own"), 4), made_by(None, 4)] {
         assert_eq!(own.seen(&map(&restored, "u1", 11)), vec![]);
     }
@@ -157,7 +158,7 @@ fn a_record_that_another_start_made_anew_ends_this_driver_whatever_its_number() 
 
 // spec: W-7
 #[test]
-fn a_higher_incarnation_ends_this_driver_however_it_is_learned_of() {
+fn a_higher_incarnation_from_any_source_ends_this_driver() {
     let over = Effect::Over(Over::Superseded { by: 4 });
     let seen = keeping(3).seen(&map(&record(4), "u1", 11));
     assert_eq!(seen, vec![over.clone()]);
@@ -177,7 +178,7 @@ fn a_higher_incarnation_ends_this_driver_however_it_is_learned_of() {
 
 // spec: W-7
 #[test]
-fn what_this_driver_wrote_itself_is_no_news() {
+fn this_drivers_own_write_causes_no_read() {
     let mut keeping = keeping(3);
     assert_eq!(keeping.seen(&map(&record(3), "u1", 10)), []);
     assert_eq!(keeping.next(at(0)), None);
@@ -185,7 +186,7 @@ fn what_this_driver_wrote_itself_is_no_news() {
 
 // spec: K-2
 #[test]
-fn a_record_that_is_deleted_is_made_anew_and_nothing_is_requested_until_then() {
+fn a_deleted_record_is_created_again_and_nothing_is_requested_until_then() {
     let mut keeping = keeping(3);
     assert_eq!(keeping.seen_deleted(&"u1".into()), [Effect::Lost]);
     assert_eq!(keeping.next(at(0)), Some(Op::Get));
@@ -198,7 +199,7 @@ fn a_record_that_is_deleted_is_made_anew_and_nothing_is_requested_until_then() {
 
 // spec: K-2, S-13
 #[test]
-fn after_the_server_was_restored_an_older_record_is_written_over_before_it_counts() {
+fn after_a_restore_an_older_record_is_overwritten_before_it_counts() {
     let mut keeping = keeping(3);
     keeping.begin_epoch(Epoch(1));
     assert_eq!(keeping.next(at(0)), Some(Op::Get));
@@ -229,7 +230,7 @@ fn an_answer_from_before_the_restore_confirms_nothing() {
 
 // spec: O-30
 #[test]
-fn rubbish_in_the_record_is_written_over_and_another_applications_is_left_alone() {
+fn an_unreadable_record_is_overwritten_and_another_applications_record_is_not() {
     let mut mended = keeping(3);
     mended.check();
     mended.next(at(0));
@@ -250,7 +251,7 @@ fn rubbish_in_the_record_is_written_over_and_another_applications_is_left_alone(
 }
 
 #[test]
-fn trouble_is_said_once_and_retried_without_end() {
+fn failures_are_reported_once_and_retried_without_limit() {
     let mut keeping = keeping(3);
     keeping.check();
     let mut now = at(0);
@@ -271,7 +272,7 @@ fn delete(uid: &str, version: u64) -> Op {
 
 // spec: O-11, W-7, I-10
 #[test]
-fn a_record_that_a_younger_driver_has_taken_over_is_not_deleted_with_all_that_it_owns() {
+fn a_record_that_a_later_driver_has_taken_over_is_not_deleted() {
     let mut keeping = keeping(3);
     keeping.delete();
     assert_eq!(keeping.next(at(0)), Some(delete("u1", 10)));
@@ -284,7 +285,7 @@ fn a_record_that_a_younger_driver_has_taken_over_is_not_deleted_with_all_that_it
 
 // spec: O-11
 #[test]
-fn a_delete_without_an_answer_is_repeated_for_the_version_that_is_there() {
+fn a_delete_without_an_answer_is_repeated_for_the_current_version() {
     let mut keeping = keeping(3);
     keeping.delete();
     assert_eq!(keeping.next(at(0)), Some(delete("u1", 10)));
@@ -303,14 +304,14 @@ fn a_delete_without_an_answer_is_repeated_for_the_version_that_is_there() {
 
 // spec: O-11, I-7
 #[test]
-fn a_record_that_others_made_since_is_not_deleted_and_ends_nobody() {
+fn a_record_that_was_created_since_is_not_deleted_and_ends_no_driver() {
     let mut another = record(1);
     another.app_id = "app-2".into();
     for after in [another, record(1)] {
         let mut keeping = keeping(3);
         keeping.delete();
         assert_eq!(keeping.next(at(0)), Some(delete("u1", 10)));
-        // Its answer is lost, and the watch shows who has begun since.
+        // The answer is lost, and the watch shows the successor's record.
         assert_eq!(keeping.seen(&map(&after, "u2", 20)), [Effect::Deleted]);
         keeping.answered(broken(Kind::Broken), at(1));
         assert_eq!(keeping.next(at(100)), None);

@@ -1,4 +1,4 @@
-//! The first list: what earlier incarnations left (spec O-31).
+//! Adoption: binds the pods in the first list (spec O-31).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::planted::{self, Planted};
 use super::super::table::{self, EntryNews};
 use super::{Draft, Ledger, MAX_LOST, Note, PLAUSIBLE_ID, Settlement};
 
-/// The longest time to drain that a pod's mark is believed to grant: the clock of whoever wrote it may be wrong.
+/// The most that a pod's drain mark may grant: the clock that wrote it may be wrong.
 const LONGEST_DRAIN: Duration = Duration::from_secs(24 * 3600);
 
-/// The mark that an earlier incarnation left on a pod (spec L-12, O-31).
+/// The mark that an earlier incarnation wrote to a pod (spec L-12, O-31).
 fn inherited(mark: &Draining, now: Now) -> Leaving {
     let left = Duration::try_from(mark.until.duration_since(now.wall)).unwrap_or_default();
     Leaving {
@@ -32,7 +32,7 @@ fn inherited(mark: &Draining, now: Now) -> Leaving {
 }
 
 impl Ledger {
-    /// Binds a pod that the first list found (spec O-31); `false` where it is none of ours to adopt.
+    /// Binds a pod in the first list (spec O-31). Returns whether it was adopted.
     pub(super) fn adopt(&mut self, pod: &Arc<Pod>, now: Now, draft: &mut Draft) -> bool {
         let Claim::Executor {
             id,
@@ -66,8 +66,8 @@ impl Ledger {
         true
     }
 
-    /// Binds a pod that the first list found and that cannot be read: it is there, and Odd (spec S-15). Where its labels
-    /// cannot be read either, its name has to do: the server has chosen it by its labels.
+    /// Binds an unreadable pod in the first list, as Odd (spec S-15). With unreadable labels its
+    /// name suffices: the server selected it by its labels.
     pub(super) fn adopt_unreadable(
         &mut self,
         part: &Unreadable,
@@ -107,7 +107,7 @@ impl Ledger {
         adopted
     }
 
-    /// A pod that the first list had, and of which nobody could read which executor it is; `false` where it is none.
+    /// Adopts a pod of the first list that becomes readable only now.
     pub(super) fn read_at_last(&mut self, part: &Unreadable, now: Now, draft: &mut Draft) -> bool {
         let adopted = self.adopt_unreadable(part, now, draft);
         if let (false, Some(_), Some(uid)) = (adopted, &part.claim, &part.uid) {
@@ -116,7 +116,7 @@ impl Ledger {
         adopted
     }
 
-    /// From here on ids are given that no pod can have (spec O-31).
+    /// Completes adoption. From now on, reserved ids belong to no existing pod (spec O-31).
     pub(super) fn complete_adoption(&mut self, now: Now, draft: &mut Draft) {
         let found = self.current.entries.len();
         self.current.not_found = self.inheritance.bound.clone();
@@ -136,9 +136,9 @@ impl Ledger {
         draft.notes.push(Note::Adopted { found, lost });
     }
 
-    /// Closes every id up to the last one that may have been used and was not found (spec L-1, O-31), unless a pod may
-    /// have it of which nobody can read which it is (spec S-15); how many were lost. That waits as long as there is
-    /// such a pod: it costs nothing but that a loss is reported later.
+    /// Ends every id up to the last one that may have been used and that was not found (spec L-1,
+    /// O-31). Returns how many were lost. Waits while a pod with an unreadable id may have one of
+    /// them (spec S-15), which only delays the report.
     pub(super) fn settle(&mut self, now: Now, draft: &mut Draft) -> usize {
         let Settlement::Pending { last_used } = self.settlement else {
             return 0;

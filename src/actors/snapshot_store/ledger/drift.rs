@@ -1,52 +1,49 @@
-//! Where a poll contradicts the watch about a pod, at a version that the watch should have shown (spec P-4).
+//! Drift: a poll shows a change that the watch should have shown and did not (spec P-4).
 //!
-//! A list is often ahead of the watch, so what it shows first is only a suspicion. The watch shows everything in order:
-//! once it has come as far as the version in question and has not shown it, it never will.
+//! A list is often ahead of the watch, so a difference is only a suspicion at first. The watch
+//! delivers changes in order: once it has passed the version of the change, it can no longer
+//! deliver it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::model::{PodUid, ResourceVersion};
 
-/// What a poll said of a pod, and what the watch did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Contradiction {
-    /// The pod's name.
     pub name: Arc<str>,
-    /// The pod.
     pub uid: PodUid,
-    /// Its latest version as far as the watch has shown; `None`: it never showed the pod.
+    /// The latest version that the watch has shown; `None`: it never showed the pod.
     pub watched: Option<ResourceVersion>,
-    /// Its version in the poll; `None`: the poll lacks it.
+    /// The version in the poll; `None`: the poll lacks the pod.
     pub polled: Option<ResourceVersion>,
-    /// The version at which this is so: the watch has come as far.
+    /// The watch must pass this version to prove the drift.
     pub at: ResourceVersion,
 }
 
-/// How far the watch has come, and what it has to show yet.
+/// The position of the watch, and the differences that are neither proven nor cleared.
 #[derive(Debug, Default)]
 pub(super) struct Drift {
-    /// Everything up to here was shown; `None` while nothing is watched.
+    /// The version up to which the watch has delivered everything; `None` without a watch.
     position: Option<ResourceVersion>,
-    /// At most one for each executor.
+    /// At most one per pod.
     suspects: BTreeMap<PodUid, Contradiction>,
-    /// Pods of executors that the watch has shown to leave; polls lack them rightly.
+    /// Pods that the watch has shown to be deleted or to leave the selector: polls lack them too.
     left: BTreeMap<PodUid, Arc<str>>,
 }
 
 impl Drift {
-    /// How many pods it remembers.
     pub(super) fn len(&self) -> usize {
         self.suspects.len() + self.left.len()
     }
 
-    /// The watch goes on from a list of this version; what was due before will not be shown.
+    /// The watch restarts from a list of this version and will not show earlier changes.
     pub(super) fn watch_begins(&mut self, from: &ResourceVersion) {
         self.position = Some(from.clone());
         self.suspects.retain(|_, suspect| suspect.at > *from);
     }
 
-    /// The watch has come as far as this.
+    /// The watch has passed this version. Returns the drift that this proves.
     pub(super) fn watch_came(&mut self, to: &ResourceVersion) -> Vec<Contradiction> {
         let Some(position) = &mut self.position else {
             return Vec::new();
@@ -65,7 +62,7 @@ impl Drift {
         proven
     }
 
-    /// A pod was shown, at this version. Where either cannot be read, it may have been any that fits.
+    /// The watch has shown a pod at this version. An unreadable uid or version matches any.
     pub(super) fn shown(
         &mut self,
         uid: Option<&PodUid>,
@@ -82,13 +79,12 @@ impl Drift {
         });
     }
 
-    /// A pod was shown to be deleted, or to have left the selector.
     pub(super) fn left(&mut self, uid: Option<&PodUid>, name: Option<&Arc<str>>) {
         self.left.extend(uid.cloned().zip(name.cloned()));
         self.shown(uid, name, None);
     }
 
-    /// A poll says something else than the watch; whether the watch should have shown that already.
+    /// Records a difference. Returns it if the watch has already passed its version.
     pub(super) fn suspect(&mut self, suspect: Contradiction) -> Option<Contradiction> {
         let position = self.position.as_ref()?;
         if suspect.polled.is_none() && self.left.contains_key(&suspect.uid) {
@@ -96,23 +92,21 @@ impl Drift {
         }
         if suspect.at <= *position {
             if suspect.polled.is_none() {
-                // Told once; the next poll lacks it as well.
+                // Reported once: later polls lack the pod too.
                 self.left
                     .insert(suspect.uid.clone(), Arc::clone(&suspect.name));
             }
             return Some(suspect);
         }
-        // The earliest is proven first.
+        // The earliest difference is proven first.
         self.suspects.entry(suspect.uid.clone()).or_insert(suspect);
         None
     }
 
-    /// A new history: nothing that was seen before counts.
     pub(super) fn forget(&mut self) {
         *self = Self::default();
     }
 
-    /// Keeps only what is about pods that are known still.
     pub(super) fn prune(&mut self, known: impl Fn(&str, &PodUid) -> bool) {
         self.suspects
             .retain(|uid, suspect| known(&suspect.name, uid));

@@ -1,4 +1,4 @@
-//! What a list says, and what it does not (spec S-11 to S-13).
+//! What a list proves and does not prove (spec S-11 to S-13).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use super::super::table::{Authority, EntryNews};
 use super::sets::id_of;
 use super::{Contradiction, Draft, Ledger, ListOutcome, ListVerdict, Note};
 
-/// What a list shows, readable or not (spec S-15).
+/// What a list contains, readable or not (spec S-15).
 #[derive(Default)]
 pub(super) struct Present {
     executors: BTreeSet<ExecutorId>,
     pods: BTreeSet<PodUid>,
-    /// Names of pods whose uid cannot be read.
+    /// The names of pods with an unreadable uid.
     names: BTreeSet<Arc<str>>,
 }
 
@@ -38,12 +38,11 @@ impl Present {
     }
 }
 
-/// How the items of a list are taken.
 struct Reading<'a> {
     authority: Authority<'a>,
     adopting: bool,
     may_be_orphan: bool,
-    /// Whether the watch should have shown the same.
+    /// Whether the list is compared with the watch.
     polled: bool,
 }
 
@@ -76,7 +75,7 @@ impl Ledger {
         let full = new_epoch || version >= ticket.highest;
         if new_epoch {
             self.begin_epoch(&version, draft);
-            // A restored server may have brought back what had gone.
+            // A restored server may have restored deleted pods.
             self.forget_tombstones(&ticket);
         } else if !full {
             let highest = ticket.highest.clone();
@@ -95,7 +94,7 @@ impl Ledger {
         } else {
             Authority::Event
         };
-        // What a stale list says is old, and of a history that was put back nobody knows what was shown.
+        // A stale list shows old states. After a restore it is unknown what the watch has shown.
         let polled = full && kind != ListKind::ForWatch && !new_epoch;
         let mut present = Present::default();
         let reading = Reading {
@@ -132,7 +131,7 @@ impl Ledger {
         }
     }
 
-    /// Remembers the last list that proved what is not there; a new epoch's is the last one whatever its version.
+    /// Records the newest full list. One that begins an epoch counts as the newest.
     fn note_full_list(&mut self, version: ResourceVersion, asked: Tick, new_epoch: bool) {
         let outdated = |last: &FullList| !new_epoch && version < last.version;
         if !self.current.full_list.as_ref().is_some_and(outdated) {
@@ -160,7 +159,7 @@ impl Ledger {
         }
     }
 
-    /// The version at which an executor's pod is held.
+    /// The pod's version in the ledger.
     fn held(&self, pod: &Pod) -> Option<ResourceVersion> {
         let entry = self.holder(&pod.name, &pod.uid)?;
         let bound = entry
@@ -169,7 +168,7 @@ impl Ledger {
         Some(bound.pod.version.clone())
     }
 
-    /// A poll showed more of an executor's pod than was known (spec P-4).
+    /// Checks for drift after a poll showed an executor's pod (spec P-4).
     fn doubt_sight(&mut self, pod: &Pod, watched: Option<ResourceVersion>, draft: &mut Draft) {
         let polled = self.held(pod);
         if polled.as_ref() != Some(&pod.version) || polled <= watched {
@@ -187,7 +186,7 @@ impl Ledger {
         }
     }
 
-    /// A poll lacks executors whose pods the watch has shown, and not their end (spec P-4).
+    /// Checks for drift if a poll lacks pods whose end the watch has not shown (spec P-4).
     fn doubt_absent(
         &mut self,
         present: &Present,
@@ -208,9 +207,9 @@ impl Ledger {
                 _ => None,
             })
             .filter(|bound| bound.epoch == current.epoch && bound.pod.version <= *version)
-            // That it is missed is known already.
+            // These are known to be missing.
             .filter(|bound| bound.absent.is_none())
-            // What does not say that it is ours is not watched: its labels were lost, perhaps before anybody saw it.
+            // The watch does not show pods without our labels.
             .filter(|bound| bound.pod.claim.executor().is_some())
             .map(|bound| Contradiction {
                 name: Arc::clone(&bound.pod.name),
@@ -227,7 +226,7 @@ impl Ledger {
         }
     }
 
-    /// Nothing that was seen before this list was asked for is under way any more (spec S-14).
+    /// Removes tombstones from before this list's request: no older news can arrive (spec S-14).
     fn forget_tombstones(&mut self, ticket: &ListTicket) {
         if planted::is(Planted::TombstonesForEver) {
             return;
@@ -236,7 +235,7 @@ impl Ledger {
             .retain(|_, released| *released >= ticket.begun_at);
     }
 
-    /// The executor that an item of a list stands for; an unreadable one counts as present (spec S-15).
+    /// The executor of an item. An unreadable item counts as present (spec S-15).
     pub(super) fn named(&self, item: &Sighting) -> Option<ExecutorId> {
         let id = self.id_of(item.name()?, item.uid())?;
         let bound = self.current.entry(id).and_then(|entry| entry.uid());
@@ -248,7 +247,7 @@ impl Ledger {
 
     pub(super) fn begin_epoch(&mut self, version: &ResourceVersion, draft: &mut Draft) {
         self.current.epoch = Epoch(self.current.epoch.0 + 1);
-        // Only the record seen in the new history counts (spec K-2).
+        // Only a record seen in the new epoch counts (spec K-2).
         self.current.record = None;
         self.drift.forget();
         draft.other = true;
@@ -259,7 +258,7 @@ impl Ledger {
         });
     }
 
-    /// What a full list lacks, of what was known before it was asked for (spec S-12).
+    /// Handles older entries that a full list lacks (spec S-12).
     pub(super) fn judge_absent(
         &mut self,
         present: &Present,
@@ -272,7 +271,7 @@ impl Ledger {
         let lacking: Vec<ExecutorId> = (self.current.entries.iter())
             .filter(|(id, _)| !present.executors.contains(id))
             .filter(|(_, entry)| match &entry.state {
-                // Whether it is newer than the list is for the table to say.
+                // The table checks whether the pod is newer than the list.
                 State::Bound(bound) => bound.bound_at < ticket.begun_at,
                 State::Sent(_) | State::Unknown(_) | State::Gone(_) => false,
             })

@@ -1,4 +1,4 @@
-//! What became of requests and look-ups (spec ).
+//! Outcomes of requests and look-ups (spec ).
 
 use std::sync::Arc;
 
@@ -68,8 +68,8 @@ impl Ledger {
         }
     }
 
-    /// Whether a pod of the name that we asked for is the one that we asked for, though its labels do not say so: a
-    /// webhook may have taken them, but the record that owns it is this application's (spec E-1, K-2).
+    /// Whether a pod with the requested name is the requested one without its labels, which a
+    /// webhook may have removed: the record that owns it is this application's (spec E-1, K-2).
     fn was_asked_for(&self, entry: &Entry, pod: &Pod) -> bool {
         let record = self.current.record.as_ref();
         entry.incarnation == self.identity.incarnation
@@ -80,8 +80,8 @@ impl Ledger {
             && record.is_some_and(|record| pod.owner.as_ref() == Some(record))
     }
 
-    /// The executor was given up before the answer came: the answer's pod is an orphan pod, whatever labels it was left
-    /// with, for we made it (spec E-3).
+    /// The answer arrived after the executor was given up. The pod is an orphan pod whatever its
+    /// labels are, because this driver created it (spec E-3).
     fn created_too_late(&mut self, id: ExecutorId, sighting: &Sighting, draft: &mut Draft) {
         let pod = match sighting {
             Sighting::Read(pod) => Some(Arc::clone(pod)),
@@ -95,7 +95,7 @@ impl Ledger {
         }
     }
 
-    /// What is known of a pod that we made and that cannot be read: it is there, and Odd (spec S-15).
+    /// The known part of an unreadable pod that this driver created. Its state is Odd (spec S-15).
     fn odd_pod(&self, id: ExecutorId, part: &Unreadable) -> Option<Arc<Pod>> {
         let pod = Pod {
             uid: part.uid.clone()?,
@@ -149,7 +149,7 @@ impl Ledger {
                 let may_be_orphan = self.current.adopted;
                 self.sight(pod, Authority::LookUp(sent), may_be_orphan, now, draft);
             }
-            // It bears the name. Whether it is ours can be told by its uid alone.
+            // The pod has the name. Only its uid can show whether it is the executor's.
             Sighting::Unreadable(part) => {
                 draft.notes.push(Note::Unreadable(part.clone()));
                 let another = entry

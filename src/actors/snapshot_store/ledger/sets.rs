@@ -1,8 +1,6 @@
-//! Pods that sets have made: which executor one is, its label says, and not its name (spec A-80).
-//!
-//! One without the label has no id yet. It has its own place in the snapshot, counts for nothing, and becomes an
-//! executor when it is seen with the label, which is what binds it: whoever else labelled it, it is the executor that it
-//! says it is, as long as no other pod is.
+//! Pods made by sets: the label, not the name, identifies the executor (spec A-80). A sighting with
+//! the label binds the pod, whoever wrote the label, unless another pod has that id. A pod without
+//! the label is an unassigned pod, which counts for nothing.
 
 use std::sync::Arc;
 
@@ -16,7 +14,7 @@ use crate::planted::{self, Planted};
 use super::super::table::{self, EntryNews};
 use super::{Draft, Ledger};
 
-/// The executor that a pod stands for: by its name, or by its uid where sets make the names.
+/// The executor that a pod belongs to: by name, or by uid if sets make the pods.
 pub(super) fn id_of(
     prefix: &str,
     current: &Snapshot,
@@ -28,7 +26,7 @@ pub(super) fn id_of(
     }
     match uid {
         Some(uid) => current.by_uid.get(uid).copied(),
-        // Hardly ever: its uid cannot be read.
+        // Rare: the uid is unreadable.
         None => {
             let mut entries = current.entries.values();
             let named = |entry: &&Arc<Entry>| entry.pod().is_some_and(|pod| *pod.name == *name);
@@ -38,7 +36,6 @@ pub(super) fn id_of(
 }
 
 impl Ledger {
-    /// The ledger of an application whose pods are made by sets.
     pub fn of_sets(mut self) -> Self {
         self.current.of_sets = true;
         self
@@ -48,7 +45,7 @@ impl Ledger {
         id_of(&self.identity.prefix, &self.current, name, uid)
     }
 
-    /// A pod that is bound to nobody; `false` where it is none of those that sets make, or is for others to judge.
+    /// Handles a pod that is bound to no entry. Returns `false` if the caller must handle it.
     pub(super) fn sight_of_set(
         &mut self,
         pod: &Arc<Pod>,
@@ -56,7 +53,7 @@ impl Ledger {
         now: Now,
         draft: &mut Draft,
     ) -> bool {
-        // What the first list would have adopted, had anybody been able to read it.
+        // If it had been readable, the first list would have adopted it.
         if self.is_unread(&pod.uid) {
             if self.adopt(pod, now, draft) {
                 return true;
@@ -112,7 +109,7 @@ impl Ledger {
         draft.other = true;
     }
 
-    /// A pod of the first list of which nobody can read which executor it is.
+    /// Records a pod of the first list whose executor id is unreadable.
     pub(super) fn note_unread(&mut self, part: &Unreadable, draft: &mut Draft) {
         let (Some(name), Some(uid)) = (&part.name, &part.uid) else {
             return;
@@ -136,13 +133,13 @@ impl Ledger {
         known.is_some_and(|pod| pod.unread)
     }
 
-    /// Whether a pod may be any of those that the first list did not show.
+    /// Whether some pod may be one of the executors that the first list did not show.
     pub(super) fn has_unread(&self) -> bool {
         let unread = |pod: &UnassignedPod| pod.unread && !planted::is(Planted::UnreadPassedOver);
         self.current.unassigned.values().any(unread)
     }
 
-    /// It has a label by now that says which executor it is.
+    /// Binds a pod that has an executor label by now.
     fn bind_named(&mut self, pod: &Arc<Pod>, now: Now, draft: &mut Draft) {
         let Claim::Executor {
             id,
@@ -163,7 +160,8 @@ impl Ledger {
         }
     }
 
-    /// What was fixed is in the ledger or has ended (spec I-2), so that what has ended stays few intervals (spec I-8).
+    /// Ends reserved ids that no pod got (spec I-2), so that ended ids stay few intervals (spec
+    /// I-8).
     pub(super) fn close_unused(&mut self, ids: &[ExecutorId], draft: &mut Draft) {
         for id in ids {
             if self.current.entry(*id).is_none() && !self.current.ended.contains(*id) {
@@ -177,7 +175,7 @@ impl Ledger {
         draft.other |= self.current.unassigned.remove(uid).is_some();
     }
 
-    /// What a full list lacks, of what was known before it was asked for (spec S-12).
+    /// Removes older unassigned pods that a full list lacks (spec S-12).
     pub(super) fn judge_unassigned(
         &mut self,
         is_present: impl Fn(&PodUid) -> bool,

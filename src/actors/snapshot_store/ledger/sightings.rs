@@ -1,4 +1,4 @@
-//! Whose a pod is (spec E-1 to E-3), and what the sight of one comes to.
+//! Which executor a pod belongs to (spec E-1 to E-3), and the effect of a sighting.
 
 use std::sync::Arc;
 
@@ -11,14 +11,13 @@ use super::super::table::{Authority, EntryNews};
 use super::{Draft, Ledger, MAX_REMEMBERED_STRANGERS, Note};
 
 impl Ledger {
-    /// The executor whose bound pod this is.
     pub(super) fn holder(&self, name: &str, uid: &PodUid) -> Option<Arc<Entry>> {
         let id = self.id_of(name, Some(uid))?;
         let entry = self.current.entry(id)?;
         (entry.uid() == Some(uid)).then(|| Arc::clone(entry))
     }
 
-    /// The executor that waits for its pod to be seen for the first time, and may be bound to this one (spec E-1).
+    /// The entry without a pod that may be bound to this one (spec E-1).
     pub(super) fn awaits(&self, pod: &Pod) -> Option<Arc<Entry>> {
         let Claim::Executor {
             id, incarnation, ..
@@ -52,14 +51,13 @@ impl Ledger {
         }
     }
 
-    /// Whether a pod that an event shows may be an orphan pod. Before adoption nobody knows whose the pods are (spec O-31);
-    /// and what is older than the last full list is in that list, or has gone since (spec E-3).
+    /// Whether a pod in an event may be an orphan pod. Before adoption that is unknown (spec O-31).
+    /// A pod older than the last full list is in that list, or is deleted (spec E-3).
     fn may_be_orphan(&self, pod: &Pod) -> bool {
         let listed = self.current.full_list.as_ref();
         self.current.adopted && listed.is_none_or(|list| list.version < pod.version)
     }
 
-    /// A pod that could be read, from whichever source.
     pub(super) fn sight(
         &mut self,
         pod: &Arc<Pod>,
@@ -82,7 +80,7 @@ impl Ledger {
         }
         match &pod.claim {
             Claim::Foreign { .. } => self.drop_orphan(&pod.uid, draft),
-            // Only sets make such, and those were looked at.
+            // Only sets make such pods, and those were handled above.
             Claim::UnassignedPod { .. } => {}
             Claim::Unrecognised { why } => self.meet_unrecognised(pod, why, draft),
             Claim::Executor {
@@ -110,8 +108,8 @@ impl Ledger {
         }
     }
 
-    /// A pod that a younger driver asked for, by its label: it is that one's to judge. Nothing is requested until the
-    /// record has been read again and shows who the driver is (spec W-7, I-10).
+    /// A later incarnation requested the pod, so this driver leaves it alone, and requests nothing
+    /// until the record shows which driver is current (spec W-7, I-10).
     fn meet_younger(&mut self, pod: &Arc<Pod>, draft: &mut Draft) {
         self.drop_orphan(&pod.uid, draft);
         let room = self.unrecognised.len() < MAX_REMEMBERED_STRANGERS;
@@ -121,7 +119,7 @@ impl Ledger {
         }
     }
 
-    /// A orphan pod is gone, and no late answer makes it one again (spec S-14).
+    /// Removes an orphan pod for good: no late answer adds it again (spec S-14).
     pub(super) fn lay(&mut self, uid: &PodUid, draft: &mut Draft) {
         if self.current.orphans.contains_key(uid) {
             self.tombstones.insert(uid.clone(), self.count);
@@ -138,8 +136,8 @@ impl Ledger {
     pub(super) fn haunt(&mut self, pod: &Arc<Pod>, authority: Authority<'_>, draft: &mut Draft) {
         let known = self.current.orphans.get(&pod.uid);
         let held = known.filter(|orphan| orphan.epoch == self.current.epoch);
-        // As with executors: a full list that is not older than what is held, and shows an older pod, is of a history
-        // that was put back unnoticed (spec S-13).
+        // As for executors, a full list that is as new as the held version and shows an older one
+        // proves an unnoticed restore (spec S-13).
         let outdated = |orphan: &OrphanPod| match authority {
             Authority::FullList(list) if orphan.version <= *list => orphan.version == pod.version,
             _ => orphan.version >= pod.version,
@@ -201,7 +199,8 @@ impl Ledger {
         }
         let pod = match pod {
             Sighting::Read(pod) => pod,
-            // Nobody can tell whether it was deleted or left the selector: a look-up can (spec S-15).
+            // The event does not show whether the pod was deleted or left the selector. A look-up
+            // does (spec S-15).
             Sighting::Unreadable(part) => {
                 draft.notes.push(Note::Unreadable(part.clone()));
                 let Some(uid) = &part.uid else { return };

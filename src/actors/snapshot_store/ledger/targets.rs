@@ -1,5 +1,4 @@
-//! How many executors are wanted of each profile: the ledger alone says so, and whoever changes it asks the ledger
-//! (spec E-5, B-25, B-28, B-31, B-32).
+//! The targets. Only the ledger changes them, on request (spec E-5, B-25, B-28, B-31, B-32).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use crate::model::{Entry, ExecutorId, Now, ProfileName};
 use super::{Draft, Ledger, Note};
 
 impl Ledger {
-    /// The same with executors held since before the start.
+    /// Begins with a hold, which was set before the start.
     pub fn with_executors_held(mut self) -> Self {
         self.current.held = true;
         self.current.targets = (self.current.targets.into_iter())
@@ -28,7 +27,7 @@ impl Ledger {
         self
     }
 
-    /// Marks executors as leaving, and sets the targets that change with that (spec L-10, E-5).
+    /// Marks executors as leaving and changes the targets with them (spec L-10, E-5).
     pub(super) fn retire(
         &mut self,
         ids: Vec<ExecutorId>,
@@ -62,7 +61,7 @@ impl Ledger {
                 self.fall(profile, marked, now, draft);
             }),
             Aim::Become(targets) => self.ask_for(targets, now, draft),
-            // Also where one has ended meanwhile: its replacement runs in its place.
+            // Also if an executor has ended meanwhile: its replacement is running.
             Aim::EndSurge => (profiles.into_iter()).for_each(|profile| {
                 self.surge(profile, false, now, draft);
             }),
@@ -75,7 +74,8 @@ impl Ledger {
         }
     }
 
-    /// As many executors of these profiles are asked for; that ends a replacement that is under way.
+    /// Sets the requested number of executors of these profiles. That ends a replacement in
+    /// progress.
     pub(super) fn ask_for(
         &mut self,
         targets: BTreeMap<ProfileName, u32>,
@@ -93,8 +93,8 @@ impl Ledger {
         }
     }
 
-    /// This many fewer executors of a profile are asked for, and a replacement that is under way goes on. What is held
-    /// stays: its executors are leaving already.
+    /// A replacement in progress continues. During a hold nothing changes, because the executors
+    /// are leaving already.
     fn fall(&mut self, profile: ProfileName, by: u32, now: Now, draft: &mut Draft) {
         let known = self.current.targets.get(&profile).copied();
         if let Some(target) = known.filter(|_| !self.current.held) {
@@ -108,7 +108,7 @@ impl Ledger {
         }
     }
 
-    /// One executor more than asked for is wanted of this profile while one is replaced (spec B-32).
+    /// During a replacement, one executor more than requested is wanted (spec B-32).
     pub(super) fn surge(
         &mut self,
         profile: ProfileName,
@@ -126,7 +126,7 @@ impl Ledger {
         }
     }
 
-    /// Executors are held no longer (spec B-31).
+    /// Ends the hold (spec B-31).
     pub(super) fn resume(&mut self, now: Now, draft: &mut Draft) {
         if std::mem::take(&mut self.current.held) {
             draft.other = true;
@@ -141,7 +141,7 @@ impl Ledger {
         }
     }
 
-    /// While executors are held, none is wanted.
+    /// During a hold no executors are wanted.
     fn set_target(&mut self, profile: ProfileName, target: Target, now: Now, draft: &mut Draft) {
         let before = self.current.targets.get(&profile).copied();
         let executors = if self.current.held {

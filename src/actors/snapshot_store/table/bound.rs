@@ -1,4 +1,4 @@
-//! The columns "Pending, Running, Odd, Absent" and "Terminating, Finished" of spec E-10: entries with a pod.
+//! Entries with a pod: the columns Pending to Finished of spec E-10.
 
 use std::sync::Arc;
 
@@ -9,7 +9,6 @@ use crate::planted::{self, Planted};
 
 use super::{At, Authority, EntryNews};
 
-/// The entry after the news; `None` where the news changes nothing.
 pub(super) fn next(entry: &Entry, bound: &Bound, news: &EntryNews<'_>, at: &At) -> Option<Entry> {
     match news {
         EntryNews::Seen(pod, authority) => sighted(entry, bound, pod, *authority, at),
@@ -25,8 +24,8 @@ pub(super) fn next(entry: &Entry, bound: &Bound, news: &EntryNews<'_>, at: &At) 
             }
         }
         EntryNews::FoundNothing(sent) => {
-            // A name stands for one pod at a time, so the pod is gone; but a look-up that began before the pod was
-            // known may have been answered before there was one.
+            // A name belongs to one pod at a time, so the pod is gone, unless the look-up was sent
+            // before the pod was known: then it may not have existed yet.
             (*sent > bound.since).then(|| gone(entry, bound, HowGone::Missing, at))
         }
         EntryNews::Deleted(pod) if pod.deletion.is_some() => {
@@ -58,7 +57,6 @@ pub(super) fn next(entry: &Entry, bound: &Bound, news: &EntryNews<'_>, at: &At) 
     }
 }
 
-/// A sight of the pod with its content.
 fn sighted(
     entry: &Entry,
     bound: &Bound,
@@ -67,7 +65,7 @@ fn sighted(
     at: &At,
 ) -> Option<Entry> {
     let same = is_same(bound, &pod.version, at.epoch);
-    // What could not be read before and can be now is news, though the pod did not change.
+    // A pod that becomes readable is news, even at the same version.
     let accepted = if same {
         bound.pod.phase.is_unreadable() && !pod.phase.is_unreadable()
     } else {
@@ -101,7 +99,7 @@ fn sighted(
     Some(sighted)
 }
 
-/// The profile of one that was adopted when its labels could not be read, and now can be.
+/// The profile, if the labels were unreadable at adoption and are readable now.
 fn profile_learnt(entry: &Entry, bound: &Bound, pod: &Pod) -> Option<ProfileName> {
     let Claim::Executor { profile: None, .. } = &bound.pod.claim else {
         return None;
@@ -113,7 +111,7 @@ fn profile_learnt(entry: &Entry, bound: &Bound, pod: &Pod) -> Option<ProfileName
     profile.clone().filter(|_| learns)
 }
 
-/// A sight of the pod without its content: there, and Odd (spec S-15). A finished one stays finished.
+/// Handles an unreadable sighting: the pod exists and is Odd (spec S-15), unless it is finished.
 fn unreadable(
     entry: &Entry,
     bound: &Bound,
@@ -138,7 +136,7 @@ fn unreadable(
     (after != *bound).then(|| with_state(entry, State::Bound(after)))
 }
 
-/// Looked up: there, but its labels are not ours any more.
+/// A look-up has found the pod without our labels.
 fn found_relabelled(
     entry: &Entry,
     bound: &Bound,
@@ -166,7 +164,7 @@ fn found_relabelled(
     (found != *entry).then_some(found)
 }
 
-/// The entry of a pod that is not where it should be seen: to be looked up, or gone where nobody asks any more.
+/// The entry of a missing pod: absent, or gone if no look-up is needed.
 fn missed(entry: &Entry, before: &Bound, now: Bound, as_of: &ResourceVersion, at: &At) -> Entry {
     if needs_no_look_up(entry, before) {
         return gone(entry, &now, HowGone::NoLongerListed, at);
@@ -225,7 +223,6 @@ fn is_known_mislabelled(entry: &Entry) -> bool {
     (entry.leaving.as_ref()).is_some_and(|mark| matches!(mark.why, Why::Mislabelled(_)))
 }
 
-/// Whether it is Terminating or Finished.
 fn is_over(bound: &Bound) -> bool {
     let state = bound.pod.state();
     state.is_finished() || state == PodState::Terminating
@@ -235,7 +232,7 @@ fn needs_no_look_up(entry: &Entry, bound: &Bound) -> bool {
     is_over(bound) || entry.is_reported()
 }
 
-/// The version that counts as held: versions of an earlier epoch count as 0 (spec S-13).
+/// The version to compare with: versions of an earlier epoch count as 0 (spec S-13).
 fn held_version(bound: &Bound, epoch: Epoch) -> &ResourceVersion {
     if bound.epoch < epoch {
         &ResourceVersion::ZERO
@@ -252,7 +249,7 @@ fn is_newer(bound: &Bound, version: &ResourceVersion, epoch: Epoch) -> bool {
     held_version(bound, epoch) < version || planted::is(Planted::VersionGuardDropped)
 }
 
-/// Whether news of another version than the held one is accepted (spec S-10).
+/// Whether news with another version than the held one is accepted (spec S-10).
 fn accepts(
     bound: &Bound,
     version: &ResourceVersion,
@@ -261,18 +258,19 @@ fn accepts(
 ) -> bool {
     let replaced = match authority {
         Authority::Event => false,
-        // One history cannot show an object at an older version in a list that is not older than the held one:
-        // the server's history was replaced unnoticed (spec S-13), and what it holds now is what the list says.
+        // Within one history, a list as new as the held version cannot show an older one. So the
+        // server was restored unnoticed (spec S-13), and the list is right.
         Authority::FullList(list) => bound.pod.version <= *list,
-        // Nor in a look-up sent after the pod was missed, unless something newer came while it was under way.
+        // The same holds for a look-up sent after the pod was found absent, unless newer news
+        // arrived meanwhile.
         Authority::LookUp(sent) => (bound.absent.as_ref())
             .is_some_and(|a| sent >= a.since && *held_version(bound, a.epoch) <= a.as_of),
     };
     is_newer(bound, version, epoch) || replaced
 }
 
-/// The absence that is left after a sight of the pod: what is older than the list that lacked it, or asked for
-/// before that, does not end it.
+/// The absence that remains after a sighting: one that is older than the list that lacked the pod,
+/// or was requested before it, does not end the absence.
 fn still_absent(
     bound: &Bound,
     version: Option<&ResourceVersion>,

@@ -4,8 +4,9 @@ use crate::model::{Incarnation, ProfileName};
 
 use super::*;
 
-/// What each news makes of an entry in each state, as spec E-10 has it. A cell says the state afterwards, and after a
-/// plus what else changed; `–`: nothing; `.`: the ledger does not let it come so far (the name alone binds nobody).
+/// The table of spec E-10. A cell names the state after the news and, after a plus, what else
+/// changed. `–`: nothing changes. `.`: the ledger never lets this case reach the table, because the
+/// name alone does not bind.
 const E_10: &str = "
 news                              | Sent         | Unknown      | Pending      | Running      | Odd          | Absent       | Terminating | Finished    | Gone
 created answered 201              | Running      | Running      | –            | –            | –            | –            | –           | –           | –
@@ -50,14 +51,14 @@ fn reason() -> Arc<LossReason> {
 const HELD: u64 = 5;
 const NEWER: u64 = 9;
 const OLDER: u64 = 3;
-/// The list that lacked the entry in the column "Absent".
+/// The version of the list that lacked the entry in the column "Absent".
 const MISSED_AT: u64 = 6;
 
 fn at(second: u64) -> Tick {
     Tick::after_start(Duration::from_secs(second))
 }
 
-/// The entry has been known since second 10, and absent since second 20.
+/// The entry is known since second 10, and absent since second 20.
 const NOW: u64 = 100;
 const LOOKED_UP: u64 = 95;
 const LOOKED_UP_EARLY: u64 = 10;
@@ -167,7 +168,7 @@ fn name_of(state: &State) -> &'static str {
     }
 }
 
-/// A cell of the table: what became of the entry.
+/// Describes what changed, as a cell of the table does.
 fn describe(before: &Entry, after: Option<&Entry>) -> String {
     let Some(after) = after else {
         return "–".to_owned();
@@ -266,7 +267,6 @@ fn tell(row: &str, column: &str, entry: &Entry) -> Option<Entry> {
     }
 }
 
-/// Row, column and what is expected there.
 fn cells() -> Vec<(&'static str, &'static str, &'static str)> {
     let mut rows = E_10.trim().lines().map(|line| {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
@@ -299,7 +299,7 @@ fn each_news_does_to_each_entry_what_the_table_says() {
 
 // spec: E-10, A-43
 #[test]
-fn a_leaving_mark_never_ends_and_hides_no_news() {
+fn a_leaving_mark_is_never_removed_and_hides_no_news() {
     let mark = Leaving {
         why: Why::ApplicationEnded,
         how: How::Delete,
@@ -317,7 +317,7 @@ fn a_leaving_mark_never_ends_and_hides_no_news() {
             assert_eq!(after.leaving, Some(mark.clone()), "{row:?}, {column}");
             assert!(!after.class().is_live(), "{row:?}, {column}");
         }
-        // Whoever was marked before is not marked anew; all else is as it is without a mark.
+        // A marked entry is not marked again. Everything else is as without a mark.
         let same =
             |entry: Option<Entry>| entry.map(|entry| (entry.state, entry.end, entry.session));
         if row != "leaving mark" {
@@ -351,7 +351,7 @@ fn only_a_look_up_later_than_the_server_timeout_after_the_last_send_settles_an_u
 
 // spec: L-14
 #[test]
-fn a_marked_unknown_request_is_settled_by_a_look_up_whatever_was_under_way_when_it_was_marked() {
+fn a_marked_unknown_request_is_settled_by_a_look_up_whatever_was_in_flight_when_it_was_marked() {
     let leave = EntryNews::Leave(&Why::ApplicationEnded, How::Delete);
     let marked = next(&entry_in("Unknown"), &leave, &here()).unwrap();
     assert_eq!(marked.class(), Class::Leaving);
@@ -361,7 +361,7 @@ fn a_marked_unknown_request_is_settled_by_a_look_up_whatever_was_under_way_when_
     assert_eq!(name_of(&found.state), "Running", "to be deleted by uid");
     assert!(found.leaving.is_some());
 
-    // A repeat that left before the mark was seen may still commit, so it counts.
+    // A repeated request that was sent before the mark was seen may still commit, so it counts.
     let crossed = At {
         now: at(90),
         ..here()
@@ -378,7 +378,7 @@ fn a_marked_unknown_request_is_settled_by_a_look_up_whatever_was_under_way_when_
 
 // spec: E-6
 #[test]
-fn what_is_live_and_what_may_be_chosen_to_go() {
+fn which_entries_are_live_and_which_may_be_retired() {
     let leaving = Leaving {
         why: Why::ScaledDown,
         how: How::Delete,
@@ -412,7 +412,7 @@ fn what_is_live_and_what_may_be_chosen_to_go() {
 
 // spec: S-15
 #[test]
-fn what_could_not_be_read_is_no_longer_odd_when_it_can_be_though_it_did_not_change() {
+fn a_pod_that_becomes_readable_is_no_longer_odd_even_at_the_same_version() {
     let running = entry_in("Running");
     let odd = next(
         &running,
@@ -430,7 +430,7 @@ fn what_could_not_be_read_is_no_longer_odd_when_it_can_be_though_it_did_not_chan
 
 // spec: S-10, S-13
 #[test]
-fn versions_of_an_earlier_epoch_count_as_nothing() {
+fn versions_of_an_earlier_epoch_count_as_zero() {
     let entry = entry_in("Absent");
     let restored = At {
         epoch: Epoch(1),
@@ -444,7 +444,7 @@ fn versions_of_an_earlier_epoch_count_as_nothing() {
     )
     .unwrap();
     assert_eq!(name_of(&seen.state), "Pending", "and no longer absent");
-    // What could not be read keeps the version it had, in the epoch it had it.
+    // An unreadable sighting keeps the version and its epoch.
     let unreadable = EntryNews::SeenUnreadable(None, Authority::Event);
     let odd = next(&entry_in("Running"), &unreadable, &restored).unwrap();
     let seen = next(&odd, &EntryNews::Seen(&older, Authority::Event), &restored).unwrap();
@@ -453,7 +453,7 @@ fn versions_of_an_earlier_epoch_count_as_nothing() {
 
 // spec: S-10
 #[test]
-fn late_news_of_a_pod_does_not_hide_that_a_newer_list_lacks_it() {
+fn late_news_of_a_pod_does_not_end_its_absence_from_a_newer_list() {
     let entry = entry_in("Pending");
     let list = ResourceVersion::from(20);
     let absent = next(&entry, &EntryNews::Lacked(Some(&list)), &here()).unwrap();

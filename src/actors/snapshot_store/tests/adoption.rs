@@ -1,9 +1,9 @@
-//! There is one way to start: as successor (spec O-31).
+//! Tests of adoption (spec O-31).
 
 use super::*;
 use crate::actors::snapshot_store::ledger::PLAUSIBLE_ID;
 
-/// Ids up to 20 are reserved; 1 to 3 have ended; 4, 5 and 6 were bound.
+/// Ids up to 20 are reserved, 1 to 3 have ended, 4 to 6 were bound.
 fn successor() -> Store {
     Store::before_adoption(Inheritance {
         reserved: Some(id(20)),
@@ -18,7 +18,7 @@ fn inherited(id: u64, uid: &str, version: u64) -> Pod {
 
 // spec: O-31, L-1
 #[test]
-fn what_is_found_is_bound_what_is_missing_is_lost_and_all_else_up_to_the_reserved_has_ended() {
+fn found_executors_are_bound_missing_ones_are_lost_and_other_reserved_ids_have_ended() {
     let mut store = successor();
     let outcome = store.quorum_list(50, vec![inherited(4, "u4", 20), inherited(8, "u8", 30)]);
     assert!(outcome.is_full() && store.snapshot().adopted);
@@ -42,7 +42,7 @@ fn what_is_found_is_bound_what_is_missing_is_lost_and_all_else_up_to_the_reserve
 
 // spec: S-15, O-31, I-9
 #[test]
-fn one_that_cannot_be_read_at_the_start_is_adopted_as_odd_and_lost_to_nobody() {
+fn a_pod_that_is_unreadable_at_the_start_is_adopted_as_odd_and_not_lost() {
     let of_spot = |mut pod: Pod| {
         if let Claim::Executor { profile, .. } = &mut pod.claim {
             *profile = Some("spot".into());
@@ -75,7 +75,7 @@ fn one_that_cannot_be_read_at_the_start_is_adopted_as_odd_and_lost_to_nobody() {
     assert_eq!(store.entry(4).profile, "spot".into());
     assert_eq!(store.how_gone(6), HowGone::LostBeforeStart);
 
-    // Its labels can be read again, and say of which profile it is.
+    // Its labels become readable and contain its profile.
     store.list(
         60,
         vec![
@@ -91,7 +91,7 @@ fn one_that_cannot_be_read_at_the_start_is_adopted_as_odd_and_lost_to_nobody() {
 
 // spec: O-31
 #[test]
-fn ids_begin_at_one_where_there_was_nothing() {
+fn ids_begin_at_one_in_an_empty_cluster() {
     let store = Store::new();
     assert_eq!(store.snapshot().first_free, Some(ExecutorId::FIRST));
     assert!(store.snapshot().ended.is_empty());
@@ -99,7 +99,7 @@ fn ids_begin_at_one_where_there_was_nothing() {
 
 // spec: O-31
 #[test]
-fn ids_begin_beyond_all_that_is_seen_also_where_no_record_knows_it() {
+fn ids_begin_beyond_every_seen_id_even_if_it_is_not_in_the_record() {
     let mut store = Store::before_adoption(Inheritance::default());
     store.quorum_list(50, vec![inherited(31, "u31", 20)]);
     assert_eq!(store.snapshot().first_free, Some(id(32)));
@@ -108,7 +108,7 @@ fn ids_begin_beyond_all_that_is_seen_also_where_no_record_knows_it() {
 
 // spec: O-31, I-8
 #[test]
-fn an_absurd_id_uses_up_no_others_now_or_after_it_has_ended() {
+fn an_absurd_id_uses_up_no_other_ids_even_after_it_has_ended() {
     let max = ExecutorId::MAX.get();
     let mut store = successor();
     store.quorum_list(50, vec![inherited(max, "max", 20), inherited(8, "u8", 30)]);
@@ -128,7 +128,7 @@ fn an_absurd_id_uses_up_no_others_now_or_after_it_has_ended() {
 
 // spec: O-31
 #[test]
-fn the_last_id_that_is_not_absurd_is_followed_by_the_next_and_the_first_absurd_one_is_not() {
+fn the_highest_plausible_id_is_followed_by_the_next_and_the_first_absurd_id_is_not() {
     let first_free = |found: u64| {
         let mut store = successor();
         store.quorum_list(50, vec![inherited(found, "u", 20)]);
@@ -172,7 +172,7 @@ fn only_a_quorum_list_adopts_and_only_once() {
 
 // spec: O-31
 #[test]
-fn the_dead_and_the_dying_are_adopted_too_so_that_their_ends_are_told() {
+fn finished_and_terminating_executors_are_adopted_so_that_their_ends_are_reported() {
     let mut store = successor();
     let dying = terminating(inherited(5, "u5", 21));
     store.quorum_list(
@@ -193,7 +193,7 @@ fn the_dead_and_the_dying_are_adopted_too_so_that_their_ends_are_told() {
 
 // spec: O-31, I-11
 #[test]
-fn a_damaged_record_does_not_keep_the_driver_from_starting() {
+fn a_damaged_record_does_not_prevent_a_start() {
     let mut bound = IdSet::new();
     bound.insert_interval(ExecutorId::FIRST, ExecutorId::MAX);
     let mut store = Store::before_adoption(Inheritance {

@@ -1,4 +1,4 @@
-//! The ledger and its subscribers: what each is handed, and when an end may be forgotten (spec S-1, S-2, S-14, S-21 to S-24).
+//! Tests of batches and of removed entries (spec S-1, S-2, S-14, S-21 to S-24).
 
 use crate::actors::snapshot_store::delivery::{Delivery, Timing};
 use crate::model::Batch;
@@ -22,7 +22,7 @@ fn at(millis: u64) -> Tick {
     Tick::after_start(Duration::from_millis(millis))
 }
 
-/// The store's part of the actor: news goes to the ledger, its snapshots to every subscriber.
+/// Does what the actor does: passes each snapshot to every subscriber.
 struct Fan {
     store: Store,
     subscribers: Vec<Delivery>,
@@ -131,7 +131,7 @@ fn two_subscribers_with_intervals_of_their_own_see_every_snapshot_once_and_in_or
 
 // spec: S-23, S-14, L-1
 #[test]
-fn a_subscriber_that_stalls_delays_nobody_and_gets_each_end_once() {
+fn a_stalled_subscriber_delays_no_other_and_gets_each_end_once() {
     let mut fan = Fan::new(&[QUICK, SLOW]);
     let stalled = fan.take(1, at(0)).unwrap();
     assert_eq!(stalled.snapshots().len(), 1, "it is never decided on");

@@ -1,4 +1,4 @@
-//! Where a poll contradicts the watch (spec P-4).
+//! Tests of drift between poll and watch (spec P-4).
 
 use proptest::prelude::*;
 
@@ -6,12 +6,11 @@ use super::super::ledger::Contradiction;
 use super::*;
 
 impl Store {
-    /// The list that the watch goes on from.
     fn watch_list(&mut self, version: u64, pods: Vec<Pod>) {
         self.listed(ListKind::ForWatch, version, pods);
     }
 
-    /// The contradictions that a poll brings to light.
+    /// Returns the drift that a poll reveals.
     fn poll(&mut self, version: u64, pods: Vec<Pod>) -> Vec<Contradiction> {
         self.listed(ListKind::PollCached, version, pods)
     }
@@ -72,7 +71,7 @@ fn a_change_that_the_watch_has_passed_without_showing_it_is_drift() {
 
 // spec: P-4
 #[test]
-fn what_a_poll_knows_first_is_drift_only_when_the_watch_has_come_as_far() {
+fn a_poll_ahead_of_the_watch_shows_drift_only_once_the_watch_has_passed_its_version() {
     let mut store = Store::watched();
     let polled = vec![running(1, "u1", 30), running(2, "u2", 31)];
     assert_eq!(store.poll(40, polled), []);
@@ -110,7 +109,7 @@ fn a_pod_that_the_watch_never_showed_is_drift() {
 
 // spec: P-4
 #[test]
-fn what_is_shown_after_all_is_no_drift() {
+fn a_change_that_the_watch_shows_late_is_no_drift() {
     let mut store = Store::watched();
     assert_eq!(store.poll(40, vec![running(1, "u1", 30)]), []);
     store.seen(running(1, "u1", 30));
@@ -122,7 +121,7 @@ fn what_is_shown_after_all_is_no_drift() {
 
 // spec: P-4
 #[test]
-fn a_stale_list_a_watch_begun_anew_and_another_history_are_no_drift() {
+fn a_stale_list_a_restarted_watch_and_a_new_epoch_cause_no_drift() {
     let mut store = Store::watched();
     store.bookmark(50);
     assert_eq!(
@@ -166,7 +165,7 @@ fn a_pod_that_left_the_selector_is_rightly_missing_in_every_poll() {
     for version in [40, 50, 60] {
         assert_eq!(store.poll(version, vec![pod(2, "u2", 21)]), []);
         assert_eq!(store.bookmark(version + 5), []);
-        // The answer to a look-up or a delete, not the watch.
+        // The answer to a look-up or a delete, not a line of the watch.
         store.seen(relabelled(pod(1, "u1", version + 6)));
     }
 }
@@ -185,17 +184,17 @@ fn a_pod_that_was_made_without_its_labels_is_not_watched_and_its_end_is_no_drift
     assert_eq!(store.snapshot().drifts, 0);
 }
 
-/// What happens in a cluster whose watch loses nothing.
+/// A step in a cluster whose watch loses nothing.
 #[derive(Debug, Clone)]
 enum Step {
     Change(u64),
     Delete(u64),
-    /// The watch delivers so many events.
+    /// The watch delivers this many events.
     Deliver(usize),
     Bookmark,
-    /// A poll of a state so many events ago.
+    /// A poll of the state this many events ago.
     Poll(usize),
-    /// The same, but begun before the next so many events are delivered.
+    /// The same, but begun before this many further events are delivered.
     SlowPoll(usize, usize),
     WatchList,
 }
@@ -212,12 +211,11 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A server, and a watch on it that may lag.
 struct World {
     store: Store,
-    /// All states, oldest first: the version, and the version of each pod.
+    /// All states, oldest first: the server's version, and the version of each pod.
     states: Vec<(u64, BTreeMap<u64, u64>)>,
-    /// What the watch has not delivered yet.
+    /// Not delivered yet.
     events: std::collections::VecDeque<(u64, u64, bool)>,
     found: Vec<Contradiction>,
 }
@@ -276,7 +274,7 @@ impl World {
             }
             Step::Deliver(events) => self.deliver(events),
             Step::Bookmark => {
-                // As far as there is nothing left to show.
+                // Up to the first undelivered event.
                 let to = self.events.front().map_or(version, |(next, ..)| next - 1);
                 let found = self.store.bookmark(to);
                 self.found.extend(found);
@@ -300,7 +298,7 @@ impl World {
 proptest! {
     // spec: P-4
     #[test]
-    fn a_watch_that_loses_nothing_is_never_accused(steps in proptest::collection::vec(step(), 1..60)) {
+    fn a_watch_that_loses_nothing_never_causes_drift(steps in proptest::collection::vec(step(), 1..60)) {
         let mut store = Store::before_adoption(Inheritance::default());
         store.watch_list(10, vec![]);
         for id in 1..6 {

@@ -1,4 +1,4 @@
-//! How an executor leaves the snapshot, and that nothing late brings it back (spec E-9, S-14, L-1, A-12 to A-14).
+//! Tests of ends: late news reverts none (spec E-9, S-14, L-1, A-12 to A-14).
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn gone(id: u64) -> Store {
 
 // spec: S-14, L-1, E-9
 #[test]
-fn what_is_gone_leaves_after_every_subscriber_has_decided_on_its_reported_end() {
+fn a_gone_entry_is_removed_after_every_subscriber_has_decided_on_its_reported_end() {
     let mut store = gone(1);
     assert!(store.deliver().snapshot.is_none(), "not reported yet");
     let report = store.reported(1).snapshot.unwrap();
@@ -66,7 +66,7 @@ fn no_end_is_reported_of_an_executor_without_a_pod_nor_of_one_that_has_left() {
 
 // spec: S-14, A-12
 #[test]
-fn what_was_never_bound_needs_no_report() {
+fn an_entry_that_was_never_bound_needs_no_report() {
     let mut store = Store::new();
     store.request(1);
     store.outcome(1, Outcome::Refused("forbidden".into()));
@@ -83,7 +83,7 @@ fn what_was_never_bound_needs_no_report() {
 
 // spec: L-1
 #[test]
-fn an_end_is_owed_once_however_often_and_from_whichever_source_it_is_seen() {
+fn an_end_is_reported_once_however_often_and_from_whichever_source_it_is_seen() {
     let mut store = Store::new().with(running(1, "u", 20));
     let ends: Vec<fn(&mut Store)> = vec![
         |store| _ = store.seen(failed(1, "u", 25)),
@@ -149,7 +149,7 @@ fn nothing_late_brings_an_ended_executor_back() {
 
 // spec: S-14
 #[test]
-fn a_tombstone_outlives_lists_that_were_asked_for_before() {
+fn a_tombstone_outlives_lists_that_were_requested_before_it() {
     let mut store = gone(1);
     let under_way = store.begin_list();
     store.reported(1);
@@ -164,7 +164,7 @@ fn a_tombstone_outlives_lists_that_were_asked_for_before() {
 
 // spec: E-9, I-8
 #[test]
-fn memory_follows_the_living_not_history() {
+fn memory_depends_on_living_executors_not_on_history() {
     let mut store = Store::new();
     for n in 1..=500 {
         let (uid, version) = (format!("u{n}"), 20 + 10 * n);
@@ -187,7 +187,7 @@ fn memory_follows_the_living_not_history() {
 
 // spec
 #[test]
-fn a_pod_that_is_deleted_before_anything_else_is_heard_of_it_was_bound_and_has_ended() {
+fn a_pod_whose_deletion_is_its_first_news_was_bound_and_has_ended() {
     for answer_comes in ["before release", "after release", "after the next list"] {
         let mut store = Store::new();
         store.request(1);
@@ -252,7 +252,7 @@ fn a_look_up_that_finds_another_pod_under_the_name_settles_like_a_404() {
 
 // spec: A-43, L-14
 #[test]
-fn a_mark_is_carried_through_all_that_follows() {
+fn a_mark_survives_every_later_state() {
     let mut store = Store::new();
     store.request(1);
     store.retire(1);

@@ -1,8 +1,8 @@
-//! Servers that were restored or emptied (spec S-13).
+//! Tests of API servers that were restored or emptied (spec S-13).
 
 use super::*;
 
-/// Two running executors, all seen up to version 100.
+/// Two running executors; everything up to version 100 is known.
 fn two() -> Store {
     let mut store = Store::new()
         .with(running(1, "u1", 50))
@@ -17,7 +17,7 @@ fn two() -> Store {
 
 // spec: S-13
 #[test]
-fn a_quorum_list_below_what_was_seen_begins_an_epoch_and_is_believed() {
+fn a_quorum_list_below_the_seen_version_begins_an_epoch_and_is_applied() {
     let mut store = two();
     let outcome = store.quorum_list(40, vec![pod(1, "u1", 30)]);
     assert!(outcome.begins_epoch() && outcome.is_full() && outcome.epoch == Epoch(1));
@@ -36,7 +36,7 @@ fn a_quorum_list_below_what_was_seen_begins_an_epoch_and_is_believed() {
 
 // spec: S-13, S-11
 #[test]
-fn a_quorum_list_at_just_what_was_seen_is_full_and_of_the_same_epoch() {
+fn a_quorum_list_at_the_seen_version_is_full_and_of_the_same_epoch() {
     let mut store = two();
     let outcome = store.quorum_list(100, vec![]);
     assert!(outcome.is_full() && !outcome.begins_epoch());
@@ -45,7 +45,7 @@ fn a_quorum_list_at_just_what_was_seen_is_full_and_of_the_same_epoch() {
 
 // spec: S-13
 #[test]
-fn a_cached_list_below_what_was_seen_is_only_stale() {
+fn a_cached_list_below_the_seen_version_is_only_stale() {
     let mut store = two();
     let outcome = store.list(40, vec![pod(1, "u1", 30)]);
     assert!(!outcome.begins_epoch() && !outcome.is_full() && outcome.epoch == Epoch(0));
@@ -54,7 +54,7 @@ fn a_cached_list_below_what_was_seen_is_only_stale() {
 
 // spec: S-13
 #[test]
-fn an_emptied_server_ends_all_it_does_not_have() {
+fn an_emptied_server_ends_every_executor_that_it_lacks() {
     let mut store = two();
     store.request(3);
     store.quorum_list(1, vec![]);
@@ -137,7 +137,7 @@ fn an_answer_to_a_request_of_the_old_epoch_binds_and_the_new_history_prevails() 
 
 // spec: S-13, S-10
 #[test]
-fn a_history_that_was_replaced_unnoticed_is_noticed_by_an_older_item_in_a_newer_list() {
+fn an_unnoticed_restore_is_detected_by_an_older_item_in_a_newer_list() {
     let mut store = two();
     store.list(200, vec![pod(1, "u1", 30), running(2, "u2", 60)]);
     assert_eq!(store.state(1), "Pending", "one history cannot show this");
@@ -159,7 +159,7 @@ fn a_history_that_was_replaced_unnoticed_is_noticed_by_an_older_item_in_a_newer_
 
 // spec: S-13, E-3
 #[test]
-fn what_a_restored_server_brings_back_from_the_dead_is_a_orphan() {
+fn a_removed_executors_pod_that_a_restored_server_brings_back_is_an_orphan_pod() {
     let mut store = two();
     store.deleted(terminating(running(1, "u1", 101)));
     store.reported(1);

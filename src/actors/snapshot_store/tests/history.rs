@@ -1,11 +1,11 @@
-//! Histories that nobody thought of.
+//! Property tests with any news in any order.
 
 use proptest::prelude::*;
 
 use super::world::World;
 use super::*;
 
-/// No entry goes back in time: within one epoch no version falls, and no uid changes (spec I-5, I-1).
+/// Within one epoch no entry's version decreases and no uid changes (spec I-5, I-1).
 fn assert_forward(before: &Snapshot, after: &Snapshot) {
     assert!(before.seq <= after.seq && before.epoch <= after.epoch);
     for (id, old) in before.entries.iter() {
@@ -27,7 +27,7 @@ fn assert_forward(before: &Snapshot, after: &Snapshot) {
     }
 }
 
-/// What a snapshot says changed is what changed (spec S-2).
+/// The reported changes are the actual ones (spec S-2).
 fn assert_changes_are_told(before: &Snapshot, after: &Snapshot) {
     if after.seq != before.seq + 1 {
         return;
@@ -51,7 +51,7 @@ proptest! {
 
     // spec: I-1, I-2, I-5, I-6
     #[test]
-    fn whatever_is_heard_in_whatever_order_one_full_list_makes_it_right(
+    fn one_full_list_corrects_the_ledger_after_any_news_in_any_order(
         steps in prop::collection::vec((any::<u8>(), 0usize..4096, 0usize..4096), 1..150)
     ) {
         let mut world = World::new();
@@ -67,7 +67,7 @@ proptest! {
     }
 }
 
-/// A pod of which a choice says how it is and how much of it can be read.
+/// A pod whose phase and readable part are chosen by `b`.
 fn any_sighting(number: u64, uid: &str, version: u64, b: usize) -> Sighting {
     let phase = ["Pending", "Running", "Failed", "Odd"][b % 4];
     let mut about = Pod {
@@ -97,7 +97,7 @@ fn any_sighting(number: u64, uid: &str, version: u64, b: usize) -> Sighting {
     }
 }
 
-/// Any news at all, true or not, about a few executors, with ids and versions up to the absurd.
+/// Any news, true or not, about a few executors, including absurd ids and versions.
 fn any_news(epoch: Epoch) -> impl Strategy<Value = News> {
     let number = prop_oneof![9 => 1u64..6, 1 => Just(ExecutorId::MAX.get())];
     let version = prop_oneof![9 => 0u64..60, 1 => Just(u64::MAX)];

@@ -1,4 +1,4 @@
-//! Whose a pod is, who is told what, in which order (spec E-1 to E-9).
+//! Tests of which executor a pod belongs to (spec E-1 to E-9).
 
 use super::*;
 
@@ -17,7 +17,7 @@ fn the_answer_to_the_request_binds_the_uid_and_nothing_binds_another() {
 
 // spec: E-1
 #[test]
-fn the_first_sight_binds_where_this_incarnation_waits_for_it() {
+fn the_first_sighting_binds_if_this_incarnation_requested_the_pod() {
     let mut store = Store::new();
     store.request(1);
     store.seen(running(1, "u1", 20));
@@ -39,7 +39,7 @@ fn the_first_sight_binds_where_this_incarnation_waits_for_it() {
 
 // spec: E-1, E-3
 #[test]
-fn the_sight_of_a_pod_that_another_incarnation_asked_for_does_not_bind() {
+fn the_sighting_of_a_pod_that_another_incarnation_requested_does_not_bind() {
     let mut store = Store::new();
     store.request(1);
     store.seen(of_predecessor(running(1, "late", 20)));
@@ -68,7 +68,7 @@ fn nothing_else_binds() {
 
 // spec: E-2
 #[test]
-fn an_unrecognised_pod_is_warned_about_once_and_never_counted_or_touched() {
+fn an_unrecognised_pod_is_logged_once_and_never_counted_or_touched() {
     let mut store = Store::new();
     let mut unrecognised = running(1, "s", 20);
     unrecognised.claim = Claim::Unrecognised {
@@ -162,8 +162,7 @@ fn a_webhook_that_strips_labels_makes_the_answer_bind_and_the_look_up_retire() {
 
 // spec: A-13, E-1, E-10
 #[test]
-fn a_pod_whose_labels_a_webhook_took_and_whose_answer_was_lost_is_known_by_the_record_that_owns_it()
-{
+fn a_pod_whose_labels_a_webhook_removed_and_whose_answer_was_lost_is_recognised_by_its_owner() {
     let owned = |by: &str| Pod {
         owner: Some(by.into()),
         ..relabelled(running(1, "u1", 22))
@@ -182,7 +181,7 @@ fn a_pod_whose_labels_a_webhook_took_and_whose_answer_was_lost_is_known_by_the_r
     store.look_up(1, found(owned(record.as_str())));
     assert_eq!(store.state(1), "Leaving");
 
-    // A namesake that somebody else made is none of ours.
+    // A pod with the same name and another owner is not the executor's.
     let mut store = asked();
     store.look_up(1, found(owned("another")));
     assert_eq!(store.how_gone(1), HowGone::NotCreated("timeout".into()));
@@ -190,7 +189,7 @@ fn a_pod_whose_labels_a_webhook_took_and_whose_answer_was_lost_is_known_by_the_r
 
 // spec: E-10, E-6
 #[test]
-fn a_relabelled_pod_is_live_until_a_look_up_says_whose_it_is() {
+fn a_relabelled_pod_is_live_until_a_look_up_shows_its_owner() {
     let mut store = Store::new().with(running(1, "u1", 20));
     store.deleted(running(1, "u1", 30));
     assert_eq!(store.state(1), "Absent");
@@ -222,7 +221,7 @@ fn a_relabelled_pod_is_live_until_a_look_up_says_whose_it_is() {
 
 // spec: E-10
 #[test]
-fn a_late_look_up_answer_marks_nobody() {
+fn a_late_look_up_answer_marks_no_executor() {
     let mut store = Store::new().with(running(1, "u1", 20));
     let sent = store.tick();
     store.seen(running(1, "u1", 40));
@@ -232,7 +231,7 @@ fn a_late_look_up_answer_marks_nobody() {
 
 // spec: S-10, I-5
 #[test]
-fn a_look_up_that_was_overtaken_by_an_event_takes_nothing_back() {
+fn a_look_up_that_was_overtaken_by_an_event_reverts_nothing() {
     let mut store = Store::new().with(running(1, "u1", 20));
     store.seen(relabelled(running(1, "u1", 30)));
     let sent = store.tick();
@@ -259,7 +258,7 @@ fn a_404_from_before_the_pod_was_bound_proves_nothing() {
 
 // spec: E-9
 #[test]
-fn told_and_ended_are_two_things() {
+fn reported_and_ended_are_independent() {
     let mut store = Store::new().with(failed(1, "u1", 20));
     assert!(store.entry(1).has_unreported_end());
     store.reported(1);
@@ -278,7 +277,7 @@ fn told_and_ended_are_two_things() {
 
 // spec: E-9
 #[test]
-fn a_kept_pod_has_ended_when_its_label_is_confirmed_and_nothing_late_brings_it_back() {
+fn a_kept_pod_has_ended_once_its_label_is_confirmed_and_late_news_changes_nothing() {
     let mut store = Store::new().with(failed(1, "u1", 20));
     store.reported(1);
     let (id, uid) = (id(1), PodUid::from("another"));
@@ -290,7 +289,7 @@ fn a_kept_pod_has_ended_when_its_label_is_confirmed_and_nothing_late_brings_it_b
     store.deliver();
     store.seen(failed(1, "u1", 21));
     assert_eq!((store.state(1), store.orphans()), ("ended", vec![]));
-    // Still so when the tombstone has gone and the watch lags behind the poll.
+    // The same after the tombstone is removed, while the watch lags behind the poll.
     store.list(40, vec![]);
     store.seen(failed(1, "u1", 22));
     assert_eq!((store.state(1), store.orphans()), ("ended", vec![]));

@@ -1,4 +1,4 @@
-//! Executors that are chosen to go, and the targets that fall with them.
+//! Tests of leaving marks and the targets that fall with them.
 
 use proptest::prelude::*;
 
@@ -37,7 +37,7 @@ fn kill(ids: &[u64], aim: Aim) -> News {
 
 // spec: B-28, E-5
 #[test]
-fn the_target_falls_in_the_step_in_which_they_become_leaving_and_once() {
+fn the_target_falls_once_in_the_step_that_marks_the_executors() {
     let mut scenario = scenario(&[2, 2, 2, 1, 0], 5);
     let before = scenario.current().seq;
     scenario.tell(kill(&[1, 4, 5, 77], Aim::Fall));
@@ -71,7 +71,7 @@ proptest! {
 
     // spec: B-28, I-3
     #[test]
-    fn targets_fall_by_exactly_as_many_as_counted_and_do_not_any_more(
+    fn targets_fall_by_exactly_the_executors_that_no_longer_count(
         states in prop::collection::vec(0..5_u8, 0..10),
         target in 0..12_u32,
         rounds in prop::collection::vec(prop::collection::vec(1..12_u64, 0..6), 1..4),

@@ -1,4 +1,4 @@
-//! What a list says, and what it does not (spec S-3, S-10 to S-12, S-15).
+//! Tests of what a list proves (spec S-3, S-10 to S-12, S-15).
 
 use super::*;
 
@@ -32,7 +32,7 @@ fn of_two_lists_in_flight_the_older_one_does_not_replace_the_newer() {
 
 // spec: S-10
 #[test]
-fn news_not_newer_than_what_is_held_changes_nothing_whoever_brings_it() {
+fn news_not_newer_than_the_held_version_changes_nothing_from_any_source() {
     let mut store = Store::new().with(running(1, "u1", 30));
     let before = store.snapshot().seq;
     assert!(
@@ -52,7 +52,7 @@ fn news_not_newer_than_what_is_held_changes_nothing_whoever_brings_it() {
 
 // spec: S-11
 #[test]
-fn a_list_older_than_what_was_seen_when_it_was_asked_for_only_adds_what_is_newer() {
+fn a_list_older_than_the_version_seen_at_its_request_only_adds_newer_items() {
     let mut store = Store::new().with(pod(1, "u1", 20)).with(pod(2, "u2", 30));
     store.request(3);
     let listed = vec![running(1, "u1", 25), pod(3, "u3", 26), running(4, "u4", 24)];
@@ -66,7 +66,7 @@ fn a_list_older_than_what_was_seen_when_it_was_asked_for_only_adds_what_is_newer
 
 // spec: S-11
 #[test]
-fn bookmarks_and_answers_count_among_what_was_seen() {
+fn bookmarks_and_answers_raise_the_seen_version() {
     let mut store = Store::new();
     let epoch = store.epoch();
     store.tell(News::Bookmark {
@@ -81,7 +81,7 @@ fn bookmarks_and_answers_count_among_what_was_seen() {
 
 // spec: S-11
 #[test]
-fn what_is_seen_while_a_list_is_under_way_does_not_make_it_stale() {
+fn news_during_a_list_does_not_make_it_stale() {
     let mut store = Store::new();
     let ticket = store.begin_list();
     store.seen(running(9, "s", 100));
@@ -91,7 +91,7 @@ fn what_is_seen_while_a_list_is_under_way_does_not_make_it_stale() {
 
 // spec: S-12
 #[test]
-fn what_a_full_list_lacks_is_absent_and_stays_live_until_it_is_looked_up() {
+fn a_pod_that_a_full_list_lacks_is_absent_and_stays_live_until_it_is_looked_up() {
     let mut store = Store::new().with(running(1, "u1", 20));
     assert!(store.list(30, vec![]).is_full());
     assert_eq!(store.state(1), "Absent");
@@ -108,7 +108,7 @@ fn what_a_full_list_lacks_is_absent_and_stays_live_until_it_is_looked_up() {
 
 // spec: S-12
 #[test]
-fn a_list_asked_for_before_a_pod_was_bound_does_not_judge_it() {
+fn a_list_requested_before_a_pod_was_bound_does_not_judge_it() {
     let mut store = Store::new();
     store.request(1);
     let ticket = store.begin_list();
@@ -122,7 +122,7 @@ fn a_list_asked_for_before_a_pod_was_bound_does_not_judge_it() {
 
 // spec: S-12
 #[test]
-fn a_list_does_not_judge_what_is_newer_than_itself() {
+fn a_list_does_not_judge_newer_pods() {
     let mut store = Store::new().with(pod(1, "u1", 20));
     let ticket = store.begin_list();
     store.seen(running(1, "u1", 40));
@@ -144,7 +144,7 @@ fn requests_in_flight_or_unknown_are_not_judged() {
 
 // spec: S-12
 #[test]
-fn one_that_is_terminating_or_told_is_gone_without_a_look_up() {
+fn a_terminating_or_reported_executor_is_gone_without_a_look_up() {
     let mut store = Store::new()
         .with(terminating(running(1, "u1", 20)))
         .with(failed(2, "u2", 21))
@@ -159,7 +159,7 @@ fn one_that_is_terminating_or_told_is_gone_without_a_look_up() {
 
 // spec: S-12, S-10
 #[test]
-fn an_older_list_does_not_bring_back_what_a_newer_one_lacks() {
+fn an_older_list_does_not_restore_a_pod_that_a_newer_one_lacks() {
     let mut store = Store::new().with(running(1, "u1", 20));
     let older = store.begin_list();
     store.list(40, vec![]);
@@ -176,7 +176,7 @@ fn an_older_list_does_not_bring_back_what_a_newer_one_lacks() {
 
 // spec: S-12, E-3
 #[test]
-fn a_namesake_in_the_list_is_not_the_executors_pod() {
+fn a_listed_pod_with_the_same_name_and_another_uid_is_not_the_executors_pod() {
     let mut store = Store::new().with(running(1, "u1", 20));
     store.list(30, vec![running(1, "copy", 25)]);
     assert_eq!(
@@ -190,7 +190,7 @@ fn a_namesake_in_the_list_is_not_the_executors_pod() {
 
 // spec: S-15
 #[test]
-fn an_unreadable_item_is_present_and_odd_and_spoils_no_other() {
+fn an_unreadable_item_is_present_and_odd_and_affects_no_other() {
     let mut store = Store::new()
         .with(running(1, "u1", 20))
         .with(pod(2, "u2", 21));
@@ -235,7 +235,7 @@ fn an_unreadable_item_needs_no_more_than_its_name_to_be_present() {
 
 // spec: S-15
 #[test]
-fn unreadable_news_of_others_touches_nobody() {
+fn unreadable_news_of_other_pods_changes_no_entry() {
     let mut store = Store::new().with(running(1, "u1", 20));
     let nameless = Unreadable {
         name: None,
@@ -271,7 +271,7 @@ fn a_deletion_that_cannot_be_read_is_looked_up() {
 
 // spec: S-15, A-14
 #[test]
-fn what_is_looked_up_and_cannot_be_read_is_there() {
+fn an_unreadable_answer_to_a_look_up_shows_that_the_pod_exists() {
     let mut store = Store::new().with(running(1, "u1", 20));
     store.list(30, vec![]);
     let there = |pod: &Pod| Found::Pod(Sighting::Unreadable(unreadable(pod)));

@@ -1,4 +1,4 @@
-//! Orphan pods: what lands late, and copies (spec E-3).
+//! Tests of orphan pods: late pods and copies (spec E-3).
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn laid(uid: &str) -> News {
 
 // spec: E-3, I-1
 #[test]
-fn a_request_that_commits_after_it_was_given_up_makes_a_orphan() {
+fn a_request_that_commits_after_it_was_given_up_makes_an_orphan_pod() {
     for late_sight in [true, false] {
         let mut store = Store::new();
         store.request(1);
@@ -49,7 +49,7 @@ fn a_request_that_commits_after_it_was_given_up_makes_a_orphan() {
 
 // spec: E-3, S-15
 #[test]
-fn a_late_answer_that_cannot_be_read_makes_a_orphan_too() {
+fn a_late_unreadable_answer_makes_an_orphan_pod_too() {
     let mut store = Store::new();
     store.request(1);
     store.outcome(1, Outcome::Refused("forbidden".into()));
@@ -88,7 +88,7 @@ fn an_orphan_stays_until_its_end_is_seen_so_that_a_failed_delete_is_repeated() {
 
 // spec: E-3
 #[test]
-fn an_orphan_goes_when_a_delete_finds_nothing_or_a_full_list_lacks_it() {
+fn an_orphan_is_removed_when_a_delete_finds_nothing_or_a_full_list_lacks_it() {
     let mut store = Store::new();
     store.seen(pod(1, "g", 40));
     let applied = store.tell(laid("g"));
@@ -153,7 +153,7 @@ fn an_orphan_that_loses_our_labels_is_not_touched_any_more() {
 
 // spec: E-3, E-1
 #[test]
-fn what_looked_like_a_orphan_is_none_once_the_answer_binds_it() {
+fn a_suspected_orphan_is_none_once_the_answer_binds_it() {
     let mut store = Store::new();
     store.request(1);
     let mut unsigned = pod(1, "u1", 20);
@@ -171,7 +171,7 @@ fn what_looked_like_a_orphan_is_none_once_the_answer_binds_it() {
 
 // spec: E-3, O-31
 #[test]
-fn before_adoption_nothing_is_a_orphan() {
+fn before_adoption_no_pod_is_an_orphan() {
     let mut store = Store::before_adoption(Inheritance::default());
     store.seen(of_predecessor(running(1, "u1", 20)));
     assert!(
@@ -197,7 +197,7 @@ fn news_older_than_the_last_full_list_makes_no_orphan() {
 
 // spec: W-7, I-10, I-12
 #[test]
-fn a_younger_drivers_pod_is_no_orphan_and_nothing_is_requested_until_the_record_is_read_again() {
+fn a_later_incarnations_pod_is_no_orphan_and_nothing_is_requested_until_the_record_is_read_again() {
     let mut store = Store::new();
     let mut younger = pod(7, "theirs", 40);
     younger.claim = Claim::Executor {
@@ -224,7 +224,7 @@ fn a_younger_drivers_pod_is_no_orphan_and_nothing_is_requested_until_the_record_
 
 // spec: E-3, I-9, I-10
 #[test]
-fn what_a_younger_driver_asked_for_is_no_orphan_to_an_older_one_that_has_not_heard_of_it() {
+fn a_later_incarnations_pod_is_no_orphan_to_a_driver_that_has_not_read_the_new_record() {
     let mut store = Store::new();
     let mut younger = running(2_001, "younger", 40);
     younger.claim = Claim::Executor {
@@ -240,7 +240,7 @@ fn what_a_younger_driver_asked_for_is_no_orphan_to_an_older_one_that_has_not_hea
 
 // spec: E-3, S-14
 #[test]
-fn an_answer_that_comes_after_its_end_makes_no_orphan_again() {
+fn an_answer_after_the_orphans_end_does_not_restore_it() {
     for gone in ["seen", "found nothing"] {
         let mut store = Store::new();
         store.seen(pod(1, "g", 40));
@@ -258,7 +258,7 @@ fn an_answer_that_comes_after_its_end_makes_no_orphan_again() {
 
 // spec: S-12, E-3
 #[test]
-fn an_orphan_that_has_changed_since_a_list_is_not_laid_by_what_that_list_lacks() {
+fn an_orphan_that_has_changed_since_a_list_is_not_removed_by_that_list() {
     for (changed, left) in [(60, vec!["g".to_owned()]), (50, vec![])] {
         let mut store = Store::new();
         store.seen(pod(1, "g", 40));
@@ -272,7 +272,7 @@ fn an_orphan_that_has_changed_since_a_list_is_not_laid_by_what_that_list_lacks()
 
 // spec: E-3, S-13
 #[test]
-fn an_orphan_that_a_history_put_back_unnoticed_is_deleted_again() {
+fn an_orphan_that_an_unnoticed_restore_brings_back_is_deleted_again() {
     let mut store = Store::new();
     store.seen(terminating(pod(1, "g", 50)));
     store.list(45, vec![pod(1, "g", 30)]);

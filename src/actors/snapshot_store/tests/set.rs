@@ -1,9 +1,9 @@
-//! Pods that sets have made, of which only a label says which executor each is (spec A-80).
+//! Tests of pods made by sets, whose executor is known by a label only (spec A-80).
 
 use super::*;
 
-/// Ids up to 20 are reserved; 1 to 3 have ended; 4, 5 and 6 were bound. The first list of version 50 has the pod of 4, and
-/// of `unread` only their names and uids.
+/// Ids up to 20 are reserved, 1 to 3 have ended, 4 to 6 were bound. The first list (version 50) has
+/// the pod of 4, and of `unread` only the names and uids.
 fn successor(unread: &[Pod]) -> Store {
     let store = Store::before_adoption(Inheritance {
         reserved: Some(id(20)),
@@ -26,7 +26,7 @@ fn inherited(id: u64, uid: &str, version: u64) -> Pod {
     of_predecessor(running(id, uid, version))
 }
 
-/// Nobody can read its labels, or anything of it but what it is called.
+/// A pod with unreadable labels, or with nothing readable but name, uid and version.
 fn unlabelled(pod: &Pod) -> Sighting {
     Sighting::Unreadable(Unreadable {
         claim: None,
@@ -36,7 +36,7 @@ fn unlabelled(pod: &Pod) -> Sighting {
 
 // spec: A-80, O-31, S-15, I-5, E-4
 #[test]
-fn one_whose_labels_cannot_be_read_at_the_start_is_the_executor_that_it_was_once_they_can() {
+fn a_pod_with_unreadable_labels_at_the_start_is_the_same_executor_once_they_are_readable() {
     let (bound, not_recorded) = (inherited(5, "u5", 30), inherited(9, "u9", 31));
     let mut store = successor(&[bound.clone(), not_recorded.clone()]);
     assert_eq!(store.snapshot().first_free, Some(id(21)));
@@ -65,15 +65,15 @@ fn one_whose_labels_cannot_be_read_at_the_start_is_the_executor_that_it_was_once
 
 // spec: A-80, L-1, S-15
 #[test]
-fn what_was_lost_is_told_once_no_pod_is_left_of_which_nobody_can_read_who_it_is() {
+fn losses_are_reported_once_no_pod_with_an_unreadable_id_is_left() {
     let pod = inherited(5, "u5", 30);
     let mut store = successor(std::slice::from_ref(&pod));
-    // As long as it is there, and as it is.
+    // The pod is still unreadable.
     let ticket = store.begin_list();
     let items = vec![read(inherited(4, "u4", 20)), unlabelled(&pod)];
     store.list_arrives(ticket, 60, ListKind::PollNewest, items);
     assert_eq!((store.state(5), store.state(6)), ("–", "–"));
-    // It goes without ever having been read.
+    // The pod is deleted without ever being readable.
     store.list(70, vec![inherited(4, "u4", 20)]);
     for lost in [5, 6] {
         assert_eq!(store.how_gone(lost), HowGone::LostBeforeStart, "{lost}");
@@ -85,7 +85,7 @@ fn what_was_lost_is_told_once_no_pod_is_left_of_which_nobody_can_read_who_it_is(
 
 // spec: A-80, S-15
 #[test]
-fn one_that_turns_out_to_be_none_or_to_have_no_id_keeps_nobody_waiting() {
+fn a_pod_that_turns_out_to_be_foreign_or_to_have_no_id_delays_no_report() {
     let (strange, new) = (inherited(5, "u5", 30), inherited(9, "u9", 31));
     let mut store = successor(&[strange.clone(), new.clone()]);
     let (pod, epoch) = (unreadable(&relabelled(strange)), store.epoch());

@@ -1,4 +1,4 @@
-//! How many executors are wanted, and how many were asked for (spec B-28, B-31, B-32, O-30).
+//! Tests of targets and requested numbers (spec B-28, B-31, B-32, O-30).
 
 use crate::model::ProfileName;
 use crate::model::executor::{How, Why};
@@ -6,7 +6,6 @@ use crate::model::news::{Aim, News};
 use crate::model::snapshot::Target;
 use crate::testing::{Scenario, id};
 
-/// Three that run, and as many asked for.
 fn three() -> Scenario {
     let mut scenario = Scenario::new(&[("default", 3), ("other", 3)]);
     for n in 1..=3 {
@@ -32,7 +31,7 @@ fn surge(under_way: bool) -> News {
     News::Surge { profile, under_way }
 }
 
-/// How many executors are wanted, and how many were asked for; whether the record has to keep that.
+/// The wanted and the requested number of executors, and whether the record keeps the latter.
 fn target(scenario: &Scenario) -> (u32, u32, bool) {
     let targets = &scenario.current().targets;
     let Target {
@@ -46,7 +45,7 @@ fn target(scenario: &Scenario) -> (u32, u32, bool) {
 
 // spec: O-30
 #[test]
-fn only_what_was_asked_for_while_the_driver_ran_has_to_be_kept_also_where_the_number_is_the_same() {
+fn the_record_keeps_only_targets_that_were_set_at_run_time_even_if_the_number_is_the_same() {
     let mut scenario = three();
     assert_eq!(target(&scenario), (3, 3, false));
     scenario.want("default", 3);
@@ -63,7 +62,7 @@ fn only_what_was_asked_for_while_the_driver_ran_has_to_be_kept_also_where_the_nu
 
 // spec: B-31
 #[test]
-fn while_executors_are_held_none_is_wanted_and_what_was_asked_for_is_remembered() {
+fn during_a_hold_no_executors_are_wanted_and_the_requested_number_is_remembered() {
     let mut scenario = three();
     scenario.tell(retire(&[1, 2, 3], Aim::Hold));
     assert_eq!(target(&scenario), (0, 3, false));
@@ -83,7 +82,7 @@ fn while_executors_are_held_none_is_wanted_and_what_was_asked_for_is_remembered(
 
 // spec: B-31, O-30
 #[test]
-fn a_driver_that_starts_while_executors_are_held_remembers_what_was_asked_for() {
+fn a_driver_that_starts_during_a_hold_remembers_the_requested_number() {
     let mut scenario = three().with_executors_held();
     assert_eq!(target(&scenario), (0, 3, false));
     scenario.tell(News::Resume);
@@ -92,7 +91,7 @@ fn a_driver_that_starts_while_executors_are_held_remembers_what_was_asked_for() 
 
 // spec: B-32
 #[test]
-fn a_replacement_that_is_under_way_is_wanted_and_was_not_asked_for() {
+fn a_replacement_in_progress_is_wanted_and_not_requested() {
     let mut scenario = three();
     scenario.tell(surge(true));
     assert_eq!(target(&scenario), (4, 3, false));
@@ -116,7 +115,7 @@ fn a_replacement_that_is_under_way_is_wanted_and_was_not_asked_for() {
 
 // spec: B-28, B-32
 #[test]
-fn what_falls_while_a_replacement_is_under_way_falls_for_good() {
+fn a_target_that_falls_during_a_replacement_stays_lower() {
     let mut scenario = three();
     scenario.tell(surge(true));
     scenario.tell(retire(&[2], Aim::Fall));

@@ -1,23 +1,22 @@
-//! A small model of a cluster: what is really there, and every way in which news of it may arrive.
+//! A model of a cluster, and of every way in which news of it may arrive.
 
 use super::*;
 
-/// The truth, and all that is under way between it and the ledger.
+/// The cluster's state, and the news and requests in flight.
 pub(super) struct World {
     pub(super) store: Store,
-    /// What is there, by name; names are unique.
     pods: BTreeMap<u64, Pod>,
     version: u64,
-    /// What was there at each version.
+    /// By version.
     history: BTreeMap<u64, BTreeMap<u64, Pod>>,
     uids: u64,
     next_id: u64,
-    /// Every event there was; whether it is a DELETED.
+    /// Every event so far, and whether it is a DELETED event.
     events: Vec<(bool, Pod)>,
     delivered: usize,
     /// Requests that may still commit.
     requests: Vec<u64>,
-    /// Answers that may still arrive, also twice; with the epoch of their commit.
+    /// Answers that may still arrive, even twice, with the epoch of their commit.
     answers: Vec<(u64, Pod, Epoch)>,
     lists: Vec<ListTicket>,
     look_ups: Vec<(u64, Tick, Epoch)>,
@@ -45,7 +44,7 @@ impl World {
         world
     }
 
-    /// One thing happens; `a` and `b` choose to whom and how.
+    /// Performs one step; `a` and `b` choose its object and its kind.
     pub(super) fn step(&mut self, what: u8, a: usize, b: usize) {
         match what % 20 {
             0 => {
@@ -124,7 +123,7 @@ impl World {
             self.requests.retain(|other| *other != id);
             self.store.outcome(id, Outcome::Refused("no".into()));
         } else {
-            // The server gives an unanswered request up within its timeout.
+            // The server abandons an unanswered request at its timeout.
             self.requests.retain(|other| *other != id);
             self.store.broke(id);
         }
@@ -181,7 +180,7 @@ impl World {
         self.record(seen);
     }
 
-    /// A pod that lives on leaves the selector, or comes back into it.
+    /// A pod leaves the selector, or returns to it.
     fn relabel(&mut self, a: usize) {
         let Some(id) = pick_key(&self.pods, a) else {
             return;
@@ -192,8 +191,8 @@ impl World {
         if before.deletion.is_some() || before.state().is_finished() {
             return;
         }
-        // What is taken for gone and comes back under our labels needs a second list: until the first one it may be
-        // late news (spec S-14).
+        // The news of a pod that was believed gone may count as late until the second list (spec
+        // S-14).
         let snapshot = self.store.snapshot();
         let entry = snapshot.entry(super::id(id));
         let taken_for_gone = entry.is_none_or(|entry| entry.is_gone() || entry.is_reported());
@@ -221,7 +220,7 @@ impl World {
         self.record(Some((deleted, shown)));
     }
 
-    /// Somebody copies a pod that is not there any more.
+    /// Someone copies a pod that no longer exists.
     fn copy(&mut self, a: usize) {
         let id = 1 + a as u64 % self.next_id;
         if !self.pods.contains_key(&id) {
@@ -248,7 +247,6 @@ impl World {
         });
     }
 
-    /// A list of any version there was.
     fn list(&mut self, a: usize, b: usize) {
         if self.lists.is_empty() {
             return;
@@ -298,7 +296,7 @@ impl World {
         });
     }
 
-    /// What is leaving is deleted by uid, as are orphan pods.
+    /// Deletes leaving executors and orphan pods, by uid.
     fn delete(&mut self, a: usize) {
         let snapshot = self.store.snapshot();
         let leaving = snapshot
@@ -339,7 +337,7 @@ impl World {
         self.store.deliver();
     }
 
-    /// The server is restored from a backup, which a quorum list notices.
+    /// Restores the server from a backup, which a quorum list reveals.
     fn restore(&mut self, a: usize) {
         self.report_and_release();
         let ticket = self.store.begin_list();
@@ -360,7 +358,7 @@ impl World {
         assert!(outcome.begins_epoch());
     }
 
-    /// Faults stop: every request is answered, one full list comes in, what it leaves open is looked up.
+    /// Ends the faults: requests are answered, a full list arrives, open questions are looked up.
     pub(super) fn settle(&mut self) {
         let entries: Vec<_> = self.store.snapshot().entries.values().cloned().collect();
         for entry in entries {
