@@ -54,23 +54,14 @@ pub struct Wiring {
 
 impl Meter {
     pub fn new(wiring: Wiring) -> Self {
-        let Wiring {
-            app,
-            incarnation,
-            store,
-            clock,
-            timing,
-            queues,
-            sessions,
-        } = wiring;
         Self {
-            families: Families::new(&app, incarnation),
-            store,
-            clock,
-            timing,
+            families: Families::new(&wiring.app, wiring.incarnation),
+            store: wiring.store,
+            clock: wiring.clock,
+            timing: wiring.timing,
             seen: None,
-            queues,
-            sessions,
+            queues: wiring.queues,
+            sessions: wiring.sessions,
         }
     }
 

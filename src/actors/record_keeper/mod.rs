@@ -87,27 +87,17 @@ struct Wake(Tick);
 
 impl RecordKeeper {
     pub fn new(wiring: Wiring) -> Self {
-        let Wiring {
-            keeping,
-            owned_resources,
-            calls,
-            prefix,
-            clock,
-            timing,
-            store,
-            over,
-        } = wiring;
         Self {
-            made: keeping.made(),
-            keeping,
+            made: wiring.keeping.made(),
+            keeping: wiring.keeping,
             owners: Owners::default(),
-            owned_resources,
-            calls,
-            prefix,
-            clock,
-            timing,
-            store,
-            over,
+            owned_resources: wiring.owned_resources,
+            calls: wiring.calls,
+            prefix: wiring.prefix,
+            clock: wiring.clock,
+            timing: wiring.timing,
+            store: wiring.store,
+            over: wiring.over,
             latest: Snapshot::default(),
             targets: OrdMap::new(),
             stale: false,

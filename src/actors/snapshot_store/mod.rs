@@ -61,19 +61,13 @@ pub struct Wiring {
 
 impl SnapshotStore {
     pub fn new(wiring: Wiring) -> Self {
-        let Wiring {
-            ledger,
-            clock,
-            watch,
-            meter,
-        } = wiring;
         Self {
-            ledger,
-            clock,
+            ledger: wiring.ledger,
+            clock: wiring.clock,
             journal: Journal::default(),
             subscribers: BTreeMap::new(),
-            watch,
-            meter,
+            watch: wiring.watch,
+            meter: wiring.meter,
             changed: None,
             bookmark: None,
         }
