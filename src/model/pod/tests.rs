@@ -60,7 +60,7 @@ fn phases_compare_without_case_and_a_finished_pod_stays_finished_while_it_is_del
 
 // spec: E-12, E-13
 #[test]
-fn the_executor_containers_end_decides_and_a_sidecars_only_where_asked_for() {
+fn the_executor_containers_end_decides_and_a_sidecars_only_if_configured() {
     let running = Pod {
         phase: Phase::Running,
         ..pending("a", 1, "u", 1)
