@@ -1,12 +1,12 @@
-//! The driver's clock: the only place that tells the time.
+//! The driver's clock, the only place that reads the time.
 
 use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::model::{Now, Tick};
 
-/// Tells the time: durations by the runtime's own clock, which tests pause; the date by the system's, or by a fixed
-/// one that runs with the runtime's clock.
+/// Ticks come from tokio's clock, which tests can pause. The wall time comes from the system, or from a start time that
+/// advances with tokio's clock.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     origin: Instant,
@@ -20,7 +20,7 @@ enum Wall {
 }
 
 impl Clock {
-    /// Begins now, with the system's date.
+    /// A clock that starts now, with the system's wall time.
     pub fn system() -> Self {
         Self {
             origin: Instant::now(),
@@ -28,7 +28,7 @@ impl Clock {
         }
     }
 
-    /// Begins now, and it is this date.
+    /// A clock that starts now, at this wall time.
     pub fn starting_at(wall: Timestamp) -> Self {
         Self {
             origin: Instant::now(),
@@ -36,18 +36,17 @@ impl Clock {
         }
     }
 
-    /// What time it is.
     pub fn now(&self) -> Now {
         let elapsed = self.origin.elapsed();
         let wall = match self.wall {
             Wall::System => Timestamp::now(),
-            // Beyond the last date there is none: it stays the first one, and only people read it.
+            // After the last possible date the start time is returned. Only log readers see it.
             Wall::From(start) => start.checked_add(elapsed).unwrap_or(start),
         };
         Now::new(Tick::after_start(elapsed), wall)
     }
 
-    /// The runtime's instant of a tick.
+    /// The tokio instant of a tick.
     pub fn instant(&self, tick: Tick) -> Instant {
         self.origin + tick.since(Tick::default())
     }

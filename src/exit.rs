@@ -1,39 +1,38 @@
-//! How the process ends, for whoever started it (spec O-2).
+//! The exit codes of the process (spec O-2).
 
 use std::process::ExitCode;
 
-/// What the process exits with, and its successors do, when the application has failed too often (spec L-30).
+/// The exit code of the driver and of its successors when the application has failed too often (spec L-30).
 pub const OVER_BUDGET: u8 = 11;
 
-/// Every way the process ends by itself; the numbers are part of the interface.
+/// Every way in which the process ends by itself. The numbers are part of the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// Stopped as asked, and nothing was left undone: 0.
+    /// 0: stopped as requested, with nothing left to do.
     Clean,
-    /// The command line was not understood: 64.
+    /// 64: the command line is invalid.
     Usage,
-    /// The cluster did not answer within `cluster.start_timeout`: 69.
+    /// 69: the cluster did not answer within `cluster.start_timeout`.
     Unreachable,
-    /// The driver that was asked refuses, or what answered is none: 1.
+    /// 1: the driver refuses the request, or the server that answers is no driver.
     Refused,
-    /// A bug, a panic among them (spec O-12): 70.
+    /// 70: a bug, such as a panic (spec O-12).
     Bug,
-    /// Another driver has taken over, or was handed the application: 75.
+    /// 75: another driver has taken over, or a hand-over left the application to one.
     Superseded,
-    /// The cluster refuses what is needed: 77.
+    /// 77: the cluster refuses rights that the driver needs.
     Rights,
-    /// The configuration, or the pod it describes, cannot be used: 78.
+    /// 78: the configuration, or the pod that it describes, is invalid.
     Configuration,
-    /// The application was ended before, with this code, which a successor exits with (spec O-11).
+    /// The application ended earlier with this code; a successor exits with it too (spec O-11).
     Finished(u8),
-    /// The agent's child has ended, with this code, which is the agent's too (spec O-60).
+    /// The agent's child ended with this code; the agent exits with it too (spec O-60).
     Child(u8),
-    /// A second signal cut the stop short (spec O-11): 130, as a shell reports an interrupt.
+    /// 130, as a shell reports an interrupt: a second signal aborted the stop (spec O-11).
     Interrupted,
 }
 
 impl Exit {
-    /// The number that the parent process sees.
     pub const fn code(self) -> u8 {
         match self {
             Self::Clean => 0,

@@ -2,17 +2,17 @@
 //!
 //! The modules, lowest layer first:
 //!
+//! - [`planted`], [`exit`]: planted faults for the simulator; exit codes.
 //! - [`model`]: values and pure functions: ids, pods, entries, snapshots, reasons.
+//! - [`clock`], [`secret`], [`telemetry`]: time; secrets; logs.
 //! - [`kubernetes`]: the client, typed calls, the meaning of failures, how pods are built.
 //! - [`config`]: the configuration file.
-//! - [`actors`]: one folder for each actor; its decisions are pure functions beside it.
+//! - [`actors`]: one folder for each actor, with its decisions as pure functions.
 //! - [`server`]: the HTTP API, and the sessions of executors.
-//! - [`driver`]: the start, the wiring of all actors, the end.
+//! - [`driver`]: start, wiring of the actors, end.
 //! - [`cli`]: the command line.
-//! - [`clock`], [`secret`], [`telemetry`], [`exit`]: time, secrets, logs, exit codes.
-//! - [`planted`]: faults that the simulator has to find.
 //!
-//! The agent and the embedded cluster are crates of their own. `ARCHITECTURE.md` has the picture and the reasons.
+//! The agent and the embedded cluster are separate crates. `ARCHITECTURE.md` explains the design.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The `boatswain` binary; everything is in the library.
+//! The `boatswain` binary. All code is in the library.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

@@ -1,5 +1,4 @@
-//! PersistentVolumeClaims: the template for an executor of a profile, and the claim as the cluster
-//! reports it (spec K-10, A-60).
+//! PersistentVolumeClaims: the template in a profile, and the claim that the cluster reports (spec K-10, A-60).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,7 +7,7 @@ use jiff::Timestamp;
 
 use super::ids::{ExecutorId, PodUid};
 
-/// A claim for each executor of a profile: a new one, or one that an earlier executor has left.
+/// The claim that each executor of a profile gets: a new one, or one that an earlier executor used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimTemplate {
     /// The volume's name in the pod; the claim's name ends with it.

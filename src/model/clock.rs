@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// A point on the driver's monotonic clock: the time since this process started.
-///
-/// Durations and deadlines use ticks only, so a jump of the wall clock has no effect on them.
+/// The time since this process started, by a monotonic clock. Durations and deadlines use ticks only, so a jump of the
+/// wall clock has no effect on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Tick(Duration);
 

@@ -1,11 +1,9 @@
-//! The ledger's entries by executor id, in a persistent map whose copies share their nodes (spec
-//! S-1, S-25).
+//! The ledger's entries by executor id, in a persistent map whose copies share their nodes (spec S-1, S-25).
 //!
-//! The map is a radix tree. Ids are dense, so their digits keep it balanced. Nodes are small
-//! because an update copies a path of nodes while older snapshots exist, and each copied node
-//! increments the reference counts of all its children; in a large fleet each of those is a cache
-//! miss. A general-purpose tree has wide leaves, which make such updates expensive. Here an update
-//! copies eight entries and a few nodes above them.
+//! The map is a radix tree. Ids are dense, so their digits keep it balanced. While older snapshots exist, an update
+//! copies a path of nodes, and each copied node increments the reference counts of all its children, each a cache miss
+//! in a large fleet. So the nodes are small: an update copies eight entries and a few nodes above them. The wide leaves
+//! of a general-purpose tree would make updates expensive.
 
 use std::sync::Arc;
 
@@ -140,8 +138,7 @@ impl Entries {
 
     /// Removes an entry; O(log of the highest id).
     pub fn remove(&mut self, id: ExecutorId) -> Option<Arc<Entry>> {
-        // An absent id must not copy a path, nor reach another entry's slot in a tree too low for
-        // it.
+        // An absent id must not copy a path, nor reach another entry's slot in a tree too low for it.
         self.get(id)?;
         let removed = Arc::make_mut(&mut self.root).remove(self.height, id);
         self.len -= usize::from(removed.is_some());
@@ -314,7 +311,7 @@ mod tests {
 
     // spec: S-14
     #[test]
-    fn what_has_ended_leaves_nothing_behind() {
+    fn removed_entries_leave_no_nodes_behind() {
         let mut entries = Entries::default();
         entries.insert(entry(3, 0));
         for id in [9, 700, ExecutorId::MAX.get()] {

@@ -1,5 +1,4 @@
-//! An executor's entry in the ledger: everything that is known about it, and its class for counting
-//! (spec E-5, E-6).
+//! An executor's entry in the ledger, and the class by which it is counted (spec E-5, E-6).
 
 use std::fmt;
 use std::sync::Arc;
@@ -32,7 +31,6 @@ pub struct Entry {
     pub session: Session,
 }
 
-/// How far an executor has come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
     /// The first request is in flight.
@@ -45,7 +43,7 @@ pub enum State {
     Gone(Gone),
 }
 
-/// A request for a pod.
+/// A create request for a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
     /// When it was last sent.
@@ -54,10 +52,9 @@ pub struct Request {
     pub epoch: Epoch,
 }
 
-/// A request whose outcome is unknown (spec A-13).
+/// A create request whose outcome is unknown (spec A-13).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Doubt {
-    /// The request, as last sent.
     pub request: Request,
     /// Since when the outcome has been unknown.
     pub since: Tick,
@@ -67,7 +64,6 @@ pub struct Doubt {
     pub in_flight: bool,
     /// Whether an answer to a repeat requires a look-up (spec A-14).
     pub look_up: bool,
-    /// The error text.
     pub why: Arc<str>,
 }
 
@@ -100,7 +96,6 @@ pub struct Absence {
     pub epoch: Epoch,
 }
 
-/// An executor that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gone {
     /// Its last known pod; `None` if none was ever bound.
@@ -143,9 +138,9 @@ pub struct Leaving {
 /// Why an executor was chosen to terminate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Why {
-    /// The provisioner: there are more than the target.
+    /// There are more executors than the target.
     ScaledDown,
-    /// The allocator: too few of its gang came in that time, and it is not needed without the others (spec B-20).
+    /// Too few executors of its gang started within this time, and it is useless without the others (spec B-20).
     GangMissed(Duration),
     /// Its labels no longer identify it as ours; contains the missing label.
     Mislabelled(Arc<str>),
@@ -153,19 +148,20 @@ pub enum Why {
     ApplicationEnded,
     /// No heartbeat for this long (spec B-12).
     HeartbeatTimeout(Duration),
-    /// Its connection was lost, and neither it nor the cluster has reported why (spec B-15).
+    /// Its connection was lost, and neither the executor nor the cluster has reported why (spec B-15).
     Disconnected,
     /// It has run for this long without registering (spec A-52).
     RegistrationTimeout(Duration),
-    /// It has waited to run for so long; what for, in the cluster's words (spec ).
+    /// It has been pending for this long; the text is the cluster's explanation (spec ).
     PendingTimeout(Duration, Arc<str>),
-    /// It waits for what does not come by itself, and has for so long; in the cluster's words (spec A-51).
+    /// For this long it has waited for something that does not resolve by itself; the text is the cluster's explanation
+    /// (spec A-51).
     NeverStarts(Duration, Arc<str>),
-    /// A claim of its could not be made (spec A-61); why, in the cluster's words.
+    /// One of its volume claims could not be created (spec A-61); contains the cluster's message.
     NoClaim(Arc<str>),
-    /// It was to be killed (spec B-28); who asked for that.
+    /// Killed on request (spec B-28); contains who requested it.
     Killed(Arc<str>),
-    /// It was to finish what it does and go (spec B-30); who asked for that.
+    /// Decommissioned on request (spec B-30); contains who requested it.
     Decommissioned(Arc<str>),
 }
 
@@ -210,25 +206,20 @@ impl fmt::Display for Why {
     }
 }
 
-/// How a mark is carried out.
+/// How LifecycleManager terminates a marked executor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
-    /// Deleted with the pod's own grace.
+    /// Deletes the pod with its own grace period.
     Delete,
-    /// Told to exit, and deleted without any grace once this long has passed (spec B-28).
-    Kill {
-        /// How long it may take.
-        grace: Duration,
-    },
-    /// Gets no new work, and is deleted with its pod's own grace when it has not exited after this long (spec L-12).
-    Drain {
-        /// How long it may take.
-        within: Duration,
-    },
+    /// Requests the executor to exit, and deletes the pod without a grace period after `grace` (spec B-28).
+    Kill { grace: Duration },
+    /// Gives the executor no new work. If it has not exited after `within`, deletes the pod with its own grace period
+    /// (spec L-12).
+    Drain { within: Duration },
 }
 
 impl How {
-    /// Whether it ends an executor sooner than the other, so that one who is already leaving is hurried by it.
+    /// Whether it ends an executor sooner than `other`. Only then does it replace the `how` of a leaving executor.
     pub fn is_harder_than(self, other: Self) -> bool {
         match (self, other) {
             (Self::Kill { grace }, Self::Kill { grace: known }) => grace < known,
@@ -238,17 +229,15 @@ impl How {
     }
 }
 
-/// What an executor's session says of it.
+/// What the ledger contains of an executor's session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Session {
-    /// Whether it has an open account with the driver.
     pub registered: bool,
-    /// Whether it has nothing to do.
+    /// Whether the executor has no work.
     pub idle: bool,
 }
 
 impl Session {
-    /// Whether it is known to have something to do.
     pub fn is_busy(self) -> bool {
         self.registered && !self.idle
     }
@@ -257,25 +246,19 @@ impl Session {
 /// The rows of the table in spec E-6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
-    /// The request is in flight.
     Sent,
-    /// Its outcome is unknown.
     Unknown,
-    /// The pod does not run yet.
     Pending(PendingStage),
-    /// The pod runs.
     Running,
-    /// A phase never heard of.
+    /// The pod's phase is unknown.
     Odd,
-    /// Not listed, being looked up.
+    /// The pod is missing from a full list and is being looked up.
     Absent,
-    /// Chosen to go, whatever else it is.
+    /// Marked as leaving. Takes precedence over the classes above.
     Leaving,
-    /// Being deleted.
     Terminating,
-    /// Ended, the pod still there.
+    /// Ended, and the pod still exists.
     Finished,
-    /// Over.
     Gone,
 }
 
@@ -295,12 +278,11 @@ impl Class {
         }
     }
 
-    /// Whether its pod does not run yet.
     pub fn is_pending(self) -> bool {
         matches!(self, Class::Pending(_))
     }
 
-    /// Whether the allocator may choose it to go.
+    /// Whether the allocator may choose it to terminate.
     pub fn may_be_chosen(self) -> bool {
         self.is_pending() || self == Class::Running
     }
@@ -328,7 +310,7 @@ impl Entry {
         }
     }
 
-    /// The row of E-6 that it is in.
+    /// Its row of the table in spec E-6.
     pub fn class(&self) -> Class {
         match &self.state {
             State::Gone(_) => Class::Gone,
@@ -347,7 +329,7 @@ impl Entry {
         }
     }
 
-    /// Whether it was told, or is to be told, to finish what it does, and has time left for that (spec B-30).
+    /// Whether it drains and its time for that has not passed (spec B-30).
     pub fn drains_at(&self, now: Tick) -> bool {
         (self.leaving.as_ref()).is_some_and(|mark| match mark.how {
             How::Drain { within } => now < mark.since + within,
@@ -355,7 +337,7 @@ impl Entry {
         })
     }
 
-    /// What is known of its pod, also of one that is gone.
+    /// Its pod, including one that is gone.
     pub fn bound(&self) -> Option<&Bound> {
         match &self.state {
             State::Bound(bound) => Some(bound),
@@ -364,37 +346,34 @@ impl Entry {
         }
     }
 
-    /// Its pod, also one that is gone.
     pub fn pod(&self) -> Option<&Arc<Pod>> {
         self.bound().map(|bound| &bound.pod)
     }
 
-    /// The uid bound to it.
     pub fn uid(&self) -> Option<&PodUid> {
         self.pod().map(|pod| &pod.uid)
     }
 
-    /// Whether it is over.
     pub fn is_gone(&self) -> bool {
         matches!(self.state, State::Gone(_))
     }
 
-    /// Whether its end is known: its pod has ended, or is gone.
+    /// Whether its pod has ended or is gone.
     pub fn has_ended(&self) -> bool {
         matches!(self.class(), Class::Finished | Class::Gone)
     }
 
-    /// Whether its end was reported. That may be before its pod is gone (spec L-3).
+    /// Whether its end was reported, which may be before its pod is gone (spec L-3).
     pub fn is_reported(&self) -> bool {
         self.end.is_some()
     }
 
-    /// Whether its end has still to be reported: it was bound to a pod and has ended (spec L-1).
+    /// Whether its end must still be reported: it was bound to a pod and has ended (spec L-1).
     pub fn has_unreported_end(&self) -> bool {
         self.has_ended() && !self.is_reported() && self.had_a_pod()
     }
 
-    /// Whether it was bound to a pod, by this driver or an earlier one: only then does its end lose an executor.
+    /// Whether this driver or an earlier one bound it to a pod. Otherwise its end loses no executor.
     pub fn had_a_pod(&self) -> bool {
         self.uid().is_some()
             || matches!(&self.state, State::Gone(gone) if gone.how == HowGone::LostBeforeStart)

@@ -1,6 +1,6 @@
-//! What an exit code means, in words (spec L-21).
+//! Explains exit codes (spec L-21).
 
-/// A few words on an exit code; `None` where nothing is known of it.
+/// A short explanation of an exit code; `None` if the code has no known meaning.
 pub fn meaning(code: i32) -> Option<String> {
     let known = match code {
         0 => "ended by itself, without an error",
@@ -19,7 +19,7 @@ pub fn meaning(code: i32) -> Option<String> {
     Some(known.to_owned())
 }
 
-/// The signal that 128+n stands for.
+/// The signal's name; the exit code 128 + n stands for signal n.
 fn signal_name(signal: i32) -> Option<String> {
     let name = match signal {
         1 => "SIGHUP",

@@ -1,4 +1,4 @@
-//! Names of things: executors, pods, profiles, applications, incarnations, epochs.
+//! Identifiers of executors, pods, profiles, applications, incarnations and epochs.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -7,12 +7,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// An executor's number: 1, 2, 3 …, never used twice by an application.
+/// An executor's number, from 1; an application never uses one twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ExecutorId(u64);
 
-/// Why a text is no executor id (spec E-2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
     "not an executor id: a whole number from 1 to 9223372036854775807 is needed, without sign or leading zeros"
@@ -20,22 +19,21 @@ pub struct ExecutorId(u64);
 pub struct NotAnExecutorId;
 
 impl ExecutorId {
-    /// The first id of an application.
     pub const FIRST: ExecutorId = ExecutorId(1);
-    /// Ids stay below 2⁶³, so that any client's signed integer holds them (spec E-2).
+    /// Ids stay below 2⁶³, so that they fit in a client's signed integer (spec E-2).
     pub const MAX: ExecutorId = ExecutorId(i64::MAX as u64);
 
-    /// An id from a number, where it is one.
+    /// `None` if the number is out of range.
     pub fn new(number: u64) -> Option<Self> {
         (Self::FIRST.0..=Self::MAX.0)
             .contains(&number)
             .then_some(Self(number))
     }
 
-    /// An id from the one text that stands for it; `007`, `+7`, ` 7` and megabytes of digits are refused.
+    /// Parses the one text that stands for an id; `007`, `+7`, ` 7` and overlong texts are refused.
     ///
     /// # Errors
-    /// Where the text is not exactly what [`fmt::Display`] would write.
+    /// The text is not exactly what [`fmt::Display`] writes.
     pub fn parse(text: &str) -> Result<Self, NotAnExecutorId> {
         let canonical =
             text.len() <= 19 && text.bytes().all(|b| b.is_ascii_digit()) && !text.starts_with('0');
@@ -45,12 +43,11 @@ impl ExecutorId {
         text.parse().ok().and_then(Self::new).ok_or(NotAnExecutorId)
     }
 
-    /// The number itself.
     pub fn get(self) -> u64 {
         self.0
     }
 
-    /// The id after this one; the last id has none.
+    /// The following id; `None` after the last.
     pub fn next(self) -> Option<Self> {
         Self::new(self.0 + 1)
     }
@@ -67,7 +64,7 @@ pub fn pod_name(prefix: &str, id: ExecutorId) -> String {
     format!("{prefix}-exec-{id}")
 }
 
-/// The id that a pod's name stands for, under this prefix.
+/// The id in a pod's name with this prefix; `None` if the name has another form.
 pub fn id_in_pod_name(prefix: &str, name: &str) -> Option<ExecutorId> {
     let number = name.strip_prefix(prefix)?.strip_prefix("-exec-")?;
     ExecutorId::parse(number).ok()
@@ -81,7 +78,6 @@ macro_rules! shared_text {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// The text itself.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -114,19 +110,19 @@ macro_rules! shared_text {
 }
 
 shared_text!(
-    /// One distributed job; one driver at a time.
+    /// Identifies an application. It has one driver at a time.
     AppId
 );
 shared_text!(
-    /// A named shape of executor.
+    /// The name of a profile.
     ProfileName
 );
 shared_text!(
-    /// What Kubernetes calls one pod, and no other pod ever.
+    /// A pod's `metadata.uid`; Kubernetes never uses one again.
     PodUid
 );
 
-/// The number of a driver's start: the record counts them, the highest one is the driver.
+/// The number of a driver's start, counted in the record. The driver with the highest one is the valid one.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -139,7 +135,8 @@ impl fmt::Display for Incarnation {
     }
 }
 
-/// Which history of the API server a resource version belongs to (spec S-13): versions of different epochs do not compare.
+/// The history of the API server to which a resource version belongs (spec S-13). Versions of different epochs cannot
+/// be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Epoch(pub u64);
 

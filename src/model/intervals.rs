@@ -1,10 +1,10 @@
-//! A set of executor ids as intervals: its size follows the gaps, not the history (spec E-9).
+//! A set of executor ids as intervals. Its size depends on the number of gaps, not of ids (spec E-9).
 
 use imbl::OrdMap;
 
 use super::ids::ExecutorId;
 
-/// Ids as disjoint, non-adjacent intervals; a copy shares its structure.
+/// Disjoint, non-adjacent intervals. A copy shares their data.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct IdSet {
     /// First id of an interval → its last one.
@@ -12,12 +12,11 @@ pub struct IdSet {
 }
 
 impl IdSet {
-    /// The empty set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether the id is in the set; O(log intervals).
+    /// O(log intervals).
     pub fn contains(&self, id: ExecutorId) -> bool {
         let id = id.get();
         self.intervals
@@ -25,12 +24,11 @@ impl IdSet {
             .is_some_and(|(_, last)| id <= *last)
     }
 
-    /// Adds one id.
     pub fn insert(&mut self, id: ExecutorId) {
         self.insert_interval(id, id);
     }
 
-    /// Adds all ids from `first` to `last`, both included; nothing where `last` is the lower one.
+    /// Adds all ids from `first` to `last` inclusive; nothing if `last` is lower.
     pub fn insert_interval(&mut self, first: ExecutorId, last: ExecutorId) {
         let (mut first, mut last) = (first.get(), last.get());
         if last < first {
@@ -52,7 +50,6 @@ impl IdSet {
         self.intervals.insert(first, last);
     }
 
-    /// Takes one id out.
     pub fn remove(&mut self, id: ExecutorId) {
         let id = id.get();
         let Some((first, last)) = (self.intervals.get_prev(&id))
@@ -70,7 +67,7 @@ impl IdSet {
         }
     }
 
-    /// All ids, one by one, in order.
+    /// All ids, in order.
     pub fn ids(&self) -> impl Iterator<Item = ExecutorId> + '_ {
         self.intervals()
             .flat_map(|(first, last)| first.get()..=last.get())
@@ -84,12 +81,11 @@ impl IdSet {
             .filter_map(|(&first, &last)| Some((ExecutorId::new(first)?, ExecutorId::new(last)?)))
     }
 
-    /// How many intervals there are.
     pub fn interval_count(&self) -> usize {
         self.intervals.len()
     }
 
-    /// How many ids are in the set.
+    /// The number of ids.
     pub fn len(&self) -> u64 {
         self.intervals
             .iter()
@@ -97,12 +93,11 @@ impl IdSet {
             .sum()
     }
 
-    /// Whether no id is in the set.
     pub fn is_empty(&self) -> bool {
         self.intervals.is_empty()
     }
 
-    /// The highest id in the set below this number; O(log intervals).
+    /// The highest id below `limit`; O(log intervals).
     pub fn last_below(&self, limit: u64) -> Option<ExecutorId> {
         let highest = limit.checked_sub(1)?;
         let (_, last) = self.intervals.get_prev(&highest)?;

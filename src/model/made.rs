@@ -1,26 +1,26 @@
-//! How many executors the application has had over its life (spec A-5): those that a pod was made for.
+//! The number of executors for which a pod was created over the application's life (spec A-5).
 
 use std::collections::BTreeSet;
 
 use super::executor::Entry;
 use super::ids::ExecutorId;
 
-/// A count that each executor enters once, over restarts too.
+/// Counts each executor once, also across restarts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Made {
     count: u64,
-    /// Those among them that may still be in the ledger.
+    /// The counted executors that may still be in the ledger.
     open: BTreeSet<ExecutorId>,
 }
 
 impl Made {
-    /// As an earlier incarnation left it: so many, among them these.
+    /// The count of an earlier incarnation, and the executors in it that may still be in the ledger.
     pub fn inherited(count: u64, open: impl IntoIterator<Item = ExecutorId>) -> Self {
         let open = open.into_iter().collect();
         Self { count, open }
     }
 
-    /// An executor has changed, or has left the ledger.
+    /// Must be called for each executor that was changed or, with `None`, removed from the ledger.
     pub fn see(&mut self, id: ExecutorId, entry: Option<&Entry>) {
         match entry {
             None => {
@@ -31,7 +31,6 @@ impl Made {
         }
     }
 
-    /// How many there were.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -45,7 +44,7 @@ mod tests {
 
     // spec: A-5
     #[test]
-    fn each_executor_with_a_pod_is_counted_once_and_what_was_refused_is_not() {
+    fn each_executor_with_a_pod_is_counted_once_and_refused_requests_are_not() {
         let mut scenario = Scenario::new(&[("default", 3)]);
         let mut made = Made::inherited(7, [id(1)]);
         for n in 1..=3 {

@@ -1,6 +1,4 @@
-//! Values and pure functions: what an executor is, what is known of it, what counts.
-//!
-//! Nothing here does I/O, reads a clock or knows an actor.
+//! Values and pure functions, without I/O, clock or actors.
 
 pub mod claims;
 pub mod clock;

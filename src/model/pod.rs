@@ -1,4 +1,4 @@
-//! What is kept of a pod (spec E-14), whose it is, and what state it is in (spec E-11 to E-13).
+//! The part of a pod that the driver keeps (spec E-14), its identity, and its state (spec E-11 to E-13).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,25 +9,23 @@ use super::claims::PodClaim;
 use super::ids::{ExecutorId, Incarnation, PodUid, ProfileName};
 use super::version::ResourceVersion;
 
-/// Texts from the cluster are cut to this many bytes, so that an executor costs about 1 KiB at most (spec E-14).
+/// Texts from the cluster are cut to this many bytes. So an executor needs at most about 1 KiB (spec E-14).
 pub const MAX_TEXT_BYTES: usize = 256;
 
 const UNREADABLE: &str = "unreadable";
 
-/// A pod, as far as decisions and explanations need it.
+/// The fields of a pod that decisions and explanations need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pod {
-    /// What Kubernetes calls this pod and no other.
     pub uid: PodUid,
-    /// Its name, which never changes.
     pub name: Arc<str>,
-    /// The version of this news of it.
+    /// The resource version of this state.
     pub version: ResourceVersion,
-    /// Whose its labels and name say it is.
+    /// Its identity according to its labels and name.
     pub claim: Claim,
-    /// When it was created, by the server's clock.
+    /// By the API server's clock.
     pub created: Option<Timestamp>,
-    /// That and how it is being deleted.
+    /// Set while it is being deleted.
     pub deletion: Option<Deletion>,
     /// `status.phase`.
     pub phase: Phase,
@@ -35,70 +33,59 @@ pub struct Pod {
     pub reason: Option<Arc<str>>,
     /// `status.message`.
     pub message: Option<Arc<str>>,
-    /// The node it is bound to.
     pub node: Option<Arc<str>>,
-    /// The claims on volumes that it mentions; `None`: there are none (spec A-60).
+    /// The PersistentVolumeClaims that it refers to; `None`: there are none (spec A-60).
     pub volume_claims: Option<Arc<[PodClaim]>>,
-    /// How far scheduling has come.
     pub scheduling: Scheduling,
-    /// The condition DisruptionTarget, where it is true.
+    /// The condition DisruptionTarget, if it is true.
     pub disruption: Option<Disruption>,
-    /// The types of its conditions that are true, beside those that every pod has; `None`: there are none.
+    /// The types of its other conditions that are true, without those that every pod has; `None`: there are none.
     pub conditions: Option<Arc<[Arc<str>]>>,
-    /// The executor container: by name, else the first.
+    /// The container with the executor's name, otherwise the first one.
     pub executor: ContainerState,
-    /// Another container that ended non-zero, where such ones decide too (`check_all_containers`, spec E-12).
+    /// Another container that ended with a code other than 0; only with `check_all_containers` (spec E-12).
     pub failed_sidecar: Option<Arc<Termination>>,
-    /// That it was told to drain, by this driver or an earlier one (spec L-12).
+    /// Set if this driver or an earlier one has drained it (spec L-12).
     pub draining: Option<Arc<Draining>>,
-    /// The annotation `boatswain.dev/deletion-cost`; 0 without one.
+    /// The annotation `boatswain.dev/deletion-cost`; 0 if it is missing or not a number.
     pub deletion_cost: i32,
-    /// The uid of the application record among its owners, where it has one.
+    /// The uid of the application record that owns it.
     pub owner: Option<PodUid>,
-    /// That its containers were started again, where a set has made it (spec A-80); `None`: they were not.
+    /// The restarts of its container, if a set made it (spec A-80); `None`: no restarts.
     pub restarts: Option<Arc<Restarts>>,
 }
 
-/// How often the executor container was started again in the same pod, and how it ended last (spec A-80).
+/// The restarts of the executor container in the same pod (spec A-80).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restarts {
-    /// How often.
     pub count: u32,
-    /// How it ended before it was started again.
+    /// The end before the last restart.
     pub last: Option<Termination>,
 }
 
-/// Whose a pod is, by its labels and its name (spec E-1, E-2).
+/// A pod's identity, from its labels and its name (spec E-1, E-2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Claim {
-    /// It says that it is this application's executor.
+    /// An executor of this application.
     Executor {
-        /// Which one.
         id: ExecutorId,
-        /// Of which profile; the label may be missing.
+        /// `None`: the label is missing.
         profile: Option<ProfileName>,
-        /// Which incarnation asked for it; the label may be missing.
+        /// The incarnation that requested it; `None`: the label is missing.
         incarnation: Option<Incarnation>,
     },
-    /// A set of this application's has made it, and it has no id yet (spec A-80).
-    UnassignedPod {
-        /// Of which profile.
-        profile: Option<ProfileName>,
-    },
-    /// It bears our labels, but no readable id, or not the name that goes with it (spec E-2).
-    Unrecognised {
-        /// What does not fit.
-        why: Arc<str>,
-    },
-    /// It is not ours, or not any more.
+    /// A set of this application made it, and it has no executor id yet (spec A-80).
+    UnassignedPod { profile: Option<ProfileName> },
+    /// It bears our labels, but no readable id, or not the name that belongs to the id (spec E-2).
+    Unrecognised { why: Arc<str> },
+    /// It does not belong to this application, or no longer.
     Foreign {
-        /// The label that says so.
+        /// The label that shows this.
         label: Arc<str>,
     },
 }
 
 impl Claim {
-    /// The executor it says it is.
     pub fn executor(&self) -> Option<ExecutorId> {
         match self {
             Claim::Executor { id, .. } => Some(*id),
@@ -109,60 +96,52 @@ impl Claim {
     }
 }
 
-/// A deletionTimestamp.
+/// `metadata.deletionTimestamp` and the grace period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deletion {
-    /// When the grace ends, by the server's clock: the time of the request plus the grace.
+    /// The time of the request plus the grace period, by the API server's clock.
     pub deadline: Option<Timestamp>,
-    /// How long the pod may take.
     pub grace: Option<Duration>,
 }
 
 impl Deletion {
-    /// When deletion was asked for, as far as it can be told.
+    /// The time of the delete request; `None` if it is unknown.
     pub fn requested(&self) -> Option<Timestamp> {
         let grace = self.grace.unwrap_or_default();
         self.deadline.and_then(|at| at.checked_sub(grace).ok())
     }
 }
 
-/// The mark of a pod whose executor is to finish what it does and go, as a successor reads it (spec L-12).
+/// The mark of a pod whose executor drains; a successor reads it (spec L-12).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Draining {
-    /// What for.
     pub why: DrainedFor,
-    /// Until when it may take its time, by the clock of the driver that wrote it.
+    /// The deadline, by the clock of the driver that wrote it.
     pub until: Timestamp,
 }
 
-/// Why an executor is to finish what it does and go, as far as a successor has to know it to tell its end.
+/// Why an executor drains, as far as a successor needs it for the reason of its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DrainedFor {
-    /// There were more than wanted.
+    /// There were more executors than the target.
     Surplus,
-    /// The application is over.
     ApplicationEnded,
-    /// Somebody asked for it.
+    /// An operator requested it; contains who.
     Asked(Arc<str>),
 }
 
 /// `status.phase`, compared without case (spec E-11).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Phase {
-    /// Accepted, not all containers started.
     Pending,
-    /// Bound, and at least one container runs or restarts.
     Running,
-    /// All containers ended with 0.
     Succeeded,
-    /// All containers ended, one of them not with 0.
     Failed,
-    /// Missing, `Unknown`, never heard of, or unreadable (spec E-6, S-15).
+    /// Missing, `Unknown`, not a phase that Kubernetes defines, or unreadable (spec E-6, S-15).
     Odd(Arc<str>),
 }
 
 impl Phase {
-    /// The phase a text stands for.
     pub fn parse(text: &str) -> Self {
         if text.eq_ignore_ascii_case("pending") {
             Phase::Pending
@@ -177,25 +156,22 @@ impl Phase {
         }
     }
 
-    /// The phase of a pod that is there and cannot be read (spec S-15).
+    /// The phase of a pod that exists and cannot be read (spec S-15).
     pub fn unreadable() -> Self {
         Phase::Odd(Arc::from(UNREADABLE))
     }
 
-    /// Whether it stands for a pod that could not be read.
     pub fn is_unreadable(&self) -> bool {
         matches!(self, Phase::Odd(text) if **text == *UNREADABLE)
     }
 }
 
-/// How far the scheduler has come with a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scheduling {
-    /// Held by a scheduling gate.
+    /// A scheduling gate blocks it.
     Gated,
-    /// No node yet, with the scheduler's own words where it gave some.
+    /// No node yet; contains the scheduler's message, if any.
     Waiting(Option<Arc<str>>),
-    /// A node was found.
     Bound,
 }
 
@@ -204,82 +180,67 @@ pub enum Scheduling {
 pub struct Disruption {
     /// Such as PreemptionByScheduler, EvictionByEvictionAPI, DeletionByTaintManager.
     pub reason: Arc<str>,
-    /// In the cluster's own words.
     pub message: Option<Arc<str>>,
 }
 
-/// The state of one container.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ContainerState {
-    /// Nothing is known of it.
+    /// The pod's status does not contain it.
     #[default]
     Absent,
-    /// It waits to start.
     Waiting {
         /// Such as ContainerCreating, ImagePullBackOff.
         reason: Option<Arc<str>>,
-        /// In the cluster's own words.
         message: Option<Arc<str>>,
     },
-    /// It runs.
     Running {
-        /// Since when, by the node's clock.
+        /// By the node's clock.
         started: Option<Timestamp>,
     },
-    /// It ended.
     Terminated(Termination),
 }
 
 /// How a container ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Termination {
-    /// Its exit code; `None` where none was reported that could be one: never invented (spec E-13).
+    /// `None` if no valid exit code was reported; it is never made up (spec E-13).
     pub exit_code: Option<i32>,
     /// Such as Completed, Error, OOMKilled, StartError.
     pub reason: Option<Arc<str>>,
-    /// In the cluster's own words.
     pub message: Option<Arc<str>>,
-    /// When it started, by the node's clock.
+    /// By the node's clock.
     pub started: Option<Timestamp>,
-    /// When it ended, by the node's clock.
+    /// By the node's clock.
     pub finished: Option<Timestamp>,
 }
 
-/// What state a pod is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PodState {
-    /// Not running yet.
     Pending(PendingStage),
-    /// The executor runs.
     Running,
-    /// A phase never heard of, or unreadable.
+    /// An unknown phase, or unreadable.
     Odd,
-    /// Being deleted, not yet gone.
     Terminating,
-    /// Ended with 0.
     Succeeded,
-    /// Ended otherwise.
+    /// Also if the executor container runs and a sidecar that counts has failed (spec E-12).
     Failed,
 }
 
-/// How far a pending pod has come, in the order in which victims are chosen (spec A-40).
+/// The stage of a pending pod, in the order in which a scale-down chooses pods (spec A-40).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PendingStage {
-    /// Gated, or without a node.
     Unscheduled,
-    /// It has a node.
     Scheduled,
-    /// Its containers are being started.
     Starting,
 }
 
 impl Pod {
-    /// How often the executor's container was started again in it (spec A-80).
+    /// The number of restarts of the executor container (spec A-80).
     pub fn restart_count(&self) -> u32 {
         self.restarts.as_ref().map_or(0, |restarts| restarts.count)
     }
 
-    /// What it waits for, in the cluster's own words where it has some; `None` where it does not wait to run.
+    /// What it waits for, with the cluster's message if there is one; `None` if it is not pending.
     pub fn why_pending(&self) -> Option<String> {
         let PodState::Pending(stage) = self.state() else {
             return None;
@@ -304,7 +265,7 @@ impl Pod {
         })
     }
 
-    /// A pod of which nothing is known; for filling in.
+    /// A pod without any data, to be filled in.
     pub fn blank() -> Self {
         Self {
             uid: "".into(),
@@ -332,7 +293,7 @@ impl Pod {
         }
     }
 
-    /// The state of the pod (spec E-11, E-12).
+    /// A finished pod stays finished while it is being deleted (spec E-11, E-12).
     pub fn state(&self) -> PodState {
         match &self.phase {
             Phase::Succeeded => PodState::Succeeded,
@@ -350,12 +311,13 @@ impl Pod {
         }
     }
 
-    /// The exit code of the executor container, or of the sidecar that decided; `None` where there is none (spec E-13).
+    /// The exit code of [`Pod::termination`]; `None` if there is none (spec E-13).
     pub fn exit_code(&self) -> Option<i32> {
         self.termination().and_then(|end| end.exit_code)
     }
 
-    /// How the container ended that decides the pod's state.
+    /// The end of the container that decides the pod's state. A failed sidecar decides unless the executor container
+    /// has failed too.
     pub fn termination(&self) -> Option<&Termination> {
         match (&self.executor, &self.failed_sidecar) {
             (ContainerState::Terminated(end), Some(_)) if end.exit_code != Some(0) => Some(end),
@@ -375,38 +337,30 @@ impl Pod {
 }
 
 impl PodState {
-    /// Whether the pod has ended, whatever becomes of the object.
     pub fn is_finished(self) -> bool {
         matches!(self, PodState::Succeeded | PodState::Failed)
     }
 }
 
-/// A pod as it came from the API server: read, or as much of it as could be (spec S-15).
+/// A pod from the API server: decoded, or the parts of it that could be decoded (spec S-15).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sighting {
-    /// It could be read.
     Read(Arc<Pod>),
-    /// It could not.
     Unreadable(Unreadable),
 }
 
-/// What could be read of a pod that could not be.
+/// The readable parts of a pod that could not be decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreadable {
-    /// Its name, where that could be read.
     pub name: Option<Arc<str>>,
-    /// Its uid, where that could be read.
     pub uid: Option<PodUid>,
-    /// Its version, where that could be read.
     pub version: Option<ResourceVersion>,
-    /// Whose its labels and name say it is, where those could be read.
     pub claim: Option<Claim>,
-    /// What is wrong with it, and where.
+    /// The decoder's error.
     pub error: Arc<str>,
 }
 
 impl Sighting {
-    /// The pod's name, where that could be read.
     pub fn name(&self) -> Option<&Arc<str>> {
         match self {
             Sighting::Read(pod) => Some(&pod.name),
@@ -414,7 +368,6 @@ impl Sighting {
         }
     }
 
-    /// The pod's uid, where that could be read.
     pub fn uid(&self) -> Option<&PodUid> {
         match self {
             Sighting::Read(pod) => Some(&pod.uid),
@@ -422,7 +375,6 @@ impl Sighting {
         }
     }
 
-    /// The pod's version, where that could be read.
     pub fn version(&self) -> Option<&ResourceVersion> {
         match self {
             Sighting::Read(pod) => Some(&pod.version),
@@ -431,7 +383,7 @@ impl Sighting {
     }
 }
 
-/// A text of the cluster's, cut at a character boundary to [`MAX_TEXT_BYTES`].
+/// Cuts a text to [`MAX_TEXT_BYTES`], at a character boundary.
 pub fn cut(text: &str) -> Arc<str> {
     if text.len() <= MAX_TEXT_BYTES {
         return Arc::from(text);

@@ -7,8 +7,8 @@ use std::str::FromStr;
 /// The number of 10⁻⁹ units in one: the precision of Kubernetes.
 const NANOS: u128 = 1_000_000_000;
 
-/// An amount of CPU (in cores) or memory (in bytes). It keeps the text that it was written as,
-/// which goes into the pod. Equal amounts compare equal however they are written.
+/// An amount of CPU (in cores) or memory (in bytes), with its original text, which goes into the pod. Equal amounts
+/// compare equal however they are written.
 #[derive(Debug, Clone)]
 pub struct Quantity {
     text: String,
@@ -21,10 +21,9 @@ pub struct Quantity {
 pub enum QuantityError {
     #[error("not a number with a unit")]
     Number,
-    /// The suffix is not a unit of Kubernetes.
     #[error("not a unit: none, n, u, m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi or Ei")]
     Unit,
-    /// The amount is above 2⁶³ - 1.
+    /// Above 2⁶³ - 1.
     #[error("too large")]
     TooLarge,
 }
@@ -40,13 +39,12 @@ impl Quantity {
         u64::try_from(self.nanos.div_ceil(NANOS / 1000)).unwrap_or(u64::MAX)
     }
 
-    /// The amount in 10⁻⁹ units.
     pub fn nanos(&self) -> u128 {
         self.nanos
     }
 }
 
-/// How cores are written: whole where they are whole.
+/// The text of a number of cores: without a unit if it is whole.
 pub fn cpu_text(millis: u64) -> String {
     match millis % 1000 {
         0 => (millis / 1000).to_string(),
@@ -84,7 +82,6 @@ impl FromStr for Quantity {
     }
 }
 
-/// The factor of a unit.
 enum Scale {
     /// A power of 2.
     Two(u32),
@@ -112,8 +109,7 @@ fn scale_of(unit: &str) -> Option<Scale> {
         "Ei" => Scale::Two(60),
         _ => {
             let exponent = unit.strip_prefix(['e', 'E'])?;
-            // Larger exponents are out of range for every amount and would only make the arithmetic
-            // slow.
+            // Larger exponents are out of range for every amount and would only make the arithmetic slow.
             let exponent: i32 = exponent.parse().ok()?;
             Scale::Ten(exponent.clamp(-60, 60))
         }

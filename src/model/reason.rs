@@ -1,61 +1,60 @@
-//! Why an executor ended: classes and what goes with them (spec L-20).
+//! Why an executor ended: the loss reason and its class (spec L-20).
 
 use std::fmt;
 use std::sync::Arc;
 
 use serde::Serialize;
 
-/// Why an executor ended, in one word.
+/// The class of a loss reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum LossClass {
     /// Its container ended by itself.
     Exited,
-    /// The kernel ended it for want of memory.
+    /// The kernel killed it because memory was exhausted.
     OomKilled,
-    /// It never ran: image, configuration, volume.
+    /// It never ran, because of its image, configuration or a volume.
     StartFailed,
     /// The node refused it.
     Rejected,
-    /// The node evicted it, for something ran short.
+    /// The node evicted it because a resource ran short.
     Evicted,
-    /// The scheduler gave its place to a pod of higher priority.
+    /// The scheduler removed it for a pod of higher priority.
     Preempted,
-    /// The cluster ended it for any other reason of its own.
+    /// The cluster terminated it for another reason of its own.
     Disrupted,
     /// Its node is gone.
     NodeLost,
-    /// Somebody else deleted it.
+    /// A client other than the driver deleted its pod.
     Deleted,
-    /// Its labels no longer said that it was ours.
+    /// Its labels no longer identified it as this application's.
     Mislabelled,
-    /// Somebody asked for its end.
+    /// An operator killed it, or the application ended.
     Killed,
-    /// It was asked to finish what it did, and went.
+    /// An operator decommissioned it.
     Decommissioned,
-    /// There were more than wanted.
+    /// There were more executors than the target.
     ScaledDown,
-    /// No sign of life came from it for too long.
+    /// It sent no message for too long.
     HeartbeatTimeout,
-    /// Its connection was lost, and nobody has said why.
+    /// Its connection was lost, and neither it nor the cluster has reported why.
     Disconnected,
     /// It ran without registering.
     RegistrationTimeout,
     /// It waited to run for too long.
     PendingTimeout,
-    /// The cluster refuses its profile's template (spec A-23).
+    /// The API server refuses its profile's template (spec A-23).
     TemplateRefused,
-    /// No pod was ever made.
+    /// No pod was ever created.
     NotCreated,
-    /// It is not there any more, and nobody saw it go.
+    /// Its pod is gone, and no deletion was observed.
     Missing,
     /// It ended while no driver ran.
     Lost,
-    /// It is being deleted, and does not go (spec L-3).
+    /// Its pod is being deleted for longer than its grace period allows (spec L-3).
     Stuck,
 }
 
 impl LossClass {
-    /// All of them.
     pub const ALL: [Self; 22] = [
         Self::Exited,
         Self::OomKilled,
@@ -81,7 +80,7 @@ impl LossClass {
         Self::Stuck,
     ];
 
-    /// Whether the application caused it; an exit of its own always is.
+    /// Whether the application caused it.
     pub fn by_application(self) -> bool {
         use LossClass::*;
         match self {
@@ -112,25 +111,21 @@ impl fmt::Display for LossClass {
     }
 }
 
-/// Why an executor ended, for programs and for people.
+/// Why an executor ended, for programs and for the operator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LossReason {
-    /// In one word.
     pub class: LossClass,
-    /// The executor container's exit code; never invented (spec E-13).
+    /// The executor container's exit code; never made up (spec E-13).
     pub exit_code: Option<i32>,
-    /// Whether the application caused it.
     pub by_application: bool,
-    /// Whether it counts as a failure.
     pub failure: bool,
-    /// In one line, for people.
+    /// One line for the operator.
     pub message: String,
-    /// What it was inferred from.
     pub evidence: Evidence,
 }
 
 impl LossReason {
-    /// That a profile's template is refused, in the server's words (spec A-23).
+    /// The API server refuses a profile's template, with this message (spec A-23).
     pub fn of_a_refusal(why: &str) -> Self {
         let class = LossClass::TemplateRefused;
         Self {
@@ -147,16 +142,15 @@ impl LossReason {
 /// What a loss reason was inferred from.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Evidence {
-    /// The node.
     pub node: Option<Arc<str>>,
     /// `status.reason`.
     pub pod_reason: Option<Arc<str>>,
     /// `status.message`.
     pub pod_message: Option<Arc<str>>,
-    /// The state of the executor container.
+    /// The executor container's state.
     pub container: Option<String>,
-    /// The condition DisruptionTarget: its reason.
+    /// The reason of the condition DisruptionTarget.
     pub disruption: Option<Arc<str>>,
-    /// The conditions beside the ordinary ones that are true.
+    /// The types of the conditions that are true, without those that every pod has.
     pub conditions: Arc<[Arc<str>]>,
 }

@@ -1,4 +1,4 @@
-//! From an executor's entry to the reason of its end: whose word counts (spec L-13, L-20).
+//! Infers why an executor ended from its entry, and ranks the sources of evidence (spec L-13, L-20).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,14 +9,13 @@ use super::exit_code;
 use super::pod::{ContainerState, Pod, Termination};
 use super::reason::{Evidence, LossClass, LossReason};
 
-/// The reason of a pod whose node is not heard of.
+/// `status.reason` of a pod whose node does not report.
 const NODE_LOST: &str = "NodeLost";
 
-/// Reasons of the condition DisruptionTarget of pods that are deleted because their node is gone or silent; who is not
-/// gone long after that has nobody who would see to it.
+/// Reasons of DisruptionTarget for pods that are deleted because their node is gone or silent. If such a pod remains
+/// for long, no kubelet is there to remove it.
 const LEFT_BY_ITS_NODE: [&str; 2] = ["DeletionByTaintManager", "DeletionByPodGC"];
 
-/// The reason of an executor's end, from all that is known of it now.
 pub fn reason_of(entry: &Entry) -> LossReason {
     let pod = entry.pod().map(Arc::as_ref);
     let exit_code = pod.and_then(Pod::exit_code);
@@ -38,7 +37,7 @@ pub fn reason_of(entry: &Entry) -> LossReason {
     }
 }
 
-/// The reason of the end of an executor whose pod has been Terminating for so long, which is longer than it may
+/// The loss reason of an executor whose pod has been Terminating for `waited`, longer than its grace period allows
 /// (spec L-3).
 pub fn reason_of_an_overdue(entry: &Entry, waited: Duration) -> LossReason {
     let mut reason = reason_of(entry);
@@ -47,7 +46,7 @@ pub fn reason_of_an_overdue(entry: &Entry, waited: Duration) -> LossReason {
         waited.as_secs()
     );
     if entry.leaving.is_some() {
-        // Its end was wanted, whatever becomes of the pod.
+        // It was chosen to terminate, so the mark's class stays.
         reason.message = format!("{}; {overdue}", reason.message);
         return reason;
     }
@@ -68,7 +67,7 @@ pub fn reason_of_an_overdue(entry: &Entry, waited: Duration) -> LossReason {
     reason
 }
 
-/// Whether this end is an early one (spec A-30): by itself before `stable_after` of running, or before it ever ran.
+/// Whether an executor ended early: by itself within `stable_after` of its start, or before it ever ran (spec A-30).
 pub fn ended_early(entry: &Entry, class: LossClass, now: Tick, stable_after: Duration) -> bool {
     match class {
         LossClass::Exited | LossClass::OomKilled => {
@@ -96,8 +95,8 @@ pub fn ended_early(entry: &Entry, class: LossClass, now: Tick, stable_after: Dur
     }
 }
 
-/// How long an executor ran; `None` where it never did. By the node's clock where that has both ends, for it also
-/// knows what happened before this driver began; by the driver's own otherwise.
+/// How long an executor ran; `None` if it never did. The node's times also cover what happened before this driver
+/// started; the driver's own clock also covers a pod whose node reports no times. The longer one counts.
 pub fn ran_for(entry: &Entry, now: Tick) -> Option<Duration> {
     let bound = entry.bound()?;
     let by_driver = bound.running_since.map(|since| now.since(since));
@@ -127,7 +126,8 @@ fn marked(entry: &Entry) -> Option<(LossClass, String)> {
     Some((class, why.to_string()))
 }
 
-/// What a node ends bears its condition whatever it was ended for: then the pod's reason says more (spec L-20, Evicted).
+/// The kubelet sets the same condition for every pod that it terminates, so the pod's reason is more precise (spec
+/// L-20, Evicted).
 fn by_kubelet(pod: &Pod) -> Option<(LossClass, String)> {
     let disruption = pod.disruption.as_ref()?;
     (&*disruption.reason == "TerminationByKubelet").then(|| by_pod_reason(pod))?
@@ -171,7 +171,7 @@ fn by_memory(pod: &Pod) -> Option<(LossClass, String)> {
     })
 }
 
-/// Deleted by someone else: nobody marked it, and the deletion was asked for before its container ended.
+/// Another client deleted the pod: the entry has no mark, and the delete request came before the container ended.
 fn by_deletion(pod: &Pod) -> Option<(LossClass, String)> {
     let deletion = pod.deletion?;
     let ended_before = pod

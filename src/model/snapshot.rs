@@ -1,4 +1,4 @@
-//! Snapshots: immutable views of all that is known, and batches of them (spec S-1 to S-3).
+//! Snapshots, which are immutable views of the ledger, and batches of them (spec S-1 to S-3).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,139 +16,126 @@ use super::intervals::IdSet;
 use super::reason::LossReason;
 use super::version::ResourceVersion;
 
-/// All that is known at one instant; a copy shares everything (spec S-1).
+/// The ledger at one moment. A copy shares all data (spec S-1).
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
-    /// Counts the snapshots of this driver.
+    /// Increases by one with each snapshot.
     pub seq: u64,
-    /// The API server's history that it belongs to (spec S-13).
+    /// The API server's epoch (spec S-13).
     pub epoch: Epoch,
-    /// Whether the first quorum list is in and what it found was adopted (spec A-2, O-31).
+    /// Whether the pods of the first quorum list were adopted (spec A-2, O-31).
     pub adopted: bool,
-    /// Every executor that has not ended.
+    /// All executors whose entry was not removed yet.
     pub entries: Entries,
-    /// Pods that bear our labels and an executor's name but are not its pod (spec E-3).
+    /// Pods that bear our labels and an executor's name, but are not the executor's pod (spec E-3).
     pub orphans: OrdMap<PodUid, OrphanPod>,
-    /// Whether sets make the pods, so that a pod's name does not say which executor it is (spec A-80).
+    /// Whether sets make the pods, so that a pod's name does not identify its executor (spec A-80).
     pub of_sets: bool,
-    /// Pods that sets have made and that have no id yet; they count for nothing (spec A-80).
+    /// Pods that sets made and that have no executor id yet. They count for nothing (spec A-80).
     pub unassigned: OrdMap<PodUid, UnassignedPod>,
-    /// Ids that were bound and that the first list did not show, while any of its pods may be one of them: nobody could
-    /// read which executor those are (spec S-15, L-1).
+    /// Ids that were bound and that the first list did not show, while that list has pods whose labels are unreadable:
+    /// any of those pods may have one of these ids (spec S-15, L-1).
     pub not_found: IdSet,
-    /// Whose each pod is that is bound; only where sets make them (spec A-80).
+    /// The executors of the bound pods; only where sets make the pods (spec A-80).
     pub by_uid: OrdMap<PodUid, ExecutorId>,
-    /// Every id that has ended (spec E-9).
+    /// The ids of all executors that have ended (spec E-9).
     pub ended: IdSet,
-    /// The first id that this incarnation may use: beyond all reserved and all found (spec O-31); set at adoption.
+    /// The first id that this incarnation may use: above all reserved and all found ids (spec O-31). Set by adoption.
     pub first_free: Option<ExecutorId>,
-    /// How many executors of each profile are wanted.
     pub targets: OrdMap<ProfileName, Target>,
-    /// Whether executors are held: whatever is asked for, none is wanted (spec B-31).
+    /// Whether the operator's hold is in effect: all targets are 0, whatever is requested (spec B-31).
     pub held: bool,
-    /// How many entries of each profile are in which class.
     pub counts: OrdMap<ProfileName, Counts>,
-    /// The last full list (spec S-3).
     pub full_list: Option<FullList>,
-    /// The application record, while it is known to exist in this epoch (spec K-2).
+    /// The uid of the application record, while it is known to exist in this epoch (spec K-2).
     pub record: Option<PodUid>,
-    /// How often a poll said something else than the watch, which should have known (spec P-4).
+    /// How often a list showed a change that the watch should have shown (spec P-4).
     pub drifts: u64,
-    /// What changed against the snapshot before (spec S-2).
+    /// The changes since the previous snapshot (spec S-2).
     pub changes: Arc<Changes>,
 }
 
-/// A pod to be deleted by uid, though it is no executor (spec E-3).
+/// An orphan pod: it is deleted by uid (spec E-3).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrphanPod {
-    /// The pod's name.
     pub name: Arc<str>,
-    /// The latest version seen of it.
+    /// The latest version seen.
     pub version: ResourceVersion,
-    /// Whether its deletion has begun.
     pub terminating: bool,
-    /// The claims on volumes that it mentions (spec A-60).
+    /// The volume claims that it refers to (spec A-60).
     pub claims: Option<Arc<[PodClaim]>>,
-    /// The history that the version belongs to.
+    /// The epoch of the version.
     pub epoch: Epoch,
     /// The store's count of news when it was first seen.
     pub seen_at: u64,
 }
 
-/// A pod that a set has made and that has no id yet, or none that could be read (spec A-80).
+/// A pod that a set made and that has no executor id yet, or an unreadable one (spec A-80).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnassignedPod {
-    /// The pod's name.
     pub name: Arc<str>,
-    /// Of which profile.
     pub profile: Option<ProfileName>,
-    /// The latest version seen of it.
+    /// The latest version seen.
     pub version: ResourceVersion,
-    /// Whether its deletion has begun.
     pub terminating: bool,
-    /// The first list had it, and nobody could read whether it has an id already.
+    /// Whether it was in the first list with unreadable labels, so that it may have an id already.
     pub unread: bool,
-    /// How often its container had been started again when it was first seen so.
+    /// The number of its container's restarts when it was first seen without an id.
     pub restarts: u32,
-    /// The history that the version belongs to.
+    /// The epoch of the version.
     pub epoch: Epoch,
     /// The store's count of news when it was first seen.
     pub seen_at: u64,
 }
 
-/// A wanted number of executors.
+/// A profile's target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Target {
-    /// How many are to run now: as many as were asked for, and one more while a replacement is under way (spec B-32);
-    /// none while executors are held (spec B-31).
+    /// How many executors are wanted now: `asked`, one more during a replacement (spec B-32), 0 during an operator's
+    /// hold (spec B-31).
     pub executors: u32,
-    /// Since when `executors` is what it is.
+    /// When `executors` last changed.
     pub since: Tick,
-    /// How many were asked for.
+    /// How many were requested.
     pub asked: u32,
-    /// Whether that was asked for while this driver ran, so that the record has to keep it (spec O-30).
+    /// Whether `asked` was set at run time, so that the record must contain it (spec O-30).
     pub is_set: bool,
 }
 
-/// The last full list (spec S-3).
+/// A full list (spec S-3).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FullList {
-    /// Its resource version.
     pub version: ResourceVersion,
-    /// When it was asked for.
+    /// When it was requested.
     pub asked: Tick,
 }
 
-/// What changed between two snapshots.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Changes {
-    /// Executors whose entry changed, appeared or left.
+    /// Executors whose entry was inserted, changed or removed.
     pub executors: Vec<ExecutorId>,
-    /// The ends that are reported with this snapshot; their executors are also among those that changed. The ledger
-    /// puts each end into one snapshot, so each subscriber gets it once (spec L-1).
+    /// The ends that are reported with this snapshot; their executors are also in `executors`. The ledger puts each end
+    /// into exactly one snapshot, so each subscriber gets it once (spec L-1).
     pub ends: Vec<Ending>,
-    /// Orphan pods that appeared, changed or left.
+    /// Orphan pods that were inserted, changed or removed.
     pub orphans: Vec<PodUid>,
-    /// Whether anything else did: targets, the record, the epoch, adoption.
+    /// Whether anything else changed: targets, the record, the epoch, adoption.
     pub other: bool,
 }
 
-/// The reported end of an executor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ending {
     /// The executor's entry when the end was reported.
     pub entry: Arc<Entry>,
-    /// Why it ended.
     pub reason: Arc<LossReason>,
 }
 
 impl Changes {
-    /// How much changed.
+    /// The number of changes; `other` is one.
     pub fn len(&self) -> usize {
         self.executors.len() + self.orphans.len() + usize::from(self.other)
     }
 
-    /// Whether nothing changed.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -261,7 +248,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// A batch of these snapshots, on top of the one delivered last (which is the latest where none are new).
+    /// `current` is the newest snapshot; it was delivered before if `snapshots` is empty.
     pub fn new(snapshots: Vec<Arc<Snapshot>>, current: Snapshot) -> Self {
         Self {
             snapshots,
@@ -273,7 +260,7 @@ impl Batch {
         &self.latest
     }
 
-    /// Each new snapshot, in order.
+    /// The new snapshots, oldest first.
     pub fn snapshots(&self) -> &[Arc<Snapshot>] {
         &self.snapshots
     }
@@ -300,7 +287,7 @@ impl Batch {
     }
 }
 
-/// How many executors of each profile were asked for, as a plain map.
+/// The requested number of executors of each profile.
 pub fn asked(targets: &OrdMap<ProfileName, Target>) -> BTreeMap<ProfileName, u32> {
     targets
         .iter()
@@ -321,7 +308,7 @@ mod tests {
 
     // spec: E-6
     #[test]
-    fn what_is_going_or_finished_is_there_and_not_live() {
+    fn leaving_terminating_and_finished_executors_exist_and_do_not_count() {
         // Powers of two, so that a sum shows which counts it includes.
         let counts = Counts {
             sent: 1,

@@ -29,7 +29,6 @@ pub enum SecretError {
 /// The content of the file. If the file is empty or does not exist, it is written with a new token.
 ///
 /// # Errors
-///
 /// The file cannot be used, or is readable by other users.
 pub fn read_or_make(path: &Path) -> Result<String, SecretError> {
     let failed = |source| SecretError::File {
@@ -55,7 +54,6 @@ pub fn read_or_make(path: &Path) -> Result<String, SecretError> {
 /// The content of an existing file.
 ///
 /// # Errors
-///
 /// Like [`read_or_make`], and if the file does not exist.
 pub fn read(path: &Path) -> Result<String, SecretError> {
     let mut file = File::open(path).map_err(|source| SecretError::File {
@@ -85,7 +83,6 @@ fn private(file: &mut File, path: &Path) -> Result<String, SecretError> {
 /// A new secret of 256 bits, in hexadecimal digits.
 ///
 /// # Errors
-///
 /// The operating system provides no randomness.
 pub fn make() -> Result<String, SecretError> {
     let mut bytes = [0; 32];

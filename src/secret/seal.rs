@@ -1,5 +1,4 @@
-//! Derived tokens: an executor's id with a signature that only the holder of the key can make (spec
-//! O-50). Pure.
+//! Derived tokens: an executor's id with a signature that only the holder of the key can make (spec O-50).
 
 use std::fmt;
 use std::path::Path;
@@ -25,7 +24,6 @@ impl Key {
     /// The key in a file, which is created with a new key if it does not exist.
     ///
     /// # Errors
-    ///
     /// The file cannot be used, or is readable by other users.
     pub fn of_file(path: &Path) -> Result<Self, SecretError> {
         Ok(Self::new(super::read_or_make(path)?.trim().as_bytes()))
@@ -34,7 +32,6 @@ impl Key {
     /// A new random key that lasts as long as this process.
     ///
     /// # Errors
-    ///
     /// The operating system provides no randomness.
     pub fn drawn() -> Result<Self, SecretError> {
         Ok(Self::new(super::make()?.as_bytes()))
@@ -51,8 +48,7 @@ impl Key {
         format!("{id}.{}", digits.collect::<String>())
     }
 
-    /// The executor whose token this is; `None` if the signature is wrong. It is compared in
-    /// constant time.
+    /// The executor whose token this is; `None` if the signature is wrong. Compares in constant time.
     pub fn open(&self, app: &AppId, token: &str) -> Option<ExecutorId> {
         let (id, seal) = token.split_once('.')?;
         let id = ExecutorId::parse(id).ok()?;
@@ -64,7 +60,7 @@ impl Key {
 }
 
 impl PartialEq for Key {
-    /// Two keys are equal if they make the same signature.
+    /// Keys are equal if they make the same signature.
     fn eq(&self, other: &Self) -> bool {
         let seal = hmac::sign(&other.0, b"");
         hmac::verify(&self.0, b"", seal.as_ref()).is_ok()
@@ -130,7 +126,7 @@ mod tests {
 
     // spec: O-50
     #[test]
-    fn a_key_of_a_file_outlasts_the_process() {
+    fn a_key_in_a_file_survives_the_process() {
         let dir = tempfile::tempdir().unwrap();
         let (path, app) = (dir.path().join("key"), AppId::from("app"));
         let token = Key::of_file(&path).unwrap().token(&app, id(1));

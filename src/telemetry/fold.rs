@@ -1,5 +1,4 @@
-//! Deduplicates log lines: repeats of a line within a time window are counted instead of written
-//! (spec O-40).
+//! Deduplicates log lines: repeats of a line within a time window are counted instead of written (spec O-40).
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -7,11 +6,9 @@ use std::time::{Duration, Instant};
 /// How long repeats of a written line are suppressed.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// The most lines that are remembered: far more than the different lines within [`WINDOW`], except
-/// in a burst. Lines that do not fit are written rather than suppressed.
+/// The most lines that are remembered. Lines that do not fit, in a burst, are written rather than suppressed.
 const MOST: usize = 128;
 
-/// The lines within the window.
 #[derive(Debug, Default)]
 pub(super) struct Folds {
     /// Keyed by the line without its time.
@@ -25,7 +22,7 @@ struct Recent {
 }
 
 impl Folds {
-    /// Whether this line is to be written.
+    /// Whether this line must be written.
     pub fn admit(&mut self, line: &str, now: Instant) -> bool {
         if let Some(recent) = self.recent.get_mut(line) {
             recent.kept_back += 1;
@@ -41,8 +38,8 @@ impl Folds {
         true
     }
 
-    /// Removes the lines whose window has passed, and returns those with suppressed repeats, with
-    /// their number. Must be called before [`Folds::admit`].
+    /// Removes the lines whose window has passed, and returns those with suppressed repeats and their number. Must be
+    /// called before [`Folds::admit`].
     pub fn over(&mut self, now: Instant) -> Vec<(String, u64)> {
         let mut over = Vec::new();
         self.recent.retain(|line, recent| {

@@ -15,7 +15,7 @@ use tracing_subscriber::registry::LookupSpan;
 use super::LogFormat;
 use super::fold::Folds;
 
-/// Texts from outside are cut to this length.
+/// Texts from outside are cut to this many characters.
 const LONGEST_TEXT: usize = 1000;
 
 thread_local! {
@@ -23,7 +23,7 @@ thread_local! {
     static FOLDS: RefCell<Folds> = RefCell::default();
 }
 
-/// The fields of an event or a span, in the order of the code.
+/// The fields of an event or a span, in the order of recording.
 #[derive(Default)]
 struct Fields {
     message: String,
@@ -79,7 +79,7 @@ impl Visit for Fields {
     }
 }
 
-/// Stores a span's fields as a JSON object, in both formats.
+/// Stores a span's fields as a JSON object, whatever the log format.
 pub(super) struct SpanFields;
 
 impl<'w> FormatFields<'w> for SpanFields {
@@ -187,8 +187,7 @@ where
             }
         }
         let body = self.body(&line, writer.has_ansi_escapes());
-        // It is already borrowed only if formatting itself panics; the panic's line is then written
-        // without deduplication.
+        // Already borrowed only if formatting itself panics. Then the panic's line is not deduplicated.
         let (over, admitted) = FOLDS.with(|folds| match folds.try_borrow_mut() {
             Ok(mut folds) => {
                 let now = Instant::now();

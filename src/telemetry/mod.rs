@@ -1,8 +1,8 @@
 //! Sets up logging: one line per event to standard error, as JSON or for terminals (spec O-40).
 //!
-//! A field has the same name everywhere: `app`, `executor` (the id), `profile`, `pod`, `uid`,
-//! `node`, `reason`, `exit_code`, `verb`, `attempt`, `count`, `duration_ms`, `error`. Variable
-//! parts go into fields, never into the message, so that repeats can be found and deduplicated.
+//! A field has the same name everywhere: `app`, `executor` (the id), `profile`, `pod`, `uid`, `node`, `reason`,
+//! `exit_code`, `verb`, `attempt`, `count`, `duration_ms`, `error`. Variable parts are fields, never part of the
+//! message, so that repeats can be deduplicated.
 
 mod fold;
 mod format;
@@ -38,9 +38,8 @@ pub fn millis(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Libraries' messages below warnings are logged only on request, such as `info,kube=debug`. kube's
-/// client logs every 5xx as an error; the driver itself logs what it means. The embedded cluster's
-/// own log is only for those who serve it.
+/// Libraries' messages below warnings are logged only on request, such as `info,kube=debug`. kube's client logs every
+/// 5xx as an error; the driver itself logs what it means. The embedded cluster's log is for commands that serve it.
 const QUIET: &str = "h2=warn,hyper=warn,hyper_util=warn,kube=warn,kube_client=warn,kube_core=warn,\
                      kube_client::client::builder=off,apiserver=off,\
                      rustls=warn,tower=warn,actix=warn,mio=warn";
@@ -94,8 +93,7 @@ fn filter(text: &str) -> Option<EnvFilter> {
     EnvFilter::builder().parse(format!("{QUIET},{text}")).ok()
 }
 
-/// From now on a panic on any thread is logged and ends the process (spec O-12). Otherwise only the
-/// actor would end, and the process would go on without it.
+/// Makes a panic on any thread log a line and end the process (spec O-12). Otherwise only the actor would end.
 pub fn exit_on_panic() {
     std::panic::set_hook(Box::new(|panic| {
         let payload = panic.payload();

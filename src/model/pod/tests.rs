@@ -1,8 +1,7 @@
-//! A pod as Kubernetes tells of it, and what its state is; pods for other tests.
+//! The state of a pod; builders of pods for other tests.
 
 use super::*;
 
-/// A pending pod of executor `id`, for tests.
 pub(crate) fn pending(prefix: &str, id: u64, uid: &str, version: u64) -> Pod {
     let id = ExecutorId::new(id).unwrap();
     Pod {
@@ -18,7 +17,6 @@ pub(crate) fn pending(prefix: &str, id: u64, uid: &str, version: u64) -> Pod {
     }
 }
 
-/// A container that ended so.
 pub(crate) fn ended(exit_code: i32) -> Termination {
     Termination {
         exit_code: Some(exit_code),
@@ -62,7 +60,7 @@ fn phases_compare_without_case_and_a_finished_pod_stays_finished_while_it_is_del
 
 // spec: E-12, E-13
 #[test]
-fn the_executor_containers_end_decides_and_a_sidecars_only_where_asked_for() {
+fn the_executor_containers_end_decides_and_a_sidecars_only_if_configured() {
     let running = Pod {
         phase: Phase::Running,
         ..pending("a", 1, "u", 1)

@@ -1,4 +1,4 @@
-//! Whose word counts when an executor has ended.
+//! The order in which sources of evidence decide the reason of an end.
 
 mod words;
 
@@ -85,7 +85,7 @@ fn class(entry: &Entry) -> LossClass {
 
 // spec: L-20, E-13
 #[test]
-fn each_class_that_a_pod_can_show_is_told() {
+fn each_class_that_a_pod_can_show_is_inferred() {
     let with_reason = |reason: &str| Pod {
         reason: Some(reason.into()),
         executor: ContainerState::Absent,
@@ -151,7 +151,7 @@ fn each_class_that_a_pod_can_show_is_told() {
 
 // spec: L-20
 #[test]
-fn what_counts_as_a_failure_and_whose_doing_it_is() {
+fn each_reason_says_whether_it_is_a_failure_and_whether_the_application_caused_it() {
     let told = |pod| {
         let reason = reason_of(&entry(pod));
         (reason.by_application, reason.failure, reason.exit_code)
@@ -180,7 +180,7 @@ fn what_counts_as_a_failure_and_whose_doing_it_is() {
 
 // spec: L-20
 #[test]
-fn out_of_memory_is_told_from_the_containers_reason_and_never_from_a_text() {
+fn out_of_memory_is_inferred_from_the_containers_reason_and_never_from_a_text() {
     let talk = Pod {
         message: Some("OOM OOMKilled OutOfMemory".into()),
         ..failed(137, Some("Error"))
@@ -190,7 +190,7 @@ fn out_of_memory_is_told_from_the_containers_reason_and_never_from_a_text() {
 
 // spec: L-13
 #[test]
-fn the_drivers_own_mark_counts_before_all_and_each_word_before_the_next() {
+fn the_drivers_own_mark_decides_first_and_then_each_source_before_the_next() {
     let everything = Pod {
         disruption: Some(Disruption {
             reason: "DeletionByTaintManager".into(),
@@ -235,7 +235,7 @@ fn the_drivers_own_mark_counts_before_all_and_each_word_before_the_next() {
 
 // spec: L-13
 #[test]
-fn one_that_ended_before_its_deletion_was_asked_for_was_not_deleted_but_exited() {
+fn an_executor_that_ended_before_the_delete_request_is_exited_and_not_deleted() {
     let ended_at = |second: i64| {
         let finished = jiff::Timestamp::from_second(second).ok();
         let end = Termination {
@@ -260,7 +260,7 @@ fn one_that_ended_before_its_deletion_was_asked_for_was_not_deleted_but_exited()
 
 // spec: A-30
 #[test]
-fn an_early_end_is_one_by_itself_before_it_was_stable_or_before_it_ran() {
+fn an_end_is_early_if_the_executor_ended_by_itself_before_it_was_stable_or_before_it_ran() {
     let stable = Duration::from_secs(60);
     let early = |entry: &Entry, second| ended_early(entry, class(entry), tick(second), stable);
     let crashed = entry(failed(3, None));
@@ -303,7 +303,7 @@ fn an_early_end_is_one_by_itself_before_it_was_stable_or_before_it_ran() {
 
 // spec: A-30
 #[test]
-fn the_nodes_clock_tells_how_long_an_adopted_executor_ran() {
+fn the_running_time_of_an_adopted_executor_is_by_the_nodes_clock() {
     let end = Termination {
         started: jiff::Timestamp::from_second(0).ok(),
         finished: jiff::Timestamp::from_second(7_200).ok(),

@@ -1,4 +1,4 @@
-//! What people are told of an end, and on what evidence (spec L-20).
+//! The messages and the evidence of loss reasons (spec L-20).
 
 use super::super::*;
 use super::{entry, failed, gone, running, tick};
@@ -21,7 +21,7 @@ fn with_reason(reason: &str, message: Option<&str>) -> Pod {
 
 // spec: L-20, L-21
 #[test]
-fn an_exit_is_told_with_its_code_what_that_means_and_what_the_container_said() {
+fn the_message_of_an_exit_has_its_code_the_codes_meaning_and_the_containers_message() {
     assert_eq!(said(&entry(failed(77, None))), "ended with exit 77");
     assert_eq!(
         said(&entry(failed(143, Some("Error")))),
@@ -60,7 +60,7 @@ fn a_pod_that_failed_without_a_container_says_that_its_code_is_unknown() {
 
 // spec: L-20
 #[test]
-fn what_kubernetes_says_is_handed_on() {
+fn the_message_of_kubernetes_is_passed_on() {
     let evicted = entry(with_reason("Evicted", Some("low on memory")));
     assert_eq!(said(&evicted), "Evicted: low on memory");
     assert_eq!(said(&entry(with_reason("NodeLost", None))), "NodeLost");
@@ -121,7 +121,7 @@ fn each_reason_of_a_pod_that_is_known_has_its_class() {
 
 // spec: L-20
 #[test]
-fn the_drivers_own_marks_are_told_in_words() {
+fn each_mark_of_the_driver_has_a_message() {
     let marked = |why: Why| {
         let mut entry = entry(running());
         entry.leaving = Some(Leaving {
@@ -150,7 +150,7 @@ fn the_drivers_own_marks_are_told_in_words() {
 
 // spec: L-1, L-4, L-20
 #[test]
-fn how_it_went_says_why_where_its_pod_does_not() {
+fn how_the_driver_learned_of_the_end_decides_if_the_pod_shows_no_reason() {
     let of = |how: HowGone| {
         let reason = reason_of(&gone(running(), how));
         (reason.class, reason.message)
@@ -218,7 +218,7 @@ fn the_evidence_is_what_the_pod_showed() {
 
 // spec: A-30
 #[test]
-fn disruptions_and_what_the_driver_did_are_never_early() {
+fn ends_by_disruptions_or_by_the_driver_are_never_early() {
     let crashed = entry(failed(3, None));
     let early = |class| ended_early(&crashed, class, tick(11), Duration::from_secs(60));
     for class in [
