@@ -67,7 +67,7 @@ pub(super) fn commands(basis: &Basis<'_>, links: &Links) -> Commands {
             decommission_timeout: config.backend.decommission_timeout,
             ttl: config.app.ttl,
         },
-        profiles: settings::bounds(config.profiles),
+        profiles: settings::bounds(&config.profiles),
         // Profiles may have been added or removed during the hold.
         held: (basis.application.record.held.clone()).map(|held| Held {
             targets: basis.targets.clone(),
@@ -85,8 +85,8 @@ pub(super) fn commands(basis: &Basis<'_>, links: &Links) -> Commands {
 pub(super) fn autoscaler(basis: &Basis<'_>, links: &Links) -> Autoscaler {
     let config = &basis.config;
     Autoscaler::new(autoscaler::Wiring {
-        settings: (config.autoscaling.enabled).then(|| settings::scaling(config.autoscaling)),
-        profiles: settings::bounds(config.profiles),
+        settings: (config.autoscaling.enabled).then(|| settings::scaling(&config.autoscaling)),
+        profiles: settings::bounds(&config.profiles),
         decommission_timeout: config.backend.decommission_timeout,
         store: links.store.clone(),
         clock: basis.clock,
@@ -101,7 +101,7 @@ pub(super) fn roller(basis: &Basis<'_>, links: &Links) -> Option<Roller> {
         return None;
     }
     Some(Roller::new(roller::Wiring {
-        settings: settings::rolling(config.roll),
+        settings: settings::rolling(&config.roll),
         decommission_timeout: config.backend.decommission_timeout,
         sessions: links.registry.clone().recipient(),
         store: links.store.clone(),

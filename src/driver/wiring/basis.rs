@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::actors::snapshot_store::delivery::Timing;
 use crate::clock::Clock;
-use crate::config::{self, Config, Registration, Where};
+use crate::config::{Config, Registration, Where};
 use crate::driver::listener::{self, Listener};
 use crate::driver::owned_resources;
 use crate::driver::provisioners;
@@ -13,74 +13,8 @@ use crate::driver::succession::{self, Application};
 use crate::kubernetes::SetKind;
 use crate::model::{Now, ProfileName};
 
-pub(super) struct Sections<'a> {
-    pub(super) app: &'a config::App,
-    pub(super) cluster: &'a config::Cluster,
-    pub(super) profiles: &'a BTreeMap<ProfileName, config::Profile>,
-    pub(super) claims: &'a config::Claims,
-    pub(super) config_map: &'a config::ConfigMap,
-    pub(super) watch: &'a config::Watch,
-    pub(super) poll: &'a config::Poll,
-    pub(super) allocation: &'a config::Allocation,
-    pub(super) scheduling: &'a config::Scheduling,
-    pub(super) lifecycle: &'a config::Lifecycle,
-    pub(super) failures: &'a config::Failures,
-    pub(super) backend: &'a config::Backend,
-    pub(super) adoption: &'a config::Adoption,
-    pub(super) autoscaling: &'a config::Autoscaling,
-    pub(super) roll: &'a config::Roll,
-}
-
-impl<'a> Sections<'a> {
-    /// Names every section, so that the compiler reports a new one that no part of the wiring
-    /// reads.
-    fn of(config: &'a Config) -> Self {
-        let Config {
-            app,
-            cluster,
-            profiles,
-            claims,
-            config_map,
-            watch,
-            poll,
-            allocation,
-            scheduling,
-            lifecycle,
-            failures,
-            backend,
-            adoption,
-            autoscaling,
-            roll,
-            // Read before the actors start, or by the listener.
-            embedded: _,
-            driver: _,
-            executors: _,
-            api: _,
-            shutdown: _,
-            log: _,
-        } = config;
-        Self {
-            app,
-            cluster,
-            profiles,
-            claims,
-            config_map,
-            watch,
-            poll,
-            allocation,
-            scheduling,
-            lifecycle,
-            failures,
-            backend,
-            adoption,
-            autoscaling,
-            roll,
-        }
-    }
-}
-
 pub(super) struct Basis<'a> {
-    pub(super) config: Sections<'a>,
+    pub(super) config: &'a Config,
     pub(super) application: &'a Application,
     pub(super) listener: Option<&'a Listener>,
     pub(super) clock: Clock,
@@ -112,7 +46,7 @@ impl<'a> Basis<'a> {
             listener::url(config, listener.address, prefix, namespace)
         };
         Self {
-            config: Sections::of(config),
+            config,
             application,
             listener,
             clock,

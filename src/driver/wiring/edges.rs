@@ -54,7 +54,7 @@ pub(super) fn group_keeper(basis: &Basis<'_>, links: &Links) -> GroupKeeper {
     GroupKeeper::new(
         links.calls.clone(),
         basis.application.prefix.clone(),
-        settings::least(basis.config.profiles),
+        settings::least(&basis.config.profiles),
         links.store.clone(),
         links.event_recorder.clone().map(|one| one.recipient()),
     )
