@@ -36,7 +36,7 @@ pub enum State {
     /// The first request is in flight.
     Sent(Request),
     /// The request's outcome is unknown.
-    Unknown(Doubt),
+    Unknown(Unanswered),
     /// Its pod is known by uid.
     Bound(Bound),
     /// It has ended; the entry stays until every subscriber has seen that (spec S-14).
@@ -54,7 +54,7 @@ pub struct Request {
 
 /// A create request whose outcome is unknown (spec A-13).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Doubt {
+pub struct Unanswered {
     pub request: Request,
     /// Since when the outcome has been unknown.
     pub since: Tick,
