@@ -126,6 +126,8 @@ pub struct Registry {
     due: BTreeSet<(Tick, ExecutorId)>,
     doubt: Doubt,
     last_sign: Option<Tick>,
+    /// When the silence of the executor that was given up last began.
+    given_up_since: Option<Tick>,
     sessions: u64,
 }
 
@@ -148,6 +150,7 @@ impl Registry {
             due: BTreeSet::new(),
             doubt: Doubt::new(patience),
             last_sign: None,
+            given_up_since: None,
         }
     }
 
