@@ -239,19 +239,19 @@ fn without_owners(object: &Object, gone: impl Fn(&str) -> bool) -> Write {
 
 /// The state of an owner, as it matters to its dependents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum OwnerState {
     /// It exists and, as far as is known, stays.
-    Solid,
+    Present,
     /// It is in foreground deletion and waits for its dependents.
-    Waiting,
+    AwaitingDependents,
     /// It does not exist.
     Absent,
 }
 
-fn standing(state: &State, object: &Object, owner: &OwnerReference<'_>) -> Standing {
+fn state_of(state: &State, object: &Object, owner: &OwnerReference<'_>) -> OwnerState {
     // The server cannot tell whether an owner of an unknown kind is gone.
     let Some(resource) = Resource::of_kind(owner.api_version, owner.kind) else {
-        return Standing::Solid;
+        return OwnerState::Present;
     };
     let namespace: &str = if resource.traits().namespaced {
         &object.key().namespace
@@ -260,34 +260,34 @@ fn standing(state: &State, object: &Object, owner: &OwnerReference<'_>) -> Stand
     };
     let found = state.get(&Key::new(resource, namespace, owner.name));
     match found.filter(|found| found.uid() == owner.uid) {
-        None => Standing::Absent,
+        None => OwnerState::Absent,
         Some(found) if found.is_terminating() && found.finalizers().any(|f| f == FOREGROUND) => {
-            Standing::Waiting
+            OwnerState::AwaitingDependents
         }
-        Some(_) => Standing::Solid,
+        Some(_) => OwnerState::Present,
     }
 }
 
 /// Decides on an object with owners: it is deleted if none of them stays; otherwise it loses the references to those
 /// that do not.
 fn owned(state: &State, object: &Object) -> Todo {
-    let standings: Vec<(&str, Standing)> = object
+    let states: Vec<(&str, OwnerState)> = object
         .owners()
-        .map(|owner| (owner.uid, standing(state, object, &owner)))
+        .map(|owner| (owner.uid, state_of(state, object, &owner)))
         .collect();
-    let any = |wanted: Standing| standings.iter().any(|(_, s)| *s == wanted);
+    let any = |wanted: OwnerState| states.iter().any(|(_, s)| *s == wanted);
     let leaves = |uid: &str| {
-        let found = standings.iter().find(|(u, _)| *u == uid);
-        found.is_some_and(|(_, s)| *s != Standing::Solid)
+        let found = states.iter().find(|(u, _)| *u == uid);
+        found.is_some_and(|(_, s)| *s != OwnerState::Present)
     };
-    if !any(Standing::Absent) && !any(Standing::Waiting) {
+    if !any(OwnerState::Absent) && !any(OwnerState::AwaitingDependents) {
         return Todo::default();
     }
-    let write = if any(Standing::Solid) {
+    let write = if any(OwnerState::Present) {
         without_owners(object, leaves)
     } else {
         let owns = state.dependents(object.uid()).next().is_some();
-        let propagation = if any(Standing::Waiting) && owns {
+        let propagation = if any(OwnerState::AwaitingDependents) && owns {
             Propagation::Foreground
         } else if object.finalizers().any(|f| f == ORPHAN) {
             Propagation::Orphan
@@ -301,6 +301,6 @@ fn owned(state: &State, object: &Object) -> Todo {
     Todo {
         writes: vec![write],
         // An owner in foreground deletion is certain to go; an absent one may still appear.
-        after: (!any(Standing::Waiting)).then_some(ABSENT_FOR),
+        after: (!any(OwnerState::AwaitingDependents)).then_some(ABSENT_FOR),
     }
 }

@@ -51,7 +51,7 @@ use access::auth::Credentials;
 use access::rights::Rights;
 use access::signing::Keys;
 use api::router::{self, Api};
-use node::fault_injection::Levers;
+use node::fault_injection::FaultInjector;
 use node::process::StateDir;
 use storage::keep::Keeper;
 use storage::server::{self, Clock, Command, Store};
@@ -64,7 +64,7 @@ pub struct DevCluster {
     rights: Rights,
     logs: Option<Arc<Path>>,
     /// Fault injection for the node; `None` if pods are not run by a node of this cluster.
-    levers: Option<Levers>,
+    fault_injector: Option<FaultInjector>,
     /// Every background task holds a receiver of this channel until it ends, so `closed()` waits for all of them.
     tasks: Arc<signal::Sender<()>>,
 }
@@ -123,7 +123,7 @@ fn begin(options: Options, keeper: Option<Keeper>, kept: Option<State>) -> DevCl
         credentials,
         rights,
         logs: node.logs,
-        levers: node.levers,
+        fault_injector: node.fault_injector,
         tasks: Arc::new(tasks),
     }
 }
@@ -132,7 +132,7 @@ fn begin(options: Options, keeper: Option<Keeper>, kept: Option<State>) -> DevCl
 #[derive(Default)]
 struct StartedNode {
     logs: Option<Arc<Path>>,
-    levers: Option<Levers>,
+    fault_injector: Option<FaultInjector>,
 }
 
 fn start_node(
@@ -161,24 +161,30 @@ fn start_node(
         NodeKind::None => StartedNode::default(),
         NodeKind::Process(ProcessNode { name, state_dir }) => {
             let state_dir = StateDir::new(state_dir);
-            let (hand, suffered) = Levers::new(&name);
+            let (hand, fault_receiver) = FaultInjector::new(&name);
             let logs = state_dir.path().into();
-            register(&name, "process://1", suffered.injected());
+            register(&name, "process://1", fault_receiver.injected());
             let keys = credentials.keys().clone();
-            let run = node::process::run(store, name, state_dir, keys, suffered, alive);
+            let run = node::process::run(store, name, state_dir, keys, fault_receiver, alive);
             tokio::spawn(run);
             StartedNode {
                 logs: Some(logs),
-                levers: Some(hand),
+                fault_injector: Some(hand),
             }
         }
         NodeKind::Simulated(options) => {
-            let (hand, suffered) = Levers::new(&options.name);
-            register(&options.name, "simulated://1", suffered.injected());
-            tokio::spawn(node::simulated::run(store, options, seed, suffered, alive));
+            let (hand, fault_receiver) = FaultInjector::new(&options.name);
+            register(&options.name, "simulated://1", fault_receiver.injected());
+            tokio::spawn(node::simulated::run(
+                store,
+                options,
+                seed,
+                fault_receiver,
+                alive,
+            ));
             StartedNode {
                 logs: None,
-                levers: Some(hand),
+                fault_injector: Some(hand),
             }
         }
     }

@@ -25,7 +25,7 @@ use crate::storage::server::Store;
 use crate::storage::store::{Event, State};
 
 /// The delay before a refused write is retried, for example one that a quota refuses.
-const AGAIN: Duration = Duration::from_secs(1);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Reconciles all sets until the cluster stops. It holds `_alive` until it ends.
 pub(super) async fn run(store: Store, _alive: watch::Receiver<()>) {
@@ -37,7 +37,7 @@ pub(super) async fn run(store: Store, _alive: watch::Receiver<()>) {
         }
         for key in keys {
             if !look_after(&store, &key).await {
-                looks.later(key, AGAIN);
+                looks.later(key, RETRY_DELAY);
             }
         }
     }

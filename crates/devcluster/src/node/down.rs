@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
-use super::fault_injection::{Standing, Suffered};
+use super::fault_injection::{FaultReceiver, NodeState};
 use super::register::{self, UNREACHABLE};
 use super::{bind, carry_out, remove};
 use crate::changes::delete::DeleteOptions;
@@ -27,7 +27,7 @@ const NO_NODES: &str = "no nodes available to schedule pods";
 
 /// Why this stand-in ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Until {
+pub(super) enum DownEnd {
     /// The injected state has changed.
     Changed,
     /// The cluster stops.
@@ -37,7 +37,7 @@ pub(super) enum Until {
 struct Down<'a> {
     store: &'a Store,
     name: &'a str,
-    standing: Standing,
+    node_state: NodeState,
     /// When each pod was first seen on the tainted node, by uid.
     since: BTreeMap<String, Instant>,
 }
@@ -47,22 +47,22 @@ pub(super) async fn serve(
     store: &Store,
     name: &str,
     follower: &mut Follower,
-    suffered: &mut Suffered,
-) -> Until {
+    fault_receiver: &mut FaultReceiver,
+) -> DownEnd {
     let mut down = Down {
         store,
         name,
-        standing: suffered.standing(),
+        node_state: fault_receiver.node_state(),
         since: BTreeMap::new(),
     };
     loop {
-        let next = down.look().await;
+        let next = down.step().await;
         tokio::select! {
             biased;
             news = follower.next() => if news.is_none() {
-                return Until::Stopped;
+                return DownEnd::Stopped;
             },
-            () = suffered.changed() => return Until::Changed,
+            () = fault_receiver.changed() => return DownEnd::Changed,
             () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {}
         }
     }
@@ -70,21 +70,21 @@ pub(super) async fn serve(
 
 impl Down<'_> {
     /// Carries out what is due, and returns when the next eviction is due.
-    async fn look(&mut self) -> Option<Instant> {
+    async fn step(&mut self) -> Option<Instant> {
         let state = self.store.state();
         self.mark_node(&state).await;
         let mut next: Option<Instant> = None;
         for pod in state.list(Resource::Pods, None) {
             let on = text(pod.value(), &["spec", "nodeName"]);
-            let writes = match self.standing {
+            let writes = match self.node_state {
                 _ if on.is_empty() && !pod.is_terminating() => self.schedule(pod),
-                Standing::Gone if on == self.name => self.collect(pod),
-                Standing::NotReady { evict_after } if on == self.name && !pod.is_terminating() => {
+                NodeState::Gone if on == self.name => self.collect_garbage(pod),
+                NodeState::NotReady { evict_after } if on == self.name && !pod.is_terminating() => {
                     match self.evict_at(pod, evict_after) {
                         Some(at) if at <= Instant::now() => self.evict(pod),
                         at => {
                             next = next.into_iter().chain(at).min();
-                            self.doubt(pod)
+                            self.mark_not_ready(pod)
                         }
                     }
                 }
@@ -102,11 +102,11 @@ impl Down<'_> {
         let Some(node) = state.get(&key) else {
             return;
         };
-        if self.standing == Standing::Gone {
+        if self.node_state == NodeState::Gone {
             let options = DeleteOptions::default();
             return carry_out(self.store, Write::Delete { key, options }).await;
         }
-        if register::is_unheard_of(node) {
+        if register::is_marked_unreachable(node) {
             return;
         }
         let now = Value::from(seconds(self.store.clock().now()));
@@ -139,10 +139,14 @@ impl Down<'_> {
     /// Handles a pod that is not bound yet.
     fn schedule(&self, pod: &Object) -> Vec<Write> {
         let now = self.store.clock().now();
-        match self.standing {
-            Standing::Gone => register::refuse(pod, NO_NODES, now).into_iter().collect(),
+        match self.node_state {
+            NodeState::Gone => register::mark_unschedulable(pod, NO_NODES, now)
+                .into_iter()
+                .collect(),
             _ if tolerations(pod, "NoSchedule").next().is_some() => vec![bind(pod, self.name)],
-            _ => register::refuse(pod, TAINTED, now).into_iter().collect(),
+            _ => register::mark_unschedulable(pod, TAINTED, now)
+                .into_iter()
+                .collect(),
         }
     }
 
@@ -152,20 +156,20 @@ impl Down<'_> {
             .since
             .entry(pod.uid().to_owned())
             .or_insert_with(Instant::now);
-        let patience = patience(pod)?;
-        let wait = at_the_latest.map_or(patience, |latest| patience.min(latest));
+        let toleration_time = toleration_time(pod)?;
+        let wait = at_the_latest.map_or(toleration_time, |latest| toleration_time.min(latest));
         since.checked_add(wait)
     }
 
     /// Sets the pod's `Ready` condition to false, as the node lifecycle controller does.
-    fn doubt(&self, pod: &Object) -> Vec<Write> {
+    fn mark_not_ready(&self, pod: &Object) -> Vec<Write> {
         let ready = list(pod.value(), &["status", "conditions"])
             .iter()
             .any(|c| text(c, &["type"]) == "Ready" && text(c, &["status"]) == "True");
         let now = seconds(self.store.clock().now()).into();
-        let doubted = |value: &mut Value| set_condition(value, "Ready", false, &now);
+        let not_ready = |value: &mut Value| set_condition(value, "Ready", false, &now);
         ready
-            .then(|| report(pod, None, doubted))
+            .then(|| report(pod, None, not_ready))
             .into_iter()
             .collect()
     }
@@ -187,7 +191,7 @@ impl Down<'_> {
     }
 
     /// Removes a pod whose node was deleted, as the pod garbage collector does.
-    fn collect(&self, pod: &Object) -> Vec<Write> {
+    fn collect_garbage(&self, pod: &Object) -> Vec<Write> {
         let ended = matches!(
             text(pod.value(), &["status", "phase"]),
             "Succeeded" | "Failed"
@@ -250,7 +254,7 @@ fn tolerations<'a>(pod: &'a Object, effect: &'a str) -> impl Iterator<Item = &'a
 }
 
 /// How long a pod stays on an unreachable node; `None` without limit.
-fn patience(pod: &Object) -> Option<Duration> {
+fn toleration_time(pod: &Object) -> Option<Duration> {
     let mut tolerated = tolerations(pod, "NoExecute").peekable();
     if tolerated.peek().is_none() {
         return Some(Duration::ZERO);

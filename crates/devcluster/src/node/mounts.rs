@@ -59,15 +59,15 @@ pub(super) fn write(
         let below = relative(text(mount, &["mountPath"]))?;
         let directory = root.join(below);
         if volume.get("emptyDir").is_some() {
-            make(&directory).map_err(|e| failed(&directory, &e))?;
+            make_directory(&directory).map_err(|e| failed(&directory, &e))?;
         }
         if let Some(claim) = volume.get("persistentVolumeClaim") {
-            let kept = source.kept(text(claim, &["claimName"]), root)?;
+            let kept = source.claim_directory(text(claim, &["claimName"]), root)?;
             link(&kept, &directory).map_err(|e| failed(&directory, &e))?;
         }
         for file in source.files(volume, &mut renew)? {
             let path = directory.join(&file.path);
-            put(&path, &file.content).map_err(|e| failed(&path, &e))?;
+            write_file(&path, &file.content).map_err(|e| failed(&path, &e))?;
         }
     }
     Ok(renew)
@@ -92,7 +92,7 @@ fn relative(path: &str) -> Result<PathBuf, String> {
     Ok(below)
 }
 
-fn make(directory: &Path) -> io::Result<()> {
+fn make_directory(directory: &Path) -> io::Result<()> {
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -101,9 +101,9 @@ fn make(directory: &Path) -> io::Result<()> {
 
 /// Links a mount path to the directory of its volume.
 fn link(kept: &Path, mounted: &Path) -> io::Result<()> {
-    make(kept)?;
+    make_directory(kept)?;
     if let Some(parent) = mounted.parent() {
-        make(parent)?;
+        make_directory(parent)?;
     }
     match symlink(kept, mounted) {
         // The link exists already if the container is restarted.
@@ -113,9 +113,9 @@ fn link(kept: &Path, mounted: &Path) -> io::Result<()> {
 }
 
 /// Writes a file atomically, accessible to its owner only. Concurrent readers see the old content or the new.
-fn put(path: &Path, content: &[u8]) -> io::Result<()> {
+fn write_file(path: &Path, content: &[u8]) -> io::Result<()> {
     if let Some(parent) = path.parent() {
-        make(parent)?;
+        make_directory(parent)?;
     }
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".new");
@@ -135,7 +135,7 @@ impl Source<'_> {
     }
 
     /// The directory of a claimed volume. It is outside the pods' directories, because volumes outlive pods.
-    fn kept(&self, name: &str, root: &Path) -> Result<PathBuf, String> {
+    fn claim_directory(&self, name: &str, root: &Path) -> Result<PathBuf, String> {
         let key = Key::new(Resource::PersistentVolumeClaims, self.namespace(), name);
         let claim = self.state.get(&key);
         let claim = claim.ok_or_else(|| format!("persistentvolumeclaim {name:?} not found"))?;

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::carry_out;
-use super::fault_injection::{Injected, changed};
+use super::fault_injection::{NodeFaults, changed};
 use crate::api::router::VERSION;
 use crate::changes::patch::PatchKind;
 use crate::changes::write::{Part, Write, seconds};
@@ -32,7 +32,7 @@ pub(crate) async fn run(
     store: Store,
     name: String,
     runtime: &'static str,
-    mut injected: watch::Receiver<Injected>,
+    mut injected: watch::Receiver<NodeFaults>,
     _alive: watch::Receiver<()>,
 ) {
     let key = Key::new(Resource::Nodes, "", &name);
@@ -50,12 +50,12 @@ pub(crate) async fn run(
         };
         // A deleted node is registered again, as a kubelet does.
         if news && injected.borrow().is_up() {
-            keep(&store, &key, runtime).await;
+            maintain(&store, &key, runtime).await;
         }
     }
 }
 
-async fn keep(store: &Store, key: &Key, runtime: &str) {
+async fn maintain(store: &Store, key: &Key, runtime: &str) {
     if store.state().get(key).is_none() {
         let now = seconds(store.clock().now());
         carry_out(store, create(key, runtime, &now)).await;
@@ -187,7 +187,7 @@ fn status(name: &str, runtime: &str, now: &str) -> Value {
 pub(super) const CORDONED: &str = "0/1 nodes are available: 1 node(s) were unschedulable.";
 
 /// Whether pods may be bound to a node. A node without a `Node` object accepts all pods.
-pub(super) fn takes_pods(state: &State, name: &str) -> bool {
+pub(super) fn is_schedulable(state: &State, name: &str) -> bool {
     state
         .get(&Key::new(Resource::Nodes, "", name))
         .and_then(|node| at(node.value(), &["spec", "unschedulable"]))
@@ -195,7 +195,7 @@ pub(super) fn takes_pods(state: &State, name: &str) -> bool {
 }
 
 /// Whether an event makes a node schedulable again.
-pub(super) fn opens(event: &Event, name: &str) -> bool {
+pub(super) fn makes_schedulable(event: &Event, name: &str) -> bool {
     let closed = |object: &Object| {
         at(object.value(), &["spec", "unschedulable"]) == Some(&Value::Bool(true))
     };
@@ -207,7 +207,7 @@ pub(super) fn opens(event: &Event, name: &str) -> bool {
 }
 
 /// The scheduler's condition for a pod that no node accepts.
-pub(super) fn refuse(pod: &Object, why: &str, now: jiff::Timestamp) -> Option<Write> {
+pub(super) fn mark_unschedulable(pod: &Object, why: &str, now: jiff::Timestamp) -> Option<Write> {
     let mut value = pod.value().clone();
     let told = list(&value, &["status", "conditions"])
         .iter()
@@ -225,7 +225,7 @@ pub(super) fn refuse(pod: &Object, why: &str, now: jiff::Timestamp) -> Option<Wr
 }
 
 /// Whether a node is marked as not reporting.
-pub(super) fn is_unheard_of(node: &Object) -> bool {
+pub(super) fn is_marked_unreachable(node: &Object) -> bool {
     let unknown = list(node.value(), &["status", "conditions"])
         .iter()
         .any(|c| text(c, &["type"]) == "Ready" && text(c, &["status"]) == "Unknown");

@@ -21,12 +21,12 @@ pub(super) enum Container {
     /// It has run since then.
     Running(Timestamp),
     /// It has terminated.
-    Ended(Ending),
+    Ended(Termination),
 }
 
 /// How a container terminated.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Ending {
+pub(super) struct Termination {
     pub(super) exit_code: i32,
     pub(super) reason: &'static str,
     pub(super) message: Option<String>,
@@ -34,7 +34,7 @@ pub(super) struct Ending {
     pub(super) finished: Timestamp,
 }
 
-impl Ending {
+impl Termination {
     /// The termination with an exit code: 128 plus the signal's number if a signal killed the process.
     pub(super) fn exit(exit_code: i32, started: Timestamp, finished: Timestamp) -> Self {
         let reason = if exit_code == 0 { "Completed" } else { "Error" };

@@ -224,7 +224,7 @@ pub(super) fn field_value(pod: &Value, path: &str) -> Result<String, String> {
 
 /// The directories of a container.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct ContainerPaths {
     pub(super) directory: PathBuf,
     pub(super) log: PathBuf,
 }
@@ -241,7 +241,7 @@ pub(super) fn log_path(pod_directory: &Path, container: &str) -> PathBuf {
     pod_directory.join(format!("{container}.log"))
 }
 
-impl Place {
+impl ContainerPaths {
     /// Creates the directories of a container.
     pub(super) fn make(pod_directory: &Path, container: &str) -> io::Result<Self> {
         let directory = pod_directory.join(container);
@@ -257,18 +257,18 @@ impl Place {
 }
 
 /// Starts the process, as the leader of a new process group.
-pub(super) fn start(plan: &Plan, place: &Place) -> io::Result<Child> {
+pub(super) fn start(plan: &Plan, paths: &ContainerPaths) -> io::Result<Child> {
     let output = OpenOptions::new()
         .create(true)
         .append(true)
         .mode(0o600)
-        .open(&place.log)?;
+        .open(&paths.log)?;
     let errors = output.try_clone()?;
     Command::new(&plan.program)
         .args(&plan.args)
         .env_clear()
         .envs(&plan.env)
-        .current_dir(&place.directory)
+        .current_dir(&paths.directory)
         .stdin(Stdio::null())
         .stdout(output)
         .stderr(errors)

@@ -87,7 +87,7 @@ async fn bind(store: &Store, claim: &Object) {
 }
 
 /// The scheduler's message if one of the pod's claims is missing.
-pub(super) fn lacks(state: &State, pod: &Object) -> Option<String> {
+pub(super) fn missing_claim(state: &State, pod: &Object) -> Option<String> {
     let there = |key: &Key| state.get(key).is_some_and(|claim| !claim.is_terminating());
     let missing = claims(pod).find(|key| !there(key))?;
     Some(format!(
@@ -97,7 +97,7 @@ pub(super) fn lacks(state: &State, pod: &Object) -> Option<String> {
 }
 
 /// Whether an event may unblock pods that wait for their claims.
-pub(super) fn come(event: &Event) -> bool {
+pub(super) fn is_claim_added(event: &Event) -> bool {
     let claim = event.object().key().resource == Resource::PersistentVolumeClaims;
     claim && event.kind() == EventKind::Added
 }
