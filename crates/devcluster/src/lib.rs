@@ -42,7 +42,7 @@ pub use api::serve::{ServeError, Server};
 pub use objects::object::{Key, Object};
 pub use objects::resource::Resource;
 pub use options::{NodeKind, Options, ProcessNode, SimulatedNode};
-pub use storage::keep::KeepError;
+pub use storage::data_file::DataFileError;
 pub use storage::seeds::{Seed, SeedError};
 pub use storage::server::WriteRecord;
 pub use storage::store::{FIRST_VERSION, State};
@@ -53,7 +53,7 @@ use access::signing::Keys;
 use api::router::{self, Api};
 use node::fault_injection::FaultInjector;
 use node::process::StateDir;
-use storage::keep::Keeper;
+use storage::data_file::DataFile;
 use storage::server::{self, Clock, Command, Store};
 
 /// A running cluster. Clones are handles to the same one.
@@ -81,12 +81,12 @@ pub fn start(options: Options) -> DevCluster {
 /// # Errors
 ///
 /// If the file cannot be read or written, is in use by another cluster, or is not a file of this program.
-pub fn resume(options: Options, data: &Path) -> Result<DevCluster, KeepError> {
-    let (keeper, kept) = Keeper::open(data, options.event_log)?;
-    Ok(begin(options, Some(keeper), kept))
+pub fn resume(options: Options, data: &Path) -> Result<DevCluster, DataFileError> {
+    let (data_file, restored) = DataFile::open(data, options.event_log)?;
+    Ok(begin(options, Some(data_file), restored))
 }
 
-fn begin(options: Options, keeper: Option<Keeper>, kept: Option<State>) -> DevCluster {
+fn begin(options: Options, data_file: Option<DataFile>, restored: Option<State>) -> DevCluster {
     let Options {
         token,
         users,
@@ -103,11 +103,19 @@ fn begin(options: Options, keeper: Option<Keeper>, kept: Option<State>) -> DevCl
         Some(_) => Rights::Roles,
         None => Rights::All,
     };
-    let keys = match &keeper {
-        Some(keeper) => keeper.keys().clone(),
+    let keys = match &data_file {
+        Some(data_file) => data_file.keys().clone(),
         None => Keys::generate(),
     };
-    let store = server::start(seed, event_log, clock, collect_garbage, roles, keeper, kept);
+    let store = server::start(
+        seed,
+        event_log,
+        clock,
+        collect_garbage,
+        roles,
+        data_file,
+        restored,
+    );
     let (tasks, alive) = signal::channel(());
     tokio::spawn(gc::run(store.clone(), collect_garbage, alive.clone()));
     if collect_garbage {

@@ -12,10 +12,10 @@ use crate::objects::resource::Resource;
 use crate::storage::store::State;
 
 /// The lifetime of a token in seconds, if the request sets none.
-const LASTS: i64 = 3_600;
+const DEFAULT_LIFETIME: i64 = 3_600;
 
 /// The shortest lifetime of a token, in seconds.
-const SHORTEST: i64 = 600;
+const MIN_LIFETIME: i64 = 600;
 
 /// The audiences whose tokens this server accepts.
 pub fn own_audiences() -> &'static [&'static str] {
@@ -123,10 +123,10 @@ pub fn request(
     }
     let lasts = at(request, &["spec", "expirationSeconds"])
         .and_then(Value::as_i64)
-        .unwrap_or(LASTS);
+        .unwrap_or(DEFAULT_LIFETIME);
     let limit = 1_i64 << 32;
-    if !(SHORTEST..=limit).contains(&lasts) {
-        let why = if lasts < SHORTEST {
+    if !(MIN_LIFETIME..=limit).contains(&lasts) {
+        let why = if lasts < MIN_LIFETIME {
             "may not specify a duration less than 10 minutes"
         } else {
             "may not specify a duration larger than 2^32 seconds"
@@ -255,7 +255,7 @@ mod tests {
             user.extra["authentication.kubernetes.io/pod-uid"],
             json!(["u-p"])
         );
-        let over = now() + SignedDuration::from_secs(LASTS);
+        let over = now() + SignedDuration::from_secs(DEFAULT_LIFETIME);
         assert!(read(&state, over).is_none());
         state.remove(&Key::new(Resource::Pods, "ns", "p"));
         assert!(read(&state, now()).is_none());

@@ -111,7 +111,7 @@ impl Credentials {
             }
         }
         if let Some(user) = found {
-            return Some(with_everybody(User {
+            return Some(with_authenticated_group(User {
                 name: user.name.clone(),
                 uid: user.uid.clone(),
                 groups: user.groups.clone(),
@@ -127,14 +127,14 @@ impl Credentials {
 }
 
 fn own_user() -> User {
-    with_everybody(User {
+    with_authenticated_group(User {
         name: USER.to_owned(),
         groups: vec![MASTERS.to_owned()],
         ..User::default()
     })
 }
 
-fn with_everybody(mut user: User) -> User {
+fn with_authenticated_group(mut user: User) -> User {
     user.groups.push(AUTHENTICATED.to_owned());
     user
 }
@@ -180,7 +180,7 @@ pub(crate) fn impersonated(
     {
         other.groups.extend(account::groups(namespace));
     }
-    Ok(with_everybody(other))
+    Ok(with_authenticated_group(other))
 }
 
 #[cfg(test)]

@@ -27,26 +27,26 @@ impl Reviewer<'_> {
         &self,
         kind: &str,
         namespace: Option<&str>,
-        mut question: Value,
+        mut review: Value,
     ) -> Result<Value, ApiError> {
         let status = match kind {
             "SelfSubjectReview" => json!({"userInfo": self.user.to_value()}),
-            "TokenReview" => self.token(&question)?,
-            "SelfSubjectRulesReview" => self.rules(&question)?,
-            kind => self.access(kind, namespace, &question)?,
+            "TokenReview" => self.token(&review)?,
+            "SelfSubjectRulesReview" => self.rules(&review)?,
+            kind => self.access(kind, namespace, &review)?,
         };
-        if !question.get("metadata").is_some_and(Value::is_object) {
-            question["metadata"] = json!({});
+        if !review.get("metadata").is_some_and(Value::is_object) {
+            review["metadata"] = json!({});
         }
-        question["status"] = status;
-        Ok(question)
+        review["status"] = status;
+        Ok(review)
     }
 
     fn access(
         &self,
         kind: &str,
         namespace: Option<&str>,
-        question: &Value,
+        review: &Value,
     ) -> Result<Value, ApiError> {
         let refused = |cause| {
             Err(ApiError::invalid(
@@ -56,7 +56,7 @@ impl Reviewer<'_> {
                 vec![cause],
             ))
         };
-        let spec = question.get("spec").cloned().unwrap_or_default();
+        let spec = review.get("spec").cloned().unwrap_or_default();
         let part = |name: &str| spec.get(name).filter(|v| v.is_object());
         let wanted = match (part("resourceAttributes"), part("nonResourceAttributes")) {
             (Some(resource), None) => of_resource(resource),
@@ -105,8 +105,8 @@ impl Reviewer<'_> {
         })
     }
 
-    fn rules(&self, question: &Value) -> Result<Value, ApiError> {
-        let namespace = text(question, &["spec", "namespace"]);
+    fn rules(&self, review: &Value) -> Result<Value, ApiError> {
+        let namespace = text(review, &["spec", "namespace"]);
         if namespace.is_empty() {
             return Err(ApiError::bad_request("no namespace on request"));
         }
@@ -117,14 +117,14 @@ impl Reviewer<'_> {
         Ok(json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false}))
     }
 
-    fn token(&self, question: &Value) -> Result<Value, ApiError> {
-        let token = text(question, &["spec", "token"]);
+    fn token(&self, review: &Value) -> Result<Value, ApiError> {
+        let token = text(review, &["spec", "token"]);
         if token.is_empty() {
             return Err(ApiError::bad_request(
                 "token is required for TokenReview in authentication",
             ));
         }
-        let asked: Vec<&str> = list(question, &["spec", "audiences"])
+        let asked: Vec<&str> = list(review, &["spec", "audiences"])
             .iter()
             .filter_map(Value::as_str)
             .collect();

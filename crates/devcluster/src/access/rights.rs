@@ -65,7 +65,7 @@ pub enum Rights {
 }
 
 /// The rules that every user has.
-fn given(user: &User) -> Vec<Value> {
+fn default_rules(user: &User) -> Vec<Value> {
     let urls = |urls: &[&str]| json!({"verbs": ["get"], "nonResourceURLs": urls});
     let well = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
     let mut rules = vec![urls(&well), urls(&["/healthz/*", "/livez/*", "/readyz/*"])];
@@ -100,7 +100,7 @@ impl Rights {
         if user.is_of(MASTERS) || (self == Self::All && !user.is_of(UNAUTHENTICATED)) {
             return Some(String::new());
         }
-        if given(user).iter().any(|rule| covers(rule, wanted)) {
+        if default_rules(user).iter().any(|rule| covers(rule, wanted)) {
             return Some(String::new());
         }
         if self == Self::All {
@@ -130,7 +130,7 @@ impl Rights {
 
     /// All rules that apply to a user in a namespace.
     pub fn rules(self, state: &State, user: &User, namespace: &str) -> Vec<Value> {
-        let mut rules = given(user);
+        let mut rules = default_rules(user);
         if self == Self::All || user.is_of(MASTERS) {
             rules.push(json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}));
             rules.push(json!({"verbs": ["*"], "nonResourceURLs": ["*"]}));

@@ -5,11 +5,11 @@ use serde_json::Value;
 
 use super::query::Query;
 use super::status::{ApiError, Cause};
-use super::token::Place;
+use super::token::Position;
 use super::view::{Listing, View};
 use crate::objects::resource::Resource;
 use crate::objects::selector::Selector;
-use crate::storage::store::{Forgotten, State, range};
+use crate::storage::store::{Compacted, State, range};
 
 /// The parameters of a list request.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ enum From {
     /// Exactly this one.
     Exactly(u64),
     /// The next page of a list, at the version at which the list began, or at the newest if that one has expired.
-    Rest(Place),
+    Rest(Position),
 }
 
 impl List {
@@ -62,7 +62,7 @@ impl List {
                 let why = "specifying resource version is not allowed when using continue";
                 return Err(ApiError::bad_request(why));
             }
-            list.from = From::Rest(Place::decode(token, namespace)?);
+            list.from = From::Rest(Position::decode(token, namespace)?);
             return Ok(list);
         }
         if version.is_empty() {
@@ -93,7 +93,7 @@ impl List {
             From::Now { at_least } => *at_least,
             From::Exactly(version) => *version,
             // A version in the future cannot come from a token of this server.
-            From::Rest(place) => place.version.unwrap_or(0),
+            From::Rest(position) => position.version.unwrap_or(0),
         }
     }
 
@@ -102,14 +102,14 @@ impl List {
         let (version, after) = match &self.from {
             From::Now { .. } => (state.resource_version(), None),
             From::Exactly(version) => (*version, None),
-            From::Rest(place) => (
-                place.version.unwrap_or(state.resource_version()),
-                Some((place.namespace.as_str(), place.name.as_str())),
+            From::Rest(position) => (
+                position.version.unwrap_or(state.resource_version()),
+                Some((position.namespace.as_str(), position.name.as_str())),
             ),
         };
         let objects = state
             .objects_at(version)
-            .map_err(|Forgotten| self.expired())?;
+            .map_err(|Compacted| self.expired())?;
         let mut all = range(&objects, self.resource, self.namespace.as_deref(), after);
         let limit = if self.limit == 0 {
             usize::MAX
@@ -126,12 +126,12 @@ impl List {
         }
         let remaining = if page.len() < limit { 0 } else { all.count() };
         let token = (remaining > 0).then(|| page.last()).flatten().map(|last| {
-            let place = Place {
+            let position = Position {
                 version: Some(version),
                 namespace: last.key().namespace.to_string(),
                 name: last.key().name.to_string(),
             };
-            place.encode(self.namespace.as_deref())
+            position.encode(self.namespace.as_deref())
         });
         view.list(&Listing {
             resource: self.resource,
@@ -144,7 +144,7 @@ impl List {
 
     /// The error for an expired resource version. It carries a token that continues a paged list at the newest version.
     fn expired(&self) -> ApiError {
-        let From::Rest(place) = &self.from else {
+        let From::Rest(position) = &self.from else {
             return ApiError::expired("The resourceVersion for the provided list is too old.");
         };
         let mut error = ApiError::expired(
@@ -154,11 +154,11 @@ impl List {
              that were created, modified, or deleted between the time the first chunk was returned and now may show \
              up in the list.",
         );
-        let place = Place {
+        let position = Position {
             version: None,
-            ..place.clone()
+            ..position.clone()
         };
-        error.continue_token = Some(place.encode(self.namespace.as_deref()));
+        error.continue_token = Some(position.encode(self.namespace.as_deref()));
         error
     }
 }

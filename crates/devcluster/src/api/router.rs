@@ -216,8 +216,8 @@ impl Api {
                     user,
                     now: self.store.clock().now(),
                 };
-                let question = call.question(kind)?;
-                let answer = reviewer.answer(kind, namespace.as_deref(), question)?;
+                let review = call.review(kind)?;
+                let answer = reviewer.answer(kind, namespace.as_deref(), review)?;
                 Ok(response(201, answer.to_string()))
             }
             Target::Object { key, sub }
@@ -242,7 +242,7 @@ impl Api {
         if parts.method != Method::POST {
             return Err(ApiError::method_not_allowed());
         }
-        let request = call.question("TokenRequest")?;
+        let request = call.review("TokenRequest")?;
         let (keys, state) = (self.credentials.keys(), self.store.state());
         let now = self.store.clock().now();
         let answer = account::request(keys, &state, account, &request, now)?;

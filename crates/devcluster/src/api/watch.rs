@@ -26,7 +26,7 @@ const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 
 /// The shortest lifetime of a watch without timeout, in seconds. Up to as much is added, so that watches do not all end
 /// at once.
-const LASTS: u64 = 1_800;
+const MIN_LIFETIME: u64 = 1_800;
 
 /// The target size of a chunk in bytes: large enough to save calls, small enough to be fair to other watchers.
 const CHUNK: usize = 64 * 1024;
@@ -136,7 +136,7 @@ impl Watch {
         };
         let lasts = self.timeout.unwrap_or_else(|| {
             let spread = version.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-            Duration::from_secs(LASTS + spread % LASTS)
+            Duration::from_secs(MIN_LIFETIME + spread % MIN_LIFETIME)
         });
         let now = Instant::now();
         let mut watcher = Watcher {

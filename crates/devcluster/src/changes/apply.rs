@@ -3,11 +3,11 @@
 
 use serde_json::Value;
 
+use super::field_owners;
 use super::field_set::{field_step, item_step, readable};
-use super::own;
 use super::structured;
 use super::update::{Owners, check_place};
-use super::write::{Answer, Moment, Part};
+use super::write::{Answer, Part, WriteContext};
 use crate::api::decode;
 use crate::api::status::ApiError;
 use crate::objects::object::{Key, at, set, text, unset};
@@ -39,7 +39,7 @@ impl State {
         part: Part,
         config: &Value,
         force: bool,
-        moment: &mut Moment<'_>,
+        context: &mut WriteContext<'_>,
     ) -> Result<Answer, ApiError> {
         let traits = key.resource.traits();
         check_kind(key.resource, config)?;
@@ -48,18 +48,18 @@ impl State {
             return Err(ApiError::not_found(traits.plural, traits.group, &key.name));
         }
         check_config(key.resource, config)?;
-        let Some(caller) = moment.caller else {
+        let Some(caller) = context.caller else {
             return Err(ApiError::bad_request("nobody applies this"));
         };
-        let now = super::write::seconds(moment.now);
-        let change = own::change(key.resource, part, caller, &now);
-        let blank = own::blank(config);
+        let now = super::write::seconds(context.now);
+        let change = field_owners::change(key.resource, part, caller, &now);
+        let blank = field_owners::blank(config);
         let live = old.as_ref().map_or(&blank, |old| old.value());
-        let mut managed = old.as_deref().map(own::of).unwrap_or_default();
+        let mut managed = old.as_deref().map(field_owners::of).unwrap_or_default();
         if let Some(old) = &old
             && managed.is_empty()
         {
-            managed.claim_what_was_there(&change, &own::blank(old.value()), old.value());
+            managed.own_existing_fields(&change, &field_owners::blank(old.value()), old.value());
         }
         let mut new = match managed.apply(&change, live, config, force)? {
             Some(new) => typed(key.resource, new)?,
@@ -84,12 +84,12 @@ impl State {
         set(&mut new, &["metadata", "managedFields"], managed.to_value());
         match old {
             Some(old) => {
-                let object = self.update(&old, part, new, Owners::Known, moment)?;
+                let object = self.update(&old, part, new, Owners::Known, context)?;
                 Ok(Answer::Object(object, false))
             }
             None => {
                 unset(&mut new, &["metadata", "resourceVersion"]);
-                self.create(key.resource, &key.namespace, new, Owners::Known, moment)
+                self.create(key.resource, &key.namespace, new, Owners::Known, context)
             }
         }
     }

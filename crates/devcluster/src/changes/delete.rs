@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::write::{Answer, Moment, seconds};
+use super::write::{Answer, WriteContext, seconds};
 use crate::api::status::{ApiError, Cause, success};
 use crate::objects::object::{Key, Object, at, list, set, text, unset};
 use crate::objects::resource::Resource;
@@ -217,23 +217,23 @@ pub(crate) fn one(
     state: &mut State,
     key: &Key,
     options: &DeleteOptions,
-    moment: &Moment<'_>,
+    context: &WriteContext<'_>,
 ) -> Result<Answer, ApiError> {
     let old = state.existing(key)?;
     check_preconditions(&old, options)?;
     if key.resource == Resource::Namespaces {
-        return namespace(state, &old, moment);
+        return namespace(state, &old, context);
     }
     let step = step(&old, options);
     if matches!(step, Step::Pending) {
         return Ok(Answer::Object(old, false));
     }
     let mut new = old.value().clone();
-    hold_for_owned(&mut new, options);
-    let held = !list(&new, &["metadata", "finalizers"]).is_empty();
+    set_propagation_finalizers(&mut new, options);
+    let has_finalizers = !list(&new, &["metadata", "finalizers"]).is_empty();
     match step {
-        Step::Mark { grace } => mark(&mut new, grace, moment),
-        Step::Now if held => mark(&mut new, 0, moment),
+        Step::Mark { grace } => mark(&mut new, grace, context),
+        Step::Now if has_finalizers => mark(&mut new, 0, context),
         Step::Now | Step::Pending => {}
     }
     let grace = at(&new, &["metadata", "deletionGracePeriodSeconds"])
@@ -244,7 +244,7 @@ pub(crate) fn one(
     } else {
         state.put(key.clone(), new)?
     };
-    if held || grace > 0 {
+    if has_finalizers || grace > 0 {
         return Ok(Answer::Object(marked, false));
     }
     let last = state.remove(key).unwrap_or(marked);
@@ -260,12 +260,16 @@ pub(crate) fn one(
 }
 
 /// Namespaces that cannot be deleted.
-const IMMORTAL: [&str; 3] = ["default", "kube-public", "kube-system"];
+const PROTECTED: [&str; 3] = ["default", "kube-public", "kube-system"];
 
 /// A namespace is removed when its content is gone.
-fn namespace(state: &mut State, old: &Object, moment: &Moment<'_>) -> Result<Answer, ApiError> {
+fn namespace(
+    state: &mut State,
+    old: &Object,
+    context: &WriteContext<'_>,
+) -> Result<Answer, ApiError> {
     let name = &*old.key().name;
-    if IMMORTAL.contains(&name) {
+    if PROTECTED.contains(&name) {
         return Err(ApiError::forbidden(
             "namespaces",
             "",
@@ -275,7 +279,7 @@ fn namespace(state: &mut State, old: &Object, moment: &Moment<'_>) -> Result<Ans
     }
     let mut new = old.value().clone();
     if !old.is_terminating() {
-        set(&mut new, &["metadata", "deletionTimestamp"], moment.text());
+        set(&mut new, &["metadata", "deletionTimestamp"], context.text());
         set(&mut new, &["status", "phase"], "Terminating".into());
     }
     if new == *old.value() {
@@ -287,7 +291,7 @@ fn namespace(state: &mut State, old: &Object, moment: &Moment<'_>) -> Result<Ans
 }
 
 /// Sets or shortens the grace period. The first time, the generation increases.
-fn mark(object: &mut Value, grace: i64, moment: &Moment<'_>) {
+fn mark(object: &mut Value, grace: i64, context: &WriteContext<'_>) {
     let told = at(object, &["metadata", "deletionTimestamp"])
         .and_then(Value::as_str)
         .map(str::to_owned);
@@ -298,16 +302,16 @@ fn mark(object: &mut Value, grace: i64, moment: &Moment<'_>) {
             {
                 set(object, &["metadata", "generation"], (generation + 1).into());
             }
-            moment.now
+            context.now
         }
         Some(until) => {
             let pending = at(object, &["metadata", "deletionGracePeriodSeconds"])
                 .and_then(Value::as_i64)
                 .unwrap_or(0);
-            let until: jiff::Timestamp = until.parse().unwrap_or(moment.now);
+            let until: jiff::Timestamp = until.parse().unwrap_or(context.now);
             until
                 .checked_sub(jiff::SignedDuration::from_secs(pending))
-                .unwrap_or(moment.now)
+                .unwrap_or(context.now)
         }
     };
     // A grace period beyond the last representable time is capped there.
@@ -327,7 +331,7 @@ fn mark(object: &mut Value, grace: i64, moment: &Moment<'_>) {
 }
 
 /// Sets the finalizers that the propagation policy requires.
-fn hold_for_owned(object: &mut Value, options: &DeleteOptions) {
+fn set_propagation_finalizers(object: &mut Value, options: &DeleteOptions) {
     let Some(propagation) = options.propagation else {
         return;
     };
@@ -352,7 +356,7 @@ pub(crate) fn collection(
     namespace: Option<&str>,
     selector: &Selector,
     options: &DeleteOptions,
-    moment: &Moment<'_>,
+    context: &WriteContext<'_>,
 ) -> Result<Answer, ApiError> {
     let version = state.resource_version();
     let objects: Vec<_> = state
@@ -361,7 +365,7 @@ pub(crate) fn collection(
         .cloned()
         .collect();
     for object in &objects {
-        one(state, object.key(), options, moment)?;
+        one(state, object.key(), options, context)?;
     }
     Ok(Answer::Deleted {
         resource,

@@ -334,7 +334,7 @@ impl Managed {
     }
 
     /// Assigns the existing fields to `before-first-apply`, for an object without managed fields.
-    pub fn claim_what_was_there(&mut self, change: &Change<'_>, blank: &Value, live: &Value) {
+    pub fn own_existing_fields(&mut self, change: &Change<'_>, blank: &Value, live: &Value) {
         let before = Change {
             manager: BEFORE_APPLY,
             ..*change

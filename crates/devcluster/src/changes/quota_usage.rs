@@ -15,7 +15,7 @@ pub(crate) type Amounts = BTreeMap<String, i128>;
 const ONE: i128 = 1_000_000_000;
 
 /// If a quota limits one of these, each container must specify it.
-const MUST_BE_SAID: [&str; 6] = [
+const MUST_BE_SPECIFIED: [&str; 6] = [
     "cpu",
     "limits.cpu",
     "limits.memory",
@@ -130,14 +130,18 @@ fn whole_pod(pod: &Value, kind: &str) -> Amounts {
 }
 
 /// The resources that a quota limits and containers do not specify, as a message.
-pub(crate) fn unsaid(resource: Resource, object: &Value, limited: &[&String]) -> Option<String> {
+pub(crate) fn unspecified(
+    resource: Resource,
+    object: &Value,
+    limited: &[&String],
+) -> Option<String> {
     if resource != Resource::Pods {
         return None;
     }
     let mut missing: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for name in limited
         .iter()
-        .filter(|name| MUST_BE_SAID.contains(&name.as_str()))
+        .filter(|name| MUST_BE_SPECIFIED.contains(&name.as_str()))
     {
         let (kind, of) = name.split_once('.').unwrap_or(("requests", name.as_str()));
         for containers in ["containers", "initContainers"] {
@@ -223,7 +227,7 @@ mod tests {
         ];
         let limited: Vec<&String> = limited.iter().collect();
         assert_eq!(
-            unsaid(Resource::Pods, &pod, &limited).as_deref(),
+            unspecified(Resource::Pods, &pod, &limited).as_deref(),
             Some("limits.memory for: a,b; requests.cpu for: a,b")
         );
     }

@@ -4,14 +4,14 @@ use serde_json::{Value, json};
 
 use super::patch::PatchKind;
 use super::update::Owners;
-use super::write::{Answer, Moment, Part};
+use super::write::{Answer, Part, WriteContext};
 use crate::api::status::{ApiError, Cause};
 use crate::objects::object::{Key, Object, at, set, text};
 use crate::storage::store::State;
 
 /// A write to a scale.
 #[derive(Clone, Debug)]
-pub enum Rescale {
+pub enum ScaleWrite {
     Put(Value),
     Patch(PatchKind, Value),
 }
@@ -46,18 +46,18 @@ pub(crate) fn of(object: &Object) -> Value {
 }
 
 impl State {
-    pub(crate) fn rescale(
+    pub(crate) fn scale(
         &mut self,
         key: &Key,
-        rescale: &Rescale,
-        moment: &mut Moment<'_>,
+        scale_write: &ScaleWrite,
+        context: &mut WriteContext<'_>,
     ) -> Result<Answer, ApiError> {
         let traits = key.resource.traits();
         let old = self.existing(key)?;
         let mut scale = of(&old);
-        match rescale {
-            Rescale::Put(new) => scale = new.clone(),
-            Rescale::Patch(kind, patch) => kind.apply(key.resource, &mut scale, patch)?,
+        match scale_write {
+            ScaleWrite::Put(new) => scale = new.clone(),
+            ScaleWrite::Patch(kind, patch) => kind.apply(key.resource, &mut scale, patch)?,
         }
         let uid = text(&scale, &["metadata", "uid"]);
         if !uid.is_empty() && uid != old.uid() {
@@ -88,7 +88,7 @@ impl State {
         set(&mut new, &["spec", "replicas"], replicas);
         let version = text(&scale, &["metadata", "resourceVersion"]);
         set(&mut new, &["metadata", "resourceVersion"], version.into());
-        let object = self.update(&old, Part::Main, new, Owners::New, moment)?;
+        let object = self.update(&old, Part::Main, new, Owners::New, context)?;
         Ok(Answer::Status(200, of(&object)))
     }
 }

@@ -17,7 +17,7 @@ fn bad(message: &str) -> ApiError {
 }
 
 /// An error that a real server does not classify and passes on as internal.
-fn unforeseen(message: String) -> ApiError {
+fn internal(message: String) -> ApiError {
     ApiError::unclassified(message)
 }
 
@@ -39,7 +39,7 @@ fn item_shape(shape: &'static Shape) -> &'static Shape {
 }
 
 /// The field that a directive refers to.
-fn about<'a>(name: &'a str, directive: &str) -> Option<Option<&'a str>> {
+fn directive_field<'a>(name: &'a str, directive: &str) -> Option<Option<&'a str>> {
     let rest = name.strip_prefix(directive)?;
     Some(rest.strip_prefix('/').filter(|field| !field.is_empty()))
 }
@@ -64,7 +64,7 @@ pub fn merge(
     retain(target, patch)?;
     let mut ordered = BTreeSet::new();
     for (name, order) in patch {
-        if let Some(field) = about(name, ORDER) {
+        if let Some(field) = directive_field(name, ORDER) {
             let field = field.ok_or_else(|| bad("invalid patch format of setElementOrder list"))?;
             let merged = in_order(
                 shape.field(field),
@@ -82,7 +82,7 @@ pub fn merge(
         if name == RETAIN || name.starts_with(ORDER) || ordered.contains(name.as_str()) {
             continue;
         }
-        if let Some(field) = about(name, DELETE_FROM) {
+        if let Some(field) = directive_field(name, DELETE_FROM) {
             let field = field.ok_or_else(|| bad("invalid patch format of primitive list"))?;
             delete_values(target, field, value);
         } else if value.is_null() {
@@ -95,7 +95,7 @@ pub fn merge(
 }
 
 fn unknown_directive(directive: &Value, patch: &Map<String, Value>) -> ApiError {
-    unforeseen(format!(
+    internal(format!(
         "unknown patch type: {} in map: {}",
         directive.as_str().unwrap_or_default(),
         Value::Object(patch.clone())
@@ -176,7 +176,7 @@ fn key_of<'a>(item: &'a Value, key: &str) -> Result<&'a Value, ApiError> {
         return Ok(item);
     }
     item.get(key).ok_or_else(|| {
-        unforeseen(format!(
+        internal(format!(
             "map: {item} does not contain declared merge key: {key}"
         ))
     })
@@ -206,7 +206,7 @@ fn merge_lists(
             return Err(ApiError::unprocessable("lists of lists are not supported"));
         }
         if all.any(|value| kinds(value) != kinds(first)) {
-            return Err(unforeseen("list element types are not identical".into()));
+            return Err(internal("list element types are not identical".into()));
         }
     }
     let (merged, plain) = merge_items(shape, key, before.clone(), patch)?;
@@ -235,7 +235,7 @@ fn merge_items<'a>(
             }
             Some(Value::String(directive)) if directive == "replace" => replaces = true,
             Some(Value::String(directive)) if directive == "merge" => {
-                return Err(unforeseen(
+                return Err(internal(
                     "merging lists cannot yet be specified in the patch".into(),
                 ));
             }
@@ -312,7 +312,7 @@ fn check_order(patch: &[Value], order: &[&Value], key: &str) -> Result<(), ApiEr
         if !places.any(|place| *place == wanted) {
             let show = |list: &[Value]| Value::Array(list.to_vec()).to_string();
             let order: Vec<Value> = order.iter().map(|v| (*v).clone()).collect();
-            return Err(unforeseen(format!(
+            return Err(internal(format!(
                 "The order in patch list:\n{}\n doesn't match {ORDER} list:\n{}\n",
                 show(patch),
                 show(&order)

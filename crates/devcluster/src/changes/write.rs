@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::delete::{self, DeleteOptions};
 use super::patch::PatchKind;
 use super::quota;
-use super::scale::Rescale;
+use super::scale::ScaleWrite;
 use super::update::Owners;
 use crate::api::status::ApiError;
 use crate::objects::ids::Ids;
@@ -70,10 +70,10 @@ pub enum Write {
     /// The removal of a terminating namespace that is empty; clients cannot send this.
     FinishNamespace { key: Key },
     /// A change of a workload's number of replicas.
-    Rescale {
+    Scale {
         /// The workload.
         key: Key,
-        rescale: Rescale,
+        scale: ScaleWrite,
     },
     /// POST of a pod's eviction.
     Evict { key: Key, options: DeleteOptions },
@@ -119,7 +119,7 @@ pub struct Caller {
 
 /// What a write depends on beside the state.
 #[derive(Debug)]
-pub struct Moment<'a> {
+pub struct WriteContext<'a> {
     /// The wall-clock time.
     pub now: Timestamp,
     /// The source of uids.
@@ -132,7 +132,7 @@ pub struct Moment<'a> {
     pub has_controllers: bool,
 }
 
-impl<'a> Moment<'a> {
+impl<'a> WriteContext<'a> {
     /// The context of a write from inside the cluster.
     pub fn new(now: Timestamp, ids: &'a mut Ids) -> Self {
         Self {
@@ -163,11 +163,11 @@ impl State {
         &mut self,
         write: Write,
         dry_run: bool,
-        moment: &mut Moment<'_>,
+        context: &mut WriteContext<'_>,
     ) -> Result<Answer, ApiError> {
         let mut next = self.clone();
-        let answer = next.carry_out(write, moment)?;
-        if moment.has_controllers {
+        let answer = next.carry_out(write, context)?;
+        if context.has_controllers {
             quota::settle(&mut next, self.resource_version())?;
         }
         if !dry_run {
@@ -176,28 +176,32 @@ impl State {
         Ok(answer)
     }
 
-    fn carry_out(&mut self, write: Write, moment: &mut Moment<'_>) -> Result<Answer, ApiError> {
+    fn carry_out(
+        &mut self,
+        write: Write,
+        context: &mut WriteContext<'_>,
+    ) -> Result<Answer, ApiError> {
         match write {
             Write::Create {
                 resource,
                 namespace,
                 object,
-            } => self.create(resource, &namespace, object, Owners::New, moment),
-            Write::Update { key, part, object } => self.replace(key, part, object, moment),
+            } => self.create(resource, &namespace, object, Owners::New, context),
+            Write::Update { key, part, object } => self.replace(key, part, object, context),
             Write::Patch {
                 key,
                 part,
                 kind,
                 patch,
                 strict,
-            } => self.patch(&key, part, kind, &patch, strict, moment),
+            } => self.patch(&key, part, kind, &patch, strict, context),
             Write::Apply {
                 key,
                 part,
                 config,
                 force,
-            } => self.apply(&key, part, &config, force, moment),
-            Write::Delete { key, options } => delete::one(self, &key, &options, moment),
+            } => self.apply(&key, part, &config, force, context),
+            Write::Delete { key, options } => delete::one(self, &key, &options, context),
             Write::DeleteCollection {
                 resource,
                 namespace,
@@ -209,13 +213,13 @@ impl State {
                 namespace.as_deref(),
                 &selector,
                 &options,
-                moment,
+                context,
             ),
-            Write::Bind { key, binding } => self.bind(&key, &binding, moment),
+            Write::Bind { key, binding } => self.bind(&key, &binding, context),
             Write::FinishNamespace { key } => self.finish_namespace(&key),
             Write::Report { key, uid, status } => self.report(&key, &uid, &status),
-            Write::Rescale { key, rescale } => self.rescale(&key, &rescale, moment),
-            Write::Evict { key, options } => self.evict(&key, &options, moment),
+            Write::Scale { key, scale } => self.scale(&key, &scale, context),
+            Write::Evict { key, options } => self.evict(&key, &options, context),
         }
     }
 

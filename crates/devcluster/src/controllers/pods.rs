@@ -50,7 +50,7 @@ pub(super) fn label<'a>(object: &'a Object, name: &str) -> &'a str {
 }
 
 /// A pod from the set's template, without a name.
-pub(super) fn of_template(owner: &Object, template: &Value) -> Value {
+pub(super) fn from_template(owner: &Object, template: &Value) -> Value {
     let mut pod = template.clone();
     pod["apiVersion"] = "v1".into();
     pod["kind"] = "Pod".into();
@@ -117,6 +117,6 @@ pub(super) fn hash(template: &Value) -> String {
 }
 
 /// The key of an object in the set's namespace.
-pub(super) fn beside(owner: &Object, resource: Resource, name: &str) -> Key {
+pub(super) fn key_in_namespace(owner: &Object, resource: Resource, name: &str) -> Key {
     Key::new(resource, &owner.key().namespace, name)
 }

@@ -59,7 +59,7 @@ pub(super) async fn serve(
         let next = down.step().await;
         tokio::select! {
             biased;
-            news = follower.next() => if news.is_none() {
+            update = follower.next() => if update.is_none() {
                 return DownEnd::Stopped;
             },
             () = fault_receiver.changed() => return DownEnd::Changed,

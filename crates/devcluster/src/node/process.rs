@@ -25,7 +25,7 @@ use crate::access::signing::Keys;
 use crate::changes::write::Write;
 use crate::objects::object::{Object, list, text};
 use crate::objects::resource::Resource;
-use crate::storage::follow::{Follower, News};
+use crate::storage::follow::{Follower, Update};
 use crate::storage::server::Store;
 use crate::storage::store::State;
 
@@ -136,10 +136,10 @@ pub(crate) async fn run(
             }
             continue;
         }
-        let news = tokio::select! {
+        let update = tokio::select! {
             biased;
-            news = follower.next() => match news {
-                Some(news) => news,
+            update = follower.next() => match update {
+                Some(update) => update,
                 None => break,
             },
             told = fault_receiver.next() => {
@@ -151,9 +151,9 @@ pub(crate) async fn run(
                 continue;
             }
         };
-        match news {
-            News::StartOver(state) => node.resync(&state).await,
-            News::Events(events, state) => {
+        match update {
+            Update::Reset(state) => node.resync(&state).await,
+            Update::Events(events, state) => {
                 for (pod, gone) in events.iter().filter_map(|e| pod_of(e)) {
                     node.handle(&state, pod, gone).await;
                 }

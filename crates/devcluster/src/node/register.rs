@@ -14,7 +14,7 @@ use crate::changes::write::{Part, Write, seconds};
 use crate::objects::object::{Key, Object, at, list, text};
 use crate::objects::pod::set_explained;
 use crate::objects::resource::Resource;
-use crate::storage::follow::{Follower, News};
+use crate::storage::follow::{Follower, Update};
 use crate::storage::server::Store;
 use crate::storage::store::{Event, State};
 
@@ -38,18 +38,18 @@ pub(crate) async fn run(
     let key = Key::new(Resource::Nodes, "", &name);
     let mut follower = Follower::new(&store);
     loop {
-        let news = tokio::select! {
+        let update = tokio::select! {
             biased;
-            news = follower.next() => match news {
+            update = follower.next() => match update {
                 None => return,
-                Some(News::StartOver(_)) => true,
-                Some(News::Events(events, _)) => events.iter().any(|e| *e.object().key() == key),
+                Some(Update::Reset(_)) => true,
+                Some(Update::Events(events, _)) => events.iter().any(|e| *e.object().key() == key),
             },
             () = changed(&mut injected) => true,
             () = sleep(RENEW_EVERY) => true,
         };
         // A deleted node is registered again, as a kubelet does.
-        if news && injected.borrow().is_up() {
+        if update && injected.borrow().is_up() {
             maintain(&store, &key, runtime).await;
         }
     }

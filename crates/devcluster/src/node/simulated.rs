@@ -19,7 +19,7 @@ use super::{Need, carry_out, containers, need, pod_of, register, volumes};
 use crate::objects::object::{Key, Object, list, text};
 use crate::objects::resource::Resource;
 use crate::options::SimulatedNode;
-use crate::storage::follow::{Follower, News};
+use crate::storage::follow::{Follower, Update};
 use crate::storage::server::Store;
 
 /// How many writes are in flight at once: enough for the store to carry them out in batches.
@@ -102,10 +102,10 @@ pub(crate) async fn run(
         let next = node.schedule.first_key_value().map(|((at, _), _)| *at);
         tokio::select! {
             biased;
-            news = follower.next() => match news {
+            update = follower.next() => match update {
                 None => return,
-                Some(News::StartOver(state)) => node.resync(state.list(Resource::Pods, None)),
-                Some(News::Events(events, state)) => {
+                Some(Update::Reset(state)) => node.resync(state.list(Resource::Pods, None)),
+                Some(Update::Events(events, state)) => {
                     for (pod, gone) in events.iter().filter_map(|e| pod_of(e)) {
                         node.handle(pod, gone);
                     }

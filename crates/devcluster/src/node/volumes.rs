@@ -14,7 +14,7 @@ use super::{carry_out, pod_of};
 use crate::changes::write::Part;
 use crate::objects::object::{Key, Object, at, list, text};
 use crate::objects::resource::Resource;
-use crate::storage::follow::{Follower, News};
+use crate::storage::follow::{Follower, Update};
 use crate::storage::server::Store;
 use crate::storage::store::{Event, EventKind, State};
 
@@ -23,17 +23,17 @@ pub(crate) async fn run(store: Store, _alive: watch::Receiver<()>) {
     let mut follower = Follower::new(&store);
     // The missing claims of pods that have a node.
     let mut wanted: BTreeSet<Key> = BTreeSet::new();
-    while let Some(news) = follower.next().await {
+    while let Some(update) = follower.next().await {
         let mut used = BTreeSet::new();
-        let state = match news {
-            News::StartOver(state) => {
+        let state = match update {
+            Update::Reset(state) => {
                 wanted.clear();
                 for pod in state.list(Resource::Pods, None).filter(|pod| has_node(pod)) {
                     used.extend(claims(pod));
                 }
                 state
             }
-            News::Events(events, state) => {
+            Update::Events(events, state) => {
                 for event in &events {
                     let key = event.object().key();
                     match pod_of(event) {

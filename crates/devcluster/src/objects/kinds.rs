@@ -46,7 +46,7 @@ pub fn fill(resource: Resource, object: &mut Value) {
                 }
             }
         }
-        resource if resource.is_a_set() => workloads::fill(resource, object),
+        resource if resource.is_workload() => workloads::fill(resource, object),
         _ => {}
     }
 }
@@ -103,7 +103,7 @@ pub fn validate(resource: Resource, object: &Value, causes: &mut Vec<Cause>) {
             validate_binding(resource, object, causes);
         }
         Resource::Roles | Resource::ClusterRoles => validate_role(resource, object, causes),
-        resource if resource.is_a_set() => workloads::validate(resource, object, causes),
+        resource if resource.is_workload() => workloads::validate(resource, object, causes),
         _ => {}
     }
 }
@@ -337,7 +337,7 @@ pub fn change(resource: Resource, old: &Value, new: &Value, causes: &mut Vec<Cau
             let role = new.get("roleRef").cloned().unwrap_or_default();
             causes.push(Cause::invalid("roleRef", &role, "cannot change roleRef"));
         }
-        resource if resource.is_a_set() => workloads::change(resource, old, new, causes),
+        resource if resource.is_workload() => workloads::change(resource, old, new, causes),
         _ => {}
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::object::{Key, at, set, text, unset};
 use crate::api::status::{ApiError, Cause, success};
 use crate::changes::delete::{self, DeleteOptions};
-use crate::changes::write::{Answer, Moment};
+use crate::changes::write::{Answer, WriteContext};
 use crate::storage::store::State;
 
 impl State {
@@ -13,7 +13,7 @@ impl State {
         &mut self,
         key: &Key,
         binding: &Value,
-        moment: &Moment<'_>,
+        context: &WriteContext<'_>,
     ) -> Result<Answer, ApiError> {
         let name = text(binding, &["metadata", "name"]);
         if !name.is_empty() && name != &*key.name {
@@ -62,7 +62,7 @@ impl State {
         }
         let mut new = old.value().clone();
         set(&mut new, &["spec", "nodeName"], node.into());
-        set_condition(&mut new, "PodScheduled", true, &moment.text());
+        set_condition(&mut new, "PodScheduled", true, &context.text());
         for (name, value) in at(binding, &["metadata", "annotations"])
             .and_then(Value::as_object)
             .into_iter()
@@ -96,13 +96,13 @@ impl State {
         &mut self,
         key: &Key,
         options: &DeleteOptions,
-        moment: &Moment<'_>,
+        context: &WriteContext<'_>,
     ) -> Result<Answer, ApiError> {
         let old = self.existing(key)?;
         delete::check_preconditions(&old, options)?;
         let mut new = old.value().clone();
         let why = ("EvictionByEvictionAPI", "Eviction API: evicting");
-        set_explained(&mut new, "DisruptionTarget", true, why, &moment.text());
+        set_explained(&mut new, "DisruptionTarget", true, why, &context.text());
         if !old.is_terminating() {
             self.put(key.clone(), new)?;
         }
@@ -110,7 +110,7 @@ impl State {
             resource_version: None,
             ..options.clone()
         };
-        delete::one(self, key, &options, moment)?;
+        delete::one(self, key, &options, context)?;
         Ok(Answer::Status(201, success(201, None)))
     }
 }

@@ -97,7 +97,7 @@ const fn core(kind: &'static str, plural: &'static str) -> Traits {
 }
 
 /// The properties of an RBAC kind.
-const fn rights(kind: &'static str, plural: &'static str, namespaced: bool) -> Traits {
+const fn rbac(kind: &'static str, plural: &'static str, namespaced: bool) -> Traits {
     Traits {
         group: "rbac.authorization.k8s.io",
         api_version: "rbac.authorization.k8s.io/v1",
@@ -184,10 +184,10 @@ static SERVICE_ACCOUNTS: Traits = Traits {
     returns_deleted: true,
     ..core("ServiceAccount", "serviceaccounts")
 };
-static ROLES: Traits = rights("Role", "roles", true);
-static ROLE_BINDINGS: Traits = rights("RoleBinding", "rolebindings", true);
-static CLUSTER_ROLES: Traits = rights("ClusterRole", "clusterroles", false);
-static CLUSTER_ROLE_BINDINGS: Traits = rights("ClusterRoleBinding", "clusterrolebindings", false);
+static ROLES: Traits = rbac("Role", "roles", true);
+static ROLE_BINDINGS: Traits = rbac("RoleBinding", "rolebindings", true);
+static CLUSTER_ROLES: Traits = rbac("ClusterRole", "clusterroles", false);
+static CLUSTER_ROLE_BINDINGS: Traits = rbac("ClusterRoleBinding", "clusterrolebindings", false);
 static DEPLOYMENTS: Traits = apps("Deployment", "deployments", &["deploy"]);
 static REPLICA_SETS: Traits = apps("ReplicaSet", "replicasets", &["rs"]);
 static STATEFUL_SETS: Traits = apps("StatefulSet", "statefulsets", &["sts"]);
@@ -215,7 +215,7 @@ impl Resource {
     ];
 
     /// Whether this is a workload kind: a set of pods from one template, with the subresource `/scale`.
-    pub fn is_a_set(self) -> bool {
+    pub fn is_workload(self) -> bool {
         matches!(
             self,
             Self::Deployments | Self::ReplicaSets | Self::StatefulSets

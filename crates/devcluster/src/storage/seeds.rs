@@ -132,7 +132,7 @@ pub(crate) fn fresh(
         seed(Resource::ServiceAccounts, kinds::default_account(namespace));
     }
     if let Some(given) = given {
-        for role in roles::standing_roles() {
+        for role in roles::default_roles() {
             seed(Resource::ClusterRoles, role);
         }
         for Seed { resource, object } in given {

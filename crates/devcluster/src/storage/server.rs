@@ -10,12 +10,12 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::keep::Keeper;
+use super::data_file::DataFile;
 use super::publish::{self, Publisher, Reader};
 use super::seeds::{self, Seed};
 use super::store::State;
 use crate::api::status::ApiError;
-use crate::changes::write::{Answer, Caller, Moment, Write};
+use crate::changes::write::{Answer, Caller, Write, WriteContext};
 use crate::objects::ids::Ids;
 
 /// The capacity of the command queue. Each command belongs to a client that waits for its answer, so the queue is only
@@ -26,7 +26,7 @@ const QUEUE: usize = 1_024;
 const BATCH: usize = 64;
 
 /// How many writes are recorded for tests.
-const REMEMBERED_WRITES: usize = 10_000;
+const MAX_RECORDS: usize = 10_000;
 
 /// The newest state, and what its followers must know.
 #[derive(Clone, Debug)]
@@ -65,7 +65,7 @@ pub struct Origin {
 type Reply<T> = oneshot::Sender<T>;
 
 /// An answer, with the warnings for the client.
-pub(crate) type Warned = (Answer, Vec<String>);
+pub(crate) type AnswerAndWarnings = (Answer, Vec<String>);
 
 pub(crate) enum Command {
     Write {
@@ -76,7 +76,7 @@ pub(crate) enum Command {
         /// The client that writes; `None` for writes from inside the cluster.
         caller: Option<Caller>,
         origin: Option<Origin>,
-        reply: Reply<Result<Warned, ApiError>>,
+        reply: Reply<Result<AnswerAndWarnings, ApiError>>,
     },
     /// A write that was refused before it reached the task.
     Refused {
@@ -148,7 +148,7 @@ impl Store {
         deadline: Option<Instant>,
         caller: Option<Caller>,
         origin: Option<Origin>,
-    ) -> Result<Warned, ApiError> {
+    ) -> Result<AnswerAndWarnings, ApiError> {
         let write = Box::new(write);
         self.ask(|reply| Command::Write {
             write,
@@ -195,16 +195,16 @@ pub(crate) fn start(
     clock: Clock,
     has_controllers: bool,
     roles: Option<Vec<Seed>>,
-    keeper: Option<Keeper>,
-    kept: Option<State>,
+    data_file: Option<DataFile>,
+    restored: Option<State>,
 ) -> Store {
     // A resumed cluster must not generate the uids that it generated before, so the seed depends on the resource
     // version.
-    let lived = kept.as_ref().map_or(0, State::resource_version);
-    let mut ids = Ids::new(seed.wrapping_add(lived));
+    let last_version = restored.as_ref().map_or(0, State::resource_version);
+    let mut ids = Ids::new(seed.wrapping_add(last_version));
     let fresh = seeds::fresh(log_limit, clock.now(), &mut ids, roles);
     let first = Published {
-        state: kept.unwrap_or_else(|| fresh.clone()),
+        state: restored.unwrap_or_else(|| fresh.clone()),
         cuts: 0,
         resets: 0,
         stopping: false,
@@ -217,7 +217,7 @@ pub(crate) fn start(
         ids,
         clock,
         publish,
-        keeper,
+        data_file,
         has_controllers,
         writes: 0,
         records: VecDeque::new(),
@@ -237,7 +237,7 @@ struct Task {
     clock: Clock,
     publish: Publisher,
     /// The data file; `None` if the state is not persisted.
-    keeper: Option<Keeper>,
+    data_file: Option<DataFile>,
     /// Whether this cluster does what a controller manager does.
     has_controllers: bool,
     writes: u64,
@@ -245,7 +245,10 @@ struct Task {
 }
 
 /// An answer that is sent once its state is published.
-type Answered = (Reply<Result<Warned, ApiError>>, Result<Warned, ApiError>);
+type Answered = (
+    Reply<Result<AnswerAndWarnings, ApiError>>,
+    Result<AnswerAndWarnings, ApiError>,
+);
 
 impl Task {
     async fn run(mut self, mut inbox: mpsc::Receiver<Command>) {
@@ -256,7 +259,7 @@ impl Task {
             for command in commands.drain(..) {
                 self.handle(command, &mut answers, &mut done);
             }
-            self.keep(&mut answers).await;
+            self.save(&mut answers).await;
             self.publish.put(self.now.clone());
             // A client that has gone away needs no answer.
             for (reply, answer) in answers {
@@ -270,12 +273,12 @@ impl Task {
 
     /// Persists the writes of a batch before they are answered. If that fails, they are answered with an error and the
     /// cluster stops.
-    async fn keep(&mut self, answers: &mut [Answered]) {
-        let Some(keeper) = self.keeper.take() else {
+    async fn save(&mut self, answers: &mut [Answered]) {
+        let Some(data_file) = self.data_file.take() else {
             return;
         };
-        match keeper.keep(&self.now).await {
-            Ok(keeper) => self.keeper = Some(keeper),
+        match data_file.save(&self.now).await {
+            Ok(data_file) => self.data_file = Some(data_file),
             Err(error) => {
                 let cause = std::error::Error::source(&error).map(tracing::field::display);
                 tracing::error!(target: "apiserver.data", %error, cause, "cannot persist the state: the cluster stops");
@@ -300,11 +303,11 @@ impl Task {
                 let answer = if deadline.is_some_and(|at| Instant::now() >= at) {
                     Err(ApiError::deadline_passed())
                 } else {
-                    let mut moment = Moment::new(self.clock.now(), &mut self.ids);
-                    moment.caller = caller.as_ref();
-                    moment.has_controllers = self.has_controllers;
-                    let answer = self.now.state.write(*write, dry_run, &mut moment);
-                    answer.map(|answer| (answer, moment.warnings))
+                    let mut context = WriteContext::new(self.clock.now(), &mut self.ids);
+                    context.caller = caller.as_ref();
+                    context.has_controllers = self.has_controllers;
+                    let answer = self.now.state.write(*write, dry_run, &mut context);
+                    answer.map(|answer| (answer, context.warnings))
                 };
                 if let Some(origin) = origin {
                     self.record(origin, code(answer.as_ref().map(|(answer, _)| answer)));
@@ -351,7 +354,7 @@ impl Task {
         let resource_version = self.now.state.resource_version();
         tracing::info!(target: "apiserver.write", verb, path, code, user_agent, resource_version, "write");
         self.writes += 1;
-        if self.records.len() == REMEMBERED_WRITES {
+        if self.records.len() == MAX_RECORDS {
             self.records.pop_front();
         }
         self.records.push_back(WriteRecord {

@@ -103,11 +103,11 @@ pub struct State {
 impl State {
     /// An empty state whose log holds at most `log_limit` writes.
     pub fn new(log_limit: usize) -> Self {
-        Self::forgetful(log_limit, FIRST_VERSION)
+        Self::compacted_at(log_limit, FIRST_VERSION)
     }
 
     /// An empty state whose history is compacted up to a version.
-    pub fn forgetful(log_limit: usize, compacted: u64) -> Self {
+    pub fn compacted_at(log_limit: usize, compacted: u64) -> Self {
         Self {
             objects: OrdMap::new(),
             by_uid: OrdMap::new(),
@@ -178,16 +178,16 @@ impl State {
     }
 
     /// The first write after version `after`; `Ok(None)` if there is none yet.
-    pub fn event_after(&self, after: u64) -> Result<Option<&Arc<Event>>, Forgotten> {
-        let place = after.checked_sub(self.compacted).ok_or(Forgotten)?;
+    pub fn event_after(&self, after: u64) -> Result<Option<&Arc<Event>>, Compacted> {
+        let place = after.checked_sub(self.compacted).ok_or(Compacted)?;
         Ok(usize::try_from(place)
             .ok()
             .and_then(|place| self.log.get(place)))
     }
 
     /// All objects at an earlier version: later writes are undone.
-    pub fn objects_at(&self, version: u64) -> Result<Objects, Forgotten> {
-        let kept = usize::try_from(version.checked_sub(self.compacted).ok_or(Forgotten)?)
+    pub fn objects_at(&self, version: u64) -> Result<Objects, Compacted> {
+        let kept = usize::try_from(version.checked_sub(self.compacted).ok_or(Compacted)?)
             .unwrap_or(usize::MAX);
         let mut objects = self.objects.clone();
         for event in self
@@ -287,7 +287,7 @@ impl State {
 
 /// The requested version is older than the event log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Forgotten;
+pub struct Compacted;
 
 /// The objects of a kind in order, in one namespace or in all, starting after `after` (namespace and name).
 pub fn range<'a>(

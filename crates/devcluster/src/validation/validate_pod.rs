@@ -49,7 +49,7 @@ pub(crate) fn pod(pod: &Value, causes: &mut Vec<Cause>) {
         ("serviceAccountName", Form::Subdomain),
         ("nodeName", Form::Subdomain),
     ];
-    names_of(spec, &words, causes);
+    check_names(spec, &words, causes);
     if let Some(seconds) = spec.get("activeDeadlineSeconds")
         && !seconds
             .as_i64()
@@ -62,9 +62,9 @@ pub(crate) fn pod(pod: &Value, causes: &mut Vec<Cause>) {
         ));
     }
     let words = [("hostname", Form::Label), ("subdomain", Form::Label)];
-    names_of(spec, &words, causes);
+    check_names(spec, &words, causes);
     tolerations(spec, causes);
-    names_of(spec, &[("priorityClassName", Form::Subdomain)], causes);
+    check_names(spec, &[("priorityClassName", Form::Subdomain)], causes);
     one_of(
         spec,
         "preemptionPolicy",
@@ -81,7 +81,7 @@ enum Form {
     Subdomain,
 }
 
-fn names_of(spec: &Value, fields: &[(&str, Form)], causes: &mut Vec<Cause>) {
+fn check_names(spec: &Value, fields: &[(&str, Form)], causes: &mut Vec<Cause>) {
     for (field, form) in fields {
         let value = text(spec, &[field]);
         let found = match form {
@@ -157,7 +157,7 @@ fn one_of(object: &Value, field: &str, path: &str, allowed: &[&str], causes: &mu
 }
 
 /// Validates a name that must be unique among its siblings.
-fn own_name<'a>(
+fn unique_name<'a>(
     named: &'a Value,
     path: &str,
     seen: &mut BTreeSet<&'a str>,
@@ -177,7 +177,7 @@ fn own_name<'a>(
 fn volumes<'a>(spec: &'a Value, causes: &mut Vec<Cause>) -> BTreeSet<&'a str> {
     let mut seen = BTreeSet::new();
     for (i, volume) in list(spec, &["volumes"]).iter().enumerate() {
-        own_name(volume, &format!("spec.volumes[{i}]"), &mut seen, causes);
+        unique_name(volume, &format!("spec.volumes[{i}]"), &mut seen, causes);
         let sources = volume
             .as_object()
             .map_or(0, |fields| fields.len().saturating_sub(1));
@@ -199,7 +199,7 @@ fn container<'a>(
     seen: &mut BTreeSet<&'a str>,
     causes: &mut Vec<Cause>,
 ) {
-    own_name(container, path, seen, causes);
+    unique_name(container, path, seen, causes);
     let image = text(container, &["image"]);
     if image.is_empty() {
         causes.push(Cause::required(format!("{path}.image"), ""));

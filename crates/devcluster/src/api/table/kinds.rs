@@ -44,21 +44,21 @@ pub(super) fn cells(resource: Resource, object: &Value, now: Timestamp) -> Vec<V
 fn set(resource: Resource, set: &Value, name: Value, age: Value) -> Vec<Value> {
     let count = |path: &[&str]| at(set, path).and_then(Value::as_u64).unwrap_or(0);
     let wanted = count(&["spec", "replicas"]);
-    let told = |field: &str| count(&["status", field]);
-    let ready = format!("{}/{wanted}", told("readyReplicas"));
+    let status = |field: &str| count(&["status", field]);
+    let ready = format!("{}/{wanted}", status("readyReplicas"));
     let mut cells = match resource {
         Resource::Deployments => vec![
             name,
             ready.into(),
-            told("updatedReplicas").into(),
-            told("availableReplicas").into(),
+            status("updatedReplicas").into(),
+            status("availableReplicas").into(),
             age,
         ],
         Resource::ReplicaSets => vec![
             name,
             wanted.into(),
-            told("replicas").into(),
-            told("readyReplicas").into(),
+            status("replicas").into(),
+            status("readyReplicas").into(),
             age,
         ],
         _ => vec![name, ready.into(), age],

@@ -79,7 +79,7 @@ pub(super) fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
         .collect();
     let total = spec("containers").len() + sidecars.len();
     let mut count = Count::default();
-    let word = word(pod, &sidecars, &mut count);
+    let status = status(pod, &sidecars, &mut count);
     let restarts = match count.last.filter(|_| count.restarts != 0) {
         Some(last) => format!(
             "{} ({} ago)",
@@ -91,7 +91,7 @@ pub(super) fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
     vec![
         text(pod, &["metadata", "name"]).into(),
         format!("{}/{total}", count.ready).into(),
-        word.into(),
+        status.into(),
         restarts.into(),
         age(pod, now).into(),
         or_nothing(address(pod)).into(),
@@ -137,37 +137,37 @@ fn ending(terminated: &Value) -> String {
 }
 
 /// The one-word status of a pod. Which containers count towards readiness and restarts depends on the pod's progress.
-fn word(pod: &Value, sidecars: &[&str], count: &mut Count) -> String {
+fn status(pod: &Value, sidecars: &[&str], count: &mut Count) -> String {
     let phase = text(pod, &["status", "phase"]);
     let reason = text(pod, &["status", "reason"]);
-    let mut word = if reason.is_empty() { phase } else { reason }.to_owned();
+    let mut status = if reason.is_empty() { phase } else { reason }.to_owned();
     let gated = |c: &Value| {
         text(c, &["type"]) == "PodScheduled" && text(c, &["reason"]) == "SchedulingGated"
     };
     if list(pod, &["status", "conditions"]).iter().any(gated) {
-        word = "SchedulingGated".to_owned();
+        status = "SchedulingGated".to_owned();
     }
     let mut of_sidecars = Count::default();
-    let initializing = init_word(pod, sidecars, count, &mut of_sidecars);
+    let initializing = init_status(pod, sidecars, count, &mut of_sidecars);
     if let Some(initializing) = &initializing {
-        word.clone_from(initializing);
+        status.clone_from(initializing);
     }
     if initializing.is_none() || has_condition(pod, "Initialized") {
         (count.restarts, count.last) = (of_sidecars.restarts, of_sidecars.last);
-        main_word(pod, &mut word, count);
+        main_status(pod, &mut status, count);
     }
     if at(pod, &["metadata", "deletionTimestamp"]).is_none() {
-        return word;
+        return status;
     }
     match (reason, phase) {
         ("NodeLost", _) => "Unknown".to_owned(),
-        (_, "Succeeded" | "Failed") => word,
+        (_, "Succeeded" | "Failed") => status,
         _ => "Terminating".to_owned(),
     }
 }
 
 /// The status while the init containers are not complete.
-fn init_word(
+fn init_status(
     pod: &Value,
     sidecars: &[&str],
     count: &mut Count,
@@ -204,15 +204,15 @@ fn init_word(
 }
 
 /// The first container that waits or has terminated determines the status, unless another one still runs.
-fn main_word(pod: &Value, word: &mut String, count: &mut Count) {
+fn main_status(pod: &Value, status: &mut String, count: &mut Count) {
     let mut runs = false;
     for container in list(pod, &["status", "containerStatuses"]).iter().rev() {
         count.restarted(container);
         let waiting = text(container, &["state", "waiting", "reason"]);
         if !waiting.is_empty() {
-            waiting.clone_into(word);
+            waiting.clone_into(status);
         } else if let Some(terminated) = at(container, &["state", "terminated"]) {
-            *word = ending(terminated);
+            *status = ending(terminated);
         } else if container.get("ready") == Some(&Value::Bool(true))
             && at(container, &["state", "running"]).is_some()
         {
@@ -220,9 +220,9 @@ fn main_word(pod: &Value, word: &mut String, count: &mut Count) {
             count.ready += 1;
         }
     }
-    if word == "Completed" && runs {
+    if status == "Completed" && runs {
         let ready = has_condition(pod, "Ready");
-        *word = if ready { "Running" } else { "NotReady" }.to_owned();
+        *status = if ready { "Running" } else { "NotReady" }.to_owned();
     }
 }
 
@@ -251,7 +251,7 @@ mod tests {
         })
     }
 
-    fn word(pod: &Value) -> String {
+    fn status(pod: &Value) -> String {
         shown(pod)[1].clone()
     }
 
@@ -284,7 +284,7 @@ mod tests {
             (ended(json!({"exitCode": 3})), "ExitCode:3"),
             (ended(json!({"exitCode": 137, "signal": 9})), "Signal:9"),
         ] {
-            assert_eq!(word(&pod), wanted, "{pod}");
+            assert_eq!(status(&pod), wanted, "{pod}");
         }
     }
 
@@ -299,22 +299,22 @@ mod tests {
         );
         assert_eq!(shown(&pod), ["1/2", "NotReady", "0"]);
         pod["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
-        assert_eq!(word(&pod), "Running");
+        assert_eq!(status(&pod), "Running");
     }
 
     #[test]
     fn a_deleted_pod_is_terminating_until_its_containers_have_terminated() {
         let mut running = pod("Running", &[json!({"running": {}})]);
         running["metadata"]["deletionTimestamp"] = json!(NOW);
-        assert_eq!(word(&running), "Terminating");
+        assert_eq!(status(&running), "Terminating");
         running["status"]["reason"] = json!("NodeLost");
-        assert_eq!(word(&running), "Unknown");
+        assert_eq!(status(&running), "Unknown");
         let mut failed = pod(
             "Failed",
             &[json!({"terminated": {"exitCode": 1, "reason": "Error"}})],
         );
         failed["metadata"]["deletionTimestamp"] = json!(NOW);
-        assert_eq!(word(&failed), "Error");
+        assert_eq!(status(&failed), "Error");
     }
 
     #[test]
@@ -327,7 +327,7 @@ mod tests {
             let statuses = states.iter().map(|s| json!({"name": "i", "state": s}));
             pod["spec"]["initContainers"] = json!([{"name": "i"}, {"name": "j"}]);
             pod["status"]["initContainerStatuses"] = statuses.collect();
-            word(&pod)
+            status(&pod)
         };
         let done = json!({"terminated": {"exitCode": 0}});
         assert_eq!(init(&[json!({"running": {}})]), "Init:0/2");
@@ -380,10 +380,10 @@ mod tests {
     fn the_reason_of_a_pod_precedes_its_phase() {
         let mut evicted = pod("Failed", &[]);
         evicted["status"]["reason"] = json!("Evicted");
-        assert_eq!(word(&evicted), "Evicted");
+        assert_eq!(status(&evicted), "Evicted");
         let mut gated = pod("Pending", &[]);
         gated["status"]["conditions"] =
             json!([{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]);
-        assert_eq!(word(&gated), "SchedulingGated");
+        assert_eq!(status(&gated), "SchedulingGated");
     }
 }
