@@ -253,11 +253,7 @@ fn state_of(state: &State, object: &Object, owner: &OwnerReference<'_>) -> Owner
     let Some(resource) = Resource::of_kind(owner.api_version, owner.kind) else {
         return OwnerState::Present;
     };
-    let namespace: &str = if resource.traits().namespaced {
-        &object.key().namespace
-    } else {
-        ""
-    };
+    let namespace = resource.namespace(&object.key().namespace);
     let found = state.get(&Key::new(resource, namespace, owner.name));
     match found.filter(|found| found.uid() == owner.uid) {
         None => OwnerState::Absent,

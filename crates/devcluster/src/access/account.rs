@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use super::rights::{AUTHENTICATED, User};
 use super::signing::{ISSUER, Keys};
-use crate::api::status::{ApiError, Cause};
+use crate::api::status::{ApiError, Causes};
 use crate::changes::write::seconds;
-use crate::objects::object::{Key, at, list, text};
+use crate::objects::object::{Key, at, list, number, strings, text, text_or};
 use crate::objects::resource::Resource;
 use crate::storage::store::State;
 
@@ -61,11 +61,7 @@ impl Account {
                 return None;
             }
         }
-        let audiences = list(&claims, &["aud"])
-            .iter()
-            .filter_map(Value::as_str)
-            .map(str::to_owned)
-            .collect();
+        let audiences = strings(&claims, &["aud"]).map(str::to_owned).collect();
         Some(Self { claims, audiences })
     }
 
@@ -121,9 +117,7 @@ pub fn request(
             "metadata.name must match service account name if specified",
         ));
     }
-    let lasts = at(request, &["spec", "expirationSeconds"])
-        .and_then(Value::as_i64)
-        .unwrap_or(DEFAULT_LIFETIME);
+    let lasts = number(request, &["spec", "expirationSeconds"]).unwrap_or(DEFAULT_LIFETIME);
     let limit = 1_i64 << 32;
     if !(MIN_LIFETIME..=limit).contains(&lasts) {
         let why = if lasts < MIN_LIFETIME {
@@ -131,9 +125,8 @@ pub fn request(
         } else {
             "may not specify a duration larger than 2^32 seconds"
         };
-        let cause = Cause::invalid("spec.expirationSeconds", &lasts.into(), why);
-        let group = "authentication.k8s.io";
-        return Err(ApiError::invalid("TokenRequest", group, "", vec![cause]));
+        let causes = Causes::of(|causes| causes.invalid("spec.expirationSeconds", lasts, why));
+        causes.check("TokenRequest", "authentication.k8s.io", "")?;
     }
     let mut audiences = list(request, &["spec", "audiences"]).to_vec();
     if audiences.is_empty() {
@@ -187,10 +180,7 @@ fn bind(state: &State, account: &Key, bound: &Value, claims: &mut Value) -> Resu
     let pod = state
         .get(&Key::new(Resource::Pods, &account.namespace, name))
         .ok_or_else(|| ApiError::not_found("pods", "", name))?;
-    let of_pod = match text(pod.value(), &["spec", "serviceAccountName"]) {
-        "" => "default",
-        name => name,
-    };
+    let of_pod = text_or(pod.value(), &["spec", "serviceAccountName"], "default");
     if of_pod != &*account.name {
         return Err(ApiError::bad_request(format!(
             "cannot bind token for serviceaccount \"{}\" to pod running with different serviceaccount name \"{of_pod}\"",

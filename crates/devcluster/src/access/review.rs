@@ -7,8 +7,8 @@ use super::account::{Account, own_audiences};
 use super::attributes::Attributes;
 use super::auth::Credentials;
 use super::rights::{Rights, User};
-use crate::api::status::{ApiError, Cause};
-use crate::objects::object::{list, text};
+use crate::api::status::{ApiError, Causes};
+use crate::objects::object::{list, strings, text};
 use crate::storage::store::State;
 
 /// What reviews are answered from.
@@ -48,13 +48,9 @@ impl Reviewer<'_> {
         namespace: Option<&str>,
         review: &Value,
     ) -> Result<Value, ApiError> {
-        let refused = |cause| {
-            Err(ApiError::invalid(
-                kind,
-                "authorization.k8s.io",
-                "",
-                vec![cause],
-            ))
+        let refused = |field: &str, value: &Value, why: &str| {
+            let causes = Causes::of(|causes| causes.invalid(field, value, why));
+            Err(ApiError::invalid(kind, "authorization.k8s.io", "", causes))
         };
         let spec = review.get("spec").cloned().unwrap_or_default();
         let part = |name: &str| spec.get(name).filter(|v| v.is_object());
@@ -68,7 +64,7 @@ impl Reviewer<'_> {
             _ => {
                 let why =
                     "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-                return refused(Cause::invalid("spec.resourceAttributes", &Value::Null, why));
+                return refused("spec.resourceAttributes", &Value::Null, why);
             }
         };
         if let Some(namespace) = namespace
@@ -76,7 +72,7 @@ impl Reviewer<'_> {
         {
             let why = format!("must match metadata.namespace: {namespace}");
             let field = "spec.resourceAttributes.namespace";
-            return refused(Cause::invalid(field, &wanted.namespace.into(), &why));
+            return refused(field, &wanted.namespace.into(), &why);
         }
         let other;
         let user = if kind == "SelfSubjectAccessReview" {
@@ -89,7 +85,7 @@ impl Reviewer<'_> {
             let name = text(&spec, &["user"]).to_owned();
             if name.is_empty() && groups.is_empty() {
                 let why = "at least one of user or group must be specified";
-                return refused(Cause::invalid("spec.user", &"".into(), why));
+                return refused("spec.user", &"".into(), why);
             }
             other = User {
                 name,
@@ -124,10 +120,7 @@ impl Reviewer<'_> {
                 "token is required for TokenReview in authentication",
             ));
         }
-        let asked: Vec<&str> = list(review, &["spec", "audiences"])
-            .iter()
-            .filter_map(Value::as_str)
-            .collect();
+        let asked: Vec<&str> = strings(review, &["spec", "audiences"]).collect();
         let keys = self.credentials.keys();
         if let Some(account) = Account::read(keys, token, self.state, self.now) {
             let wanted = if asked.is_empty() {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::attributes::Attributes;
 use crate::api::status::ApiError;
-use crate::objects::object::{Key, list, text};
+use crate::objects::object::{Key, list, strings, text, text_or};
 use crate::objects::resource::Resource;
 use crate::storage::store::State;
 
@@ -220,10 +220,7 @@ fn is_subject(subject: &Value, user: &User, here: &str) -> bool {
         "User" => user.name == name,
         "Group" => user.is_of(name),
         "ServiceAccount" => {
-            let namespace = match text(subject, &["namespace"]) {
-                "" => here,
-                said => said,
-            };
+            let namespace = text_or(subject, &["namespace"], here);
             user.name == format!("system:serviceaccount:{namespace}:{name}")
         }
         _ => false,
@@ -232,12 +229,7 @@ fn is_subject(subject: &Value, user: &User, here: &str) -> bool {
 
 /// Whether a rule allows a request.
 fn covers(rule: &Value, wanted: &Attributes) -> bool {
-    let words = |field: &str| {
-        list(rule, &[field])
-            .iter()
-            .filter_map(Value::as_str)
-            .collect::<Vec<_>>()
-    };
+    let words = |field: &str| strings(rule, &[field]).collect::<Vec<_>>();
     let has = |field: &str, word: &str| words(field).iter().any(|w| *w == "*" || *w == word);
     if !has("verbs", &wanted.verb) {
         return false;

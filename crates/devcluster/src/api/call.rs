@@ -16,7 +16,7 @@ use super::decode::{self, unknown_field};
 use super::path::Target;
 use super::protobuf::{self, DecodeError};
 use super::query::Query;
-use super::status::ApiError;
+use super::status::{ApiError, Causes};
 use crate::changes::delete::DeleteOptions;
 use crate::changes::patch::{APPLY, PATCH_TYPES, PatchKind};
 use crate::changes::scale::ScaleWrite;
@@ -245,24 +245,22 @@ impl<'a> Call<'a> {
     }
 
     fn delete_options(&self) -> Result<DeleteOptions, ApiError> {
+        let mut options = DeleteOptions::default();
         if !self.body.is_empty() {
-            let value = self.read_body("DeleteOptions")?.value;
-            let mut options = DeleteOptions::from_value(&value)?;
-            options.dry_run |= self.query.dry_run("DeleteOptions")?;
-            return Ok(options);
+            options = DeleteOptions::from_value(&self.read_body("DeleteOptions")?.value)?;
+        } else {
+            options.grace = self.query.number("gracePeriodSeconds")?;
+            match self.query.text("propagationPolicy") {
+                "" => {}
+                policy => options.set_propagation(policy)?,
+            }
+            if let Some(orphan) = self.query.flag("orphanDependents") {
+                options.set_orphan(orphan)?;
+            }
         }
-        let mut options = DeleteOptions {
-            grace: self.query.number("gracePeriodSeconds")?,
-            dry_run: self.query.dry_run("DeleteOptions")?,
-            ..DeleteOptions::default()
-        };
-        match self.query.text("propagationPolicy") {
-            "" => {}
-            policy => options.set_propagation(policy)?,
-        }
-        if let Some(orphan) = self.query.flag("orphanDependents") {
-            options.set_orphan(orphan)?;
-        }
+        let mut causes = Causes::default();
+        options.dry_run |= self.query.dry_run(&mut causes);
+        causes.check("DeleteOptions", "meta.k8s.io", "")?;
         Ok(options)
     }
 

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::query::Query;
-use super::status::{ApiError, Cause};
+use super::status::{ApiError, Causes};
 use super::token::Position;
 use super::view::{Listing, View};
 use crate::objects::resource::Resource;
@@ -46,10 +46,7 @@ impl List {
         );
         let token = query.text("continue");
         let limit = query.number("limit")?.unwrap_or(0).max(0);
-        let causes = refusals(query);
-        if !causes.is_empty() {
-            return Err(ApiError::invalid("ListOptions", "meta.k8s.io", "", causes));
-        }
+        refusals(query).check("ListOptions", "meta.k8s.io", "")?;
         let mut list = Self {
             resource,
             namespace: namespace.map(str::to_owned),
@@ -164,34 +161,34 @@ impl List {
 }
 
 /// What is invalid about the resource version parameters.
-fn refusals(query: &Query) -> Vec<Cause> {
+fn refusals(query: &Query) -> Causes {
     let (version, matching) = (
         query.text("resourceVersion"),
         query.text("resourceVersionMatch"),
     );
     let field = "resourceVersionMatch";
-    let mut causes = Vec::new();
+    let mut causes = Causes::default();
     if !matching.is_empty() {
         if version.is_empty() {
             let why = "resourceVersionMatch is forbidden unless resourceVersion is provided";
-            causes.push(Cause::forbidden(field, why));
+            causes.forbidden(field, why);
         }
         if !query.text("continue").is_empty() {
             let why = "resourceVersionMatch is forbidden when continue is provided";
-            causes.push(Cause::forbidden(field, why));
+            causes.forbidden(field, why);
         }
         if !matches!(matching, "Exact" | "NotOlderThan") {
             let known = ["Exact", "NotOlderThan", ""];
-            causes.push(Cause::not_supported(field, &matching.into(), &known));
+            causes.not_supported(field, matching, &known);
         }
         if matching == "Exact" && version == "0" {
             let why = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
-            causes.push(Cause::forbidden(field, why));
+            causes.forbidden(field, why);
         }
     }
     if query.flag("sendInitialEvents").is_some() {
         let why = "sendInitialEvents is forbidden for list";
-        causes.push(Cause::forbidden("sendInitialEvents", why));
+        causes.forbidden("sendInitialEvents", why);
     }
     causes
 }

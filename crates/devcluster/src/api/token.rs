@@ -6,7 +6,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
 use super::status::ApiError;
-use crate::objects::object::text;
+use crate::objects::object::{number, text};
 
 const FORMAT: &str = "meta.k8s.io/v1";
 
@@ -49,7 +49,7 @@ impl Position {
                 "server does not recognize this encoded version {format}"
             )));
         }
-        let version = token.get("rv").and_then(Value::as_i64).unwrap_or(0);
+        let version = number(&token, &["rv"]).unwrap_or(0);
         if version == 0 {
             return Err(invalid(format!(
                 "incorrect encoded start resourceVersion (version {FORMAT})"

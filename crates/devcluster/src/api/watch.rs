@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep_until};
 
 use super::query::Query;
-use super::status::{ApiError, Cause};
+use super::status::{ApiError, Causes};
 use super::view::View;
 use crate::objects::object::Key;
 use crate::objects::resource::Resource;
@@ -63,10 +63,7 @@ impl Watch {
     ) -> Result<Self, ApiError> {
         let selector = query.selector(resource)?;
         let initial = query.flag("sendInitialEvents");
-        let causes = refusals(query, initial);
-        if !causes.is_empty() {
-            return Err(ApiError::invalid("ListOptions", "meta.k8s.io", "", causes));
-        }
+        refusals(query, initial).check("ListOptions", "meta.k8s.io", "")?;
         let version = query.text("resourceVersion");
         let number = if version.is_empty() {
             0
@@ -158,12 +155,12 @@ impl Watch {
 }
 
 /// What is invalid about the resource version parameters.
-fn refusals(query: &Query, initial: Option<bool>) -> Vec<Cause> {
+fn refusals(query: &Query, initial: Option<bool>) -> Causes {
     let (field, matching) = ("resourceVersionMatch", query.text("resourceVersionMatch"));
-    let mut causes = Vec::new();
+    let mut causes = Causes::default();
     if initial.is_some() && matching != "NotOlderThan" {
         let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
-        causes.push(Cause::forbidden(field, why));
+        causes.forbidden(field, why);
     }
     if matching.is_empty() {
         return causes;
@@ -171,15 +168,15 @@ fn refusals(query: &Query, initial: Option<bool>) -> Vec<Cause> {
     if initial.is_none() {
         let why =
             "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
-        causes.push(Cause::forbidden(field, why));
+        causes.forbidden(field, why);
     }
     if matching != "NotOlderThan" {
         let known = ["NotOlderThan"];
-        causes.push(Cause::not_supported(field, &matching.into(), &known));
+        causes.not_supported(field, matching, &known);
     }
     if !query.text("continue").is_empty() {
         let why = "resourceVersionMatch is forbidden when continue is provided";
-        causes.push(Cause::forbidden(field, why));
+        causes.forbidden(field, why);
     }
     causes
 }

@@ -41,11 +41,10 @@ impl State {
         force: bool,
         context: &mut WriteContext<'_>,
     ) -> Result<Answer, ApiError> {
-        let traits = key.resource.traits();
         check_kind(key.resource, config)?;
         let old = self.get(key).cloned();
         if old.is_none() && part == Part::Status {
-            return Err(ApiError::not_found(traits.plural, traits.group, &key.name));
+            return Err(key.not_found());
         }
         check_config(key.resource, config)?;
         let Some(caller) = context.caller else {
@@ -73,12 +72,7 @@ impl State {
                 "uid mismatch: the provided object specified uid {}, and no existing object was found",
                 text(&new, &["metadata", "uid"])
             );
-            return Err(ApiError::conflict(
-                traits.plural,
-                traits.group,
-                &key.name,
-                &why,
-            ));
+            return Err(key.conflict(&why));
         }
         check_place(key, &mut new)?;
         set(&mut new, &["metadata", "managedFields"], managed.to_value());
@@ -115,12 +109,8 @@ fn check_kind(resource: Resource, config: &Value) -> Result<(), ApiError> {
 
 /// The group, version and kind as real servers print them: `apps/v1, Kind=Deployment`, `/v1, Kind=Pod`.
 fn group_version_kind(api_version: &str, kind: &str) -> String {
-    if api_version.is_empty() || api_version.contains('/') {
-        let slash = if api_version.is_empty() { "/" } else { "" };
-        format!("{slash}{api_version}, Kind={kind}")
-    } else {
-        format!("/{api_version}, Kind={kind}")
-    }
+    let slash = if api_version.contains('/') { "" } else { "/" };
+    format!("{slash}{api_version}, Kind={kind}")
 }
 
 /// Validates that every field of the configuration exists in its type.
@@ -178,16 +168,10 @@ fn undeclared(
         }
         (Value::Array(given), Value::Array(typed)) => {
             for (i, (given, typed)) in given.iter().zip(typed).enumerate() {
-                let step = match shape.keyed() {
-                    Some(_) => item_step(shape, given).unwrap_or_else(|_| format!("i:{i}")),
-                    None => format!("i:{i}"),
-                };
+                let keyed = shape.keyed().and_then(|_| item_step(shape, given).ok());
+                let step = keyed.unwrap_or_else(|| format!("i:{i}"));
                 readable(&step, path);
-                let item = match shape {
-                    Shape::Keyed(keyed) => keyed.item,
-                    _ => &Shape::Auto,
-                };
-                undeclared(item, given, typed, path, mistakes);
+                undeclared(shape.item(), given, typed, path, mistakes);
                 path.truncate(before);
             }
         }

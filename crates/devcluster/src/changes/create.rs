@@ -68,11 +68,8 @@ impl State {
             self.assign_cluster_ip(&mut object);
         }
         let name = text(&object, &["metadata", "name"]).to_owned();
-        let causes = validate::object(resource, &object);
-        if !causes.is_empty() {
-            return Err(ApiError::invalid(traits.kind, traits.group, &name, causes));
-        }
         let key = Key::new(resource, namespace, &name);
+        key.check(validate::object(resource, &object))?;
         let updates = quota::admit(self, &key, &object)?;
         if self.get(&key).is_some() {
             return Err(match generated {

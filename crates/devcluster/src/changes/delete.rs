@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::write::{Answer, WriteContext, seconds};
-use crate::api::status::{ApiError, Cause, success};
-use crate::objects::object::{Key, Object, at, list, set, text, unset};
+use crate::api::status::{ApiError, Causes, success};
+use crate::objects::object::{Key, Object, at, list, number, set, text, unset};
 use crate::objects::resource::Resource;
 use crate::objects::selector::Selector;
 use crate::storage::store::State;
@@ -42,8 +42,8 @@ pub struct DeleteOptions {
     pub dry_run: bool,
 }
 
-fn invalid(cause: Cause) -> ApiError {
-    ApiError::invalid("DeleteOptions", "meta.k8s.io", "", vec![cause])
+fn invalid(cause: impl FnOnce(&mut Causes)) -> ApiError {
+    ApiError::invalid("DeleteOptions", "meta.k8s.io", "", Causes::of(cause))
 }
 
 impl DeleteOptions {
@@ -90,11 +90,7 @@ impl DeleteOptions {
         }
         let stages = list(options, &["dryRun"]);
         if stages.iter().any(|stage| stage.as_str() != Some("All")) {
-            return Err(invalid(Cause::not_supported(
-                "dryRun",
-                &stages.to_vec().into(),
-                &["All"],
-            )));
+            return Err(invalid(|c| c.not_supported("dryRun", stages, &["All"])));
         }
         read.dry_run = !stages.is_empty();
         Ok(read)
@@ -108,11 +104,9 @@ impl DeleteOptions {
             "Orphan" => Propagation::Orphan,
             other => {
                 let known = ["Foreground", "Background", "Orphan", "nil"];
-                return Err(invalid(Cause::not_supported(
-                    "propagationPolicy",
-                    &other.into(),
-                    &known,
-                )));
+                return Err(invalid(|c| {
+                    c.not_supported("propagationPolicy", other, &known)
+                }));
             }
         });
         Ok(())
@@ -122,11 +116,9 @@ impl DeleteOptions {
     pub fn set_orphan(&mut self, orphan: bool) -> Result<(), ApiError> {
         if self.propagation.is_some() {
             let detail = "orphanDependents and deletionPropagation cannot be both set";
-            return Err(invalid(Cause::invalid(
-                "propagationPolicy",
-                &Value::Null,
-                detail,
-            )));
+            return Err(invalid(|c| {
+                c.invalid("propagationPolicy", Value::Null, detail)
+            }));
         }
         self.propagation = Some(if orphan {
             Propagation::Orphan
@@ -142,16 +134,7 @@ pub(crate) fn check_preconditions(
     object: &Object,
     options: &DeleteOptions,
 ) -> Result<(), ApiError> {
-    let key = object.key();
-    let traits = key.resource.traits();
-    let conflict = |why: String| {
-        Err(ApiError::conflict(
-            traits.plural,
-            traits.group,
-            &key.name,
-            &why,
-        ))
-    };
+    let conflict = |why: String| Err(object.key().conflict(&why));
     if let Some(uid) = &options.uid
         && uid != object.uid()
     {
@@ -197,9 +180,7 @@ fn step(object: &Object, options: &DeleteOptions) -> Step {
         };
     }
     let pod = object.value();
-    let own = at(pod, &["spec", "terminationGracePeriodSeconds"])
-        .and_then(Value::as_i64)
-        .unwrap_or(0);
+    let own = number(pod, &["spec", "terminationGracePeriodSeconds"]).unwrap_or(0);
     let unassigned = text(pod, &["spec", "nodeName"]).is_empty();
     let finished = matches!(text(pod, &["status", "phase"]), "Succeeded" | "Failed");
     let grace = if unassigned || finished {
@@ -236,9 +217,7 @@ pub(crate) fn one(
         Step::Now if has_finalizers => mark(&mut new, 0, context),
         Step::Now | Step::Pending => {}
     }
-    let grace = at(&new, &["metadata", "deletionGracePeriodSeconds"])
-        .and_then(Value::as_i64)
-        .unwrap_or(0);
+    let grace = number(&new, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0);
     let marked = if new == *old.value() {
         old
     } else {
@@ -270,12 +249,7 @@ fn namespace(
 ) -> Result<Answer, ApiError> {
     let name = &*old.key().name;
     if PROTECTED.contains(&name) {
-        return Err(ApiError::forbidden(
-            "namespaces",
-            "",
-            name,
-            "this namespace may not be deleted",
-        ));
+        return Err(old.key().forbidden("this namespace may not be deleted"));
     }
     let mut new = old.value().clone();
     if !old.is_terminating() {
@@ -285,7 +259,7 @@ fn namespace(
     if new == *old.value() {
         let why = "The system is ensuring all content is removed from this namespace.  Upon completion, this \
                    namespace will automatically be purged by the system.";
-        return Err(ApiError::conflict("namespaces", "", name, why));
+        return Err(old.key().conflict(why));
     }
     Ok(Answer::Object(state.put(old.key().clone(), new)?, false))
 }
@@ -297,17 +271,13 @@ fn mark(object: &mut Value, grace: i64, context: &WriteContext<'_>) {
         .map(str::to_owned);
     let began = match told {
         None => {
-            if let Some(generation) =
-                at(object, &["metadata", "generation"]).and_then(Value::as_i64)
-            {
+            if let Some(generation) = number(object, &["metadata", "generation"]) {
                 set(object, &["metadata", "generation"], (generation + 1).into());
             }
             context.now
         }
         Some(until) => {
-            let pending = at(object, &["metadata", "deletionGracePeriodSeconds"])
-                .and_then(Value::as_i64)
-                .unwrap_or(0);
+            let pending = number(object, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0);
             let until: jiff::Timestamp = until.parse().unwrap_or(context.now);
             until
                 .checked_sub(jiff::SignedDuration::from_secs(pending))

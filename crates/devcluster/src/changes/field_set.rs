@@ -150,10 +150,9 @@ impl FieldSet {
 
 /// The shape of what a path element leads to.
 pub fn below(shape: &'static Shape, step: &str) -> &'static Shape {
-    match (shape, step.strip_prefix("f:")) {
-        (Shape::Keyed(keyed), None) => keyed.item,
-        (shape, Some(name)) => shape.field(name),
-        _ => &Shape::Auto,
+    match step.strip_prefix("f:") {
+        Some(name) => shape.field(name),
+        None => shape.item(),
     }
 }
 

@@ -40,9 +40,8 @@ pub(crate) fn admit(
             continue;
         }
         let name = &quota.key().name;
-        let traits = key.resource.traits();
-        let forbidden =
-            |why: String| ApiError::forbidden(traits.plural, traits.group, &key.name, &why);
+        let forbidden = |why: String| key.forbidden(&why);
+
         if let Some(unspecified) = unspecified(key.resource, object, &limited) {
             return Err(forbidden(format!(
                 "failed quota: {name}: must specify {unspecified}"

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::objects::object::{at, list, text};
+use crate::objects::object::{at, list, strings, text};
 use crate::objects::quantity;
 use crate::objects::resource::Resource;
 
@@ -175,9 +175,7 @@ pub(crate) fn in_scope(quota: &Value, resource: Resource, object: &Value) -> boo
         "PriorityClass" => !class.is_empty(),
         _ => false,
     };
-    let scopes = list(quota, &["spec", "scopes"])
-        .iter()
-        .filter_map(Value::as_str);
+    let scopes = strings(quota, &["spec", "scopes"]);
     let selectors = list(quota, &["spec", "scopeSelector", "matchExpressions"]);
     scopes.into_iter().all(holds)
         && selectors.iter().all(|selector| {

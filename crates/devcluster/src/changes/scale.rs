@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::patch::PatchKind;
 use super::update::Owners;
 use super::write::{Answer, Part, WriteContext};
-use crate::api::status::{ApiError, Cause};
+use crate::api::status::{ApiError, Causes};
 use crate::objects::object::{Key, Object, at, set, text};
 use crate::storage::store::State;
 
@@ -52,7 +52,6 @@ impl State {
         scale_write: &ScaleWrite,
         context: &mut WriteContext<'_>,
     ) -> Result<Answer, ApiError> {
-        let traits = key.resource.traits();
         let old = self.existing(key)?;
         let mut scale = of(&old);
         match scale_write {
@@ -65,24 +64,14 @@ impl State {
                 "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
                 old.uid()
             );
-            return Err(ApiError::conflict(
-                traits.plural,
-                traits.group,
-                &key.name,
-                &why,
-            ));
+            return Err(key.conflict(&why));
         }
         let replicas = at(&scale, &["spec", "replicas"]).cloned();
         let replicas = replicas.unwrap_or_else(|| 0.into());
         if replicas.as_i64().is_none_or(|n| n < 0) {
             let detail = "must be greater than or equal to 0";
-            let cause = Cause::invalid("spec.replicas", &replicas, detail);
-            return Err(ApiError::invalid(
-                "Scale",
-                "autoscaling",
-                &key.name,
-                vec![cause],
-            ));
+            let causes = Causes::of(|causes| causes.invalid("spec.replicas", &replicas, detail));
+            return Err(ApiError::invalid("Scale", "autoscaling", &key.name, causes));
         }
         let mut new = old.whole();
         set(&mut new, &["spec", "replicas"], replicas);

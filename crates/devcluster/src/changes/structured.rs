@@ -12,13 +12,6 @@ fn has_items(shape: &Shape) -> bool {
     matches!(shape, Shape::Set) || shape.keyed().is_some()
 }
 
-fn item_shape(shape: &'static Shape) -> &'static Shape {
-    match shape {
-        Shape::Keyed(keyed) => keyed.item,
-        _ => &Shape::Auto,
-    }
-}
-
 /// The items of a list with their path elements, in order, without duplicates.
 fn items<'a>(shape: &Shape, list: &'a [Value]) -> Vec<(String, &'a Value)> {
     let mut seen = BTreeSet::new();
@@ -45,7 +38,7 @@ pub fn fields(shape: &'static Shape, value: &Value) -> FieldSet {
         }
         Value::Array(list) if has_items(shape) => {
             for (step, item) in items(shape, list) {
-                let mut part = fields(item_shape(shape), item);
+                let mut part = fields(shape.item(), item);
                 part.member = true;
                 set.below.insert(step, part);
             }
@@ -115,7 +108,7 @@ impl Difference {
             for step in steps {
                 path.push(step.clone());
                 let (before, after) = (before.get(step).copied(), after.get(step).copied());
-                self.walk(item_shape(shape), before, after, path);
+                self.walk(shape.item(), before, after, path);
                 path.pop();
             }
         } else if let (Some(before), Some(after)) = (object_or_nothing(old), object_or_nothing(new))
@@ -188,7 +181,7 @@ fn merge_lists(shape: &'static Shape, live: &[Value], config: &[Value]) -> Vec<V
     let old: BTreeMap<&String, &Value> = live.iter().map(|(step, item)| (step, *item)).collect();
     let new: BTreeSet<&String> = config.iter().map(|(step, _)| step).collect();
     let merged = |step: &String, item: &Value| match old.get(step) {
-        Some(before) => merge(item_shape(shape), before, item),
+        Some(before) => merge(shape.item(), before, item),
         None => item.clone(),
     };
     let mut shared = config
@@ -250,10 +243,9 @@ pub fn without(shape: &'static Shape, value: &Value, gone: &FieldSet) -> Value {
                     }
                 }
             }
-            if left.is_empty() {
-                Value::Null
-            } else {
-                Value::Object(left)
+            match left.is_empty() {
+                true => Value::Null,
+                false => Value::Object(left),
             }
         }
         Value::Array(list) if has_items(shape) => {
@@ -264,14 +256,13 @@ pub fn without(shape: &'static Shape, value: &Value, gone: &FieldSet) -> Value {
                     .and_then(|step| gone.below.get(&step));
                 match part {
                     Some(part) if part.member => {}
-                    Some(part) => left.push(without(item_shape(shape), item, part)),
+                    Some(part) => left.push(without(shape.item(), item, part)),
                     None => left.push(item.clone()),
                 }
             }
-            if left.is_empty() {
-                Value::Null
-            } else {
-                Value::Array(left)
+            match left.is_empty() {
+                true => Value::Null,
+                false => Value::Array(left),
             }
         }
         Value::Array(_) => Value::Null,
@@ -313,7 +304,7 @@ fn find_mistakes(shape: &'static Shape, value: &Value, path: &mut String, found:
                     found.push(format!("{path}: duplicate entries for key {readable}"));
                 }
                 path.push_str(&readable);
-                find_mistakes(item_shape(shape), item, path, found);
+                find_mistakes(shape.item(), item, path, found);
                 path.truncate(before);
             }
         }

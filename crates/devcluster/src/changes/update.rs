@@ -8,8 +8,8 @@ use super::field_owners;
 use super::patch::PatchKind;
 use super::write::{Answer, Part, WriteContext};
 use crate::api::decode;
-use crate::api::status::{ApiError, Cause};
-use crate::objects::object::{Key, Object, at, list, set, text, unset};
+use crate::api::status::{ApiError, Causes};
+use crate::objects::object::{Key, Object, at, list, number, set, text, unset};
 use crate::objects::resource::Resource;
 use crate::storage::store::State;
 use crate::validation::defaults;
@@ -35,7 +35,7 @@ impl State {
         let traits = key.resource.traits();
         let Some(old) = self.get(&key).cloned() else {
             if !traits.creates_on_update || part == Part::Status {
-                return Err(ApiError::not_found(traits.plural, traits.group, &key.name));
+                return Err(key.not_found());
             }
             let mut object = object;
             unset(&mut object, &["metadata", "resourceVersion"]);
@@ -49,27 +49,14 @@ impl State {
                 registry_key(&key),
                 old.uid()
             );
-            return Err(ApiError::conflict(
-                traits.plural,
-                traits.group,
-                &key.name,
-                &why,
-            ));
+            return Err(key.conflict(&why));
         }
         if text(&object, &["metadata", "resourceVersion"]).is_empty()
             && !takes_any_version(traits.kind)
         {
-            let cause = Cause::invalid(
-                "metadata.resourceVersion",
-                &0.into(),
-                "must be specified for an update",
-            );
-            return Err(ApiError::invalid(
-                traits.plural,
-                traits.group,
-                &key.name,
-                vec![cause],
-            ));
+            let why = "must be specified for an update";
+            let causes = Causes::of(|c| c.invalid("metadata.resourceVersion", 0, why));
+            causes.check(traits.plural, traits.group, &key.name)?;
         }
         let object = self.update(&old, part, object, Owners::New, context)?;
         Ok(Answer::Object(object, false))
@@ -93,8 +80,8 @@ impl State {
                 PatchKind::Strategic => go_text(patch),
                 PatchKind::Merge | PatchKind::Json => patched.to_string(),
             };
-            let cause = Cause::invalid("patch", &shown.into(), why);
-            ApiError::invalid("", "", "", vec![cause])
+            let causes = Causes::of(|causes| causes.invalid("patch", shown, why));
+            ApiError::invalid("", "", "", causes)
         };
         let decoded = decode::object(key.resource, patched.clone())
             .map_err(|error| refused(&patched, &error.why))?;
@@ -128,17 +115,10 @@ impl State {
         let version = text(&new, &["metadata", "resourceVersion"]);
         if !version.is_empty() && version != old.resource_version().to_string() {
             if version.parse::<u64>().is_err() {
-                let cause = Cause::invalid(
-                    "metadata.resourceVersion",
-                    &version.into(),
-                    "must be a number",
-                );
-                return Err(ApiError::invalid(
-                    traits.kind,
-                    traits.group,
-                    &key.name,
-                    vec![cause],
-                ));
+                let why = "must be a number";
+                key.check(Causes::of(|c| {
+                    c.invalid("metadata.resourceVersion", version, why)
+                }))?;
             }
             return Err(ApiError::modified(traits.plural, traits.group, &key.name));
         }
@@ -174,17 +154,9 @@ impl State {
         if part == Part::Main {
             defaults::admit(key.resource, &mut new);
         }
-        let causes = validate::change(key.resource, part, old.value(), &new);
-        if !causes.is_empty() {
-            return Err(ApiError::invalid(
-                traits.kind,
-                traits.group,
-                &key.name,
-                causes,
-            ));
-        }
+        key.check(validate::change(key.resource, part, old.value(), &new))?;
         if old.value().get("spec") != new.get("spec")
-            && let Some(generation) = at(&new, &["metadata", "generation"]).and_then(Value::as_i64)
+            && let Some(generation) = number(&new, &["metadata", "generation"])
         {
             set(
                 &mut new,
@@ -204,7 +176,7 @@ impl State {
     /// Stores a changed object, or removes it if it is terminating and has no finalizer left.
     fn settle(&mut self, key: &Key, new: Value) -> Result<Arc<Object>, ApiError> {
         let before = self.existing(key)?;
-        let grace = at(&new, &["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64);
+        let grace = number(&new, &["metadata", "deletionGracePeriodSeconds"]);
         let has_finalizers = !list(&new, &["metadata", "finalizers"]).is_empty();
         // Namespaces have finalizers in their spec as well.
         let is_held = has_finalizers || !list(&new, &["spec", "finalizers"]).is_empty();

@@ -225,10 +225,7 @@ impl State {
 
     /// The object with this key, or a 404 error.
     pub(crate) fn existing(&self, key: &Key) -> Result<Arc<Object>, ApiError> {
-        let traits = key.resource.traits();
-        self.get(key)
-            .cloned()
-            .ok_or_else(|| ApiError::not_found(traits.plural, traits.group, &key.name))
+        self.get(key).cloned().ok_or_else(|| key.not_found())
     }
 
     fn finish_namespace(&mut self, key: &Key) -> Result<Answer, ApiError> {
@@ -238,12 +235,7 @@ impl State {
             .flat_map(|r| self.list(r, Some(&key.name)));
         let waits = !namespace.is_terminating() || namespace.finalizers().next().is_some();
         if waits || content.next().is_some() {
-            return Err(ApiError::conflict(
-                "namespaces",
-                "",
-                &key.name,
-                "it is not empty, or shall stay",
-            ));
+            return Err(key.conflict("it is not empty, or shall stay"));
         }
         drop(content);
         self.remove(key);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::changes::delete::DeleteOptions;
 use crate::changes::write::Write;
-use crate::objects::object::{Key, Object, at, list, set, text};
+use crate::objects::object::{Key, Object, at, condition, set, text};
 use crate::objects::resource::Resource;
 use crate::storage::store::State;
 
@@ -37,10 +37,7 @@ pub(super) fn has_ended(pod: &Object) -> bool {
 
 /// Whether a pod is ready, and neither terminated nor being deleted.
 pub(super) fn is_ready(pod: &Object) -> bool {
-    let ready = list(pod.value(), &["status", "conditions"])
-        .iter()
-        .any(|c| text(c, &["type"]) == "Ready" && text(c, &["status"]) == "True");
-    ready && !is_over(pod)
+    condition(pod.value(), "Ready") == "True" && !is_over(pod)
 }
 
 /// The value of a label; empty if the object does not have it.

@@ -76,14 +76,9 @@ impl Fixture {
     /// Creates an object of this kind, as a client would; `None` if it is refused.
     fn create(&mut self, resource: Resource, object: Value) -> Option<Key> {
         let object = decode::object(resource, object).ok()?.object;
-        let namespace = if resource.traits().namespaced {
-            NAMESPACE
-        } else {
-            ""
-        };
         let create = Write::Create {
             resource,
-            namespace: namespace.to_owned(),
+            namespace: resource.namespace(NAMESPACE).to_owned(),
             object,
         };
         match self.write(create) {

@@ -42,12 +42,8 @@ pub fn patch(data: &[u8]) {
     let mut fixture = Fixture::new();
     let object = serde_json::from_slice(object).unwrap_or_else(|_| default(resource));
     let created = fixture.create(resource, object);
-    let namespace = if resource.traits().namespaced {
-        NAMESPACE
-    } else {
-        ""
-    };
-    let key = created.unwrap_or_else(|| Key::new(resource, namespace, "a"));
+    let missing = || Key::new(resource, resource.namespace(NAMESPACE), "a");
+    let key = created.unwrap_or_else(missing);
     let before = fixture.state.clone();
     let write = kind.write(key.clone(), part, patch.value.clone());
     if fixture.write(write.clone()).is_err() {

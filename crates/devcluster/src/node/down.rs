@@ -12,7 +12,7 @@ use super::register::{self, UNREACHABLE};
 use super::{bind, carry_out, remove};
 use crate::changes::delete::DeleteOptions;
 use crate::changes::write::{Part, Write, seconds};
-use crate::objects::object::{Key, Object, list, set, text};
+use crate::objects::object::{Key, Object, condition, list, number, set, text};
 use crate::objects::pod::{set_condition, set_explained};
 use crate::objects::resource::Resource;
 use crate::storage::follow::Follower;
@@ -163,9 +163,7 @@ impl Down<'_> {
 
     /// Sets the pod's `Ready` condition to false, as the node lifecycle controller does.
     fn mark_not_ready(&self, pod: &Object) -> Vec<Write> {
-        let ready = list(pod.value(), &["status", "conditions"])
-            .iter()
-            .any(|c| text(c, &["type"]) == "Ready" && text(c, &["status"]) == "True");
+        let ready = condition(pod.value(), "Ready") == "True";
         let now = seconds(self.store.clock().now()).into();
         let not_ready = |value: &mut Value| set_condition(value, "Ready", false, &now);
         ready
@@ -261,7 +259,7 @@ fn toleration_time(pod: &Object) -> Option<Duration> {
     }
     // The shortest toleration counts; a negative one counts as zero.
     tolerated
-        .filter_map(|t| t.get("tolerationSeconds").and_then(Value::as_i64))
+        .filter_map(|t| number(t, &["tolerationSeconds"]))
         .min()
         .map(|s| Duration::from_secs(s.try_into().unwrap_or(0)))
 }

@@ -19,7 +19,7 @@ use super::spawn::field_value;
 use super::volumes;
 use crate::access::account;
 use crate::access::signing::Keys;
-use crate::objects::object::{Key, list, text};
+use crate::objects::object::{Key, entries, is_true, list, text, text_or};
 use crate::objects::resource::Resource;
 use crate::storage::store::State;
 
@@ -173,7 +173,7 @@ impl Source<'_> {
     fn data(&self, resource: Resource, source: &Value, name: &str) -> Result<Vec<File>, String> {
         let found = self.state.get(&Key::new(resource, self.namespace(), name));
         let Some(found) = found else {
-            if source.get("optional") == Some(&Value::Bool(true)) {
+            if is_true(source, &["optional"]) {
                 return Ok(Vec::new());
             }
             let kind = resource.traits().kind.to_lowercase();
@@ -183,13 +183,7 @@ impl Source<'_> {
         let mut files = Vec::new();
         for field in ["data", "binaryData"] {
             let is_plain = field == "data" && resource == Resource::ConfigMaps;
-            for (key, value) in found
-                .value()
-                .get(field)
-                .and_then(Value::as_object)
-                .into_iter()
-                .flatten()
-            {
+            for (key, value) in entries(found.value(), &[field]) {
                 let item = items.iter().find(|item| text(item, &["key"]) == key);
                 let path = match item {
                     Some(item) => text(item, &["path"]),
@@ -224,10 +218,7 @@ impl Source<'_> {
 
     /// A service account token that is bound to the pod.
     fn token(&self, wanted: &Value, renew: &mut Option<Duration>) -> Result<File, String> {
-        let account = match text(self.pod, &["spec", "serviceAccountName"]) {
-            "" => "default",
-            name => name,
-        };
+        let account = text_or(self.pod, &["spec", "serviceAccountName"], "default");
         let mut request = json!({"spec": {"boundObjectRef": {
             "apiVersion": "v1",
             "kind": "Pod",

@@ -11,7 +11,7 @@ use super::fault_injection::{NodeFaults, changed};
 use crate::api::router::VERSION;
 use crate::changes::patch::PatchKind;
 use crate::changes::write::{Part, Write, seconds};
-use crate::objects::object::{Key, Object, at, list, text};
+use crate::objects::object::{Key, Object, at, condition, is_true, list, text};
 use crate::objects::pod::set_explained;
 use crate::objects::resource::Resource;
 use crate::storage::follow::{Follower, Update};
@@ -196,9 +196,7 @@ pub(super) fn is_schedulable(state: &State, name: &str) -> bool {
 
 /// Whether an event makes a node schedulable again.
 pub(super) fn makes_schedulable(event: &Event, name: &str) -> bool {
-    let closed = |object: &Object| {
-        at(object.value(), &["spec", "unschedulable"]) == Some(&Value::Bool(true))
-    };
+    let closed = |object: &Object| is_true(object.value(), &["spec", "unschedulable"]);
     let key = event.object().key();
     key.resource == Resource::Nodes
         && &*key.name == name
@@ -226,9 +224,7 @@ pub(super) fn mark_unschedulable(pod: &Object, why: &str, now: jiff::Timestamp) 
 
 /// Whether a node is marked as not reporting.
 pub(super) fn is_marked_unreachable(node: &Object) -> bool {
-    let unknown = list(node.value(), &["status", "conditions"])
-        .iter()
-        .any(|c| text(c, &["type"]) == "Ready" && text(c, &["status"]) == "Unknown");
+    let unknown = condition(node.value(), "Ready") == "Unknown";
     let taints = list(node.value(), &["spec", "taints"]);
     unknown && taints.len() == other_taints(node).len() + 2
 }
@@ -244,10 +240,7 @@ pub(super) fn other_taints(node: &Object) -> Vec<Value> {
 fn recover(node: &Object, runtime: &str, now: &str) -> Vec<Write> {
     let key = node.key();
     let mut writes = Vec::new();
-    let ready = list(node.value(), &["status", "conditions"])
-        .iter()
-        .find(|c| text(c, &["type"]) == "Ready");
-    if ready.is_some_and(|c| text(c, &["status"]) == "Unknown") {
+    if condition(node.value(), "Ready") == "Unknown" {
         let conditions = status(&key.name, runtime, now)["conditions"].take();
         let told = json!({"status": {"conditions": conditions}});
         writes.push(patch(key.clone(), Part::Status, told));

@@ -16,7 +16,7 @@ use super::down::{self, DownEnd};
 use super::fault_injection::{Fault, FaultMessage, FaultReceiver, NodeFaults};
 use super::restart::Restarts;
 use super::{Need, carry_out, containers, need, pod_of, register, volumes};
-use crate::objects::object::{Key, Object, list, text};
+use crate::objects::object::{Key, Object, condition, list, text};
 use crate::objects::resource::Resource;
 use crate::options::SimulatedNode;
 use crate::storage::follow::{Follower, Update};
@@ -336,9 +336,6 @@ fn has_stopped(pod: &Object) -> bool {
 
 /// Whether a running pod is marked as not ready.
 fn is_marked_not_ready(pod: &Object) -> bool {
-    let ready = list(pod.value(), &["status", "conditions"])
-        .iter()
-        .find(|c| text(c, &["type"]) == "Ready");
     text(pod.value(), &["status", "phase"]) == "Running"
-        && ready.is_some_and(|c| text(c, &["status"]) == "False")
+        && condition(pod.value(), "Ready") == "False"
 }

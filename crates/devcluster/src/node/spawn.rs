@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::Value;
 use tokio::process::{Child, Command};
 
-use crate::objects::object::{Key, at, list, text};
+use crate::objects::object::{Key, at, is_true, list, strings, text};
 use crate::objects::resource::Resource;
 use crate::storage::store::State;
 
@@ -36,7 +36,7 @@ pub(super) fn plan(
 ) -> Result<Plan, String> {
     let env = environment(state, pod, container, root)?;
     let words = |field: &str| {
-        let words = list(container, &[field]).iter().filter_map(Value::as_str);
+        let words = strings(container, &[field]);
         words.map(|word| expand(word, &env)).collect::<Vec<_>>()
     };
     let mut words = words("command").into_iter().chain(words("args"));
@@ -131,7 +131,7 @@ fn config_map(state: &State, pod: &Value, reference: &Value) -> Result<Option<Va
     ));
     match found {
         Some(map) => Ok(map.value().get("data").cloned()),
-        None if reference.get("optional") == Some(&Value::Bool(true)) => Ok(None),
+        None if is_true(reference, &["optional"]) => Ok(None),
         None => Err(format!("configmap \"{name}\" not found")),
     }
 }
@@ -151,7 +151,7 @@ fn secret_value(state: &State, pod: &Value, reference: &Value) -> Result<Option<
                 .map_err(|_| format!("key {key} in Secret {name} is no text"))?;
             Ok(Some(text))
         }
-        None if reference.get("optional") == Some(&Value::Bool(true)) => Ok(None),
+        None if is_true(reference, &["optional"]) => Ok(None),
         None if secret.is_none() => Err(format!("secret \"{name}\" not found")),
         None => Err(format!("couldn't find key {key} in Secret {name}")),
     }
@@ -184,7 +184,7 @@ fn value_from(
             .and_then(Value::as_str);
         return match value {
             Some(value) => Ok(Some(value.to_owned())),
-            None if reference.get("optional") == Some(&Value::Bool(true)) => Ok(None),
+            None if is_true(reference, &["optional"]) => Ok(None),
             None => Err(format!(
                 "couldn't find key {key} in ConfigMap {}",
                 text(reference, &["name"])

@@ -171,9 +171,7 @@ impl Object {
     }
 
     pub fn finalizers(&self) -> impl Iterator<Item = &str> {
-        list(&self.value, &["metadata", "finalizers"])
-            .iter()
-            .filter_map(Value::as_str)
+        strings(&self.value, &["metadata", "finalizers"])
     }
 
     pub fn owners(&self) -> impl Iterator<Item = OwnerReference<'_>> {
@@ -184,10 +182,7 @@ impl Object {
                 kind: text(owner, &["kind"]),
                 name: text(owner, &["name"]),
                 uid: text(owner, &["uid"]),
-                blocks: owner
-                    .get("blockOwnerDeletion")
-                    .and_then(Value::as_bool)
-                    .unwrap_or(false),
+                blocks: is_true(owner, &["blockOwnerDeletion"]),
             })
     }
 }
@@ -263,6 +258,45 @@ pub fn list<'a>(value: &'a Value, path: &[&str]) -> &'a [Value] {
         .and_then(Value::as_array)
         .map(Vec::as_slice)
         .unwrap_or_default()
+}
+
+/// The string at a path; `default` if there is none or it is empty.
+pub fn text_or<'a>(value: &'a Value, path: &[&str], default: &'a str) -> &'a str {
+    match text(value, path) {
+        "" => default,
+        text => text,
+    }
+}
+
+/// The integer at a path.
+pub fn number(value: &Value, path: &[&str]) -> Option<i64> {
+    at(value, path)?.as_i64()
+}
+
+/// Whether the value at a path is `true`.
+pub fn is_true(value: &Value, path: &[&str]) -> bool {
+    at(value, path) == Some(&Value::Bool(true))
+}
+
+/// The strings of the list at a path; empty if there is none.
+pub fn strings<'a>(value: &'a Value, path: &[&str]) -> impl Iterator<Item = &'a str> + use<'a> {
+    list(value, path).iter().filter_map(Value::as_str)
+}
+
+/// The fields of the object at a path; empty if there is none.
+pub fn entries<'a>(
+    value: &'a Value,
+    path: &[&str],
+) -> impl Iterator<Item = (&'a String, &'a Value)> + use<'a> {
+    let fields = at(value, path).and_then(Value::as_object);
+    fields.into_iter().flatten()
+}
+
+/// The status of an object's condition; empty if it does not have the condition.
+pub fn condition<'a>(object: &'a Value, kind: &str) -> &'a str {
+    let mut conditions = list(object, &["status", "conditions"]).iter();
+    let found = conditions.find(|c| text(c, &["type"]) == kind);
+    found.map_or("", |c| text(c, &["status"]))
 }
 
 /// Sets the value at a path, and creates missing objects on the way.

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use super::store::State;
 use crate::access::roles;
 use crate::api::decode;
-use crate::api::status::ApiError;
 use crate::changes::write::seconds;
 use crate::objects::ids::Ids;
 use crate::objects::kinds;
@@ -87,10 +86,8 @@ impl Seed {
         }
         defaults::fill(resource, &mut object);
         let causes = validate::object(resource, &object);
-        if !causes.is_empty() {
-            let error = ApiError::invalid(traits.kind, traits.group, &name, causes);
-            return Err(invalid(error.message));
-        }
+        let checked = causes.check(traits.kind, traits.group, &name);
+        checked.map_err(|error| invalid(error.message))?;
         Ok(Self { resource, object })
     }
 }

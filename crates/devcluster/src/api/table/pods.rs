@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{AGE, Column, NAME, age, or_nothing};
-use crate::objects::object::{at, list, text};
+use crate::objects::object::{at, condition, is_true, list, number, text};
 
 pub(super) const COLUMNS: [Column; 9] = [
     NAME,
@@ -61,10 +61,7 @@ struct Count {
 
 impl Count {
     fn restarted(&mut self, container: &Value) {
-        self.restarts += container
-            .get("restartCount")
-            .and_then(Value::as_i64)
-            .unwrap_or(0);
+        self.restarts += number(container, &["restartCount"]).unwrap_or(0);
         let ended = text(container, &["lastState", "terminated", "finishedAt"]);
         self.last = self.last.max(ended.parse().ok());
     }
@@ -121,14 +118,12 @@ fn readiness_gates(pod: &Value) -> Value {
 }
 
 fn has_condition(pod: &Value, kind: &str) -> bool {
-    list(pod, &["status", "conditions"])
-        .iter()
-        .any(|c| text(c, &["type"]) == kind && text(c, &["status"]) == "True")
+    condition(pod, kind) == "True"
 }
 
 /// The reason why a container terminated, or else its exit code or signal.
 fn ending(terminated: &Value) -> String {
-    let number = |field: &str| terminated.get(field).and_then(Value::as_i64).unwrap_or(0);
+    let number = |field: &str| number(terminated, &[field]).unwrap_or(0);
     match (text(terminated, &["reason"]), number("signal")) {
         ("", 0) => format!("ExitCode:{}", number("exitCode")),
         ("", signal) => format!("Signal:{signal}"),
@@ -184,9 +179,9 @@ fn init_status(
             of_sidecars.restarted(container);
         }
         let terminated = at(container, &["state", "terminated"]);
-        let is = |field: &str| container.get(field) == Some(&Value::Bool(true));
+        let is = |field: &str| is_true(container, &[field]);
         match terminated {
-            Some(t) if t.get("exitCode").and_then(Value::as_i64).unwrap_or(0) == 0 => continue,
+            Some(t) if number(t, &["exitCode"]).unwrap_or(0) == 0 => continue,
             _ if is_sidecar && is("started") => {
                 count.ready += usize::from(is("ready"));
                 continue;
@@ -213,9 +208,7 @@ fn main_status(pod: &Value, status: &mut String, count: &mut Count) {
             waiting.clone_into(status);
         } else if let Some(terminated) = at(container, &["state", "terminated"]) {
             *status = ending(terminated);
-        } else if container.get("ready") == Some(&Value::Bool(true))
-            && at(container, &["state", "running"]).is_some()
-        {
+        } else if is_true(container, &["ready"]) && at(container, &["state", "running"]).is_some() {
             runs = true;
             count.ready += 1;
         }
